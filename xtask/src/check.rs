@@ -1,0 +1,79 @@
+//! `cargo xtask check`: what a compiler can say. Formatting, lints, documentation, every set of features,
+//! a machine without an operating system, the oldest compiler.
+
+use crate::args::Args;
+use crate::report::Report;
+use crate::shell::{self, cargo, program, target, tests};
+use crate::toolchain::{self, OLDEST, or_skip};
+use std::process::Command;
+
+/// Every set of features of the library that differs.
+const FEATURES: [&str; 4] = [
+    "--no-default-features",
+    "--no-default-features --features alloc",
+    "--no-default-features --features std",
+    "--all-features",
+];
+
+/// A machine with atomics and without an operating system.
+const BARE_METAL: &str = "thumbv7em-none-eabi";
+
+pub(crate) fn run(args: Args) -> Result<Report, String> {
+    args.end()?;
+    let mut report = Report::new("check");
+    compile(&mut report);
+    Ok(report)
+}
+
+fn compile(report: &mut Report) {
+    report.step("rustfmt", || shell::run(&mut cargo("fmt --all -- --check")).into());
+    report
+        .step("clippy", || shell::run(&mut cargo("clippy --workspace --all-targets -- -D warnings")).into());
+    report.step("clippy of the models", || {
+        let mut command = cargo("clippy -p tasuki --test model -- -D warnings");
+        shell::run(command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target().join("loom")))
+            .into()
+    });
+    for features in &FEATURES[..3] {
+        report.step(&format!("clippy {features}"), || {
+            shell::run(&mut cargo(&format!("clippy -p tasuki --lib {features} -- -D warnings"))).into()
+        });
+    }
+    report
+        .step("docs", || shell::run(documented(&mut cargo("doc -p tasuki --no-deps --all-features"))).into());
+    report.step("docs of private items", || {
+        let mut command = cargo("doc -p tasuki --no-deps --all-features --document-private-items");
+        shell::run(documented(&mut command).env("CARGO_TARGET_DIR", target().join("private"))).into()
+    });
+    report.step("README", || readme().into());
+    for features in &FEATURES[..2] {
+        report.step(&format!("bare metal {features}"), || {
+            or_skip(toolchain::target(BARE_METAL), || {
+                shell::run(&mut cargo(&format!("build -p tasuki --target {BARE_METAL} {features}"))).into()
+            })
+        });
+    }
+    for features in FEATURES {
+        report.step(&format!("Rust {OLDEST} {features}"), || {
+            or_skip(toolchain::toolchain(OLDEST), || {
+                let mut command = cargo(&format!("+{OLDEST} check -p tasuki {features}"));
+                shell::run(command.env("CARGO_TARGET_DIR", target().join("oldest"))).into()
+            })
+        });
+    }
+}
+
+fn documented(command: &mut Command) -> &mut Command {
+    command.env("RUSTDOCFLAGS", "-D warnings")
+}
+
+/// The example of the README compiles and runs.
+fn readme() -> Result<(), String> {
+    shell::run(&mut cargo("build -p tasuki"))?;
+    let built = target().join("debug");
+    let library = built.join("libtasuki.rlib");
+    let mut command = program("rustdoc", "--edition 2024 --test README.md --extern");
+    command.arg(format!("tasuki={}", library.display()));
+    command.arg("-L").arg(format!("dependency={}", built.join("deps").display()));
+    tests(&mut command)?.verdict()
+}

@@ -1,0 +1,45 @@
+//! `cargo xtask ci`: what `.ci/run` runs, each step under a header and timed. Ends with the summary lines
+//! of the test run and their sum.
+
+use crate::args::Args;
+use crate::report::{Outcome, Report};
+use crate::shell::{self, Tests, cargo};
+use crate::{check, miri, model, tidy};
+
+pub(crate) fn run(args: Args) -> Result<Report, String> {
+    args.end()?;
+    let mut report = Report::new("ci");
+    report.step("tidy", || whole(tidy::run(Args::of(&[]))));
+    report.step("check", || whole(check::run(Args::of(&[]))));
+
+    let mut counted = Tests::default();
+    report.step("cargo test --workspace", || {
+        match shell::tests(&mut cargo("test --workspace --no-fail-fast")) {
+            Ok(tests) => counted = tests,
+            Err(why) => return Outcome::Failed(why),
+        }
+        counted.verdict().into()
+    });
+
+    report.step("model", || whole(model::run(Args::of(&["--preemptions", "2"]))));
+    report.step("miri", || whole(miri::run(Args::of(&["--seeds", "1"]))));
+    report.step("tour", || shell::run(&mut cargo("run --release -- tour --quick")).into());
+
+    for line in &counted.lines {
+        report.note(line.clone());
+    }
+    report.note(format!("{} passed, {} failed", counted.passed, counted.failed));
+    Ok(report)
+}
+
+/// A check as one row: its own table is printed, then its outcome counted.
+fn whole(result: Result<Report, String>) -> Outcome {
+    match result {
+        Ok(report) => {
+            let outcome = report.outcome();
+            report.finish();
+            outcome
+        }
+        Err(why) => Outcome::Failed(why),
+    }
+}

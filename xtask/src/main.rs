@@ -1,0 +1,59 @@
+//! The checks of this workspace, one command each, the same at home and in CI.
+
+mod args;
+mod check;
+mod ci;
+mod miri;
+mod model;
+mod mutants;
+mod report;
+mod sanitize;
+mod shell;
+mod source;
+mod tidy;
+mod toolchain;
+
+use args::Args;
+use report::Report;
+use std::process::ExitCode;
+
+/// The name of each check, what it takes, what it does, and the function that runs it.
+type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
+
+const TASKS: [Task; 7] = [
+    ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
+    ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
+    ("miri", "[--seeds N] [--tree] [--lib] [FILTER]", "unit and integration tests under Miri", miri::run),
+    ("sanitize", "[address] [thread]", "the tests under ASan and under TSan", sanitize::run),
+    (
+        "mutants",
+        "[--filter FILE] [--jobs N] [--preemptions N] [--timeout SECONDS] [--fresh] [--list]",
+        "weakens each ordering in turn: some model must fail",
+        mutants::run,
+    ),
+    ("tidy", "", "the rules of the house that text can show", tidy::run),
+    ("ci", "", "all that .ci/run wants: check, tidy, tests, models, Miri, tour", ci::run),
+];
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let name = words.next().unwrap_or_default();
+    let Some((_, _, _, task)) = TASKS.iter().find(|task| task.0 == name) else {
+        eprintln!("usage: cargo xtask <check> [options]\n");
+        for (name, options, what, _) in TASKS {
+            eprintln!("  {name:9} {what}");
+            if !options.is_empty() {
+                eprintln!("            {options}");
+            }
+        }
+        return ExitCode::from(2);
+    };
+    match task(Args::new(words.collect())).map(Report::finish) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("xtask {name}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

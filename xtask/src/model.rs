@@ -1,0 +1,197 @@
+//! `cargo xtask model`: the loom models, each in a process of its own, timed and capped.
+//!
+//! A model that reaches its cap has proved nothing: that is a failure, and so is a run without models.
+
+use crate::args::Args;
+use crate::report::{Outcome, Report};
+use crate::shell::{self, Capped, capped, output, program};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How many times a model may switch away from a thread that could go on.
+pub(crate) const PREEMPTIONS: usize = 2;
+
+/// Limits inside loom that end a model early and silently.
+const SILENT_CAPS: [&str; 2] = ["LOOM_MAX_DURATION", "LOOM_MAX_PERMUTATIONS"];
+
+pub(crate) fn run(mut args: Args) -> Result<Report, String> {
+    let preemptions = args.value("--preemptions", PREEMPTIONS)?;
+    let cap = Duration::from_secs(args.value("--cap", 300)?);
+    let jobs = args.value("--jobs", 2)?;
+    let filter = args.word().unwrap_or_default();
+    args.end()?;
+
+    println!("=== model: build");
+    let models = Models::build(&shell::root(), &shell::target().join("loom"), "")?;
+    let names: Vec<&String> = models.names.iter().filter(|name| name.contains(&filter)).collect();
+    if names.is_empty() {
+        return Err(format!("no model has {filter:?} in its name ({} models in all)", models.names.len()));
+    }
+    println!("=== model: {} models, {preemptions} preemptions, cap {} s", names.len(), cap.as_secs());
+
+    let ends = Mutex::new(Vec::new());
+    pool(jobs, names.len(), |at, worker| {
+        let end = models.run(names[at], preemptions, cap, worker);
+        match &end {
+            Ok(end) => println!("  {:>7.1} s  {}  {}", end.time.as_secs_f64(), end.word(), names[at]),
+            Err(why) => println!("{why}"),
+        }
+        ends.lock().expect("no worker panics").push((at, end));
+    });
+
+    let mut ends = ends.into_inner().expect("no worker panics");
+    ends.sort_by_key(|(at, _)| *at);
+    let mut report = Report::new("model");
+    for (at, end) in ends {
+        let end = end?;
+        report.row(names[at], end.outcome(cap), end.time);
+    }
+    Ok(report)
+}
+
+/// How one model ended.
+pub(crate) struct End {
+    pub(crate) how: Capped,
+    pub(crate) time: Duration,
+    /// Everything it printed.
+    pub(crate) log: String,
+}
+
+impl End {
+    fn word(&self) -> &'static str {
+        match self.how {
+            Capped::Passed => "ok    ",
+            Capped::Failed => "FAILED",
+            Capped::TimedOut => "CAPPED",
+        }
+    }
+
+    fn outcome(&self, cap: Duration) -> Outcome {
+        match self.how {
+            Capped::Passed => Outcome::Passed,
+            Capped::Failed => Outcome::Failed(format!("\n{}", tail(&self.log, 60))),
+            Capped::TimedOut => Outcome::Failed(format!("not complete after {} s", cap.as_secs())),
+        }
+    }
+}
+
+/// The built models of one copy of the library.
+pub(crate) struct Models {
+    program: PathBuf,
+    pub(crate) names: Vec<String>,
+    target: PathBuf,
+}
+
+impl Models {
+    /// Builds the models of the workspace at `root` into `target`.
+    pub(crate) fn build(root: &Path, target: &Path, more_flags: &str) -> Result<Self, String> {
+        let mut command = program("cargo", "test --release -p tasuki --test model --no-run");
+        command
+            .arg("--message-format=json-render-diagnostics")
+            .current_dir(root)
+            .env("CARGO_TARGET_DIR", target)
+            .env("RUSTFLAGS", format!("--cfg loom -Cdebug-assertions {more_flags}"))
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+            .env("CARGO_INCREMENTAL", "1");
+        let messages = output(&mut command)?;
+        let program = messages.lines().rev().find_map(executable).ok_or("cargo names no model program")?;
+        let listed = output(Command::new(&program).args(["--list", "--format", "terse"]))?;
+        let names: Vec<String> =
+            listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect();
+        if names.is_empty() {
+            return Err("there are no models: model/main.rs is empty under `--cfg loom`".to_owned());
+        }
+        Ok(Self { program, names, target: target.to_owned() })
+    }
+
+    /// Runs one model; `worker` tells concurrent runs apart.
+    pub(crate) fn run(
+        &self,
+        name: &str,
+        preemptions: usize,
+        cap: Duration,
+        worker: usize,
+    ) -> Result<End, String> {
+        let path = self.target.join(format!("model-{worker}.log"));
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--exact", name, "--test-threads=1"])
+            .env("LOOM_MAX_PREEMPTIONS", preemptions.to_string())
+            .env("LOOM_MAX_BRANCHES", "10000");
+        for name in SILENT_CAPS {
+            command.env_remove(name);
+        }
+        let (mut how, time) = capped(&mut command, cap, &path)?;
+        let log = std::fs::read(&path).map_err(|error| error.to_string())?;
+        let log = String::from_utf8_lossy(&log).into_owned();
+        // An ignored model "succeeds" without running.
+        if how == Capped::Passed && !log.contains("test result: ok. 1 passed;") {
+            how = Capped::Failed;
+        }
+        Ok(End { how, time, log })
+    }
+}
+
+/// Calls `work(item, worker)` for every item below `count`, on `jobs` threads.
+pub(crate) fn pool(jobs: usize, count: usize, work: impl Fn(usize, usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for worker in 0..jobs.clamp(1, count.max(1)) {
+            let (next, work) = (&next, &work);
+            scope.spawn(move || {
+                loop {
+                    // Relaxed: only the number is shared.
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= count {
+                        return;
+                    }
+                    work(at, worker);
+                }
+            });
+        }
+    });
+}
+
+/// The program a message of cargo names, if it names one.
+fn executable(message: &str) -> Option<PathBuf> {
+    let (_, rest) = message.split_once("\"executable\":\"")?;
+    Some(PathBuf::from(rest.split_once('"')?.0.replace("\\\\", "\\")))
+}
+
+/// The last lines of a log.
+fn tail(log: &str, lines: usize) -> String {
+    let all: Vec<&str> = log.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_in_the_messages() {
+        let message =
+            r#"{"reason":"compiler-artifact","executable":"target/release/deps/model-1","fresh":true}"#;
+        assert_eq!(executable(message), Some(PathBuf::from("target/release/deps/model-1")));
+        assert_eq!(executable(r#"{"executable":null}"#), None);
+    }
+
+    #[test]
+    fn the_pool_does_every_item_once() {
+        let seen = Mutex::new(Vec::new());
+        pool(3, 100, |at, _| seen.lock().unwrap().push(at));
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_tail_is_the_end() {
+        assert_eq!(tail("a\nb\nc", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
+    }
+}

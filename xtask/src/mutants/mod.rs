@@ -1,0 +1,250 @@
+//! `cargo xtask mutants`: a model proves nothing until a mutant dies.
+//!
+//! Each ordering of the library is weakened, one at a time, and each fence dropped, in a copy of the sources;
+//! then the models run until one fails. A mutant that every model lets pass must be explained beside the
+//! code, in the comment of its line or statement:
+//!
+//! ```text
+//! // mutant: survives: the swap that follows acquires as well.
+//! // mutant: survives [AcqRel->Acquire]: nothing is published here.
+//! ```
+//!
+//! The short form covers every mutant of the statement of which at least one must survive; the long form names
+//! those that must. A survivor without explanation fails the run, and so does an explanation nobody needs.
+//!
+//! Verdicts are kept in `target/mutants/results.tsv`: an interrupted run goes on where it stopped. They are
+//! forgotten when the code (comments aside) or a model changes.
+
+mod copy;
+mod results;
+mod sites;
+
+use crate::args::Args;
+use crate::model::{End, Models, PREEMPTIONS, pool};
+use crate::report::{Outcome, Report};
+use crate::shell::{Capped, root, target};
+use copy::Copy;
+use results::{Results, Verdict};
+use sites::Site;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Which models to try first for a file; the others follow. The first row that fits counts.
+const FIRST: [(&str, &[&str]); 4] = [
+    ("src/queue/", &["queue::", "mutex::"]),
+    ("src/mutex", &["mutex::"]),
+    ("src/parker", &["parker::"]),
+    ("", &[]),
+];
+
+/// Flags for mutants: what is left unused by a weakened line is no error.
+const FLAGS: &str = "--cap-lints=warn";
+
+/// What the run was asked for.
+struct Plan {
+    jobs: usize,
+    preemptions: usize,
+    /// A model gets the larger of this and ten times what it took unmutated.
+    timeout: Duration,
+}
+
+pub(crate) fn run(mut args: Args) -> Result<Report, String> {
+    let plan = Plan {
+        jobs: args.value("--jobs", 2)?,
+        preemptions: args.value("--preemptions", PREEMPTIONS)?,
+        timeout: Duration::from_secs(args.value("--timeout", 60)?),
+    };
+    let filter: String = args.value("--filter", String::new())?;
+    let (fresh, list) = (args.flag("--fresh"), args.flag("--list"));
+    args.end()?;
+
+    let all = sites::find(&root())?;
+    let sites: Vec<&Site> = all.iter().filter(|site| site.file.contains(&filter)).collect();
+    if sites.is_empty() {
+        return Err(format!("no ordering to weaken in files with {filter:?} in their name"));
+    }
+    if list {
+        for site in &sites {
+            println!("{}{}", site.name(), if site.mark.is_some() { "  (said to survive)" } else { "" });
+        }
+    }
+    let folder = target().join("mutants");
+    let state = format!("{:016x}-{}", copy::fingerprint(&root())?, plan.preemptions);
+    let results = Results::open(&folder, &state, fresh)?;
+    if list {
+        return Err(format!("{} mutants listed, none run", sites.len()));
+    }
+
+    let copies =
+        (0..plan.jobs.max(1)).map(|worker| Copy::make(&folder, worker)).collect::<Result<Vec<_>, _>>()?;
+    let results = Mutex::new(results);
+    let times = baseline(&copies[0], &plan, &results)?;
+    let todo: Vec<&Site> =
+        sites.iter().copied().filter(|site| locked(&results).get(site).is_none()).collect();
+    println!("=== mutants: {} in all, {} still without verdict", sites.len(), todo.len());
+
+    let failures = Mutex::new(Vec::new());
+    let done = Mutex::new(sites.len() - todo.len());
+    pool(plan.jobs, todo.len(), |at, worker| {
+        let started = Instant::now();
+        let site = todo[at];
+        match copies[worker].try_site(site, &plan, &times, &results) {
+            Ok(verdict) => {
+                let saved = locked(&results).add(site, verdict.clone());
+                saved.unwrap_or_else(|why| locked(&failures).push(why));
+                let mut done = locked(&done);
+                *done += 1;
+                let time = started.elapsed().as_secs_f64();
+                println!("[{:>3}/{}] {verdict}  {}  ({time:.1} s)", *done, sites.len(), site.name());
+            }
+            Err(why) => locked(&failures).push(format!("{}: {why}", site.name())),
+        }
+    });
+    if let Some(why) = locked(&failures).first() {
+        return Err(why.clone());
+    }
+    judge(&sites, &locked(&results))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no worker panics")
+}
+
+/// The unmutated models must pass; what each took is the measure for the mutants.
+fn baseline(copy: &Copy, plan: &Plan, results: &Mutex<Results>) -> Result<Vec<(String, Duration)>, String> {
+    let known = locked(results).baseline();
+    if !known.is_empty() {
+        println!("=== mutants: the unmutated models passed before ({} models)", known.len());
+        return Ok(known);
+    }
+    println!("=== mutants: the unmutated models");
+    let models = copy.build()?;
+    let times = Mutex::new(Vec::new());
+    pool(plan.jobs, models.names.len(), |at, worker| {
+        let end = models.run(&models.names[at], plan.preemptions, plan.timeout * 10, worker);
+        locked(&times).push((models.names[at].clone(), end));
+    });
+    let mut passed = Vec::new();
+    for (name, end) in times.into_inner().expect("no worker panics") {
+        match end? {
+            End { how: Capped::Passed, time, .. } => passed.push((name, time)),
+            end => {
+                return Err(format!("the unmutated model {name} does not pass: {:?}\n{}", end.how, end.log));
+            }
+        }
+    }
+    passed.sort_by_key(|(_, time)| *time);
+    locked(results).set_baseline(&passed)?;
+    Ok(passed)
+}
+
+impl Copy {
+    /// Weakens one site in this copy, runs the models until one fails, and heals the copy.
+    fn try_site(
+        &self,
+        site: &Site,
+        plan: &Plan,
+        times: &[(String, Duration)],
+        results: &Mutex<Results>,
+    ) -> Result<Verdict, String> {
+        self.mutate(site)?;
+        let verdict = self.verdict(site, plan, times, results);
+        self.heal(site)?;
+        verdict
+    }
+
+    fn verdict(
+        &self,
+        site: &Site,
+        plan: &Plan,
+        times: &[(String, Duration)],
+        results: &Mutex<Results>,
+    ) -> Result<Verdict, String> {
+        let models = self.build()?;
+        for (name, usual) in order(site, times, &locked(results).killers(&site.file)) {
+            let end = models.run(name, plan.preemptions, plan.timeout.max(usual * 10), 0)?;
+            match end.how {
+                Capped::Passed => {}
+                Capped::Failed => return Ok(Verdict::Killed(name.to_owned())),
+                Capped::TimedOut => return Ok(Verdict::TimedOut(name.to_owned())),
+            }
+        }
+        Ok(Verdict::Survived)
+    }
+
+    fn build(&self) -> Result<Models, String> {
+        Models::build(&self.root, &self.target, FLAGS)
+    }
+}
+
+/// The models in the order likeliest to kill soon: those that killed in this file before, those of the
+/// file's own table row, then the quick ones first.
+fn order<'a>(site: &Site, times: &'a [(String, Duration)], killers: &[String]) -> Vec<(&'a str, Duration)> {
+    let first = FIRST.iter().find(|(file, _)| site.file.contains(file)).map_or(&[][..], |(_, models)| models);
+    let mut ordered: Vec<(&str, Duration)> =
+        times.iter().map(|(name, time)| (name.as_str(), *time)).collect();
+    ordered.sort_by_key(|(name, time)| {
+        let killed = killers.iter().position(|killer| killer == name).unwrap_or(killers.len());
+        let listed = first.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(first.len());
+        (killed, listed, *time)
+    });
+    ordered
+}
+
+/// Every mutant has a verdict; the survivors are the explained ones, exactly.
+fn judge(sites: &[&Site], results: &Results) -> Result<Report, String> {
+    let mut report = Report::new("mutants");
+    let (mut killed, mut timed_out, mut survived) = (0, 0, 0);
+    for site in sites {
+        let verdict = results.get(site).ok_or_else(|| format!("{} has no verdict", site.name()))?;
+        let outcome = match (&verdict, &site.mark) {
+            (Verdict::Survived, None) => {
+                Outcome::Failed("no model noticed: add one, weaken the code, or explain".into())
+            }
+            (Verdict::Survived, Some(_)) => Outcome::Passed,
+            (_, Some(mark)) if is_stale(mark, sites, results) => {
+                Outcome::Failed("said to survive, but a model kills it: remove the remark".into())
+            }
+            _ => Outcome::Passed,
+        };
+        match verdict {
+            Verdict::Killed(_) => killed += 1,
+            Verdict::TimedOut(ref model) => {
+                timed_out += 1;
+                report.note(format!("timeout: {} in {model}", site.name()));
+            }
+            Verdict::Survived => survived += 1,
+        }
+        report.row(&format!("{verdict}  {}", site.name()), outcome, Duration::ZERO);
+    }
+    report.note(format!(
+        "mutants: {} in all: {killed} killed, {timed_out} killed by timeout, {survived} survived",
+        sites.len()
+    ));
+    Ok(report)
+}
+
+/// A remark is stale if none of the mutants it speaks of survived, or if one it names did not.
+fn is_stale(mark: &sites::Mark, sites: &[&Site], results: &Results) -> bool {
+    let survives = |site: &&&Site| results.get(site) == Some(Verdict::Survived);
+    let same = |site: &&&Site| site.mark.as_ref() == Some(mark);
+    mark.named || sites.iter().filter(same).find(survives).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_killers_come_first_then_the_file_s_own_then_the_quick() {
+        let second = Duration::from_secs(1);
+        let times: Vec<(String, Duration)> =
+            [("mutex::a", 1), ("queue::b", 5), ("parker::c", 2), ("mutex::d", 9), ("other::e", 1)]
+                .map(|(name, time)| (name.to_owned(), second * time))
+                .to_vec();
+        let site = Site { file: "crates/tasuki/src/queue/word.rs".to_owned(), ..Site::default() };
+        let names: Vec<&str> =
+            order(&site, &times, &["mutex::d".to_owned()]).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["mutex::d", "queue::b", "mutex::a", "other::e", "parker::c"]);
+    }
+}

@@ -1,0 +1,47 @@
+//! `cargo xtask sanitize [address] [thread]`: the tests on real threads, instrumented.
+//!
+//! The thread sanitizer needs a standard library built with it, or its locks and joins are invisible and
+//! every use of them looks like a race; it does not know fences, so `--cfg tasuki_tsan` turns ours into RMWs.
+
+use crate::args::Args;
+use crate::report::{Outcome, Report};
+use crate::shell::{cargo, target, tests};
+use crate::toolchain::{self, NIGHTLY, or_skip};
+
+pub(crate) fn run(mut args: Args) -> Result<Report, String> {
+    let mut wanted: Vec<String> = std::iter::from_fn(|| args.word()).collect();
+    args.end()?;
+    if wanted.is_empty() {
+        wanted = vec!["address".to_owned(), "thread".to_owned()];
+    }
+
+    let host = toolchain::host()?;
+    let mut report = Report::new("sanitize");
+    for name in wanted {
+        match name.as_str() {
+            "address" => report.step("address", || {
+                or_skip(toolchain::toolchain(NIGHTLY), || {
+                    instrumented(&host, "address", "", ("ASAN_OPTIONS", "detect_stack_use_after_return=1"))
+                })
+            }),
+            "thread" => report.step("thread", || {
+                or_skip(toolchain::components(NIGHTLY, &["rust-src"]), || {
+                    instrumented(&host, "thread", "-Zbuild-std", ("TSAN_OPTIONS", "halt_on_error=1"))
+                })
+            }),
+            _ => return Err(format!("{name:?} is no sanitizer here: address, thread")),
+        }
+    }
+    Ok(report)
+}
+
+/// The tests with one sanitizer, in a folder of its own.
+fn instrumented(host: &str, name: &str, build: &str, options: (&str, &str)) -> Outcome {
+    let flags = match name {
+        "thread" => "-Zsanitizer=thread --cfg tasuki_tsan".to_owned(),
+        _ => format!("-Zsanitizer={name}"),
+    };
+    let mut command = cargo(&format!("+{NIGHTLY} test {build} --target {host} -p tasuki --lib --tests"));
+    command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target().join(name)).env(options.0, options.1);
+    tests(&mut command).and_then(|tests| tests.verdict()).into()
+}

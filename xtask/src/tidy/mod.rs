@@ -1,0 +1,106 @@
+//! `cargo xtask tidy`: the rules of the house that text can show. CONTRIBUTING.md says why each exists.
+
+mod documents;
+pub(crate) mod orderings;
+mod rust;
+
+use crate::args::Args;
+use crate::report::{Outcome, Report};
+use crate::shell::{output, program, root};
+use crate::source::Source;
+use std::time::Duration;
+
+/// A breach: file, line (from 1; 0 for the whole file), what is wrong and what to do.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Breach {
+    pub(crate) file: String,
+    pub(crate) line: usize,
+    pub(crate) what: String,
+}
+
+impl Breach {
+    /// `line` counts from 0, as positions do.
+    pub(crate) fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: line + 1, what: what.into() }
+    }
+
+    pub(crate) fn whole(file: &str, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: 0, what: what.into() }
+    }
+}
+
+/// A file of the project, with its Rust views if it is Rust.
+pub(crate) struct Page {
+    pub(crate) path: String,
+    pub(crate) text: String,
+    pub(crate) rust: Option<Source>,
+}
+
+impl Page {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
+        let rust = path.ends_with(".rs").then(|| Source::new(text));
+        Self { path: path.to_owned(), text: text.to_owned(), rust }
+    }
+
+    /// Part of the library itself.
+    pub(crate) fn in_library(&self) -> bool {
+        self.path.starts_with("crates/") && self.path.contains("/src/")
+    }
+}
+
+/// A rule looks at all pages, so that it may also compare them.
+type Rule = fn(&[Page]) -> Vec<Breach>;
+
+const RULES: [(&str, Rule); 13] = [
+    ("the model's cfg only in shim.rs", rust::model_cfg),
+    ("the inspector's cfg only in probe.rs", rust::probe_cfg),
+    ("the list knows no wakers", rust::list_without_wakers),
+    ("nothing unfinished", rust::unfinished),
+    ("unsafe cites an invariant", rust::unsafe_cites),
+    ("files stay small", rust::file_length),
+    ("functions stay small", rust::function_length),
+    ("models end by themselves", rust::no_silent_caps),
+    ("requirement ids are well formed", rust::requirement_ids),
+    ("orderings name their pair", orderings::named),
+    ("no paths of somebody's machine", documents::foreign_paths),
+    ("links lead somewhere, documents are linked", documents::links),
+    ("the changelog has an Unreleased section", documents::changelog),
+];
+
+pub(crate) fn run(args: Args) -> Result<Report, String> {
+    args.end()?;
+    let pages = pages()?;
+    println!("=== tidy: {} files", pages.len());
+    let mut report = Report::new("tidy");
+    for (name, rule) in RULES {
+        let breaches = rule(&pages);
+        for Breach { file, line, what } in &breaches {
+            println!("{file}:{line}: {what}");
+        }
+        let outcome = match breaches.len() {
+            0 => Outcome::Passed,
+            count => Outcome::Failed(format!("{count} breaches")),
+        };
+        report.row(name, outcome, Duration::ZERO);
+    }
+    for (file, lines) in rust::large_files(&pages) {
+        report.note(format!("large: {file} has {lines} lines of code; the budget is {}", rust::FILE_BUDGET));
+    }
+    Ok(report)
+}
+
+/// Every text file that git tracks or would track.
+fn pages() -> Result<Vec<Page>, String> {
+    let listed = output(&mut program("git", "ls-files --cached --others --exclude-standard"))?;
+    let mut pages = Vec::new();
+    for path in listed.lines() {
+        // Tracked but just deleted, or not text: nothing to read.
+        if let Ok(text) = std::fs::read_to_string(root().join(path)) {
+            pages.push(Page::new(path, &text));
+        }
+    }
+    if !pages.iter().any(Page::in_library) {
+        return Err("found no library to look at".to_owned());
+    }
+    Ok(pages)
+}
