@@ -24,6 +24,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let filter = args.word().unwrap_or_default();
     args.end()?;
 
+    let mut report = Report::new("model");
     println!("=== model: build");
     let models = Models::build(&shell::root(), &shell::target().join("loom"), "")?;
     let names: Vec<&String> = models.names.iter().filter(|name| name.contains(&filter)).collect();
@@ -44,7 +45,6 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
 
     let mut ends = ends.into_inner().expect("no worker panics");
     ends.sort_by_key(|(at, _)| *at);
-    let mut report = Report::new("model");
     for (at, end) in ends {
         let end = end?;
         report.row(names[at], end.outcome(cap), end.time);

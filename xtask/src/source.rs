@@ -79,7 +79,7 @@ impl Source {
         let bare: Vec<&str> = self.bare.lines().collect();
         let comments: Vec<&str> = self.comments.lines().collect();
         let mut first = line;
-        while first > 0 && self.goes_on(&bare, first) && comments[first - 1].trim().is_empty() {
+        while first > 0 && self.goes_on(&bare, first) {
             first -= 1;
         }
         let mut text = comments[first..=line].join(" ");
@@ -278,7 +278,7 @@ fn long() {
     let r = r#"/* nor " this"#;
     // SAFETY: the comment.
     let value = word.compare_exchange(
-        1,
+        1, // one
         2,
         Acquire,
         Relaxed,

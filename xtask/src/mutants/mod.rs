@@ -58,6 +58,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let (fresh, list) = (args.flag("--fresh"), args.flag("--list"));
     args.end()?;
 
+    let mut report = Report::new("mutants");
     let all = sites::find(&root())?;
     let sites: Vec<&Site> = all.iter().filter(|site| site.file.contains(&filter)).collect();
     if sites.is_empty() {
@@ -67,14 +68,12 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         for site in &sites {
             println!("{}{}", site.name(), if site.mark.is_some() { "  (said to survive)" } else { "" });
         }
+        report.row("list only, nothing run", Outcome::Passed, Duration::ZERO);
+        return Ok(report);
     }
     let folder = target().join("mutants");
     let state = format!("{:016x}-{}", copy::fingerprint(&root())?, plan.preemptions);
     let results = Results::open(&folder, &state, fresh)?;
-    if list {
-        return Err(format!("{} mutants listed, none run", sites.len()));
-    }
-
     let copies =
         (0..plan.jobs.max(1)).map(|worker| Copy::make(&folder, worker)).collect::<Result<Vec<_>, _>>()?;
     let results = Mutex::new(results);
@@ -103,7 +102,8 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     if let Some(why) = locked(&failures).first() {
         return Err(why.clone());
     }
-    judge(&sites, &locked(&results))
+    judge(&mut report, &sites, &locked(&results))?;
+    Ok(report)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -192,8 +192,7 @@ fn order<'a>(site: &Site, times: &'a [(String, Duration)], killers: &[String]) -
 }
 
 /// Every mutant has a verdict; the survivors are the explained ones, exactly.
-fn judge(sites: &[&Site], results: &Results) -> Result<Report, String> {
-    let mut report = Report::new("mutants");
+fn judge(report: &mut Report, sites: &[&Site], results: &Results) -> Result<(), String> {
     let (mut killed, mut timed_out, mut survived) = (0, 0, 0);
     for site in sites {
         let verdict = results.get(site).ok_or_else(|| format!("{} has no verdict", site.name()))?;
@@ -221,7 +220,7 @@ fn judge(sites: &[&Site], results: &Results) -> Result<Report, String> {
         "mutants: {} in all: {killed} killed, {timed_out} killed by timeout, {survived} survived",
         sites.len()
     ));
-    Ok(report)
+    Ok(())
 }
 
 /// A remark is stale if none of the mutants it speaks of survived, or if one it names did not.

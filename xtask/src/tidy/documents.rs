@@ -117,6 +117,26 @@ fn slug(heading: &str) -> String {
     heading.trim().to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
+/// The map in ARCHITECTURE.md: one row for each file of a library, as in "| `src/lib.rs` | ...".
+pub(crate) fn code_map(pages: &[Page]) -> Vec<Breach> {
+    const MAP: &str = "ARCHITECTURE.md";
+    let text = pages.iter().find(|page| page.path == MAP).map_or("", |page| page.text.as_str());
+    let row = |line: &'_ str| Some(line.strip_prefix("| `src/")?.split_once("` |")?.0.to_owned());
+    let mapped: Vec<(usize, String)> =
+        text.lines().enumerate().filter_map(|(number, line)| Some((number, row(line)?))).collect();
+    let files: Vec<&str> = pages
+        .iter()
+        .filter(|page| page.in_library() && page.rust.is_some())
+        .filter_map(|page| Some(page.path.split_once("/src/")?.1))
+        .collect();
+    let missing = files.iter().filter(|file| !mapped.iter().any(|(_, name)| name == *file));
+    let stale = mapped.iter().filter(|(_, name)| !files.contains(&name.as_str()));
+    missing
+        .map(|file| Breach::whole(MAP, format!("the code map lacks src/{file}")))
+        .chain(stale.map(|(line, name)| Breach::at(MAP, *line, format!("src/{name} does not exist"))))
+        .collect()
+}
+
 pub(crate) fn changelog(pages: &[Page]) -> Vec<Breach> {
     let unreleased = |page: &Page| page.text.lines().any(|line| line.trim() == "## [Unreleased]");
     match pages.iter().find(|page| page.path == "CHANGELOG.md") {
@@ -155,6 +175,18 @@ mod tests {
             links(&pages).into_iter().map(|breach| (breach.file, breach.line)).collect();
         let wanted = [("README.md", 2), ("docs/a.md", 2), ("docs/c.md", 0)];
         assert_eq!(found, wanted.map(|(file, line)| (file.to_owned(), line)));
+    }
+
+    #[test]
+    fn the_map_and_the_files_agree() {
+        let pages = [
+            Page::new("ARCHITECTURE.md", "| `src/lib.rs` | all |\n| `src/gone.rs` | was here |\n"),
+            Page::new("crates/tasuki/src/lib.rs", ""),
+            Page::new("crates/tasuki/src/queue/mod.rs", ""),
+            Page::new("lab/src/main.rs", ""),
+        ];
+        let found: Vec<usize> = code_map(&pages).into_iter().map(|breach| breach.line).collect();
+        assert_eq!(found, [0, 2]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 13] = [
+const RULES: [(&str, Rule); 14] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("the inspector's cfg only in probe.rs", rust::probe_cfg),
     ("the list knows no wakers", rust::list_without_wakers),
@@ -64,6 +64,7 @@ const RULES: [(&str, Rule); 13] = [
     ("orderings name their pair", orderings::named),
     ("no paths of somebody's machine", documents::foreign_paths),
     ("links lead somewhere, documents are linked", documents::links),
+    ("the code map names every file, and no other", documents::code_map),
     ("the changelog has an Unreleased section", documents::changelog),
 ];
 

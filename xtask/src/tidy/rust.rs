@@ -111,11 +111,11 @@ pub(crate) fn unsafe_cites(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
-/// At least three words, and not a postponement.
+/// At least two words ("module contract"), and not a postponement.
 fn is_argument(why: &str) -> bool {
     let postponed = ["untriaged", "tbd", "later"];
     let first = words(why).next().map(|(_, word)| word.to_lowercase()).unwrap_or_default();
-    words(why).count() >= 3 && !postponed.contains(&first.as_str())
+    words(why).count() >= 2 && !postponed.contains(&first.as_str())
 }
 
 pub(crate) fn file_length(pages: &[Page]) -> Vec<Breach> {
