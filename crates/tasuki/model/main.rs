@@ -1,0 +1,1 @@
+//! The loom models. Empty unless built with `--cfg loom`.

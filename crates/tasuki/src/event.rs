@@ -1,0 +1,331 @@
+//! The event: a flag to wait for, consumed by one waiter or seen by all.
+//!
+//! # States of the word
+//!
+//! | word    | meaning                    |
+//! |---------|----------------------------|
+//! | `0`     | not set, nobody waits      |
+//! | `SET`   | set; nobody waits          |
+//! | `head`  | not set, somebody waits    |
+//!
+//! Each with `EDIT` while the queue is edited. There is no `head·SET`: whoever finds `SET` does not queue, and whoever sets
+//! with waiters present either gives the signal to the first (auto) or empties the queue (manual).
+//!
+//! # Transitions
+//!
+//! | from     | event            | to                             | duty         | fn |
+//! |----------|------------------|--------------------------------|--------------|----|
+//! | `SET`    | wait, auto       | `0`                            | return `Ready` | [`Event::try_wait`] |
+//! | `SET`    | wait, manual     | `SET`                          | return `Ready` | [`Event::try_wait`] |
+//! | `0`, `head` | wait          | waiter appended                | return `Pending` | [`WaitEventOp::start`] |
+//! | `0`, `SET` | set            | `SET`                          | none         | [`Event::set`] |
+//! | `head`   | set, auto        | first granted                  | wake it      | [`Event::set_slow`] |
+//! | `head`   | set, manual      | `SET`, round released          | wake all     | [`Event::set_slow`] |
+//! | `SET`    | reset            | `0`                            | none         | [`Event::reset`] |
+//! | any      | drop, not granted| waiter removed                 | none         | [`Broadcast::withdraw`] |
+//! | any      | drop, granted (auto) | as set                     | as set       | [`WaitEventOp::discard`] |
+//! | any      | drop, released (manual) | nothing                 | none         | [`WaitEventOp::discard`] |
+//!
+//! # Orderings
+//! The word: Release of [`Event::set`] pairs with Acquire of [`Event::try_wait`]. A set of an event that is set already is a
+//! read-modify-write all the same, so that a later wait sees what was done before both sets. Grants publish through the waiter's
+//! state, releases through the round.
+
+use crate::queue::Pinned;
+use crate::queue::broadcast::{Broadcast, Withdrawn};
+use crate::queue::waiter::{clone_waker, drop_waker, wake};
+use crate::queue::word::{FIRST as SET, Word};
+use crate::shim::{Ordering, const_fn};
+use crate::wait::{Op, Seat, Wait};
+use core::fmt;
+use core::task::{Context, Poll};
+
+const UNSET: Word = Word::flags(0);
+const IS_SET: Word = Word::flags(SET);
+
+/// What a wait does to an [`Event`] that is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reset {
+    /// One wait consumes the signal.
+    #[default]
+    Auto,
+    /// The event stays set until [`Event::reset`].
+    Manual,
+}
+
+/// A signal between tasks: wait until somebody sets it.
+///
+/// An *auto* event releases exactly one waiter for each [`set`](Self::set); with nobody waiting the signal is
+/// kept for the next, and more sets change nothing. A *manual* event releases everybody who waits at
+/// the moment of the set, and everybody who comes until [`reset`](Self::reset).
+///
+/// # Order
+///
+/// Auto: first come, first served. Manual: all present at once; those who come after a `reset` wait for the
+/// next `set`, also while the last one is still waking its waiters.
+///
+/// # Cancel
+///
+/// Dropping the future of an auto event that has been given the signal passes it to the next waiter, or back to the
+/// event. No signal is lost, none is doubled.
+///
+/// # Panic
+///
+/// Never. A waker that panics does so in `set`, after all other waiters have been woken.
+///
+/// # Memory ordering
+///
+/// What was done before a `set` happens before what follows a wait that it ended, coalesced sets included.
+///
+/// # Re-entrancy
+///
+/// Wakers may call anything on the event.
+///
+/// # Limits
+///
+/// None on the number of waiters.
+///
+/// # Futurelock
+///
+/// A wait on an auto event that was polled and is then neither polled nor dropped can be given a signal that nobody sees.
+///
+/// # When to use something else
+///
+/// To wait for several things to finish, a wait group; to stop tasks, a cancellation token.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::Event;
+///
+/// static READY: Event = Event::manual();
+///
+/// let waiter = std::thread::spawn(|| READY.wait().block());
+/// READY.set();
+/// waiter.join().unwrap();
+/// ```
+#[doc(alias = "AsyncEvent")]
+#[doc(alias = "Notify")]
+pub struct Event {
+    waiters: Broadcast,
+    reset: Reset,
+}
+
+/// The future of [`Event::wait`].
+pub type WaitEvent<'a> = Wait<WaitEventOp<'a>>;
+
+impl Event {
+    const_fn! {
+        /// An event that resets in this way, set or not.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tasuki::{Event, Reset};
+        ///
+        /// static STARTED: Event = Event::new(Reset::Manual, false);
+        /// assert!(!STARTED.is_set());
+        /// ```
+        pub const fn new(reset: Reset, set: bool) -> Self {
+            Self { waiters: Broadcast::new(if set { IS_SET } else { UNSET }), reset }
+        }
+    }
+
+    const_fn! {
+        /// An auto event, not set.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static NEXT: tasuki::Event = tasuki::Event::auto();
+        /// NEXT.set();
+        /// NEXT.wait().block();
+        /// assert!(!NEXT.is_set());
+        /// ```
+        pub const fn auto() -> Self {
+            Self::new(Reset::Auto, false)
+        }
+    }
+
+    const_fn! {
+        /// A manual event, not set.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static READY: tasuki::Event = tasuki::Event::manual();
+        /// READY.set();
+        /// READY.wait().block();
+        /// assert!(READY.is_set());
+        /// ```
+        pub const fn manual() -> Self {
+            Self::new(Reset::Manual, false)
+        }
+    }
+
+    /// Waits for the event to be set; an auto event is then no longer set.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a signal that a dropped future had been given goes on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let event = tasuki::Event::auto();
+    /// event.set();
+    /// event.wait().block();
+    /// ```
+    #[inline]
+    pub fn wait(&self) -> WaitEvent<'_> {
+        Wait::new(WaitEventOp { event: self })
+    }
+
+    /// Sets the event: releases one waiter (auto) or all (manual), and is kept if nobody consumed it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let event = tasuki::Event::auto();
+    /// event.set();
+    /// event.set();
+    /// assert!(event.is_set());
+    /// ```
+    pub fn set(&self) {
+        let mut word = self.waiters.queue.load();
+        while word == UNSET || word == IS_SET {
+            // Release: pairs with Acquire in `try_wait`; also `SET => SET`, see the header.
+            match self.waiters.queue.replace(word, IS_SET, Ordering::Release) {
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+        self.set_slow();
+    }
+
+    /// Sets an event that somebody waits for, or that is being edited.
+    #[inline(never)]
+    fn set_slow(&self) {
+        let mut editing = self.waiters.queue.edit();
+        if !editing.has_waiters() {
+            editing.set(SET);
+            return editing.finish();
+        }
+        match self.reset {
+            Reset::Auto => {
+                let waker = editing.grant_front();
+                editing.finish();
+                wake(waker);
+            }
+            Reset::Manual => {
+                editing.set(SET);
+                self.waiters.release_all(editing);
+            }
+        }
+    }
+
+    /// Takes a signal back that nobody has consumed. Does nothing if the event is not set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let event = tasuki::Event::manual();
+    /// event.set();
+    /// event.reset();
+    /// assert!(!event.is_set());
+    /// ```
+    pub fn reset(&self) {
+        if self.waiters.queue.load() == UNSET {
+            return;
+        }
+        let mut editing = self.waiters.queue.edit();
+        editing.clear(SET);
+        editing.finish();
+    }
+
+    /// Is it set? True or false only for the moment of the look.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(tasuki::Event::new(tasuki::Reset::Auto, true).is_set());
+    /// ```
+    pub fn is_set(&self) -> bool {
+        // Acquire: pairs with Release in `set`.
+        self.waiters.queue.load_with(Ordering::Acquire).has(SET)
+    }
+
+    /// `SET => 0` (auto), `SET => SET` (manual); false if it is not set.
+    #[inline]
+    fn try_wait(&self) -> bool {
+        match self.reset {
+            // Acquire: pairs with Release in `set`. A failure may be an edit under way; `start` looks again.
+            Reset::Auto => self.waiters.queue.replace(IS_SET, UNSET, Ordering::Acquire).is_ok(),
+            Reset::Manual => self.is_set(),
+        }
+    }
+}
+
+impl Default for Event {
+    /// An auto event, not set.
+    fn default() -> Self {
+        Self::auto()
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event").field("reset", &self.reset).field("set", &self.is_set()).finish()
+    }
+}
+
+/// The operation of [`Event::wait`].
+#[derive(Debug)]
+pub struct WaitEventOp<'a> {
+    event: &'a Event,
+}
+
+impl Op for WaitEventOp<'_> {
+    type Output = ();
+    const NAME: &'static str = "tasuki::WaitEvent";
+
+    #[inline]
+    fn try_now(&mut self) -> Option<()> {
+        self.event.try_wait().then_some(())
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let mut editing = self.event.waiters.queue.edit();
+        if editing.word().has(SET) {
+            if self.event.reset == Reset::Auto {
+                editing.clear(SET);
+            }
+            editing.finish();
+            drop_waker(Some(waker));
+            return Poll::Ready(());
+        }
+        let ask = self.event.waiters.ask(&editing);
+        editing.push_back(seat.sit(waker, ask));
+        editing.finish();
+        Poll::Pending
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        self.event.waiters.poll_queued(waiter, cx)
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
+        match self.event.waiters.withdraw(waiter, |_| {}) {
+            Withdrawn::InTime => None,
+            Withdrawn::Given => Some(()),
+        }
+    }
+
+    /// The signal of an auto event goes on; a manual event stays as it is.
+    fn discard(&mut self, (): ()) {
+        if self.event.reset == Reset::Auto {
+            self.event.set();
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Synchronization for Rust coroutines: primitives that suspend tasks instead of blocking threads, on one
+//! verified wait queue.
+//!
+//! They work under every executor, need no runtime and no allocation, serve waiters strictly in order,
+//! and may be cancelled at every await: what was granted to a dropped future is passed on, never lost.
+//!
+//! # Which primitive do I need?
+//!
+//! | I want | use |
+//! |---|---|
+//! | one task at a time in a section that awaits | [`Mutex`] |
+//! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`] |
+//! | to tell tasks that something happened | [`Event`] |
+//! | to put a thread to sleep and wake it by hand | `Parker` |
+//!
+//! # One future
+//!
+//! Every wait is a named future, and waiting in another way is a method of it:
+//!
+//! | I want | I write |
+//! |---|---|
+//! | wait as a task | `mutex.lock().await` |
+//! | wait as a thread | `mutex.lock().block()` |
+//! | not wait | `mutex.try_lock()` |
+//!
+//! # Features
+//!
+//! * `std` (default): `Parker`, `.block()`.
+//! * `alloc`: guards that own an `Arc`.
+//! * neither: everything else, on bare metal.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
+mod event;
+mod guard;
+mod mutex;
+#[cfg(feature = "std")]
+mod parker;
+mod policy;
+mod probe;
+mod queue;
+mod shim;
+mod wait;
+
+pub use event::{Event, Reset, WaitEvent, WaitEventOp};
+pub use guard::{Guard, HandOff};
+pub use mutex::{Lock, LockOp, MappedMutexGuard, Mutex, MutexGuard};
+#[cfg(feature = "alloc")]
+pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
+#[cfg(feature = "std")]
+pub use parker::{Parker, Unparker};
+pub use policy::{Bypass, Fifo, Lifo, Policy};
+pub use wait::{Op, Wait};

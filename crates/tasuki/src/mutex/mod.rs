@@ -1,0 +1,358 @@
+//! The mutex and its guards.
+
+#[cfg(feature = "alloc")]
+mod owned;
+pub(crate) mod raw;
+
+use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::policy::{Fifo, Policy};
+use crate::queue::Pinned;
+use crate::shim::const_fn;
+use crate::wait::{Op, Seat, Wait};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::task::{Context, Poll};
+use raw::{RawMutex, Unlocked};
+
+#[cfg(feature = "alloc")]
+pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
+
+/// A mutual exclusion lock that suspends tasks instead of blocking threads.
+///
+/// The lock passes from owner to owner like a baton. An unlock with somebody waiting does not free the
+/// lock: it makes the first waiter the owner and wakes it. The woken task has nothing left to compete
+/// for, and a newcomer finds the lock taken and queues.
+///
+/// A `Mutex<()>` is two words, its lock future eight; waiting allocates nothing. `Mutex::new` is `const`, so a
+/// mutex can be a `static`.
+///
+/// # Order
+///
+/// By the policy `P`: strictly first come, first served ([`Fifo`], the default), newest first
+/// ([`Lifo`](crate::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::Bypass)). A place in
+/// the queue is taken when the lock future is first polled.
+///
+/// # Cancel
+///
+/// Dropping a lock future gives up its place, in constant time, in every state and on every thread. If it
+/// had been granted the lock already, the lock passes to the next. Nobody else's place changes.
+///
+/// # Panic
+///
+/// A panic while the guard is held unlocks; there is no poisoning. A waker that panics does so in the
+/// call that woke it, after the state is complete: no baton is lost.
+///
+/// # Memory ordering
+///
+/// Everything done before an unlock happens before everything done after the lock that follows it.
+///
+/// # Re-entrancy
+///
+/// Locking twice in one task waits for ever, as with any mutex that is not re-entrant. Wakers may call
+/// anything: none runs while the queue is being edited.
+///
+/// # Limits
+///
+/// None on the number of waiters. A forgotten guard leaves the lock held for ever; a forgotten, queued
+/// future keeps its place for ever, and with [`Fifo`] that stops the queue behind it.
+///
+/// # Futurelock
+///
+/// A lock future that has been polled once and is then neither polled nor dropped still gets its turn,
+/// and keeps it. A task that holds on to such a future (a `select!` over `&mut future`) and then waits for the same lock
+/// again waits for itself. Drop the future, or keep polling it.
+///
+/// # When to use something else
+///
+/// * A section without `.await` inside, and short: `std::sync::Mutex` is as fast and simpler. Never hold that one
+///   across an `.await`: it blocks a worker thread, and with it every task that the thread could run,
+///   perhaps the owner's.
+/// * A count of equal resources: a semaphore.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tasuki::Mutex;
+///
+/// static TOTAL: Mutex<u64> = Mutex::new(0);
+///
+/// async fn add(n: u64) {
+///     let mut total = TOTAL.lock().await;
+///     *total += n;
+/// }
+/// # let mut add = std::pin::pin!(add(2));
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert!(std::future::Future::poll(add.as_mut(), &mut cx).is_ready());
+/// # assert_eq!(*TOTAL.try_lock().unwrap(), 2);
+/// ```
+#[doc(alias = "AsyncMutex")]
+pub struct Mutex<T: ?Sized, P: Policy = Fifo> {
+    raw: RawMutex<P>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the mutex owns the value.
+unsafe impl<T: ?Sized + Send, P: Policy> Send for Mutex<T, P> {}
+// SAFETY: it gives the value to one thread at a time, so the value needs to be `Send` only.
+unsafe impl<T: ?Sized + Send, P: Policy> Sync for Mutex<T, P> {}
+
+/// The future of [`Mutex::lock`].
+pub type Lock<'a, T, P = Fifo> = Wait<LockOp<'a, T, P>>;
+
+/// The guard of [`Mutex::lock`]: the lock is held until it is dropped.
+#[doc(alias = "ScopedLock")]
+pub type MutexGuard<'a, T, P = Fifo> = Guard<&'a Mutex<T, P>>;
+
+/// A guard over a part of the value, made by [`MutexGuard::map`](Guard::map).
+pub type MappedMutexGuard<'a, U, P = Fifo> = Guard<MappedMutex<'a, U, P>>;
+
+impl<T> Mutex<T> {
+    const_fn! {
+        /// A free mutex, strictly first come, first served.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static M: tasuki::Mutex<i32> = tasuki::Mutex::new(5);
+        /// assert_eq!(*M.try_lock().unwrap(), 5);
+        /// ```
+        pub const fn new(value: T) -> Self {
+            Self::with_policy(value)
+        }
+    }
+}
+
+impl<T, P: Policy> Mutex<T, P> {
+    const_fn! {
+        /// A free mutex with the policy of its type.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tasuki::{Bypass, Mutex};
+        ///
+        /// static M: Mutex<i32, Bypass<16>> = Mutex::with_policy(5);
+        /// assert!(!M.is_locked());
+        /// ```
+        pub const fn with_policy(value: T) -> Self {
+            Self { raw: RawMutex::new(), value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// The value. Owning the mutex proves that nobody has it locked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tasuki::Mutex::new(7).into_inner(), 7);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized, P: Policy> Mutex<T, P> {
+    /// Waits until the lock is the caller's.
+    ///
+    /// The lock is taken at the first poll if it is free, without suspending; otherwise the future queues
+    /// and resumes as the owner.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let rt = async {
+    /// let mutex = tasuki::Mutex::new(1);
+    /// *mutex.lock().await += 1;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// # };
+    /// # let mut rt = std::pin::pin!(rt);
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert!(std::future::Future::poll(rt.as_mut(), &mut cx).is_ready());
+    /// ```
+    #[inline]
+    pub fn lock(&self) -> Lock<'_, T, P> {
+        Wait::new(LockOp { mutex: self })
+    }
+
+    /// The lock, if it can be had without waiting.
+    ///
+    /// With [`Fifo`] and [`Lifo`](crate::Lifo) it cannot be had while a grant is on its way to a waiter: nobody
+    /// passes the queue. With [`Bypass`](crate::Bypass) taking a free lock ahead of the queue is within the
+    /// bound.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mutex = tasuki::Mutex::new(1);
+    /// let guard = mutex.try_lock().unwrap();
+    /// assert!(mutex.try_lock().is_none());
+    /// # drop(guard);
+    /// ```
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T, P>> {
+        self.raw.try_lock().then(|| Guard::new(self))
+    }
+
+    /// Is it held, or on its way to a new owner? True or false only for the moment of the look.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mutex = tasuki::Mutex::new(1);
+    /// let guard = mutex.try_lock();
+    /// assert!(mutex.is_locked());
+    /// # drop(guard);
+    /// ```
+    pub fn is_locked(&self) -> bool {
+        self.raw.is_locked()
+    }
+
+    /// The value, without locking: the exclusive borrow proves that nobody has it locked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut mutex = tasuki::Mutex::new(1);
+    /// *mutex.get_mut() = 2;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl<T: Default, P: Policy> Default for Mutex<T, P> {
+    fn default() -> Self {
+        Self::with_policy(T::default())
+    }
+}
+
+impl<T, P: Policy> From<T> for Mutex<T, P> {
+    fn from(value: T) -> Self {
+        Self::with_policy(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
+    /// Shows the value if the lock can be had at once.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.try_lock() {
+            Some(value) => f.debug_struct("Mutex").field("value", &&*value).finish(),
+            None => f.debug_struct("Mutex").field("value", &format_args!("<locked>")).finish(),
+        }
+    }
+}
+
+/// The operation of [`Mutex::lock`].
+pub struct LockOp<'a, T: ?Sized, P: Policy> {
+    mutex: &'a Mutex<T, P>,
+}
+
+impl<T: ?Sized, P: Policy> fmt::Debug for LockOp<'_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LockOp")
+    }
+}
+
+impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
+    type Output = MutexGuard<'a, T, P>;
+    const NAME: &'static str = "tasuki::Lock";
+
+    #[inline(always)]
+    fn try_now(&mut self) -> Option<Self::Output> {
+        self.mutex.try_lock()
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.mutex.raw.start(seat, cx).map(|()| Guard::new(self.mutex))
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.mutex.raw.poll_queued(waiter, cx).map(|()| Guard::new(self.mutex))
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        self.mutex.raw.cancel(waiter).then(|| Guard::new(self.mutex))
+    }
+}
+
+impl<T: ?Sized, P: Policy> sealed::Sealed for &Mutex<T, P> {}
+
+// SAFETY: a guard is made only by whoever acquired the lock, and the lock excludes all others.
+unsafe impl<T: ?Sized, P: Policy> Holder for &Mutex<T, P> {
+    type Target = T;
+
+    #[inline(always)]
+    fn value(&self) -> *mut T {
+        self.value.get()
+    }
+
+    #[inline(always)]
+    fn release(&self) -> bool {
+        self.raw.unlock() == Unlocked::SomebodyWaited
+    }
+}
+
+// SAFETY: one owner at a time.
+unsafe impl<T: ?Sized, P: Policy> Exclusive for &Mutex<T, P> {}
+
+/// What a [`MappedMutexGuard`] holds: the lock, and where the part is.
+#[doc(hidden)]
+pub struct MappedMutex<'a, U: ?Sized, P: Policy> {
+    raw: &'a RawMutex<P>,
+    value: *mut U,
+}
+
+// SAFETY: the pointer is access to the part, as `&mut U` would be.
+unsafe impl<U: ?Sized + Send, P: Policy> Send for MappedMutex<'_, U, P> {}
+// SAFETY: as above, `&U`.
+unsafe impl<U: ?Sized + Sync, P: Policy> Sync for MappedMutex<'_, U, P> {}
+
+impl<U: ?Sized, P: Policy> fmt::Debug for MappedMutex<'_, U, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MappedMutex")
+    }
+}
+
+impl<U: ?Sized, P: Policy> sealed::Sealed for MappedMutex<'_, U, P> {}
+
+// SAFETY: made from a guard, whose lock it keeps; the part was borrowed from its value.
+unsafe impl<U: ?Sized, P: Policy> Holder for MappedMutex<'_, U, P> {
+    type Target = U;
+
+    #[inline(always)]
+    fn value(&self) -> *mut U {
+        self.value
+    }
+
+    #[inline(always)]
+    fn release(&self) -> bool {
+        self.raw.unlock() == Unlocked::SomebodyWaited
+    }
+}
+
+// SAFETY: one owner at a time.
+unsafe impl<U: ?Sized, P: Policy> Exclusive for MappedMutex<'_, U, P> {}
+
+// SAFETY: the mapped holder keeps the lock until it is released.
+unsafe impl<'a, T: ?Sized, P: Policy> Narrow for &'a Mutex<T, P> {
+    type Narrowed<U: ?Sized> = MappedMutex<'a, U, P>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
+        MappedMutex { raw: &self.raw, value: part }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'a, V: ?Sized, P: Policy> Narrow for MappedMutex<'a, V, P> {
+    type Narrowed<U: ?Sized> = MappedMutex<'a, U, P>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
+        MappedMutex { raw: self.raw, value: part }
+    }
+}

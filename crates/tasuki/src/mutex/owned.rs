@@ -1,0 +1,165 @@
+//! Locks and guards that keep the mutex alive through an `Arc`.
+
+use super::raw::Unlocked;
+use super::{Fifo, Mutex, Op, Pinned, Policy, Seat, Wait};
+use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use alloc::sync::Arc;
+use core::fmt;
+use core::task::{Context, Poll};
+
+/// The future of [`Mutex::lock_owned`].
+pub type LockOwned<T, P = Fifo> = Wait<LockOwnedOp<T, P>>;
+
+/// The guard of [`Mutex::lock_owned`]: it keeps the mutex alive.
+pub type OwnedMutexGuard<T, P = Fifo> = Guard<Arc<Mutex<T, P>>>;
+
+/// An owned guard over a part of the value, made by [`OwnedMutexGuard::map`](Guard::map).
+pub type OwnedMappedMutexGuard<T, U, P = Fifo> = Guard<OwnedMappedMutex<T, U, P>>;
+
+impl<T: ?Sized, P: Policy> Mutex<T, P> {
+    /// As [`lock`](Self::lock), with a guard that keeps the mutex alive and can be stored anywhere.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let mutex = Arc::new(tasuki::Mutex::new(1));
+    /// let guard = mutex.clone().lock_owned().block();
+    /// assert_eq!(*guard, 1);
+    /// ```
+    pub fn lock_owned(self: Arc<Self>) -> LockOwned<T, P> {
+        Wait::new(LockOwnedOp { mutex: Some(self) })
+    }
+
+    /// As [`try_lock`](Self::try_lock), with a guard that keeps the mutex alive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let mutex = Arc::new(tasuki::Mutex::new(1));
+    /// let guard = mutex.clone().try_lock_owned().unwrap();
+    /// assert!(mutex.try_lock_owned().is_none());
+    /// # drop(guard);
+    /// ```
+    pub fn try_lock_owned(self: Arc<Self>) -> Option<OwnedMutexGuard<T, P>> {
+        self.raw.try_lock().then(|| Guard::new(self))
+    }
+}
+
+/// The operation of [`Mutex::lock_owned`].
+pub struct LockOwnedOp<T: ?Sized, P: Policy> {
+    /// Gone once the guard has it.
+    mutex: Option<Arc<Mutex<T, P>>>,
+}
+
+impl<T: ?Sized, P: Policy> LockOwnedOp<T, P> {
+    fn mutex(&self) -> &Mutex<T, P> {
+        self.mutex.as_deref().expect("the mutex is here until the guard takes it")
+    }
+
+    fn guard(&mut self) -> OwnedMutexGuard<T, P> {
+        Guard::new(self.mutex.take().expect("the mutex is here until the guard takes it"))
+    }
+}
+
+impl<T: ?Sized, P: Policy> fmt::Debug for LockOwnedOp<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LockOwnedOp")
+    }
+}
+
+impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
+    type Output = OwnedMutexGuard<T, P>;
+    const NAME: &'static str = "tasuki::LockOwned";
+
+    fn try_now(&mut self) -> Option<Self::Output> {
+        self.mutex().raw.try_lock().then(|| self.guard())
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.mutex().raw.start(seat, cx).map(|()| self.guard())
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.mutex().raw.poll_queued(waiter, cx).map(|()| self.guard())
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        self.mutex().raw.cancel(waiter).then(|| self.guard())
+    }
+}
+
+impl<T: ?Sized, P: Policy> sealed::Sealed for Arc<Mutex<T, P>> {}
+
+// SAFETY: a guard is made only by whoever acquired the lock; the `Arc` outlives the release.
+unsafe impl<T: ?Sized, P: Policy> Holder for Arc<Mutex<T, P>> {
+    type Target = T;
+
+    fn value(&self) -> *mut T {
+        self.value.get()
+    }
+
+    fn release(&self) -> bool {
+        self.raw.unlock() == Unlocked::SomebodyWaited
+    }
+}
+
+// SAFETY: one owner at a time.
+unsafe impl<T: ?Sized, P: Policy> Exclusive for Arc<Mutex<T, P>> {}
+
+/// What an [`OwnedMappedMutexGuard`] holds: the mutex, and where the part is.
+#[doc(hidden)]
+pub struct OwnedMappedMutex<T: ?Sized, U: ?Sized, P: Policy> {
+    mutex: Arc<Mutex<T, P>>,
+    value: *mut U,
+}
+
+// SAFETY: the pointer is access to the part, as `&mut U` would be; the mutex may be dropped with the guard.
+unsafe impl<T: ?Sized + Send, U: ?Sized + Send, P: Policy> Send for OwnedMappedMutex<T, U, P> {}
+// SAFETY: as above, `&U`.
+unsafe impl<T: ?Sized + Send, U: ?Sized + Sync, P: Policy> Sync for OwnedMappedMutex<T, U, P> {}
+
+impl<T: ?Sized, U: ?Sized, P: Policy> fmt::Debug for OwnedMappedMutex<T, U, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnedMappedMutex")
+    }
+}
+
+impl<T: ?Sized, U: ?Sized, P: Policy> sealed::Sealed for OwnedMappedMutex<T, U, P> {}
+
+// SAFETY: made from a guard, whose lock it keeps; the part was borrowed from its value, which the `Arc` keeps.
+unsafe impl<T: ?Sized, U: ?Sized, P: Policy> Holder for OwnedMappedMutex<T, U, P> {
+    type Target = U;
+
+    fn value(&self) -> *mut U {
+        self.value
+    }
+
+    fn release(&self) -> bool {
+        self.mutex.raw.unlock() == Unlocked::SomebodyWaited
+    }
+}
+
+// SAFETY: one owner at a time.
+unsafe impl<T: ?Sized, U: ?Sized, P: Policy> Exclusive for OwnedMappedMutex<T, U, P> {}
+
+// SAFETY: the mapped holder keeps the lock, and the `Arc`, until it is released.
+unsafe impl<T: ?Sized, P: Policy> Narrow for Arc<Mutex<T, P>> {
+    type Narrowed<U: ?Sized> = OwnedMappedMutex<T, U, P>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
+        OwnedMappedMutex { mutex: self, value: part }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T: ?Sized, V: ?Sized, P: Policy> Narrow for OwnedMappedMutex<T, V, P> {
+    type Narrowed<U: ?Sized> = OwnedMappedMutex<T, U, P>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
+        OwnedMappedMutex { mutex: self.mutex, value: part }
+    }
+}

@@ -1,0 +1,368 @@
+//! The lock of the mutex, without a value: its word, its three policies, its transitions.
+//!
+//! # States of the word
+//!
+//! | word                   | meaning                                  | policies      |
+//! |------------------------|------------------------------------------|---------------|
+//! | `0`                    | free, nobody waits                       | all           |
+//! | `LOCKED`               | held or granted, nobody waits            | all           |
+//! | `head·LOCKED`          | held or granted, the head is asleep      | all           |
+//! | `head·LOCKED·WOKEN`    | held, the head was called and has not looked yet | `Bypass` |
+//! | `head·WOKEN`           | free, the head was called                | `Bypass`      |
+//!
+//! Each with `EDIT` while the queue is edited. There is no `head` alone: a free lock with waiters has
+//! called the first of them.
+//!
+//! # Transitions
+//!
+//! | from                | event                     | to                         | duty            | fn |
+//! |---------------------|---------------------------|----------------------------|-----------------|----|
+//! | `0`, `head·WOKEN`   | lock, try_lock            | `+ LOCKED`                 | none            | [`RawMutex::try_lock`] |
+//! | `·LOCKED`           | lock                      | waiter appended            | return `Pending`| [`RawMutex::start`] |
+//! | `LOCKED`            | unlock                    | `0`                        | none            | [`RawMutex::unlock`] |
+//! | `head·LOCKED`       | unlock                    | head granted, `LOCKED` stays | wake it       | [`RawMutex::pass`] |
+//! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::open`] |
+//! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::unlock_slow`] |
+//! | `head·WOKEN`        | poll of the head          | `LOCKED`, head removed     | return `Ready`  | [`RawMutex::compete`] |
+//! | `head·LOCKED·WOKEN` | poll of the head          | `head·LOCKED`              | return `Pending`| [`RawMutex::compete`] |
+//! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::cancel`] |
+//! | `head·WOKEN`        | drop of the head          | next head called           | wake it         | [`RawMutex::cancel`] |
+//! | any, `Notified`     | drop                      | as unlock                  | as unlock       | [`RawMutex::cancel`] |
+//!
+//! # Invariants
+//! 1. `LOCKED` is set exactly while somebody owns the lock or has been granted it.
+//! 2. Without `LOCKED` there are no waiters, or `WOKEN` is set and the head's state is `Woken`.
+//! 3. `overtakes` counts the unlocks since the present head became the head; it is written by the owner, or
+//!    under `EDIT`. A racing reset may be lost to the owner's count: then the bound is kept too early,
+//!    never too late.
+//!
+//! # Orderings
+//! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`] and
+//! [`RawMutex::unlock_slow`] (the protected value). A grant publishes the value through the waiter's state. The
+//! side bytes are hints or guarded, all Relaxed.
+
+use crate::policy::{Order, Policy};
+use crate::queue::waiter::{Ask, State, clone_waker, drop_waker, wake};
+use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, Word};
+use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
+use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
+use crate::wait::Seat;
+use core::marker::PhantomData;
+use core::task::{Context, Poll};
+
+const FREE: Word = Word::flags(0);
+const HELD: Word = Word::flags(LOCKED);
+
+/// How often a spinner looks. A pause takes about 25 ns where this was measured, so this is about 250 ns:
+/// longer than a short section, shorter than a task switch on another thread.
+const SPIN_LOOKS: u32 = if shim::MODEL { 0 } else { 10 };
+/// A spin that got the lock adds one, one that did not takes two away.
+const SPIN_SCORE_MAX: i8 = 8;
+/// After so many chances not taken, spinning gets another chance.
+const SPIN_PROBE: i8 = 100;
+
+/// The lock without the value.
+#[derive(Debug)]
+pub(crate) struct RawMutex<P> {
+    queue: WaitQueue,
+    /// How often the present head has been passed over; see invariant 3.
+    overtakes: AtomicU32,
+    /// The lock was granted and its new owner has not run yet: it makes no sense to spin.
+    unclaimed: AtomicBool,
+    /// Has spinning paid off here? Positive: yes. Negative: how many chances were let pass since.
+    spin_score: AtomicI8,
+    policy: PhantomData<P>,
+}
+
+/// What an unlock found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlocked {
+    NobodyWaited,
+    SomebodyWaited,
+}
+
+impl<P: Policy> RawMutex<P> {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self {
+                queue: WaitQueue::new(FREE),
+                overtakes: AtomicU32::new(0),
+                unclaimed: AtomicBool::new(false),
+                spin_score: AtomicI8::new(SPIN_SCORE_MAX),
+                policy: PhantomData,
+            }
+        }
+    }
+
+    /// May a newcomer take the lock while this is the word? The one place where barging is decided.
+    #[inline(always)]
+    fn is_open(word: Word) -> bool {
+        if P::OVERTAKES == 0 { word == FREE } else { !word.has(LOCKED | EDIT) }
+    }
+
+    /// `0 => LOCKED`, and for `Bypass` also `head·WOKEN => head·LOCKED·WOKEN`.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> bool {
+        // Fifo and Lifo know the only word they can take, so they need not look first.
+        let word = if P::OVERTAKES == 0 { FREE } else { self.queue.load() };
+        Self::is_open(word) && self.try_lock_at(word)
+    }
+
+    #[inline(always)]
+    fn try_lock_at(&self, word: Word) -> bool {
+        // Acquire: pairs with Release in `unlock` and `unlock_slow`.
+        self.queue.replace(word, word.with(LOCKED), Ordering::Acquire).is_ok()
+    }
+
+    /// Takes a place in the queue, or the lock if it has become free.
+    pub(crate) fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        if P::SPIN && self.spin() {
+            return Poll::Ready(());
+        }
+        let waker = clone_waker(cx.waker());
+        let mut patience = Patience::new();
+        loop {
+            let word = self.queue.load();
+            if word.has(EDIT) {
+                patience.wait();
+            } else if Self::is_open(word) {
+                if self.try_lock_at(word) {
+                    drop_waker(Some(waker));
+                    return Poll::Ready(());
+                }
+            } else if let Some(mut editing) = self.queue.try_edit(word) {
+                let waiter = seat.sit(waker, Ask::default());
+                match P::ORDER {
+                    Order::Oldest => editing.push_back(waiter),
+                    Order::Newest => editing.push_front(waiter),
+                }
+                editing.finish();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        match waiter.get().state() {
+            State::Notified => {
+                self.claim();
+                Poll::Ready(())
+            }
+            State::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
+            State::Waiting | State::Woken => self.compete(waiter, cx),
+        }
+    }
+
+    /// The new owner runs.
+    #[inline(always)]
+    fn claim(&self) {
+        if P::SPIN {
+            // Relaxed: a hint.
+            self.unclaimed.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// A listed waiter is polled with another waker, or was called: takes the lock if that is what it was
+    /// called for and the lock is free, else stays in its place with this waker.
+    #[cold]
+    fn compete(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let mut editing = self.queue.edit();
+        let state = waiter.get().state();
+        if state == State::Notified {
+            editing.finish();
+            drop_waker(Some(waker));
+            self.claim();
+            return Poll::Ready(());
+        }
+        if state == State::Woken {
+            editing.clear(WOKEN);
+            if !editing.word().has(LOCKED) {
+                // The head must take a free lock: nobody else may ever come to unlock it.
+                // The slot of a called waiter is empty.
+                let _ = editing.remove(waiter);
+                editing.set(LOCKED);
+                self.reset_overtakes();
+                editing.finish();
+                drop_waker(Some(waker));
+                return Poll::Ready(());
+            }
+        }
+        let old = editing.rearm(waiter, waker);
+        editing.finish();
+        drop_waker(old);
+        Poll::Pending
+    }
+
+    /// Leaves the queue; true if the lock had been granted, so that the caller owns it.
+    pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> bool {
+        if waiter.get().state() == State::Notified {
+            self.claim();
+            return true;
+        }
+        let mut editing = self.queue.edit();
+        let was_front = P::OVERTAKES > 0 && editing.is_front(waiter);
+        let Removed::Waker(waker) = editing.remove(waiter) else {
+            editing.finish();
+            self.claim();
+            return true;
+        };
+        let mut next = None;
+        if was_front {
+            editing.clear(WOKEN);
+            self.reset_overtakes();
+            // Invariant 2: a free lock has called its first waiter.
+            if !editing.word().has(LOCKED) && editing.has_waiters() {
+                next = editing.wake_front();
+                editing.set(WOKEN);
+            }
+        }
+        editing.finish();
+        wake(next);
+        drop_waker(waker);
+        false
+    }
+
+    /// Is it held, or granted?
+    pub(crate) fn is_locked(&self) -> bool {
+        self.queue.load().has(LOCKED)
+    }
+
+    /// Gives the lock up.
+    #[inline(always)]
+    pub(crate) fn unlock(&self) -> Unlocked {
+        // The look saves a compare-exchange that cannot succeed while somebody waits.
+        // Release: pairs with Acquire in `try_lock_at`.
+        if self.queue.load() == HELD && self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
+            return Unlocked::NobodyWaited;
+        }
+        self.unlock_slow()
+    }
+
+    #[inline(never)]
+    fn unlock_slow(&self) -> Unlocked {
+        let mut patience = Patience::new();
+        loop {
+            let word = self.queue.load();
+            debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
+            if word.has(EDIT) {
+                patience.wait();
+            } else if word == HELD {
+                // Release: pairs with Acquire in `try_lock_at`.
+                if self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
+                    return Unlocked::NobodyWaited;
+                }
+            } else if P::OVERTAKES > 0 && word.has(WOKEN) && self.may_be_overtaken() {
+                self.count_overtake();
+                // The head has been called already and will look. Release: pairs with Acquire in `try_lock_at`
+                // and, for the head, with Acquire in `WaitQueue::try_edit`.
+                if self.queue.replace(word, word.without(LOCKED), Ordering::Release).is_ok() {
+                    return Unlocked::SomebodyWaited;
+                }
+                self.uncount_overtake();
+            } else if let Some(editing) = self.queue.try_edit(word) {
+                if P::OVERTAKES > 0 && self.may_be_overtaken() {
+                    self.open(editing)
+                } else {
+                    self.pass(editing)
+                }
+                return Unlocked::SomebodyWaited;
+            }
+        }
+    }
+
+    /// Watches a lock that is held and that nobody waits for; true if it got it. Whoever queues meanwhile
+    /// ends it, so nobody in the queue is ever overtaken.
+    fn spin(&self) -> bool {
+        if !self.is_spinning_worthwhile() {
+            return false;
+        }
+        for _ in 0..SPIN_LOOKS {
+            shim::spin_hint();
+            let word = self.queue.load();
+            if word == FREE {
+                if self.try_lock_at(FREE) {
+                    self.adjust_spin_score(1);
+                    return true;
+                }
+            } else if word != HELD || self.is_unclaimed() {
+                break;
+            }
+        }
+        self.adjust_spin_score(-2);
+        false
+    }
+
+    fn is_spinning_worthwhile(&self) -> bool {
+        if self.queue.load() != HELD || self.is_unclaimed() {
+            return false;
+        }
+        // Relaxed: a hint.
+        let score = self.spin_score.load(Ordering::Relaxed);
+        if score > 0 {
+            return true;
+        }
+        let next = if score <= -SPIN_PROBE { 1 } else { score - 1 };
+        // Relaxed: a hint.
+        self.spin_score.store(next, Ordering::Relaxed);
+        next > 0
+    }
+
+    fn adjust_spin_score(&self, by: i8) {
+        // Relaxed, and not one operation: a hint may be lost.
+        let score = self.spin_score.load(Ordering::Relaxed).saturating_add(by).clamp(0, SPIN_SCORE_MAX);
+        self.spin_score.store(score, Ordering::Relaxed);
+    }
+
+    /// Owned by somebody who has not run yet: the owner may be in the spinner's own run queue.
+    fn is_unclaimed(&self) -> bool {
+        // Relaxed: a hint.
+        self.unclaimed.load(Ordering::Relaxed)
+    }
+
+    /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock.
+    #[inline(always)]
+    fn pass(&self, mut editing: Editing<'_>) {
+        if P::SPIN {
+            // Relaxed: a hint.
+            self.unclaimed.store(true, Ordering::Relaxed);
+        }
+        if P::OVERTAKES > 0 {
+            editing.clear(WOKEN);
+            self.reset_overtakes();
+        }
+        let waker = editing.grant_front();
+        editing.finish();
+        wake(waker);
+    }
+
+    /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is called to compete for it.
+    fn open(&self, mut editing: Editing<'_>) {
+        self.count_overtake();
+        let waker = editing.wake_front();
+        editing.clear(LOCKED);
+        editing.set(WOKEN);
+        editing.finish();
+        wake(waker);
+    }
+
+    fn may_be_overtaken(&self) -> bool {
+        // Relaxed: invariant 3.
+        self.overtakes.load(Ordering::Relaxed) < P::OVERTAKES
+    }
+
+    fn count_overtake(&self) {
+        // Relaxed, and not one operation: only the owner counts (invariant 3).
+        self.overtakes.store(self.overtakes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    fn uncount_overtake(&self) {
+        // Relaxed: as in `count_overtake`. Saturating: the head, and the count with it, may have changed.
+        self.overtakes.store(self.overtakes.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    }
+
+    fn reset_overtakes(&self) {
+        // Relaxed: under `EDIT`, or by the owner.
+        self.overtakes.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,55 @@
+//! `.block()`: any future, waited for by a thread on a parker.
+
+use super::{Inner, Parker};
+use crate::shim;
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use std::thread_local;
+
+thread_local! {
+    /// The thread's parker while nobody uses it: blocking allocates only once per thread.
+    static SPARE: Cell<Option<Blocker>> = const { Cell::new(None) };
+}
+
+/// A parker, and itself as a waker.
+struct Blocker {
+    inner: Arc<Inner>,
+    waker: Waker,
+}
+
+impl Blocker {
+    /// The spare of this thread; a new one if it is in use further up the stack (its token is not ours to
+    /// take), if the thread is ending, or in the model, where all threads share the variable.
+    fn take() -> Self {
+        let spare = if shim::MODEL { None } else { SPARE.try_with(Cell::take).ok().flatten() };
+        spare.unwrap_or_else(|| {
+            let inner = Parker::new().inner;
+            Self { waker: Waker::from(inner.clone()), inner }
+        })
+    }
+
+    /// Puts it back. A wake-up that comes late leaves a token, which costs the next user one poll.
+    fn put_back(self) {
+        if !shim::MODEL {
+            let _ = SPARE.try_with(|spare| spare.set(Some(self)));
+        }
+    }
+}
+
+/// Polls on this thread, and sleeps in between.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let blocker = Blocker::take();
+    let mut cx = Context::from_waker(&blocker.waker);
+    let output = loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            break output;
+        }
+        blocker.inner.park(None);
+    };
+    blocker.put_back();
+    output
+}

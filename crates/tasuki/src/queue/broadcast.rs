@@ -1,0 +1,119 @@
+//! A queue that releases everybody at once, round by round.
+//!
+//! A wake-all reaches its waiters in batches, but it *happens* at one moment: when the round number goes
+//! up, under `EDIT`. A waiter of an earlier round is released from then on, whether or not its batch has
+//! come: it polls `Ready`, and cancelling it withdraws nothing. A waiter that comes later belongs to the
+//! new round, and is not touched by the batches of the old one.
+//!
+//! # Orderings
+//! `round`: Release in [`Broadcast::release_all`] pairs with Acquire in [`Broadcast::is_released`]: what
+//! was done before the release happens before what a waiter does that was not reached by a batch.
+
+use super::waiter::{Ask, State, Waiter, clone_waker, drop_waker};
+use super::word::Word;
+use super::{Editing, Pinned, Removed, WaitQueue};
+use crate::shim::{AtomicU32, Ordering, const_fn};
+use core::task::{Context, Poll};
+
+/// A wait queue and the number of its round.
+#[derive(Debug)]
+pub(crate) struct Broadcast {
+    pub(crate) queue: WaitQueue,
+    /// Written under `EDIT`. Wraps: it is only compared for equality, by waiters of a release that is under way.
+    round: AtomicU32,
+}
+
+/// What a future that gives up finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a wait that was released counts, one that was withdrawn does not"]
+pub(crate) enum Withdrawn {
+    /// It left before any release or grant.
+    InTime,
+    /// A grant was faster, or its round has been released.
+    Given,
+}
+
+impl Broadcast {
+    const_fn! {
+        /// A queue without waiters.
+        pub(crate) const fn new(word: Word) -> Self {
+            Self { queue: WaitQueue::new(word), round: AtomicU32::new(0) }
+        }
+    }
+
+    /// What a waiter of this round brings. The editor is the evidence that the round stands still.
+    pub(crate) fn ask(&self, _editing: &Editing<'_>) -> Ask {
+        // Relaxed: written under `EDIT`, which the caller holds.
+        Ask { round: self.round.load(Ordering::Relaxed) }
+    }
+
+    /// Has the round of this waiter been released?
+    #[inline]
+    pub(crate) fn is_released(&self, waiter: &Waiter) -> bool {
+        // Acquire: pairs with Release in `release_all`.
+        self.round.load(Ordering::Acquire) != waiter.round()
+    }
+
+    /// Releases everybody who waits now, and ends the edit.
+    pub(crate) fn release_all(&self, editing: Editing<'_>) {
+        self.begin_round(&editing);
+        editing.grant_all();
+    }
+
+    fn begin_round(&self, _editing: &Editing<'_>) {
+        // Relaxed: written under `EDIT`, which the caller holds.
+        let next = self.round.load(Ordering::Relaxed).wrapping_add(1);
+        // Release: pairs with Acquire in `is_released`.
+        self.round.store(next, Ordering::Release);
+    }
+
+    /// A poll of a queued waiter: `Ready` once it was granted, or its round released.
+    pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        match waiter.get().state() {
+            State::Notified => return Poll::Ready(()),
+            _ if self.is_released(waiter.get()) => {
+                let _ = self.withdraw(waiter, |_| {});
+                return Poll::Ready(());
+            }
+            _ if waiter.get().will_wake(cx.waker()) => return Poll::Pending,
+            _ => {}
+        }
+        self.change_waker(waiter, cx)
+    }
+
+    #[cold]
+    fn change_waker(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let mut editing = self.queue.edit();
+        if waiter.get().state() == State::Notified {
+            editing.finish();
+            drop_waker(Some(waker));
+            return Poll::Ready(());
+        }
+        let old = editing.rearm(waiter, waker);
+        editing.finish();
+        drop_waker(old);
+        Poll::Pending
+    }
+
+    /// Leaves the queue, whatever the state. `in_time` runs in the same edit if nothing had been given.
+    pub(crate) fn withdraw(&self, waiter: Pinned<'_>, in_time: impl FnOnce(&mut Editing<'_>)) -> Withdrawn {
+        if waiter.get().state() == State::Notified {
+            return Withdrawn::Given;
+        }
+        let mut editing = self.queue.edit();
+        let Removed::Waker(waker) = editing.remove(waiter) else {
+            editing.finish();
+            return Withdrawn::Given;
+        };
+        let withdrawn = if self.is_released(waiter.get()) {
+            Withdrawn::Given
+        } else {
+            in_time(&mut editing);
+            Withdrawn::InTime
+        };
+        editing.finish();
+        drop_waker(waker);
+        withdrawn
+    }
+}

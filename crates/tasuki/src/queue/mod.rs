@@ -1,0 +1,354 @@
+//! The wait queue: one word, one list, one waiter. Every primitive stands on it.
+//!
+//! A primitive keeps its own state in the two flags and the idle count of the word, or in fields of its
+//! own that it touches only while it holds [`Editing`]. Its fast paths are [`WaitQueue::replace`] on the
+//! word; everything else begins with [`WaitQueue::edit`], changes the list and the flags through the
+//! evidence, and ends with a store that publishes all of it at once. Wakers come out of an edit and are
+//! called after it.
+//!
+//! # Transitions
+//!
+//! | what                | word                         | waiter              | function                  |
+//! |---------------------|------------------------------|---------------------|---------------------------|
+//! | fast path           | `w => w'`, no `EDIT` in either | none              | [`WaitQueue::replace`]    |
+//! | begin an edit       | `w => w·EDIT`                | none                | [`WaitQueue::try_edit`]   |
+//! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`Editing::push_back`], [`Editing::push_front`] |
+//! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`Editing::grant_front`] |
+//! | call the first      | under `EDIT`                 | `Waiting` => `Woken`| [`Editing::wake_front`]   |
+//! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`Editing::grant_all`]    |
+//! | cancel, or take     | under `EDIT`                 | => gone             | [`Editing::remove`]       |
+//! | another waker       | under `EDIT`                 | => `Waiting`        | [`Editing::rearm`]        |
+//! | end an edit         | `w·EDIT => w'`               | none                | [`Editing::finish`]       |
+//!
+//! # Invariants
+//! 1. While `EDIT` is set, only the thread that set it writes the word, the links and the waker slots of
+//!    listed waiters.
+//! 2. A waiter in the list, or in a snapshot, is alive: its future leaves only through [`Editing::remove`],
+//!    or after it has seen `Notified`.
+//! 3. A waiter is in the list, or in a snapshot, exactly while its state is `Waiting` or `Woken`.
+//! 4. The waker slot is full exactly while the state is `Waiting`.
+//! 5. Nothing is read through the head pointer before `EDIT` is held: a stale head is only compared.
+//! 6. No foreign code (clone, wake, drop of a waker; user closures) runs under `EDIT`.
+//!
+//! # Orderings
+//! The word: Acquire of [`WaitQueue::try_edit`] pairs with Release of [`Editing::finish`] (the list passes
+//! from editor to editor). The pairs of the fast paths are named in each primitive.
+//! Proof sketches and the sketch of every primitive: `docs/wait-queue.md`.
+
+pub(crate) mod batch;
+pub(crate) mod broadcast;
+pub(crate) mod list;
+pub(crate) mod waiter;
+pub(crate) mod word;
+
+use crate::probe;
+use crate::shim::{self, AtomicPtr, Ordering, const_fn};
+use batch::{Panics, WakeBatch};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::task::Waker;
+use waiter::{State, Waiter};
+use word::{EDIT, WAITERS, Word};
+
+/// Looks at a word that is being edited this often before the thread yields. An edit is about fifteen
+/// instructions, so more looks than this mean that the editor has lost its processor.
+const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 0 } else { 64 };
+
+/// The word and, through it, the list.
+#[derive(Debug)]
+pub(crate) struct WaitQueue {
+    word: AtomicPtr<Waiter>,
+}
+
+impl WaitQueue {
+    const_fn! {
+        /// A queue without waiters.
+        pub(crate) const fn new(word: Word) -> Self {
+            Self { word: AtomicPtr::new(word.raw()) }
+        }
+    }
+
+    /// The word now, to decide what to try. Nothing may be read through it (invariant 5).
+    #[inline(always)]
+    pub(crate) fn load(&self) -> Word {
+        // Relaxed: whoever acts on it does so by a compare-exchange.
+        Word::from_raw(self.word.load(Ordering::Relaxed))
+    }
+
+    /// The word now, with what its writer did before.
+    #[inline(always)]
+    pub(crate) fn load_with(&self, ordering: Ordering) -> Word {
+        Word::from_raw(self.word.load(ordering))
+    }
+
+    /// A fast path of the primitive: `from => to` if the word still is `from`.
+    #[inline(always)]
+    pub(crate) fn replace(&self, from: Word, to: Word, ordering: Ordering) -> Result<(), Word> {
+        debug_assert!(!from.has(EDIT) && !to.has(EDIT), "{from:?} => {to:?} needs the edit bit");
+        // Relaxed on failure: the caller only looks at the value and tries again.
+        match self.word.compare_exchange(from.raw(), to.raw(), ordering, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(now) => Err(Word::from_raw(now)),
+        }
+    }
+
+    /// `seen => seen·EDIT`, if the word still is `seen` and nobody is editing.
+    #[inline(always)]
+    pub(crate) fn try_edit(&self, seen: Word) -> Option<Editing<'_>> {
+        if seen.has(EDIT) {
+            return None;
+        }
+        let edited = seen.with(EDIT);
+        // Acquire: pairs with Release in `Editing::finish` (list, slots), and with the Release of whoever
+        // unlocked, so that what an owner did is passed on through an edit by somebody else.
+        self.word.compare_exchange(seen.raw(), edited.raw(), Ordering::Acquire, Ordering::Relaxed).ok()?;
+        probe::edit_begins();
+        Some(Editing { queue: self, word: seen })
+    }
+
+    /// Waits for the end of other edits, then begins one.
+    #[inline]
+    pub(crate) fn edit(&self) -> Editing<'_> {
+        let mut patience = Patience::new();
+        loop {
+            let word = self.load();
+            if word.has(EDIT) {
+                patience.wait();
+            } else if let Some(editing) = self.try_edit(word) {
+                return editing;
+            }
+        }
+    }
+}
+
+/// A short bounded spin, then yields of the thread.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    looks: u32,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self { looks: 0 }
+    }
+
+    pub(crate) fn wait(&mut self) {
+        if self.looks < LOOKS_BEFORE_YIELD {
+            self.looks += 1;
+            shim::spin_hint();
+        } else {
+            shim::yield_thread();
+        }
+    }
+}
+
+/// A waiter inside a pinned future: the evidence that makes the queue's functions safe to call.
+#[derive(Clone, Copy, Debug)]
+pub struct Pinned<'f> {
+    waiter: NonNull<Waiter>,
+    future: PhantomData<&'f Waiter>,
+}
+
+impl<'f> Pinned<'f> {
+    /// SAFETY: the waiter is initialised, its memory stays valid until its future has seen it granted or
+    /// has removed it, and only that future makes this evidence.
+    pub(crate) unsafe fn new(waiter: NonNull<Waiter>) -> Self {
+        Self { waiter, future: PhantomData }
+    }
+
+    pub(crate) fn get(&self) -> &'f Waiter {
+        // SAFETY: valid by the contract of `new`; all fields that change are cells or atomics.
+        unsafe { self.waiter.as_ref() }
+    }
+
+    fn as_ptr(self) -> *mut Waiter {
+        self.waiter.as_ptr()
+    }
+}
+
+/// The evidence of holding `EDIT`. Nothing foreign runs while it exists (invariant 6).
+#[derive(Debug)]
+#[must_use = "an edit must be finished"]
+pub(crate) struct Editing<'q> {
+    queue: &'q WaitQueue,
+    /// What the word will be, without `EDIT`.
+    word: Word,
+}
+
+impl<'q> Editing<'q> {
+    /// The word as it will be stored.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> Word {
+        self.word
+    }
+
+    /// Sets the flags in `bits`.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, bits: usize) {
+        self.word = self.word.with(bits);
+    }
+
+    /// Clears the flags in `bits`.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self, bits: usize) {
+        self.word = self.word.without(bits);
+    }
+
+    /// Does anybody wait (snapshots not counted)?
+    #[inline(always)]
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.word.has(WAITERS)
+    }
+
+    /// Is this waiter the first?
+    #[inline]
+    pub(crate) fn is_front(&self, waiter: Pinned<'_>) -> bool {
+        self.word.head() == waiter.as_ptr()
+    }
+
+    /// Enqueues at the end.
+    #[inline(always)]
+    pub(crate) fn push_back(&mut self, waiter: Pinned<'_>) {
+        // SAFETY: we hold `EDIT`; a new waiter is in no list and stays alive while it is (invariant 2).
+        let head = unsafe { list::push_back(self.word.head(), waiter.as_ptr()) };
+        self.word = self.word.with_head(head);
+    }
+
+    /// Enqueues before all others.
+    #[inline(always)]
+    pub(crate) fn push_front(&mut self, waiter: Pinned<'_>) {
+        // SAFETY: as in `push_back`.
+        let head = unsafe { list::push_front(self.word.head(), waiter.as_ptr()) };
+        self.word = self.word.with_head(head);
+    }
+
+    /// Takes the first waiter out and notifies it. There must be one.
+    #[inline(always)]
+    #[must_use = "the waiter must be woken after `finish`"]
+    pub(crate) fn grant_front(&mut self) -> Option<Waker> {
+        let front = self.word.head();
+        debug_assert!(!front.is_null(), "nobody waits in {:?}", self.word);
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        let head = unsafe { list::pop_front(front) };
+        self.word = self.word.with_head(head);
+        // SAFETY: we hold `EDIT` and have just taken it out of the list.
+        unsafe { waiter::notify(front) }
+    }
+
+    /// Calls the first waiter, which stays in its place. There must be one.
+    #[must_use = "the waiter must be woken after `finish`"]
+    pub(crate) fn wake_front(&mut self) -> Option<Waker> {
+        debug_assert!(self.has_waiters(), "nobody waits in {:?}", self.word);
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        unsafe { waiter::wake_only(self.word.head()) }
+    }
+
+    /// Takes a waiter out, unless it has been granted; by its own future.
+    pub(crate) fn remove(&mut self, waiter: Pinned<'_>) -> Removed {
+        if waiter.get().state() == State::Notified {
+            return Removed::AlreadyGranted;
+        }
+        // SAFETY: we hold `EDIT`; not `Notified`, so it is in the list or in a snapshot (invariant 3).
+        let head = unsafe { list::remove(self.word.head(), waiter.as_ptr()) };
+        self.word = self.word.with_head(head);
+        // SAFETY: we hold `EDIT`, and the waiter is not used again.
+        Removed::Waker(unsafe { waiter.get().disarm() })
+    }
+
+    /// Changes the waker of a waiter that has not been granted; by its own future.
+    pub(crate) fn rearm(&mut self, waiter: Pinned<'_>, waker: Waker) -> Option<Waker> {
+        debug_assert_ne!(waiter.get().state(), State::Notified);
+        // SAFETY: we hold `EDIT`; the waiter is in the list (invariant 3) and ours.
+        unsafe { waiter.get().rearm(waker) }
+    }
+
+    /// Ends the edit: the word, and with it the list, becomes visible.
+    #[inline(always)]
+    pub(crate) fn finish(self) {
+        probe::edit_ends();
+        // Release: pairs with Acquire in `WaitQueue::try_edit` and in the fast paths of the primitives.
+        self.queue.word.store(self.word.raw(), Ordering::Release);
+    }
+
+    /// Grants everybody who waits now, in order, and nobody who comes later; ends the edit.
+    ///
+    /// The list becomes a snapshot, from which batches are taken; between two batches the queue is free.
+    /// A waiter that has not been reached yet can still be removed by its future.
+    pub(crate) fn grant_all(mut self) {
+        let head = self.word.head();
+        if head.is_null() {
+            return self.finish();
+        }
+        self.word = self.word.with_head(core::ptr::null_mut());
+        let sentinel = core::pin::pin!(Waiter::sentinel());
+        let sentinel: *mut Waiter = (&raw const *sentinel).cast_mut();
+        // SAFETY: we hold `EDIT`; the sentinel stays on this stack until the ring is empty, which
+        // `Snapshot` sees to, also when a waker panics.
+        unsafe { list::close_ring(sentinel, head) };
+        let mut snapshot = Snapshot { queue: self.queue, sentinel, drained: false };
+        let mut panics = Panics::default();
+        snapshot.release(self, &mut panics);
+        drop(snapshot);
+        panics.resume();
+    }
+}
+
+/// What became of a waiter that its future wanted to remove.
+#[derive(Debug)]
+#[must_use = "a grant must be used or passed on, a waker dropped after `finish`"]
+pub(crate) enum Removed {
+    /// It was granted before; it is not in the list.
+    AlreadyGranted,
+    /// It is out of the list, and this was in its slot.
+    Waker(Option<Waker>),
+}
+
+/// A detached ring of waiters that are being released.
+#[derive(Debug)]
+struct Snapshot<'q> {
+    queue: &'q WaitQueue,
+    sentinel: *mut Waiter,
+    drained: bool,
+}
+
+impl<'q> Snapshot<'q> {
+    /// Releases by batches until the ring is empty; `editing` is the first hold of `EDIT`.
+    fn release(&mut self, mut editing: Editing<'q>, panics: &mut Panics) {
+        let mut batch = WakeBatch::new();
+        loop {
+            self.drained = !self.fill(&mut batch);
+            editing.finish();
+            batch.wake_all(panics);
+            if self.drained {
+                return;
+            }
+            editing = self.queue.edit();
+        }
+    }
+
+    /// Notifies until the batch is full; false when the ring is empty. The caller holds `EDIT`.
+    fn fill(&mut self, batch: &mut WakeBatch) -> bool {
+        while !batch.is_full() {
+            // SAFETY: the caller holds `EDIT`; the ring was made by `close_ring`.
+            let waiter = unsafe { list::pop_ring(self.sentinel) };
+            if waiter.is_null() {
+                return false;
+            }
+            // SAFETY: we hold `EDIT` and have just taken it out of the ring.
+            batch.push(unsafe { waiter::notify(waiter) });
+        }
+        true
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    /// The sentinel must not die before the ring: after a panic that could not be caught, the rest is
+    /// released here.
+    fn drop(&mut self) {
+        if !self.drained {
+            let mut panics = Panics::default();
+            self.release(self.queue.edit(), &mut panics);
+            panics.resume();
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The waiter: one place in a queue, inside a pinned future.
+//!
+//! # States
+//!
+//! | state      | in the list | waker slot | who may touch it                     |
+//! |------------|-------------|------------|--------------------------------------|
+//! | `Waiting`  | yes         | full       | whoever holds `EDIT`                 |
+//! | `Woken`    | yes, as head| empty      | whoever holds `EDIT`                 |
+//! | `Notified` | no          | empty      | its future alone                     |
+//!
+//! `Resumed` and `Canceled`, the two ends of the story, are states of the future (`wait::Phase`): the
+//! waiter is then out of the list, its slot is empty, and nobody else knows it.
+//!
+//! | from       | event                          | to         | function          |
+//! |------------|--------------------------------|------------|-------------------|
+//! | (new)      | first poll, before publication | `Waiting`  | [`Waiter::new`]   |
+//! | `Waiting`  | grant                          | `Notified` | [`notify`]        |
+//! | `Waiting`  | woken to compete (`Bypass`)    | `Woken`    | [`wake_only`]     |
+//! | `Woken`    | grant                          | `Notified` | [`notify`]        |
+//! | `Woken`    | poll finds the lock taken      | `Waiting`  | [`Waiter::rearm`] |
+//! | `Waiting`  | poll with another waker        | `Waiting`  | [`Waiter::rearm`] |
+//! | any in list| cancel, or a poll that takes   | (gone)     | [`Waiter::disarm`]|
+//!
+//! # Orderings
+//! `state`: Release in [`notify`] pairs with Acquire in [`Waiter::state`]: what the granter did before
+//! the grant happens before what the new owner does after it. All other writes happen under `EDIT`.
+
+use super::list::Links;
+use crate::probe;
+use crate::shim::{AtomicU32, Ordering, UnsafeCell};
+use core::mem::MaybeUninit;
+use core::task::Waker;
+
+/// See the table of the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Waiting,
+    Woken,
+    Notified,
+}
+
+/// What a waiter brings into the queue beside its waker. Fixed before publication, so that anybody who
+/// can reach the waiter may read it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ask {
+    pub(crate) round: u32,
+}
+
+const WAITING: u32 = 0;
+const WOKEN: u32 = 1;
+const NOTIFIED: u32 = 2;
+
+/// A node of the wait queue. The alignment makes room for the tags of the word.
+#[derive(Debug)]
+#[repr(align(16))]
+pub(crate) struct Waiter {
+    pub(super) links: Links,
+    waker: UnsafeCell<MaybeUninit<Waker>>,
+    state: AtomicU32,
+    /// The round of a wake-all primitive in which the wait began; written before publication only.
+    round: u32,
+}
+
+// SAFETY: a waiter is shared between its future and the holder of `EDIT`, by the rules of the table.
+unsafe impl Send for Waiter {}
+// SAFETY: as above.
+unsafe impl Sync for Waiter {}
+
+impl Waiter {
+    /// A complete waiter, ready to be put into a list.
+    pub(crate) fn new(waker: Waker, ask: Ask) -> Self {
+        Self {
+            links: Links::new(),
+            waker: UnsafeCell::new(MaybeUninit::new(waker)),
+            state: AtomicU32::new(WAITING),
+            round: ask.round,
+        }
+    }
+
+    /// The fixed point of a snapshot; nobody waits in it.
+    pub(super) fn sentinel() -> Self {
+        Self {
+            links: Links::new(),
+            waker: UnsafeCell::new(MaybeUninit::uninit()),
+            state: AtomicU32::new(NOTIFIED),
+            round: 0,
+        }
+    }
+
+    /// The round in which the wait began.
+    #[inline(always)]
+    pub(crate) fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// The state as its own future sees it.
+    #[inline(always)]
+    pub(crate) fn state(&self) -> State {
+        // Acquire: pairs with Release in `notify`.
+        match self.state.load(Ordering::Acquire) {
+            WAITING => State::Waiting,
+            WOKEN => State::Woken,
+            _ => State::Notified,
+        }
+    }
+
+    /// Would the stored waker wake the same task? Asked by the future itself while `Waiting`.
+    ///
+    /// A granter may move the waker out at the same moment. It moves by copying and nothing but the
+    /// future writes the slot, so the bits stay readable; comparing them calls no foreign code. The
+    /// answer is then about a wake-up that is already under way, which serves as well.
+    #[inline]
+    pub(crate) fn will_wake(&self, waker: &Waker) -> bool {
+        // SAFETY: invariant 4: the slot has been written, and is written only by this future.
+        self.waker.with(|slot| unsafe { (*slot).assume_init_ref() }.will_wake(waker))
+    }
+
+    /// `Waiting => Waiting`, `Woken => Waiting` with another waker; returns the one it replaces.
+    ///
+    /// SAFETY: the caller is the waiter's own future, holds `EDIT`, and the waiter is in the list.
+    pub(crate) unsafe fn rearm(&self, waker: Waker) -> Option<Waker> {
+        // SAFETY: the caller's contract.
+        let old = unsafe { self.disarm() };
+        // SAFETY: under `EDIT`, by the waiter's own future: nobody else looks at the slot.
+        self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
+        // Relaxed: read under `EDIT`, or by this future.
+        self.state.store(WAITING, Ordering::Relaxed);
+        old
+    }
+
+    /// Empties the slot of a waiter that leaves the list, or changes its waker.
+    ///
+    /// SAFETY: the caller holds `EDIT`; the waiter is in the list; the slot is not read again before it
+    /// is written.
+    pub(crate) unsafe fn disarm(&self) -> Option<Waker> {
+        // Relaxed: only the holder of `EDIT` changes the state of a listed waiter.
+        if self.state.load(Ordering::Relaxed) == WAITING {
+            // SAFETY: invariant 4: a `Waiting` slot is full.
+            Some(unsafe { self.take_waker() })
+        } else {
+            None
+        }
+    }
+
+    /// SAFETY: the slot is full, the caller holds `EDIT` and moves the state away from `Waiting`.
+    #[inline(always)]
+    unsafe fn take_waker(&self) -> Waker {
+        // A shared access on purpose, see `will_wake`.
+        // SAFETY: the caller's contract.
+        self.waker.with(|slot| unsafe { (*slot).assume_init_read() })
+    }
+}
+
+/// `Waiting | Woken => Notified`. The store is the last touch: the future may be gone after it.
+///
+/// SAFETY: the caller holds `EDIT` and has taken the waiter out of the list, where it was until now.
+#[inline(always)]
+#[must_use = "the new owner must be woken, after the queue has been unlocked"]
+pub(crate) unsafe fn notify(waiter: *mut Waiter) -> Option<Waker> {
+    // SAFETY: invariant 2: a listed waiter is alive, and nobody else can end that while we hold `EDIT`.
+    let waker = unsafe { (*waiter).disarm() };
+    // SAFETY: as above.
+    let state = unsafe { &(*waiter).state };
+    // Release: pairs with Acquire in `Waiter::state`.
+    state.store(NOTIFIED, Ordering::Release);
+    waker
+}
+
+/// `Waiting => Woken`: the head is called to compete for a free lock, and stays in its place.
+///
+/// SAFETY: the caller holds `EDIT` and the waiter is in the list.
+#[must_use = "the waiter must be woken, after the queue has been unlocked"]
+pub(crate) unsafe fn wake_only(waiter: *mut Waiter) -> Option<Waker> {
+    // SAFETY: invariant 2: a listed waiter is alive.
+    let waiter = unsafe { &*waiter };
+    // SAFETY: the state moves away from `Waiting` below.
+    let waker = unsafe { waiter.disarm() };
+    // Relaxed: the future re-checks under `EDIT`; nothing is published by being woken.
+    waiter.state.store(WOKEN, Ordering::Relaxed);
+    waker
+}
+
+/// Clones a waker; never under `EDIT`.
+#[inline]
+pub(crate) fn clone_waker(waker: &Waker) -> Waker {
+    probe::foreign_code();
+    waker.clone()
+}
+
+/// Drops a waker; never under `EDIT`.
+#[inline]
+pub(crate) fn drop_waker(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        probe::foreign_code();
+        drop(waker);
+    }
+}
+
+/// Wakes; never under `EDIT`.
+#[inline]
+pub(crate) fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        probe::foreign_code();
+        waker.wake();
+    }
+}

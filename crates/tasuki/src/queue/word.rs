@@ -1,0 +1,92 @@
+//! The state word: a tagged pointer, its bits and its predicates.
+//!
+//! ```text
+//!  63 ........................ 4   3      2      1        0
+//! | head pointer, or a count   | SECOND FIRST  WAITERS  EDIT |
+//! ```
+//!
+//! * `EDIT`: one thread is editing the queue; only that thread writes the word until it stores it
+//!   back without the bit.
+//! * `WAITERS`: the upper bits are the head of the list. Without it they are a count that belongs to
+//!   the primitive.
+//! * `FIRST`, `SECOND`: two flags of the primitive (the mutex calls them `LOCKED` and `WOKEN`).
+
+use super::waiter::Waiter;
+use core::fmt;
+use core::ptr;
+
+/// Somebody is editing the queue.
+pub(crate) const EDIT: usize = 0b0001;
+/// The upper bits are a pointer to the first waiter.
+pub(crate) const WAITERS: usize = 0b0010;
+/// A flag of the primitive.
+pub(crate) const FIRST: usize = 0b0100;
+/// Another flag of the primitive.
+pub(crate) const SECOND: usize = 0b1000;
+
+const TAGS: usize = EDIT | WAITERS | FIRST | SECOND;
+const FLAGS: usize = FIRST | SECOND;
+
+// The tags live in the alignment of a waiter.
+const _: () = assert!(align_of::<Waiter>() > TAGS);
+
+/// One value of the word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(*mut Waiter);
+
+impl Word {
+    /// A word without waiters: these flags.
+    pub(crate) const fn flags(flags: usize) -> Self {
+        Self(ptr::without_provenance_mut(flags))
+    }
+
+    pub(crate) const fn from_raw(raw: *mut Waiter) -> Self {
+        Self(raw)
+    }
+
+    pub(crate) const fn raw(self) -> *mut Waiter {
+        self.0
+    }
+
+    /// Is any of these bits set?
+    #[inline(always)]
+    pub(crate) fn has(self, bits: usize) -> bool {
+        self.0.addr() & bits != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn with(self, bits: usize) -> Self {
+        Self(self.0.map_addr(|addr| addr | bits))
+    }
+
+    #[inline(always)]
+    pub(crate) fn without(self, bits: usize) -> Self {
+        Self(self.0.map_addr(|addr| addr & !bits))
+    }
+
+    /// The first waiter, null if there is none.
+    #[inline(always)]
+    pub(crate) fn head(self) -> *mut Waiter {
+        if self.has(WAITERS) { self.0.map_addr(|addr| addr & !TAGS) } else { ptr::null_mut() }
+    }
+
+    /// The same flags over another list; a null head leaves the flags alone.
+    #[inline(always)]
+    pub(crate) fn with_head(self, head: *mut Waiter) -> Self {
+        let flags = self.0.addr() & FLAGS;
+        if head.is_null() { Self::flags(flags) } else { Self(head.map_addr(|addr| addr | WAITERS | flags)) }
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [(EDIT, "EDIT"), (WAITERS, "WAITERS"), (FIRST, "FIRST"), (SECOND, "SECOND")];
+        write!(f, "Word({:#x}", self.0.addr() & !TAGS)?;
+        for (bit, name) in names {
+            if self.has(bit) {
+                write!(f, "|{name}")?;
+            }
+        }
+        f.write_str(")")
+    }
+}

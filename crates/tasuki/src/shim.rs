@@ -1,0 +1,116 @@
+//! What the model checker replaces: atomics, tracked cells, yields, and `const` constructors.
+//!
+//! This is the only file of the crate that knows `cfg(loom)`. Everything else imports from here.
+
+/// True when the crate is built for the model checker.
+pub(crate) const MODEL: bool = cfg!(loom);
+
+#[cfg(not(loom))]
+pub(crate) use real::*;
+
+#[cfg(not(loom))]
+mod real {
+    #[cfg(feature = "std")]
+    pub(crate) use crate::parker::sleep::Sleeper;
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, Ordering};
+
+    /// A cell whose accesses the model checker can see; here it is `core`'s.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        /// A read: no write may happen at the same time.
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        /// A write: no other access may happen at the same time.
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+
+    /// One step of a bounded busy wait.
+    #[inline(always)]
+    pub(crate) fn spin_hint() {
+        core::hint::spin_loop();
+    }
+
+    /// Lets another thread run; without `std` nobody can be asked to.
+    #[inline]
+    pub(crate) fn yield_thread() {
+        #[cfg(feature = "std")]
+        std::thread::yield_now();
+        #[cfg(not(feature = "std"))]
+        core::hint::spin_loop();
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use model::*;
+
+#[cfg(loom)]
+mod model {
+    pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, Ordering};
+
+    pub(crate) fn spin_hint() {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn yield_thread() {
+        loom::thread::yield_now();
+    }
+
+    /// The futex, as the model sees it. The kernel checks the newest value, and orders nothing for user
+    /// space: so the check is a relaxed read-modify-write, and the sleep is a flag that the model does not
+    /// see. Between the check and the flag there is no point at which the model switches threads.
+    #[derive(Debug)]
+    pub(crate) struct Sleeper {
+        asleep: std::sync::atomic::AtomicBool,
+    }
+
+    impl Sleeper {
+        pub(crate) fn new() -> Self {
+            Self { asleep: std::sync::atomic::AtomicBool::new(false) }
+        }
+
+        /// With a deadline it returns at once, as for no reason: the model has no clock.
+        pub(crate) fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<std::time::Instant>) {
+            if deadline.is_some() || word.fetch_add(0, Ordering::Relaxed) != expected {
+                return loom::thread::yield_now();
+            }
+            self.asleep.store(true, Ordering::Relaxed);
+            while self.asleep.load(Ordering::Relaxed) {
+                loom::thread::yield_now();
+            }
+        }
+
+        pub(crate) fn wake(&self, _word: &AtomicU32) {
+            self.asleep.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// `const fn` outside the model, `fn` inside it: loom's constructors are not `const`.
+#[cfg(not(loom))]
+macro_rules! const_fn {
+    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
+        $(#[$meta])* $vis const fn $($rest)*
+    };
+}
+
+#[cfg(loom)]
+macro_rules! const_fn {
+    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
+        $(#[$meta])* $vis fn $($rest)*
+    };
+}
+
+pub(crate) use const_fn;

@@ -1,0 +1,219 @@
+//! The one future: every wait of every primitive is a [`Wait`] over an operation.
+//!
+//! This file is the only one that pins. An operation ([`Op`]) is four safe functions over a queue; the
+//! future keeps its waiter in place and calls them in the right order:
+//!
+//! | phase     | event                  | calls        | next phase |
+//! |-----------|------------------------|--------------|------------|
+//! | `Idle`    | poll                   | `try_now`    | `Resumed` if it gave the output |
+//! | `Idle`    | poll, not at once      | `start`      | `Queued`, or `Resumed` |
+//! | `Queued`  | poll                   | `poll_queued`| `Queued`, or `Resumed` |
+//! | `Queued`  | drop, or giving up     | `cancel`     | `Canceled` |
+//! | `Resumed` | poll                   | panics       |            |
+//!
+//! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
+//! passes the baton on; a deadline returns it. That is all that timeouts and cancellation need, so they
+//! can be added here without another layer of `unsafe`.
+
+use crate::queue::Pinned;
+use crate::queue::waiter::{Ask, Waiter};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::future::Future;
+use core::marker::{PhantomData, PhantomPinned};
+use core::mem::MaybeUninit;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Poll, Waker};
+
+/// An operation that may have to wait. The primitives implement it; its functions take types that
+/// cannot be named elsewhere, so nobody else can.
+pub trait Op {
+    /// What the wait gives.
+    type Output;
+
+    /// How the future is called in a panic.
+    #[doc(hidden)]
+    const NAME: &'static str;
+
+    /// The fast path: the output, if there is no need to wait.
+    #[doc(hidden)]
+    fn try_now(&mut self) -> Option<Self::Output>;
+
+    /// The first poll that could not be served at once: takes a place, or is served after all. After
+    /// `Ready` the seat is in no queue.
+    #[doc(hidden)]
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
+
+    /// A later poll. After `Ready` the waiter is in no queue.
+    #[doc(hidden)]
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
+
+    /// Leaves the queue, whatever the state: the output, if it had been granted already.
+    #[doc(hidden)]
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output>;
+
+    /// Nobody wants the output of a cancelled wait: passes on what it stands for. A guard does that in
+    /// its own drop.
+    #[doc(hidden)]
+    fn discard(&mut self, output: Self::Output) {
+        drop(output);
+    }
+}
+
+/// The place in a pinned future where a waiter can be made.
+#[derive(Debug)]
+pub struct Seat<'f> {
+    slot: NonNull<Waiter>,
+    future: PhantomData<&'f mut Waiter>,
+}
+
+impl<'f> Seat<'f> {
+    /// Makes the waiter, complete, ready to be published.
+    #[inline(always)]
+    pub(crate) fn sit(self, waker: Waker, ask: Ask) -> Pinned<'f> {
+        // SAFETY: `Wait::poll` gives out a seat for its pinned slot, and only while nobody is in it.
+        unsafe { self.slot.write(Waiter::new(waker, ask)) };
+        // SAFETY: written above; the slot is pinned, and `Wait` does not let go of it while it is queued.
+        unsafe { Pinned::new(self.slot) }
+    }
+}
+
+/// Where the future stands. Only the future itself looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Not polled, or polled and not queued: there is no waiter.
+    Idle,
+    /// The waiter has been published; only `poll_queued` and `cancel` end that.
+    Queued,
+    /// The output has been given.
+    Resumed,
+    /// The wait was withdrawn.
+    Canceled,
+}
+
+/// The future of an operation that may have to wait.
+///
+/// Every waiting operation of the crate returns one, under a name of its own such as
+/// [`Lock`](crate::Lock). Poll it with any executor, or wait with the thread itself through
+/// [`block`](Self::block).
+///
+/// * A place in the queue is taken at the first poll, not at the call.
+/// * Dropping it at any time, on any thread, withdraws the wait. If the grant was faster, it is passed on.
+/// * Polling it again after `Ready` panics.
+#[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
+pub struct Wait<O: Op> {
+    op: O,
+    phase: Phase,
+    slot: Slot,
+}
+
+/// Memory for the waiter, reached only through raw pointers: the queue may hold one to it.
+struct Slot {
+    waiter: UnsafeCell<MaybeUninit<Waiter>>,
+    _pin: PhantomPinned,
+}
+
+// SAFETY: a shared `Wait` gives no access to the slot; the queue's access follows the rules of `Waiter`,
+// which is `Send` and `Sync`.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    fn as_ptr(&self) -> NonNull<Waiter> {
+        // SAFETY: the address of a field is not null.
+        unsafe { NonNull::new_unchecked(self.waiter.get().cast()) }
+    }
+}
+
+impl<O: Op> Wait<O> {
+    #[inline(always)]
+    pub(crate) const fn new(op: O) -> Self {
+        let waiter = UnsafeCell::new(MaybeUninit::uninit());
+        Self { op, phase: Phase::Idle, slot: Slot { waiter, _pin: PhantomPinned } }
+    }
+
+    /// Waits with the calling thread, in the same queue and the same order as tasks do.
+    ///
+    /// # Panics
+    ///
+    /// Never by itself. Do not call it from a task: the thread that it blocks may be the one that the
+    /// owner needs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let counter = tasuki::Mutex::new(0);
+    /// *counter.lock().block() += 1;
+    /// assert_eq!(counter.into_inner(), 1);
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn block(self) -> O::Output {
+        crate::parker::block_on(self)
+    }
+
+    /// `Idle => Queued | Resumed`: it was not to be had at once.
+    #[cold]
+    fn start(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+        let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
+        let poll = self.op.start(seat, cx);
+        self.phase = if poll.is_ready() { Phase::Resumed } else { Phase::Queued };
+        poll
+    }
+
+    /// `Queued => Queued | Resumed`, or the panic of a finished future.
+    fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+        assert!(self.phase == Phase::Queued, "`{}` polled after it was finished", O::NAME);
+        // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
+        let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
+        let poll = self.op.poll_queued(waiter, cx);
+        if poll.is_ready() {
+            self.phase = Phase::Resumed;
+        }
+        poll
+    }
+
+    /// `Queued => Canceled`. The one way to give up: drops, deadlines and tokens all come here.
+    #[cold]
+    fn withdraw(&mut self) -> Option<O::Output> {
+        // First, so that a panic in foreign code cannot lead here a second time.
+        self.phase = Phase::Canceled;
+        // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
+        let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
+        self.op.cancel(waiter)
+    }
+}
+
+impl<O: Op> Future for Wait<O> {
+    type Output = O::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O::Output> {
+        // SAFETY: nothing is moved out of the pinned future; `op` and `phase` are not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.phase != Phase::Idle {
+            return this.poll_again(cx);
+        }
+        if let Some(output) = this.op.try_now() {
+            this.phase = Phase::Resumed;
+            return Poll::Ready(output);
+        }
+        this.start(cx)
+    }
+}
+
+impl<O: Op> Drop for Wait<O> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.phase == Phase::Queued {
+            if let Some(output) = self.withdraw() {
+                self.op.discard(output);
+            }
+        }
+    }
+}
+
+impl<O: Op> fmt::Debug for Wait<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(O::NAME).field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
