@@ -1,0 +1,81 @@
+//! A global allocator that counts, when asked to.
+//!
+//! Off by default: then it costs one relaxed load, so that peers that allocate are not charged for
+//! being watched. The harness turns it on for one extra, untimed sample of each subject.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// How many want allocations counted.
+static COUNTING: AtomicUsize = AtomicUsize::new(0);
+/// Allocations counted so far, by all threads.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Allocations counted so far, by this thread.
+    static OWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator behind a counter.
+pub(crate) struct Counting;
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(ptr, layout, size) }
+    }
+}
+
+/// Counts one allocation; Relaxed throughout: a number to read after joining, publishing nothing.
+#[inline]
+fn count() {
+    if COUNTING.load(Ordering::Relaxed) > 0 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        OWN.set(OWN.get() + 1);
+    }
+}
+
+/// Runs `work` with allocations counted.
+pub(crate) fn counting<T>(work: impl FnOnce() -> T) -> T {
+    COUNTING.fetch_add(1, Ordering::Relaxed);
+    let result = work();
+    COUNTING.fetch_sub(1, Ordering::Relaxed);
+    result
+}
+
+/// How many allocations were counted so far, in all threads.
+pub(crate) fn allocations() -> u64 {
+    ALLOCATIONS.load(Ordering::Relaxed)
+}
+
+/// How many allocations were counted so far, in this thread.
+pub(crate) fn own_allocations() -> u64 {
+    OWN.get()
+}
+
+/// Resident memory of this process in bytes, where the system tells.
+pub(crate) fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}

@@ -1,0 +1,27 @@
+//! async-lock's mutex: eventually fair, over event-listener.
+
+use crate::peer::AsyncMutex;
+use std::future::Future;
+
+/// `::async_lock::Mutex`.
+pub(crate) struct AsyncLock(::async_lock::Mutex<u64>);
+
+impl AsyncMutex for AsyncLock {
+    const NAME: &'static str = "async-lock";
+    const LOCK_BYTES: usize = size_of::<::async_lock::Mutex<()>>();
+    type Guard<'a> = ::async_lock::MutexGuard<'a, u64>;
+
+    fn new() -> Self {
+        AsyncLock(::async_lock::Mutex::new(0))
+    }
+
+    #[inline]
+    fn lock(&self) -> impl Future<Output = Self::Guard<'_>> + Send {
+        self.0.lock()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Guard<'_>> {
+        self.0.try_lock()
+    }
+}

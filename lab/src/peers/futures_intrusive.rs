@@ -1,0 +1,79 @@
+//! The mutexes of futures-intrusive: fair, unfair, and the unsynchronised one of a single thread.
+
+use crate::peer::{AsyncMutex, Kind, LocalMutex};
+use futures_intrusive::sync;
+use std::future::Future;
+
+/// `Mutex` with `is_fair`.
+pub(crate) struct Fair(sync::Mutex<u64>);
+
+impl AsyncMutex for Fair {
+    const NAME: &'static str = "futures-intrusive-fair";
+    const LOCK_BYTES: usize = size_of::<sync::Mutex<()>>();
+    type Guard<'a> = sync::MutexGuard<'a, u64>;
+
+    fn new() -> Self {
+        Fair(sync::Mutex::new(0, true))
+    }
+
+    #[inline]
+    fn lock(&self) -> impl Future<Output = Self::Guard<'_>> + Send {
+        self.0.lock()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Guard<'_>> {
+        self.0.try_lock()
+    }
+}
+
+/// `Mutex` without `is_fair`.
+pub(crate) struct Unfair(sync::Mutex<u64>);
+
+impl AsyncMutex for Unfair {
+    const NAME: &'static str = "futures-intrusive-unfair";
+    const LOCK_BYTES: usize = size_of::<sync::Mutex<()>>();
+    type Guard<'a> = sync::MutexGuard<'a, u64>;
+
+    fn new() -> Self {
+        Unfair(sync::Mutex::new(0, false))
+    }
+
+    #[inline]
+    fn lock(&self) -> impl Future<Output = Self::Guard<'_>> + Send {
+        self.0.lock()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Guard<'_>> {
+        self.0.try_lock()
+    }
+}
+
+/// `LocalMutex`, fair: what the waiting costs without any synchronisation.
+pub(crate) struct Unsynchronised(sync::LocalMutex<u64>);
+
+impl LocalMutex for Unsynchronised {
+    const NAME: &'static str = "futures-intrusive-local";
+    const KIND: Kind = Kind::Floor;
+    const LOCK_BYTES: usize = size_of::<sync::LocalMutex<()>>();
+    type Guard<'a> = sync::LocalMutexGuard<'a, u64>;
+
+    fn new() -> Self {
+        Unsynchronised(sync::LocalMutex::new(0, true))
+    }
+
+    #[inline]
+    fn lock(&self) -> impl Future<Output = Self::Guard<'_>> {
+        self.0.lock()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Guard<'_>> {
+        self.0.try_lock()
+    }
+
+    fn future_bytes(&self) -> usize {
+        size_of_val(&self.0.lock())
+    }
+}

@@ -1,0 +1,83 @@
+//! The floor of every lock: one compare-and-swap to take it, one swap to give it back.
+
+use crate::peer::{AsyncMutex, Kind};
+use std::cell::UnsafeCell;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+/// A lock that nobody can wait for.
+pub(crate) struct CasSwap {
+    word: AtomicUsize,
+    value: UnsafeCell<u64>,
+}
+
+// SAFETY: the value is reached only through a guard, and the word admits one guard at a time.
+unsafe impl Sync for CasSwap {}
+
+/// Releases the lock when dropped.
+pub(crate) struct Guard<'a>(&'a CasSwap);
+
+/// Takes the lock at the first poll; panics where a real lock would wait.
+struct Locking<'a>(&'a CasSwap);
+
+impl<'a> Future for Locking<'a> {
+    type Output = Guard<'a>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Guard<'a>> {
+        Poll::Ready(self.0.try_lock().expect("the floor is measured uncontended"))
+    }
+}
+
+impl AsyncMutex for CasSwap {
+    const NAME: &'static str = "raw-cas-swap";
+    const KIND: Kind = Kind::Floor;
+    const NEVER_WAITS: bool = true;
+    const LOCK_BYTES: usize = size_of::<AtomicUsize>();
+    type Guard<'a> = Guard<'a>;
+
+    fn new() -> Self {
+        CasSwap { word: AtomicUsize::new(0), value: UnsafeCell::new(0) }
+    }
+
+    #[inline]
+    fn lock(&self) -> impl Future<Output = Guard<'_>> + Send {
+        Locking(self)
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        // Acquire: pairs with the Release in `drop` - publishes the counter.
+        let taken = self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then_some(Guard(self))
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = u64;
+
+    #[inline]
+    fn deref(&self) -> &u64 {
+        // SAFETY: a guard exists, so the word is set for it.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut u64 {
+        // SAFETY: as in `deref`, and the guard is borrowed mutably.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `try_lock`.
+        self.0.word.swap(0, Ordering::Release);
+    }
+}

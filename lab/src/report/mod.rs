@@ -1,0 +1,122 @@
+//! What was measured, and the forms it is shown in.
+
+pub(crate) mod figures;
+pub(crate) mod json;
+pub(crate) mod svg;
+pub(crate) mod table;
+
+use crate::peer::Kind;
+
+/// Least fairness of a lock that is called fair.
+pub(crate) const FAIR: f64 = 0.95;
+
+/// One measured number with its spread.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    /// Name of the workload.
+    pub(crate) workload: String,
+    /// Tasks or waiters.
+    pub(crate) n: u64,
+    /// The executor.
+    pub(crate) runtime: &'static str,
+    /// Who was measured.
+    pub(crate) subject: &'static str,
+    /// Whose it is.
+    pub(crate) kind: Kind,
+    /// One in ten samples is below this.
+    pub(crate) p10: f64,
+    /// Half of the samples are below this.
+    pub(crate) median: f64,
+    /// Nine in ten samples are below this.
+    pub(crate) p90: f64,
+    /// The largest sample.
+    pub(crate) max: f64,
+    /// Unit of the four above.
+    pub(crate) unit: &'static str,
+    /// Least-served task / most-served task.
+    pub(crate) fairness: f64,
+    /// Samples kept.
+    pub(crate) samples: usize,
+    /// Placement of the processors during the samples kept.
+    pub(crate) placement: &'static str,
+    /// Heap allocations an operation.
+    pub(crate) allocs_per_op: f64,
+    /// Too slow to be sampled: one short probe instead.
+    pub(crate) capped: bool,
+}
+
+impl Record {
+    /// A number that needs no sampling.
+    pub(crate) fn exact(
+        workload: &str,
+        subject: &'static str,
+        kind: Kind,
+        value: f64,
+        unit: &'static str,
+    ) -> Record {
+        Record {
+            workload: workload.into(),
+            n: 1,
+            runtime: "none",
+            subject,
+            kind,
+            p10: value,
+            median: value,
+            p90: value,
+            max: value,
+            unit,
+            fairness: 1.0,
+            samples: 1,
+            placement: "alone",
+            allocs_per_op: 0.0,
+            capped: false,
+        }
+    }
+
+    /// Whether both belong to one table: same work, same number, same runtime.
+    pub(crate) fn is_beside(&self, other: &Record) -> bool {
+        (&self.workload, self.n, self.runtime) == (&other.workload, other.n, other.runtime)
+    }
+
+    /// Whether it is another crate's.
+    pub(crate) fn is_peer(&self) -> bool {
+        self.kind == Kind::Peer
+    }
+
+    /// Whether everybody was served alike.
+    pub(crate) fn is_fair(&self) -> bool {
+        self.fairness >= FAIR
+    }
+}
+
+/// The tables of a report: consecutive records of the same work.
+pub(crate) fn cells(records: &[Record]) -> impl Iterator<Item = &[Record]> {
+    records.chunk_by(|left, right| left.is_beside(right))
+}
+
+/// The record with the smallest median.
+pub(crate) fn fastest<'a>(records: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
+    records.min_by(|left, right| left.median.total_cmp(&right.median))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A record for the tests of the forms.
+    pub(crate) fn record(workload: &str, n: u64, subject: &'static str, kind: Kind, median: f64) -> Record {
+        Record { n, ..Record::exact(workload, subject, kind, median, "ns/op") }
+    }
+
+    #[test]
+    fn records_of_one_cell_stay_together() {
+        let records = [
+            record("a", 1, "x", Kind::Ours, 2.0),
+            record("a", 1, "y", Kind::Peer, 1.0),
+            record("a", 2, "x", Kind::Ours, 3.0),
+        ];
+        let sizes: Vec<usize> = cells(&records).map(<[Record]>::len).collect();
+        assert_eq!(sizes, [2, 1]);
+        assert_eq!(fastest(records.iter()).unwrap().subject, "y");
+    }
+}

@@ -1,0 +1,89 @@
+//! Every number, for people: one table a cell, fastest first, with ratios.
+
+use super::{Record, cells, fastest};
+use crate::peer::Kind;
+use std::fmt::Write;
+
+/// All tables.
+pub(crate) fn tables(records: &[Record]) -> String {
+    let mut out = String::new();
+    for cell in cells(records) {
+        table(&mut out, cell);
+    }
+    out
+}
+
+/// One table.
+fn table(out: &mut String, cell: &[Record]) {
+    let first = &cell[0];
+    let mut sorted: Vec<&Record> = cell.iter().collect();
+    sorted.sort_by(|left, right| left.median.total_cmp(&right.median));
+    let floor = fastest(cell.iter().filter(|record| record.kind == Kind::Floor && !record.capped));
+    let fair = fastest(cell.iter().filter(|record| record.is_peer() && record.is_fair()));
+    let peer = fastest(cell.iter().filter(|record| record.is_peer()));
+    let mut line = |text: String| writeln!(out, "{text}").expect("a string takes everything");
+    line(format!("\n{}  n={}  runtime={}  [{}]", first.workload, first.n, first.runtime, first.unit));
+    line(format!(
+        "  {:<26}{:>10}{:>10}{:>10}{:>7}{:>9}{:>9}{:>9}{:>9}  {}",
+        "", "median", "p10", "p90", "fair", "/floor", "/fair", "/peer", "allocs", "samples"
+    ));
+    for record in sorted {
+        let mark = match record.kind {
+            Kind::Ours => '*',
+            Kind::Floor => '_',
+            Kind::Peer => ' ',
+        };
+        let capped = if record.capped { " capped" } else { "" };
+        line(format!(
+            "{mark} {:<26}{:>10}{:>10}{:>10}{:>7.2}{:>9}{:>9}{:>9}{:>9}  {} {}{capped}",
+            record.subject,
+            short(record.median),
+            short(record.p10),
+            short(record.p90),
+            record.fairness,
+            ratio(record, floor),
+            ratio(record, fair),
+            ratio(record, peer),
+            short(record.allocs_per_op),
+            record.samples,
+            record.placement,
+        ));
+    }
+}
+
+/// How many times slower than another.
+fn ratio(record: &Record, other: Option<&Record>) -> String {
+    match other {
+        Some(other) if other.median > 0.0 => format!("{:.2}x", record.median / other.median),
+        _ => "-".into(),
+    }
+}
+
+/// A number with as many decimals as its size deserves.
+fn short(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::record;
+
+    #[test]
+    fn a_table_names_everybody_with_ratios() {
+        let records = [
+            record("w", 1, "us", Kind::Ours, 6.0),
+            record("w", 1, "them", Kind::Peer, 4.0),
+            record("w", 1, "bottom", Kind::Floor, 2.0),
+        ];
+        let text = tables(&records);
+        assert!(text.contains("3.00x") && text.contains("1.50x"), "{text}");
+        let place = |name| text.find(name).unwrap();
+        assert!(place("bottom") < place("them") && place("them") < place("us"));
+    }
+}

@@ -1,0 +1,18 @@
+//! Sizes, and the memory of the whole tour.
+
+use super::{Guide, resident};
+use tasuki::{Lock, Mutex};
+
+/// Most bytes of a lock around nothing.
+const LOCK_BYTES: usize = 16;
+/// Most bytes of a wait for it.
+const FUTURE_BYTES: usize = 64;
+
+/// Shows what a lock and a wait weigh.
+pub(super) fn visit(guide: &Guide) -> Result<(), String> {
+    let (lock, future) = (size_of::<Mutex<()>>(), size_of::<Lock<'static, ()>>());
+    guide.check(lock <= LOCK_BYTES, format_args!("`Mutex<()>` is {lock} bytes"))?;
+    guide.check(future <= FUTURE_BYTES, format_args!("a wait for it is {future} bytes, and all there is"))?;
+    guide.say(format_args!("       at the end: {}", resident()));
+    Ok(())
+}

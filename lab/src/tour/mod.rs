@@ -1,0 +1,147 @@
+//! The tour: what Tasuki promises, done before your eyes and checked.
+//!
+//! One file a stop; a later primitive adds its own to [`STOPS`]. A stop says what it does, does it,
+//! and fails the whole tour when a check fails.
+
+mod baton;
+mod cancel;
+mod memory;
+mod threads;
+
+use crate::alloc;
+use crate::screen::Screen;
+use std::fmt::Display;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// A stop of the tour: its title and what happens there.
+type Stop = (&'static str, fn(&Guide) -> Result<(), String>);
+
+/// The stops in order.
+const STOPS: [Stop; 4] = [
+    ("The baton: strict FIFO, hand to hand", baton::visit),
+    ("Giving up: a million waiters leave the queue", cancel::visit),
+    ("Threads and tasks in one queue", threads::visit),
+    ("What it weighs", memory::visit),
+];
+
+/// Takes the tour; the exit code tells whether every check passed.
+pub(crate) fn run(quick: bool) -> ExitCode {
+    let guide = Guide { screen: Screen::stdout(), quick };
+    let start = Instant::now();
+    guide.say("Tasuki: the sash that relay runners hand on. A tour.");
+    match visit_all(&guide) {
+        Ok(()) => {
+            let seconds = start.elapsed().as_secs_f64();
+            guide.say(format_args!("\nEvery check passed, in {seconds:.1} s."));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            guide.say("");
+            eprintln!("FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Visits every stop until one fails.
+fn visit_all(guide: &Guide) -> Result<(), String> {
+    for (number, (title, visit)) in STOPS.iter().enumerate() {
+        guide.say(format_args!("\n{}. {title}", number + 1));
+        visit(guide).map_err(|error| format!("{title}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Shows and checks.
+struct Guide {
+    screen: Screen,
+    quick: bool,
+}
+
+impl Guide {
+    /// The full number, or the small one.
+    fn pick(&self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    /// A lasting line.
+    fn say(&self, text: impl Display) {
+        self.screen.line(&text.to_string());
+    }
+
+    /// Progress; does not allocate.
+    fn live(&self, text: impl Display) {
+        self.screen.live(text);
+    }
+
+    /// Says what holds, or fails the tour.
+    fn check(&self, holds: bool, claim: impl Display) -> Result<(), String> {
+        if !holds {
+            return Err(format!("not so: {claim}"));
+        }
+        self.say(format_args!("   ok  {claim}"));
+        Ok(())
+    }
+}
+
+/// Runs `work` with the allocator counting; its result, its time and its thread's allocations.
+fn counted<T>(work: impl FnOnce() -> T) -> (T, Duration, u64) {
+    alloc::counting(|| {
+        let before = alloc::own_allocations();
+        let start = Instant::now();
+        let result = work();
+        let taken = start.elapsed();
+        (result, taken, alloc::own_allocations() - before)
+    })
+}
+
+/// A number with its thousands apart.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// How often a second, and how long each.
+fn rate(count: usize, taken: Duration) -> String {
+    let seconds = taken.as_secs_f64().max(1e-9);
+    let count = count.max(1) as f64;
+    format!("{:.1} million a second, {:.0} ns each", count / seconds / 1e6, seconds * 1e9 / count)
+}
+
+/// Resident memory in words, where the system tells.
+fn resident() -> String {
+    match alloc::resident() {
+        Some(bytes) => format!("{:.1} MiB resident", bytes as f64 / f64::from(1 << 20)),
+        None => "resident memory unknown here".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_tour_passes() {
+        let guide = Guide { screen: Screen::stdout(), quick: true };
+        assert_eq!(visit_all(&guide), Ok(()));
+    }
+
+    #[test]
+    fn a_false_claim_fails_the_tour() {
+        let guide = Guide { screen: Screen::stdout(), quick: true };
+        assert!(guide.check(false, "one is two").is_err());
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!([grouped(7), grouped(1_000), grouped(12_345_678)], ["7", "1,000", "12,345,678"]);
+    }
+}

@@ -1,0 +1,239 @@
+//! Tasks on two threads that all want one lock.
+//!
+//! The counter inside the lock is also the budget, so that tasks share nothing else while they
+//! run; each counts what it was served. Tasks wait at a gate, yielding, so that they start together
+//! and not from a queue that the start itself made.
+
+use super::section::Section;
+use super::stage::Stage;
+use crate::exec::yield_now;
+use crate::measure::{Bench, Contender, Group, Meter, Metric, Reading, Sample, fairness};
+use crate::peer::AsyncMutex;
+use crate::peers::{VisitMutex, each_mutex};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::thread::Thread;
+use std::time::Duration;
+
+/// How many tasks share the lock.
+const TASKS: [usize; 3] = [2, 16, 256];
+/// Lengths of the critical section, in nanoseconds.
+const SECTIONS_NS: [u32; 2] = [0, 100];
+
+/// Measures contention under both runtimes.
+pub(crate) fn run(bench: &mut Bench) {
+    for stage in Stage::ALL {
+        for tasks in TASKS {
+            for section_ns in SECTIONS_NS {
+                for yields in [false, true] {
+                    group(bench, Scene { stage, tasks, section_ns, yields, watch: false });
+                }
+            }
+            group(bench, Scene { stage, tasks, section_ns: 0, yields: false, watch: true });
+        }
+    }
+}
+
+/// One way to contend.
+#[derive(Clone, Copy)]
+struct Scene {
+    stage: Stage,
+    tasks: usize,
+    section_ns: u32,
+    yields: bool,
+    /// Measure waits in acquisitions instead of time.
+    watch: bool,
+}
+
+impl Scene {
+    fn name(&self) -> String {
+        if self.watch {
+            return "mutex/longest-wait".into();
+        }
+        let yields = if self.yields { "/yield" } else { "" };
+        format!("mutex/contended/section-{}{yields}", self.section_ns)
+    }
+}
+
+fn group(bench: &mut Bench, scene: Scene) {
+    let mut build = Build { scene, contenders: Vec::new() };
+    each_mutex(&mut build);
+    bench.group(Group {
+        workload: scene.name(),
+        n: scene.tasks as u64,
+        runtime: scene.stage.name(),
+        probe_ops: 16 * scene.tasks as u64,
+        least_ops: 64 * scene.tasks as u64,
+        two_threads: true,
+        metric: if scene.watch { Metric::LongestWait } else { Metric::Time },
+        contenders: build.contenders,
+    });
+}
+
+/// The lock on cache lines of its own.
+#[repr(align(128))]
+struct Line<M>(M);
+
+/// What the tasks of one sample share.
+struct Arena<M> {
+    lock: Line<M>,
+    /// Acquisitions so far, for those who watch; on a line of its own.
+    acquired: Line<AtomicU64>,
+    total: u64,
+    section: Section,
+    yields: bool,
+    ready: AtomicUsize,
+    open: AtomicBool,
+    finished: AtomicUsize,
+    meter: OnceLock<Meter>,
+    reading: OnceLock<Reading>,
+    served: Vec<AtomicU64>,
+    longest_wait: AtomicU64,
+    starter: Thread,
+}
+
+impl<M: AsyncMutex> Arena<M> {
+    fn new(scene: Scene, total: u64) -> Arc<Self> {
+        Arc::new(Arena {
+            lock: Line(M::new()),
+            acquired: Line(AtomicU64::new(0)),
+            total,
+            section: Section::of_ns(scene.section_ns),
+            yields: scene.yields,
+            ready: AtomicUsize::new(0),
+            open: AtomicBool::new(false),
+            finished: AtomicUsize::new(0),
+            meter: OnceLock::new(),
+            reading: OnceLock::new(),
+            served: (0..scene.tasks).map(|_| AtomicU64::new(0)).collect(),
+            longest_wait: AtomicU64::new(0),
+            starter: std::thread::current(),
+        })
+    }
+
+    /// Waits until all tasks are here.
+    async fn enter(&self) {
+        self.ready.fetch_add(1, Ordering::Relaxed);
+        // Acquire: pairs with the Release in `sample` - publishes the clock.
+        while !self.open.load(Ordering::Acquire) {
+            yield_now().await;
+        }
+    }
+
+    /// Notes what a task got; the last one stops the clock.
+    fn leave(&self, me: usize, served: u64) {
+        self.served[me].store(served, Ordering::Relaxed);
+        // AcqRel: the last to leave sees what the others noted, and `sample` sees it through `reading`.
+        if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.served.len() {
+            let meter = self.meter.get().expect("set before the gate opens");
+            self.reading.set(meter.read()).ok();
+            self.starter.unpark();
+        }
+    }
+}
+
+/// A task that takes the lock until the budget is used.
+async fn contend<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
+    arena.enter().await;
+    let mut served = 0;
+    loop {
+        {
+            let mut guard = arena.lock.0.lock().await;
+            if *guard >= arena.total {
+                break;
+            }
+            *guard += 1;
+            arena.section.run();
+        }
+        served += 1;
+        if arena.yields {
+            yield_now().await;
+        }
+    }
+    arena.leave(me, served);
+}
+
+/// The same, counting how many acquisitions go by while a waiter is queued.
+async fn watch<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
+    arena.enter().await;
+    let (mut served, mut longest) = (0, 0);
+    loop {
+        let queued_at = {
+            let (mut guard, queued_at) = lock_watched(&arena).await;
+            if *guard >= arena.total {
+                break;
+            }
+            *guard += 1;
+            // Relaxed: a count, and the lock orders its writers.
+            let before = arena.acquired.0.load(Ordering::Relaxed);
+            arena.acquired.0.store(before + 1, Ordering::Relaxed);
+            queued_at.map(|at| before - at)
+        };
+        longest = longest.max(queued_at.unwrap_or(0));
+        served += 1;
+    }
+    arena.longest_wait.fetch_max(longest, Ordering::Relaxed);
+    arena.leave(me, served);
+}
+
+/// Locks, and tells the number of acquisitions right after it was queued, if it was.
+async fn lock_watched<M: AsyncMutex>(arena: &Arena<M>) -> (M::Guard<'_>, Option<u64>) {
+    let mut lock = pin!(arena.lock.0.lock());
+    let mut queued_at = None;
+    poll_fn(|cx| match lock.as_mut().poll(cx) {
+        Poll::Ready(guard) => Poll::Ready((guard, queued_at)),
+        Poll::Pending => {
+            queued_at.get_or_insert_with(|| arena.acquired.0.load(Ordering::Relaxed));
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// Runs one sample.
+fn sample<M: AsyncMutex>(scene: Scene, ops: u64) -> Sample {
+    let arena = Arena::<M>::new(scene, ops);
+    for task in 0..scene.tasks {
+        if scene.watch {
+            scene.stage.spawn(watch(arena.clone(), task));
+        } else {
+            scene.stage.spawn(contend(arena.clone(), task));
+        }
+    }
+    while arena.ready.load(Ordering::Relaxed) < scene.tasks {
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    arena.meter.set(Meter::start()).ok();
+    arena.open.store(true, Ordering::Release);
+    let reading = loop {
+        match arena.reading.get() {
+            Some(reading) => break *reading,
+            None => std::thread::park(),
+        }
+    };
+    let served: Vec<u64> = arena.served.iter().map(|served| served.load(Ordering::Relaxed)).collect();
+    assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", M::NAME);
+    let count = *arena.lock.0.try_lock().expect("given back");
+    assert_eq!(count, ops, "{}: one increment an operation", M::NAME);
+    let longest_wait = arena.longest_wait.load(Ordering::Relaxed);
+    Sample { ops, reading, fairness: fairness(&served), longest_wait }
+}
+
+struct Build {
+    scene: Scene,
+    contenders: Vec<Contender>,
+}
+
+impl VisitMutex for Build {
+    fn shared<M: AsyncMutex>(&mut self) {
+        if M::NEVER_WAITS || (self.scene.watch && M::BLOCKS) {
+            return;
+        }
+        let scene = self.scene;
+        let run = Box::new(move |ops| sample::<M>(scene, ops));
+        self.contenders.push(Contender { subject: M::NAME, kind: M::KIND, run });
+    }
+}

@@ -1,0 +1,174 @@
+//! The lock passed from task to task on one thread.
+//!
+//! A task takes the lock, yields while it holds it, so that all others queue, and gives it back:
+//! under a fair lock every operation is a hand-off. The executor alone, yielding as often without
+//! any lock, is the floor.
+
+use crate::exec::{Executor, yield_now};
+use crate::measure::{Bench, Contender, Group, Meter, Metric, Reading, Sample, fairness};
+use crate::peer::{AsyncMutex, Kind, LocalMutex};
+use crate::peers::{VisitMutex, each_mutex};
+use async_executor::LocalExecutor;
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+
+/// How many tasks share the lock.
+const TASKS: [usize; 4] = [2, 8, 64, 1024];
+
+/// Measures hand-offs under the minimal and under a common executor.
+pub(crate) fn run(bench: &mut Bench) {
+    for stage in [Stage::Minimal, Stage::AsyncExecutor] {
+        for tasks in TASKS {
+            let mut build = Build { stage, tasks, contenders: Vec::new() };
+            each_mutex(&mut build);
+            build.push("executor-alone", Kind::Floor, alone);
+            bench.group(Group {
+                workload: "mutex/hand-off".into(),
+                n: tasks as u64,
+                runtime: stage.name(),
+                probe_ops: 2 * tasks as u64,
+                least_ops: 32 * tasks as u64,
+                two_threads: false,
+                metric: Metric::Time,
+                contenders: build.contenders,
+            });
+        }
+    }
+}
+
+/// The executor the tasks run on.
+#[derive(Clone, Copy)]
+enum Stage {
+    Minimal,
+    AsyncExecutor,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Stage::Minimal => "minimal",
+            Stage::AsyncExecutor => "async-executor-1",
+        }
+    }
+
+    /// Runs the tasks to their end.
+    fn run<F: Future<Output = ()> + 'static>(self, tasks: impl Iterator<Item = F>) -> Reading {
+        match self {
+            Stage::Minimal => on_minimal(tasks),
+            Stage::AsyncExecutor => on_async_executor(tasks),
+        }
+    }
+}
+
+fn on_minimal<F: Future<Output = ()> + 'static>(tasks: impl Iterator<Item = F>) -> Reading {
+    let tasks: Vec<F> = tasks.collect();
+    let mut exec = Executor::new(tasks.len());
+    tasks.into_iter().for_each(|task| exec.spawn(task));
+    let meter = Meter::start();
+    let left = exec.run_until_stalled();
+    let reading = meter.read();
+    assert_eq!(left, 0, "no wake-up is lost");
+    reading
+}
+
+fn on_async_executor<F: Future<Output = ()> + 'static>(tasks: impl Iterator<Item = F>) -> Reading {
+    let exec = LocalExecutor::new();
+    let handles: Vec<_> = tasks.map(|task| exec.spawn(task)).collect();
+    let meter = Meter::start();
+    futures_lite::future::block_on(exec.run(async {
+        for handle in handles {
+            handle.await;
+        }
+    }));
+    meter.read()
+}
+
+/// What the tasks of one sample share.
+struct Ring<M> {
+    mutex: M,
+    total: u64,
+    served: Vec<Cell<u64>>,
+}
+
+/// Runs one sample; the way a task takes part is given by `pass`.
+fn sample<M, F>(stage: Stage, ring: &Rc<Ring<M>>, pass: fn(Rc<Ring<M>>, usize) -> F) -> Sample
+where
+    F: Future<Output = ()> + 'static,
+{
+    let tasks = ring.served.len();
+    let reading = stage.run((0..tasks).map(|task| pass(ring.clone(), task)));
+    let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
+    assert!(served.iter().sum::<u64>() >= ring.total, "every operation was somebody's");
+    Sample { ops: ring.total, reading, fairness: fairness(&served), longest_wait: 0 }
+}
+
+/// A ring around a fresh lock.
+fn ring<M>(mutex: M, tasks: usize, total: u64) -> Rc<Ring<M>> {
+    Rc::new(Ring { mutex, total, served: vec![Cell::new(0); tasks] })
+}
+
+/// A task that takes the lock, holds it over a yield and passes it on.
+async fn pass<M: LocalMutex>(ring: Rc<Ring<M>>, me: usize) {
+    let mut served = 0;
+    loop {
+        let mut guard = ring.mutex.lock().await;
+        if *guard >= ring.total {
+            break;
+        }
+        *guard += 1;
+        served += 1;
+        yield_now().await;
+        drop(guard);
+    }
+    ring.served[me].set(served);
+}
+
+/// A task that yields as often, and has no lock.
+async fn spin_alone(ring: Rc<Ring<()>>, me: usize) {
+    let share = ring.total.div_ceil(ring.served.len() as u64);
+    for _ in 0..share {
+        yield_now().await;
+    }
+    ring.served[me].set(share);
+}
+
+/// One sample of the executor alone.
+fn alone(stage: Stage, tasks: usize, ops: u64) -> Sample {
+    sample(stage, &ring((), tasks, ops), spin_alone)
+}
+
+/// One sample of a mutex, its counter checked.
+fn passes<M: LocalMutex>(stage: Stage, tasks: usize, ops: u64) -> Sample {
+    let ring = ring(M::new(), tasks, ops);
+    let sample = sample(stage, &ring, pass::<M>);
+    let count = *ring.mutex.try_lock().expect("given back");
+    assert_eq!(count, ops, "{}: one increment an operation", M::NAME);
+    sample
+}
+
+struct Build {
+    stage: Stage,
+    tasks: usize,
+    contenders: Vec<Contender>,
+}
+
+impl Build {
+    fn push(&mut self, subject: &'static str, kind: Kind, work: fn(Stage, usize, u64) -> Sample) {
+        let (stage, tasks) = (self.stage, self.tasks);
+        let run = Box::new(move |ops| work(stage, tasks, ops));
+        self.contenders.push(Contender { subject, kind, run });
+    }
+}
+
+impl VisitMutex for Build {
+    fn shared<M: AsyncMutex>(&mut self) {
+        self.local::<M>();
+    }
+
+    fn local<M: LocalMutex>(&mut self) {
+        if !M::BLOCKS {
+            self.push(M::NAME, M::KIND, passes::<M>);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Critical sections of a known length.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Turns of the calibration loop.
+const TURNS: u32 = 20_000;
+/// Tries of the calibration; the fastest counts.
+const TRIES: usize = 20;
+
+/// Work that takes about a given time and touches no memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Section(u32);
+
+impl Section {
+    /// A section of `ns` nanoseconds, by a calibration done once in a process.
+    pub(crate) fn of_ns(ns: u32) -> Section {
+        if ns == 0 {
+            return Section(0);
+        }
+        static NS_PER_TURN: OnceLock<f64> = OnceLock::new();
+        let each = NS_PER_TURN.get_or_init(calibrate);
+        Section((f64::from(ns) / each).ceil() as u32)
+    }
+
+    /// Does the work.
+    #[inline]
+    pub(crate) fn run(self) {
+        for turn in 0..self.0 {
+            black_box(turn);
+        }
+    }
+}
+
+/// Nanoseconds a turn.
+fn calibrate() -> f64 {
+    let once = || {
+        let start = Instant::now();
+        Section(TURNS).run();
+        start.elapsed().as_nanos() as f64 / f64::from(TURNS)
+    };
+    (0..TRIES).map(|_| once()).fold(f64::INFINITY, f64::min).max(0.01)
+}
