@@ -23,7 +23,12 @@ type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report
 const TASKS: [Task; 7] = [
     ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
-    ("miri", "[--seeds N] [--tree] [--lib] [FILTER]", "unit and integration tests under Miri", miri::run),
+    (
+        "miri",
+        "[--seeds N] [--jobs N] [--tree] [--lib] [FILTER]",
+        "unit and integration tests under Miri",
+        miri::run,
+    ),
     ("sanitize", "[address] [thread]", "the tests under ASan and under TSan", sanitize::run),
     (
         "mutants",

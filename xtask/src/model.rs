@@ -4,7 +4,7 @@
 
 use crate::args::Args;
 use crate::report::{Outcome, Report};
-use crate::shell::{self, Capped, capped, output, program};
+use crate::shell::{self, Capped, capped, output, program, tail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -162,12 +162,6 @@ fn executable(message: &str) -> Option<PathBuf> {
     Some(PathBuf::from(rest.split_once('"')?.0.replace("\\\\", "\\")))
 }
 
-/// The last lines of a log.
-fn tail(log: &str, lines: usize) -> String {
-    let all: Vec<&str> = log.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,11 +181,5 @@ mod tests {
         let mut seen = seen.into_inner().unwrap();
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn the_tail_is_the_end() {
-        assert_eq!(tail("a\nb\nc", 2), "b\nc");
-        assert_eq!(tail("a", 2), "a");
     }
 }

@@ -68,6 +68,13 @@ impl Tests {
         }
     }
 
+    /// Counts the summary lines of a log.
+    pub(crate) fn of(log: &str, success: bool) -> Self {
+        let mut tests = Self { success, ..Self::default() };
+        log.lines().for_each(|line| tests.read(line));
+        tests
+    }
+
     fn read(&mut self, line: &str) {
         let Some((_, counts)) = line.split_once("test result: ") else { return };
         let number = |label: &str| -> usize {
@@ -130,6 +137,12 @@ pub(crate) fn capped(command: &mut Command, cap: Duration, log: &Path) -> Result
     }
 }
 
+/// The last lines of a log.
+pub(crate) fn tail(log: &str, lines: usize) -> String {
+    let all: Vec<&str> = log.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
 /// Prints the command as one could type it.
 fn echo(command: &Command) {
     let mut line = String::from("$");
@@ -161,6 +174,12 @@ mod tests {
         tests.read("test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n");
         assert_eq!((tests.passed, tests.failed), (47, 2));
         assert!(tests.verdict().is_err());
+    }
+
+    #[test]
+    fn the_tail_is_the_end() {
+        assert_eq!(tail("a\nb\nc", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
     }
 
     #[test]
