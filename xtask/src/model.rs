@@ -37,7 +37,9 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     pool(jobs, names.len(), |at, worker| {
         let end = models.run(names[at], preemptions, cap, worker);
         match &end {
-            Ok(end) => println!("  {:>7.1} s  {}  {}", end.time.as_secs_f64(), end.word(), names[at]),
+            Ok(end) => {
+                println!("  {:>7.1} s  {}  {}", end.time.as_secs_f64(), end.word(), end.title(names[at]))
+            }
             Err(why) => println!("{why}"),
         }
         ends.lock().expect("no worker panics").push((at, end));
@@ -47,7 +49,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     ends.sort_by_key(|(at, _)| *at);
     for (at, end) in ends {
         let end = end?;
-        report.row(names[at], end.outcome(cap), end.time);
+        report.row(&end.title(names[at]), end.outcome(cap), end.time);
     }
     Ok(report)
 }
@@ -66,6 +68,15 @@ impl End {
             Capped::Passed => "ok    ",
             Capped::Failed => "FAILED",
             Capped::TimedOut => "CAPPED",
+        }
+    }
+
+    /// Its name and how many executions it explored.
+    fn title(&self, name: &str) -> String {
+        match executions(&self.log) {
+            Some(count) => format!("{name}: {count} executions, complete"),
+            None if self.log.contains(" - should panic ... ok") => format!("{name}: panics as it should"),
+            None => name.to_owned(),
         }
     }
 
@@ -119,7 +130,8 @@ impl Models {
         let path = self.target.join(format!("model-{worker}.log"));
         let mut command = Command::new(&self.program);
         command
-            .args(["--exact", name, "--test-threads=1"])
+            .args(["--exact", name, "--test-threads=1", "--nocapture"])
+            .env("LOOM_LOG", "loom::model=info")
             .env("LOOM_MAX_PREEMPTIONS", preemptions.to_string())
             .env("LOOM_MAX_BRANCHES", "10000");
         for name in SILENT_CAPS {
@@ -156,6 +168,13 @@ pub(crate) fn pool(jobs: usize, count: usize, work: impl Fn(usize, usize) + Sync
     });
 }
 
+/// How many executions loom explored until none was left, if it says that it came to that end.
+fn executions(log: &str) -> Option<usize> {
+    let count = |line: &str| line.split_once("Completed in ")?.1.split_once(" iterations")?.0.parse().ok();
+    let counts: Vec<usize> = log.lines().filter_map(count).collect();
+    (!counts.is_empty()).then(|| counts.iter().sum())
+}
+
 /// The program a message of cargo names, if it names one.
 fn executable(message: &str) -> Option<PathBuf> {
     let (_, rest) = message.split_once("\"executable\":\"")?;
@@ -172,6 +191,14 @@ mod tests {
             r#"{"reason":"compiler-artifact","executable":"target/release/deps/model-1","fresh":true}"#;
         assert_eq!(executable(message), Some(PathBuf::from("target/release/deps/model-1")));
         assert_eq!(executable(r#"{"executable":null}"#), None);
+    }
+
+    #[test]
+    fn executions_are_summed() {
+        let log =
+            "INFO loom::model: Completed in 9 iterations\nx\nINFO loom::model: Completed in 30 iterations\n";
+        assert_eq!(executions(log), Some(39));
+        assert_eq!(executions("test result: ok. 1 passed;"), None);
     }
 
     #[test]

@@ -72,10 +72,16 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         return Ok(report);
     }
     let folder = target().join("mutants");
-    let state = format!("{:016x}-{}", copy::fingerprint(&root())?, plan.preemptions);
+    let fingerprint = copy::fingerprint(&root())?;
+    let state = format!("{fingerprint:016x}-{}", plan.preemptions);
     let results = Results::open(&folder, &state, fresh)?;
     let copies =
         (0..plan.jobs.max(1)).map(|worker| Copy::make(&folder, worker)).collect::<Result<Vec<_>, _>>()?;
+    for copy in &copies {
+        if copy::fingerprint(&copy.root)? != fingerprint {
+            return Err("the sources changed while they were copied: start again".to_owned());
+        }
+    }
     let results = Mutex::new(results);
     let times = baseline(&copies[0], &plan, &results)?;
     let todo: Vec<&Site> =
@@ -103,6 +109,12 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         return Err(why.clone());
     }
     judge(&mut report, &sites, &locked(&results))?;
+    if copy::fingerprint(&root())? != fingerprint {
+        report.note(
+            "mutants: the sources have changed meanwhile: these verdicts are about the former ones"
+                .to_owned(),
+        );
+    }
     Ok(report)
 }
 
@@ -161,7 +173,8 @@ impl Copy {
         results: &Mutex<Results>,
     ) -> Result<Verdict, String> {
         let models = self.build()?;
-        for (name, usual) in order(site, times, &locked(results).killers(&site.file)) {
+        let killers = locked(results).killers(&site.file);
+        for (name, usual) in order(site, times, &killers) {
             let end = models.run(name, plan.preemptions, plan.timeout.max(usual * 10), 0)?;
             match end.how {
                 Capped::Passed => {}

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The folders whose files are weakened.
 const FOLDERS: [&str; 1] = ["crates/tasuki/src"];
@@ -29,6 +30,8 @@ pub(crate) struct Mark {
 pub(crate) struct Site {
     /// From the root of the workspace.
     pub(crate) file: String,
+    /// The whole file, unharmed.
+    pub(crate) text: Arc<str>,
     /// From 1.
     pub(crate) line: usize,
     pub(crate) span: Range<usize>,
@@ -84,6 +87,7 @@ fn in_file(path: &str, source: &Source) -> Vec<Site> {
     edits.sort_by_key(|(span, ..)| span.start);
 
     let code: Vec<&str> = source.code.lines().collect();
+    let text: Arc<str> = source.text.as_str().into();
     let mut equals = HashMap::new();
     let mut site = |(span, replacement, mutation): (Range<usize>, String, String)| {
         let line = source.line_of(span.start);
@@ -93,7 +97,16 @@ fn in_file(path: &str, source: &Source) -> Vec<Site> {
         (path, code[line].trim(), &mutation, *count).hash(&mut hasher);
         let mark = mark(path, source, line, &mutation);
         let key = hasher.finish();
-        Site { file: path.to_owned(), line: line + 1, span, replacement, mutation, mark, key }
+        Site {
+            file: path.to_owned(),
+            text: text.clone(),
+            line: line + 1,
+            span,
+            replacement,
+            mutation,
+            mark,
+            key,
+        }
     };
     edits.into_iter().map(&mut site).collect()
 }
