@@ -54,7 +54,10 @@ fn table(out: &mut String, cell: &[Record]) {
 /// How many times slower than another.
 fn ratio(record: &Record, other: Option<&Record>) -> String {
     match other {
-        Some(other) if other.median > 0.0 => format!("{:.2}x", record.median / other.median),
+        Some(other) if other.median > 0.0 => match record.median / other.median {
+            times if times >= 100.0 => format!("{times:.0}x"),
+            times => format!("{times:.2}x"),
+        },
         _ => "-".into(),
     }
 }
@@ -62,7 +65,6 @@ fn ratio(record: &Record, other: Option<&Record>) -> String {
 /// A number with as many decimals as its size deserves.
 fn short(value: f64) -> String {
     match value.abs() {
-        size if size >= 1000.0 => format!("{value:.0}"),
         size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
         size if size >= 1.0 => format!("{value:.1}"),
         _ => format!("{value:.3}"),

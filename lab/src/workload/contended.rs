@@ -68,6 +68,7 @@ fn group(bench: &mut Bench, scene: Scene) {
         probe_ops: 16 * scene.tasks as u64,
         least_ops: 64 * scene.tasks as u64,
         two_threads: true,
+        patient: false,
         metric: if scene.watch { Metric::LongestWait } else { Metric::Time },
         contenders: build.contenders,
     });

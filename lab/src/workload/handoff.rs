@@ -30,6 +30,7 @@ pub(crate) fn run(bench: &mut Bench) {
                 probe_ops: 2 * tasks as u64,
                 least_ops: 32 * tasks as u64,
                 two_threads: false,
+                patient: false,
                 metric: Metric::Time,
                 contenders: build.contenders,
             });

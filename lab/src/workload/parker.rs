@@ -20,6 +20,7 @@ pub(crate) fn run(bench: &mut Bench) {
             probe_ops: 20,
             least_ops: 100,
             two_threads,
+            patient: false,
             metric: Metric::Time,
             contenders: build.contenders,
         });

@@ -1,21 +1,19 @@
 //! What a lock and a wait for it weigh.
 
 use crate::measure::Bench;
-use crate::peer::{AsyncMutex, Kind, LocalMutex};
+use crate::peer::{AsyncMutex, LocalMutex};
 use crate::peers::{VisitMutex, each_mutex};
 use crate::report::Record;
 
-/// Notes the sizes of every mutex.
+/// Notes the sizes of every mutex, then of every wait.
 pub(crate) fn run(bench: &mut Bench) {
-    each_mutex(&mut Weigh(bench));
+    each_mutex(&mut Weigh { bench, waits: false });
+    each_mutex(&mut Weigh { bench, waits: true });
 }
 
-struct Weigh<'a>(&'a mut Bench);
-
-impl Weigh<'_> {
-    fn note(&mut self, workload: &str, subject: &'static str, kind: Kind, bytes: usize) {
-        self.0.note(Record::exact(workload, subject, kind, bytes as f64, "bytes"));
-    }
+struct Weigh<'a> {
+    bench: &'a mut Bench,
+    waits: bool,
 }
 
 impl VisitMutex for Weigh<'_> {
@@ -24,9 +22,11 @@ impl VisitMutex for Weigh<'_> {
     }
 
     fn local<M: LocalMutex>(&mut self) {
-        self.note("mutex/size/lock", M::NAME, M::KIND, M::LOCK_BYTES);
-        if !M::BLOCKS {
-            self.note("mutex/size/future", M::NAME, M::KIND, M::new().future_bytes());
-        }
+        let (workload, bytes) = match self.waits {
+            false => ("mutex/size/lock", M::LOCK_BYTES),
+            true if M::BLOCKS => return,
+            true => ("mutex/size/future", M::new().future_bytes()),
+        };
+        self.bench.note(Record::exact(workload, M::NAME, M::KIND, bytes as f64, "bytes"));
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn run(bench: &mut Bench) {
             probe_ops: 1_000,
             least_ops: 1_000,
             two_threads: false,
+            patient: false,
             metric: Metric::Time,
             contenders: build.contenders,
         });

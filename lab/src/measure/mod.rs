@@ -4,133 +4,21 @@
 //! allocations, and then sampled round-robin, in an order that rotates, so that whatever disturbs
 //! the machine disturbs all of them. A subject too slow for its cap is reported as capped.
 
+mod group;
+mod plan;
+mod sample;
+
+pub(crate) use group::{Contender, Group, Metric};
+pub(crate) use plan::Plan;
+pub(crate) use sample::{Meter, Reading, Sample, fairness};
+
 use crate::alloc;
-use crate::peer::Kind;
 use crate::placement::{Placement, Probe};
 use crate::report::Record;
 use crate::screen::Screen;
 use crate::stats::{Summary, median};
+use plan::CHANCES;
 use std::time::{Duration, Instant};
-
-/// A running clock, and the allocation counter at its start.
-#[derive(Clone, Copy)]
-pub(crate) struct Meter {
-    start: Instant,
-    allocations: u64,
-}
-
-/// What a [`Meter`] read.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Reading {
-    /// Nanoseconds that went by.
-    pub(crate) ns: f64,
-    /// Allocations that were made, if they were counted.
-    pub(crate) allocations: u64,
-}
-
-impl Meter {
-    /// Starts the clock.
-    #[inline]
-    pub(crate) fn start() -> Meter {
-        let allocations = alloc::allocations();
-        Meter { start: Instant::now(), allocations }
-    }
-
-    /// Reads the clock.
-    #[inline]
-    pub(crate) fn read(&self) -> Reading {
-        let ns = self.start.elapsed().as_nanos() as f64;
-        Reading { ns, allocations: alloc::allocations() - self.allocations }
-    }
-}
-
-/// One measured stretch of work.
-#[derive(Clone, Copy)]
-pub(crate) struct Sample {
-    /// Operations done, checked by the workload.
-    pub(crate) ops: u64,
-    /// What they took.
-    pub(crate) reading: Reading,
-    /// Least-served task / most-served task.
-    pub(crate) fairness: f64,
-    /// The longest wait, in acquisitions by others, where the workload measures it.
-    pub(crate) longest_wait: u64,
-}
-
-impl Sample {
-    /// A sample of work that nobody competed for.
-    pub(crate) fn alone(ops: u64, reading: Reading) -> Sample {
-        Sample { ops, reading, fairness: 1.0, longest_wait: 0 }
-    }
-}
-
-/// Least-served / most-served of the competitors of a sample.
-pub(crate) fn fairness(served: &[u64]) -> f64 {
-    let (least, most) = (served.iter().min(), served.iter().max());
-    match (least, most) {
-        (Some(&least), Some(&most)) if most > 0 => least as f64 / most as f64,
-        _ => 1.0,
-    }
-}
-
-/// One subject of a group.
-pub(crate) struct Contender {
-    /// Its name in reports.
-    pub(crate) subject: &'static str,
-    /// Whose it is.
-    pub(crate) kind: Kind,
-    /// Does about that many operations and checks that they were done.
-    pub(crate) run: Box<dyn FnMut(u64) -> Sample>,
-}
-
-/// What is read off a sample.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Metric {
-    /// Nanoseconds per operation.
-    Time,
-    /// The longest wait in acquisitions by others.
-    LongestWait,
-}
-
-/// Subjects that do the same work.
-pub(crate) struct Group {
-    /// Name of the workload.
-    pub(crate) workload: String,
-    /// Tasks or waiters.
-    pub(crate) n: u64,
-    /// The executor.
-    pub(crate) runtime: &'static str,
-    /// Operations of the first, smallest probe.
-    pub(crate) probe_ops: u64,
-    /// Fewest operations of a valid sample.
-    pub(crate) least_ops: u64,
-    /// Whether samples run on two threads.
-    pub(crate) two_threads: bool,
-    /// What is read off a sample.
-    pub(crate) metric: Metric,
-    /// The subjects.
-    pub(crate) contenders: Vec<Contender>,
-}
-
-/// How much to measure.
-#[derive(Clone, Copy)]
-pub(crate) struct Plan {
-    /// Samples per subject.
-    pub(crate) rounds: usize,
-    /// Time one sample should fill.
-    pub(crate) target: Duration,
-    /// A sample that would take longer is not taken.
-    pub(crate) cap: Duration,
-}
-
-impl Plan {
-    /// A few seconds per workload.
-    pub(crate) const QUICK: Plan =
-        Plan { rounds: 3, target: Duration::from_millis(2), cap: Duration::from_millis(40) };
-    /// Enough for a median worth quoting.
-    pub(crate) const FULL: Plan =
-        Plan { rounds: 15, target: Duration::from_millis(12), cap: Duration::from_millis(250) };
-}
 
 /// A session of measuring.
 pub(crate) struct Bench {
@@ -148,6 +36,7 @@ struct Track {
     ops: u64,
     capped: bool,
     allocs_per_op: f64,
+    spent: Duration,
     samples: Vec<(Placement, Sample)>,
 }
 
@@ -155,6 +44,11 @@ impl Bench {
     /// A session that keeps to groups or subjects whose name contains `only`.
     pub(crate) fn new(plan: Plan, only: Option<String>) -> Bench {
         Bench { plan, only, probe: None, screen: Screen::stderr(), records: Vec::new() }
+    }
+
+    /// Whether only the essential is asked for.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.plan.quick
     }
 
     /// Records a number that needs no sampling, such as a size.
@@ -196,20 +90,23 @@ impl Bench {
 
     /// Finds how many operations fill a sample, and counts allocations.
     fn prepare(&self, group: &Group, mut contender: Contender) -> Track {
-        let mut ops = group.probe_ops;
-        let target = self.plan.target.as_nanos() as f64;
-        let cap = self.plan.cap.as_nanos() as f64;
+        let (mut ops, mut chances) = (group.probe_ops, CHANCES);
+        let (target, cap) = (self.plan.target_ns(group), self.plan.cap_ns(group));
         let (capped, probed) = loop {
             let start = Instant::now();
             let sample = (contender.run)(ops);
             let wall = start.elapsed().as_nanos() as f64;
             let least = wall * group.least_ops as f64 / ops as f64;
             if wall.max(least) > cap {
-                break (true, sample);
+                chances -= 1;
+                if chances == 0 {
+                    break (true, sample);
+                }
+                continue;
             }
             let work = sample.reading.ns.max(1.0);
             if work >= target / 4.0 || wall >= target {
-                ops = (ops as f64 * target / work).min(ops as f64 * 4.0) as u64;
+                ops = (ops as f64 * (target / work).min(4.0)) as u64;
                 break (false, sample);
             }
             ops = (ops as f64 * (target / work).clamp(1.5, 16.0)) as u64;
@@ -219,6 +116,7 @@ impl Bench {
             ops: ops.max(if capped { 1 } else { group.least_ops }),
             capped,
             allocs_per_op: 0.0,
+            spent: Duration::ZERO,
             samples: Vec::new(),
         };
         if capped {
@@ -235,16 +133,19 @@ impl Bench {
         let subjects = tracks.len();
         let mut before = self.bounce(group);
         for round in 0..2 * rounds {
-            if round >= rounds && tracks.iter().all(|track| track.is_enough(rounds)) {
+            let done = |track: &Track| track.is_spent(&self.plan) || track.is_enough(rounds);
+            if round >= rounds && tracks.iter().all(done) {
                 break;
             }
             self.screen.live(format_args!("{key}: round {} of {rounds}", round + 1));
             for place in 0..subjects {
                 let track = &mut tracks[(place + round) % subjects];
-                if track.capped {
+                if track.capped || track.is_spent(&self.plan) {
                     continue;
                 }
+                let start = Instant::now();
                 let sample = (track.contender.run)(track.ops);
+                track.spent += start.elapsed();
                 let after = self.bounce(group);
                 let placement = match group.two_threads {
                     false => Placement::Alone,
@@ -267,6 +168,11 @@ impl Track {
     fn count_allocations(&mut self) {
         let sample = alloc::counting(|| (self.contender.run)(self.ops));
         self.allocs_per_op = sample.reading.allocations as f64 / sample.ops.max(1) as f64;
+    }
+
+    /// Whether its time is used up.
+    fn is_spent(&self, plan: &Plan) -> bool {
+        plan.is_spent(self.samples.len(), self.spent)
     }
 
     /// Whether some placement has at least half of the samples asked for.
@@ -326,6 +232,7 @@ fn best_placement(tracks: &[Track]) -> Placement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::Kind;
 
     fn group(work: fn(u64)) -> Group {
         let run = move |ops| {
@@ -340,19 +247,20 @@ mod tests {
             probe_ops: 1,
             least_ops: 1,
             two_threads: false,
+            patient: false,
             metric: Metric::Time,
             contenders: vec![Contender { subject: "subject", kind: Kind::Ours, run: Box::new(run) }],
         }
     }
 
     fn plan() -> Plan {
-        Plan { rounds: 3, target: Duration::from_micros(200), cap: Duration::from_millis(20) }
+        Plan { target: Duration::from_micros(200), cap: Duration::from_millis(20), ..Plan::QUICK }
     }
 
     #[test]
     fn a_subject_is_sampled_as_often_as_asked() {
         let mut bench = Bench::new(plan(), None);
-        bench.group(group(|ops| (0..ops).for_each(|op| drop(std::hint::black_box(op)))));
+        bench.group(group(|ops| (0..ops).for_each(|op| assert!(std::hint::black_box(op) < ops))));
         assert_eq!(bench.records.len(), 1);
         assert_eq!((bench.records[0].samples, bench.records[0].capped), (3, false));
     }
