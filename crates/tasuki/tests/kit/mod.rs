@@ -1,0 +1,25 @@
+//! What the tests share: wakers that count or misbehave, a watchdog, seeds, an executor that polls only
+//! what was woken, the enumeration of operation strings, an allocator that counts.
+//!
+//! Every test binary includes the module and uses a part of it.
+#![allow(dead_code, reason = "each test binary uses a part of the kit")]
+
+pub(crate) mod alloc;
+pub(crate) mod poll;
+pub(crate) mod rng;
+pub(crate) mod spec;
+pub(crate) mod stress;
+pub(crate) mod tally;
+pub(crate) mod waker;
+pub(crate) mod watchdog;
+
+/// A number from the environment, or the default: how tests are made longer or deeper.
+pub(crate) fn env_or(name: &str, default: u64) -> u64 {
+    let parse = |text: String| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number"));
+    std::env::var(name).map_or(default, parse)
+}
+
+/// `full` outside Miri, `small` under it.
+pub(crate) const fn scaled(full: usize, small: usize) -> usize {
+    if cfg!(miri) { small } else { full }
+}
