@@ -11,6 +11,9 @@
 //! | one task at a time in a section that awaits | [`Mutex`] |
 //! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`] |
 //! | to tell tasks that something happened | [`Event`] |
+//! | to wait until all of a changing number of tasks are done | [`WaitGroup`] |
+//! | a door that opens once, after so many counts | [`Latch`] |
+//! | a fixed number of tasks to meet, again and again | [`Barrier`] |
 //! | to put a thread to sleep and wake it by hand | `Parker` |
 //!
 //! # One future
@@ -34,8 +37,11 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+mod barrier;
+mod countdown;
 mod event;
 mod guard;
+mod latch;
 mod mutex;
 #[cfg(feature = "std")]
 mod parker;
@@ -44,9 +50,12 @@ mod probe;
 mod queue;
 mod shim;
 mod wait;
+mod wait_group;
 
+pub use barrier::{Arrive, ArriveOp, Barrier, BarrierWaitResult};
 pub use event::{Event, Reset, WaitEvent, WaitEventOp};
 pub use guard::{Guard, HandOff};
+pub use latch::{Latch, WaitLatch, WaitLatchOp};
 pub use mutex::{Lock, LockOp, MappedMutexGuard, Mutex, MutexGuard};
 #[cfg(feature = "alloc")]
 pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
@@ -54,3 +63,6 @@ pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 pub use parker::{Parker, Unparker};
 pub use policy::{Bypass, Fifo, Lifo, Policy};
 pub use wait::{Op, Wait};
+#[cfg(feature = "alloc")]
+pub use wait_group::OwnedWaitGroupMember;
+pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};

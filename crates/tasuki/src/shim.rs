@@ -12,7 +12,7 @@ pub(crate) use real::*;
 mod real {
     #[cfg(feature = "std")]
     pub(crate) use crate::parker::sleep::Sleeper;
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, Ordering};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
     /// A cell whose accesses the model checker can see; here it is `core`'s.
     #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) use model::*;
 #[cfg(loom)]
 mod model {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
     pub(crate) fn spin_hint() {
         loom::thread::yield_now();

@@ -60,7 +60,9 @@ impl Broadcast {
         editing.grant_all();
     }
 
-    fn begin_round(&self, _editing: &Editing<'_>) {
+    /// The moment of a release, for a primitive with something to do before the first waker runs; it goes on with
+    /// [`Editing::grant_all`] in the same edit.
+    pub(crate) fn begin_round(&self, _editing: &Editing<'_>) {
         // Relaxed: written under `EDIT`, which the caller holds.
         let next = self.round.load(Ordering::Relaxed).wrapping_add(1);
         // Release: pairs with Acquire in `is_released`.

@@ -1,0 +1,280 @@
+//! The barrier: a fixed number of tasks meet, again and again.
+//!
+//! # States
+//!
+//! The word of the queue has no flags: it is the list of those who have arrived and wait. `arrived` is their number,
+//! read and written under `EDIT`; waiters of a completed phase that have not been reached by its batches are in a
+//! snapshot and not counted.
+//!
+//! | arrived      | list          | meaning                     |
+//! |--------------|---------------|-----------------------------|
+//! | `0`          | empty         | a phase that nobody has reached |
+//! | `k < parties`| `k` waiters   | `parties - k` are missing   |
+//!
+//! # Transitions
+//!
+//! | from                   | event             | to                          | duty             | fn |
+//! |------------------------|-------------------|-----------------------------|------------------|----|
+//! | `k`, `k + 1 < parties` | arrive            | `k + 1`, waiter appended    | return `Pending` | [`Barrier::join`] |
+//! | `parties - 1`          | arrive            | `0`, round released         | wake all, return `Ready` as leader | [`Barrier::complete`] |
+//! | released               | poll              | the same                    | return `Ready`   | [`Broadcast::poll_queued`] |
+//! | `k`, not released      | drop              | `k - 1`, waiter removed     | none             | [`Barrier::withdraw`] |
+//! | released               | drop              | the same                    | none             | [`Barrier::withdraw`] |
+//! | any                    | waker panics on clone | the same                | panic goes on    | [`ArriveOp::start`] |
+//! | `parties - 1`          | waker panics on wake  | `0`, round released     | panic goes on    | [`Barrier::complete`] |
+//!
+//! # Invariants
+//! 1. `arrived` is the length of the list, and less than `parties`, whenever nobody edits.
+//! 2. Arriving, withdrawing and completing are edits, so they happen in one order: a drop comes before the last
+//!    arrival and takes its own back, or after it and finds its round released.
+//! 3. Each completed phase has one leader, the arrival that completed it, and `parties - 1` others.
+//!
+//! # Orderings
+//! Each arrival is an edit: Acquire of `WaitQueue::try_edit` and Release of `Editing::finish` hand what the earlier
+//! ones did on to the later ones, and the last passes all of it to the waiters through the round and their states.
+//! `arrived` itself is guarded, so Relaxed.
+
+use crate::queue::broadcast::{Broadcast, Withdrawn};
+use crate::queue::waiter::{clone_waker, drop_waker};
+use crate::queue::word::Word;
+use crate::queue::{Editing, Pinned};
+use crate::shim::{AtomicUsize, Ordering, const_fn};
+use crate::wait::{Op, Seat, Wait};
+use core::fmt;
+use core::task::{Context, Poll};
+
+/// A meeting point: nobody passes until a fixed number of parties has arrived.
+///
+/// The arrival that makes the number full completes the phase: it is the leader, goes on at once, and releases the
+/// others. The barrier is then ready for the next phase; whoever goes on may arrive again while the others are still
+/// being resumed.
+///
+/// # Order
+///
+/// All parties of a phase are released together, and woken in the order in which they arrived. The leader is the
+/// one that arrived last, and learns it in the very poll that completes the phase.
+///
+/// # Cancel
+///
+/// An arrival is withdrawn when its future is dropped before the phase is complete: the barrier then waits for
+/// another in its place, so nobody passes early and no phase has two leaders. Dropping it after the phase was
+/// completed changes nothing. If a drop and the last arrival happen at the same time, one of them is first, and the
+/// other finds it so. Not every barrier takes a dropped arrival back: elsewhere a timeout around an arrival may leave a
+/// party counted that is not there.
+///
+/// # Panic
+///
+/// `new(0)` panics. A waker that panics does so in the arrival that completed the phase, after all others have been
+/// woken; the phase is complete then, and only its leader did not learn of it.
+///
+/// # Memory ordering
+///
+/// What any party did before it arrived happens before what every party of the phase does after it was released.
+///
+/// # Re-entrancy
+///
+/// Wakers may call anything on the barrier. The new phase has begun before the first of them runs.
+///
+/// # Limits
+///
+/// `usize::MAX` parties, any number of phases. More tasks than parties may use one barrier: they are then served in
+/// groups, in the order in which they arrive.
+///
+/// # Futurelock
+///
+/// A future that was polled and is then neither polled nor dropped counts as arrived.
+///
+/// # When to use something else
+///
+/// If those who wait are not those who arrive, a [`Latch`](crate::Latch) or a [`WaitGroup`](crate::WaitGroup).
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::Barrier;
+///
+/// static START: Barrier = Barrier::new(4);
+///
+/// let workers = [(); 4].map(|()| std::thread::spawn(|| START.arrive_and_wait().block()));
+/// let leaders = workers.map(|worker| worker.join().unwrap()).iter().filter(|it| it.is_leader()).count();
+/// assert_eq!(leaders, 1);
+/// ```
+#[doc(alias = "AsyncBarrier")]
+#[doc(alias = "Rendezvous")]
+pub struct Barrier {
+    waiters: Broadcast,
+    parties: usize,
+    /// How many wait in the present phase; written under `EDIT`.
+    arrived: AtomicUsize,
+}
+
+/// The future of [`Barrier::arrive_and_wait`].
+pub type Arrive<'a> = Wait<ArriveOp<'a>>;
+
+/// What an arrival learns when its phase is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierWaitResult {
+    leader: bool,
+}
+
+impl BarrierWaitResult {
+    const LEADER: Self = Self { leader: true };
+    const OTHER: Self = Self { leader: false };
+
+    /// Was this the arrival that completed the phase? Exactly one of each phase was.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let alone = tasuki::Barrier::new(1);
+    /// assert!(alone.arrive_and_wait().block().is_leader());
+    /// ```
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.leader
+    }
+}
+
+impl Barrier {
+    const_fn! {
+        /// A barrier for so many parties. With one, every arrival completes a phase.
+        ///
+        /// # Panics
+        ///
+        /// If `parties` is zero.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static MEETING: tasuki::Barrier = tasuki::Barrier::new(2);
+        /// # let _ = &MEETING;
+        /// ```
+        pub const fn new(parties: usize) -> Self {
+            assert!(parties > 0, "a barrier needs at least one party");
+            Self { waiters: Broadcast::new(Word::flags(0)), parties, arrived: AtomicUsize::new(0) }
+        }
+    }
+
+    /// Arrives, and waits until all parties have.
+    ///
+    /// The arrival counts from the first poll on, not from the call.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future before the phase is complete withdraws the arrival; afterwards it changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let barrier = tasuki::Barrier::new(2);
+    /// std::thread::scope(|scope| {
+    ///     let other = scope.spawn(|| barrier.arrive_and_wait().block());
+    ///     let here = barrier.arrive_and_wait().block();
+    ///     assert_ne!(here.is_leader(), other.join().unwrap().is_leader());
+    /// });
+    /// ```
+    #[doc(alias = "wait")]
+    #[inline]
+    pub fn arrive_and_wait(&self) -> Arrive<'_> {
+        Wait::new(ArriveOp { barrier: self })
+    }
+
+    /// Would an arrival complete the phase? Exact under `EDIT`, a guess otherwise.
+    #[inline]
+    fn is_last(&self) -> bool {
+        // Relaxed: written under `EDIT`; without it the answer is checked again.
+        self.arrived.load(Ordering::Relaxed) == self.parties - 1
+    }
+
+    /// `parties - 1 => 0`: completes the phase. The caller has checked [`Self::is_last`] in this edit.
+    fn complete(&self, editing: Editing<'_>) -> BarrierWaitResult {
+        // Relaxed: guarded by `EDIT`.
+        self.arrived.store(0, Ordering::Relaxed);
+        if editing.has_waiters() {
+            self.waiters.release_all(editing);
+        } else {
+            editing.finish();
+        }
+        BarrierWaitResult::LEADER
+    }
+
+    /// `k => k + 1`: one more, who has to wait.
+    fn join(&self, mut editing: Editing<'_>, waiter: Pinned<'_>) {
+        // Relaxed: guarded by `EDIT`.
+        let arrived = self.arrived.load(Ordering::Relaxed) + 1;
+        debug_assert!(arrived < self.parties, "{arrived} of {} wait: who completes the phase?", self.parties);
+        // Relaxed: as above.
+        self.arrived.store(arrived, Ordering::Relaxed);
+        editing.push_back(waiter);
+        editing.finish();
+    }
+
+    /// `k => k - 1`, unless the phase is complete.
+    fn withdraw(&self, waiter: Pinned<'_>) -> Withdrawn {
+        self.waiters.withdraw(waiter, |_editing| {
+            // Relaxed: guarded by `EDIT`.
+            let arrived = self.arrived.load(Ordering::Relaxed);
+            debug_assert!(arrived > 0, "who waits has arrived");
+            // Relaxed: as above.
+            self.arrived.store(arrived - 1, Ordering::Relaxed);
+        })
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Relaxed: a look at one moment.
+        let arrived = self.arrived.load(Ordering::Relaxed);
+        f.debug_struct("Barrier").field("parties", &self.parties).field("arrived", &arrived).finish()
+    }
+}
+
+/// The operation of [`Barrier::arrive_and_wait`].
+#[derive(Debug)]
+pub struct ArriveOp<'a> {
+    barrier: &'a Barrier,
+}
+
+impl Op for ArriveOp<'_> {
+    type Output = BarrierWaitResult;
+    const NAME: &'static str = "tasuki::Arrive";
+
+    /// The last arrival needs no waker, so it is tried without.
+    #[inline]
+    fn try_now(&mut self) -> Option<BarrierWaitResult> {
+        if !self.barrier.is_last() {
+            return None;
+        }
+        let editing = self.barrier.waiters.queue.edit();
+        if self.barrier.is_last() {
+            return Some(self.barrier.complete(editing));
+        }
+        editing.finish();
+        None
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
+        let waker = clone_waker(cx.waker());
+        let editing = self.barrier.waiters.queue.edit();
+        if self.barrier.is_last() {
+            let result = self.barrier.complete(editing);
+            drop_waker(Some(waker));
+            return Poll::Ready(result);
+        }
+        let ask = self.barrier.waiters.ask(&editing);
+        let waiter = seat.sit(waker, ask);
+        self.barrier.join(editing, waiter);
+        Poll::Pending
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
+        self.barrier.waiters.poll_queued(waiter, cx).map(|()| BarrierWaitResult::OTHER)
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<BarrierWaitResult> {
+        match self.barrier.withdraw(waiter) {
+            Withdrawn::InTime => None,
+            Withdrawn::Given => Some(BarrierWaitResult::OTHER),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The wait group: wait until everybody who was counted in is done.
+//!
+//! A face of [`Countdown`], where the states, transitions, invariants and orderings are. This file adds the
+//! members, whose drop is their `done`, and the words of the panics.
+//!
+//! | event                     | becomes                    | fn |
+//! |---------------------------|----------------------------|----|
+//! | add                       | [`Countdown::add`]         | [`WaitGroup::add`] |
+//! | done, drop of a member    | [`Countdown::take_one`]    | [`WaitGroup::done`] |
+//! | first poll of a wait      | [`Countdown::is_zero`], [`Countdown::start`] | [`WaitMembersOp`] |
+//! | later poll of a wait      | [`Countdown::poll_queued`] | [`WaitMembersOp`] |
+//! | drop of a wait            | [`Countdown::cancel`]      | [`WaitMembersOp`] |
+
+use crate::countdown::Countdown;
+use crate::queue::Pinned;
+use crate::shim::const_fn;
+use crate::wait::{Op, Seat, Wait};
+#[cfg(feature = "alloc")]
+use alloc::sync::Arc;
+use core::fmt;
+use core::task::{Context, Poll};
+
+/// A count of tasks at work, and a way to wait until it is zero.
+///
+/// Count tasks in *before* they are started, with [`add`](Self::add) or [`member`](Self::member); each counts itself
+/// out with [`done`](Self::done), once, or by dropping its member. [`wait`](Self::wait) ends when the count is zero,
+/// at once if it is zero already. Then the group can be used again, at once: a new cycle may begin while the waiters
+/// of the last one are still being resumed. They leave all the same, and nobody who waits for the new cycle is
+/// released early.
+///
+/// # Order
+///
+/// All waiters are released together, at the moment when the count becomes zero; they are woken in the order in
+/// which they came. Whoever has seen the count at zero finds every waiter of that cycle released.
+///
+/// # Cancel
+///
+/// Dropping the future of a wait has no effect on the count or on other waiters.
+///
+/// # Panic
+///
+/// `done` at zero and `add` beyond the limit panic, and have then changed nothing. A waker that panics does so in the
+/// `done` that reached zero, after all other waiters have been woken. A member that is dropped while its task panics
+/// is done like any other.
+///
+/// # Memory ordering
+///
+/// What was done before any `done` of a cycle, the last or not, happens before what follows a wait that the cycle
+/// ended.
+///
+/// # Re-entrancy
+///
+/// Wakers may call anything on the group, `add` and `done` included.
+///
+/// # Limits
+///
+/// [`MAX_MEMBERS`](Self::MAX_MEMBERS) members; no limit on the number of waiters. A member that is leaked
+/// (`mem::forget`) is never done.
+///
+/// # Futurelock
+///
+/// None: a release is shared, so a future that is not polled keeps nothing from the others.
+///
+/// # When to use something else
+///
+/// To count down once from a number known at the start, a [`Latch`](crate::Latch); to meet again and again in a fixed
+/// number, a [`Barrier`](crate::Barrier); to collect results, the join handles of the runtime.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::WaitGroup;
+///
+/// static GROUP: WaitGroup = WaitGroup::new();
+///
+/// for _ in 0..3 {
+///     let member = GROUP.member();
+///     std::thread::spawn(move || drop(member));
+/// }
+/// GROUP.wait().block();
+/// assert_eq!(GROUP.count(), 0);
+/// ```
+#[doc(alias = "AsyncWaitGroup")]
+#[doc(alias = "TaskTracker")]
+pub struct WaitGroup {
+    members: Countdown,
+}
+
+/// The future of [`WaitGroup::wait`].
+pub type WaitMembers<'a> = Wait<WaitMembersOp<'a>>;
+
+impl WaitGroup {
+    /// The largest count.
+    pub const MAX_MEMBERS: usize = Countdown::MAX;
+
+    const_fn! {
+        /// A group without members.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static GROUP: tasuki::WaitGroup = tasuki::WaitGroup::new();
+        /// assert_eq!(GROUP.count(), 0);
+        /// ```
+        pub const fn new() -> Self {
+            Self { members: Countdown::new(0) }
+        }
+    }
+
+    /// Counts `n` more in.
+    ///
+    /// # Panics
+    ///
+    /// If the count would exceed [`MAX_MEMBERS`](Self::MAX_MEMBERS); it is unchanged then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let group = tasuki::WaitGroup::new();
+    /// group.add(2);
+    /// assert_eq!(group.count(), 2);
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn add(&self, n: usize) {
+        if self.members.add(n).is_err() {
+            too_many();
+        }
+    }
+
+    /// Counts one out; the last one releases everybody who waits.
+    ///
+    /// # Panics
+    ///
+    /// If the count is zero; it is unchanged then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let group = tasuki::WaitGroup::new();
+    /// group.add(1);
+    /// group.done();
+    /// group.wait().block();
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn done(&self) {
+        if self.members.take_one().is_err() {
+            none_left();
+        }
+    }
+
+    /// Counts one in, who is done when the member is dropped.
+    ///
+    /// # Panics
+    ///
+    /// As [`add`](Self::add). Dropping a member panics if somebody has called `done` in its place.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let group = tasuki::WaitGroup::new();
+    /// let member = group.member();
+    /// assert_eq!(group.count(), 1);
+    /// drop(member);
+    /// assert_eq!(group.count(), 0);
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn member(&self) -> WaitGroupMember<'_> {
+        self.add(1);
+        WaitGroupMember { group: self }
+    }
+
+    /// As [`member`](Self::member), with a member that keeps the group alive and can be moved into any task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let group = Arc::new(tasuki::WaitGroup::new());
+    /// let member = group.clone().member_owned();
+    /// std::thread::spawn(move || drop(member));
+    /// group.wait().block();
+    /// ```
+    #[cfg(feature = "alloc")]
+    #[track_caller]
+    pub fn member_owned(self: Arc<Self>) -> OwnedWaitGroupMember {
+        self.add(1);
+        OwnedWaitGroupMember { group: self }
+    }
+
+    /// Waits until the count is zero.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: the count does not depend on who waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let group = tasuki::WaitGroup::new();
+    /// group.wait().block();
+    /// ```
+    #[inline]
+    pub fn wait(&self) -> WaitMembers<'_> {
+        Wait::new(WaitMembersOp { group: self })
+    }
+
+    /// How many are not done. True only for the moment of the look.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let group = tasuki::WaitGroup::new();
+    /// group.add(3);
+    /// group.done();
+    /// assert_eq!(group.count(), 2);
+    /// ```
+    pub fn count(&self) -> usize {
+        self.members.number()
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn too_many() -> ! {
+    panic!("`WaitGroup::add` beyond `WaitGroup::MAX_MEMBERS`: is a `done` missing?")
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn none_left() -> ! {
+    panic!("`WaitGroup::done` without a member: call `add` before the task starts, and `done` once for each")
+}
+
+impl Default for WaitGroup {
+    /// A group without members.
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for WaitGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitGroup").field("count", &self.count()).finish()
+    }
+}
+
+/// One member of a [`WaitGroup`]: done when it is dropped.
+#[derive(Debug)]
+#[must_use = "a member that is dropped at once is done at once"]
+pub struct WaitGroupMember<'a> {
+    group: &'a WaitGroup,
+}
+
+impl Drop for WaitGroupMember<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.group.done();
+    }
+}
+
+/// One member of a [`WaitGroup`] that keeps the group alive: done when it is dropped.
+#[cfg(feature = "alloc")]
+#[derive(Debug)]
+#[must_use = "a member that is dropped at once is done at once"]
+pub struct OwnedWaitGroupMember {
+    /// Dropped after `done` has returned: the release may wake whoever holds the only other handle.
+    group: Arc<WaitGroup>,
+}
+
+#[cfg(feature = "alloc")]
+impl Drop for OwnedWaitGroupMember {
+    fn drop(&mut self) {
+        self.group.done();
+    }
+}
+
+/// The operation of [`WaitGroup::wait`].
+#[derive(Debug)]
+pub struct WaitMembersOp<'a> {
+    group: &'a WaitGroup,
+}
+
+impl Op for WaitMembersOp<'_> {
+    type Output = ();
+    const NAME: &'static str = "tasuki::WaitMembers";
+
+    #[inline]
+    fn try_now(&mut self) -> Option<()> {
+        self.group.members.is_zero().then_some(())
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        self.group.members.start(seat, cx)
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        self.group.members.poll_queued(waiter, cx)
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
+        self.group.members.cancel(waiter)
+    }
+}
