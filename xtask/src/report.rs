@@ -43,6 +43,7 @@ impl Report {
         println!("\n=== {}: {name}", self.title);
         let started = Instant::now();
         let outcome = work();
+        println!("=== {}: {name} took {:.1} s", self.title, started.elapsed().as_secs_f64());
         self.row(name, outcome, started.elapsed());
     }
 

@@ -29,12 +29,11 @@ use sites::Site;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Which models to try first for a file; the others follow. The first row that fits counts.
-const FIRST: [(&str, &[&str]); 4] = [
-    ("src/queue/", &["queue::", "mutex::"]),
-    ("src/mutex", &["mutex::"]),
-    ("src/parker", &["parker::"]),
-    ("", &[]),
+/// Which models to try first for a file or folder of `src/`, after those of the same name; the others follow.
+const FIRST: [(&str, &[&str]); 3] = [
+    ("queue", &["mutex::", "bypass::"]),
+    ("mutex", &["bypass::", "lifo::"]),
+    ("countdown", &["wait_group::", "latch::", "barrier::"]),
 ];
 
 /// Flags for mutants: what is left unused by a weakened line is no error.
@@ -193,12 +192,16 @@ impl Copy {
 /// The models in the order likeliest to kill soon: those that killed in this file before, those of the
 /// file's own table row, then the quick ones first.
 fn order<'a>(site: &Site, times: &'a [(String, Duration)], killers: &[String]) -> Vec<(&'a str, Duration)> {
-    let first = FIRST.iter().find(|(file, _)| site.file.contains(file)).map_or(&[][..], |(_, models)| models);
+    let own = site.module();
+    let more = FIRST.iter().find(|(module, _)| *module == own).map_or(&[][..], |(_, models)| models);
+    let first =
+        [&[format!("{own}::")][..], &more.iter().map(|model| (*model).to_owned()).collect::<Vec<_>>()]
+            .concat();
     let mut ordered: Vec<(&str, Duration)> =
         times.iter().map(|(name, time)| (name.as_str(), *time)).collect();
     ordered.sort_by_key(|(name, time)| {
         let killed = killers.iter().position(|killer| killer == name).unwrap_or(killers.len());
-        let listed = first.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(first.len());
+        let listed = first.iter().position(|prefix| name.starts_with(prefix.as_str())).unwrap_or(first.len());
         (killed, listed, *time)
     });
     ordered

@@ -44,6 +44,12 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// The file or folder of `src/` it is in, as a module.
+    pub(crate) fn module(&self) -> &str {
+        let (_, inside) = self.file.split_once("/src/").unwrap_or_default();
+        inside.split(['/', '.']).next().unwrap_or_default()
+    }
+
     pub(crate) fn name(&self) -> String {
         format!("{}:{} {}", self.file, self.line, self.mutation)
     }
