@@ -22,7 +22,7 @@
 //! | `LOCKED`            | unlock                    | `0`                        | none            | [`RawMutex::unlock`] |
 //! | `head·LOCKED`       | unlock                    | head granted, `LOCKED` stays | wake it       | [`RawMutex::pass`] |
 //! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::open`] |
-//! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::unlock_slow`] |
+//! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::reopen`] |
 //! | `head·WOKEN`        | poll of the head          | `LOCKED`, head removed     | return `Ready`  | [`RawMutex::compete`] |
 //! | `head·LOCKED·WOKEN` | poll of the head          | `head·LOCKED`              | return `Pending`| [`RawMutex::compete`] |
 //! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::cancel`] |
@@ -37,8 +37,8 @@
 //!    never too late.
 //!
 //! # Orderings
-//! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`] and
-//! [`RawMutex::unlock_slow`] (the protected value). A grant publishes the value through the waiter's state. The
+//! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`],
+//! [`RawMutex::try_unlock_at`] and [`RawMutex::reopen`] (the protected value). A grant publishes the value through the waiter's state. The
 //! side bytes are hints or guarded, all Relaxed.
 
 use crate::policy::{Order, Policy};
@@ -48,7 +48,7 @@ use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 const FREE: Word = Word::flags(0);
 const HELD: Word = Word::flags(LOCKED);
@@ -81,6 +81,9 @@ pub(crate) enum Unlocked {
     SomebodyWaited,
 }
 
+/// The word was not what it had been seen to be; look again.
+struct Moved;
+
 impl<P: Policy> RawMutex<P> {
     const_fn! {
         pub(crate) const fn new() -> Self {
@@ -103,14 +106,14 @@ impl<P: Policy> RawMutex<P> {
     /// `0 => LOCKED`, and for `Bypass` also `head·WOKEN => head·LOCKED·WOKEN`.
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> bool {
-        // Fifo and Lifo know the only word they can take, so they need not look first.
-        let word = if P::OVERTAKES == 0 { FREE } else { self.queue.load() };
+        // The look saves a compare-exchange that cannot succeed; uncontended it costs nothing measurable.
+        let word = self.queue.load();
         Self::is_open(word) && self.try_lock_at(word)
     }
 
     #[inline(always)]
     fn try_lock_at(&self, word: Word) -> bool {
-        // Acquire: pairs with Release in `unlock` and `unlock_slow`.
+        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `reopen`.
         self.queue.replace(word, word.with(LOCKED), Ordering::Acquire).is_ok()
     }
 
@@ -236,39 +239,47 @@ impl<P: Policy> RawMutex<P> {
         if self.queue.load() == HELD && self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
             return Unlocked::NobodyWaited;
         }
-        self.unlock_slow()
+        wake(self.unlock_slow());
+        Unlocked::SomebodyWaited
     }
 
+    /// Unlocks a word that was not just `LOCKED`. Calls nothing in the usual case, so it saves no registers; the
+    /// caller wakes.
     #[inline(never)]
-    fn unlock_slow(&self) -> Unlocked {
+    #[must_use = "the waiter must be woken"]
+    fn unlock_slow(&self) -> Option<Waker> {
+        let word = self.queue.load();
+        self.try_unlock_at(word).unwrap_or_else(|Moved| self.unlock_busy())
+    }
+
+    /// The word is being edited, or changed under our eyes.
+    #[cold]
+    #[inline(never)]
+    fn unlock_busy(&self) -> Option<Waker> {
         let mut patience = Patience::new();
         loop {
             let word = self.queue.load();
-            debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
             if word.has(EDIT) {
                 patience.wait();
-            } else if word == HELD {
-                // Release: pairs with Acquire in `try_lock_at`.
-                if self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
-                    return Unlocked::NobodyWaited;
-                }
-            } else if P::OVERTAKES > 0 && word.has(WOKEN) && self.may_be_overtaken() {
-                self.count_overtake();
-                // The head has been called already and will look. Release: pairs with Acquire in `try_lock_at`
-                // and, for the head, with Acquire in `WaitQueue::try_edit`.
-                if self.queue.replace(word, word.without(LOCKED), Ordering::Release).is_ok() {
-                    return Unlocked::SomebodyWaited;
-                }
-                self.uncount_overtake();
-            } else if let Some(editing) = self.queue.try_edit(word) {
-                if P::OVERTAKES > 0 && self.may_be_overtaken() {
-                    self.open(editing)
-                } else {
-                    self.pass(editing)
-                }
-                return Unlocked::SomebodyWaited;
+            } else if let Ok(waker) = self.try_unlock_at(word) {
+                return waker;
             }
         }
+    }
+
+    /// One attempt to unlock. The policy decides here between the baton and the free lock.
+    #[inline(always)]
+    fn try_unlock_at(&self, word: Word) -> Result<Option<Waker>, Moved> {
+        debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
+        if word == HELD {
+            // Release: pairs with Acquire in `try_lock_at`.
+            return self.queue.replace(HELD, FREE, Ordering::Release).map(|()| None).map_err(|_| Moved);
+        }
+        if P::OVERTAKES > 0 && !word.has(EDIT) && self.may_be_overtaken() {
+            return if word.has(WOKEN) { self.reopen(word) } else { self.open(word) };
+        }
+        let editing = self.queue.try_edit(word).ok_or(Moved)?;
+        Ok(self.pass(editing))
     }
 
     /// Watches a lock that is held and that nobody waits for; true if it got it. Whoever queues meanwhile
@@ -322,7 +333,7 @@ impl<P: Policy> RawMutex<P> {
 
     /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock.
     #[inline(always)]
-    fn pass(&self, mut editing: Editing<'_>) {
+    fn pass(&self, mut editing: Editing<'_>) -> Option<Waker> {
         if P::SPIN {
             // Relaxed: a hint.
             self.unclaimed.store(true, Ordering::Relaxed);
@@ -333,17 +344,30 @@ impl<P: Policy> RawMutex<P> {
         }
         let waker = editing.grant_front();
         editing.finish();
-        wake(waker);
+        waker
     }
 
     /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is called to compete for it.
-    fn open(&self, mut editing: Editing<'_>) {
+    fn open(&self, word: Word) -> Result<Option<Waker>, Moved> {
+        let mut editing = self.queue.try_edit(word).ok_or(Moved)?;
         self.count_overtake();
         let waker = editing.wake_front();
         editing.clear(LOCKED);
         editing.set(WOKEN);
         editing.finish();
-        wake(waker);
+        Ok(waker)
+    }
+
+    /// `head·LOCKED·WOKEN => head·WOKEN`: the head has been called already, and will look.
+    #[inline(always)]
+    fn reopen(&self, word: Word) -> Result<Option<Waker>, Moved> {
+        self.count_overtake();
+        // Release: pairs with Acquire in `try_lock_at` and, for the head, in `WaitQueue::try_edit`.
+        if self.queue.replace(word, word.without(LOCKED), Ordering::Release).is_ok() {
+            return Ok(None);
+        }
+        self.uncount_overtake();
+        Err(Moved)
     }
 
     fn may_be_overtaken(&self) -> bool {

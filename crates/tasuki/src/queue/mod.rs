@@ -15,6 +15,7 @@
 //! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`Editing::push_back`], [`Editing::push_front`] |
 //! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`Editing::grant_front`] |
 //! | call the first      | under `EDIT`                 | `Waiting` => `Woken`| [`Editing::wake_front`]   |
+//! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`Editing::refuse_front`] |
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`Editing::grant_all`]    |
 //! | cancel, or take     | under `EDIT`                 | => gone             | [`Editing::remove`]       |
 //! | another waker       | under `EDIT`                 | => `Waiting`        | [`Editing::rearm`]        |
@@ -47,7 +48,7 @@ use batch::{Panics, WakeBatch};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::task::Waker;
-use waiter::{State, Waiter};
+use waiter::{State, Verdict, Waiter};
 use word::{EDIT, WAITERS, Word};
 
 /// Looks at a word that is being edited this often before the thread yields. An edit is about fifteen
@@ -132,6 +133,8 @@ impl Patience {
         Self { looks: 0 }
     }
 
+    #[cold]
+    #[inline(never)]
     pub(crate) fn wait(&mut self) {
         if self.looks < LOOKS_BEFORE_YIELD {
             self.looks += 1;
@@ -206,6 +209,47 @@ impl<'q> Editing<'q> {
         self.word.head() == waiter.as_ptr()
     }
 
+    /// The first waiter.
+    #[inline(always)]
+    pub(crate) fn front(&self) -> Option<&Waiter> {
+        // SAFETY: we hold `EDIT`, and the borrow of the evidence keeps it; a listed waiter is alive (invariant 2).
+        unsafe { self.word.head().as_ref() }
+    }
+
+    /// The waiter after the first.
+    pub(crate) fn second(&self) -> Option<&Waiter> {
+        let front = self.word.head();
+        if front.is_null() {
+            return None;
+        }
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        let second = unsafe { list::next(front) };
+        // SAFETY: as in `front`.
+        unsafe { second.as_ref() }
+    }
+
+    /// How often the first waiter has been overtaken while it was the first; 0 if there is none. For primitives
+    /// without rounds.
+    pub(crate) fn front_overtaken(&self) -> u32 {
+        // SAFETY: we hold `EDIT`; the caller's primitive has no rounds.
+        self.front().map_or(0, |front| unsafe { front.overtaken() })
+    }
+
+    /// Counts that the first waiter has been overtaken. For primitives without rounds.
+    pub(crate) fn overtake_front(&mut self) {
+        if let Some(front) = self.front() {
+            // SAFETY: we hold `EDIT`; the caller's primitive has no rounds.
+            unsafe { front.count_overtake() };
+        }
+    }
+
+    /// The word will have this count; nobody waits.
+    #[inline(always)]
+    pub(crate) fn set_count(&mut self, count: usize) {
+        debug_assert!(!self.has_waiters(), "the count has no room in {:?}", self.word);
+        self.word = self.word.with_count(count);
+    }
+
     /// Enqueues at the end.
     #[inline(always)]
     pub(crate) fn push_back(&mut self, waiter: Pinned<'_>) {
@@ -226,13 +270,24 @@ impl<'q> Editing<'q> {
     #[inline(always)]
     #[must_use = "the waiter must be woken after `finish`"]
     pub(crate) fn grant_front(&mut self) -> Option<Waker> {
-        let front = self.word.head();
-        debug_assert!(!front.is_null(), "nobody waits in {:?}", self.word);
+        self.notify_front(Verdict::Granted)
+    }
+
+    /// Takes the first waiter out and refuses it. There must be one.
+    #[must_use = "the waiter must be woken after `finish`"]
+    pub(crate) fn refuse_front(&mut self) -> Option<Waker> {
+        self.notify_front(Verdict::Refused)
+    }
+
+    #[inline(always)]
+    fn notify_front(&mut self, verdict: Verdict) -> Option<Waker> {
+        debug_assert!(self.has_waiters(), "nobody waits in {:?}", self.word);
+        let front = self.word.some_head();
         // SAFETY: we hold `EDIT`; the head is in the list.
         let head = unsafe { list::pop_front(front) };
         self.word = self.word.with_head(head);
         // SAFETY: we hold `EDIT` and have just taken it out of the list.
-        unsafe { waiter::notify(front) }
+        unsafe { waiter::notify(front, verdict) }
     }
 
     /// Calls the first waiter, which stays in its place. There must be one.
@@ -335,7 +390,7 @@ impl<'q> Snapshot<'q> {
                 return false;
             }
             // SAFETY: we hold `EDIT` and have just taken it out of the ring.
-            batch.push(unsafe { waiter::notify(waiter) });
+            batch.push(unsafe { waiter::notify(waiter, Verdict::Granted) });
         }
         true
     }

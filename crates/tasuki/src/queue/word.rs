@@ -27,6 +27,11 @@ pub(crate) const SECOND: usize = 0b1000;
 const TAGS: usize = EDIT | WAITERS | FIRST | SECOND;
 const FLAGS: usize = FIRST | SECOND;
 
+/// The lowest bit of the count.
+const ONE: usize = TAGS + 1;
+/// The greatest count that a word can hold.
+pub(crate) const MAX_COUNT: usize = usize::MAX / ONE;
+
 // The tags live in the alignment of a waiter.
 const _: () = assert!(align_of::<Waiter>() > TAGS);
 
@@ -38,6 +43,11 @@ impl Word {
     /// A word without waiters: these flags.
     pub(crate) const fn flags(flags: usize) -> Self {
         Self(ptr::without_provenance_mut(flags))
+    }
+
+    /// A word without waiters: no flags, and this count, which is at most [`MAX_COUNT`].
+    pub(crate) const fn counted(count: usize) -> Self {
+        Self(ptr::without_provenance_mut(count * ONE))
     }
 
     pub(crate) const fn from_raw(raw: *mut Waiter) -> Self {
@@ -64,10 +74,36 @@ impl Word {
         Self(self.0.map_addr(|addr| addr & !bits))
     }
 
+    /// No bit is set but those of the count.
+    #[inline(always)]
+    pub(crate) fn is_plain_count(self) -> bool {
+        !self.has(TAGS)
+    }
+
+    /// The count of a word without waiters.
+    #[inline(always)]
+    pub(crate) fn count(self) -> usize {
+        debug_assert!(!self.has(WAITERS), "{self:?} has waiters, not a count");
+        self.0.addr() / ONE
+    }
+
+    /// The same flags and another count, in place of the count or the list.
+    #[inline(always)]
+    pub(crate) fn with_count(self, count: usize) -> Self {
+        debug_assert!(count <= MAX_COUNT, "{count} does not fit into the word");
+        Self(ptr::without_provenance_mut(count * ONE | self.0.addr() & FLAGS))
+    }
+
     /// The first waiter, null if there is none.
     #[inline(always)]
     pub(crate) fn head(self) -> *mut Waiter {
-        if self.has(WAITERS) { self.0.map_addr(|addr| addr & !TAGS) } else { ptr::null_mut() }
+        if self.has(WAITERS) { self.some_head() } else { ptr::null_mut() }
+    }
+
+    /// The first waiter of a word that has `WAITERS`.
+    #[inline(always)]
+    pub(crate) fn some_head(self) -> *mut Waiter {
+        self.0.map_addr(|addr| addr & !TAGS)
     }
 
     /// The same flags over another list; a null head leaves the flags alone.
