@@ -238,3 +238,28 @@ impl VisitMutex for Build {
         self.contenders.push(Contender { subject: M::NAME, kind: M::KIND, run });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::each_own_mutex;
+
+    /// Runs every scene briefly; `sample` checks the counters.
+    struct Short;
+
+    impl VisitMutex for Short {
+        fn shared<M: AsyncMutex>(&mut self) {
+            for stage in Stage::ALL {
+                for (yields, watch) in [(false, false), (true, false), (false, true)] {
+                    let scene = Scene { stage, tasks: 4, section_ns: 0, yields, watch };
+                    assert_eq!(sample::<M>(scene, 1_000).ops, 1_000);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_scene_ends_with_its_counters_right() {
+        each_own_mutex(&mut Short);
+    }
+}

@@ -173,3 +173,25 @@ impl VisitMutex for Build {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::each_own_mutex;
+
+    /// Runs both stages briefly; `passes` checks the counters.
+    struct Short;
+
+    impl VisitMutex for Short {
+        fn shared<M: AsyncMutex>(&mut self) {
+            for stage in [Stage::Minimal, Stage::AsyncExecutor] {
+                assert_eq!(passes::<M>(stage, 8, 800).ops, 800);
+            }
+        }
+    }
+
+    #[test]
+    fn every_stage_ends_with_its_counters_right() {
+        each_own_mutex(&mut Short);
+    }
+}
