@@ -46,6 +46,8 @@ struct Core {
 struct Inbox {
     tasks: Vec<Arc<Task>>,
     sleeper: Option<Thread>,
+    /// The executor is gone: a waker that outlived it wakes nobody.
+    closed: bool,
 }
 
 /// A future with its place in the ring.
@@ -70,7 +72,7 @@ impl Executor {
     pub(crate) fn new(tasks: usize) -> Self {
         let core = Core {
             ring: UnsafeCell::new(VecDeque::with_capacity(tasks)),
-            inbox: Mutex::new(Inbox { tasks: Vec::with_capacity(tasks), sleeper: None }),
+            inbox: Mutex::new(Inbox { tasks: Vec::with_capacity(tasks), ..Inbox::default() }),
             mail: AtomicBool::new(false),
         };
         Executor { core: Arc::new(core), tasks: Vec::with_capacity(tasks), live: 0, _owner: PhantomData }
@@ -123,7 +125,9 @@ impl Drop for Executor {
             task.clear();
         }
         while self.core.pop().is_some() {}
-        self.core.inbox().tasks.clear();
+        let mut inbox = self.core.inbox();
+        inbox.closed = true;
+        inbox.tasks.clear();
     }
 }
 
@@ -152,7 +156,7 @@ impl Core {
 
     /// Moves the inbox to the ring; called by the owner only, inside `run`.
     fn take_mail(&self) -> bool {
-        // Acquire is not needed for the tasks (the inbox lock orders them): the flag only saves a lock.
+        // Acquire: pairs with the Release in `post`. The flag only saves a lock; that lock orders the tasks.
         if !self.mail.load(Ordering::Acquire) {
             return false;
         }
@@ -168,6 +172,9 @@ impl Core {
     #[cold]
     fn post(&self, task: Arc<Task>) {
         let mut inbox = self.inbox();
+        if inbox.closed {
+            return;
+        }
         inbox.tasks.push(task);
         // Release: pairs with the load in `take_mail`.
         self.mail.store(true, Ordering::Release);

@@ -2,6 +2,7 @@
 
 use super::{Guide, counted, grouped, rate, resident};
 use crate::exec::Executor;
+use crate::screen::Screen;
 use std::cell::Cell;
 use std::rc::Rc;
 use tasuki::Mutex;
@@ -19,12 +20,11 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let (runners, laps) = (guide.pick(100_000, 2_000), 10);
     let out_of_turn = Cell::new(0);
     let track = Rc::new(Track { baton: Mutex::new(0), runners, laps, out_of_turn });
-    let screen = Rc::new(crate::screen::Screen::stdout());
     guide.live(format_args!("   {runners} runners take their places"));
     let mut exec = Executor::new(runners);
     let start = track.baton.try_lock().ok_or("a new mutex is free")?;
     for runner in 0..runners {
-        exec.spawn(run(track.clone(), runner, screen.clone()));
+        exec.spawn(run(track.clone(), runner, guide.screen.clone()));
     }
     let (waiting, _, queueing) = counted(|| exec.run_until_stalled());
     guide.check(waiting == runners, format_args!("{} tasks wait for one lock", grouped(runners)))?;
@@ -42,7 +42,7 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
 }
 
 /// One runner: takes the baton once a lap, and notes whether it was its turn.
-async fn run(track: Rc<Track>, me: usize, screen: Rc<crate::screen::Screen>) {
+async fn run(track: Rc<Track>, me: usize, screen: Rc<Screen>) {
     for lap in 0..track.laps {
         let mut baton = track.baton.lock().await;
         if *baton != lap * track.runners + me {
