@@ -10,10 +10,12 @@
 //! |---|---|
 //! | one task at a time in a section that awaits | [`Mutex`] |
 //! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`] |
+//! | at most so many tasks at a time, or a supply to draw from | [`Semaphore`] |
 //! | to tell tasks that something happened | [`Event`] |
 //! | to wait until all of a changing number of tasks are done | [`WaitGroup`] |
 //! | a door that opens once, after so many counts | [`Latch`] |
 //! | a fixed number of tasks to meet, again and again | [`Barrier`] |
+//! | to ask tasks to stop, and those that they started | `CancellationSource` |
 //! | to put a thread to sleep and wake it by hand | `Parker` |
 //!
 //! # One future
@@ -29,7 +31,7 @@
 //! # Features
 //!
 //! * `std` (default): `Parker`, `.block()`.
-//! * `alloc`: guards that own an `Arc`.
+//! * `alloc`: guards that own an `Arc`; `CancellationSource`.
 //! * neither: everything else, on bare metal.
 
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -38,7 +40,10 @@
 extern crate alloc;
 
 mod barrier;
+#[cfg(feature = "alloc")]
+mod cancellation;
 mod countdown;
+mod error;
 mod event;
 mod guard;
 mod latch;
@@ -48,11 +53,17 @@ mod parker;
 mod policy;
 mod probe;
 mod queue;
+mod semaphore;
 mod shim;
 mod wait;
 mod wait_group;
 
 pub use barrier::{Arrive, ArriveOp, Barrier, BarrierWaitResult};
+#[cfg(feature = "alloc")]
+pub use cancellation::{
+    CancellationSource, CancellationToken, DropGuard, OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled,
+};
+pub use error::{Closed, TryAcquireError};
 pub use event::{Event, Reset, WaitEvent, WaitEventOp};
 pub use guard::{Guard, HandOff};
 pub use latch::{Latch, WaitLatch, WaitLatchOp};
@@ -62,6 +73,9 @@ pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 #[cfg(feature = "std")]
 pub use parker::{Parker, Unparker};
 pub use policy::{Bypass, Fifo, Lifo, Policy};
+pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, SemaphorePermit, SemaphorePolicy};
+#[cfg(feature = "alloc")]
+pub use semaphore::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};
 pub use wait::{Op, Wait};
 #[cfg(feature = "alloc")]
 pub use wait_group::OwnedWaitGroupMember;

@@ -44,7 +44,7 @@ impl Broadcast {
     /// What a waiter of this round brings. The editor is the evidence that the round stands still.
     pub(crate) fn ask(&self, _editing: &Editing<'_>) -> Ask {
         // Relaxed: written under `EDIT`, which the caller holds.
-        Ask { round: self.round.load(Ordering::Relaxed) }
+        Ask { round: self.round.load(Ordering::Relaxed), ..Ask::default() }
     }
 
     /// Has the round of this waiter been released?

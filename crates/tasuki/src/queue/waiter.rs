@@ -8,15 +8,17 @@
 //! | `Woken`    | yes, as head| empty      | whoever holds `EDIT`                 |
 //! | `Notified` | no          | empty      | its future alone                     |
 //!
+//! `Notified` comes with a verdict: granted, or refused (the primitive was closed).
+//!
 //! `Resumed` and `Canceled`, the two ends of the story, are states of the future (`wait::Phase`): the
 //! waiter is then out of the list, its slot is empty, and nobody else knows it.
 //!
 //! | from       | event                          | to         | function          |
 //! |------------|--------------------------------|------------|-------------------|
 //! | (new)      | first poll, before publication | `Waiting`  | [`Waiter::new`]   |
-//! | `Waiting`  | grant                          | `Notified` | [`notify`]        |
+//! | `Waiting`  | grant, refusal                 | `Notified` | [`notify`]        |
 //! | `Waiting`  | woken to compete (`Bypass`)    | `Woken`    | [`wake_only`]     |
-//! | `Woken`    | grant                          | `Notified` | [`notify`]        |
+//! | `Woken`    | grant, refusal                 | `Notified` | [`notify`]        |
 //! | `Woken`    | poll finds the lock taken      | `Waiting`  | [`Waiter::rearm`] |
 //! | `Waiting`  | poll with another waker        | `Waiting`  | [`Waiter::rearm`] |
 //! | any in list| cancel, or a poll that takes   | (gone)     | [`Waiter::disarm`]|
@@ -39,16 +41,28 @@ pub(crate) enum State {
     Notified,
 }
 
+/// How a wait ends that was not withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It has what it waited for.
+    Granted,
+    /// The primitive was closed.
+    Refused,
+}
+
 /// What a waiter brings into the queue beside its waker. Fixed before publication, so that anybody who
 /// can reach the waiter may read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ask {
     pub(crate) round: u32,
+    /// How much is asked for.
+    pub(crate) weight: usize,
 }
 
 const WAITING: u32 = 0;
 const WOKEN: u32 = 1;
 const NOTIFIED: u32 = 2;
+const REFUSED: u32 = 3;
 
 /// A node of the wait queue. The alignment makes room for the tags of the word.
 #[derive(Debug)]
@@ -57,8 +71,11 @@ pub(crate) struct Waiter {
     pub(super) links: Links,
     waker: UnsafeCell<MaybeUninit<Waker>>,
     state: AtomicU32,
-    /// The round of a wake-all primitive in which the wait began; written before publication only.
-    round: u32,
+    /// A number of the primitive: the round of a wake-all in which the wait began, never changed; or how
+    /// often the waiter has been overtaken, read and written only under `EDIT`.
+    number: UnsafeCell<u32>,
+    /// How much is asked for; written before publication only.
+    weight: usize,
 }
 
 // SAFETY: a waiter is shared between its future and the holder of `EDIT`, by the rules of the table.
@@ -73,7 +90,8 @@ impl Waiter {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
             state: AtomicU32::new(WAITING),
-            round: ask.round,
+            number: UnsafeCell::new(ask.round),
+            weight: ask.weight,
         }
     }
 
@@ -83,14 +101,44 @@ impl Waiter {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             state: AtomicU32::new(NOTIFIED),
-            round: 0,
+            number: UnsafeCell::new(0),
+            weight: 0,
         }
     }
 
     /// The round in which the wait began.
     #[inline(always)]
     pub(crate) fn round(&self) -> u32 {
-        self.round
+        // SAFETY: a primitive with rounds does not count overtakes, so nobody writes after publication.
+        self.number.with(|round| unsafe { *round })
+    }
+
+    /// How much is asked for.
+    #[inline(always)]
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// How often the waiter has been overtaken, by the books of [`count_overtake`](Self::count_overtake).
+    ///
+    /// SAFETY: the caller holds `EDIT`, and the primitive has no rounds.
+    pub(super) unsafe fn overtaken(&self) -> u32 {
+        // SAFETY: the caller's contract.
+        self.number.with(|times| unsafe { *times })
+    }
+
+    /// The waiter has been overtaken once more.
+    ///
+    /// SAFETY: as [`overtaken`](Self::overtaken).
+    pub(super) unsafe fn count_overtake(&self) {
+        // SAFETY: the caller's contract.
+        self.number.with_mut(|times| unsafe { *times += 1 });
+    }
+
+    /// How the wait ended. Asked by the future itself, once it has seen `Notified`.
+    pub(crate) fn verdict(&self) -> Verdict {
+        // Relaxed: the last write of the state, which the future has seen with Acquire in `state`.
+        if self.state.load(Ordering::Relaxed) == REFUSED { Verdict::Refused } else { Verdict::Granted }
     }
 
     /// The state as its own future sees it.
@@ -156,13 +204,17 @@ impl Waiter {
 /// SAFETY: the caller holds `EDIT` and has taken the waiter out of the list, where it was until now.
 #[inline(always)]
 #[must_use = "the new owner must be woken, after the queue has been unlocked"]
-pub(crate) unsafe fn notify(waiter: *mut Waiter) -> Option<Waker> {
+pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Waker> {
     // SAFETY: invariant 2: a listed waiter is alive, and nobody else can end that while we hold `EDIT`.
     let waker = unsafe { (*waiter).disarm() };
     // SAFETY: as above.
     let state = unsafe { &(*waiter).state };
+    let notified = match verdict {
+        Verdict::Granted => NOTIFIED,
+        Verdict::Refused => REFUSED,
+    };
     // Release: pairs with Acquire in `Waiter::state`.
-    state.store(NOTIFIED, Ordering::Release);
+    state.store(notified, Ordering::Release);
     waker
 }
 

@@ -87,11 +87,25 @@ impl Word {
         self.0.addr() / ONE
     }
 
+    /// The same flags and so many more; the sum is at most [`MAX_COUNT`].
+    #[inline(always)]
+    pub(crate) fn plus(self, count: usize) -> Self {
+        debug_assert!(count <= MAX_COUNT - self.count(), "{count} more do not fit into {self:?}");
+        Self(ptr::without_provenance_mut(self.0.addr() + count * ONE))
+    }
+
+    /// The same flags and so many less; there are so many.
+    #[inline(always)]
+    pub(crate) fn minus(self, count: usize) -> Self {
+        debug_assert!(count <= self.count(), "there are no {count} in {self:?}");
+        Self(ptr::without_provenance_mut(self.0.addr() - count * ONE))
+    }
+
     /// The same flags and another count, in place of the count or the list.
     #[inline(always)]
     pub(crate) fn with_count(self, count: usize) -> Self {
         debug_assert!(count <= MAX_COUNT, "{count} does not fit into the word");
-        Self(ptr::without_provenance_mut(count * ONE | self.0.addr() & FLAGS))
+        Self(ptr::without_provenance_mut((count * ONE) | (self.0.addr() & FLAGS)))
     }
 
     /// The first waiter, null if there is none.

@@ -1,0 +1,403 @@
+//! The semaphore and its permits.
+
+#[cfg(feature = "alloc")]
+mod owned;
+mod permit;
+mod raw;
+
+use crate::error::{Closed, TryAcquireError};
+use crate::policy::{Bypass, Fifo, Policy};
+use crate::queue::Pinned;
+use crate::queue::word::MAX_COUNT;
+use crate::shim::const_fn;
+use crate::wait::{Op, Seat, Wait};
+use core::fmt;
+use core::task::{Context, Poll};
+use raw::RawSemaphore;
+
+#[cfg(feature = "alloc")]
+pub use owned::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};
+pub use permit::{Permit, PermitHolder, SemaphorePermit};
+
+/// The policies of a [`Semaphore`]: [`Fifo`] and [`Bypass`].
+///
+/// Not [`Lifo`](crate::Lifo): a big request at the end of a queue that is served from its end might never be
+/// served at all.
+///
+/// ```compile_fail,E0277
+/// let semaphore = tasuki::Semaphore::<tasuki::Lifo>::with_policy(1);
+/// ```
+pub trait SemaphorePolicy: Policy {}
+
+impl<const SPIN: bool> SemaphorePolicy for Fifo<SPIN> {}
+impl<const N: u32> SemaphorePolicy for Bypass<N> {}
+
+/// A number of permits, which tasks take and give back; whoever finds too few waits.
+///
+/// Use it to cap what happens at once: requests in flight, open files, items in a pool, bytes in buffers.
+/// A permit is one unit of that; [`acquire_many`](Self::acquire_many) takes several in one step.
+///
+/// A semaphore is two words, and waiting allocates nothing. `Semaphore::new` is `const`, so a semaphore can be a
+/// `static`.
+///
+/// # Order
+///
+/// Strictly first come, first served ([`Fifo`], the default): whoever waits is served before whoever comes
+/// later, also if the later one asks for less. Permits that are too few for the first waiter are kept for it. So a big request is
+/// never starved by small ones, and [`try_acquire`](Self::try_acquire) fails while anybody waits. A release serves everybody it can, in order.
+///
+/// With [`Bypass<N>`](Bypass) newcomers may take free permits ahead of the queue, but the first waiter is overtaken at most
+/// `N` times; from then on everything is kept for it. The last waiter that a release could serve is woken to take its permits rather
+/// than given them, so that a task that releases and acquires in turn need not wait for another one to run.
+///
+/// A place in the queue is taken when the future is first polled.
+///
+/// # Cancel
+///
+/// Dropping an acquire future gives up its place, in every state and on every thread. If it had been
+/// granted its permits already, they go back and serve the next; if it was the first, what had been kept for
+/// it may serve the next. Nobody else's place changes.
+///
+/// # Panic
+///
+/// A panic while a permit is held gives it back. Too many permits panic before anything is changed. A waker
+/// that panics does so in the call that woke it, after everybody has been served.
+///
+/// # Memory ordering
+///
+/// Everything done before permits are given back happens before everything done after an acquire that takes
+/// any of them.
+///
+/// # Re-entrancy
+///
+/// Wakers may call anything on the semaphore: none runs while the queue is being edited. A task that waits for
+/// permits that it holds itself waits for ever.
+///
+/// # Limits
+///
+/// At most [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits are free at a time: what would exceed that panics, in `release` and in the
+/// drop of a permit. No limit on the number of waiters. A forgotten, queued future keeps its place for ever, and stops the queue
+/// behind it. A release that serves more than 32 waiters wakes them in steps of 32; until it returns, `try_acquire` may
+/// find the queue not yet empty.
+///
+/// # Futurelock
+///
+/// An acquire future that has been polled once and is then neither polled nor dropped still gets its permits, and
+/// keeps them. A task that holds on to such a future (a `select!` over `&mut future`) and then acquires again may wait for itself. Drop the
+/// future, or keep polling it.
+///
+/// # When to use something else
+///
+/// * One permit that guards a value: a [`Mutex`](crate::Mutex).
+/// * A signal rather than a supply: an [`Event`](crate::Event).
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::Semaphore;
+///
+/// static CONNECTIONS: Semaphore = Semaphore::new(2);
+///
+/// async fn request() -> u32 {
+///     let _permit = CONNECTIONS.acquire().await.expect("never closed");
+///     200
+/// }
+/// # let mut request = std::pin::pin!(request());
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert!(std::future::Future::poll(request.as_mut(), &mut cx).is_ready());
+/// # assert_eq!(CONNECTIONS.available_permits(), 2);
+/// ```
+#[doc(alias = "AsyncSemaphore")]
+pub struct Semaphore<P: SemaphorePolicy = Fifo> {
+    raw: RawSemaphore<P>,
+}
+
+/// The future of [`Semaphore::acquire`] and [`Semaphore::acquire_many`].
+pub type Acquire<'a, P = Fifo> = Wait<AcquireOp<'a, P>>;
+
+impl Semaphore {
+    /// The most permits that can be free in a semaphore of any policy, or asked for at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(tasuki::Semaphore::MAX_PERMITS);
+    /// # assert!(semaphore.try_acquire_many(tasuki::Semaphore::MAX_PERMITS).is_ok());
+    /// ```
+    pub const MAX_PERMITS: usize = MAX_COUNT;
+
+    const_fn! {
+        /// A semaphore with so many permits, strictly first come, first served.
+        ///
+        /// # Panics
+        ///
+        /// If `permits` is more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static SLOTS: tasuki::Semaphore = tasuki::Semaphore::new(4);
+        /// assert_eq!(SLOTS.available_permits(), 4);
+        /// ```
+        #[track_caller]
+        pub const fn new(permits: usize) -> Self {
+            Self::with_policy(permits)
+        }
+    }
+}
+
+/// The limit of every function that takes a number of permits and may not fail.
+#[track_caller]
+const fn checked(permits: usize) -> usize {
+    assert!(permits <= MAX_COUNT, "a semaphore has at most `MAX_PERMITS` permits: use fewer");
+    permits
+}
+
+impl<P: SemaphorePolicy> Semaphore<P> {
+    const_fn! {
+        /// A semaphore with so many permits and the policy of its type.
+        ///
+        /// # Panics
+        ///
+        /// If `permits` is more than [`Semaphore::MAX_PERMITS`].
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tasuki::{Bypass, Semaphore};
+        ///
+        /// static SLOTS: Semaphore<Bypass<16>> = Semaphore::with_policy(4);
+        /// assert_eq!(SLOTS.available_permits(), 4);
+        /// ```
+        #[track_caller]
+        pub const fn with_policy(permits: usize) -> Self {
+            Self { raw: RawSemaphore::new(checked(permits)) }
+        }
+    }
+
+    /// Waits for one permit.
+    ///
+    /// It is taken at the first poll if it is free and nobody waits, without suspending.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`] if the semaphore is closed, or is closed during the wait. Permits that were granted before that are
+    /// not taken back, even if the future has not been polled since.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never a permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let rt = async {
+    /// let semaphore = tasuki::Semaphore::new(1);
+    /// let permit = semaphore.acquire().await?;
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// # drop(permit);
+    /// # Ok::<(), tasuki::Closed>(())
+    /// # };
+    /// # let mut rt = std::pin::pin!(rt);
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert!(std::future::Future::poll(rt.as_mut(), &mut cx).is_ready());
+    /// ```
+    #[inline]
+    pub fn acquire(&self) -> Acquire<'_, P> {
+        Wait::new(AcquireOp { semaphore: self, permits: 1 })
+    }
+
+    /// Waits for so many permits, and takes them in one step.
+    ///
+    /// None at all are had at once, unless the semaphore is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], as in [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never a permit.
+    ///
+    /// # Panics
+    ///
+    /// At the call, if `permits` is more than [`Semaphore::MAX_PERMITS`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let buffers = tasuki::Semaphore::new(4096);
+    /// let permit = buffers.acquire_many(1024).block().unwrap();
+    /// assert_eq!(buffers.available_permits(), 3072);
+    /// # drop(permit);
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn acquire_many(&self, permits: usize) -> Acquire<'_, P> {
+        Wait::new(AcquireOp { semaphore: self, permits: checked(permits) })
+    }
+
+    /// One permit, if it can be had without waiting.
+    ///
+    /// With [`Fifo`] it cannot be had while anybody waits: nobody passes the queue. With [`Bypass`] taking a free
+    /// permit ahead of the queue is within the bound.
+    ///
+    /// # Errors
+    ///
+    /// [`TryAcquireError::Closed`] if the semaphore is closed, permits or not; else
+    /// [`TryAcquireError::NoPermits`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(1);
+    /// let permit = semaphore.try_acquire().unwrap();
+    /// assert_eq!(semaphore.try_acquire().unwrap_err(), tasuki::TryAcquireError::NoPermits);
+    /// # drop(permit);
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<SemaphorePermit<'_, P>, TryAcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// So many permits in one step, if they can be had without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire). A number that no semaphore can have is one that is not there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(3);
+    /// assert!(semaphore.try_acquire_many(4).is_err());
+    /// assert_eq!(semaphore.try_acquire_many(3).unwrap().num_permits(), 3);
+    /// ```
+    #[inline]
+    pub fn try_acquire_many(&self, permits: usize) -> Result<SemaphorePermit<'_, P>, TryAcquireError> {
+        self.raw.try_take(permits)?;
+        Ok(Permit::new(self, permits))
+    }
+
+    /// Adds so many permits, and serves every waiter that they are enough for, in order.
+    ///
+    /// Permits that were acquired go back by themselves; this is for new ones, or for those of a forgotten
+    /// permit. A closed semaphore can be given permits too, but nobody can take them.
+    ///
+    /// # Panics
+    ///
+    /// If more than [`Semaphore::MAX_PERMITS`] would then be free. Nothing has been changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(0);
+    /// semaphore.release(2);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
+    #[doc(alias = "add_permits")]
+    pub fn release(&self, permits: usize) {
+        self.raw.release(permits);
+    }
+
+    /// Removes up to so many free permits for good; how many it could remove.
+    ///
+    /// Only what [`available_permits`](Self::available_permits) counts is free: none while anybody waits.
+    /// A closed semaphore stays closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(3);
+    /// assert_eq!(semaphore.forget_permits(2), 2);
+    /// assert_eq!(semaphore.forget_permits(2), 1);
+    /// ```
+    pub fn forget_permits(&self, permits: usize) -> usize {
+        self.raw.forget(permits)
+    }
+
+    /// How many permits are free; 0 while anybody waits, because what is then free is kept for the queue. True only
+    /// for the moment of the look.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tasuki::Semaphore::new(3).available_permits(), 3);
+    /// ```
+    pub fn available_permits(&self) -> usize {
+        self.raw.available()
+    }
+
+    /// Closes the semaphore for ever: whoever waits or acquires from now on gets [`Closed`].
+    ///
+    /// Permits that are held, or granted to a waiter that has not been polled since, stay valid and can be
+    /// given back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(1);
+    /// semaphore.close();
+    /// assert!(semaphore.acquire().block().is_err());
+    /// ```
+    pub fn close(&self) {
+        self.raw.close();
+    }
+
+    /// Has it been closed?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(!tasuki::Semaphore::new(1).is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.raw.is_closed()
+    }
+}
+
+impl<P: SemaphorePolicy> fmt::Debug for Semaphore<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("available_permits", &self.available_permits())
+            .field("closed", &self.is_closed())
+            .finish()
+    }
+}
+
+/// The operation of [`Semaphore::acquire`].
+#[derive(Debug)]
+pub struct AcquireOp<'a, P: SemaphorePolicy> {
+    semaphore: &'a Semaphore<P>,
+    permits: usize,
+}
+
+impl<'a, P: SemaphorePolicy> AcquireOp<'a, P> {
+    #[inline(always)]
+    fn permit(&self, (): ()) -> SemaphorePermit<'a, P> {
+        Permit::new(self.semaphore, self.permits)
+    }
+}
+
+impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
+    type Output = Result<SemaphorePermit<'a, P>, Closed>;
+    const NAME: &'static str = "tasuki::Acquire";
+
+    #[inline(always)]
+    fn try_now(&mut self) -> Option<Self::Output> {
+        self.semaphore.raw.take_fast(self.permits).then(|| Ok(self.permit(())))
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.semaphore.raw.start(self.permits, seat, cx).map_ok(|taken| self.permit(taken))
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.semaphore.raw.poll_queued(waiter, cx).map_ok(|taken| self.permit(taken))
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        let ended = self.semaphore.raw.cancel(waiter)?;
+        Some(ended.map(|taken| self.permit(taken)))
+    }
+}

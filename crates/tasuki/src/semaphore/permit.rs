@@ -1,0 +1,151 @@
+//! The permit: so many of a semaphore's permits, until it is dropped.
+//!
+//! One type over two holders, a reference and an `Arc`, so that there is one `Drop`.
+
+use super::{Semaphore, SemaphorePolicy};
+use crate::policy::Fifo;
+use core::fmt;
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// How a permit reaches its semaphore. Sealed: a reference or an `Arc`.
+pub trait PermitHolder: sealed::Sealed + Clone {
+    /// Gives permits back.
+    #[doc(hidden)]
+    fn release(&self, permits: usize);
+
+    /// The same semaphore?
+    #[doc(hidden)]
+    fn is_same(&self, other: &Self) -> bool;
+}
+
+/// Permits of a semaphore; they go back to it on drop.
+///
+/// Usually written as [`SemaphorePermit`] or, with an `Arc`, `OwnedSemaphorePermit`.
+#[must_use = "the permits go back at once if this is not kept"]
+#[clippy::has_significant_drop]
+pub struct Permit<H: PermitHolder> {
+    holder: H,
+    permits: usize,
+}
+
+/// Permits of a borrowed [`Semaphore`]; they go back to it on drop.
+///
+/// # Examples
+///
+/// ```
+/// let semaphore = tasuki::Semaphore::new(3);
+/// let permit: tasuki::SemaphorePermit<'_> = semaphore.try_acquire_many(2).unwrap();
+/// assert_eq!(semaphore.available_permits(), 1);
+/// drop(permit);
+/// assert_eq!(semaphore.available_permits(), 3);
+/// ```
+pub type SemaphorePermit<'a, P = Fifo> = Permit<&'a Semaphore<P>>;
+
+impl<H: PermitHolder> Permit<H> {
+    /// Made only by whoever has taken so many permits.
+    #[inline(always)]
+    pub(super) fn new(holder: H, permits: usize) -> Self {
+        Self { holder, permits }
+    }
+
+    /// How many permits these are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(3);
+    /// assert_eq!(semaphore.try_acquire_many(2).unwrap().num_permits(), 2);
+    /// ```
+    pub fn num_permits(&self) -> usize {
+        self.permits
+    }
+
+    /// Keeps the permits from ever going back: the semaphore has so many less.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(3);
+    /// semaphore.try_acquire().unwrap().forget();
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// ```
+    pub fn forget(mut self) {
+        self.permits = 0;
+    }
+
+    /// Takes another permit of the same semaphore into this one.
+    ///
+    /// # Panics
+    ///
+    /// If they belong to two semaphores, or would be more than [`Semaphore::MAX_PERMITS`] together. This one
+    /// is then unchanged, and the other goes back to its semaphore.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(3);
+    /// let mut permit = semaphore.try_acquire().unwrap();
+    /// permit.merge(semaphore.try_acquire_many(2).unwrap());
+    /// assert_eq!(permit.num_permits(), 3);
+    /// ```
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Self) {
+        assert!(
+            self.holder.is_same(&other.holder),
+            "merged permits must be of one semaphore: drop the other one, or keep it apart"
+        );
+        let sum = self.permits.checked_add(other.permits).filter(|sum| *sum <= Semaphore::MAX_PERMITS);
+        self.permits = sum.expect("merged permits must not be more than `MAX_PERMITS`: keep them apart");
+        other.permits = 0;
+    }
+
+    /// Takes so many out into a permit of their own; `None`, with nothing changed, if there are fewer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tasuki::Semaphore::new(3);
+    /// let mut permit = semaphore.try_acquire_many(3).unwrap();
+    /// let part = permit.split(1).unwrap();
+    /// assert_eq!((permit.num_permits(), part.num_permits()), (2, 1));
+    /// assert!(permit.split(3).is_none());
+    /// ```
+    #[must_use = "the part goes back at once if it is not kept"]
+    pub fn split(&mut self, permits: usize) -> Option<Self> {
+        let left = self.permits.checked_sub(permits)?;
+        let part = Self::new(self.holder.clone(), permits);
+        self.permits = left;
+        Some(part)
+    }
+}
+
+impl<H: PermitHolder> Drop for Permit<H> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.permits > 0 {
+            self.holder.release(self.permits);
+        }
+    }
+}
+
+impl<H: PermitHolder> fmt::Debug for Permit<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("permits", &self.permits).finish_non_exhaustive()
+    }
+}
+
+impl<P: SemaphorePolicy> sealed::Sealed for &Semaphore<P> {}
+
+impl<P: SemaphorePolicy> PermitHolder for &Semaphore<P> {
+    #[inline(always)]
+    fn release(&self, permits: usize) {
+        self.raw.release(permits);
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        core::ptr::eq(*self, *other)
+    }
+}

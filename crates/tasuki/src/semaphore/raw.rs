@@ -1,0 +1,524 @@
+//! The counting of the semaphore, without permits as values: its word, its policies, its transitions.
+//!
+//! # States of the word
+//!
+//! | word            | meaning                                                       |
+//! |-----------------|---------------------------------------------------------------|
+//! | `count`         | so many permits are free, nobody waits                        |
+//! | `head`          | somebody waits; what is free is in `surplus`, beside the word |
+//! | `count·CLOSED`  | closed; so many permits are free                              |
+//! | `head·CLOSED`   | closed, and the waiters are being refused                     |
+//!
+//! Each with `EDIT` while the queue is edited.
+//!
+//! # Transitions
+//!
+//! | from            | event                         | to                              | duty             | fn |
+//! |-----------------|-------------------------------|---------------------------------|------------------|----|
+//! | `count`         | acquire, enough               | `count - n`                     | return `Ready`   | [`RawSemaphore::try_take`] |
+//! | `count`, `head` | acquire, not enough           | `head`, waiter appended         | return `Pending` | [`RawSemaphore::enqueue`] |
+//! | `head`          | acquire, within the bound (`Bypass`) | `surplus - n`, overtake counted | return `Ready` | [`Ledger::take`] |
+//! | `·CLOSED`       | acquire                       | the same                        | return `Closed`  | [`RawSemaphore::try_take`] |
+//! | `count`         | release                       | `count + n`                     | none             | [`RawSemaphore::release`] |
+//! | `head`          | release                       | `surplus + n`, then served      | wake the served  | [`RawSemaphore::release_slow`] |
+//! | any             | release, too many             | the same                        | panic            | [`RawSemaphore::release`] |
+//! | `count`         | forget                        | `count - n`, not below 0        | none             | [`RawSemaphore::forget`] |
+//! | any             | close                         | `·CLOSED`, waiters refused      | wake them        | [`RawSemaphore::close`] |
+//! | `head`, called  | poll of the head              | head removed, `surplus - n`     | return `Ready`   | [`RawSemaphore::look_again`] |
+//! | `head`          | drop of the head              | head removed, then served       | wake the served  | [`RawSemaphore::cancel`] |
+//! | `head`          | drop of another               | waiter removed                  | none             | [`RawSemaphore::cancel`] |
+//! | any, granted    | drop                          | as release                      | as release       | [`RawSemaphore::cancel`] |
+//!
+//! *Served* is one loop, [`Ledger::serve_front`]: from the front, as long as what is free covers what the
+//! front asks for. It is run whenever permits were added to a queue or its front has changed, so nobody is
+//! stranded behind a waiter that gave up. More than a batch of wakers is served in steps, with the queue open
+//! in between and the loop still owed.
+//!
+//! # Bypass
+//!
+//! While somebody waits, every operation is an edit, so the bound is a plain number in the front waiter: a
+//! newcomer may take free permits while the front has been overtaken fewer than `N` times, and counts itself. To have
+//! something to take, the *last* waiter that a release can serve is not granted but called: it stays the front, its permits stay
+//! free, and it takes them when it is polled, unless a newcomer was faster. A front that has been overtaken `N` times is
+//! granted as with `Fifo`.
+//!
+//! # Invariants
+//! 1. Permits are conserved: free + granted + held = initial + released - forgotten.
+//! 2. Outside an edit, and unless somebody owes the serving loop: with waiters, what is free does not cover the
+//!    front; or (`Bypass`) it covers the front alone, the front has been called, and may still be overtaken.
+//! 3. `surplus` means something only while somebody waits, and is touched only by the editor.
+//! 4. Nobody queues, and nothing is granted, after `CLOSED` is set.
+//! 5. A check that fails has changed nothing.
+//!
+//! # Orderings
+//! The word: Release of [`RawSemaphore::release`] pairs with Acquire of [`RawSemaphore::try_take`]; the exchanges in
+//! between, whatever their ordering, continue the release sequence. An edit takes over what came before it with Acquire
+//! and passes it on with Release, a grant through the waiter's state. Whoever learns that it is closed learns
+//! it with Acquire.
+
+use super::SemaphorePolicy;
+use crate::error::{Closed, TryAcquireError};
+use crate::queue::batch::{Panics, WakeBatch};
+use crate::queue::waiter::{Ask, State, Verdict, Waiter, clone_waker, drop_waker};
+use crate::queue::word::{EDIT, FIRST as CLOSED, MAX_COUNT, WAITERS, Word};
+use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
+use crate::shim::{Ordering, UnsafeCell, const_fn};
+use crate::wait::Seat;
+use core::marker::PhantomData;
+use core::panic::RefUnwindSafe;
+use core::task::{Context, Poll, Waker};
+
+/// The permits, as a number.
+#[derive(Debug)]
+pub(crate) struct RawSemaphore<P> {
+    queue: WaitQueue,
+    /// What is free while somebody waits (invariant 3).
+    surplus: UnsafeCell<usize>,
+    policy: PhantomData<P>,
+}
+
+// A panic leaves nothing half done: the state is complete before any foreign call.
+impl<P> RefUnwindSafe for RawSemaphore<P> {}
+
+// SAFETY: `surplus` is touched only by the editor (invariant 3); the queue is `Sync`, a policy is no data.
+unsafe impl<P> Sync for RawSemaphore<P> {}
+
+/// The queue under `EDIT`, with what is free in plain sight. The evidence that invariant 3 asks for.
+#[must_use = "a ledger must be closed, by `finish` or by a sweep"]
+struct Ledger<'s, P> {
+    raw: &'s RawSemaphore<P>,
+    editing: Editing<'s>,
+    free: usize,
+}
+
+/// What became of the front.
+#[must_use = "a served waiter must be woken after the edit"]
+enum Served {
+    /// Nobody waits, or the front must go on waiting: there is nothing more to do.
+    Nobody,
+    /// It was granted or refused and is out of the queue; there may be more to serve.
+    Front(Option<Waker>),
+    /// It was called to take what is free; there is nothing more to do.
+    Called(Option<Waker>),
+}
+
+impl<P: SemaphorePolicy> RawSemaphore<P> {
+    const_fn! {
+        /// So many permits, at most [`MAX_COUNT`].
+        pub(crate) const fn new(permits: usize) -> Self {
+            Self {
+                queue: WaitQueue::new(Word::counted(permits)),
+                surplus: UnsafeCell::new(0),
+                policy: PhantomData,
+            }
+        }
+    }
+
+    /// `count => count - n`, at the first try; false says nothing.
+    #[inline(always)]
+    pub(crate) fn take_fast(&self, permits: usize) -> bool {
+        let word = self.queue.load();
+        word.is_plain_count() && word.count() >= permits && self.take_at(word, permits).is_ok()
+    }
+
+    #[inline(always)]
+    fn take_at(&self, word: Word, permits: usize) -> Result<(), Word> {
+        // Acquire: pairs with Release in `release`, and in `Editing::finish`.
+        self.queue.replace(word, word.minus(permits), Ordering::Acquire)
+    }
+
+    /// Takes permits without waiting.
+    #[inline]
+    pub(crate) fn try_take(&self, permits: usize) -> Result<(), TryAcquireError> {
+        if self.take_fast(permits) { Ok(()) } else { self.try_take_slow(permits) }
+    }
+
+    #[inline(never)]
+    fn try_take_slow(&self, permits: usize) -> Result<(), TryAcquireError> {
+        loop {
+            let word = self.settled();
+            if word.has(CLOSED) {
+                return Err(TryAcquireError::Closed);
+            }
+            if permits == 0 {
+                return Ok(());
+            }
+            if word.has(WAITERS) {
+                // The one place, with `Ledger::take`, where passing the queue is decided.
+                return if P::OVERTAKES == 0 { Err(TryAcquireError::NoPermits) } else { self.barge(permits) };
+            }
+            if word.count() < permits {
+                return Err(TryAcquireError::NoPermits);
+            }
+            if self.take_at(word, permits).is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes permits of a semaphore that somebody waits for.
+    fn barge(&self, permits: usize) -> Result<(), TryAcquireError> {
+        let mut ledger = self.open();
+        let taken = ledger.take(permits);
+        self.sweep(ledger);
+        taken
+    }
+
+    /// The word when nobody edits it. A waiter can know of its grant before the word does; this is what makes
+    /// the word as new as what the waiter knows.
+    fn settled(&self) -> Word {
+        let mut patience = Patience::new();
+        loop {
+            // Acquire: pairs with Release in `Editing::finish` of the edit that closed.
+            let word = self.queue.load_with(Ordering::Acquire);
+            if !word.has(EDIT) {
+                return word;
+            }
+            patience.wait();
+        }
+    }
+
+    /// The first poll that could not be served at once.
+    pub(crate) fn start(
+        &self,
+        permits: usize,
+        seat: Seat<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Closed>> {
+        // Most of what comes here does not have to wait, and needs no clone of its waker.
+        match self.try_take(permits) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(TryAcquireError::Closed) => Poll::Ready(Err(Closed)),
+            Err(TryAcquireError::NoPermits) => self.enqueue(permits, seat, clone_waker(cx.waker())),
+        }
+    }
+
+    /// Takes a place in the queue, or the permits if they have become free.
+    fn enqueue(&self, permits: usize, seat: Seat<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
+        let mut ledger = self.open();
+        let taken = ledger.take(permits);
+        if taken == Err(TryAcquireError::NoPermits) {
+            let ask = Ask { weight: permits, ..Ask::default() };
+            // Invariant 2 holds: the newcomer was refused, so what is free covers neither it nor more than the front.
+            ledger.editing.push_back(seat.sit(waker, ask));
+            ledger.finish();
+            return Poll::Pending;
+        }
+        self.sweep(ledger);
+        drop_waker(Some(waker));
+        Poll::Ready(taken.map_err(|_| Closed))
+    }
+
+    pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        match waiter.get().state() {
+            State::Notified => Poll::Ready(outcome(waiter)),
+            State::Waiting if waiter.get().will_wake(cx.waker()) && !self.queue.load().has(CLOSED) => {
+                Poll::Pending
+            }
+            State::Waiting | State::Woken => self.look_again(waiter, cx),
+        }
+    }
+
+    /// A listed waiter is polled with another waker, was called, or is about to be refused: ends its wait if
+    /// that can be done, else stays in its place with this waker.
+    #[cold]
+    fn look_again(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        let waker = clone_waker(cx.waker());
+        let mut ledger = self.open();
+        if waiter.get().state() == State::Notified {
+            ledger.finish();
+            drop_waker(Some(waker));
+            return Poll::Ready(outcome(waiter));
+        }
+        let ended = ledger.claim(waiter);
+        if ended.is_pending() {
+            let old = ledger.editing.rearm(waiter, waker);
+            ledger.finish();
+            drop_waker(old);
+            return Poll::Pending;
+        }
+        let old = ledger.remove(waiter);
+        self.sweep(ledger);
+        drop_waker(old);
+        drop_waker(Some(waker));
+        ended
+    }
+
+    /// Leaves the queue; how the wait had ended, if it had.
+    pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> Option<Result<(), Closed>> {
+        if waiter.get().state() == State::Notified {
+            return Some(outcome(waiter));
+        }
+        let mut ledger = self.open();
+        if waiter.get().state() == State::Notified {
+            ledger.finish();
+            return Some(outcome(waiter));
+        }
+        let was_front = ledger.editing.is_front(waiter);
+        let waker = ledger.remove(waiter);
+        if was_front {
+            // What was too little for this one may be enough for the next.
+            self.sweep(ledger);
+        } else {
+            ledger.finish();
+        }
+        drop_waker(waker);
+        None
+    }
+
+    /// Adds permits. Panics, with nothing changed, if that were more than [`MAX_COUNT`].
+    #[inline(always)]
+    pub(crate) fn release(&self, permits: usize) {
+        let word = self.queue.load();
+        if word.has(EDIT | WAITERS) || !has_room(word.count(), permits) || self.put_at(word, permits).is_err()
+        {
+            self.release_slow(permits);
+        }
+    }
+
+    #[inline(always)]
+    fn put_at(&self, word: Word, permits: usize) -> Result<(), Word> {
+        // Release: pairs with Acquire in `take_at`.
+        self.queue.replace(word, word.plus(permits), Ordering::Release)
+    }
+
+    #[inline(never)]
+    fn release_slow(&self, permits: usize) {
+        let mut patience = Patience::new();
+        loop {
+            let word = self.queue.load();
+            if word.has(EDIT) {
+                patience.wait();
+            } else if word.has(WAITERS) {
+                if let Some(editing) = self.queue.try_edit(word) {
+                    return self.put_beside(Ledger::new(self, editing), permits);
+                }
+            } else if !has_room(word.count(), permits) {
+                too_many(word.count(), permits);
+            } else if self.put_at(word, permits).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Adds permits to a queue, and serves it.
+    fn put_beside(&self, mut ledger: Ledger<'_, P>, permits: usize) {
+        let free = ledger.free;
+        if !has_room(free, permits) {
+            // A panic runs foreign code, so the edit ends first.
+            ledger.finish();
+            too_many(free, permits);
+        }
+        ledger.free += permits;
+        self.sweep(ledger);
+    }
+
+    /// Removes up to so many free permits; how many it were.
+    pub(crate) fn forget(&self, permits: usize) -> usize {
+        loop {
+            let word = self.settled();
+            if word.has(WAITERS) {
+                return 0;
+            }
+            let forgotten = permits.min(word.count());
+            // Acquire: pairs with Release in `release`, as any other taking does. The flag is carried along.
+            if forgotten == 0 || self.take_at(word, forgotten).is_ok() {
+                return forgotten;
+            }
+        }
+    }
+
+    /// `· => ·CLOSED`.
+    pub(crate) fn close(&self) {
+        let mut ledger = self.open();
+        ledger.editing.set(CLOSED);
+        self.sweep(ledger);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.settled().has(CLOSED)
+    }
+
+    /// How many are free to be taken; 0 while somebody waits.
+    pub(crate) fn available(&self) -> usize {
+        let word = self.settled();
+        if word.has(WAITERS) { 0 } else { word.count() }
+    }
+
+    /// Begins an edit.
+    fn open(&self) -> Ledger<'_, P> {
+        Ledger::new(self, self.queue.edit())
+    }
+
+    /// Serves whoever can be served, ends the edit, and wakes.
+    fn sweep(&self, ledger: Ledger<'_, P>) {
+        let mut sweep = Sweep { raw: self, batch: WakeBatch::new(), owed: true };
+        let mut panics = Panics::default();
+        sweep.run(ledger, &mut panics);
+        drop(sweep);
+        panics.resume();
+    }
+}
+
+impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
+    fn new(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
+        let free = if editing.has_waiters() {
+            // SAFETY: invariant 3: we are the editor.
+            raw.surplus.with(|surplus| unsafe { *surplus })
+        } else {
+            editing.word().count()
+        };
+        Self { raw, editing, free }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.editing.word().has(CLOSED)
+    }
+
+    /// A newcomer takes permits, ahead of the queue if the policy lets it.
+    fn take(&mut self, permits: usize) -> Result<(), TryAcquireError> {
+        if self.is_closed() {
+            return Err(TryAcquireError::Closed);
+        }
+        if permits == 0 {
+            return Ok(());
+        }
+        if self.free < permits || self.editing.has_waiters() && !self.front_may_be_overtaken() {
+            return Err(TryAcquireError::NoPermits);
+        }
+        if P::OVERTAKES > 0 {
+            self.editing.overtake_front();
+        }
+        self.free -= permits;
+        Ok(())
+    }
+
+    fn front_may_be_overtaken(&self) -> bool {
+        P::OVERTAKES > 0 && self.editing.front_overtaken() < P::OVERTAKES
+    }
+
+    /// A listed waiter asks whether its wait can end now. The front must take what it was called for: nobody
+    /// else may ever come to grant it.
+    fn claim(&mut self, waiter: Pinned<'_>) -> Poll<Result<(), Closed>> {
+        if self.is_closed() {
+            return Poll::Ready(Err(Closed));
+        }
+        if !self.editing.is_front(waiter) || waiter.get().weight() > self.free {
+            return Poll::Pending;
+        }
+        self.free -= waiter.get().weight();
+        Poll::Ready(Ok(()))
+    }
+
+    /// One turn of the serving loop.
+    fn serve_front(&mut self) -> Served {
+        let Some(weight) = self.editing.front().map(Waiter::weight) else {
+            return Served::Nobody;
+        };
+        if self.is_closed() {
+            return Served::Front(self.editing.refuse_front());
+        }
+        if weight > self.free {
+            return Served::Nobody;
+        }
+        if self.front_may_be_overtaken() && !self.covers_second(self.free - weight) {
+            return Served::Called(self.editing.wake_front());
+        }
+        self.free -= weight;
+        Served::Front(self.editing.grant_front())
+    }
+
+    /// Would so many serve the waiter after the front?
+    fn covers_second(&self, free: usize) -> bool {
+        self.editing.second().is_some_and(|second| second.weight() <= free)
+    }
+
+    /// Takes a waiter out that has not been granted; by its own future.
+    fn remove(&mut self, waiter: Pinned<'_>) -> Option<Waker> {
+        match self.editing.remove(waiter) {
+            Removed::Waker(waker) => waker,
+            Removed::AlreadyGranted => None,
+        }
+    }
+
+    /// Ends the edit.
+    fn finish(mut self) {
+        if self.editing.has_waiters() {
+            let free = self.free;
+            // SAFETY: invariant 3: we are the editor.
+            self.raw.surplus.with_mut(|surplus| unsafe { *surplus = free });
+        } else {
+            self.editing.set_count(self.free);
+        }
+        self.editing.finish();
+    }
+}
+
+/// The serving loop, which outlives panics.
+struct Sweep<'s, P: SemaphorePolicy> {
+    raw: &'s RawSemaphore<P>,
+    batch: WakeBatch,
+    owed: bool,
+}
+
+impl<'s, P: SemaphorePolicy> Sweep<'s, P> {
+    /// Serves by batches until there is nothing more to do; `ledger` is the first hold of `EDIT`.
+    fn run(&mut self, mut ledger: Ledger<'s, P>, panics: &mut Panics) {
+        loop {
+            self.owed = self.fill(&mut ledger);
+            ledger.finish();
+            self.batch.wake_all(panics);
+            if !self.owed {
+                return;
+            }
+            ledger = self.raw.open();
+        }
+    }
+
+    /// Serves until the batch is full; false when there is nothing more to do.
+    fn fill(&mut self, ledger: &mut Ledger<'_, P>) -> bool {
+        while !self.batch.is_full() {
+            match ledger.serve_front() {
+                Served::Nobody => return false,
+                Served::Front(waker) => self.batch.push(waker),
+                Served::Called(waker) => {
+                    self.batch.push(waker);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl<P: SemaphorePolicy> Drop for Sweep<'_, P> {
+    /// After a panic that could not be caught, the rest is served here.
+    fn drop(&mut self) {
+        if self.owed {
+            let mut panics = Panics::default();
+            self.run(self.raw.open(), &mut panics);
+            panics.resume();
+        }
+    }
+}
+
+#[inline(always)]
+fn has_room(free: usize, permits: usize) -> bool {
+    permits <= MAX_COUNT - free
+}
+
+#[cold]
+#[inline(never)]
+fn too_many(free: usize, permits: usize) -> ! {
+    panic!(
+        "{free} free permits and {permits} more are too many: a semaphore holds at most `MAX_PERMITS` ({MAX_COUNT})"
+    );
+}
+
+/// How the wait of a notified waiter has ended.
+fn outcome(waiter: Pinned<'_>) -> Result<(), Closed> {
+    match waiter.get().verdict() {
+        Verdict::Granted => Ok(()),
+        Verdict::Refused => Err(Closed),
+    }
+}
