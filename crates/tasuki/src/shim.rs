@@ -36,6 +36,18 @@ mod real {
         }
     }
 
+    /// An allocation that the model checker counts; here it is nothing.
+    #[cfg(feature = "alloc")]
+    #[derive(Debug)]
+    pub(crate) struct Tracked;
+
+    #[cfg(feature = "alloc")]
+    impl Tracked {
+        pub(crate) fn new() -> Self {
+            Self
+        }
+    }
+
     /// One step of a bounded busy wait.
     #[inline(always)]
     pub(crate) fn spin_hint() {
@@ -59,6 +71,18 @@ pub(crate) use model::*;
 mod model {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+    /// Fails the model if it is not dropped before the end.
+    #[derive(Debug)]
+    pub(crate) struct Tracked {
+        _allocation: loom::alloc::Track<()>,
+    }
+
+    impl Tracked {
+        pub(crate) fn new() -> Self {
+            Self { _allocation: loom::alloc::Track::new(()) }
+        }
+    }
 
     pub(crate) fn spin_hint() {
         loom::thread::yield_now();

@@ -75,7 +75,7 @@ pub(crate) struct Panics {
 
 impl Panics {
     #[cfg(feature = "std")]
-    fn catch(&mut self, call: impl FnOnce()) {
+    pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         // Unwind-safe: the state of the primitive was complete before the first foreign call.
         if let Err(panic) = std::panic::catch_unwind(core::panic::AssertUnwindSafe(call)) {
             self.first.get_or_insert(panic);
@@ -83,7 +83,7 @@ impl Panics {
     }
 
     #[cfg(not(feature = "std"))]
-    fn catch(&mut self, call: impl FnOnce()) {
+    pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         call();
     }
 

@@ -1,0 +1,249 @@
+//! A node of the tree, and the counted handles through which everybody holds it.
+//!
+//! # Who may touch what
+//!
+//! | field     | written                                            | read                                   |
+//! |-----------|----------------------------------------------------|----------------------------------------|
+//! | `waiters` | by the rules of the queue; `CANCELLED` is set once, under the lock of the tree | by anybody |
+//! | `handles` | by anybody who has a handle, or [`Node::try_handle`] | by nobody                            |
+//! | `reason`  | once, under the lock of the tree, before `CANCELLED` | by whoever has seen `CANCELLED`      |
+//! | `tree`    | before publication                                 | by anybody                             |
+//! | `lock`    | by whoever wants the tree (of the first node only) | by the same                            |
+//! | `links`, `common` | under the lock of the tree                 | under the lock of the tree             |
+//! | `next_wake` | by the cancel that set `CANCELLED`               | by the same                            |
+//!
+//! # Orderings
+//! * `CANCELLED`: Release of [`Editing::finish`](crate::queue::Editing::finish) in `tree.rs` pairs with
+//!   Acquire of [`Node::is_cancelled`]: the reason, and what was done before the cancel, is visible to whoever
+//!   sees the flag.
+//! * `handles`: Release and Acquire of [`Handle::drop`] pair with each other: what was done through a handle
+//!   happens before the end of the node.
+
+use super::reason::Reason;
+use super::tree;
+use crate::queue::WaitQueue;
+use crate::queue::broadcast::Broadcast;
+use crate::queue::word::{FIRST, Word};
+use crate::shim::{AtomicUsize, Ordering, Tracked, UnsafeCell};
+use alloc::boxed::Box;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::ptr::NonNull;
+
+/// The flag in the word of the waiters: it is cancelled.
+pub(super) const CANCELLED: usize = FIRST;
+
+/// More handles than this cannot be had without forgetting some.
+const MAX_HANDLES: usize = isize::MAX as usize;
+
+/// Another node of the same tree.
+pub(super) type Link = Option<NonNull<Node>>;
+
+/// One source with its tokens.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) waiters: Broadcast,
+    handles: AtomicUsize,
+    pub(super) reason: UnsafeCell<Reason>,
+    /// The first node of the tree: its lock is everybody's.
+    pub(super) tree: NonNull<Node>,
+    pub(super) lock: WaitQueue,
+    pub(super) links: UnsafeCell<Links>,
+    pub(super) common: UnsafeCell<Common>,
+    next_wake: UnsafeCell<Link>,
+    /// Counts the node in the models, so that a leak fails them.
+    _tracked: Tracked,
+}
+
+/// Where a node stands in its tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    pub(super) parent: Link,
+    /// The neighbours among the children of the parent; `next` also chains nodes that are not linked.
+    pub(super) prev: Link,
+    pub(super) next: Link,
+    /// The youngest child.
+    pub(super) child: Link,
+    pub(super) place: Place,
+    /// All handles are gone, and whoever drops the last saw that the node is still needed.
+    pub(super) orphaned: bool,
+}
+
+/// See the table of `tree.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the tree; not cancelled.
+    Linked,
+    /// Cancelled, on its way to cancel its children.
+    Spreading,
+    /// Cancelled; in no list, without children.
+    Apart,
+}
+
+/// What belongs to the whole tree; used in its first node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Common {
+    /// The nodes that are [`Place::Spreading`], newest first.
+    pub(super) spreading: Link,
+    /// How many nodes point here with `tree`.
+    pub(super) members: usize,
+}
+
+impl Node {
+    /// A node that is the first and only one of a tree; `tree` is set by [`Handle::publish`].
+    fn new(word: Word, reason: Reason, place: Place) -> Self {
+        let links = Links { parent: None, prev: None, next: None, child: None, place, orphaned: false };
+        Self {
+            waiters: Broadcast::new(word),
+            handles: AtomicUsize::new(1),
+            reason: UnsafeCell::new(reason),
+            tree: NonNull::dangling(),
+            lock: WaitQueue::new(Word::flags(0)),
+            links: UnsafeCell::new(links),
+            common: UnsafeCell::new(Common { spreading: None, members: 1 }),
+            next_wake: UnsafeCell::new(None),
+            _tracked: Tracked::new(),
+        }
+    }
+
+    /// The root of a new tree.
+    pub(super) fn root() -> Self {
+        Self::new(Word::flags(0), Reason::Unsaid, Place::Linked)
+    }
+
+    /// The child of a cancelled node: it needs no parent.
+    pub(super) fn born_cancelled(reason: Reason) -> Self {
+        Self::new(Word::flags(CANCELLED), reason, Place::Apart)
+    }
+
+    /// The one load of `stop_requested`.
+    #[inline(always)]
+    pub(super) fn is_cancelled(&self) -> bool {
+        // Acquire: pairs with Release in `Editing::finish`, by which `Locked::cancel_one` publishes the flag.
+        self.waiters.queue.load_with(Ordering::Acquire).has(CANCELLED)
+    }
+
+    /// The reason of a node that [is cancelled](Self::is_cancelled); `None` of any other.
+    pub(super) fn reason(&self) -> Option<&Reason> {
+        if !self.is_cancelled() {
+            return None;
+        }
+        // SAFETY: written for the last time before `CANCELLED`, which has been seen (table of the module).
+        Some(self.reason.with(|reason| unsafe { &*reason }))
+    }
+
+    /// The node whose waiters are released after those of this one; by the cancel that flagged both.
+    pub(super) fn next_wake(&self) -> Link {
+        // SAFETY: touched by one cancel only (table of the module).
+        self.next_wake.with(|next| unsafe { *next })
+    }
+
+    pub(super) fn set_next_wake(&self, node: NonNull<Node>) {
+        // SAFETY: as in `next_wake`.
+        self.next_wake.with_mut(|next| unsafe { *next = Some(node) });
+    }
+
+    /// Another handle, unless the last one is gone: then nobody waits, or nobody will ask whether he was woken.
+    ///
+    /// SAFETY: `node` is alive, by a handle or by the lock of its tree.
+    pub(super) unsafe fn try_handle(node: NonNull<Node>) -> Option<Handle> {
+        // SAFETY: the caller's contract.
+        let handles = unsafe { &node.as_ref().handles };
+        let more = |count| (count != 0).then_some(count + 1);
+        // Relaxed twice: the node is alive and visible to the caller, and nothing is published by counting.
+        handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Handle { node })
+    }
+
+    /// Ends the life of a node.
+    ///
+    /// SAFETY: it came from [`Handle::publish`], nobody else knows it any more, and it is not freed again.
+    pub(super) unsafe fn free(node: NonNull<Node>) {
+        // SAFETY: the caller's contract; `publish` made it from a box.
+        let node = unsafe { Box::from_raw(node.as_ptr()) };
+        // A write, so that the model sees a reader that is too late.
+        // SAFETY: nobody else knows the node.
+        node.reason.with_mut(|reason| unsafe { *reason = Reason::Unsaid });
+    }
+}
+
+/// A counted reference to a node: what sources, tokens and cancels hold.
+#[derive(Debug)]
+pub(super) struct Handle {
+    node: NonNull<Node>,
+}
+
+// SAFETY: a node is shared by the rules of the table; the wakers in its queue are `Send` and `Sync`.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+// What a panic can interrupt is complete before any foreign code runs.
+impl UnwindSafe for Handle {}
+impl RefUnwindSafe for Handle {}
+
+impl Handle {
+    /// The first handle of a node that nobody knows yet. Without a tree it becomes the first of its own.
+    pub(super) fn publish(node: Box<Node>, tree: Option<NonNull<Node>>) -> Self {
+        let node = NonNull::from(Box::leak(node));
+        // SAFETY: nobody else knows the node.
+        unsafe { (*node.as_ptr()).tree = tree.unwrap_or(node) };
+        Self { node }
+    }
+
+    pub(super) fn node(&self) -> NonNull<Node> {
+        self.node
+    }
+
+    /// Gives the handle up, and keeps its count.
+    pub(super) fn into_counted(self) -> NonNull<Node> {
+        ManuallyDrop::new(self).node
+    }
+
+    /// SAFETY: from [`into_counted`](Self::into_counted), once.
+    pub(super) unsafe fn from_counted(node: NonNull<Node>) -> Self {
+        Self { node }
+    }
+}
+
+impl Deref for Handle {
+    type Target = Node;
+
+    #[inline(always)]
+    fn deref(&self) -> &Node {
+        // SAFETY: a node lives at least as long as its handles.
+        unsafe { self.node.as_ref() }
+    }
+}
+
+impl Clone for Handle {
+    #[inline]
+    fn clone(&self) -> Self {
+        // Relaxed: our own handle keeps the node alive, and nothing is published by counting.
+        if self.handles.fetch_add(1, Ordering::Relaxed) > MAX_HANDLES {
+            too_many_handles(self);
+        }
+        Self { node: self.node }
+    }
+}
+
+/// The count is far from its end, so that it can be taken back however many threads come here.
+#[cold]
+#[inline(never)]
+fn too_many_handles(handle: &Handle) -> ! {
+    // Relaxed: as in `clone`.
+    handle.handles.fetch_sub(1, Ordering::Relaxed);
+    panic!("more than {MAX_HANDLES} handles of one cancellation source");
+}
+
+impl Drop for Handle {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with Acquire of the last drop, here: it ends what others have used.
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: this was the last handle, and no other can be made of none.
+            unsafe { tree::last_handle_gone(self.node) };
+        }
+    }
+}

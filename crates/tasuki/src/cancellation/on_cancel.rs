@@ -1,0 +1,76 @@
+//! Waiting for a cancel: the one future over the queue of a node.
+//!
+//! | from    | event              | to        | fn |
+//! |---------|--------------------|-----------|----|
+//! | idle    | poll, cancelled    | resumed   | [`OnCancelOp::try_now`], [`OnCancelOp::start`] |
+//! | idle    | poll               | queued    | [`OnCancelOp::start`] |
+//! | queued  | poll, cancelled    | resumed   | [`OnCancelOp::poll_queued`] |
+//! | queued  | drop, at any time  | out of the queue | [`OnCancelOp::cancel`] |
+//!
+//! A waiter is released by the flag, not by its batch: from the moment it is set, a poll is ready, though the waker
+//! may come later. Dropping a waiter changes nothing for anybody.
+
+use super::CancellationToken;
+use super::node::{CANCELLED, Node};
+use crate::queue::Pinned;
+use crate::queue::waiter::{clone_waker, drop_waker};
+use crate::wait::{Op, Seat};
+use core::borrow::Borrow;
+use core::task::{Context, Poll};
+
+/// The operation of [`CancellationToken::on_cancel`] and [`CancellationToken::on_cancel_owned`].
+#[derive(Debug)]
+pub struct OnCancelOp<T> {
+    token: T,
+}
+
+impl<T: Borrow<CancellationToken>> OnCancelOp<T> {
+    pub(super) fn new(token: T) -> Self {
+        Self { token }
+    }
+
+    #[inline(always)]
+    fn node(&self) -> &Node {
+        &self.token.borrow().node
+    }
+}
+
+impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
+    type Output = ();
+    const NAME: &'static str = "tasuki::OnCancel";
+
+    #[inline]
+    fn try_now(&mut self) -> Option<()> {
+        self.node().is_cancelled().then_some(())
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let waiters = &self.node().waiters;
+        let mut editing = waiters.queue.edit();
+        if editing.word().has(CANCELLED) {
+            editing.finish();
+            drop_waker(Some(waker));
+            return Poll::Ready(());
+        }
+        let ask = waiters.ask(&editing);
+        editing.push_back(seat.sit(waker, ask));
+        editing.finish();
+        Poll::Pending
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let node = self.node();
+        if node.is_cancelled() {
+            let _ = node.waiters.withdraw(waiter, |_| {});
+            return Poll::Ready(());
+        }
+        node.waiters.poll_queued(waiter, cx)
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
+        let node = self.node();
+        let _ = node.waiters.withdraw(waiter, |_| {});
+        node.is_cancelled().then_some(())
+    }
+}

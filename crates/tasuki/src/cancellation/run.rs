@@ -1,0 +1,85 @@
+//! A future that is given up when a token is cancelled.
+//!
+//! Beside `wait.rs` this is the only file that pins: it holds a future of the user. Its one projection is
+//! [`RunUntilCancelled::parts`].
+//!
+//! | state    | poll finds                     | does                                   | to        |
+//! |----------|--------------------------------|----------------------------------------|-----------|
+//! | running  | cancelled                      | drops the future unpolled; `None`      | finished  |
+//! | running  | the future is ready            | drops it; `Some`                       | finished  |
+//! | running  | the future is pending          | registers with the token               | running   |
+//! | running  | the same, and cancelled meanwhile | drops the future; `None`            | finished  |
+//! | finished |                                | panics                                 |           |
+
+use super::{CancellationToken, OnCancel};
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+/// The future of [`CancellationToken::run_until_cancelled`].
+#[must_use = "nothing runs unless it is awaited or polled"]
+pub struct RunUntilCancelled<'a, F> {
+    token: &'a CancellationToken,
+    /// Gone when finished. Both are pinned, and dropped in their place.
+    running: Option<Running<'a, F>>,
+}
+
+struct Running<'a, F> {
+    on_cancel: OnCancel<'a>,
+    future: F,
+}
+
+impl<'a, F> RunUntilCancelled<'a, F> {
+    pub(super) fn new(token: &'a CancellationToken, future: F) -> Self {
+        Self { token, running: Some(Running { on_cancel: token.on_cancel(), future }) }
+    }
+
+    /// The pinned parts, while it runs.
+    fn parts(self: Pin<&mut Self>) -> Option<(Pin<&mut OnCancel<'a>>, Pin<&mut F>)> {
+        // SAFETY: nothing is moved out of the reference, here or below.
+        let this = unsafe { self.get_unchecked_mut() };
+        let running = this.running.as_mut()?;
+        // SAFETY: pinned with the whole: moved by nobody, and dropped in its place by `finish` or with the whole.
+        let on_cancel = unsafe { Pin::new_unchecked(&mut running.on_cancel) };
+        // SAFETY: as above.
+        let future = unsafe { Pin::new_unchecked(&mut running.future) };
+        Some((on_cancel, future))
+    }
+
+    /// Running => finished: drops the future, and leaves the queue of the token.
+    fn finish(self: Pin<&mut Self>) {
+        // SAFETY: nothing is moved out of the reference; what is replaced is dropped in its place.
+        let this = unsafe { self.get_unchecked_mut() };
+        this.running = None;
+    }
+}
+
+impl<F: Future> Future for RunUntilCancelled<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let cancelled = self.token.stop_requested();
+        let Some((on_cancel, future)) = self.as_mut().parts() else {
+            panic!("`tasuki::RunUntilCancelled` polled after it was finished");
+        };
+        if !cancelled {
+            if let Poll::Ready(output) = future.poll(cx) {
+                self.finish();
+                return Poll::Ready(Some(output));
+            }
+            if on_cancel.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        self.finish();
+        Poll::Ready(None)
+    }
+}
+
+impl<F> fmt::Debug for RunUntilCancelled<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &mut f.debug_struct("RunUntilCancelled");
+        name.field("token", self.token).field("finished", &self.running.is_none()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,328 @@
+//! The tree: who cancels whom, and what is left when handles go.
+//!
+//! A cancel reaches every descendant, so a node must stay between its parent and its children when all its
+//! handles are gone. It stays only while it has two children or more: a node with one child is
+//! replaced by that child, one without children is taken out. So at most half of a tree are nodes that
+//! nobody holds, each change is a constant number of steps, and a chain whose links are dropped as it grows does not grow.
+//!
+//! # One lock for a tree
+//!
+//! The lock is the `EDIT` bit of an otherwise unused queue in the first node of the tree; whoever has it has [`Locked`].
+//! Taking a node out touches three generations; with a lock in every node that means locking upwards through
+//! links that change meanwhile, with retries. With one lock it is straight code, and no order of locks is
+//! needed but one: *the lock of the tree before `EDIT` of the waiters of one of its nodes*, which only
+//! [`Locked::cancel_one`] does. What it costs: creating and dropping nodes of one tree is done one at a time, for about
+//! thirty instructions each. Asking (`stop_requested`), waiting (`on_cancel`) and copying handles never take it.
+//! A cancel lets go of it after every [`STEPS`] steps. The first node's memory stays until the last node
+//! of the tree is gone.
+//!
+//! # Places
+//!
+//! | place       | cancelled | children | in                                          |
+//! |-------------|-----------|----------|---------------------------------------------|
+//! | `Linked`    | no        | any      | the list of its parent, if it has one       |
+//! | `Spreading` | yes       | any, not cancelled yet | the list of the tree, `Common::spreading` |
+//! | `Apart`     | yes       | none     | nothing                                     |
+//!
+//! | from        | event                            | to                                   | fn |
+//! |-------------|----------------------------------|--------------------------------------|----|
+//! | (new)       | `new`, or `child` of one not cancelled | `Linked`                       | [`new_root`], [`Locked::adopt`] |
+//! | (new)       | `child` of a cancelled one       | `Apart`                              | [`child`] |
+//! | `Linked`    | it is cancelled, or its parent is `Spreading` | `Spreading`             | [`Locked::cancel_one`] |
+//! | `Spreading` | it has no children left          | `Apart`; gone if orphaned            | [`Locked::end_spreading`] |
+//! | `Linked`    | last handle gone, no children    | gone                                 | [`Locked::bury_linked`] |
+//! | `Linked`    | last handle gone, one child      | gone, the child takes its place      | [`Locked::bury_linked`] |
+//! | `Linked`    | last handle gone, more children  | `Linked`, orphaned                   | [`Locked::bury_linked`] |
+//! | `Linked`, orphaned | its last child but one goes | gone, the child takes its place    | [`Locked::collapse`] |
+//! | `Spreading` | last handle gone                 | `Spreading`, orphaned                | [`Locked::bury`] |
+//! | `Apart`     | last handle gone                 | gone                                 | [`Locked::bury`] |
+//!
+//! # A cancel, step by step
+//!
+//! 1. Under the lock: the node gets reason and flag, and is put among the `Spreading`.
+//! 2. Under the lock, [`STEPS`] at a time, until nobody is `Spreading`: a child of the newest gets the same. A cancel
+//!    that comes meanwhile helps, whether its own node is cancelled already or not. So when any cancel goes on to 3, all
+//!    descendants that its node had at the call are cancelled.
+//! 3. Without any lock: the waiters of the nodes that *this* cancel has flagged are released. The state was complete
+//!    before the first waker. A panic is kept until all are woken.
+//!
+//! # Invariants
+//! 1. What a link leads to, and what `tree` leads to, is not freed while the lock of the tree is held: a node is freed
+//!    by whoever took it out under the lock, after it has let go.
+//! 2. A node with a handle is a member of its tree. Memory of the first node outlives all members.
+//! 3. `CANCELLED` changes only under the lock of the tree, from unset to set, with the place.
+//! 4. An orphaned `Linked` node has at least two children.
+//! 5. The parent of a `Linked` node is `Linked` or `Spreading`, never `Apart`.
+//! 6. Nobody enters the queue of a cancelled node, so step 3 finds everybody who ever waited and has not left.
+//!
+//! # Orderings
+//! The lock: Acquire of [`WaitQueue::edit`](crate::queue::WaitQueue::edit) pairs with Release of [`Editing::finish`]; all
+//! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
+
+use super::duty::{Garbage, Wakes};
+use super::node::{CANCELLED, Common, Handle, Link, Links, Node, Place};
+use super::reason::Reason;
+use crate::queue::Editing;
+use crate::shim::MODEL;
+use alloc::boxed::Box;
+use core::ptr::NonNull;
+
+/// How many steps of a cancel are made in one hold of the lock: about a microsecond. The model needs only to see
+/// the border crossed.
+const STEPS: usize = if MODEL { 1 } else { 64 };
+
+/// A tree of one node.
+pub(super) fn new_root() -> Handle {
+    Handle::publish(Box::new(Node::root()), None)
+}
+
+/// `(new) => Linked` below `parent`, or `(new) => Apart` if that is cancelled.
+pub(super) fn child(parent: &Handle) -> Handle {
+    if !parent.is_cancelled() {
+        // Before the lock is taken, and dropped after: the allocator may be slow.
+        let node = Box::new(Node::root());
+        let locked = Locked::new(parent);
+        if !parent.is_cancelled() {
+            let child = Handle::publish(node, Some(parent.tree));
+            locked.adopt(parent.node(), child.node());
+            locked.finish();
+            return child;
+        }
+        locked.finish();
+    }
+    let reason = parent.reason().cloned().unwrap_or(Reason::Unsaid);
+    Handle::publish(Box::new(Node::born_cancelled(reason)), None)
+}
+
+/// Cancels a node and all its descendants; see "step by step".
+pub(super) fn cancel(target: &Handle, reason: Reason) {
+    let mut wakes = Wakes::new();
+    let mut locked = Locked::new(target);
+    let mut garbage = Garbage::new();
+    if !target.is_cancelled() {
+        locked.secede(target.node(), &mut garbage);
+        locked.cancel_one(target.node(), reason, &mut wakes);
+    }
+    loop {
+        let more = locked.spread(&mut wakes, &mut garbage);
+        locked.finish();
+        garbage.free();
+        if !more {
+            break;
+        }
+        (locked, garbage) = (Locked::new(target), Garbage::new());
+    }
+    wakes.run();
+}
+
+/// What the drop of the last handle does.
+///
+/// SAFETY: the node has no handle, had one until now, and this is called once.
+#[inline(never)]
+pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
+    let mut garbage = Garbage::new();
+    // SAFETY: a node without handles lives until it is buried, below.
+    let locked = Locked::new(unsafe { node.as_ref() });
+    locked.bury(node, &mut garbage);
+    locked.finish();
+    garbage.free();
+}
+
+/// The evidence of holding the lock of a tree. The functions take nodes of that tree only.
+#[derive(Debug)]
+#[must_use = "the lock must be let go"]
+struct Locked<'t> {
+    tree: NonNull<Node>,
+    editing: Editing<'t>,
+}
+
+impl<'t> Locked<'t> {
+    /// Takes the lock of the tree that this member belongs to.
+    fn new(member: &Node) -> Self {
+        let tree = member.tree;
+        // SAFETY: invariant 2.
+        let lock = unsafe { &(*tree.as_ptr()).lock };
+        Self { tree, editing: lock.edit() }
+    }
+
+    /// Lets go of the lock. The tree may be gone after that.
+    fn finish(self) {
+        self.editing.finish();
+    }
+
+    fn at(&self, node: NonNull<Node>) -> &Node {
+        // SAFETY: invariant 1.
+        let node = unsafe { node.as_ref() };
+        debug_assert_eq!(node.tree, self.tree, "a node of another tree");
+        node
+    }
+
+    fn links(&self, node: NonNull<Node>) -> Links {
+        // SAFETY: links are written under the lock, which we hold.
+        self.at(node).links.with(|links| unsafe { *links })
+    }
+
+    fn change(&self, node: NonNull<Node>, change: impl FnOnce(&mut Links)) {
+        // SAFETY: links are touched under the lock only, which we hold; the changes touch nothing else.
+        self.at(node).links.with_mut(|links| change(unsafe { &mut *links }));
+    }
+
+    fn common(&self) -> Common {
+        // SAFETY: as in `links`.
+        self.at(self.tree).common.with(|common| unsafe { *common })
+    }
+
+    fn change_common(&self, change: impl FnOnce(&mut Common)) {
+        // SAFETY: as in `change`.
+        self.at(self.tree).common.with_mut(|common| change(unsafe { &mut *common }));
+    }
+
+    /// `(new) => Linked`, as the youngest child.
+    fn adopt(&self, parent: NonNull<Node>, child: NonNull<Node>) {
+        debug_assert_eq!(self.links(parent).place, Place::Linked);
+        self.change_common(|common| common.members += 1);
+        let next = self.links(parent).child;
+        self.change(child, |links| (links.parent, links.next) = (Some(parent), next));
+        self.point(None, Some(parent), Some(child));
+        self.point_back(next, Some(child));
+    }
+
+    /// What comes after `prev`, or, if there is nobody, is the youngest child of `parent`, is now `to`.
+    fn point(&self, prev: Link, parent: Link, to: Link) {
+        match (prev, parent) {
+            (Some(prev), _) => self.change(prev, |links| links.next = to),
+            (None, Some(parent)) => self.change(parent, |links| links.child = to),
+            (None, None) => {}
+        }
+    }
+
+    /// What comes before `next` is now `to`.
+    fn point_back(&self, next: Link, to: Link) {
+        if let Some(next) = next {
+            self.change(next, |links| links.prev = to);
+        }
+    }
+
+    /// Takes a `Linked` node out of the list of its parent, if it is in one.
+    fn unlink(&self, node: NonNull<Node>) {
+        let Links { parent, prev, next, place, .. } = self.links(node);
+        debug_assert_eq!(place, Place::Linked);
+        self.point(prev, parent, next);
+        self.point_back(next, prev);
+        self.change(node, |links| (links.parent, links.prev, links.next) = (None, None, None));
+    }
+
+    /// Takes a `Linked` node out; an orphaned parent may now be needed no more.
+    fn secede(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+        let parent = self.links(node).parent;
+        self.unlink(node);
+        if let Some(parent) = parent {
+            self.collapse(parent, garbage);
+        }
+    }
+
+    /// The child of a node that has exactly one.
+    fn only_child(&self, node: NonNull<Node>) -> Link {
+        let child = self.links(node).child?;
+        self.links(child).next.is_none().then_some(child)
+    }
+
+    /// Puts the only child of a `Linked` node into its place.
+    fn replace(&self, node: NonNull<Node>, child: NonNull<Node>) {
+        let Links { parent, prev, next, .. } = self.links(node);
+        self.change(child, |links| (links.parent, links.prev, links.next) = (parent, prev, next));
+        self.point(prev, parent, Some(child));
+        self.point_back(next, Some(child));
+    }
+
+    /// The last handle is gone, whatever the place.
+    fn bury(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+        match self.links(node).place {
+            Place::Linked => self.bury_linked(node, garbage),
+            Place::Spreading => self.change(node, |links| links.orphaned = true),
+            Place::Apart => self.discard(node, garbage),
+        }
+    }
+
+    /// `Linked => gone`, or orphaned while two children or more need it.
+    fn bury_linked(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+        if self.links(node).child.is_none() {
+            self.secede(node, garbage);
+            self.discard(node, garbage);
+        } else if let Some(child) = self.only_child(node) {
+            self.replace(node, child);
+            self.discard(node, garbage);
+        } else {
+            self.change(node, |links| links.orphaned = true);
+        }
+    }
+
+    /// `Linked, orphaned => gone` if one child is left. A `Spreading` one is the business of the cancel.
+    fn collapse(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+        let Links { place, orphaned, .. } = self.links(node);
+        if place != Place::Linked || !orphaned {
+            return;
+        }
+        if let Some(child) = self.only_child(node) {
+            self.replace(node, child);
+            self.discard(node, garbage);
+        }
+    }
+
+    /// A node that is in no list, and that nobody holds, leaves the tree. The first node's memory stays for the others.
+    fn discard(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+        self.change_common(|common| common.members -= 1);
+        if node != self.tree {
+            // SAFETY: it is in no list and has no handle; the members of the tree know nothing else of it.
+            unsafe { garbage.push(node) };
+        }
+        if self.common().members == 0 {
+            // SAFETY: invariant 2: there are no members, and we are the last who knows the lock.
+            unsafe { garbage.push(self.tree) };
+        }
+    }
+
+    /// `Linked => Spreading`. It is in no list.
+    fn cancel_one(&self, node: NonNull<Node>, reason: Reason, wakes: &mut Wakes) {
+        debug_assert!(!self.at(node).is_cancelled());
+        // SAFETY: not cancelled, so nobody reads it; written under the lock only, which we hold.
+        self.at(node).reason.with_mut(|slot| unsafe { *slot = reason });
+        let mut editing = self.at(node).waiters.queue.edit();
+        editing.set(CANCELLED);
+        let waited_for = editing.has_waiters();
+        // The Release in it publishes the reason; pairs with Acquire in `Node::is_cancelled`.
+        editing.finish();
+        let next = self.common().spreading;
+        self.change(node, |links| (links.place, links.next) = (Place::Spreading, next));
+        self.change_common(|common| common.spreading = Some(node));
+        if waited_for {
+            // SAFETY: alive, by the lock. Who waits has a handle: if there is none, the future was forgotten.
+            unsafe { Node::try_handle(node) }.into_iter().for_each(|handle| wakes.push(handle));
+        }
+    }
+
+    /// Some steps of what the `Spreading` have to do, whoever cancelled them; false when there is nothing left.
+    fn spread(&self, wakes: &mut Wakes, garbage: &mut Garbage) -> bool {
+        for _ in 0..STEPS {
+            let Some(node) = self.common().spreading else { return false };
+            let Some(child) = self.links(node).child else {
+                self.end_spreading(node, garbage);
+                continue;
+            };
+            let reason = self.at(node).reason().cloned().unwrap_or(Reason::Unsaid);
+            self.unlink(child);
+            self.cancel_one(child, reason, wakes);
+        }
+        self.common().spreading.is_some()
+    }
+
+    /// `Spreading => Apart`, of the newest; orphaned: `=> gone`.
+    fn end_spreading(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+        let Links { next, orphaned, .. } = self.links(node);
+        self.change_common(|common| common.spreading = next);
+        self.change(node, |links| (links.place, links.next) = (Place::Apart, None));
+        if orphaned {
+            self.discard(node, garbage);
+        }
+    }
+}
