@@ -33,7 +33,7 @@
 
 use crate::queue::Pinned;
 use crate::queue::broadcast::{Broadcast, Withdrawn};
-use crate::queue::waiter::{clone_waker, drop_waker, wake};
+use crate::queue::waiter::{clone_waker, drop_spare, wake};
 use crate::queue::word::{FIRST as SET, Word};
 use crate::shim::{Ordering, const_fn};
 use crate::wait::{Op, Seat, Wait};
@@ -302,7 +302,7 @@ impl Op for WaitEventOp<'_> {
                 editing.clear(SET);
             }
             editing.finish();
-            drop_waker(Some(waker));
+            drop_spare(waker, || self.discard(()));
             return Poll::Ready(());
         }
         let ask = self.event.waiters.ask(&editing);

@@ -42,7 +42,7 @@
 //! side bytes are hints or guarded, all Relaxed.
 
 use crate::policy::{Order, Policy};
-use crate::queue::waiter::{Ask, State, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, Word};
 use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
@@ -130,7 +130,9 @@ impl<P: Policy> RawMutex<P> {
                 patience.wait();
             } else if Self::is_open(word) {
                 if self.try_lock_at(word) {
-                    drop_waker(Some(waker));
+                    drop_spare(waker, || {
+                        self.unlock();
+                    });
                     return Poll::Ready(());
                 }
             } else if let Some(mut editing) = self.queue.try_edit(word) {

@@ -306,8 +306,10 @@ impl<'q> Editing<'q> {
         // SAFETY: we hold `EDIT`; not `Notified`, so it is in the list or in a snapshot (invariant 3).
         let head = unsafe { list::remove(self.word.head(), waiter.as_ptr()) };
         self.word = self.word.with_head(head);
-        // SAFETY: we hold `EDIT`, and the waiter is not used again.
-        Removed::Waker(unsafe { waiter.get().disarm() })
+        // `Notified`, as everything that is out of the list (invariant 3): if the waker's drop panics in a poll,
+        // the drop of the future must not take the waiter out a second time.
+        // SAFETY: we hold `EDIT` and have just taken it out of the list.
+        Removed::Waker(unsafe { waiter::notify(waiter.as_ptr(), Verdict::Granted) })
     }
 
     /// Changes the waker of a waiter that has not been granted; by its own future.

@@ -21,7 +21,7 @@
 //! | `Woken`    | grant, refusal                 | `Notified` | [`notify`]        |
 //! | `Woken`    | poll finds the lock taken      | `Waiting`  | [`Waiter::rearm`] |
 //! | `Waiting`  | poll with another waker        | `Waiting`  | [`Waiter::rearm`] |
-//! | any in list| cancel, or a poll that takes   | (gone)     | [`Waiter::disarm`]|
+//! | any in list| cancel, or a poll that takes   | `Notified` | [`notify`]        |
 //!
 //! # Orderings
 //! `state`: Release in [`notify`] pairs with Acquire in [`Waiter::state`]: what the granter did before
@@ -246,6 +246,23 @@ pub(crate) fn drop_waker(waker: Option<Waker>) {
         probe::foreign_code();
         drop(waker);
     }
+}
+
+/// Drops a waker that was cloned in vain, because the poll got what it wanted after all. If that panics,
+/// nobody will ever hear of what it got: `give_back` returns it.
+#[cold]
+pub(crate) fn drop_spare(waker: Waker, give_back: impl FnOnce()) {
+    struct GiveBack<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for GiveBack<F> {
+        fn drop(&mut self) {
+            if let Some(give_back) = self.0.take() {
+                give_back();
+            }
+        }
+    }
+    let mut on_panic = GiveBack(Some(give_back));
+    drop_waker(Some(waker));
+    on_panic.0 = None;
 }
 
 /// Wakes; never under `EDIT`.

@@ -27,6 +27,7 @@ struct Core {
     hooks: [Mutex<Option<Hook>>; 4],
     /// How often hooks may still run; it keeps re-entrancy from becoming recursion without end.
     charges: AtomicIsize,
+    runs: AtomicUsize,
 }
 
 impl Core {
@@ -36,6 +37,7 @@ impl Core {
         let hook = self.hooks[call as usize].lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(hook) = hook {
             if self.charges.fetch_sub(1, SeqCst) > 0 {
+                self.runs.fetch_add(1, SeqCst);
                 hook();
             }
         }
@@ -73,9 +75,14 @@ impl Spy {
         self.core.charges.store(times as isize, SeqCst);
     }
 
-    /// Did a hook run since [`arm`](Self::arm) with one charge?
+    /// Did a hook run?
     pub(crate) fn fired(&self) -> bool {
-        self.core.charges.load(SeqCst) <= 0
+        self.hook_runs() > 0
+    }
+
+    /// How often a hook ran.
+    pub(crate) fn hook_runs(&self) -> usize {
+        self.core.runs.load(SeqCst)
     }
 
     pub(crate) fn waker(&self) -> Waker {
