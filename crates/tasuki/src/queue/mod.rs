@@ -300,6 +300,11 @@ impl<'q> Editing<'q> {
 
     /// Takes a waiter out, unless it has been granted; by its own future.
     pub(crate) fn remove(&mut self, waiter: Pinned<'_>) -> Removed {
+        self.remove_as(waiter, Verdict::Granted)
+    }
+
+    /// As [`remove`](Self::remove); if the poll that does it panics, the drop of the future finds this verdict.
+    pub(crate) fn remove_as(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Removed {
         if waiter.get().state() == State::Notified {
             return Removed::AlreadyGranted;
         }
@@ -309,7 +314,7 @@ impl<'q> Editing<'q> {
         // `Notified`, as everything that is out of the list (invariant 3): if the waker's drop panics in a poll,
         // the drop of the future must not take the waiter out a second time.
         // SAFETY: we hold `EDIT` and have just taken it out of the list.
-        Removed::Waker(unsafe { waiter::notify(waiter.as_ptr(), Verdict::Granted) })
+        Removed::Waker(unsafe { waiter::notify(waiter.as_ptr(), verdict) })
     }
 
     /// Changes the waker of a waiter that has not been granted; by its own future.
