@@ -63,3 +63,51 @@ impl From<Closed> for TryAcquireError {
         Self::Closed
     }
 }
+
+/// The time was over before the wait was.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let event = tasuki::Event::auto();
+/// assert_eq!(event.wait().timeout(Duration::ZERO).block(), Err(tasuki::Elapsed));
+/// ```
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Elapsed;
+
+#[cfg(feature = "std")]
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time is over: the wait was withdrawn, wait again or give up")
+    }
+}
+
+#[cfg(feature = "std")]
+impl Error for Elapsed {}
+
+/// The token was cancelled before the wait was over.
+///
+/// # Examples
+///
+/// ```
+/// let source = tasuki::CancellationSource::new();
+/// source.request_cancel();
+/// let event = tasuki::Event::auto();
+/// assert_eq!(event.wait().or_cancelled(&source.token()).block(), Err(tasuki::Cancelled));
+/// ```
+#[cfg(feature = "alloc")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cancelled;
+
+#[cfg(feature = "alloc")]
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the token was cancelled: the wait was withdrawn, finish what you are doing")
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Error for Cancelled {}

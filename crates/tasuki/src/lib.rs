@@ -26,6 +26,8 @@
 //! |---|---|
 //! | wait as a task | `mutex.lock().await` |
 //! | wait as a thread | `mutex.lock().block()` |
+//! | give up after a time | `mutex.lock().timeout(duration).await`, `.deadline(instant)` |
+//! | give up when told to | `mutex.lock().or_cancelled(&token).await` |
 //! | not wait | `mutex.try_lock()` |
 //!
 //! # Features
@@ -47,6 +49,8 @@ mod error;
 mod event;
 mod guard;
 mod latch;
+#[cfg(feature = "alloc")]
+mod limit;
 mod mutex;
 #[cfg(feature = "std")]
 mod parker;
@@ -54,7 +58,13 @@ mod policy;
 mod probe;
 mod queue;
 mod semaphore;
+#[cfg(feature = "std")]
+pub mod runtime;
 mod shim;
+#[cfg(feature = "std")]
+pub mod task;
+#[cfg(feature = "std")]
+mod timer;
 mod wait;
 mod wait_group;
 
@@ -63,10 +73,18 @@ pub use barrier::{Arrive, ArriveOp, Barrier, BarrierWaitResult};
 pub use cancellation::{
     CancellationSource, CancellationToken, DropGuard, OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled,
 };
+#[cfg(feature = "alloc")]
+pub use error::Cancelled;
+#[cfg(feature = "std")]
+pub use error::Elapsed;
 pub use error::{Closed, TryAcquireError};
 pub use event::{Event, Reset, WaitEvent, WaitEventOp};
 pub use guard::{Guard, HandOff};
 pub use latch::{Latch, WaitLatch, WaitLatchOp};
+#[cfg(feature = "std")]
+pub use limit::Timeout;
+#[cfg(feature = "alloc")]
+pub use limit::{LimitOp, Limited, OrCancelled};
 pub use mutex::{Lock, LockOp, MappedMutexGuard, Mutex, MutexGuard};
 #[cfg(feature = "alloc")]
 pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
@@ -76,7 +94,9 @@ pub use policy::{Bypass, Fifo, Lifo, Policy};
 pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, SemaphorePermit, SemaphorePolicy};
 #[cfg(feature = "alloc")]
 pub use semaphore::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};
-pub use wait::{Op, Wait};
+#[cfg(feature = "std")]
+pub use timer::{Sleep, SleepOp};
+pub use wait::{Op, Wait, Waiting};
 #[cfg(feature = "alloc")]
 pub use wait_group::OwnedWaitGroupMember;
 pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};

@@ -134,10 +134,11 @@ impl<O: Op> Wait<O> {
 
     /// Waits with the calling thread, in the same queue and the same order as tasks do.
     ///
+    /// Do not call it from a task: the thread that it blocks may be the one that the owner needs.
+    ///
     /// # Panics
     ///
-    /// Never by itself. Do not call it from a task: the thread that it blocks may be the one that the
-    /// owner needs.
+    /// On a thread whose runtime says that it must not be blocked, always: also when there would be nothing to wait for.
     ///
     /// # Examples
     ///
@@ -149,6 +150,20 @@ impl<O: Op> Wait<O> {
     #[cfg(feature = "std")]
     pub fn block(self) -> O::Output {
         crate::parker::block_on(self)
+    }
+
+    /// The operation, to ask it something.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn op(&self) -> &O {
+        &self.op
+    }
+
+    /// Would the first poll be ready? Does not queue.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn is_over(self: Pin<&mut Self>) -> bool {
+        // SAFETY: nothing is moved out of the pinned future; `op` is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        this.phase == Phase::Idle && this.op.try_now().is_some()
     }
 
     /// `Idle => Queued | Resumed`: it was not to be had at once.
@@ -174,7 +189,7 @@ impl<O: Op> Wait<O> {
 
     /// `Queued => Canceled`. The one way to give up: drops, deadlines and tokens all come here.
     #[cold]
-    fn withdraw(&mut self) -> Option<O::Output> {
+    fn cancel(&mut self) -> Option<O::Output> {
         // First, so that a panic in foreign code cannot lead here a second time.
         self.phase = Phase::Canceled;
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
@@ -201,11 +216,37 @@ impl<O: Op> Future for Wait<O> {
     }
 }
 
+/// A future of ours that can be given up without being dropped: a [`Wait`], or one with a limit.
+pub trait Waiting: Future {
+    /// Gives up: the output, if it had been granted already. A later poll panics.
+    #[doc(hidden)]
+    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Self::Output>;
+}
+
+/// The right to withdraw a wait, which only the crate can give.
+#[derive(Debug)]
+pub struct Withdraw(pub(crate) ());
+
+impl<O: Op> Waiting for Wait<O> {
+    fn withdraw(self: Pin<&mut Self>, _right: Withdraw) -> Option<O::Output> {
+        // SAFETY: nothing is moved out of the pinned future.
+        let this = unsafe { self.get_unchecked_mut() };
+        match this.phase {
+            Phase::Queued => this.cancel(),
+            Phase::Idle => {
+                this.phase = Phase::Canceled;
+                None
+            }
+            Phase::Resumed | Phase::Canceled => None,
+        }
+    }
+}
+
 impl<O: Op> Drop for Wait<O> {
     #[inline]
     fn drop(&mut self) {
         if self.phase == Phase::Queued {
-            if let Some(output) = self.withdraw() {
+            if let Some(output) = self.cancel() {
                 self.op.discard(output);
             }
         }

@@ -179,6 +179,25 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
         Wait::new(LockOp { mutex: self })
     }
 
+    /// As [`lock`](Self::lock), for at most this time: `lock().timeout(time)` under the name that other libraries give
+    /// it (S3-23).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mutex = tasuki::Mutex::new(1);
+    /// let guard = mutex.lock_for(Duration::from_secs(1)).block().unwrap();
+    /// assert!(mutex.lock_for(Duration::from_millis(1)).block().is_err());
+    /// # drop(guard);
+    /// ```
+    #[cfg(feature = "std")]
+    #[doc(alias = "try_lock_for")]
+    pub fn lock_for(&self, time: core::time::Duration) -> crate::Timeout<Lock<'_, T, P>> {
+        self.lock().timeout(time)
+    }
+
     /// The lock, if it can be had without waiting.
     ///
     /// With [`Fifo`] and [`Lifo`](crate::Lifo) it cannot be had while a grant is on its way to a waiter: nobody

@@ -42,7 +42,7 @@
 //! side bytes are hints or guarded, all Relaxed.
 
 use crate::policy::{Order, Policy};
-use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake};
+use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, Word};
 use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
@@ -241,7 +241,7 @@ impl<P: Policy> RawMutex<P> {
         if self.queue.load() == HELD && self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
             return Unlocked::NobodyWaited;
         }
-        wake(self.unlock_slow());
+        wake_owner(self.unlock_slow());
         Unlocked::SomebodyWaited
     }
 

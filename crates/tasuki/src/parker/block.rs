@@ -1,7 +1,7 @@
 //! `.block()`: any future, waited for by a thread on a parker.
 
 use super::{Inner, Parker};
-use crate::shim;
+use crate::{runtime, shim};
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::future::Future;
@@ -41,6 +41,11 @@ impl Blocker {
 
 /// Polls on this thread, and sleeps in between.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    assert!(
+        runtime::may_block(),
+        "`.block()` on a thread that runs tasks would stop them all: `.await` the wait instead, or call it from a \
+         thread for blocking work"
+    );
     let mut future = pin!(future);
     let blocker = Blocker::take();
     let mut cx = Context::from_waker(&blocker.waker);

@@ -39,6 +39,7 @@ use alloc::task::Wake;
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::task::Waker;
 use core::time::Duration;
 use std::time::Instant;
 
@@ -182,6 +183,13 @@ impl Unparker {
     #[inline]
     pub fn unpark(&self) {
         self.inner.unpark();
+    }
+}
+
+impl From<Unparker> for Waker {
+    /// A waker that unparks: a thread can poll a future and park until it is woken.
+    fn from(unparker: Unparker) -> Self {
+        Self::from(unparker.inner)
     }
 }
 

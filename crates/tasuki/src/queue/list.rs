@@ -172,3 +172,23 @@ pub(crate) unsafe fn pop_ring(sentinel: *mut Waiter) -> *mut Waiter {
     unsafe { remove(ptr::null_mut(), first) };
     first
 }
+
+/// Appends `node` to a ring; a sentinel that has never been used is an empty ring.
+///
+/// SAFETY: module contract; `node` is in no list; `sentinel` stays where it is until the ring is empty again.
+#[cfg(feature = "std")]
+pub(crate) unsafe fn push_ring(sentinel: *mut Waiter, node: *mut Waiter) {
+    // SAFETY: module contract.
+    let mut tail = unsafe { prev(sentinel) };
+    if tail.is_null() {
+        tail = sentinel;
+    }
+    // SAFETY: module contract; the tail is in the ring.
+    unsafe { set_next(tail, node) };
+    // SAFETY: module contract.
+    unsafe { set_prev(node, tail) };
+    // SAFETY: module contract.
+    unsafe { set_next(node, sentinel) };
+    // SAFETY: module contract.
+    unsafe { set_prev(sentinel, node) };
+}

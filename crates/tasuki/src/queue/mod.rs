@@ -39,6 +39,8 @@
 pub(crate) mod batch;
 pub(crate) mod broadcast;
 pub(crate) mod list;
+#[cfg(feature = "std")]
+pub(crate) mod ring;
 pub(crate) mod waiter;
 pub(crate) mod word;
 

@@ -273,3 +273,14 @@ pub(crate) fn wake(waker: Option<Waker>) {
         waker.wake();
     }
 }
+
+/// Wakes somebody who has been made the owner of something; never under `EDIT`.
+#[inline]
+pub(crate) fn wake_owner(waker: Option<Waker>) {
+    #[cfg(feature = "std")]
+    if waker.is_some() {
+        crate::runtime::passing_baton(|| wake(waker));
+    }
+    #[cfg(not(feature = "std"))]
+    wake(waker);
+}

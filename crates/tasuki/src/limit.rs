@@ -1,0 +1,250 @@
+//! Waiting only so long: a wait with a second wait as its limit.
+//!
+//! A limit is a wait of ours too: for a deadline ([`SleepOp`]) or for a cancel ([`OnCancelOp`]). So giving
+//! up needs nothing new: the poll that finds the limit reached withdraws the wait, exactly as a drop
+//! would, and what had been granted meanwhile comes back as the output and is returned.
+//!
+//! | event | outcome |
+//! |---|---|
+//! | first poll, the token is cancelled already | `Err`, the primitive is not touched |
+//! | any poll, the wait is ready | `Ok`, and the limit is withdrawn |
+//! | any poll, the wait is pending and the limit reached | the wait is withdrawn: `Ok` if it had been granted meanwhile, else `Err` |
+//! | drop | both are dropped |
+
+use crate::cancellation::{CancellationToken, OnCancelOp};
+use crate::error::Cancelled;
+#[cfg(feature = "std")]
+use crate::error::Elapsed;
+#[cfg(feature = "std")]
+use crate::timer::{self, SleepOp};
+use crate::wait::{Op, Wait, Waiting, Withdraw};
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+#[cfg(feature = "std")]
+use core::time::Duration;
+#[cfg(feature = "std")]
+use std::time::Instant;
+
+/// An operation whose end is the end of another wait.
+pub trait LimitOp: Op<Output = ()> {
+    /// What the limited wait says then.
+    type Error;
+
+    /// Is the limit looked at before the wait is first polled?
+    #[doc(hidden)]
+    const LOOKS_FIRST: bool;
+
+    /// The error of this limit.
+    #[doc(hidden)]
+    fn error(&self) -> Self::Error;
+}
+
+#[cfg(feature = "std")]
+impl LimitOp for SleepOp {
+    type Error = Elapsed;
+    // A time that is over still gets what can be had without waiting.
+    const LOOKS_FIRST: bool = false;
+
+    fn error(&self) -> Elapsed {
+        Elapsed
+    }
+}
+
+impl LimitOp for OnCancelOp<&CancellationToken> {
+    type Error = Cancelled;
+    const LOOKS_FIRST: bool = true;
+
+    fn error(&self) -> Cancelled {
+        Cancelled
+    }
+}
+
+/// A wait that gives up when its limit is reached: the future of
+/// [`timeout`](Wait::timeout), [`deadline`](Wait::deadline) and [`or_cancelled`](Wait::or_cancelled).
+///
+/// The wait itself is looked at first: what has been granted is returned, never thrown away. The poll that
+/// returns the error has withdrawn the wait already.
+#[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
+pub struct Limited<W, L: LimitOp> {
+    wait: W,
+    limit: Wait<L>,
+    polled: bool,
+}
+
+/// A wait with a deadline.
+#[cfg(feature = "std")]
+pub type Timeout<W> = Limited<W, SleepOp>;
+
+/// A wait that a token can end.
+pub type OrCancelled<'t, W> = Limited<W, OnCancelOp<&'t CancellationToken>>;
+
+impl<W: Waiting, L: LimitOp> Limited<W, L> {
+    fn new(wait: W, limit: Wait<L>) -> Self {
+        Self { wait, limit, polled: false }
+    }
+
+    /// The two waits, pinned. The only projection.
+    fn project(self: Pin<&mut Self>) -> (Pin<&mut W>, Pin<&mut Wait<L>>, &mut bool) {
+        // SAFETY: nothing is moved out; both waits are only ever reached pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of the pinned whole.
+        let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
+        // SAFETY: a field of the pinned whole.
+        let limit = unsafe { Pin::new_unchecked(&mut this.limit) };
+        (wait, limit, &mut this.polled)
+    }
+}
+
+impl<O: Op> Wait<O> {
+    /// Gives up when the time is over, which begins with the first poll: `Err(`[`Elapsed`]`)`.
+    ///
+    /// What can be had without waiting is had, also in no time. `Duration::MAX` never ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let mutex = tasuki::Mutex::new(1);
+    /// let guard = mutex.lock().timeout(Duration::ZERO).block().unwrap();
+    /// assert!(mutex.lock().timeout(Duration::from_millis(1)).block().is_err());
+    /// # drop(guard);
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn timeout(self, time: Duration) -> Timeout<Self> {
+        Limited::new(self, timer::sleep(time))
+    }
+
+    /// Gives up when `deadline` is past: `Err(`[`Elapsed`]`)`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// let event = tasuki::Event::auto();
+    /// assert!(event.wait().deadline(Instant::now()).block().is_err());
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
+        Limited::new(self, timer::sleep_until(deadline))
+    }
+
+    /// Gives up when the token is cancelled: `Err(`[`Cancelled`]`)`. A token that is cancelled before the
+    /// first poll leaves the primitive untouched.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let source = tasuki::CancellationSource::new();
+    /// source.request_cancel();
+    /// let mutex = tasuki::Mutex::new(1);
+    /// assert!(mutex.lock().or_cancelled(&source.token()).block().is_err());
+    /// ```
+    pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
+        Limited::new(self, token.on_cancel())
+    }
+}
+
+impl<W: Waiting, L: LimitOp> Limited<W, L> {
+    /// Waits with the calling thread; see [`Wait::block`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let event = tasuki::Event::auto();
+    /// let waited = event.wait().timeout(std::time::Duration::ZERO).block();
+    /// assert_eq!(waited, Err(tasuki::Elapsed));
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn block(self) -> Result<W::Output, L::Error> {
+        crate::parker::block_on(self)
+    }
+
+    /// As [`Wait::timeout`], on top of the limit there is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (event, source) = (tasuki::Event::auto(), tasuki::CancellationSource::new());
+    /// let token = source.token();
+    /// let waited = event.wait().or_cancelled(&token).timeout(Duration::from_millis(1)).block();
+    /// assert_eq!(waited, Err(tasuki::Elapsed));
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn timeout(self, time: Duration) -> Timeout<Self> {
+        Limited::new(self, timer::sleep(time))
+    }
+
+    /// As [`Wait::deadline`], on top of the limit there is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// let (event, source) = (tasuki::Event::auto(), tasuki::CancellationSource::new());
+    /// let token = source.token();
+    /// let waited = event.wait().or_cancelled(&token).deadline(Instant::now()).block();
+    /// assert_eq!(waited, Err(tasuki::Elapsed));
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
+        Limited::new(self, timer::sleep_until(deadline))
+    }
+
+    /// As [`Wait::or_cancelled`], on top of the limit there is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (event, source) = (tasuki::Event::auto(), tasuki::CancellationSource::new());
+    /// source.request_cancel();
+    /// let token = source.token();
+    /// let waited = event.wait().timeout(Duration::MAX).or_cancelled(&token).block();
+    /// assert_eq!(waited, Err(tasuki::Cancelled));
+    /// ```
+    pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
+        Limited::new(self, token.on_cancel())
+    }
+}
+
+impl<W: Waiting, L: LimitOp> Future for Limited<W, L> {
+    type Output = Result<W::Output, L::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (mut wait, mut limit, polled) = self.project();
+        if !core::mem::replace(polled, true) && L::LOOKS_FIRST && limit.as_mut().is_over() {
+            // As if it had been polled and had given up: a later poll panics.
+            let _ = wait.withdraw(Withdraw(()));
+            return Poll::Ready(Err(limit.op().error()));
+        }
+        if let Poll::Ready(output) = wait.as_mut().poll(cx) {
+            let _ = limit.withdraw(Withdraw(()));
+            return Poll::Ready(Ok(output));
+        }
+        if limit.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(wait.withdraw(Withdraw(())).ok_or_else(|| limit.op().error()))
+    }
+}
+
+impl<W: Waiting, L: LimitOp> Waiting for Limited<W, L> {
+    fn withdraw(self: Pin<&mut Self>, token: Withdraw) -> Option<Self::Output> {
+        let (wait, _, _) = self.project();
+        wait.withdraw(token).map(Ok)
+    }
+}
+
+impl<W: fmt::Debug, L: LimitOp> fmt::Debug for Limited<W, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limited").field("wait", &self.wait).field("limit", &self.limit).finish()
+    }
+}

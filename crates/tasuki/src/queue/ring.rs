@@ -1,0 +1,75 @@
+//! A ring of waiters through a sentinel that stays where it is: a list that its members can leave without
+//! knowing where they are.
+//!
+//! The wheel of the timers is made of rings. All of them belong to one queue, whose `EDIT` bit guards them;
+//! a waiter leaves through [`Editing::remove`](super::Editing::remove) like any other.
+
+use super::list;
+use super::waiter::{self, Verdict, Waiter};
+use super::{Editing, Pinned};
+use core::task::Waker;
+
+/// The fixed point of a ring. It must not move, or be dropped, while somebody is in the ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    sentinel: Waiter,
+}
+
+impl Ring {
+    pub(crate) fn new() -> Self {
+        Self { sentinel: Waiter::sentinel() }
+    }
+
+    fn sentinel(&self) -> *mut Waiter {
+        (&raw const self.sentinel).cast_mut()
+    }
+
+    /// Is nobody in the ring?
+    pub(crate) fn is_empty(&self, _editing: &Editing<'_>) -> bool {
+        // SAFETY: the evidence: the caller holds `EDIT`.
+        let next = unsafe { list::next(self.sentinel()) };
+        next.is_null() || next == self.sentinel()
+    }
+
+    /// Enqueues at the end. SAFETY: the ring stays where it is while the waiter is in it.
+    pub(crate) unsafe fn push_back(&self, _editing: &mut Editing<'_>, waiter: Pinned<'_>) {
+        // SAFETY: the evidence, and the caller's contract.
+        unsafe { list::push_ring(self.sentinel(), waiter.as_ptr()) };
+    }
+
+    /// Takes the first waiter out and notifies it; `None` if there is none.
+    pub(crate) fn grant_front(&self, editing: &mut Editing<'_>) -> Option<Option<Waker>> {
+        let front = self.take_front(editing)?;
+        // SAFETY: the evidence; it has just been taken out of the ring.
+        Some(unsafe { waiter::notify(front, Verdict::Granted) })
+    }
+
+    /// The first waiter, to look at.
+    pub(crate) fn front<'e>(&self, editing: &'e Editing<'_>) -> Option<&'e Waiter> {
+        if self.is_empty(editing) {
+            return None;
+        }
+        // SAFETY: the evidence; the ring is not empty.
+        let front = unsafe { list::next(self.sentinel()) };
+        // SAFETY: invariant 2: a listed waiter is alive, and nobody can take it while the edit is borrowed.
+        Some(unsafe { &*front })
+    }
+
+    /// Moves the first waiter, if there is one, to the end of another ring.
+    ///
+    /// SAFETY: as [`push_back`](Self::push_back), for the other ring.
+    pub(crate) unsafe fn move_front(&self, editing: &mut Editing<'_>, to: &Ring) {
+        if let Some(front) = self.take_front(editing) {
+            // SAFETY: the evidence, and the caller's contract.
+            unsafe { list::push_ring(to.sentinel(), front) };
+        }
+    }
+
+    fn take_front(&self, editing: &mut Editing<'_>) -> Option<*mut Waiter> {
+        if self.is_empty(editing) {
+            return None;
+        }
+        // SAFETY: the evidence; the ring is not empty.
+        Some(unsafe { list::pop_ring(self.sentinel()) })
+    }
+}

@@ -1,0 +1,102 @@
+//! The contact between the primitives and a runtime, beside `Waker`. Exempt from semver.
+//!
+//! A runtime installs a [`Driver`] on the threads where it polls tasks ([`enter`]). Through it the
+//! primitives learn which task runs, where its deadlines are kept, and whether the thread may be blocked;
+//! and the runtime learns, while a waker of its own is being called, whether the wake passes a baton
+//! ([`wake_kind`]). Without a driver everything works the same: deadlines come from one shared thread, and nobody has an
+//! identity unless [`task::identify`](crate::task::identify) gives one.
+
+pub use crate::task::TaskId;
+pub use crate::timer::Timers;
+
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::fmt;
+use core::ptr::NonNull;
+use std::thread_local;
+
+/// What a runtime tells the primitives about the thread and the task it runs.
+pub trait Driver {
+    /// The task that is being polled.
+    fn task(&self) -> Option<TaskId>;
+
+    /// Where the deadlines of this thread's tasks are kept; `None` leaves them to the shared thread.
+    fn timers(&self) -> Option<Arc<Timers>>;
+
+    /// May this thread be blocked by `.block()`?
+    fn may_block(&self) -> bool;
+}
+
+/// Why a waker is being called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WakeKind {
+    /// Something may have changed.
+    #[default]
+    Plain,
+    /// The task has been given something that others wait for, and should run soon.
+    Baton,
+}
+
+thread_local! {
+    static DRIVER: Cell<Option<NonNull<dyn Driver>>> = const { Cell::new(None) };
+    static WAKE_KIND: Cell<WakeKind> = const { Cell::new(WakeKind::Plain) };
+}
+
+/// Runs `f` with this driver installed on the thread; the one before comes back afterwards, also after a panic.
+pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
+    struct Restore(Option<NonNull<dyn Driver>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            DRIVER.set(self.0);
+        }
+    }
+    let driver: NonNull<dyn Driver + '_> = NonNull::from(driver);
+    // SAFETY: only the lifetime changes; `Restore` takes the pointer away before the borrow ends.
+    let driver: NonNull<dyn Driver> = unsafe { core::mem::transmute(driver) };
+    let _restore = Restore(DRIVER.replace(Some(driver)));
+    f()
+}
+
+/// Why the waker that is being called on this thread is being called.
+pub fn wake_kind() -> WakeKind {
+    WAKE_KIND.try_with(Cell::get).unwrap_or_default()
+}
+
+/// Asks the driver of this thread, if there is one.
+fn ask<R>(question: impl FnOnce(&dyn Driver) -> R) -> Option<R> {
+    let driver = DRIVER.try_with(Cell::get).ok().flatten()?;
+    // SAFETY: `enter` holds the borrow while the pointer is installed, and this is the thread it is installed on.
+    Some(question(unsafe { driver.as_ref() }))
+}
+
+pub(crate) fn timers() -> Option<Arc<Timers>> {
+    ask(|driver| driver.timers()).flatten()
+}
+
+pub(crate) fn task() -> Option<TaskId> {
+    ask(|driver| driver.task()).flatten()
+}
+
+pub(crate) fn may_block() -> bool {
+    ask(|driver| driver.may_block()).unwrap_or(true)
+}
+
+/// Marks the wakes inside `f` as passing a baton.
+#[inline]
+pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let _ = WAKE_KIND.try_with(|kind| kind.set(WakeKind::Plain));
+        }
+    }
+    let _ = WAKE_KIND.try_with(|kind| kind.set(WakeKind::Baton));
+    let _restore = Restore;
+    f()
+}
+
+impl fmt::Debug for dyn Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Driver")
+    }
+}

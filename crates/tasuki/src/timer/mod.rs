@@ -1,0 +1,267 @@
+//! Where deadlines come from: sleeping waiters on a wheel, and whoever turns it.
+//!
+//! A sleep is a wait like any other: its waiter is in a ring of the wheel, its cancel is a removal. A
+//! runtime turns wheels of its own ([`Timers`]); where none is installed, one thread for the whole process does, started by the first
+//! wait that needs it and asleep on a parker in between.
+//!
+//! # The alarm
+//! Whoever turns the wheel sleeps until `alarm_at`. A sleep that is due earlier moves it forward and rings
+//! the alarm; one that is due later wakes nobody. Both happen in the edit that changes the wheel, so the alarm cannot be missed: either the
+//! turner saw the new waiter, or the waiter saw where the turner stands.
+//!
+//! # Orderings
+//! Everything is under `EDIT`; a release publishes through the waiter's state, as every grant does.
+
+mod wheel;
+
+use crate::parker::Parker;
+use crate::queue::batch::{Panics, WakeBatch};
+use crate::queue::waiter::{State, clone_waker, drop_waker};
+use crate::queue::word::Word;
+use crate::queue::{Editing, Pinned, Removed, WaitQueue};
+use crate::runtime;
+use crate::wait::{Op, Seat, Wait};
+use alloc::sync::Arc;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Instant;
+use wheel::{LAST_TICK, Turned, Wheel};
+
+/// A tick: sleeps end at the first tick that is not before their deadline.
+const TICK: Duration = Duration::from_millis(1);
+
+/// A wheel of deadlines. Part of the contract with runtimes, not of the stable surface.
+pub struct Timers {
+    /// Nobody waits in its list; its `EDIT` bit guards the wheel.
+    lock: WaitQueue,
+    books: UnsafeCell<Books>,
+    start: Instant,
+    alarm: Waker,
+}
+
+/// What the lock guards.
+struct Books {
+    wheel: Wheel,
+    /// The tick until which the turner sleeps.
+    alarm_at: u64,
+}
+
+// SAFETY: `books` is touched only under `EDIT` (`Timers::books`).
+unsafe impl Send for Timers {}
+// SAFETY: as above.
+unsafe impl Sync for Timers {}
+
+impl Timers {
+    /// An empty wheel. `alarm` is woken when [`advance`](Self::advance) must be called earlier than it said.
+    pub fn new(alarm: Waker) -> Self {
+        Self {
+            lock: WaitQueue::new(Word::flags(0)),
+            books: UnsafeCell::new(Books { wheel: Wheel::new(), alarm_at: 0 }),
+            start: Instant::now(),
+            alarm,
+        }
+    }
+
+    /// Releases every sleep that is due, and says when to come back. `None`: when the alarm rings.
+    pub fn advance(&self, now: Instant) -> Option<Instant> {
+        let to = self.last_tick_at(now);
+        let mut panics = Panics::default();
+        let mut batch = WakeBatch::new();
+        loop {
+            let mut editing = self.lock.edit();
+            let books = self.books(&editing);
+            let turned = books.wheel.turn(&mut editing, to, &mut batch);
+            if let Turned::Done(next) = turned {
+                books.alarm_at = next.unwrap_or(u64::MAX);
+            }
+            editing.finish();
+            batch.wake_all(&mut panics);
+            if let Turned::Done(next) = turned {
+                panics.resume();
+                return next.and_then(|tick| self.time_of(tick));
+            }
+        }
+    }
+
+    /// The wheel, for as long as the edit lasts.
+    #[allow(clippy::mut_from_ref)]
+    fn books<'e>(&'e self, _editing: &Editing<'e>) -> &'e mut Books {
+        // SAFETY: the evidence: we hold `EDIT`, and every caller ends its use before `finish`.
+        unsafe { &mut *self.books.get() }
+    }
+
+    /// The first tick that is not before `deadline`; the last there is for what no clock can say.
+    fn tick_of(&self, deadline: Option<Instant>) -> u64 {
+        let Some(deadline) = deadline else { return LAST_TICK };
+        let since = deadline.saturating_duration_since(self.start).as_nanos();
+        u64::try_from(since.div_ceil(TICK.as_nanos())).unwrap_or(LAST_TICK).min(LAST_TICK)
+    }
+
+    /// The last tick that is not after `now`.
+    fn last_tick_at(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.start).as_nanos() / TICK.as_nanos();
+        u64::try_from(since).unwrap_or(LAST_TICK)
+    }
+
+    /// `None` beyond what the clock can say.
+    fn time_of(&self, tick: u64) -> Option<Instant> {
+        let since = Duration::from_millis(tick);
+        self.start.checked_add(since)
+    }
+
+    /// Puts a new waiter on the wheel, and rings if the turner sleeps too long for it.
+    fn arm(&self, seat: Seat<'_>, waker: Waker, deadline: Option<Instant>) {
+        let tick = self.tick_of(deadline);
+        let mut editing = self.lock.edit();
+        let waiter = seat.sit(waker, wheel::ask_for(tick));
+        let books = self.books(&editing);
+        books.wheel.insert(&mut editing, waiter);
+        let rings = tick < books.alarm_at;
+        if rings {
+            books.alarm_at = tick;
+        }
+        editing.finish();
+        if rings {
+            self.alarm.wake_by_ref();
+        }
+    }
+
+    /// Takes a waiter off the wheel; false if it had been released.
+    fn disarm(&self, waiter: Pinned<'_>) -> bool {
+        let mut editing = self.lock.edit();
+        let Removed::Waker(waker) = editing.remove(waiter) else {
+            editing.finish();
+            return false;
+        };
+        self.books(&editing).wheel.forget_one();
+        editing.finish();
+        drop_waker(waker);
+        true
+    }
+
+    /// Gives the waiter another waker; false if it had been released.
+    fn rearm(&self, waiter: Pinned<'_>, waker: Waker) -> bool {
+        let mut editing = self.lock.edit();
+        if waiter.get().state() == State::Notified {
+            editing.finish();
+            drop_waker(Some(waker));
+            return false;
+        }
+        let old = editing.rearm(waiter, waker);
+        editing.finish();
+        drop_waker(old);
+        true
+    }
+}
+
+impl fmt::Debug for Timers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timers").finish_non_exhaustive()
+    }
+}
+
+/// The process-wide wheel, and its thread.
+fn shared() -> Arc<Timers> {
+    static SHARED: OnceLock<Arc<Timers>> = OnceLock::new();
+    SHARED
+        .get_or_init(|| {
+            let parker = Parker::new();
+            let timers = Arc::new(Timers::new(Waker::from(parker.unparker())));
+            let turned = timers.clone();
+            thread::Builder::new()
+                .name("tasuki-timer".into())
+                .spawn(move || turn_for_ever(&turned, &parker))
+                .expect("the timer thread must start: deadlines need it, or a runtime with timers");
+            timers
+        })
+        .clone()
+}
+
+fn turn_for_ever(timers: &Timers, parker: &Parker) {
+    loop {
+        // A waker that panics is its owner's mistake; the deadlines of all others go on.
+        let turned =
+            std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| timers.advance(Instant::now())));
+        match turned.unwrap_or_else(|_| Some(Instant::now())) {
+            Some(next) => drop(parker.park_deadline(next)),
+            None => parker.park(),
+        }
+    }
+}
+
+/// The future of a deadline: ready when it is past.
+pub type Sleep = Wait<SleepOp>;
+
+/// Waits until `deadline`, on the timers of the current runtime, or else of the process.
+pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
+    Wait::new(SleepOp { when: When::At(Some(deadline)), timers: None })
+}
+
+/// Waits for a time that begins with the first poll.
+pub(crate) fn sleep(duration: Duration) -> Sleep {
+    Wait::new(SleepOp { when: When::In(duration), timers: None })
+}
+
+/// Until when.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// Not decided before the first poll.
+    In(Duration),
+    /// `None`: beyond what the clock can say, which is never.
+    At(Option<Instant>),
+}
+
+/// The operation of a [`Sleep`].
+#[derive(Debug)]
+pub struct SleepOp {
+    when: When,
+    /// The wheel that the waiter is on, once it is.
+    timers: Option<Arc<Timers>>,
+}
+
+impl SleepOp {
+    fn timers(&self) -> &Timers {
+        self.timers.as_ref().expect("a queued sleep is on a wheel")
+    }
+}
+
+impl Op for SleepOp {
+    type Output = ();
+    const NAME: &'static str = "tasuki::Sleep";
+
+    fn try_now(&mut self) -> Option<()> {
+        let now = Instant::now();
+        let deadline = match self.when {
+            When::In(duration) => now.checked_add(duration),
+            When::At(deadline) => deadline,
+        };
+        self.when = When::At(deadline);
+        deadline.is_some_and(|deadline| now >= deadline).then_some(())
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let timers = self.timers.insert(runtime::timers().unwrap_or_else(shared));
+        let When::At(deadline) = self.when else { unreachable!("`try_now` decides the deadline") };
+        timers.arm(seat, waker, deadline);
+        Poll::Pending
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        if waiter.get().state() == State::Notified {
+            return Poll::Ready(());
+        }
+        if waiter.get().will_wake(cx.waker()) || self.timers().rearm(waiter, clone_waker(cx.waker())) {
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
+        (!self.timers().disarm(waiter)).then_some(())
+    }
+}

@@ -1,0 +1,151 @@
+//! The wheel: waiters sorted by when they are due, roughly when that is far and exactly when it is near.
+//!
+//! A hierarchy of ten levels of 64 slots. A slot of level 0 is one tick, a slot of level `n` is 64 slots of level
+//! `n - 1`. A waiter is put into the lowest level at which its time and the present differ; when the present
+//! reaches a slot of a higher level, its waiters move down. Insert and cancel are O(1); each waiter moves
+//! at most once per level. It knows ticks, not clocks, and nothing runs in it: what is due comes out in
+//! batches.
+
+use crate::queue::batch::WakeBatch;
+use crate::queue::ring::Ring;
+use crate::queue::waiter::{Ask, Waiter};
+use crate::queue::{Editing, Pinned};
+use crate::shim;
+use alloc::boxed::Box;
+
+const SLOT_BITS: u32 = if shim::MODEL { 1 } else { 6 };
+const SLOTS: usize = 1 << SLOT_BITS;
+const LEVELS: usize = if shim::MODEL { 3 } else { 10 };
+/// The last tick there is. In milliseconds, thirty million years.
+pub(super) const LAST_TICK: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
+/// How many waiters one hold of `EDIT` may move or release.
+const STEP: usize = if shim::MODEL { 2 } else { 32 };
+
+/// Waiters by due tick. Every method takes the evidence that the queue the wheel belongs to is being edited.
+#[derive(Debug)]
+pub(super) struct Wheel {
+    /// The present: everything due at or before it has been released, or is in its slot of level 0.
+    now: u64,
+    /// `LEVELS × SLOTS`, boxed because a ring must not move.
+    rings: Box<[Ring]>,
+    /// A bit per slot that may have somebody in it; cancelling leaves it set until the slot is visited.
+    occupied: [u64; LEVELS],
+    len: usize,
+}
+
+/// A slot, and the tick at which it begins.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    level: usize,
+    index: usize,
+    begins: u64,
+}
+
+/// What a step left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turned {
+    /// Nothing is due; this is when to look again, if anybody waits at all.
+    Done(Option<u64>),
+    /// There is more: finish the edit, wake the batch, and come back.
+    More,
+}
+
+/// What a waiter that is due at this tick brings: the tick in two halves, because a weight may be 32 bits.
+pub(super) fn ask_for(due: u64) -> Ask {
+    Ask { round: (due >> 32) as u32, weight: (due & 0xFFFF_FFFF) as usize }
+}
+
+fn due(waiter: &Waiter) -> u64 {
+    u64::from(waiter.round()) << 32 | waiter.weight() as u64
+}
+
+impl Wheel {
+    pub(super) fn new() -> Self {
+        Self {
+            now: 0,
+            rings: (0..LEVELS * SLOTS).map(|_| Ring::new()).collect(),
+            occupied: [0; LEVELS],
+            len: 0,
+        }
+    }
+
+    /// Puts a waiter that was made with [`ask_for`] where it belongs.
+    pub(super) fn insert(&mut self, editing: &mut Editing<'_>, waiter: Pinned<'_>) {
+        let slot = self.slot_of(due(waiter.get()));
+        // SAFETY: the rings are boxed, and `Timers` drops them only when no future holds a reference to it.
+        unsafe { self.rings[slot].push_back(editing, waiter) };
+        self.len += 1;
+    }
+
+    /// A waiter has left by `Editing::remove`.
+    pub(super) fn forget_one(&mut self) {
+        self.len -= 1;
+    }
+
+    /// Goes on towards `to`: releases what is due, moves down what is near, up to a bounded number of waiters.
+    pub(super) fn turn(&mut self, editing: &mut Editing<'_>, to: u64, batch: &mut WakeBatch) -> Turned {
+        for _ in 0..STEP {
+            let Some(slot) = self.next_slot() else {
+                self.now = self.now.max(to);
+                return Turned::Done(None);
+            };
+            if slot.begins > to {
+                self.now = self.now.max(to);
+                return Turned::Done(Some(slot.begins));
+            }
+            self.now = slot.begins;
+            if !self.take_one(editing, slot, batch) {
+                self.occupied[slot.level] &= !(1 << slot.index);
+            }
+        }
+        Turned::More
+    }
+
+    /// Releases or moves down the first waiter of a slot that has begun; false if it is empty.
+    fn take_one(&mut self, editing: &mut Editing<'_>, slot: Slot, batch: &mut WakeBatch) -> bool {
+        let ring = slot.level * SLOTS + slot.index;
+        if slot.level == 0 {
+            let Some(waker) = self.rings[ring].grant_front(editing) else { return false };
+            self.len -= 1;
+            batch.push(waker);
+            return true;
+        }
+        let Some(due) = self.rings[ring].front(editing).map(due) else { return false };
+        let lower = self.slot_of(due);
+        debug_assert!(lower < slot.level * SLOTS, "a waiter of level {} moves down", slot.level);
+        // SAFETY: as in `insert`.
+        unsafe { self.rings[ring].move_front(editing, &self.rings[lower]) };
+        true
+    }
+
+    /// The ring for this due tick, seen from the present; its slot is marked as occupied.
+    fn slot_of(&mut self, due: u64) -> usize {
+        let due = due.clamp(self.now, LAST_TICK);
+        let differing = (self.now ^ due).max(1).ilog2();
+        let level = (differing / SLOT_BITS) as usize;
+        let index = (due >> (level as u32 * SLOT_BITS)) as usize % SLOTS;
+        self.occupied[level] |= 1 << index;
+        level * SLOTS + index
+    }
+
+    /// The slot that begins next, or has begun. Whatever is in a lower level comes before what is in a higher one.
+    fn next_slot(&mut self) -> Option<Slot> {
+        if self.len == 0 {
+            self.occupied = [0; LEVELS];
+            return None;
+        }
+        (0..LEVELS).find_map(|level| {
+            let shift = level as u32 * SLOT_BITS;
+            let present = (self.now >> shift) as usize % SLOTS;
+            let ahead = self.occupied[level] >> present << present;
+            if ahead == 0 {
+                return None;
+            }
+            let index = ahead.trailing_zeros() as usize;
+            // Everything above this level is as in the present.
+            let above = self.now >> shift >> SLOT_BITS << SLOT_BITS << shift;
+            let begins = (above | (index as u64) << shift).max(self.now);
+            Some(Slot { level, index, begins })
+        })
+    }
+}
