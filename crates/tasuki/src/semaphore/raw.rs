@@ -26,7 +26,7 @@
 //! | any             | close                         | `·CLOSED`, waiters refused      | wake them        | [`RawSemaphore::close`] |
 //! | `head`, called  | poll of the head              | head removed, `surplus - n`     | return `Ready`   | [`RawSemaphore::look_again`] |
 //! | `head`          | drop of the head              | head removed, then served       | wake the served  | [`RawSemaphore::cancel`] |
-//! | `head`          | drop of another               | waiter removed                  | none             | [`RawSemaphore::cancel`] |
+//! | `head`          | drop of another               | waiter removed, then served     | wake the served  | [`RawSemaphore::cancel`] |
 //! | any, granted    | drop                          | as release                      | as release       | [`RawSemaphore::cancel`] |
 //!
 //! *Served* is one loop, [`Ledger::serve_front`]: from the front, as long as what is free covers what the
@@ -59,12 +59,13 @@
 use super::SemaphorePolicy;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::{Panics, WakeBatch};
-use crate::queue::waiter::{Ask, State, Verdict, Waiter, clone_waker, drop_waker};
+use crate::queue::waiter::{Ask, State, Verdict, Waiter, clone_waker, drop_waker, wake};
 use crate::queue::word::{EDIT, FIRST as CLOSED, MAX_COUNT, WAITERS, Word};
 use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
+use core::mem;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll, Waker};
 
@@ -159,9 +160,14 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Takes permits of a semaphore that somebody waits for.
     fn barge(&self, permits: usize) -> Result<(), TryAcquireError> {
         let mut ledger = self.open();
-        let taken = ledger.take(permits);
+        if let Err(error) = ledger.take(permits) {
+            ledger.finish();
+            return Err(error);
+        }
+        let taken = Taken { raw: self, permits };
         self.sweep(ledger);
-        taken
+        mem::forget(taken);
+        Ok(())
     }
 
     /// The word when nobody edits it. A waiter can know of its grant before the word does; this is what makes
@@ -196,17 +202,25 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Takes a place in the queue, or the permits if they have become free.
     fn enqueue(&self, permits: usize, seat: Seat<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
         let mut ledger = self.open();
-        let taken = ledger.take(permits);
-        if taken == Err(TryAcquireError::NoPermits) {
-            let ask = Ask { weight: permits, ..Ask::default() };
-            // Invariant 2 holds: the newcomer was refused, so what is free covers neither it nor more than the front.
-            ledger.editing.push_back(seat.sit(waker, ask));
-            ledger.finish();
-            return Poll::Pending;
-        }
+        let taken = match ledger.take(permits) {
+            Ok(()) => Taken { raw: self, permits },
+            Err(TryAcquireError::Closed) => {
+                ledger.finish();
+                drop_waker(Some(waker));
+                return Poll::Ready(Err(Closed));
+            }
+            Err(TryAcquireError::NoPermits) => {
+                let ask = Ask { weight: permits, ..Ask::default() };
+                // Invariant 2 holds: what is free does not cover the newcomer, or is kept for the front.
+                ledger.editing.push_back(seat.sit(waker, ask));
+                ledger.finish();
+                return Poll::Pending;
+            }
+        };
         self.sweep(ledger);
         drop_waker(Some(waker));
-        Poll::Ready(taken.map_err(|_| Closed))
+        mem::forget(taken);
+        Poll::Ready(Ok(()))
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
@@ -237,7 +251,9 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
             drop_waker(old);
             return Poll::Pending;
         }
-        let old = ledger.remove(waiter);
+        // Should foreign code panic below, the drop of the future finds the verdict and gives back what was granted.
+        let verdict = if ended == Poll::Ready(Ok(())) { Verdict::Granted } else { Verdict::Refused };
+        let old = ledger.remove(waiter, verdict);
         self.sweep(ledger);
         drop_waker(old);
         drop_waker(Some(waker));
@@ -254,14 +270,9 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
             ledger.finish();
             return Some(outcome(waiter));
         }
-        let was_front = ledger.editing.is_front(waiter);
-        let waker = ledger.remove(waiter);
-        if was_front {
-            // What was too little for this one may be enough for the next.
-            self.sweep(ledger);
-        } else {
-            ledger.finish();
-        }
+        let waker = ledger.remove(waiter, Verdict::Granted);
+        // What was too little for this one may be enough for others.
+        self.sweep(ledger);
         drop_waker(waker);
         None
     }
@@ -351,9 +362,26 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     /// Serves whoever can be served, ends the edit, and wakes.
-    fn sweep(&self, ledger: Ledger<'_, P>) {
+    fn sweep(&self, mut ledger: Ledger<'_, P>) {
+        // Mostly there is nobody to serve, or one.
+        let (waker, is_last) = match ledger.serve_front() {
+            Served::Nobody => return ledger.finish(),
+            Served::Called(waker) => (waker, true),
+            Served::Front(waker) => (waker, !ledger.covers_front()),
+        };
+        if is_last {
+            ledger.finish();
+            return wake(waker);
+        }
+        self.sweep_on(ledger, waker);
+    }
+
+    /// More than one waiter is to be served; the first has been.
+    #[inline(never)]
+    fn sweep_on(&self, ledger: Ledger<'_, P>, first: Option<Waker>) {
         let mut sweep = Sweep { raw: self, batch: WakeBatch::new(), owed: true };
         let mut panics = Panics::default();
+        sweep.batch.push(first);
         sweep.run(ledger, &mut panics);
         drop(sweep);
         panics.resume();
@@ -410,17 +438,20 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         Poll::Ready(Ok(()))
     }
 
+    /// Is there a front, and something to do for it?
+    fn covers_front(&self) -> bool {
+        self.editing.front().is_some_and(|front| self.is_closed() || front.weight() <= self.free)
+    }
+
     /// One turn of the serving loop.
     fn serve_front(&mut self) -> Served {
-        let Some(weight) = self.editing.front().map(Waiter::weight) else {
+        if !self.covers_front() {
             return Served::Nobody;
-        };
+        }
         if self.is_closed() {
             return Served::Front(self.editing.refuse_front());
         }
-        if weight > self.free {
-            return Served::Nobody;
-        }
+        let weight = self.editing.front().map_or(0, Waiter::weight);
         if self.front_may_be_overtaken() && !self.covers_second(self.free - weight) {
             return Served::Called(self.editing.wake_front());
         }
@@ -434,8 +465,8 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     }
 
     /// Takes a waiter out that has not been granted; by its own future.
-    fn remove(&mut self, waiter: Pinned<'_>) -> Option<Waker> {
-        match self.editing.remove(waiter) {
+    fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Option<Waker> {
+        match self.editing.remove_as(waiter, verdict) {
             Removed::Waker(waker) => waker,
             Removed::AlreadyGranted => None,
         }
@@ -451,6 +482,18 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
             self.editing.set_count(self.free);
         }
         self.editing.finish();
+    }
+}
+
+/// Permits that were taken and are not in anybody's hands yet: a panic gives them back.
+struct Taken<'s, P: SemaphorePolicy> {
+    raw: &'s RawSemaphore<P>,
+    permits: usize,
+}
+
+impl<P: SemaphorePolicy> Drop for Taken<'_, P> {
+    fn drop(&mut self) {
+        self.raw.release(self.permits);
     }
 }
 
