@@ -1,0 +1,169 @@
+//! Deadlines and tokens on waits (S2-65, S3-19, S3-23): what was granted is returned, what was not is withdrawn.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tasuki::{CancellationSource, Cancelled, Elapsed, Event, Mutex, Semaphore};
+
+const SHORT: Duration = Duration::from_millis(5);
+const LONG: Duration = Duration::from_secs(600);
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls until it is ready; the timer thread may be late on a busy machine.
+fn poll_until_ready<F: Future>(mut future: std::pin::Pin<&mut F>) -> F::Output {
+    let begun = Instant::now();
+    loop {
+        if let Poll::Ready(output) = poll(future.as_mut()) {
+            return output;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "the deadline never came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// S3-19, S3-23: a lock that is not to be had in time.
+#[test]
+fn a_timeout_ends_the_wait_and_not_earlier() {
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let begun = Instant::now();
+    assert_eq!(mutex.lock_for(SHORT).block().unwrap_err(), Elapsed);
+    assert!(begun.elapsed() >= SHORT);
+    drop(guard);
+    assert!(mutex.try_lock().is_some(), "the withdrawn wait holds nothing");
+}
+
+#[test]
+fn what_is_free_is_had_in_no_time() {
+    let mutex = Mutex::new(0);
+    drop(mutex.lock().timeout(Duration::ZERO).block().unwrap());
+    drop(mutex.lock().deadline(Instant::now()).block().unwrap());
+}
+
+#[test]
+fn a_time_that_no_clock_reaches_never_ends() {
+    let event = Event::auto();
+    let mut wait = pin!(event.wait().timeout(Duration::MAX));
+    assert!(poll(wait.as_mut()).is_pending());
+    std::thread::sleep(SHORT);
+    assert!(poll(wait.as_mut()).is_pending());
+    event.set();
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(Ok(())));
+}
+
+/// A grant between the last poll and the end of the time is returned, not thrown away.
+#[test]
+fn a_grant_at_the_last_moment_is_returned() {
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let mut wait = pin!(mutex.lock().timeout(SHORT));
+    assert!(poll(wait.as_mut()).is_pending());
+    drop(guard);
+    std::thread::sleep(4 * SHORT);
+    assert!(matches!(poll(wait.as_mut()), Poll::Ready(Ok(_))), "granted before the look at the clock");
+}
+
+#[test]
+fn a_withdrawn_wait_lets_the_next_one_in() {
+    let semaphore = Semaphore::new(1);
+    let mut big = pin!(semaphore.acquire_many(2).timeout(SHORT));
+    assert!(poll(big.as_mut()).is_pending());
+    let mut small = pin!(semaphore.acquire());
+    assert!(poll(small.as_mut()).is_pending(), "behind the big one");
+    assert!(matches!(poll_until_ready(big.as_mut()), Err(Elapsed)));
+    assert!(matches!(poll(small.as_mut()), Poll::Ready(Ok(_))));
+}
+
+/// B097: one documented outcome for a token that is cancelled already.
+#[test]
+fn a_cancelled_token_leaves_the_primitive_untouched() {
+    let source = CancellationSource::new();
+    source.request_cancel();
+    let token = source.token();
+    let mutex = Mutex::new(0);
+    for _ in 0..1_000 {
+        assert_eq!(mutex.lock().or_cancelled(&token).block().unwrap_err(), Cancelled);
+        assert!(!mutex.is_locked());
+    }
+}
+
+#[test]
+fn a_token_ends_a_wait() {
+    let source = CancellationSource::new();
+    let token = source.token();
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let mut wait = pin!(mutex.lock().or_cancelled(&token));
+    assert!(poll(wait.as_mut()).is_pending());
+    source.request_cancel();
+    assert!(matches!(poll(wait.as_mut()), Poll::Ready(Err(Cancelled))));
+    drop(guard);
+    assert!(mutex.try_lock().is_some());
+}
+
+#[test]
+fn a_grant_wins_over_a_token_that_was_cancelled_later() {
+    let source = CancellationSource::new();
+    let token = source.token();
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let mut wait = pin!(mutex.lock().or_cancelled(&token));
+    assert!(poll(wait.as_mut()).is_pending());
+    drop(guard);
+    source.request_cancel();
+    assert!(matches!(poll(wait.as_mut()), Poll::Ready(Ok(_))));
+}
+
+#[test]
+fn limits_can_be_combined() {
+    let source = CancellationSource::new();
+    let token = source.token();
+    let event = Event::auto();
+    assert_eq!(event.wait().timeout(SHORT).or_cancelled(&token).block(), Ok(Err(Elapsed)));
+    source.request_cancel();
+    assert_eq!(event.wait().timeout(LONG).or_cancelled(&token).block(), Err(Cancelled));
+}
+
+#[test]
+fn polling_after_the_end_panics() {
+    let event = Event::auto();
+    let mut wait = pin!(event.wait().deadline(Instant::now()));
+    assert_eq!(poll(wait.as_mut()), Poll::Ready(Err(Elapsed)));
+    let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(poll(wait.as_mut()))));
+    let message = *again.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("WaitEvent"), "{message}");
+}
+
+/// A waiter that is woken by the clock, and never polled otherwise.
+#[test]
+fn the_timer_wakes() {
+    let event = Event::auto();
+    let begun = Instant::now();
+    assert_eq!(event.wait().timeout(4 * SHORT).block(), Err(Elapsed));
+    assert!(begun.elapsed() >= 4 * SHORT);
+    assert!(begun.elapsed() < LONG);
+}
+
+#[test]
+fn a_hundred_thousand_deadlines_fire_or_are_cancelled() {
+    let count = if cfg!(miri) { 50 } else { 100_000 };
+    let event = Event::auto();
+    let mut waits: Vec<_> = (0..count)
+        .map(|i| Box::pin(event.wait().timeout(if i % 2 == 0 { LONG } else { Duration::from_millis(i % 50) })))
+        .collect();
+    waits.iter_mut().for_each(|wait| drop(poll(wait.as_mut())));
+    for (i, wait) in waits.iter_mut().enumerate() {
+        if i % 2 == 1 {
+            assert_eq!(poll_until_ready(wait.as_mut()), Err(Elapsed), "{i}");
+        } else {
+            assert!(poll(wait.as_mut()).is_pending(), "{i}");
+        }
+    }
+    drop(waits);
+    event.set();
+    assert!(event.is_set(), "nobody is left");
+}
