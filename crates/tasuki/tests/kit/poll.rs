@@ -44,7 +44,12 @@ pub(crate) fn panic_of<R>(call: impl FnOnce() -> R) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
+/// Calls; none if it panicked.
+pub(crate) fn catch<R>(call: impl FnOnce() -> R) -> Option<R> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).ok()
+}
+
 /// Calls, and says whether it panicked.
 pub(crate) fn panics<R>(call: impl FnOnce() -> R) -> bool {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err()
+    catch(call).is_none()
 }
