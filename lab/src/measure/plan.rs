@@ -31,8 +31,8 @@ impl Plan {
     pub(crate) const FULL: Plan = Plan {
         rounds: 15,
         target: Duration::from_millis(12),
-        cap: Duration::from_millis(250),
-        budget: Duration::from_millis(1_500),
+        cap: Duration::from_millis(150),
+        budget: Duration::from_millis(800),
         quick: false,
     };
 
