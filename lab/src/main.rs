@@ -19,7 +19,7 @@ mod workload;
 
 use cli::{BenchArgs, Command, USAGE};
 use measure::{Bench, Plan};
-use report::{figures, json, svg, table};
+use report::{figures, json, svg};
 use std::process::ExitCode;
 
 /// Counts allocations when a check or a sample asks for it.
@@ -51,14 +51,14 @@ fn bench(args: &BenchArgs) -> ExitCode {
             _ => workload::parker(&mut bench),
         }
     }
+    bench.show();
     let records = bench.records;
     if records.is_empty() {
         eprintln!("error: no workload or subject matches --only");
         return ExitCode::from(2);
     }
-    println!("{}", table::tables(&records));
     println!(
-        "* ours   _ floor   fair = least-served / most-served task   capped = too slow, one short probe"
+        "\n* ours   _ floor   fair = least-served / most-served task   capped = too slow, one short probe"
     );
     println!("\nFigures to reach (ratios inside this run)");
     for verdict in figures::judge(&records) {

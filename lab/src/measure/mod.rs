@@ -14,7 +14,7 @@ pub(crate) use sample::{Meter, Reading, Sample, fairness};
 
 use crate::alloc;
 use crate::placement::{Placement, Probe};
-use crate::report::Record;
+use crate::report::{Record, table};
 use crate::screen::Screen;
 use crate::stats::{Summary, median};
 use plan::CHANCES;
@@ -26,6 +26,7 @@ pub(crate) struct Bench {
     only: Option<String>,
     probe: Option<Probe>,
     screen: Screen,
+    shown: usize,
     /// Everything measured so far.
     pub(crate) records: Vec<Record>,
 }
@@ -43,7 +44,7 @@ struct Track {
 impl Bench {
     /// A session that keeps to groups or subjects whose name contains `only`.
     pub(crate) fn new(plan: Plan, only: Option<String>) -> Bench {
-        Bench { plan, only, probe: None, screen: Screen::stderr(), records: Vec::new() }
+        Bench { plan, only, probe: None, screen: Screen::stderr(), shown: 0, records: Vec::new() }
     }
 
     /// Whether only the essential is asked for.
@@ -82,6 +83,13 @@ impl Bench {
         let placement = best_placement(&tracks);
         let records = tracks.iter().filter_map(|track| track.record(&group, placement));
         self.records.extend(records);
+        self.show();
+    }
+
+    /// Prints the tables that were not printed yet, so that a run cut short is not lost.
+    pub(crate) fn show(&mut self) {
+        print!("{}", table::tables(&self.records[self.shown..]));
+        self.shown = self.records.len();
     }
 
     fn wants(&self, name: &str) -> bool {
