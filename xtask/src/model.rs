@@ -38,7 +38,10 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         let end = models.run(names[at], preemptions, cap, worker);
         match &end {
             Ok(end) => {
-                println!("  {:>7.1} s  {}  {}", end.time.as_secs_f64(), end.word(), end.title(names[at]))
+                println!("  {:>7.1} s  {}  {}", end.time.as_secs_f64(), end.word(), end.title(names[at]));
+                if end.how == Capped::Failed {
+                    println!("{}", tail(&end.log, 60));
+                }
             }
             Err(why) => println!("{why}"),
         }
@@ -83,7 +86,7 @@ impl End {
     fn outcome(&self, cap: Duration) -> Outcome {
         match self.how {
             Capped::Passed => Outcome::Passed,
-            Capped::Failed => Outcome::Failed(format!("\n{}", tail(&self.log, 60))),
+            Capped::Failed => Outcome::Failed("its output is above".to_owned()),
             Capped::TimedOut => Outcome::Failed(format!("not complete after {} s", cap.as_secs())),
         }
     }
