@@ -179,9 +179,9 @@ fn executions(log: &str) -> Option<usize> {
     (!counts.is_empty()).then(|| counts.iter().sum())
 }
 
-/// True of a model that shows a mistake by failing.
+/// True of a passed model that shows a mistake by failing, whether it is marked so or catches the panic itself.
 fn panicked(log: &str) -> bool {
-    log.lines().any(|line| line.starts_with("test ") && line.contains(" - should panic ... "))
+    log.lines().any(|line| line.starts_with("thread '") && line.contains(" panicked at "))
 }
 
 /// The program a message of cargo names, if it names one.
@@ -208,6 +208,9 @@ mod tests {
             "INFO loom::model: Completed in 9 iterations\nx\nINFO loom::model: Completed in 30 iterations\n";
         assert_eq!(executions(log), Some(39));
         assert_eq!(executions("test result: ok. 1 passed;"), None);
+        assert!(
+            panicked("running 1 test\n\nthread 'a' (1) panicked at model/a.rs:1:2:\nok\n") && !panicked(log)
+        );
     }
 
     #[test]
