@@ -1,0 +1,245 @@
+//! The mutex, first come with a bounded number of exceptions.
+//!
+//! An unlock that may be overtaken leaves the lock free and calls the head; the head then competes with whoever
+//! comes. Each such opening is counted against the bound, whether or not anybody makes use of it.
+
+use crate::support::{LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tasuki::Bypass;
+
+#[test]
+fn three_lockers_with_one_overtake() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let threads = ['a', 'b'].map(|name| spawn(move || lock_and_sign(mutex, name)));
+        lock_and_sign(mutex, 'm');
+        join(threads);
+        assert_eq!(at_rest(mutex).len(), 3);
+    });
+}
+
+#[test]
+fn two_lockers_twice_with_two_overtakes() {
+    model(log_mutex::<Bypass<2>>, |mutex| {
+        let thread = spawn(move || (0..2).for_each(|_| lock_and_sign(mutex, 'a')));
+        (0..2).for_each(|_| lock_and_sign(mutex, 'm'));
+        join([thread]);
+        assert_eq!(at_rest(mutex).len(), 4);
+    });
+}
+
+/// The head, called, finds the lock free and takes it: nobody else may ever come to unlock it.
+#[test]
+fn the_called_head_takes_a_free_lock() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let head = Task::waiting(mutex.lock());
+        let unlocker = spawn(move || {
+            held.sign('m');
+            drop(held);
+        });
+        head.run().sign('a');
+        join([unlocker]);
+        assert_eq!(at_rest(mutex), "ma");
+    });
+}
+
+/// The head and a barger compete for a free lock; the loser gets it next.
+#[test]
+fn a_barger_races_the_called_head() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let head = Task::waiting(mutex.lock());
+        held.sign('m');
+        drop(held);
+        assert_eq!(head.rings(), 1);
+        let barger = spawn(move || try_and_sign(mutex, 't'));
+        head.run().sign('a');
+        let barged = join([barger])[0];
+        let log = at_rest(mutex);
+        assert!(if barged { log == "mta" || log == "mat" } else { log == "ma" }, "{log}");
+    });
+}
+
+/// A called head gives up while the lock is free: the next must be called in its place.
+#[test]
+fn a_called_head_is_cancelled_while_the_lock_is_free() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        held.sign('m');
+        drop(held);
+        assert_eq!((a.rings(), b.rings()), (1, 0));
+        let canceller = spawn(move || drop(a));
+        b.run().sign('b');
+        join([canceller]);
+        assert_eq!(at_rest(mutex), "mb");
+    });
+}
+
+#[test]
+fn a_cancel_of_the_head_races_the_opening() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        let unlocker = spawn(move || {
+            held.sign('m');
+            drop(held);
+        });
+        drop(a);
+        b.run().sign('b');
+        join([unlocker]);
+        assert_eq!(at_rest(mutex), "mb");
+    });
+}
+
+#[test]
+fn a_cancel_of_the_second_races_the_opening() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b, c] = [(); 3].map(|()| Task::waiting(mutex.lock()));
+        let threads = [
+            spawn(move || {
+                held.sign('m');
+                drop(held);
+            }),
+            spawn(move || drop(b)),
+        ];
+        a.run().sign('a');
+        c.run().sign('c');
+        join(threads);
+        assert_eq!(at_rest(mutex), "mac");
+    });
+}
+
+/// A called head gives up while a barger unlocks: the next in line is not forgotten between the two.
+#[test]
+fn a_cancel_of_the_called_head_races_the_unlock_of_a_barger() {
+    model(log_mutex::<Bypass<2>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        drop(held);
+        let barger = mutex.try_lock().expect("open");
+        let unlocker = spawn(move || {
+            barger.sign('t');
+            drop(barger);
+        });
+        drop(a);
+        b.run().sign('b');
+        join([unlocker]);
+        assert_eq!(at_rest(mutex), "tb");
+    });
+}
+
+/// The bound is used up while the head is called and has not looked: it is given the baton as it is.
+#[test]
+fn the_baton_goes_to_a_called_head() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        drop(held);
+        let barger = mutex.try_lock().expect("open");
+        let unlocker = spawn(move || {
+            barger.sign('t');
+            drop(barger);
+        });
+        a.run().sign('a');
+        b.run().sign('b');
+        join([unlocker]);
+        assert_eq!(at_rest(mutex), "tab");
+    });
+}
+
+/// A called head that finds the lock taken goes back to sleep while the barger unlocks: the barger either
+/// leaves it called or calls it again.
+#[test]
+fn going_back_to_sleep_races_the_unlock_of_a_barger() {
+    model(log_mutex::<Bypass<2>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let head = Task::waiting(mutex.lock());
+        drop(held);
+        let barger = mutex.try_lock().expect("open");
+        let unlocker = spawn(move || {
+            barger.sign('t');
+            drop(barger);
+        });
+        head.run().sign('a');
+        join([unlocker]);
+        assert_eq!(at_rest(mutex), "ta");
+    });
+}
+
+/// What a barger did is seen by the next barger, when its unlock left the called head as it was.
+#[test]
+fn a_barger_publishes_to_the_next_barger() {
+    model(log_mutex::<Bypass<2>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let head = Task::waiting(mutex.lock());
+        drop(held);
+        let threads = ['t', 'u'].map(|name| spawn(move || try_and_sign(mutex, name)));
+        let barged = join(threads).into_iter().filter(|got| *got).count();
+        assert!(barged >= 1, "the head has not run yet, so the lock was free for one of them");
+        head.run().sign('a');
+        let log = at_rest(mutex);
+        assert!(log.len() == barged + 1 && log.ends_with('a'), "{log}");
+    });
+}
+
+/// Another waker of a waiter that is not the head changes nothing else, whatever the head does.
+#[test]
+fn another_waker_of_the_second_races_the_opening() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, mut b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        let threads = [
+            spawn(move || {
+                held.sign('m');
+                drop(held);
+            }),
+            spawn(move || a.run().sign('a')),
+        ];
+        b.change_alarm();
+        b.run().sign('b');
+        join(threads);
+        assert_eq!(at_rest(mutex), "mab");
+    });
+}
+
+/// Two bargers try for a lock that was opened to its head; returns how many got it before the head.
+fn overtakes<const N: u32>(mutex: &'static LogMutex<Bypass<N>>) -> usize {
+    let held = mutex.try_lock().unwrap();
+    let head = Task::waiting(mutex.lock());
+    drop(held);
+    let bargers = ['t', 'u'].map(|name| {
+        spawn(move || {
+            for _ in 0..2 {
+                try_and_sign(mutex, name);
+            }
+        })
+    });
+    head.run().sign('a');
+    join(bargers);
+    at_rest(mutex).find('a').expect("the head was served")
+}
+
+/// The bound is kept in every execution, and reached in some.
+#[test]
+fn the_bound_of_one() {
+    static WORST: AtomicUsize = AtomicUsize::new(0);
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let overtakes = overtakes(mutex);
+        assert!(overtakes <= 1, "overtaken {overtakes} times");
+        WORST.fetch_max(overtakes, Ordering::Relaxed);
+    });
+    assert_eq!(WORST.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_bound_of_two() {
+    static WORST: AtomicUsize = AtomicUsize::new(0);
+    model(log_mutex::<Bypass<2>>, |mutex| {
+        let overtakes = overtakes(mutex);
+        assert!(overtakes <= 2, "overtaken {overtakes} times");
+        WORST.fetch_max(overtakes, Ordering::Relaxed);
+    });
+    assert_eq!(WORST.load(Ordering::Relaxed), 2);
+}
