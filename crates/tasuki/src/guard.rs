@@ -91,8 +91,12 @@ impl<H: Holder> Guard<H> {
         drop(guard);
     }
 
+    pub(crate) fn holder(&self) -> &H {
+        &self.holder
+    }
+
     /// Takes the holder out, unreleased.
-    fn into_holder(self) -> H {
+    pub(crate) fn into_holder(self) -> H {
         let this = ManuallyDrop::new(self);
         // SAFETY: read once; `ManuallyDrop` keeps `this` from being used or dropped again.
         unsafe { ptr::read(&this.holder) }

@@ -57,6 +57,7 @@ mod parker;
 mod policy;
 mod probe;
 mod queue;
+mod rwlock;
 mod semaphore;
 #[cfg(feature = "std")]
 pub mod runtime;
@@ -91,6 +92,15 @@ pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 #[cfg(feature = "std")]
 pub use parker::{Parker, Unparker};
 pub use policy::{Bypass, Fifo, Lifo, Policy};
+pub use rwlock::{
+    AccessOp, MappedRwLockReadGuard, MappedRwLockWriteGuard, Read, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard, UpgradableRead, Upgrade, UpgradeOp, Write,
+};
+#[cfg(feature = "alloc")]
+pub use rwlock::{
+    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard,
+    OwnedRwLockWriteGuard, ReadOwned, UpgradableReadOwned, WriteOwned,
+};
 pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, SemaphorePermit, SemaphorePolicy};
 #[cfg(feature = "alloc")]
 pub use semaphore::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};

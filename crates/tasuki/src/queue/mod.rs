@@ -41,6 +41,7 @@ pub(crate) mod broadcast;
 pub(crate) mod list;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
+pub(crate) mod sweep;
 pub(crate) mod waiter;
 pub(crate) mod word;
 
@@ -292,6 +293,35 @@ impl<'q> Editing<'q> {
         unsafe { waiter::notify(front, verdict) }
     }
 
+    /// The place of the first waiter.
+    pub(crate) fn first(&self) -> Place {
+        Place(self.word.head())
+    }
+
+    /// The waiter at this place; `None` at the end of the list.
+    pub(crate) fn at(&self, place: Place) -> Option<&Waiter> {
+        // SAFETY: as in `front`; a place belongs to this edit, and is kept up to date by whoever changes the list.
+        unsafe { place.0.as_ref() }
+    }
+
+    /// Goes on to the next place. There must be a waiter at this one.
+    pub(crate) fn pass(&self, place: &mut Place) {
+        // SAFETY: we hold `EDIT`; the waiter is in the list.
+        place.0 = unsafe { list::next(place.0) };
+    }
+
+    /// Takes the waiter at this place out, notifies it, and goes on to the next place. There must be one.
+    #[must_use = "the waiter must be woken after `finish`"]
+    pub(crate) fn grant_at(&mut self, place: &mut Place) -> Option<Waker> {
+        let granted = place.0;
+        self.pass(place);
+        // SAFETY: we hold `EDIT`; the waiter is in the list.
+        let head = unsafe { list::remove(self.word.head(), granted) };
+        self.word = self.word.with_head(head);
+        // SAFETY: we hold `EDIT` and have just taken it out of the list.
+        unsafe { waiter::notify(granted, Verdict::Granted) }
+    }
+
     /// Calls the first waiter, which stays in its place. There must be one.
     #[must_use = "the waiter must be woken after `finish`"]
     pub(crate) fn wake_front(&mut self) -> Option<Waker> {
@@ -356,6 +386,10 @@ impl<'q> Editing<'q> {
         panics.resume();
     }
 }
+
+/// A place in the list of an edit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place(*mut Waiter);
 
 /// What became of a waiter that its future wanted to remove.
 #[derive(Debug)]

@@ -1,0 +1,492 @@
+//! How the lock can be held, and turned from one way into another.
+
+use super::raw::{Kind, RawRwLock};
+use super::{Access, RwLock};
+use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::queue::Pinned;
+use crate::wait::{Op, Seat, Wait};
+#[cfg(feature = "alloc")]
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Deref;
+use core::task::{Context, Poll};
+
+/// Holds the lock for reading.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Reading<L>(pub(super) L);
+
+/// Holds the lock for reading, with the right to become the writer.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct UpgradablyReading<L>(pub(super) L);
+
+/// Holds the lock for writing.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Writing<L>(pub(super) L);
+
+/// Holds the lock for reading, and shows a part of the value.
+#[doc(hidden)]
+pub struct MappedReading<R, U: ?Sized> {
+    lock: R,
+    part: *const U,
+}
+
+/// Holds the lock for writing, and shows a part of the value.
+#[doc(hidden)]
+pub struct MappedWriting<R, U: ?Sized> {
+    lock: R,
+    part: *mut U,
+}
+
+/// The guard of [`RwLock::read`].
+pub type RwLockReadGuard<'a, T> = Guard<Reading<&'a RwLock<T>>>;
+/// The guard of [`RwLock::upgradable_read`].
+pub type RwLockUpgradableReadGuard<'a, T> = Guard<UpgradablyReading<&'a RwLock<T>>>;
+/// The guard of [`RwLock::write`].
+pub type RwLockWriteGuard<'a, T> = Guard<Writing<&'a RwLock<T>>>;
+/// The guard of [`RwLock::read_owned`].
+#[cfg(feature = "alloc")]
+pub type OwnedRwLockReadGuard<T> = Guard<Reading<Arc<RwLock<T>>>>;
+/// The guard of [`RwLock::upgradable_read_owned`].
+#[cfg(feature = "alloc")]
+pub type OwnedRwLockUpgradableReadGuard<T> = Guard<UpgradablyReading<Arc<RwLock<T>>>>;
+/// The guard of [`RwLock::write_owned`].
+#[cfg(feature = "alloc")]
+pub type OwnedRwLockWriteGuard<T> = Guard<Writing<Arc<RwLock<T>>>>;
+/// A read guard over a part of the value.
+pub type MappedRwLockReadGuard<'a, U> = Guard<MappedReading<Lent<'a>, U>>;
+/// A write guard over a part of the value. It cannot be downgraded: the part may be there only for the writer.
+pub type MappedRwLockWriteGuard<'a, U> = Guard<MappedWriting<Lent<'a>, U>>;
+/// An owned read guard over a part of the value.
+#[cfg(feature = "alloc")]
+pub type OwnedMappedRwLockReadGuard<T, U> = Guard<MappedReading<Arc<RwLock<T>>, U>>;
+/// An owned write guard over a part of the value. It cannot be downgraded.
+#[cfg(feature = "alloc")]
+pub type OwnedMappedRwLockWriteGuard<T, U> = Guard<MappedWriting<Arc<RwLock<T>>, U>>;
+
+/// What a mapped guard keeps of a borrowed lock.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Lent<'a>(&'a RawRwLock);
+
+/// What a mapped guard keeps, to release in the end.
+#[doc(hidden)]
+pub trait Kept {
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    /// The lock.
+    fn raw(&self) -> &RawRwLock;
+}
+
+impl Kept for Lent<'_> {
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn raw(&self) -> &RawRwLock {
+        self.0
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: ?Sized> Kept for Arc<RwLock<T>> {
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn raw(&self) -> &RawRwLock {
+        &self.raw
+    }
+}
+
+impl<T: ?Sized> Kept for &RwLock<T> {
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn raw(&self) -> &RawRwLock {
+        &self.raw
+    }
+}
+
+/// A reference to a lock, borrowed or counted.
+#[doc(hidden)]
+pub trait Handle: Kept + Deref<Target = RwLock<Self::Value>> {
+    /// What the lock protects.
+    type Value: ?Sized;
+    /// What a mapped guard keeps of it.
+    type Kept: Kept;
+
+    /// Keeps it.
+    fn keep(self) -> Self::Kept;
+}
+
+impl<'a, T: ?Sized> Handle for &'a RwLock<T> {
+    type Value = T;
+    type Kept = Lent<'a>;
+
+    fn keep(self) -> Lent<'a> {
+        Lent(&self.raw)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: ?Sized> Handle for Arc<RwLock<T>> {
+    type Value = T;
+    type Kept = Self;
+
+    fn keep(self) -> Self {
+        self
+    }
+}
+
+impl<L> sealed::Sealed for Reading<L> {}
+impl<L> sealed::Sealed for UpgradablyReading<L> {}
+impl<L> sealed::Sealed for Writing<L> {}
+impl<R, U: ?Sized> sealed::Sealed for MappedReading<R, U> {}
+impl<R, U: ?Sized> sealed::Sealed for MappedWriting<R, U> {}
+
+// SAFETY: made only by whoever entered as a reader; writers are kept out until `release`.
+unsafe impl<L: Handle> Holder for Reading<L> {
+    type Target = L::Value;
+
+    fn value(&self) -> *mut L::Value {
+        self.0.value.get()
+    }
+
+    #[inline]
+    fn release(&self) -> bool {
+        self.0.raw().leave(Kind::Read)
+    }
+}
+
+// SAFETY: made only by whoever entered as the upgradable reader; writers are kept out until `release`.
+unsafe impl<L: Handle> Holder for UpgradablyReading<L> {
+    type Target = L::Value;
+
+    fn value(&self) -> *mut L::Value {
+        self.0.value.get()
+    }
+
+    #[inline]
+    fn release(&self) -> bool {
+        self.0.raw().leave(Kind::Upgradable)
+    }
+}
+
+// SAFETY: made only by whoever entered as the writer; everybody else is kept out until `release`.
+unsafe impl<L: Handle> Holder for Writing<L> {
+    type Target = L::Value;
+
+    fn value(&self) -> *mut L::Value {
+        self.0.value.get()
+    }
+
+    #[inline]
+    fn release(&self) -> bool {
+        self.0.raw().leave(Kind::Write)
+    }
+}
+
+// SAFETY: one writer at a time.
+unsafe impl<L: Handle> Exclusive for Writing<L> {}
+
+impl<L: Handle> Access<L> for Reading<L> {
+    const NAME: &'static str = "tasuki::Read";
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    const KIND: Kind = Kind::Read;
+
+    fn entered(lock: L) -> Self {
+        Self(lock)
+    }
+}
+
+impl<L: Handle> Access<L> for UpgradablyReading<L> {
+    const NAME: &'static str = "tasuki::UpgradableRead";
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    const KIND: Kind = Kind::Upgradable;
+
+    fn entered(lock: L) -> Self {
+        Self(lock)
+    }
+}
+
+impl<L: Handle> Access<L> for Writing<L> {
+    const NAME: &'static str = "tasuki::Write";
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    const KIND: Kind = Kind::Write;
+
+    fn entered(lock: L) -> Self {
+        Self(lock)
+    }
+}
+
+// SAFETY: the pointer is access to the part, as `&U` would be.
+unsafe impl<R: Send, U: ?Sized + Sync> Send for MappedReading<R, U> {}
+// SAFETY: as above.
+unsafe impl<R: Sync, U: ?Sized + Sync> Sync for MappedReading<R, U> {}
+// SAFETY: the pointer is access to the part, as `&mut U` would be.
+unsafe impl<R: Send, U: ?Sized + Send> Send for MappedWriting<R, U> {}
+// SAFETY: as above, `&U`.
+unsafe impl<R: Sync, U: ?Sized + Sync> Sync for MappedWriting<R, U> {}
+
+// SAFETY: made from a read guard, whose access it keeps; the part was borrowed from its value.
+unsafe impl<R: Kept, U: ?Sized> Holder for MappedReading<R, U> {
+    type Target = U;
+
+    fn value(&self) -> *mut U {
+        self.part.cast_mut()
+    }
+
+    fn release(&self) -> bool {
+        self.lock.raw().leave(Kind::Read)
+    }
+}
+
+// SAFETY: made from a write guard, whose access it keeps; the part was borrowed from its value.
+unsafe impl<R: Kept, U: ?Sized> Holder for MappedWriting<R, U> {
+    type Target = U;
+
+    fn value(&self) -> *mut U {
+        self.part
+    }
+
+    fn release(&self) -> bool {
+        self.lock.raw().leave(Kind::Write)
+    }
+}
+
+// SAFETY: one writer at a time.
+unsafe impl<R: Kept, U: ?Sized> Exclusive for MappedWriting<R, U> {}
+
+// SAFETY: the mapped holder keeps the lock until it is released.
+unsafe impl<L: Handle> Narrow for Writing<L> {
+    type Narrowed<U: ?Sized> = MappedWriting<L::Kept, U>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
+        MappedWriting { lock: self.0.keep(), part }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<R: Kept, V: ?Sized> Narrow for MappedWriting<R, V> {
+    type Narrowed<U: ?Sized> = MappedWriting<R, U>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
+        MappedWriting { lock: self.lock, part }
+    }
+}
+
+impl<R, U: ?Sized> fmt::Debug for MappedReading<R, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MappedReading")
+    }
+}
+
+impl<R, U: ?Sized> fmt::Debug for MappedWriting<R, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MappedWriting")
+    }
+}
+
+impl<L: Handle> Guard<Reading<L>> {
+    /// Keeps the lock and shows only a part of the value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockReadGuard};
+    ///
+    /// let lock = RwLock::new((1, "one"));
+    /// let name = RwLockReadGuard::map(lock.try_read().unwrap(), |pair| &pair.1);
+    /// assert_eq!(*name, "one");
+    /// ```
+    pub fn map<U: ?Sized>(
+        guard: Self,
+        part: impl FnOnce(&L::Value) -> &U,
+    ) -> Guard<MappedReading<L::Kept, U>> {
+        let part: *const U = part(&guard);
+        Guard::new(MappedReading { lock: guard.into_holder().0.keep(), part })
+    }
+
+    /// Keeps the lock and shows only a part of the value, if there is one; else gives the guard back.
+    ///
+    /// # Errors
+    ///
+    /// The guard itself, if the closure returns `None`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockReadGuard};
+    ///
+    /// let lock = RwLock::new(vec![1, 2]);
+    /// let guard = lock.try_read().unwrap();
+    /// let first = RwLockReadGuard::filter_map(guard, |v| v.first()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// ```
+    pub fn filter_map<U: ?Sized>(
+        guard: Self,
+        part: impl FnOnce(&L::Value) -> Option<&U>,
+    ) -> Result<Guard<MappedReading<L::Kept, U>>, Self> {
+        match part(&guard).map(|part| part as *const U) {
+            Some(part) => Ok(Guard::new(MappedReading { lock: guard.into_holder().0.keep(), part })),
+            None => Err(guard),
+        }
+    }
+}
+
+impl<L: Handle> Guard<Writing<L>> {
+    /// Goes on as a reader; no other writer comes in between, and waiting readers enter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let mut writer = lock.try_write().unwrap();
+    /// *writer = 2;
+    /// let reader = RwLockWriteGuard::downgrade(writer);
+    /// assert_eq!(*reader + *lock.try_read().unwrap(), 4);
+    /// ```
+    pub fn downgrade(guard: Self) -> Guard<Reading<L>> {
+        turn(guard, Kind::Write, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0))
+    }
+
+    /// Goes on as the upgradable reader; no other writer comes in between.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockWriteGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let reader = RwLockWriteGuard::downgrade_to_upgradable(lock.try_write().unwrap());
+    /// assert!(lock.try_read().is_some() && lock.try_upgradable_read().is_none());
+    /// # drop(reader);
+    /// ```
+    pub fn downgrade_to_upgradable(guard: Self) -> Guard<UpgradablyReading<L>> {
+        turn(guard, Kind::Write, Kind::Upgradable, |holder| &holder.0, |holder| UpgradablyReading(holder.0))
+    }
+}
+
+impl<L: Handle> Guard<UpgradablyReading<L>> {
+    /// Waits until the other readers have left, and goes on as the writer. No other writer comes in between;
+    /// new readers wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases the guard that it consumed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let reader = lock.try_upgradable_read().unwrap();
+    /// *RwLockUpgradableReadGuard::upgrade(reader).block() = 2;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
+    pub fn upgrade(guard: Self) -> Upgrade<L> {
+        Wait::new(UpgradeOp { guard: Some(guard) })
+    }
+
+    /// Goes on as the writer if nobody else reads; else gives the guard back.
+    ///
+    /// # Errors
+    ///
+    /// The guard itself, if there are other readers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let upgradable = lock.try_upgradable_read().unwrap();
+    /// let reader = lock.try_read().unwrap();
+    /// let upgradable = RwLockUpgradableReadGuard::try_upgrade(upgradable).unwrap_err();
+    /// drop(reader);
+    /// *RwLockUpgradableReadGuard::try_upgrade(upgradable).unwrap() = 2;
+    /// ```
+    pub fn try_upgrade(guard: Self) -> Result<Guard<Writing<L>>, Self> {
+        if guard.holder().0.raw().try_upgrade() {
+            Ok(Guard::new(Writing(guard.into_holder().0)))
+        } else {
+            Err(guard)
+        }
+    }
+
+    /// Goes on as a plain reader; another upgradable reader may enter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let reader = RwLockUpgradableReadGuard::downgrade(lock.try_upgradable_read().unwrap());
+    /// assert!(lock.try_upgradable_read().is_some());
+    /// # drop(reader);
+    /// ```
+    pub fn downgrade(guard: Self) -> Guard<Reading<L>> {
+        turn(guard, Kind::Upgradable, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0))
+    }
+}
+
+/// Turns a guard into a weaker one. A waker that panics leaves the lock held in the weaker way, by the new guard, which
+/// unwinding then drops.
+fn turn<H: Holder, L: Handle, W: Holder>(
+    guard: Guard<H>,
+    held: Kind,
+    weaker: Kind,
+    lock: impl FnOnce(&H) -> &L,
+    with: impl FnOnce(H) -> W,
+) -> Guard<W> {
+    let holder = guard.into_holder();
+    let raw: *const RawRwLock = lock(&holder).raw();
+    let weak = Guard::new(with(holder));
+    // SAFETY: the weaker guard holds the same handle, which keeps the lock where it is.
+    unsafe { &*raw }.turn_into(held, weaker);
+    weak
+}
+
+/// The future of [`RwLockUpgradableReadGuard::upgrade`](Guard::upgrade).
+pub type Upgrade<L> = Wait<UpgradeOp<L>>;
+
+/// The operation of an upgrade. It owns the guard until the writer's guard takes its place.
+pub struct UpgradeOp<L: Handle> {
+    guard: Option<Guard<UpgradablyReading<L>>>,
+}
+
+impl<L: Handle> UpgradeOp<L> {
+    fn raw(&self) -> &RawRwLock {
+        self.guard.as_ref().expect("the guard is here until the writer's takes its place").holder().0.raw()
+    }
+
+    fn upgraded(&mut self) -> Guard<Writing<L>> {
+        let guard = self.guard.take().expect("the guard is here until the writer's takes its place");
+        Guard::new(Writing(guard.into_holder().0))
+    }
+}
+
+impl<L: Handle> fmt::Debug for UpgradeOp<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UpgradeOp")
+    }
+}
+
+impl<L: Handle> Op for UpgradeOp<L> {
+    type Output = Guard<Writing<L>>;
+    const NAME: &'static str = "tasuki::Upgrade";
+
+    fn try_now(&mut self) -> Option<Self::Output> {
+        self.raw().try_upgrade().then(|| self.upgraded())
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.raw().start_upgrade(seat, cx).map(|()| self.upgraded())
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.raw().poll_queued(waiter, cx).map(|()| self.upgraded())
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        self.raw().cancel(waiter).then(|| self.upgraded())
+    }
+}

@@ -1,0 +1,432 @@
+//! The reader-writer lock and its guards.
+
+mod guards;
+mod raw;
+
+pub use guards::{
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLockReadGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard, Upgrade, UpgradeOp,
+};
+#[cfg(feature = "alloc")]
+pub use guards::{
+    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard,
+    OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard,
+};
+
+use crate::guard::{Guard, Holder};
+use crate::queue::Pinned;
+use crate::shim::const_fn;
+use crate::wait::{Op, Seat, Wait};
+#[cfg(feature = "alloc")]
+use alloc::sync::Arc;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::task::{Context, Poll};
+use guards::{Handle, Reading, UpgradablyReading, Writing};
+use raw::{Kind, RawRwLock};
+
+/// A lock that many may read, or one may write, that suspends tasks instead of blocking threads.
+///
+/// A third kind of access lies between: one *upgradable* reader at a time, beside any number of plain ones. It can become the
+/// writer without letting another writer in between.
+///
+/// A `RwLock<()>` is two words; waiting allocates nothing; `RwLock::new` is `const`.
+///
+/// # Order
+///
+/// First come, first served between readers and writers, so neither side starves. Readers that wait next to
+/// each other enter together. A reader may pass a queued *upgradable* reader, never a queued writer and
+/// never a pending upgrade.
+///
+/// # Cancel
+///
+/// Dropping a future gives up its place, and whoever was stopped by it enters: a cancelled writer frees the
+/// readers behind it. What had been granted passes on. Dropping a pending [`upgrade`](RwLockUpgradableReadGuard) releases
+/// the guard that it consumed.
+///
+/// # Panic
+///
+/// A panic while a guard is held releases it; there is no poisoning.
+///
+/// # Memory ordering
+///
+/// What a writer did happens before what every later reader and writer does; what a reader did happens
+/// before what every later writer does.
+///
+/// # Re-entrancy
+///
+/// A task that reads twice waits for ever if a writer queued in between: the second read is behind the writer,
+/// the writer behind the first read. Wakers may call anything on the lock.
+///
+/// # Limits
+///
+/// `u32::MAX` readers at a time; one more panics, and changes nothing. A release looks past queued upgradable
+/// readers for plain ones, in time proportional to their number.
+///
+/// # Futurelock
+///
+/// As for [`Mutex`](crate::Mutex): a future that was polled and is then neither polled nor dropped can be granted the
+/// lock, and keeps it.
+///
+/// # When to use something else
+///
+/// When reads are as short as the lock itself, a [`Mutex`](crate::Mutex) is faster: readers too must write the word.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::RwLock;
+///
+/// static CONFIG: RwLock<u32> = RwLock::new(1);
+///
+/// let reader = CONFIG.try_read().unwrap();
+/// let another = CONFIG.read().block();
+/// assert_eq!(*reader + *another, 2);
+/// assert!(CONFIG.try_write().is_none());
+/// ```
+#[doc(alias = "AsyncRWMutex")]
+pub struct RwLock<T: ?Sized> {
+    raw: RawRwLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock owns the value.
+unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
+// SAFETY: readers share the value, writers take it in turns.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+
+/// The future of [`RwLock::read`].
+pub type Read<'a, T> = Wait<AccessOp<&'a RwLock<T>, Reading<&'a RwLock<T>>>>;
+/// The future of [`RwLock::write`].
+pub type Write<'a, T> = Wait<AccessOp<&'a RwLock<T>, Writing<&'a RwLock<T>>>>;
+/// The future of [`RwLock::upgradable_read`].
+pub type UpgradableRead<'a, T> = Wait<AccessOp<&'a RwLock<T>, UpgradablyReading<&'a RwLock<T>>>>;
+/// The future of [`RwLock::read_owned`].
+#[cfg(feature = "alloc")]
+pub type ReadOwned<T> = Wait<AccessOp<Arc<RwLock<T>>, Reading<Arc<RwLock<T>>>>>;
+/// The future of [`RwLock::write_owned`].
+#[cfg(feature = "alloc")]
+pub type WriteOwned<T> = Wait<AccessOp<Arc<RwLock<T>>, Writing<Arc<RwLock<T>>>>>;
+/// The future of [`RwLock::upgradable_read_owned`].
+#[cfg(feature = "alloc")]
+pub type UpgradableReadOwned<T> = Wait<AccessOp<Arc<RwLock<T>>, UpgradablyReading<Arc<RwLock<T>>>>>;
+
+impl<T> RwLock<T> {
+    const_fn! {
+        /// A free lock.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static TABLE: tasuki::RwLock<[u8; 4]> = tasuki::RwLock::new([0; 4]);
+        /// assert_eq!(TABLE.try_read().unwrap().len(), 4);
+        /// ```
+        pub const fn new(value: T) -> Self {
+            Self { raw: RawRwLock::new(), value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// The value. Owning the lock proves that nobody holds it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tasuki::RwLock::new(7).into_inner(), 7);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until the value may be read; others may read it too.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never the lock.
+    ///
+    /// # Panics
+    ///
+    /// With `u32::MAX` readers already, before anything has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = tasuki::RwLock::new(1);
+    /// assert_eq!(*lock.read().block(), 1);
+    /// ```
+    #[inline]
+    pub fn read(&self) -> Read<'_, T> {
+        AccessOp::wait(self)
+    }
+
+    /// Waits until the value may be written; nobody else holds the lock then.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, and frees the readers behind it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = tasuki::RwLock::new(1);
+    /// *lock.write().block() += 1;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
+    #[inline]
+    pub fn write(&self) -> Write<'_, T> {
+        AccessOp::wait(self)
+    }
+
+    /// Waits until the value may be read with the right to become the writer; others may read it, one at a
+    /// time may have that right.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+    ///
+    /// let cache = RwLock::new(None);
+    /// {
+    ///     let seen = cache.upgradable_read().block();
+    ///     if seen.is_none() {
+    ///         *RwLockUpgradableReadGuard::upgrade(seen).block() = Some(42);
+    ///     }
+    /// }
+    /// assert_eq!(cache.into_inner(), Some(42));
+    /// ```
+    #[inline]
+    pub fn upgradable_read(&self) -> UpgradableRead<'_, T> {
+        AccessOp::wait(self)
+    }
+
+    /// As [`read`](Self::read), if it can be had without waiting.
+    ///
+    /// # Panics
+    ///
+    /// With `u32::MAX` readers already, before anything has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = tasuki::RwLock::new(1);
+    /// let reader = lock.try_read().unwrap();
+    /// assert!(lock.try_read().is_some());
+    /// # drop(reader);
+    /// ```
+    #[inline]
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.raw.try_enter(Kind::Read).then(|| Guard::new(Reading(self)))
+    }
+
+    /// As [`write`](Self::write), if it can be had without waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = tasuki::RwLock::new(1);
+    /// *lock.try_write().unwrap() = 2;
+    /// # assert_eq!(lock.into_inner(), 2);
+    /// ```
+    #[inline]
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        self.raw.try_enter(Kind::Write).then(|| Guard::new(Writing(self)))
+    }
+
+    /// As [`upgradable_read`](Self::upgradable_read), if it can be had without waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = tasuki::RwLock::new(1);
+    /// let reader = lock.try_upgradable_read().unwrap();
+    /// assert!(lock.try_upgradable_read().is_none());
+    /// # drop(reader);
+    /// ```
+    #[inline]
+    pub fn try_upgradable_read(&self) -> Option<RwLockUpgradableReadGuard<'_, T>> {
+        self.raw.try_enter(Kind::Upgradable).then(|| Guard::new(UpgradablyReading(self)))
+    }
+
+    /// The value, without locking: the exclusive borrow proves that nobody holds the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut lock = tasuki::RwLock::new(1);
+    /// *lock.get_mut() = 2;
+    /// assert_eq!(lock.into_inner(), 2);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<T: ?Sized> RwLock<T> {
+    /// As [`read`](Self::read), with a guard that keeps the lock alive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
+    /// assert_eq!(*lock.read_owned().block(), 1);
+    /// ```
+    pub fn read_owned(self: Arc<Self>) -> ReadOwned<T> {
+        AccessOp::wait(self)
+    }
+
+    /// As [`write`](Self::write), with a guard that keeps the lock alive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
+    /// *lock.clone().write_owned().block() = 2;
+    /// assert_eq!(*lock.try_read().unwrap(), 2);
+    /// ```
+    pub fn write_owned(self: Arc<Self>) -> WriteOwned<T> {
+        AccessOp::wait(self)
+    }
+
+    /// As [`upgradable_read`](Self::upgradable_read), with a guard that keeps the lock alive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
+    /// assert_eq!(*lock.upgradable_read_owned().block(), 1);
+    /// ```
+    pub fn upgradable_read_owned(self: Arc<Self>) -> UpgradableReadOwned<T> {
+        AccessOp::wait(self)
+    }
+
+    /// As [`try_read`](Self::try_read), with a guard that keeps the lock alive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
+    /// assert!(lock.try_read_owned().is_some());
+    /// ```
+    pub fn try_read_owned(self: Arc<Self>) -> Option<OwnedRwLockReadGuard<T>> {
+        self.raw.try_enter(Kind::Read).then(|| Guard::new(Reading(self)))
+    }
+
+    /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
+    /// assert!(lock.try_write_owned().is_some());
+    /// ```
+    pub fn try_write_owned(self: Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
+        self.raw.try_enter(Kind::Write).then(|| Guard::new(Writing(self)))
+    }
+
+    /// As [`try_upgradable_read`](Self::try_upgradable_read), with a guard that keeps the lock alive.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
+    /// assert!(lock.try_upgradable_read_owned().is_some());
+    /// ```
+    pub fn try_upgradable_read_owned(self: Arc<Self>) -> Option<OwnedRwLockUpgradableReadGuard<T>> {
+        self.raw.try_enter(Kind::Upgradable).then(|| Guard::new(UpgradablyReading(self)))
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    /// Shows the value if it can be read at once.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.try_read() {
+            Some(value) => f.debug_struct("RwLock").field("value", &&*value).finish(),
+            None => f.debug_struct("RwLock").field("value", &format_args!("<locked>")).finish(),
+        }
+    }
+}
+
+/// A holder that stands for one kind of access.
+#[doc(hidden)]
+pub trait Access<L>: Holder {
+    /// What it is called in a panic.
+    const NAME: &'static str;
+
+    /// Which kind.
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    const KIND: Kind;
+
+    /// The lock has been entered.
+    fn entered(lock: L) -> Self;
+}
+
+/// The operation of [`RwLock::read`] and its kin: `H` is how the lock will be held.
+pub struct AccessOp<L, H> {
+    /// Gone once the guard has it.
+    lock: Option<L>,
+    held: PhantomData<fn() -> H>,
+}
+
+impl<L: Handle, H: Access<L>> AccessOp<L, H> {
+    #[inline(always)]
+    fn wait(lock: L) -> Wait<Self> {
+        Wait::new(Self { lock: Some(lock), held: PhantomData })
+    }
+
+    #[inline(always)]
+    fn raw(&self) -> &RawRwLock {
+        self.lock.as_ref().expect("the lock is here until the guard takes it").raw()
+    }
+
+    #[inline(always)]
+    fn guard(&mut self) -> Guard<H> {
+        Guard::new(H::entered(self.lock.take().expect("the lock is here until the guard takes it")))
+    }
+}
+
+impl<L, H> fmt::Debug for AccessOp<L, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessOp")
+    }
+}
+
+impl<L: Handle, H: Access<L>> Op for AccessOp<L, H> {
+    type Output = Guard<H>;
+    const NAME: &'static str = H::NAME;
+
+    #[inline(always)]
+    fn try_now(&mut self) -> Option<Guard<H>> {
+        self.raw().try_enter_once(H::KIND).then(|| self.guard())
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        self.raw().start(H::KIND, seat, cx).map(|()| self.guard())
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        self.raw().poll_queued(waiter, cx).map(|()| self.guard())
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
+        self.raw().cancel(waiter).then(|| self.guard())
+    }
+}

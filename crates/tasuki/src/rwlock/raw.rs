@@ -1,0 +1,419 @@
+//! The lock of the reader-writer lock, without a value: its word, its queue, its transitions.
+//!
+//! # States of the word
+//!
+//! | word                | meaning |
+//! |---------------------|---------|
+//! | `n`                 | `n` readers (0: free), nobody waits |
+//! | `n·UPGRADABLE`      | the same, and one upgradable reader |
+//! | `WRITER`            | a writer, nobody waits |
+//! | `head·flags`        | the same flags, somebody waits; the readers are counted beside the word |
+//!
+//! Each with `EDIT` while the queue is edited.
+//!
+//! # Who may enter
+//!
+//! | kind         | needs                                | at the front of the queue, as long as it must wait |
+//! |--------------|--------------------------------------|---|
+//! | `Read`       | no writer                            | stops everybody behind it |
+//! | `Upgradable` | no writer, no other upgradable       | readers behind it may pass it, nobody else |
+//! | `Write`      | nobody                               | stops everybody behind it |
+//! | `Upgrade`    | no readers but the upgradable itself | stops everybody behind it; it is always the first |
+//!
+//! The queue is served from the front by this table ([`Books::choose`]) after every change. A newcomer joins the end,
+//! with one exception: a reader enters if no writer holds the lock and no writer or upgrade is queued. So readers never pass a
+//! writer, and neither side starves.
+//!
+//! # Transitions
+//!
+//! | from             | event                | to                          | fn |
+//! |------------------|----------------------|-----------------------------|----|
+//! | no waiters, free for it | read, write, upgradable | counted or flagged | [`RawRwLock::try_enter`] |
+//! | any other        | the same             | waiter appended             | [`RawRwLock::start`] |
+//! | no waiters       | leave                | uncounted or unflagged      | [`RawRwLock::leave`] |
+//! | waiters          | leave                | the same, then served       | [`RawRwLock::leave_slow`] |
+//! | a held kind      | downgrade            | the weaker kind, then served | [`RawRwLock::turn_into`] |
+//! | `UPGRADABLE`     | upgrade              | `WRITER`, or waiter put first | [`RawRwLock::start_upgrade`] |
+//! | queued           | drop                 | waiter removed, then served | [`RawRwLock::cancel`] |
+//!
+//! # Invariants
+//! 1. `WRITER` excludes `UPGRADABLE` and readers.
+//! 2. Outside an edit, and unless somebody owes a sweep, no waiter can be served by the table.
+//! 3. What is beside the word means something only while somebody waits, and is touched only by the editor.
+//! 4. `Upgrade` is queued at most once, in front, by the holder of `UPGRADABLE`.
+//!
+//! # Orderings
+//! The word: Release of [`RawRwLock::leave`] and [`RawRwLock::turn_into`] pairs with Acquire of
+//! [`RawRwLock::try_enter`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
+//! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
+
+use crate::queue::batch::WakeBatch;
+use crate::queue::sweep::{Ledger, sweep};
+use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_spare, drop_waker};
+use crate::queue::word::{EDIT, FIRST as WRITER, MAX_COUNT, SECOND as UPGRADABLE, WAITERS, Word};
+use crate::queue::{Editing, Pinned, Removed, WaitQueue};
+use crate::shim::{Ordering, UnsafeCell, const_fn};
+use crate::wait::Seat;
+use core::panic::RefUnwindSafe;
+use core::task::{Context, Poll};
+
+/// The most readers at a time.
+const MAX_READERS: usize = if MAX_COUNT < u32::MAX as usize { MAX_COUNT } else { u32::MAX as usize };
+
+/// A way to hold the lock, or to want it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Upgradable,
+    Write,
+    /// Wanted only: from `Upgradable` to `Write`.
+    Upgrade,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Read, Self::Upgradable, Self::Write, Self::Upgrade];
+
+    fn of(waiter: &Waiter) -> Self {
+        Self::ALL[waiter.weight()]
+    }
+
+    fn ask(self) -> Ask {
+        Ask { weight: self as usize, ..Ask::default() }
+    }
+
+    /// Does it keep readers from entering while it is queued?
+    fn stops_readers(self) -> bool {
+        matches!(self, Self::Write | Self::Upgrade)
+    }
+}
+
+/// The lock without the value.
+#[derive(Debug)]
+pub(crate) struct RawRwLock {
+    queue: WaitQueue,
+    /// See invariant 3.
+    beside: UnsafeCell<Beside>,
+}
+
+/// What has no room in the word while somebody waits.
+#[derive(Clone, Copy, Debug)]
+struct Beside {
+    readers: u32,
+    /// How many of the queued stop readers.
+    stoppers: u32,
+}
+
+// SAFETY: `beside` is touched only by the editor (invariant 3).
+unsafe impl Sync for RawRwLock {}
+impl RefUnwindSafe for RawRwLock {}
+
+impl RawRwLock {
+    const_fn! {
+        pub(crate) const fn new() -> Self {
+            Self {
+                queue: WaitQueue::new(Word::flags(0)),
+                beside: UnsafeCell::new(Beside { readers: 0, stoppers: 0 }),
+            }
+        }
+    }
+
+    /// The word after a newcomer of this kind entered a lock that nobody waits for; `None` if it must not.
+    #[inline(always)]
+    fn entered(word: Word, kind: Kind) -> Option<Word> {
+        match kind {
+            Kind::Read if !word.has(EDIT | WAITERS | WRITER) => {
+                if word.count() == MAX_READERS {
+                    too_many_readers();
+                }
+                Some(word.plus(1))
+            }
+            Kind::Upgradable if !word.has(EDIT | WAITERS | WRITER | UPGRADABLE) => {
+                Some(word.with(UPGRADABLE))
+            }
+            Kind::Write if word == Word::flags(0) => Some(Word::flags(WRITER)),
+            _ => None,
+        }
+    }
+
+    /// Enters without waiting; false if it cannot be done, or if the word changed under our eyes.
+    #[inline(always)]
+    pub(crate) fn try_enter_once(&self, kind: Kind) -> bool {
+        let word = self.queue.load();
+        // Acquire: pairs with Release in `leave`, `turn_into` and `Editing::finish`.
+        Self::entered(word, kind).is_some_and(|to| self.queue.replace(word, to, Ordering::Acquire).is_ok())
+    }
+
+    /// Enters without waiting.
+    #[inline]
+    pub(crate) fn try_enter(&self, kind: Kind) -> bool {
+        self.try_enter_once(kind) || self.try_enter_slow(kind)
+    }
+
+    #[cold]
+    fn try_enter_slow(&self, kind: Kind) -> bool {
+        let mut books = self.open();
+        let entered = books.let_in(kind);
+        books.close();
+        entered
+    }
+
+    /// The first poll that could not enter at once.
+    pub(crate) fn start(&self, kind: Kind, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let mut books = self.open();
+        if books.let_in(kind) {
+            books.close();
+            drop_spare(waker, || {
+                self.leave(kind);
+            });
+            return Poll::Ready(());
+        }
+        books.editing.push_back(seat.sit(waker, kind.ask()));
+        books.queued(kind);
+        books.close();
+        Poll::Pending
+    }
+
+    /// The first poll of an upgrade: becomes the writer if it is the only one, else waits before all others.
+    pub(crate) fn start_upgrade(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let mut books = self.open();
+        if books.try_upgrade() {
+            books.close();
+            // On a panic the caller still believes that it holds an upgradable read.
+            drop_spare(waker, || self.turn_into(Kind::Write, Kind::Upgradable));
+            return Poll::Ready(());
+        }
+        books.editing.push_front(seat.sit(waker, Kind::Upgrade.ask()));
+        books.queued(Kind::Upgrade);
+        books.close();
+        Poll::Pending
+    }
+
+    /// `UPGRADABLE => WRITER`, if there are no readers.
+    pub(crate) fn try_upgrade(&self) -> bool {
+        let mut books = self.open();
+        let upgraded = books.try_upgrade();
+        books.close();
+        upgraded
+    }
+
+    pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        if waiter.get().state() == State::Notified {
+            return Poll::Ready(());
+        }
+        if waiter.get().will_wake(cx.waker()) {
+            return Poll::Pending;
+        }
+        let waker = clone_waker(cx.waker());
+        let mut editing = self.queue.edit();
+        if waiter.get().state() == State::Notified {
+            editing.finish();
+            drop_waker(Some(waker));
+            return Poll::Ready(());
+        }
+        let old = editing.rearm(waiter, waker);
+        editing.finish();
+        drop_waker(old);
+        Poll::Pending
+    }
+
+    /// Leaves the queue; true if it had been granted, so that the caller holds the lock.
+    pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> bool {
+        if waiter.get().state() == State::Notified {
+            return true;
+        }
+        let mut books = self.open();
+        let Removed::Waker(waker) = books.editing.remove(waiter) else {
+            books.close();
+            return true;
+        };
+        books.unqueued(Kind::of(waiter.get()));
+        // Whoever was stopped by it may enter now.
+        self.sweep(books);
+        drop_waker(waker);
+        false
+    }
+
+    /// Gives up what is held; true if somebody waited.
+    #[inline(always)]
+    pub(crate) fn leave(&self, kind: Kind) -> bool {
+        let word = self.queue.load();
+        if !word.has(EDIT | WAITERS) {
+            let to = match kind {
+                Kind::Read => word.minus(1),
+                Kind::Upgradable => word.without(UPGRADABLE),
+                Kind::Write | Kind::Upgrade => word.without(WRITER),
+            };
+            // Release: pairs with Acquire in `try_enter_once` and in `WaitQueue::try_edit`.
+            if self.queue.replace(word, to, Ordering::Release).is_ok() {
+                return false;
+            }
+        }
+        self.leave_slow(kind)
+    }
+
+    #[inline(never)]
+    fn leave_slow(&self, kind: Kind) -> bool {
+        let mut books = self.open();
+        let somebody_waits = books.editing.has_waiters();
+        books.put_down(kind);
+        self.sweep(books);
+        somebody_waits
+    }
+
+    /// Goes on with a weaker kind, without letting anybody in between.
+    pub(crate) fn turn_into(&self, held: Kind, weaker: Kind) {
+        let mut books = self.open();
+        books.put_down(held);
+        books.take_up(weaker);
+        self.sweep(books);
+    }
+
+    fn open(&self) -> Books<'_> {
+        Books::new(self, self.queue.edit())
+    }
+
+    /// Serves whoever can be served, and ends the edit.
+    fn sweep(&self, books: Books<'_>) {
+        if books.editing.has_waiters() { sweep(books, || self.open()) } else { books.close() }
+    }
+}
+
+/// What becomes of a waiter that the serving loop looks at.
+enum Choice {
+    Grant,
+    /// It goes on waiting, and those behind it are looked at.
+    Pass,
+    /// It goes on waiting, and so does everybody behind it.
+    Stop,
+}
+
+/// The queue under `EDIT`, with the counts in plain sight.
+struct Books<'l> {
+    raw: &'l RawRwLock,
+    editing: Editing<'l>,
+    readers: u32,
+    stoppers: u32,
+}
+
+impl<'l> Books<'l> {
+    fn new(raw: &'l RawRwLock, editing: Editing<'l>) -> Self {
+        if editing.has_waiters() {
+            // SAFETY: invariant 3: we are the editor.
+            let Beside { readers, stoppers } = raw.beside.with(|beside| unsafe { *beside });
+            Self { raw, editing, readers, stoppers }
+        } else {
+            let readers = editing.word().count() as u32;
+            Self { raw, editing, readers, stoppers: 0 }
+        }
+    }
+
+    fn has(&self, flag: usize) -> bool {
+        self.editing.word().has(flag)
+    }
+
+    /// A newcomer enters if it may; it may not pass the queue, but for a reader that no writer waits behind.
+    fn let_in(&mut self, kind: Kind) -> bool {
+        let passes = match kind {
+            Kind::Read => self.stoppers == 0,
+            _ => !self.editing.has_waiters(),
+        };
+        if !passes || !self.is_open_to(kind) {
+            return false;
+        }
+        self.take_up(kind);
+        true
+    }
+
+    /// The table of the module.
+    fn is_open_to(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Read => !self.has(WRITER) && (self.readers as usize) < MAX_READERS,
+            Kind::Upgradable => !self.has(WRITER | UPGRADABLE),
+            Kind::Write => !self.has(WRITER | UPGRADABLE) && self.readers == 0,
+            Kind::Upgrade => self.readers == 0,
+        }
+    }
+
+    fn take_up(&mut self, kind: Kind) {
+        match kind {
+            Kind::Read => self.readers += 1,
+            Kind::Upgradable => self.editing.set(UPGRADABLE),
+            Kind::Write => self.editing.set(WRITER),
+            Kind::Upgrade => {
+                self.editing.clear(UPGRADABLE);
+                self.editing.set(WRITER);
+            }
+        }
+    }
+
+    fn put_down(&mut self, kind: Kind) {
+        match kind {
+            Kind::Read => self.readers -= 1,
+            Kind::Upgradable => self.editing.clear(UPGRADABLE),
+            Kind::Write | Kind::Upgrade => self.editing.clear(WRITER),
+        }
+    }
+
+    fn try_upgrade(&mut self) -> bool {
+        let upgrades = self.is_open_to(Kind::Upgrade);
+        if upgrades {
+            self.take_up(Kind::Upgrade);
+        }
+        upgrades
+    }
+
+    fn queued(&mut self, kind: Kind) {
+        self.stoppers += u32::from(kind.stops_readers());
+    }
+
+    fn unqueued(&mut self, kind: Kind) {
+        self.stoppers -= u32::from(kind.stops_readers());
+    }
+
+    /// What to do with a queued waiter that all before it could be served, or passed.
+    fn choose(&mut self, kind: Kind) -> Choice {
+        if self.is_open_to(kind) {
+            self.take_up(kind);
+            self.unqueued(kind);
+            Choice::Grant
+        } else if kind == Kind::Upgradable && !self.has(WRITER) {
+            Choice::Pass
+        } else {
+            Choice::Stop
+        }
+    }
+}
+
+impl Ledger for Books<'_> {
+    fn serve(&mut self, batch: &mut WakeBatch) -> bool {
+        let mut at = self.editing.first();
+        while !batch.is_full() {
+            let Some(waiter) = self.editing.at(at) else { return false };
+            match self.choose(Kind::of(waiter)) {
+                Choice::Grant => batch.push(self.editing.grant_at(&mut at)),
+                Choice::Pass => self.editing.pass(&mut at),
+                Choice::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn close(mut self) {
+        if self.editing.has_waiters() {
+            let beside = Beside { readers: self.readers, stoppers: self.stoppers };
+            // SAFETY: invariant 3: we are the editor.
+            self.raw.beside.with_mut(|place| unsafe { *place = beside });
+        } else {
+            self.editing.set_count(self.readers as usize);
+        }
+        self.editing.finish();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn too_many_readers() -> ! {
+    panic!("a lock has at most {MAX_READERS} readers at a time: some guards must have been forgotten");
+}
