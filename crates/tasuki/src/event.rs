@@ -107,8 +107,7 @@ pub enum Reset {
 #[doc(alias = "AsyncEvent")]
 #[doc(alias = "Notify")]
 pub struct Event {
-    waiters: Broadcast,
-    reset: Reset,
+    waiters: Broadcast<Reset>,
 }
 
 /// The future of [`Event::wait`].
@@ -127,7 +126,7 @@ impl Event {
         /// assert!(!STARTED.is_set());
         /// ```
         pub const fn new(reset: Reset, set: bool) -> Self {
-            Self { waiters: Broadcast::new(if set { IS_SET } else { UNSET }), reset }
+            Self { waiters: Broadcast::with_note(if set { IS_SET } else { UNSET }, reset) }
         }
     }
 
@@ -211,7 +210,7 @@ impl Event {
             editing.set(SET);
             return editing.finish();
         }
-        match self.reset {
+        match self.waiters.note {
             Reset::Auto => {
                 let waker = editing.grant_front();
                 editing.finish();
@@ -258,7 +257,7 @@ impl Event {
     /// `SET => 0` (auto), `SET => SET` (manual); false if it is not set.
     #[inline]
     fn try_wait(&self) -> bool {
-        match self.reset {
+        match self.waiters.note {
             // Acquire: pairs with Release in `set`. A failure may be an edit under way; `start` looks again.
             Reset::Auto => self.waiters.queue.replace(IS_SET, UNSET, Ordering::Acquire).is_ok(),
             Reset::Manual => self.is_set(),
@@ -275,7 +274,7 @@ impl Default for Event {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Event").field("reset", &self.reset).field("set", &self.is_set()).finish()
+        f.debug_struct("Event").field("reset", &self.waiters.note).field("set", &self.is_set()).finish()
     }
 }
 
@@ -298,7 +297,7 @@ impl Op for WaitEventOp<'_> {
         let waker = clone_waker(cx.waker());
         let mut editing = self.event.waiters.queue.edit();
         if editing.word().has(SET) {
-            if self.event.reset == Reset::Auto {
+            if self.event.waiters.note == Reset::Auto {
                 editing.clear(SET);
             }
             editing.finish();
@@ -324,7 +323,7 @@ impl Op for WaitEventOp<'_> {
 
     /// The signal of an auto event goes on; a manual event stays as it is.
     fn discard(&mut self, (): ()) {
-        if self.event.reset == Reset::Auto {
+        if self.event.waiters.note == Reset::Auto {
             self.event.set();
         }
     }

@@ -17,10 +17,12 @@ use core::task::{Context, Poll};
 
 /// A wait queue and the number of its round.
 #[derive(Debug)]
-pub(crate) struct Broadcast {
+pub(crate) struct Broadcast<N = ()> {
     pub(crate) queue: WaitQueue,
     /// Written under `EDIT`. Wraps: it is only compared for equality, by waiters of a release that is under way.
     round: AtomicU32,
+    /// A note of the primitive that never changes; it is here because there is room beside the round.
+    pub(crate) note: N,
 }
 
 /// What a future that gives up finds.
@@ -37,7 +39,16 @@ impl Broadcast {
     const_fn! {
         /// A queue without waiters.
         pub(crate) const fn new(word: Word) -> Self {
-            Self { queue: WaitQueue::new(word), round: AtomicU32::new(0) }
+            Self::with_note(word, ())
+        }
+    }
+}
+
+impl<N> Broadcast<N> {
+    const_fn! {
+        /// A queue without waiters, and the primitive's note.
+        pub(crate) const fn with_note(word: Word, note: N) -> Self {
+            Self { queue: WaitQueue::new(word), round: AtomicU32::new(0), note }
         }
     }
 

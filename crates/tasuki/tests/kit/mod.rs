@@ -2,7 +2,7 @@
 //! what was woken, the enumeration of operation strings, an allocator that counts.
 //!
 //! Every test binary includes the module and uses a part of it.
-#![allow(dead_code, reason = "each test binary uses a part of the kit")]
+#![allow(dead_code, unused_macros, unused_imports, reason = "each test binary uses a part of the kit")]
 
 pub(crate) mod alloc;
 pub(crate) mod policy;

@@ -122,7 +122,7 @@ fn drop_completed<P: Known>() {
     drop(guard);
     // Again for one that was queued first.
     let first = P::service(2)[0];
-    let (mut future, spy) = mem::replace(&mut waiters[first], (None, Spy::new()));
+    let (mut future, spy) = mem::take(&mut waiters[first]);
     let guard = ready(future.as_mut().unwrap());
     drop(future);
     assert!(mutex.is_locked());

@@ -1,0 +1,202 @@
+//! A million waiters, a small stack, and no cost that grows with the queue.
+//! S0-19, S2-44, S3-13..S3-16; B083, H9, H14.
+
+mod kit;
+
+use kit::policy::Known;
+use kit::poll::poll_with;
+use kit::rng::Seed;
+use kit::scaled;
+use kit::watchdog::{watchdog, watchdog_with};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Wake, Waker};
+use std::time::Instant;
+use tasuki::{Bypass, Event, Fifo, Lifo, Lock, Mutex};
+
+const MILLION: usize = scaled(1_000_000, 300);
+const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
+
+/// Counts wakes; a million wakers share it.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// Runs on a thread with a small stack: recursion over the queue would overflow it.
+fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(test).unwrap();
+    thread.join().unwrap();
+}
+
+type Waiters<'m, P> = Vec<Option<Pin<Box<Lock<'m, u32, P>>>>>;
+
+fn queue<'m, P: Known>(mutex: &'m Mutex<u32, P>, count: usize, waker: &Waker) -> Waiters<'m, P> {
+    let mut waiters: Waiters<'m, P> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut future = Box::pin(mutex.lock());
+        assert!(poll_with(&mut future, waker).is_pending());
+        waiters.push(Some(future));
+    }
+    waiters
+}
+
+/// Everybody gets the lock, in order, one wake each.
+fn granted<P: Known>() {
+    on_a_small_stack(|| {
+        let (mutex, wakes) = (Mutex::<u32, P>::with_policy(0), Arc::new(Wakes::default()));
+        let waker = Waker::from(wakes.clone());
+        let mut guard = mutex.try_lock();
+        let mut waiters = queue(&mutex, MILLION, &waker);
+        for (count, turn) in P::service(MILLION).into_iter().enumerate() {
+            drop(guard.take());
+            assert_eq!(wakes.0.load(Relaxed), count + 1);
+            let mut future = waiters[turn].take().unwrap();
+            let std::task::Poll::Ready(mut next) = poll_with(&mut future, &waker) else {
+                panic!("{turn} was granted the lock")
+            };
+            *next += 1;
+            guard = Some(next);
+        }
+        drop(guard);
+        assert_eq!(*mutex.try_lock().unwrap() as usize, MILLION);
+        assert_eq!(Arc::strong_count(&wakes), 2);
+    });
+}
+
+#[test]
+fn a_million_granted() {
+    let _dog = watchdog(120);
+    granted::<Fifo>();
+    granted::<Lifo>();
+    granted::<Bypass>();
+}
+
+/// How long a step takes: the middle of the means of slices of 500. A slice in which the thread was interrupted does not
+/// count, and a cost that grows with the queue shows in most of them.
+fn paced<T>(items: impl IntoIterator<Item = T>, mut step: impl FnMut(T)) -> f64 {
+    let (mut items, mut slices) = (items.into_iter().peekable(), Vec::new());
+    while items.peek().is_some() {
+        let (began, mut count) = (Instant::now(), 0);
+        for item in items.by_ref().take(500) {
+            step(item);
+            count += 1;
+        }
+        slices.push(began.elapsed().as_secs_f64() / f64::from(count));
+    }
+    slices.sort_by(f64::total_cmp);
+    slices[slices.len() / 2]
+}
+
+/// Everybody is dropped while waiting, in this order; then the lock works as if nobody had been there.
+fn cancelled<P: Known>(count: usize, order: impl IntoIterator<Item = usize>) -> f64 {
+    let (mutex, wakes) = (Mutex::<u32, P>::with_policy(0), Arc::new(Wakes::default()));
+    let waker = Waker::from(wakes.clone());
+    let guard = mutex.try_lock();
+    let mut waiters = queue(&mutex, count, &waker);
+    let time = paced(order, |turn| waiters[turn] = None);
+    drop(guard);
+    assert_eq!((wakes.0.load(Relaxed), Arc::strong_count(&wakes)), (0, 2));
+    assert!(!mutex.is_locked() && mutex.try_lock().is_some());
+    time
+}
+
+#[test]
+fn a_million_cancelled() {
+    let seed = Seed::pick();
+    let _dog = watchdog_with(120, format!("TASUKI_SEED={}", seed.0));
+    let mut random: Vec<usize> = (0..MILLION).collect();
+    seed.rng().shuffle(&mut random);
+    on_a_small_stack(move || {
+        cancelled::<Fifo>(MILLION, 0..MILLION);
+        cancelled::<Fifo>(MILLION, (0..MILLION).rev());
+        cancelled::<Lifo>(MILLION, random.iter().copied());
+        cancelled::<Bypass>(MILLION, random);
+    });
+}
+
+/// The baton passes through a million futures that are dropped as soon as they own it: a chain of cancels.
+#[test]
+fn a_million_granted_and_dropped() {
+    let _dog = watchdog(120);
+    on_a_small_stack(|| {
+        let (mutex, wakes) = (Mutex::<u32>::new(0), Arc::new(Wakes::default()));
+        let guard = mutex.try_lock();
+        let mut waiters = queue(&mutex, MILLION, &Waker::from(wakes.clone()));
+        drop(guard);
+        waiters.iter_mut().for_each(|waiter| *waiter = None);
+        assert_eq!((wakes.0.load(Relaxed), mutex.is_locked()), (MILLION, false));
+    });
+}
+
+#[test]
+fn a_million_released_at_once() {
+    let _dog = watchdog(120);
+    on_a_small_stack(|| {
+        let (event, wakes) = (Event::manual(), Arc::new(Wakes::default()));
+        let waker = Waker::from(wakes.clone());
+        let mut futures = Vec::with_capacity(MILLION);
+        for _ in 0..MILLION {
+            let mut future = Box::pin(event.wait());
+            assert!(poll_with(&mut future, &waker).is_pending());
+            futures.push(future);
+        }
+        event.set();
+        assert_eq!(wakes.0.load(Relaxed), MILLION);
+        assert!(futures.iter_mut().all(|future| poll_with(future, &waker).is_ready()));
+    });
+}
+
+/// H9: from eight threads at once.
+#[test]
+fn h9_cancel_storm_from_many_threads() {
+    let _dog = watchdog(60);
+    let count = scaled(100_000, 200);
+    let (mutex, wakes) = (Mutex::<u32>::new(0), Arc::new(Wakes::default()));
+    let guard = mutex.try_lock();
+    let mut waiters = queue(&mutex, count, &Waker::from(wakes.clone()));
+    std::thread::scope(|scope| {
+        for part in waiters.chunks_mut(count.div_ceil(8)) {
+            scope.spawn(|| part.iter_mut().for_each(|waiter| *waiter = None));
+        }
+    });
+    drop(guard);
+    assert_eq!((wakes.0.load(Relaxed), Arc::strong_count(&wakes)), (0, 1));
+    assert!(!mutex.is_locked());
+}
+
+/// H9, S3-15: a step costs the same in a long queue, but for the caches: 8 x the waiters is less than 3 x the time, where
+/// a scan of the queue would be 8 x.
+#[test]
+fn h9_cost_does_not_grow_with_the_queue() {
+    const SMALL: usize = scaled(10_000, 600);
+    const LARGE: usize = 8 * SMALL;
+    let _dog = watchdog(120);
+    let seed = Seed::pick();
+    let flat = |name: &str, measure: &dyn Fn(usize) -> f64| {
+        let least = |n: usize| (0..5).map(|_| measure(n)).fold(f64::INFINITY, f64::min);
+        let (small, large) = (least(SMALL), least(LARGE));
+        assert!(cfg!(miri) || large < 3.0 * small, "{name}: {small:e} s, with 8 x the waiters {large:e} s");
+    };
+    flat("first in, first out", &|n| cancelled::<Fifo>(n, 0..n));
+    flat("last in, first out", &|n| cancelled::<Fifo>(n, (0..n).rev()));
+    flat("at random", &|n| {
+        let mut order: Vec<usize> = (0..n).collect();
+        seed.rng().shuffle(&mut order);
+        cancelled::<Fifo>(n, order)
+    });
+    flat("grants", &|n| {
+        let (mutex, waker) = (Mutex::<u32>::new(0), Waker::noop());
+        let guard = mutex.try_lock();
+        let mut waiters = queue(&mutex, n, waker);
+        drop(guard);
+        let time = paced(waiters.iter_mut().flatten(), |future| drop(poll_with(future, waker)));
+        assert!(!mutex.is_locked());
+        time
+    });
+}
