@@ -110,3 +110,7 @@ pub use wait::{Op, Wait, Waiting};
 #[cfg(feature = "alloc")]
 pub use wait_group::OwnedWaitGroupMember;
 pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};
+
+#[cfg(doctest)]
+#[doc = include_str!("../tests/compile_fail.md")]
+mod refused {}
