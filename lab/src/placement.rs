@@ -34,6 +34,8 @@ pub(crate) enum Placement {
     Moved,
     /// It cannot be told: fewer than two processors, or no way to pin.
     Unknown,
+    /// The one thread was preempted; such a sample counts only when there is no other.
+    Disturbed,
 }
 
 impl Placement {
@@ -49,6 +51,7 @@ impl Placement {
             Placement::Far => "far",
             Placement::Moved => "moved",
             Placement::Unknown => "unknown",
+            Placement::Disturbed => "disturbed",
         }
     }
 
@@ -209,6 +212,11 @@ pub(crate) fn pin(cpu: usize) {
     }
 }
 
+/// How often this thread was preempted so far, where the system tells.
+pub(crate) fn preemptions() -> i64 {
+    sys::preemptions()
+}
+
 /// Pins this thread to the `index`-th processor of this process.
 pub(crate) fn pin_nth(index: usize) {
     let cpus = cpus();
@@ -254,6 +262,15 @@ mod sys {
         (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, mask) }).collect()
     }
 
+    /// Involuntary context switches of this thread.
+    pub(super) fn preemptions() -> i64 {
+        // SAFETY: the record is made of integers, for which zero is a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a live record.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+        usage.ru_nivcsw
+    }
+
     fn empty() -> Mask {
         // SAFETY: the set is an array of integers, for which zero is a value.
         unsafe { std::mem::zeroed() }
@@ -273,6 +290,11 @@ mod sys {
 
     /// Nothing is done.
     pub(super) fn set_mask(_: &Mask) {}
+
+    /// Nothing is known.
+    pub(super) fn preemptions() -> i64 {
+        0
+    }
 
     /// Nothing can be asked for.
     pub(super) fn only(_: usize) -> Option<Mask> {

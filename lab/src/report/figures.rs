@@ -165,13 +165,13 @@ fn size(cell: Cell<'_>, limit: f64, out: &mut Vec<Verdict>) {
 
 /// No slower than the best, within what a rerun differs by: equals would else win by chance.
 fn parker(cell: Cell<'_>, out: &mut Vec<Verdict>) {
-    let noise = if cell.0[0].placement == "alone" { 1.03 } else { 1.15 };
+    let noise = if cell.0[0].n == 1 { 1.03 } else { 1.15 };
     cell.ratio(PARKER, fastest(cell.peers()), noise, out);
 }
 
 /// Every one-thread cell <= 1.03 x with the spin compiled out.
 fn spin_costs_nothing(cell: Cell<'_>, out: &mut Vec<Verdict>) {
-    if cell.0[0].placement == "alone" && cell.0[0].unit == "ns/op" {
+    if ["alone", "disturbed"].contains(&cell.0[0].placement) && cell.0[0].unit == "ns/op" {
         cell.ratio(FIFO, cell.find(NO_SPIN), 1.03, out);
     }
 }
