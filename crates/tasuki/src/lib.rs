@@ -44,6 +44,7 @@ extern crate alloc;
 mod barrier;
 #[cfg(feature = "alloc")]
 mod cancellation;
+mod condvar;
 mod countdown;
 mod error;
 mod event;
@@ -74,6 +75,7 @@ pub use barrier::{Arrive, ArriveOp, Barrier, BarrierWaitResult};
 pub use cancellation::{
     CancellationSource, CancellationToken, DropGuard, OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled,
 };
+pub use condvar::{Condvar, CondvarOp, WaitNotified, WaitWhile};
 #[cfg(feature = "alloc")]
 pub use error::Cancelled;
 #[cfg(feature = "std")]

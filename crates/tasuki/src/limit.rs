@@ -12,9 +12,13 @@
 //! | drop | both are dropped |
 
 use crate::cancellation::{CancellationToken, OnCancelOp};
+use crate::condvar::WaitWhile;
 use crate::error::Cancelled;
 #[cfg(feature = "std")]
 use crate::error::Elapsed;
+#[cfg(feature = "std")]
+use crate::guard::Guard;
+use crate::mutex::Relock;
 #[cfg(feature = "std")]
 use crate::timer::{self, SleepOp};
 use crate::wait::{Op, Wait, Waiting, Withdraw};
@@ -209,6 +213,70 @@ impl<W: Waiting, L: LimitOp> Limited<W, L> {
     /// let token = source.token();
     /// let waited = event.wait().timeout(Duration::MAX).or_cancelled(&token).block();
     /// assert_eq!(waited, Err(tasuki::Cancelled));
+    /// ```
+    pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
+        Limited::new(self, token.on_cancel())
+    }
+}
+
+impl<'a, H: Relock, F: FnMut(&mut H::Target) -> bool> WaitWhile<'a, H, F> {
+    /// Waits with the calling thread; see [`Wait::block`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (mutex, condvar) = (tasuki::Mutex::new(1), tasuki::Condvar::new());
+    /// let guard = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0).block();
+    /// assert_eq!(*guard, 1);
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn block(self) -> Guard<H> {
+        crate::parker::block_on(self)
+    }
+
+    /// As [`Wait::timeout`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
+    /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
+    /// assert!(wait.timeout(Duration::from_millis(1)).block().is_err());
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn timeout(self, time: Duration) -> Timeout<Self> {
+        Limited::new(self, timer::sleep(time))
+    }
+
+    /// As [`Wait::deadline`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
+    /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
+    /// assert!(wait.deadline(Instant::now()).block().is_err());
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
+        Limited::new(self, timer::sleep_until(deadline))
+    }
+
+    /// As [`Wait::or_cancelled`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
+    /// let source = tasuki::CancellationSource::new();
+    /// source.request_cancel();
+    /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
+    /// assert!(wait.or_cancelled(&source.token()).block().is_err());
+    /// assert!(!mutex.is_locked());
     /// ```
     pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
         Limited::new(self, token.on_cancel())

@@ -45,6 +45,12 @@ pub trait Op {
     #[doc(hidden)]
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
 
+    /// The future has a place in the queue, and would leave it if dropped. What must not happen before that, and may
+    /// call foreign code, happens here.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn queued(&mut self) {}
+
     /// A later poll. After `Ready` the waiter is in no queue.
     #[doc(hidden)]
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
@@ -172,6 +178,9 @@ impl<O: Op> Wait<O> {
         let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
         let poll = self.op.start(seat, cx);
         self.phase = if poll.is_ready() { Phase::Resumed } else { Phase::Queued };
+        if self.phase == Phase::Queued {
+            self.op.queued();
+        }
         poll
     }
 

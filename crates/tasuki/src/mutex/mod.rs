@@ -4,14 +4,15 @@
 mod owned;
 pub(crate) mod raw;
 
+use crate::condvar::InUse;
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};
-use crate::queue::Pinned;
+use crate::queue::{Moving, Pinned};
 use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Wait};
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use raw::{RawMutex, Unlocked};
 
 #[cfg(feature = "alloc")]
@@ -319,6 +320,47 @@ unsafe impl<T: ?Sized, P: Policy> Holder for &Mutex<T, P> {
 
 // SAFETY: one owner at a time.
 unsafe impl<T: ?Sized, P: Policy> Exclusive for &Mutex<T, P> {}
+
+/// A guard that a condvar can give up and take back. Not for mapped guards: while the lock is given up the part may go.
+#[doc(hidden)]
+pub trait Relock: Exclusive {
+    /// The mutex, for the books of the condvar.
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn in_use(&self) -> InUse;
+
+    /// A poll of a waiter that is, or was, in the queue of the mutex.
+    fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Takes a waiter out of the queue of the mutex; true if it had been granted.
+    fn cancel_moved(&self, waiter: Pinned<'_>) -> bool;
+}
+
+/// SAFETY: `mutex` is a `RawMutex<P>` that is alive.
+unsafe fn adopt<P: Policy>(mutex: *const (), next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
+    // SAFETY: the caller's contract.
+    unsafe { &*mutex.cast::<RawMutex<P>>() }.adopt(next)
+}
+
+impl<P: Policy> RawMutex<P> {
+    fn in_use(&self) -> InUse {
+        InUse { mutex: (&raw const *self).cast(), adopt: adopt::<P> }
+    }
+}
+
+impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn in_use(&self) -> InUse {
+        self.raw.in_use()
+    }
+
+    fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        self.raw.poll_queued(waiter, cx)
+    }
+
+    fn cancel_moved(&self, waiter: Pinned<'_>) -> bool {
+        self.raw.cancel(waiter)
+    }
+}
 
 /// What a [`MappedMutexGuard`] holds: the lock, and where the part is.
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! Locks and guards that keep the mutex alive through an `Arc`.
 
 use super::raw::Unlocked;
-use super::{Fifo, Mutex, Op, Pinned, Policy, Seat, Wait};
+use super::{Fifo, InUse, Mutex, Op, Pinned, Policy, Relock, Seat, Wait};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use alloc::sync::Arc;
 use core::fmt;
@@ -109,6 +109,21 @@ unsafe impl<T: ?Sized, P: Policy> Holder for Arc<Mutex<T, P>> {
 
 // SAFETY: one owner at a time.
 unsafe impl<T: ?Sized, P: Policy> Exclusive for Arc<Mutex<T, P>> {}
+
+impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn in_use(&self) -> InUse {
+        self.raw.in_use()
+    }
+
+    fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        self.raw.poll_queued(waiter, cx)
+    }
+
+    fn cancel_moved(&self, waiter: Pinned<'_>) -> bool {
+        self.raw.cancel(waiter)
+    }
+}
 
 /// What an [`OwnedMappedMutexGuard`] holds: the mutex, and where the part is.
 #[doc(hidden)]

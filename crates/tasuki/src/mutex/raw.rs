@@ -44,7 +44,7 @@
 use crate::policy::{Order, Policy};
 use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, Word};
-use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
+use crate::queue::{Editing, Moving, Patience, Pinned, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
@@ -158,6 +158,15 @@ impl<P: Policy> RawMutex<P> {
         }
     }
 
+    /// Somebody owns the lock who has not run yet.
+    #[inline(always)]
+    fn set_unclaimed(&self) {
+        if P::SPIN {
+            // Relaxed: a hint.
+            self.unclaimed.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The new owner runs.
     #[inline(always)]
     fn claim(&self) {
@@ -226,6 +235,28 @@ impl<P: Policy> RawMutex<P> {
         wake(next);
         drop_waker(waker);
         false
+    }
+
+    /// Takes over waiters of another queue, which is being edited: the first becomes the owner if the lock is free,
+    /// the others queue. The owner's waker is to be called after both edits.
+    #[must_use = "the new owner must be woken"]
+    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
+        let mut editing = self.queue.edit();
+        let mut owner = None;
+        while let Some(waiter) = next() {
+            if editing.word() == FREE {
+                editing.set(LOCKED);
+                self.set_unclaimed();
+                owner = editing.grant(waiter);
+            } else {
+                match P::ORDER {
+                    Order::Oldest => editing.put_back(waiter),
+                    Order::Newest => editing.put_front(waiter),
+                }
+            }
+        }
+        editing.finish();
+        owner
     }
 
     /// Is it held, or granted?
@@ -336,10 +367,7 @@ impl<P: Policy> RawMutex<P> {
     /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock.
     #[inline(always)]
     fn pass(&self, mut editing: Editing<'_>) -> Option<Waker> {
-        if P::SPIN {
-            // Relaxed: a hint.
-            self.unclaimed.store(true, Ordering::Relaxed);
-        }
+        self.set_unclaimed();
         if P::OVERTAKES > 0 {
             editing.clear(WOKEN);
             self.reset_overtakes();

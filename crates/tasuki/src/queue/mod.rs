@@ -39,7 +39,6 @@
 pub(crate) mod batch;
 pub(crate) mod broadcast;
 pub(crate) mod list;
-#[cfg(feature = "std")]
 pub(crate) mod ring;
 pub(crate) mod sweep;
 pub(crate) mod waiter;
@@ -356,6 +355,59 @@ impl<'q> Editing<'q> {
         unsafe { waiter.get().rearm(waker) }
     }
 
+    /// The head of the list, which is then nobody's but the caller's; under the same edit it goes into a ring.
+    fn take_list(&mut self) -> Option<*mut Waiter> {
+        let head = self.word.head();
+        self.word = self.word.with_head(core::ptr::null_mut());
+        (!head.is_null()).then_some(head)
+    }
+
+    /// Takes the first waiter out, to be put into another queue, and marks it; `None` if nobody waits.
+    pub(crate) fn take_front(&mut self, mark: u32) -> Option<Moving> {
+        let front = self.word.head();
+        if front.is_null() {
+            return None;
+        }
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        let head = unsafe { list::pop_front(front) };
+        self.word = self.word.with_head(head);
+        Some(self.moving(front, mark))
+    }
+
+    /// A waiter that has been taken out of this queue gets its mark.
+    fn moving(&mut self, waiter: *mut Waiter, mark: u32) -> Moving {
+        // SAFETY: invariant 2: it was listed until now, and its future must edit this queue to find out where it is.
+        unsafe { (*waiter).set_mark(mark) };
+        Moving(waiter)
+    }
+
+    /// Which mark the waiter was given when it was moved, 0 if it was not; asked of the queue that it first was in.
+    pub(crate) fn mark(&self, waiter: Pinned<'_>) -> u32 {
+        // SAFETY: we hold `EDIT` of the queue that marks.
+        unsafe { waiter.get().mark() }
+    }
+
+    /// Enqueues a waiter that comes from another queue at the end.
+    pub(crate) fn put_back(&mut self, waiter: Moving) {
+        // SAFETY: we hold `EDIT`; the waiter is in no list, and alive as long as the other edit lasts.
+        let head = unsafe { list::push_back(self.word.head(), waiter.0) };
+        self.word = self.word.with_head(head);
+    }
+
+    /// Enqueues a waiter that comes from another queue before all others.
+    pub(crate) fn put_front(&mut self, waiter: Moving) {
+        // SAFETY: as in `put_back`.
+        let head = unsafe { list::push_front(self.word.head(), waiter.0) };
+        self.word = self.word.with_head(head);
+    }
+
+    /// Notifies a waiter that comes from another queue, without its having been in this one.
+    #[must_use = "the waiter must be woken after `finish`"]
+    pub(crate) fn grant(&mut self, waiter: Moving) -> Option<Waker> {
+        // SAFETY: both queues are being edited, and it is out of the list.
+        unsafe { waiter::notify(waiter.0, Verdict::Granted) }
+    }
+
     /// Ends the edit: the word, and with it the list, becomes visible.
     #[inline(always)]
     pub(crate) fn finish(self) {
@@ -386,6 +438,11 @@ impl<'q> Editing<'q> {
         panics.resume();
     }
 }
+
+/// A waiter between two queues. Both are being edited while this exists, the one it comes from first.
+#[derive(Debug)]
+#[must_use = "a waiter must be put somewhere, or granted"]
+pub(crate) struct Moving(*mut Waiter);
 
 /// A place in the list of an edit.
 #[derive(Clone, Copy, Debug)]

@@ -135,6 +135,21 @@ impl Waiter {
         self.number.with_mut(|times| unsafe { *times += 1 });
     }
 
+    /// Which mark the waiter was given when it was moved to another queue, 0 if it was not.
+    ///
+    /// SAFETY: the caller holds `EDIT` of the queue that marks, or has seen `Notified`; the primitive has no
+    /// rounds and counts no overtakes here.
+    pub(crate) unsafe fn mark(&self) -> u32 {
+        // SAFETY: the caller's contract.
+        self.number.with(|mark| unsafe { *mark })
+    }
+
+    /// SAFETY: the caller holds `EDIT` of the queue that marks.
+    pub(super) unsafe fn set_mark(&self, mark: u32) {
+        // SAFETY: the caller's contract.
+        self.number.with_mut(|place| unsafe { *place = mark });
+    }
+
     /// How the wait ended. Asked by the future itself, once it has seen `Notified`.
     pub(crate) fn verdict(&self) -> Verdict {
         // Relaxed: the last write of the state, which the future has seen with Acquire in `state`.
