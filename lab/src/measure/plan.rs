@@ -22,7 +22,7 @@ impl Plan {
     /// A few seconds per workload.
     pub(crate) const QUICK: Plan = Plan {
         rounds: 3,
-        target: Duration::from_millis(2),
+        target: Duration::from_micros(1_500),
         cap: Duration::from_millis(40),
         budget: Duration::from_millis(200),
         quick: true,
@@ -30,7 +30,7 @@ impl Plan {
     /// Enough for a median worth quoting.
     pub(crate) const FULL: Plan = Plan {
         rounds: 15,
-        target: Duration::from_millis(12),
+        target: Duration::from_millis(6),
         cap: Duration::from_millis(150),
         budget: Duration::from_millis(800),
         quick: false,
@@ -38,7 +38,7 @@ impl Plan {
 
     /// Nanoseconds a sample of the group should fill: two threads need longer to settle.
     pub(super) fn target_ns(&self, group: &Group) -> f64 {
-        let times = if group.two_threads { 2 } else { 1 };
+        let times = if group.two_threads { 4 } else { 1 };
         (self.target * times).as_nanos() as f64
     }
 
