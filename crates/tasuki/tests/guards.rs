@@ -9,8 +9,8 @@ use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use tasuki::{
-    Bypass, Event, Fifo, Guard, HandOff, Lifo, Lock, MappedMutexGuard, Mutex, MutexGuard,
-    OwnedMappedMutexGuard, OwnedMutexGuard, Policy, WaitEvent,
+    Bypass, Event, Fifo, HandOff, Lifo, Lock, MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard,
+    OwnedMutexGuard, Policy, WaitEvent,
 };
 
 /// S2-21: a static of every policy, and of an event.
@@ -89,9 +89,9 @@ fn every_guard<P: Policy>() {
     unlocks(&mutex, MutexGuard::map(lock(), |pair| &mut pair.0));
     unlocks(&mutex, OwnedMutexGuard::map(lock_owned(), |pair| &mut pair.0));
     let twice = MutexGuard::map(lock(), |pair| &mut pair.1);
-    unlocks(&mutex, Guard::map(twice, |bytes| &mut bytes[1]));
+    unlocks(&mutex, MappedMutexGuard::map(twice, |bytes| &mut bytes[1]));
     let twice = OwnedMutexGuard::map(lock_owned(), |pair| &mut pair.1);
-    unlocks(&mutex, Guard::map(twice, |bytes| &mut bytes[1..]));
+    unlocks(&mutex, OwnedMappedMutexGuard::map(twice, |bytes| &mut bytes[1..]));
     unlocks(&mutex, MutexGuard::filter_map(lock(), |pair| pair.1.get_mut(2)).unwrap());
     unlocks(&mutex, OwnedMutexGuard::filter_map(lock_owned(), |pair| pair.1.first_mut()).unwrap());
     // In `Err` the guard comes back, locked.
@@ -119,7 +119,7 @@ fn mapped_guards_write_through() {
     *number += 1;
     MappedMutexGuard::unlock(MappedMutexGuard::map(number, |number| number));
     let bytes = OwnedMutexGuard::map(mutex.clone().try_lock_owned().unwrap(), |pair| &mut pair.1);
-    let mut byte: OwnedMappedMutexGuard<_, i32> = Guard::map(bytes, |bytes| &mut bytes[0]);
+    let mut byte: OwnedMappedMutexGuard<_, i32> = OwnedMappedMutexGuard::map(bytes, |bytes| &mut bytes[0]);
     *byte = 7;
     drop(byte);
     let mutex = Arc::into_inner(mutex).expect("nobody keeps it");
@@ -133,9 +133,9 @@ fn b081_mapping_leaks_nothing() {
     let weak: Weak<_> = Arc::downgrade(&mutex);
     let mut guard = OwnedMutexGuard::map(mutex.try_lock_owned().unwrap(), |array| array);
     for _ in 0..100 {
-        guard = Guard::map(guard, |array| array);
-        guard = Guard::filter_map(guard, |array| Some(array)).unwrap();
-        guard = Guard::filter_map(guard, |_| None::<&mut ()>).unwrap_err();
+        guard = OwnedMappedMutexGuard::map(guard, |array| array);
+        guard = OwnedMappedMutexGuard::filter_map(guard, |array| Some(array)).unwrap();
+        guard = OwnedMappedMutexGuard::filter_map(guard, |_| None::<&mut ()>).unwrap_err();
         assert_eq!(weak.strong_count(), 1);
     }
     guard[3] = 1;

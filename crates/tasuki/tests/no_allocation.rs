@@ -10,7 +10,7 @@ use kit::watchdog::watchdog;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use tasuki::{Event, Guard, Mutex, OwnedMutexGuard, Parker, Reset};
+use tasuki::{Event, Guard, Mutex, MutexGuard, OwnedMutexGuard, Parker, Reset};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -28,7 +28,7 @@ fn lock_and_unlock<P: Known>() {
     none(|| {
         assert!(pin!(mutex.lock()).poll(&mut cx).is_ready());
         drop(mutex.try_lock());
-        drop(Guard::map(mutex.try_lock().unwrap(), |value| value));
+        drop(MutexGuard::map(mutex.try_lock().unwrap(), |value| value));
         drop(Guard::hand_off(mutex.try_lock().unwrap()));
     });
 }
