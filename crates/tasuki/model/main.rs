@@ -7,6 +7,8 @@
 #[cfg(loom)]
 mod bypass;
 #[cfg(loom)]
+mod cancellation;
+#[cfg(loom)]
 mod event;
 #[cfg(loom)]
 mod lifo;

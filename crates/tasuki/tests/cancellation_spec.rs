@@ -18,9 +18,12 @@ use tasuki::{CancellationSource, OnCancelOwned};
 #[global_allocator]
 static ALLOCATOR: Nodes = Nodes;
 
-const NODES: usize = 4;
+const NODES: usize = 5;
 /// What the source of each node says when it cancels; the first says nothing.
-const REASONS: [Option<&str>; NODES] = [None, Some("one"), Some("two"), Some("three")];
+const REASONS: [Option<&str>; NODES] = [None, Some("one"), Some("two"), Some("three"), Some("four")];
+
+/// A tree to begin with: the parents of the second node, the third, and so on.
+type Shape = &'static [usize];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Op {
@@ -67,8 +70,10 @@ struct History {
 struct Reference(Vec<History>);
 
 impl Reference {
-    fn new() -> Self {
-        Self(vec![Self::node(None, None)])
+    fn new(shape: Shape) -> Self {
+        let mut this = Self(vec![Self::node(None, None)]);
+        shape.iter().for_each(|at| drop(this.apply(Op::Child(*at))));
+        this
     }
 
     fn node(parent: Option<usize>, cancelled: Option<usize>) -> History {
@@ -187,12 +192,14 @@ struct Real {
 }
 
 impl Real {
-    fn new() -> Self {
+    fn new(shape: Shape) -> Self {
         tally::reset();
         let before = nodes_here();
         let mut sources = Vec::with_capacity(NODES);
         sources.push(Some(CancellationSource::new()));
-        Self { sources, waits: [const { None }; NODES], before }
+        let mut this = Self { sources, waits: [const { None }; NODES], before };
+        shape.iter().for_each(|at| drop(this.apply(Op::Child(*at))));
+        this
     }
 
     fn source(&self, at: usize) -> &CancellationSource {
@@ -248,11 +255,36 @@ impl System for Real {
     }
 }
 
-#[test]
-fn every_string_of_operations_agrees_with_the_model() {
-    let depth = env_or("TASUKI_CANCELLATION_DEPTH", scaled(6, 3) as u64) as usize;
+/// Compares all strings that begin with this tree; the depth is that of CI plus `TASUKI_DEEPER`.
+fn compare(name: &str, shape: Shape, depth: usize) {
+    let depth = if cfg!(miri) { 2 } else { depth + env_or("TASUKI_DEEPER", 0) as usize };
     let _dog = watchdog(env_or("TASUKI_WATCHDOG", 600));
     assert!(measure() != size_of::<OnCancelOwned>(), "blocks of that size are counted as nodes");
-    let strings = enumerate("cancellation", depth, &Reference::new(), |body| body(&mut Real::new()));
+    let strings = enumerate(name, depth, &Reference::new(shape), |body| body(&mut Real::new(shape)));
     assert!(strings > 100);
+}
+
+#[test]
+fn every_string_from_a_root() {
+    compare("a root", &[], scaled(7, 4));
+}
+
+#[test]
+fn every_string_from_a_chain() {
+    compare("a chain of four", &[0, 1, 2], 4);
+}
+
+#[test]
+fn every_string_from_a_fork_below_the_root() {
+    compare("a fork below the root", &[0, 1, 1], 4);
+}
+
+#[test]
+fn every_string_from_a_wide_root() {
+    compare("a root with four children", &[0, 0, 0, 0], 4);
+}
+
+#[test]
+fn every_string_from_a_fork_below_a_fork() {
+    compare("a fork below a fork", &[0, 0, 1, 1], 4);
 }
