@@ -39,7 +39,7 @@ use crate::queue::waiter::{Ask, State, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, WAITERS, Word};
 use crate::queue::{Editing, Moving, Pinned, Removed, WaitQueue};
 use crate::shim::{self, UnsafeCell, const_fn};
-use crate::wait::{Op, Seat, Wait, Waiting, Withdraw};
+use crate::wait::{Compound, Op, Seat, Wait, Waiting, Withdraw};
 use core::fmt;
 use core::future::Future;
 use core::panic::RefUnwindSafe;
@@ -196,7 +196,7 @@ impl Condvar {
         guard: Guard<H>,
         condition: F,
     ) -> WaitWhile<'_, H, F> {
-        WaitWhile { condvar: self, condition, guard: Some(guard), wait: None }
+        Compound::new(Conditional { condvar: self, condition, guard: Some(guard), wait: None })
     }
 
     /// Moves the first waiter to the queue of its mutex. Does nothing if nobody waits.
@@ -428,8 +428,11 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
 }
 
 /// The future of [`Condvar::wait_while`].
+pub type WaitWhile<'a, H, F> = Compound<Conditional<'a, H, F>>;
+
+/// Waits on a condvar until a condition is no longer true.
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
-pub struct WaitWhile<'a, H: Relock, F> {
+pub struct Conditional<'a, H: Relock, F> {
     condvar: &'a Condvar,
     condition: F,
     /// The lock, between two waits.
@@ -437,7 +440,7 @@ pub struct WaitWhile<'a, H: Relock, F> {
     wait: Option<WaitNotified<'a, H>>,
 }
 
-impl<'a, H: Relock, F> WaitWhile<'a, H, F> {
+impl<'a, H: Relock, F> Conditional<'a, H, F> {
     /// The wait, pinned, and the rest. The only projection.
     #[allow(clippy::type_complexity)]
     fn project(
@@ -451,7 +454,7 @@ impl<'a, H: Relock, F> WaitWhile<'a, H, F> {
     }
 }
 
-impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for WaitWhile<'_, H, F> {
+impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, F> {
     type Output = Guard<H>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
@@ -475,7 +478,7 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for WaitWhile<'_, H, F>
     }
 }
 
-impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Waiting for WaitWhile<'_, H, F> {
+impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Waiting for Conditional<'_, H, F> {
     fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Guard<H>> {
         let (_, condition, held, mut wait) = self.project();
         let mut guard = match wait.as_mut().as_pin_mut() {
@@ -487,7 +490,7 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Waiting for WaitWhile<'_, H, F
     }
 }
 
-impl<H: Relock, F> fmt::Debug for WaitWhile<'_, H, F> {
+impl<H: Relock, F> fmt::Debug for Conditional<'_, H, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitWhile").field("wait", &self.wait).finish_non_exhaustive()
     }

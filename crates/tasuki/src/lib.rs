@@ -53,6 +53,7 @@ mod latch;
 #[cfg(feature = "alloc")]
 mod limit;
 mod mutex;
+mod once_cell;
 #[cfg(feature = "std")]
 mod parker;
 mod policy;
@@ -75,7 +76,7 @@ pub use barrier::{Arrive, ArriveOp, Barrier, BarrierWaitResult};
 pub use cancellation::{
     CancellationSource, CancellationToken, DropGuard, OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled,
 };
-pub use condvar::{Condvar, CondvarOp, WaitNotified, WaitWhile};
+pub use condvar::{Conditional, Condvar, CondvarOp, WaitNotified, WaitWhile};
 #[cfg(feature = "alloc")]
 pub use error::Cancelled;
 #[cfg(feature = "std")]
@@ -91,6 +92,7 @@ pub use limit::{LimitOp, Limited, OrCancelled};
 pub use mutex::{Lock, LockOp, MappedMutexGuard, Mutex, MutexGuard};
 #[cfg(feature = "alloc")]
 pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
+pub use once_cell::{GetOrInit, GetOrTryInit, Init, OnceCell, Surely, ValueOp, WaitValue};
 #[cfg(feature = "std")]
 pub use parker::{Parker, Unparker};
 pub use policy::{Bypass, Fifo, Lifo, Policy};
@@ -108,7 +110,7 @@ pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, Semapho
 pub use semaphore::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};
 #[cfg(feature = "std")]
 pub use timer::{Sleep, SleepOp};
-pub use wait::{Op, Wait, Waiting};
+pub use wait::{Compound, Op, Wait, Waiting};
 #[cfg(feature = "alloc")]
 pub use wait_group::OwnedWaitGroupMember;
 pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};

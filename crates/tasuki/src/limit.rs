@@ -12,16 +12,12 @@
 //! | drop | both are dropped |
 
 use crate::cancellation::{CancellationToken, OnCancelOp};
-use crate::condvar::WaitWhile;
 use crate::error::Cancelled;
 #[cfg(feature = "std")]
 use crate::error::Elapsed;
 #[cfg(feature = "std")]
-use crate::guard::Guard;
-use crate::mutex::Relock;
-#[cfg(feature = "std")]
 use crate::timer::{self, SleepOp};
-use crate::wait::{Op, Wait, Waiting, Withdraw};
+use crate::wait::{Compound, Op, Wait, Waiting, Withdraw};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -79,14 +75,14 @@ pub struct Limited<W, L: LimitOp> {
 
 /// A wait with a deadline.
 #[cfg(feature = "std")]
-pub type Timeout<W> = Limited<W, SleepOp>;
+pub type Timeout<W> = Compound<Limited<W, SleepOp>>;
 
 /// A wait that a token can end.
-pub type OrCancelled<'t, W> = Limited<W, OnCancelOp<&'t CancellationToken>>;
+pub type OrCancelled<'t, W> = Compound<Limited<W, OnCancelOp<&'t CancellationToken>>>;
 
 impl<W: Waiting, L: LimitOp> Limited<W, L> {
-    fn new(wait: W, limit: Wait<L>) -> Self {
-        Self { wait, limit, polled: false }
+    fn wait(wait: W, limit: Wait<L>) -> Compound<Self> {
+        Compound::new(Self { wait, limit, polled: false })
     }
 
     /// The two waits, pinned. The only projection.
@@ -118,7 +114,7 @@ impl<O: Op> Wait<O> {
     /// ```
     #[cfg(feature = "std")]
     pub fn timeout(self, time: Duration) -> Timeout<Self> {
-        Limited::new(self, timer::sleep(time))
+        Limited::wait(self, timer::sleep(time))
     }
 
     /// Gives up when `deadline` is past: `Err(`[`Elapsed`]`)`.
@@ -133,7 +129,7 @@ impl<O: Op> Wait<O> {
     /// ```
     #[cfg(feature = "std")]
     pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
-        Limited::new(self, timer::sleep_until(deadline))
+        Limited::wait(self, timer::sleep_until(deadline))
     }
 
     /// Gives up when the token is cancelled: `Err(`[`Cancelled`]`)`. A token that is cancelled before the
@@ -148,26 +144,12 @@ impl<O: Op> Wait<O> {
     /// assert!(mutex.lock().or_cancelled(&source.token()).block().is_err());
     /// ```
     pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
-        Limited::new(self, token.on_cancel())
+        Limited::wait(self, token.on_cancel())
     }
 }
 
-impl<W: Waiting, L: LimitOp> Limited<W, L> {
-    /// Waits with the calling thread; see [`Wait::block`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let event = tasuki::Event::auto();
-    /// let waited = event.wait().timeout(std::time::Duration::ZERO).block();
-    /// assert_eq!(waited, Err(tasuki::Elapsed));
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn block(self) -> Result<W::Output, L::Error> {
-        crate::parker::block_on(self)
-    }
-
-    /// As [`Wait::timeout`], on top of the limit there is.
+impl<W: Waiting> Compound<W> {
+    /// As [`Wait::timeout`]; a limit that there is already stays.
     ///
     /// # Examples
     ///
@@ -181,27 +163,26 @@ impl<W: Waiting, L: LimitOp> Limited<W, L> {
     /// ```
     #[cfg(feature = "std")]
     pub fn timeout(self, time: Duration) -> Timeout<Self> {
-        Limited::new(self, timer::sleep(time))
+        Limited::wait(self, timer::sleep(time))
     }
 
-    /// As [`Wait::deadline`], on top of the limit there is.
+    /// As [`Wait::deadline`]; a limit that there is already stays.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Instant;
     ///
-    /// let (event, source) = (tasuki::Event::auto(), tasuki::CancellationSource::new());
-    /// let token = source.token();
-    /// let waited = event.wait().or_cancelled(&token).deadline(Instant::now()).block();
-    /// assert_eq!(waited, Err(tasuki::Elapsed));
+    /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
+    /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
+    /// assert!(wait.deadline(Instant::now()).block().is_err());
     /// ```
     #[cfg(feature = "std")]
     pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
-        Limited::new(self, timer::sleep_until(deadline))
+        Limited::wait(self, timer::sleep_until(deadline))
     }
 
-    /// As [`Wait::or_cancelled`], on top of the limit there is.
+    /// As [`Wait::or_cancelled`]; a limit that there is already stays.
     ///
     /// # Examples
     ///
@@ -215,71 +196,7 @@ impl<W: Waiting, L: LimitOp> Limited<W, L> {
     /// assert_eq!(waited, Err(tasuki::Cancelled));
     /// ```
     pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
-        Limited::new(self, token.on_cancel())
-    }
-}
-
-impl<'a, H: Relock, F: FnMut(&mut H::Target) -> bool> WaitWhile<'a, H, F> {
-    /// Waits with the calling thread; see [`Wait::block`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let (mutex, condvar) = (tasuki::Mutex::new(1), tasuki::Condvar::new());
-    /// let guard = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0).block();
-    /// assert_eq!(*guard, 1);
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn block(self) -> Guard<H> {
-        crate::parker::block_on(self)
-    }
-
-    /// As [`Wait::timeout`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
-    /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
-    /// assert!(wait.timeout(Duration::from_millis(1)).block().is_err());
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn timeout(self, time: Duration) -> Timeout<Self> {
-        Limited::new(self, timer::sleep(time))
-    }
-
-    /// As [`Wait::deadline`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Instant;
-    ///
-    /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
-    /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
-    /// assert!(wait.deadline(Instant::now()).block().is_err());
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
-        Limited::new(self, timer::sleep_until(deadline))
-    }
-
-    /// As [`Wait::or_cancelled`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
-    /// let source = tasuki::CancellationSource::new();
-    /// source.request_cancel();
-    /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
-    /// assert!(wait.or_cancelled(&source.token()).block().is_err());
-    /// assert!(!mutex.is_locked());
-    /// ```
-    pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
-        Limited::new(self, token.on_cancel())
+        Limited::wait(self, token.on_cancel())
     }
 }
 

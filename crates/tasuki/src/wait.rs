@@ -251,6 +251,54 @@ impl<O: Op> Waiting for Wait<O> {
     }
 }
 
+/// A future of ours that is more than one wait: a wait with a limit, a wait for a condition, a turn to initialise.
+///
+/// It has the same methods as a [`Wait`].
+#[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
+#[derive(Debug)]
+pub struct Compound<W> {
+    inner: W,
+}
+
+impl<W: Waiting> Compound<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Self { inner }
+    }
+
+    fn project(self: Pin<&mut Self>) -> Pin<&mut W> {
+        // SAFETY: a projection to the only field, which is never moved out.
+        unsafe { self.map_unchecked_mut(|this| &mut this.inner) }
+    }
+
+    /// Waits with the calling thread; see [`Wait::block`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let event = tasuki::Event::auto();
+    /// let waited = event.wait().timeout(std::time::Duration::ZERO).block();
+    /// assert_eq!(waited, Err(tasuki::Elapsed));
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn block(self) -> W::Output {
+        crate::parker::block_on(self)
+    }
+}
+
+impl<W: Waiting> Future for Compound<W> {
+    type Output = W::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<W::Output> {
+        self.project().poll(cx)
+    }
+}
+
+impl<W: Waiting> Waiting for Compound<W> {
+    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<W::Output> {
+        self.project().withdraw(right)
+    }
+}
+
 impl<O: Op> Drop for Wait<O> {
     #[inline]
     fn drop(&mut self) {
