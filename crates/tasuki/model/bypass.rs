@@ -204,6 +204,42 @@ fn another_waker_of_the_second_races_the_opening() {
     });
 }
 
+/// The lock has just been opened to a new head: the overtakes of its predecessor do not count against it.
+fn assert_open_once_more(mutex: &'static LogMutex<Bypass<1>>) {
+    assert!(try_and_sign(mutex, 'u'), "the new head has not been overtaken yet");
+    assert!(mutex.try_lock().is_none(), "and now it has");
+}
+
+#[test]
+fn a_new_head_counts_from_zero_after_the_baton() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        drop(held);
+        let barger = mutex.try_lock().expect("open");
+        let unlocker = spawn(move || drop(barger));
+        a.run().sign('a');
+        join([unlocker]);
+        assert_open_once_more(mutex);
+        b.run().sign('b');
+        assert_eq!(at_rest(mutex), "aub");
+    });
+}
+
+#[test]
+fn a_new_head_counts_from_zero_after_a_free_lock() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        let unlocker = spawn(move || drop(held));
+        a.run().sign('a');
+        join([unlocker]);
+        assert_open_once_more(mutex);
+        b.run().sign('b');
+        assert_eq!(at_rest(mutex), "aub");
+    });
+}
+
 /// Two bargers try for a lock that was opened to its head; returns how many got it before the head.
 fn overtakes<const N: u32>(mutex: &'static LogMutex<Bypass<N>>) -> usize {
     let held = mutex.try_lock().unwrap();

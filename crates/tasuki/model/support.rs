@@ -66,6 +66,12 @@ impl Alarm {
         self.rings.fetch_add(0, Ordering::Acquire)
     }
 
+    /// Orders nothing, and makes loom try what follows before and after a ring. It would not for the load of a
+    /// state that the other side loads before it stores: it remembers only the last access to an atomic.
+    fn pass_by(&self) {
+        self.rings.fetch_add(0, Ordering::Relaxed);
+    }
+
     /// Sleeps until it has rung more often than `heard`; how often, then.
     fn sleep(&self, heard: usize) -> usize {
         loop {
@@ -117,10 +123,16 @@ impl<F: Future> Task<F> {
         task
     }
 
-    /// One poll, asked for or not.
+    /// One poll that nobody asked for: it may be ahead of the wake-up, and learns nothing from it.
     pub(crate) fn poll(&mut self) -> Poll<F::Output> {
-        // A poll that nobody asked for: it may be ahead of the wake-up, and learns nothing from it.
-        self.heard.get_or_insert(0);
+        match self.heard {
+            Some(_) => self.alarm.pass_by(),
+            None => self.heard = Some(0),
+        }
+        self.poll_now()
+    }
+
+    fn poll_now(&mut self) -> Poll<F::Output> {
         let waker = Waker::from(self.alarm.clone());
         self.future.as_mut().poll(&mut Context::from_waker(&waker))
     }
@@ -144,10 +156,9 @@ impl<F: Future> Task<F> {
     /// As [`run`](Self::run), and the future stays.
     pub(crate) fn finish(&mut self) -> F::Output {
         loop {
-            if let Some(heard) = self.heard {
-                self.heard = Some(self.alarm.sleep(heard));
-            }
-            if let Poll::Ready(output) = self.poll() {
+            self.heard = Some(self.heard.map_or(0, |heard| self.alarm.sleep(heard)));
+            if let Poll::Ready(output) = self.poll_now() {
+                self.heard = None;
                 return output;
             }
         }
@@ -156,6 +167,9 @@ impl<F: Future> Task<F> {
 
 impl<F: Future> Drop for Task<F> {
     fn drop(&mut self) {
+        if self.heard.is_some() {
+            self.alarm.pass_by();
+        }
         // SAFETY: not used again; only the memory is, as bytes.
         let future = unsafe { ManuallyDrop::take(&mut self.future) };
         // SAFETY: the future is dropped in its place before the memory is reused.
