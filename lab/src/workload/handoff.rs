@@ -1,8 +1,11 @@
 //! The lock passed from task to task on one thread.
 //!
-//! A task takes the lock, yields while it holds it, so that all others queue, and gives it back:
-//! under a fair lock every operation is a hand-off. The executor alone, yielding as often without
-//! any lock, is the floor.
+//! *Hand-off*: everybody queues once, and from then on a task that is given the lock gives it back and
+//! asks for it again. Under a fair lock every operation is one hand-off and one task switch, and
+//! nothing else; an unfair one takes the lock again at once and switches no tasks, which its
+//! fairness shows. *Held*: a task yields while it holds the lock, so that every lock is handed off,
+//! fair or not, at two task switches an operation. The executor alone, yielding as often without any
+//! lock, is the floor.
 
 use crate::exec::{Executor, yield_now};
 use crate::measure::{Bench, Contender, Group, Meter, Metric, Reading, Sample, fairness};
@@ -18,13 +21,14 @@ const TASKS: [usize; 4] = [2, 8, 64, 1024];
 
 /// Measures hand-offs under the minimal and under a common executor.
 pub(crate) fn run(bench: &mut Bench) {
-    for stage in [Stage::Minimal, Stage::AsyncExecutor] {
+    for (stage, held) in [(Stage::Minimal, false), (Stage::Minimal, true), (Stage::AsyncExecutor, false)] {
         for tasks in TASKS {
-            let mut build = Build { stage, tasks, contenders: Vec::new() };
+            let setting = Setting { stage, held, tasks };
+            let mut build = Build { setting, contenders: Vec::new() };
             each_mutex(&mut build);
             build.push("executor-alone", Kind::Floor, alone);
             bench.group(Group {
-                workload: "mutex/hand-off".into(),
+                workload: if held { "mutex/hand-off-held" } else { "mutex/hand-off" }.into(),
                 n: tasks as u64,
                 runtime: stage.name(),
                 probe_ops: 2 * tasks as u64,
@@ -36,6 +40,15 @@ pub(crate) fn run(bench: &mut Bench) {
             });
         }
     }
+}
+
+/// One cell of the workload.
+#[derive(Clone, Copy)]
+struct Setting {
+    stage: Stage,
+    /// Is the lock held over a yield every time?
+    held: bool,
+    tasks: usize,
 }
 
 /// The executor the tasks run on.
@@ -89,6 +102,7 @@ fn on_async_executor<F: Future<Output = ()> + 'static>(tasks: impl Iterator<Item
 struct Ring<M> {
     mutex: M,
     total: u64,
+    held: bool,
     served: Vec<Cell<u64>>,
 }
 
@@ -105,11 +119,12 @@ where
 }
 
 /// A ring around a fresh lock.
-fn ring<M>(mutex: M, tasks: usize, total: u64) -> Rc<Ring<M>> {
-    Rc::new(Ring { mutex, total, served: vec![Cell::new(0); tasks] })
+fn ring<M>(mutex: M, setting: Setting, total: u64) -> Rc<Ring<M>> {
+    let Setting { held, tasks, .. } = setting;
+    Rc::new(Ring { mutex, total, held, served: vec![Cell::new(0); tasks] })
 }
 
-/// A task that takes the lock, holds it over a yield and passes it on.
+/// A task that takes the lock and passes it on. The very first holds it over a yield, so that all others queue.
 async fn pass<M: LocalMutex>(ring: Rc<Ring<M>>, me: usize) {
     let mut served = 0;
     loop {
@@ -119,7 +134,9 @@ async fn pass<M: LocalMutex>(ring: Rc<Ring<M>>, me: usize) {
         }
         *guard += 1;
         served += 1;
-        yield_now().await;
+        if ring.held || *guard == 1 {
+            yield_now().await;
+        }
         drop(guard);
     }
     ring.served[me].set(served);
@@ -135,29 +152,28 @@ async fn spin_alone(ring: Rc<Ring<()>>, me: usize) {
 }
 
 /// One sample of the executor alone.
-fn alone(stage: Stage, tasks: usize, ops: u64) -> Sample {
-    sample(stage, &ring((), tasks, ops), spin_alone)
+fn alone(setting: Setting, ops: u64) -> Sample {
+    sample(setting.stage, &ring((), setting, ops), spin_alone)
 }
 
 /// One sample of a mutex, its counter checked.
-fn passes<M: LocalMutex>(stage: Stage, tasks: usize, ops: u64) -> Sample {
-    let ring = ring(M::new(), tasks, ops);
-    let sample = sample(stage, &ring, pass::<M>);
+fn passes<M: LocalMutex>(setting: Setting, ops: u64) -> Sample {
+    let ring = ring(M::new(), setting, ops);
+    let sample = sample(setting.stage, &ring, pass::<M>);
     let count = *ring.mutex.try_lock().expect("given back");
     assert_eq!(count, ops, "{}: one increment an operation", M::NAME);
     sample
 }
 
 struct Build {
-    stage: Stage,
-    tasks: usize,
+    setting: Setting,
     contenders: Vec<Contender>,
 }
 
 impl Build {
-    fn push(&mut self, subject: &'static str, kind: Kind, work: fn(Stage, usize, u64) -> Sample) {
-        let (stage, tasks) = (self.stage, self.tasks);
-        let run = Box::new(move |ops| work(stage, tasks, ops));
+    fn push(&mut self, subject: &'static str, kind: Kind, work: fn(Setting, u64) -> Sample) {
+        let setting = self.setting;
+        let run = Box::new(move |ops| work(setting, ops));
         self.contenders.push(Contender { subject, kind, run });
     }
 }
@@ -184,8 +200,10 @@ mod tests {
 
     impl VisitMutex for Short {
         fn shared<M: AsyncMutex>(&mut self) {
-            for stage in [Stage::Minimal, Stage::AsyncExecutor] {
-                assert_eq!(passes::<M>(stage, 8, 800).ops, 800);
+            for (stage, held) in
+                [(Stage::Minimal, true), (Stage::Minimal, false), (Stage::AsyncExecutor, false)]
+            {
+                assert_eq!(passes::<M>(Setting { stage, held, tasks: 8 }, 800).ops, 800);
             }
         }
     }
