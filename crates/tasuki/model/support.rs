@@ -21,7 +21,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use tasuki::{MutexGuard, Policy};
 
 /// Runs `scenario` over a new object in every way. The scenario joins its threads before it returns.
-pub(crate) fn model<T: 'static>(object: fn() -> T, scenario: fn(&'static T)) {
+pub(crate) fn model<T: 'static>(
+    object: impl Fn() -> T + Send + Sync + 'static,
+    scenario: impl Fn(&'static T) + Send + Sync + 'static,
+) {
     loom::model(move || {
         let object = Box::into_raw(Box::new(object()));
         // SAFETY: it is freed below, when all threads of the scenario have ended.
