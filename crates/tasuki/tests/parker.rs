@@ -214,7 +214,7 @@ fn b085_used_in_the_destructor_of_a_thread_local() {
             // One registered before the variable that `.block()` keeps, one after: whichever dies first.
             BEFORE.set(Some(AtTheEnd(done.clone())));
             Event::new(tasuki::Reset::Auto, true).wait().block();
-            Mutex::new(0).lock().block();
+            drop(Mutex::new(0).lock().block());
             AFTER.set(Some(AtTheEnd(done)));
         }
     });

@@ -1,8 +1,10 @@
 //! Polling by hand.
 
 use super::waker::Spy;
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Once;
 use std::task::{Context, Poll, Waker};
 
 /// A future that owns what it waits for, so that a hook of a waker can keep it.
@@ -37,16 +39,38 @@ pub(crate) fn pending<F: Future + ?Sized>(future: &mut Pin<Box<F>>, spy: &Spy) {
 /// The message of a panic, which must happen.
 #[track_caller]
 pub(crate) fn panic_of<R>(call: impl FnOnce() -> R) -> String {
-    let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)) else {
-        panic!("no panic, expected one");
-    };
+    let Err(panic) = caught(call) else { panic!("no panic, expected one") };
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
 /// Calls; none if it panicked.
 pub(crate) fn catch<R>(call: impl FnOnce() -> R) -> Option<R> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).ok()
+    caught(call).ok()
+}
+
+thread_local! {
+    /// How many calls deep this thread expects a panic.
+    static EXPECTING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Calls, with a panic announced in one line: a backtrace of each expected panic takes Miri minutes.
+fn caught<R>(call: impl FnOnce() -> R) -> std::thread::Result<R> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if EXPECTING.try_with(Cell::get).unwrap_or(0) > 0 {
+                eprintln!("caught by the test: {info}");
+            } else {
+                usual(info);
+            }
+        }));
+    });
+    EXPECTING.set(EXPECTING.get() + 1);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+    EXPECTING.set(EXPECTING.get() - 1);
+    result
 }
 
 /// Calls, and says whether it panicked.
