@@ -119,10 +119,28 @@ impl<P: Policy> RawMutex<P> {
 
     /// Takes a place in the queue, or the lock if it has become free.
     pub(crate) fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        if P::SPIN && self.spin() {
+        if P::SPIN && self.queue.load() == HELD && self.spin() {
             return Poll::Ready(());
         }
-        let waker = clone_waker(cx.waker());
+        self.enqueue(seat, clone_waker(cx.waker()))
+    }
+
+    /// Calls nothing in the usual case, so it saves no registers.
+    #[inline(never)]
+    fn enqueue(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+        let word = self.queue.load();
+        if !Self::is_open(word) {
+            if let Some(editing) = self.queue.try_edit(word) {
+                return Self::append(editing, seat, waker);
+            }
+        }
+        self.enqueue_busy(seat, waker)
+    }
+
+    /// The word is being edited, changed under our eyes, or has become free.
+    #[cold]
+    #[inline(never)]
+    fn enqueue_busy(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
         let mut patience = Patience::new();
         loop {
             let word = self.queue.load();
@@ -135,16 +153,22 @@ impl<P: Policy> RawMutex<P> {
                     });
                     return Poll::Ready(());
                 }
-            } else if let Some(mut editing) = self.queue.try_edit(word) {
-                let waiter = seat.sit(waker, Ask::default());
-                match P::ORDER {
-                    Order::Oldest => editing.push_back(waiter),
-                    Order::Newest => editing.push_front(waiter),
-                }
-                editing.finish();
-                return Poll::Pending;
+            } else if let Some(editing) = self.queue.try_edit(word) {
+                return Self::append(editing, seat, waker);
             }
         }
+    }
+
+    /// A new waiter enters the queue; the one place where the order is decided.
+    #[inline(always)]
+    fn append(mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+        let waiter = seat.sit(waker, Ask::default());
+        match P::ORDER {
+            Order::Oldest => editing.push_back(waiter),
+            Order::Newest => editing.push_front(waiter),
+        }
+        editing.finish();
+        Poll::Pending
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
@@ -317,6 +341,8 @@ impl<P: Policy> RawMutex<P> {
 
     /// Watches a lock that is held and that nobody waits for; true if it got it. Whoever queues meanwhile
     /// ends it, so nobody in the queue is ever overtaken.
+    #[cold]
+    #[inline(never)]
     fn spin(&self) -> bool {
         if !self.is_spinning_worthwhile() {
             return false;

@@ -255,9 +255,13 @@ impl<'q> Editing<'q> {
     /// Enqueues at the end.
     #[inline(always)]
     pub(crate) fn push_back(&mut self, waiter: Pinned<'_>) {
+        let waiter = waiter.as_ptr();
         // SAFETY: we hold `EDIT`; a new waiter is in no list and stays alive while it is (invariant 2).
-        let head = unsafe { list::push_back(self.word.head(), waiter.as_ptr()) };
-        self.word = self.word.with_head(head);
+        unsafe { list::push_back(self.word.head(), waiter) };
+        // Only into an empty list does it enter as the head.
+        if !self.has_waiters() {
+            self.word = self.word.with_head(waiter);
+        }
     }
 
     /// Enqueues before all others.
