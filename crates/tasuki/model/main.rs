@@ -5,11 +5,15 @@
 //! sleeps on a `Parker`, a path with too many branches).
 
 #[cfg(loom)]
+mod barrier;
+#[cfg(loom)]
 mod bypass;
 #[cfg(loom)]
 mod cancellation;
 #[cfg(loom)]
 mod event;
+#[cfg(loom)]
+mod latch;
 #[cfg(loom)]
 mod lifo;
 #[cfg(loom)]
@@ -22,3 +26,7 @@ mod queue;
 mod semaphore;
 #[cfg(loom)]
 mod support;
+#[cfg(loom)]
+mod versus;
+#[cfg(loom)]
+mod wait_group;
