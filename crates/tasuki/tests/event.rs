@@ -73,7 +73,7 @@ fn auto_releases_one_for_each_set() {
 #[test]
 fn manual_releases_all_present() {
     let _dog = watchdog(10);
-    for count in [1, 2, 31, 32, 33, 64, 65, 200] {
+    for count in if cfg!(miri) { vec![1, 33] } else { vec![1, 2, 31, 32, 33, 64, 65, 200] } {
         let event = Event::manual();
         let spies: Vec<Spy> = (0..count).map(|_| Spy::new()).collect();
         let mut futures: Vec<_> = spies.iter().map(|_| Box::pin(event.wait())).collect();
