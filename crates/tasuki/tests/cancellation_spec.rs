@@ -72,7 +72,9 @@ struct Reference(Vec<History>);
 impl Reference {
     fn new(shape: Shape) -> Self {
         let mut this = Self(vec![Self::node(None, None)]);
-        shape.iter().for_each(|at| drop(this.apply(Op::Child(*at))));
+        for at in shape {
+            let _ = this.apply(Op::Child(*at));
+        }
         this
     }
 
@@ -198,7 +200,9 @@ impl Real {
         let mut sources = Vec::with_capacity(NODES);
         sources.push(Some(CancellationSource::new()));
         let mut this = Self { sources, waits: [const { None }; NODES], before };
-        shape.iter().for_each(|at| drop(this.apply(Op::Child(*at))));
+        for at in shape {
+            let _ = this.apply(Op::Child(*at));
+        }
         this
     }
 

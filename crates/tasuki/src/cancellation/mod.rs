@@ -72,7 +72,7 @@ use reason::Reason;
 /// None on waiters, children and depth. Every operation on a node is a constant number of steps, a cancel as many as there
 /// are descendants and waiters; nothing recurses. One allocation a node and one for a reason made at run time, none
 /// otherwise. A node that nobody holds is kept while two children or more need it: at most half of a tree, and the first.
-/// Creating and dropping nodes of one tree takes turns, by a lock that spins for about thirty instructions.
+/// Creating and dropping nodes of one tree takes turns, by a lock that is held for some dozens of instructions.
 ///
 /// # Futurelock
 ///
@@ -80,7 +80,8 @@ use reason::Reason;
 ///
 /// # When to use something else
 ///
-/// To be told again and again, an [`Event`](crate::Event). To end only one wait, drop its future.
+/// To be told again and again, an [`Event`](crate::Event). To end only one wait, drop its future, or give it the token by
+/// [`or_cancelled`](crate::Wait::or_cancelled).
 ///
 /// # Examples
 ///

@@ -11,8 +11,8 @@
 //! Taking a node out touches three generations; with a lock in every node that means locking upwards through
 //! links that change meanwhile, with retries. With one lock it is straight code, and no order of locks is
 //! needed but one: *the lock of the tree before `EDIT` of the waiters of one of its nodes*, which only
-//! [`Locked::cancel_one`] does. What it costs: creating and dropping nodes of one tree is done one at a time, for about
-//! thirty instructions each. Asking (`stop_requested`), waiting (`on_cancel`) and copying handles never take it.
+//! [`Locked::cancel_one`] does. What it costs: creating and dropping nodes of one tree is done one at a time, for some
+//! dozens of instructions each. Asking (`stop_requested`), waiting (`on_cancel`) and copying handles never take it.
 //! A cancel lets go of it after every [`STEPS`] steps. The first node's memory stays until the last node
 //! of the tree is gone.
 //!
