@@ -385,7 +385,9 @@ impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
-        self.semaphore.raw.take_fast(self.permits).then(|| Ok(self.permit(())))
+        // Copied before the exchange: nothing is loaded again after it.
+        let Self { semaphore, permits } = *self;
+        if semaphore.raw.take_fast(permits) { Some(Ok(Permit::new(semaphore, permits))) } else { None }
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -191,8 +191,8 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         seat: Seat<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
-        // Most of what comes here does not have to wait, and needs no clone of its waker.
-        match self.try_take(permits) {
+        // Who does not have to wait needs no clone of its waker.
+        match self.try_take_slow(permits) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(TryAcquireError::Closed) => Poll::Ready(Err(Closed)),
             Err(TryAcquireError::NoPermits) => self.enqueue(permits, seat, clone_waker(cx.waker())),
@@ -313,6 +313,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     /// Adds permits to a queue, and serves it.
+    #[inline(always)]
     fn put_beside(&self, mut ledger: Ledger<'_, P>, permits: usize) {
         let free = ledger.free;
         if !has_room(free, permits) {
@@ -357,11 +358,13 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     /// Begins an edit.
+    #[inline(always)]
     fn open(&self) -> Ledger<'_, P> {
         Ledger::new(self, self.queue.edit())
     }
 
     /// Serves whoever can be served, ends the edit, and wakes.
+    #[inline(always)]
     fn sweep(&self, mut ledger: Ledger<'_, P>) {
         // Mostly there is nobody to serve, or one.
         let (waker, is_last) = match ledger.serve_front() {
@@ -389,6 +392,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 }
 
 impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
+    #[inline(always)]
     fn new(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
         let free = if editing.has_waiters() {
             // SAFETY: invariant 3: we are the editor.
@@ -399,11 +403,13 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         Self { raw, editing, free }
     }
 
+    #[inline(always)]
     fn is_closed(&self) -> bool {
         self.editing.word().has(CLOSED)
     }
 
     /// A newcomer takes permits, ahead of the queue if the policy lets it.
+    #[inline(always)]
     fn take(&mut self, permits: usize) -> Result<(), TryAcquireError> {
         if self.is_closed() {
             return Err(TryAcquireError::Closed);
@@ -421,6 +427,7 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         Ok(())
     }
 
+    #[inline(always)]
     fn front_may_be_overtaken(&self) -> bool {
         P::OVERTAKES > 0 && self.editing.front_overtaken() < P::OVERTAKES
     }
@@ -439,11 +446,13 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     }
 
     /// Is there a front, and something to do for it?
+    #[inline(always)]
     fn covers_front(&self) -> bool {
         self.editing.front().is_some_and(|front| self.is_closed() || front.weight() <= self.free)
     }
 
     /// One turn of the serving loop.
+    #[inline(always)]
     fn serve_front(&mut self) -> Served {
         if !self.covers_front() {
             return Served::Nobody;
@@ -473,6 +482,7 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     }
 
     /// Ends the edit.
+    #[inline(always)]
     fn finish(mut self) {
         if self.editing.has_waiters() {
             let free = self.free;
