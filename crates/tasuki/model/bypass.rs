@@ -279,3 +279,18 @@ fn the_bound_of_two() {
     });
     assert_eq!(WORST.load(Ordering::Relaxed), 2);
 }
+
+/// A lock that is left open to the next head by a cancel was opened as much as by an unlock.
+#[test]
+fn a_new_head_counts_its_own_opening_after_a_cancel() {
+    model(log_mutex::<Bypass<1>>, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
+        let unlocker = spawn(move || drop(held));
+        drop(a);
+        join([unlocker]);
+        assert_open_once_more(mutex);
+        b.run().sign('b');
+        assert_eq!(at_rest(mutex), "ub");
+    });
+}

@@ -178,6 +178,8 @@ impl Spec {
             State::Queued => {
                 self.leave(waiter);
                 if self.bound > 0 && !self.is_locked() && !self.called && !self.queue.is_empty() {
+                    // Open to the new head, which counts as one overtake in advance, as in `release`.
+                    self.passed += 1;
                     self.call_head();
                 }
             }

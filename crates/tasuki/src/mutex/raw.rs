@@ -32,7 +32,7 @@
 //! # Invariants
 //! 1. `LOCKED` is set exactly while somebody owns the lock or has been granted it.
 //! 2. Without `LOCKED` there are no waiters, or `WOKEN` is set and the head's state is `Woken`.
-//! 3. `overtakes` counts the unlocks since the present head became the head; it is written by the owner, or
+//! 3. `overtakes` counts how often the lock was left open to the present head; it is written by the owner, or
 //!    under `EDIT`. A racing reset may be lost to the owner's count: then the bound is kept too early,
 //!    never too late.
 //!
@@ -249,8 +249,9 @@ impl<P: Policy> RawMutex<P> {
         if was_front {
             editing.clear(WOKEN);
             self.reset_overtakes();
-            // Invariant 2: a free lock has called its first waiter.
+            // Invariant 2: a free lock has called its first waiter. It is open to it, which counts as in `open`.
             if !editing.word().has(LOCKED) && editing.has_waiters() {
+                self.count_overtake();
                 next = editing.wake_front();
                 editing.set(WOKEN);
             }
@@ -432,7 +433,7 @@ impl<P: Policy> RawMutex<P> {
     }
 
     fn count_overtake(&self) {
-        // Relaxed, and not one operation: only the owner counts (invariant 3).
+        // Relaxed, and not one operation: only the owner counts, or the editor of a free lock (invariant 3).
         self.overtakes.store(self.overtakes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
