@@ -36,8 +36,8 @@ use reason::Reason;
 /// that existed when it was called is cancelled, also if another call was first and is still at it; and the wakers of all
 /// waiters whose flag this call has set have been run. The flags are set one by one, so somebody who asks two tokens of
 /// a tree meanwhile may find one cancelled and the other not yet. No waker runs before the last flag is set: a task
-/// that was woken finds the whole tree cancelled. Waiters of one node are woken in the order in which they came, those of a
-/// parent before those of its children; nothing is said about the order of siblings.
+/// that was woken finds all of it cancelled. One call wakes the waiters of a node in the order in which they came, those of a
+/// parent before those of its children; nothing is said about siblings, nor about two calls at once, which share the work.
 ///
 /// A child made while its parent is being cancelled is cancelled: either the cancel still reaches it, or it is born so.
 ///
