@@ -7,13 +7,14 @@
 //! identity unless [`task::identify`](crate::task::identify) gives one.
 
 pub use crate::task::TaskId;
-pub use crate::timer::Timers;
+pub use crate::timer::{Sleep, Timers};
 
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
 use std::thread_local;
+use std::time::{Duration, Instant};
 
 /// What a runtime tells the primitives about the thread and the task it runs.
 pub trait Driver {
@@ -25,6 +26,11 @@ pub trait Driver {
 
     /// May this thread be blocked by `.block()`?
     fn may_block(&self) -> bool;
+
+    /// The time, by which durations become deadlines. A runtime for tests may have a clock of its own.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
 }
 
 /// Why a waker is being called.
@@ -77,21 +83,37 @@ pub(crate) fn task() -> Option<TaskId> {
     ask(|driver| driver.task()).flatten()
 }
 
+/// Waits until `deadline`, on the timers of the current runtime, or else of the process.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    crate::timer::sleep_until(deadline)
+}
+
+/// Waits for a time that begins with the first poll; what no clock can reach is for ever.
+pub fn sleep(duration: Duration) -> Sleep {
+    crate::timer::sleep(duration)
+}
+
+/// The time on this thread.
+pub fn now() -> Instant {
+    ask(|driver| driver.now()).unwrap_or_else(Instant::now)
+}
+
 pub(crate) fn may_block() -> bool {
     ask(|driver| driver.may_block()).unwrap_or(true)
 }
 
-/// Marks the wakes inside `f` as passing a baton.
+/// Marks the wakes inside `f` as passing a baton; what they were before comes back afterwards, for the case that this is
+/// a wake inside a wake.
 #[inline]
 pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore;
+    struct Restore(WakeKind);
     impl Drop for Restore {
         fn drop(&mut self) {
-            let _ = WAKE_KIND.try_with(|kind| kind.set(WakeKind::Plain));
+            let _ = WAKE_KIND.try_with(|kind| kind.set(self.0));
         }
     }
-    let _ = WAKE_KIND.try_with(|kind| kind.set(WakeKind::Baton));
-    let _restore = Restore;
+    let before = WAKE_KIND.try_with(|kind| kind.replace(WakeKind::Baton)).unwrap_or_default();
+    let _restore = Restore(before);
     f()
 }
 

@@ -15,6 +15,7 @@
 mod wheel;
 
 use crate::parker::Parker;
+use crate::probe::foreign_code;
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::waiter::{State, clone_waker, drop_waker};
 use crate::queue::word::Word;
@@ -113,8 +114,9 @@ impl Timers {
         self.start.checked_add(since)
     }
 
-    /// Puts a new waiter on the wheel, and rings if the turner sleeps too long for it.
-    fn arm(&self, seat: Seat<'_>, waker: Waker, deadline: Option<Instant>) {
+    /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, and must be rung for.
+    #[must_use = "the alarm must be rung"]
+    fn arm(&self, seat: Seat<'_>, waker: Waker, deadline: Option<Instant>) -> bool {
         let tick = self.tick_of(deadline);
         let mut editing = self.lock.edit();
         let waiter = seat.sit(waker, wheel::ask_for(tick));
@@ -125,9 +127,7 @@ impl Timers {
             books.alarm_at = tick;
         }
         editing.finish();
-        if rings {
-            self.alarm.wake_by_ref();
-        }
+        rings
     }
 
     /// Takes a waiter off the wheel; false if it had been released.
@@ -198,12 +198,12 @@ pub type Sleep = Wait<SleepOp>;
 
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
 pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
-    Wait::new(SleepOp { when: When::At(Some(deadline)), timers: None })
+    Wait::new(SleepOp { when: When::At(Some(deadline)), timers: None, rings: false })
 }
 
 /// Waits for a time that begins with the first poll.
 pub(crate) fn sleep(duration: Duration) -> Sleep {
-    Wait::new(SleepOp { when: When::In(duration), timers: None })
+    Wait::new(SleepOp { when: When::In(duration), timers: None, rings: false })
 }
 
 /// Until when.
@@ -221,6 +221,8 @@ pub struct SleepOp {
     when: When,
     /// The wheel that the waiter is on, once it is.
     timers: Option<Arc<Timers>>,
+    /// The alarm of the wheel is still to be rung.
+    rings: bool,
 }
 
 impl SleepOp {
@@ -234,7 +236,7 @@ impl Op for SleepOp {
     const NAME: &'static str = "tasuki::Sleep";
 
     fn try_now(&mut self) -> Option<()> {
-        let now = Instant::now();
+        let now = runtime::now();
         let deadline = match self.when {
             When::In(duration) => now.checked_add(duration),
             When::At(deadline) => deadline,
@@ -247,8 +249,15 @@ impl Op for SleepOp {
         let waker = clone_waker(cx.waker());
         let timers = self.timers.insert(runtime::timers().unwrap_or_else(shared));
         let When::At(deadline) = self.when else { unreachable!("`try_now` decides the deadline") };
-        timers.arm(seat, waker, deadline);
+        self.rings = timers.arm(seat, waker, deadline);
         Poll::Pending
+    }
+
+    fn queued(&mut self) {
+        if self.rings {
+            foreign_code();
+            self.timers().alarm.wake_by_ref();
+        }
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,0 +1,151 @@
+//! Where the thread stands: which runtime it belongs to, which task it polls, how much of its budget is left.
+
+use crate::scheduler::Shared;
+use crate::scheduler::worker::Local;
+use crate::testing::Sim;
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+use tasuki::runtime::{Driver, TaskId, Timers};
+
+/// How many ready operations of the runtime a poll may use before it must yield.
+const BUDGET: u32 = 128;
+
+/// A thread's membership in a runtime, for as long as [`Context::enter`] lasts.
+pub(crate) struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) seat: Seat,
+    task: Cell<Option<TaskId>>,
+    /// The data of the waker that the current poll was given.
+    waker: Cell<*const ()>,
+    budget: Cell<u32>,
+}
+
+/// What the thread is in its runtime.
+pub(crate) enum Seat {
+    /// A worker, and its event loop.
+    Worker(Box<Local>),
+    /// The thread in `block_on`.
+    Outside,
+    /// All workers at once, in a test.
+    Sim(Box<Sim>),
+}
+
+thread_local! {
+    /// No destructor, so it can be read for as long as the thread lives.
+    static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
+/// Looks at the context of this thread.
+#[inline]
+pub(crate) fn with<R>(look: impl FnOnce(Option<&Context>) -> R) -> R {
+    let current = CURRENT.get();
+    // SAFETY: `enter` borrows the context for as long as the pointer is there, and this is its thread.
+    look(unsafe { current.as_ref() })
+}
+
+/// The runtime of this thread, or a panic that says what to do.
+pub(crate) fn shared(what: &str) -> Arc<Shared> {
+    with(|context| context.map(|context| context.shared.clone())).unwrap_or_else(|| {
+        panic!(
+            "{what}: no runtime on this thread; call it inside a task or `block_on`, or use `Runtime::{what}`"
+        )
+    })
+}
+
+/// Takes one from the budget of the current poll. False, and woken again, when it is used up: yield.
+pub(crate) fn charge(cx: &std::task::Context<'_>) -> bool {
+    let left = with(|context| {
+        let Some(context) = context else { return true };
+        let budget = context.budget.get();
+        context.budget.set(budget.saturating_sub(1));
+        budget > 0
+    });
+    if !left {
+        cx.waker().wake_by_ref();
+    }
+    left
+}
+
+/// Is this the very waker that the runtime gave to the current poll?
+pub(crate) fn is_ours(waker: &Waker) -> bool {
+    with(|context| context.is_some_and(|context| ptr::eq(context.waker.get(), waker.data())))
+}
+
+/// May this thread wait for its own runtime, or any?
+pub(crate) fn is_worker() -> bool {
+    with(|context| context.is_some_and(|context| !matches!(context.seat, Seat::Outside)))
+}
+
+impl Context {
+    pub(crate) fn new(shared: Arc<Shared>, seat: Seat) -> Self {
+        let (task, waker, budget) = (Cell::new(None), Cell::new(ptr::null()), Cell::new(BUDGET));
+        Self { shared, seat, task, waker, budget }
+    }
+
+    /// Runs `f` in this context, on this thread; the one before comes back afterwards.
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Restore(*const Context);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _restore = Restore(CURRENT.replace(self));
+        tasuki::runtime::enter(self, f)
+    }
+
+    /// A poll of this task, with this waker, by `f`.
+    #[inline]
+    pub(crate) fn poll<R>(&self, task: TaskId, waker: *const (), f: impl FnOnce() -> R) -> R {
+        self.task.set(Some(task));
+        self.waker.set(waker);
+        self.budget.set(BUDGET);
+        let output = f();
+        self.task.set(None);
+        self.waker.set(ptr::null());
+        output
+    }
+
+    /// The event loop that runs now.
+    pub(crate) fn event_loop(&self) -> Option<usize> {
+        match &self.seat {
+            Seat::Worker(local) => Some(local.index),
+            Seat::Outside => None,
+            Seat::Sim(sim) => Some(sim.here()),
+        }
+    }
+
+    /// The time, which in a test is not the clock's.
+    pub(crate) fn time(&self) -> Instant {
+        match &self.seat {
+            Seat::Sim(sim) => sim.now(),
+            _ => Instant::now(),
+        }
+    }
+}
+
+impl Driver for Context {
+    fn task(&self) -> Option<TaskId> {
+        self.task.get()
+    }
+
+    fn timers(&self) -> Option<Arc<Timers>> {
+        match &self.seat {
+            Seat::Worker(local) => Some(local.timers.clone()),
+            // The wheel of a thread that leaves would stop: the shared one does not.
+            Seat::Outside => None,
+            Seat::Sim(sim) => Some(sim.timers.clone()),
+        }
+    }
+
+    fn may_block(&self) -> bool {
+        matches!(self.seat, Seat::Outside)
+    }
+
+    fn now(&self) -> Instant {
+        self.time()
+    }
+}

@@ -1,0 +1,242 @@
+//! What can go wrong, as small types. Each message says what to do.
+
+use crate::task::Payload;
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use tasuki::task::TaskId;
+
+/// Why a task gave no result.
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async {
+///     let task = tasuki_rt::spawn(async { panic!("out of luck") });
+///     let error = task.await.unwrap_err();
+///     assert!(error.is_panic());
+///     assert!(error.to_string().contains("out of luck"));
+/// });
+/// ```
+pub struct JoinError {
+    id: TaskId,
+    why: Why,
+}
+
+enum Why {
+    /// In a mutex because a payload is not `Sync`.
+    Panicked(Mutex<Payload>),
+    Aborted,
+    ShutDown,
+}
+
+impl JoinError {
+    pub(crate) fn panicked(id: TaskId, payload: Payload) -> Self {
+        Self { id, why: Why::Panicked(Mutex::new(payload)) }
+    }
+
+    pub(crate) fn aborted(id: TaskId) -> Self {
+        Self { id, why: Why::Aborted }
+    }
+
+    pub(crate) fn shut_down(id: TaskId) -> Self {
+        Self { id, why: Why::ShutDown }
+    }
+
+    /// The task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn(async { panic!() });
+    ///     let id = task.id();
+    ///     assert_eq!(task.await.unwrap_err().id(), id);
+    /// });
+    /// ```
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// Did the task panic?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     assert!(tasuki_rt::spawn(async { panic!() }).await.unwrap_err().is_panic());
+    /// });
+    /// ```
+    pub fn is_panic(&self) -> bool {
+        matches!(self.why, Why::Panicked(_))
+    }
+
+    /// Was the task aborted through its handle?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn(std::future::pending::<()>());
+    ///     task.abort();
+    ///     assert!(task.await.unwrap_err().is_aborted());
+    /// });
+    /// ```
+    #[doc(alias = "is_cancelled")]
+    pub fn is_aborted(&self) -> bool {
+        matches!(self.why, Why::Aborted)
+    }
+
+    /// Was the task dropped, or refused, because its runtime has shut down?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// runtime.shutdown_timeout(Duration::MAX).unwrap();
+    /// let late = runtime.spawn(async {});
+    /// let other = tasuki_rt::Runtime::new().unwrap();
+    /// assert!(other.block_on(late).unwrap_err().is_shut_down());
+    /// ```
+    pub fn is_shut_down(&self) -> bool {
+        matches!(self.why, Why::ShutDown)
+    }
+
+    /// What the task panicked with, to be thrown on by `std::panic::resume_unwind`.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if the task did not panic.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let error = tasuki_rt::spawn(async { panic!("why") }).await.unwrap_err();
+    ///     assert_eq!(*error.into_panic().unwrap().downcast::<&str>().unwrap(), "why");
+    /// });
+    /// ```
+    pub fn into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
+        match self.why {
+            Why::Panicked(payload) => Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            why => Err(Self { id: self.id, why }),
+        }
+    }
+}
+
+/// What a panic said, if it was said in words.
+fn words(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            Why::Panicked(payload) => {
+                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
+                write!(f, "{} panicked: {}", self.id, words(&**payload).unwrap_or("no message"))
+            }
+            Why::Aborted => write!(f, "{} was aborted", self.id),
+            Why::ShutDown => {
+                write!(
+                    f,
+                    "{} was dropped: its runtime has shut down; keep it until the task is done",
+                    self.id
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinError({self})")
+    }
+}
+
+impl Error for JoinError {}
+
+/// Why a runtime has not, or not yet, shut down.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tasuki_rt::{Runtime, ShutdownError};
+///
+/// let runtime = Arc::new(Runtime::new().unwrap());
+/// let inner = runtime.clone();
+/// let task = runtime.spawn(async move { inner.shutdown_timeout(Duration::MAX) });
+/// assert_eq!(runtime.block_on(task).unwrap(), Err(ShutdownError::InsideTask));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShutdownError {
+    /// Called on a worker thread, which cannot wait for itself.
+    InsideTask,
+    /// The time was over while a task was still running; its thread ends when the task lets go of it.
+    TimedOut,
+}
+
+impl fmt::Display for ShutdownError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InsideTask => {
+                "a task cannot wait for the end of its own thread: shut down from the thread that made the runtime"
+            }
+            Self::TimedOut => "a task did not return from its poll in time: make it await, or use spawn_blocking",
+        })
+    }
+}
+
+impl Error for ShutdownError {}
+
+/// The event loop has ended with its runtime, and runs nothing any more.
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tasuki_rt::{EventLoop, Runtime};
+/// let runtime = Runtime::new().unwrap();
+/// let here = runtime.block_on(runtime.spawn(async { EventLoop::current().unwrap() })).unwrap();
+/// runtime.shutdown_timeout(Duration::MAX).unwrap();
+/// assert_eq!(here.post(|| ()), Err(tasuki_rt::LoopEnded));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LoopEnded;
+
+impl fmt::Display for LoopEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the event loop has ended with its runtime: post before the shutdown")
+    }
+}
+
+impl Error for LoopEnded {}
+
+/// A wait that needs an event loop was polled where there is none.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::{LoopMutex, NotOnEventLoop};
+///
+/// let mutex = LoopMutex::new(1);
+/// // The thread in `block_on` is not an event loop.
+/// assert_eq!(tasuki_rt::run(async { mutex.lock().await.err() }), Some(NotOnEventLoop));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NotOnEventLoop;
+
+impl fmt::Display for NotOnEventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "there is no event loop on this thread to come back to: wait in a task made by spawn_on or spawn_local",
+        )
+    }
+}
+
+impl Error for NotOnEventLoop {}

@@ -1,0 +1,187 @@
+//! Workers as event loops.
+
+use crate::context::{self, Seat};
+use crate::error::LoopEnded;
+use crate::scheduler::{Item, Shared};
+use std::fmt;
+use std::sync::Arc;
+
+/// A worker of a runtime, by its number.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::WorkerId;
+///
+/// assert_eq!(WorkerId::new(2).index(), 2);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(usize);
+
+impl WorkerId {
+    /// The worker with this number; whether there is one is seen where it is used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let first = tasuki_rt::WorkerId::new(0);
+    /// assert_eq!(first, first);
+    /// ```
+    pub const fn new(index: usize) -> Self {
+        Self(index)
+    }
+
+    /// Its number, from 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tasuki_rt::WorkerId::new(1).index(), 1);
+    /// ```
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.0)
+    }
+}
+
+/// A worker as the place that something belongs to: what is posted to it runs on its thread.
+///
+/// A handle, cheap to clone, for any thread. It does not keep the runtime running.
+///
+/// # Order
+///
+/// Closures posted by one thread run in the order they were posted in.
+///
+/// # Panic
+///
+/// A closure that panics is reported by the panic hook; the loop goes on.
+///
+/// # Memory ordering
+///
+/// What was done before a post happens before the closure runs.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::Event;
+/// use tasuki_rt::{EventLoop, Runtime};
+///
+/// static DONE: Event = Event::auto();
+///
+/// let runtime = Runtime::new().unwrap();
+/// runtime.block_on(async {
+///     let there = tasuki_rt::spawn(async { EventLoop::current().unwrap() }).await.unwrap();
+///     assert!(!there.is_current());
+///     let same = there.clone();
+///     there.post(move || { assert!(same.is_current()); DONE.set() }).unwrap();
+///     DONE.wait().await;
+/// });
+/// ```
+#[derive(Clone)]
+pub struct EventLoop {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl EventLoop {
+    /// The event loop of this thread. `None` where there is none, which includes the thread in `block_on`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki_rt::EventLoop;
+    ///
+    /// assert!(EventLoop::current().is_none());
+    /// tasuki_rt::run(async {
+    ///     assert!(EventLoop::current().is_none());
+    ///     tasuki_rt::spawn(async { assert!(EventLoop::current().is_some()) }).await.unwrap();
+    /// });
+    /// ```
+    #[doc(alias = "current_or_null")]
+    pub fn current() -> Option<Self> {
+        context::with(|context| {
+            let context = context?;
+            Some(Self { shared: context.shared.clone(), index: context.event_loop()? })
+        })
+    }
+
+    /// Its worker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::{EventLoop, Runtime, WorkerId};
+    /// # let runtime = Runtime::builder().workers(2).build().unwrap();
+    /// let task = runtime.spawn_on(WorkerId::new(1), || async { EventLoop::current().unwrap().id() });
+    /// assert_eq!(runtime.block_on(task).unwrap(), WorkerId::new(1));
+    /// ```
+    pub fn id(&self) -> WorkerId {
+        WorkerId::new(self.index)
+    }
+
+    /// Is this the thread that calls?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::EventLoop;
+    /// tasuki_rt::run(async {
+    ///     tasuki_rt::spawn(async { assert!(EventLoop::current().unwrap().is_current()) }).await.unwrap();
+    /// });
+    /// ```
+    pub fn is_current(&self) -> bool {
+        Self::current().is_some_and(|current| current == *self)
+    }
+
+    /// Runs a closure on this loop, soon, and never inside the call.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopEnded`] if the runtime has shut down. A closure that was taken and not yet run when that happens is dropped on the loop.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::EventLoop;
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn(async {
+    ///         EventLoop::current().unwrap().post(|| println!("later")).unwrap();
+    ///     });
+    ///     task.await.unwrap();
+    /// });
+    /// ```
+    pub fn post(&self, job: impl FnOnce() + Send + 'static) -> Result<(), LoopEnded> {
+        if self.shared.is_closing() {
+            return Err(LoopEnded);
+        }
+        let item = Item::Job(Box::new(job));
+        context::with(|context| match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)) {
+            Some(context) => match &context.seat {
+                Seat::Worker(local) if local.index == self.index => Ok(local.post(item)),
+                Seat::Sim(sim) => Ok(sim.put(Some(self.index), item)),
+                _ => self.shared.send(self.index, item),
+            },
+            None => self.shared.send(self.index, item),
+        })
+        .map_err(|_| LoopEnded)
+    }
+}
+
+impl PartialEq for EventLoop {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared) && self.index == other.index
+    }
+}
+
+impl Eq for EventLoop {}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop").field("id", &self.id()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! What a task can do without a handle to its runtime.
+
+use crate::context;
+use crate::event_loop::WorkerId;
+use crate::runtime::{Runtime, spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
+use crate::task::join::JoinHandle;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+/// Runs a future on a runtime of its own: [`Runtime::new`], [`Runtime::block_on`], and the end of it.
+///
+/// # Panics
+///
+/// If the threads cannot be started, inside a task, and if the future panics.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(tasuki_rt::run(async { 1 + 1 }), 2);
+/// ```
+pub fn run<F: Future>(future: F) -> F::Output {
+    Runtime::new().expect("a default runtime can be made").block_on(future)
+}
+
+/// Spawns a task on the runtime of this thread; see [`Runtime::spawn`].
+///
+/// # Panics
+///
+/// Where there is no runtime.
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async {
+///     assert_eq!(tasuki_rt::spawn(async { 3 }).await.unwrap(), 3);
+/// });
+/// ```
+#[doc(alias = "co_spawn")]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    spawn_in(&context::shared("spawn"), future)
+}
+
+/// Spawns a task on a worker of the runtime of this thread; see [`Runtime::spawn_on`].
+///
+/// # Panics
+///
+/// Where there is no runtime, and if it has no such worker.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::WorkerId;
+///
+/// tasuki_rt::run(async {
+///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async { *std::rc::Rc::new(9) });
+///     assert_eq!(task.await.unwrap(), 9);
+/// });
+/// ```
+#[doc(alias = "co_spawn_static")]
+pub fn spawn_on<C, F>(worker: WorkerId, make: C) -> JoinHandle<F::Output>
+where
+    C: FnOnce() -> F + Send + 'static,
+    F: Future<Output: Send + 'static> + 'static,
+{
+    spawn_on_in(&context::shared("spawn_on"), worker, make)
+}
+
+/// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`].
+///
+/// # Panics
+///
+/// On a thread that is no worker, the one in `block_on` included.
+///
+/// # Examples
+///
+/// ```
+/// use std::rc::Rc;
+///
+/// tasuki_rt::run(async {
+///     let outer = tasuki_rt::spawn_on(tasuki_rt::WorkerId::new(0), || async {
+///         *tasuki_rt::spawn_local(async { Rc::new(8) }).await.unwrap()
+///     });
+///     assert_eq!(outer.await.unwrap(), 8);
+/// });
+/// ```
+pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: 'static> + 'static,
+{
+    spawn_local_in(&context::shared("spawn_local"), future)
+}
+
+/// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`].
+///
+/// # Panics
+///
+/// Where there is no runtime.
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async {
+///     assert_eq!(tasuki_rt::spawn_blocking(|| 4).await.unwrap(), 4);
+/// });
+/// ```
+pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    spawn_blocking_in(&context::shared("spawn_blocking"), work)
+}
+
+/// Calls `f` with each worker of the runtime of this thread; see [`Runtime::for_each_worker`].
+///
+/// # Panics
+///
+/// Where there is no runtime.
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async {
+///     tasuki_rt::for_each_worker(|worker| println!("{worker}"));
+/// });
+/// ```
+pub fn for_each_worker(f: impl FnMut(WorkerId)) {
+    (0..context::shared("for_each_worker").workers()).map(WorkerId::new).for_each(f);
+}
+
+/// Lets everything else that waits for this worker run first.
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async { tasuki_rt::yield_now().await });
+/// ```
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Yields if this poll has used up its budget, and takes one from it otherwise.
+///
+/// For loops that may never have to wait.
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async {
+///     let mutex = tasuki::Mutex::new(0);
+///     for _ in 0..1000 {
+///         *mutex.lock().await += 1;
+///         tasuki_rt::checkpoint().await;
+///     }
+/// });
+/// ```
+#[doc(alias = "consume_budget")]
+pub async fn checkpoint() {
+    poll_fn(|cx| if context::charge(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+}

@@ -1,0 +1,444 @@
+//! The runtime, from outside.
+
+use crate::builder::Builder;
+use crate::context::{self, Context, Seat};
+use crate::error::ShutdownError;
+use crate::event_loop::WorkerId;
+use crate::scheduler::{Shared, Station, shutdown, worker};
+use crate::task;
+use crate::task::join::JoinHandle;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+use tasuki::Parker;
+use tasuki::task::TaskId;
+
+/// Worker threads that run tasks.
+///
+/// Tasks that are `Send` go where there is time for them; pinned tasks stay on the worker they were given to. Every worker
+/// is an event loop with its own timers. The workers sleep when there is nothing to do.
+///
+/// # Order
+///
+/// A worker runs its tasks first come, first served, except that the new owner of a lock goes first (see
+/// [`Resume`](crate::Resume)), a bounded number of times in a row. Nothing is promised between workers.
+///
+/// # Cancel
+///
+/// [`JoinHandle::abort`] ends a task at its next turn; dropping its handle does not. Shutting down drops every task that has
+/// not ended, pinned tasks on their own threads.
+///
+/// # Panic
+///
+/// A panic in a task ends that task; its handle reports it. A panic in the future of `block_on` comes out of
+/// `block_on`.
+///
+/// # Memory ordering
+///
+/// A spawn happens before the first poll, the end of a task before what follows the await of its handle.
+///
+/// # Re-entrancy
+///
+/// Tasks may spawn, abort and await; a worker must not be blocked, so `block_on`, `.block()` and shutting down inside a task
+/// are errors.
+///
+/// # Limits
+///
+/// 65,535 workers; 2³² tasks that wait at the same time in each of several shares.
+///
+/// # Futurelock
+///
+/// The runtime polls tasks, not futures: what a task holds and does not poll is as stuck here as elsewhere. See
+/// [`tasuki::Mutex`].
+///
+/// # When to use something else
+///
+/// For sockets bring a reactor of your own, such as `async-io`: the runtime has none.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::Runtime;
+///
+/// let runtime = Runtime::builder().workers(2).build().unwrap();
+/// let sum = runtime.block_on(async {
+///     let tasks: Vec<_> = (0..10).map(|n| tasuki_rt::spawn(async move { n * n })).collect();
+///     let mut sum = 0;
+///     for task in tasks {
+///         sum += task.await.unwrap();
+///     }
+///     sum
+/// });
+/// assert_eq!(sum, 285);
+/// ```
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Mutex<Threads>,
+    name: String,
+}
+
+/// The workers before and after their start.
+struct Threads {
+    stations: Vec<Station>,
+    handles: Vec<thread::JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// A runtime with a worker for each thread that the machine runs at once.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`Builder::build`] says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// assert_eq!(runtime.block_on(async { 7 }), 7);
+    /// ```
+    pub fn new() -> io::Result<Self> {
+        Self::builder().build()
+    }
+
+    /// A runtime to be described.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().workers(1).build().unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn made_of(builder: Builder) -> Self {
+        let (shared, stations) = Shared::new(builder.workers, builder.resume);
+        let threads = Mutex::new(Threads { stations, handles: Vec::new() });
+        Self { shared, threads, name: builder.name }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many workers it has.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().workers(2).build().unwrap();
+    /// assert_eq!(runtime.workers(), 2);
+    /// ```
+    pub fn workers(&self) -> usize {
+        self.shared.workers()
+    }
+
+    /// How many tasks have been spawned and have not ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// drop(runtime.spawn(std::future::pending::<()>()));
+    /// assert_eq!(runtime.tasks(), 1);
+    /// ```
+    pub fn tasks(&self) -> usize {
+        self.shared.registry.len()
+    }
+
+    /// Starts the threads, if they have not been started. Tasks may have been spawned before.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the system says when it has no thread to give; those that did start end again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let task = runtime.spawn(async { 1 });
+    /// runtime.start().unwrap();
+    /// # while !task.is_finished() { std::thread::yield_now() }
+    /// ```
+    pub fn start(&self) -> io::Result<()> {
+        let mut threads = self.threads();
+        let stations = std::mem::take(&mut threads.stations);
+        let mut stations = stations.into_iter();
+        while let Some(station) = stations.next() {
+            let name = format!("{}-{}", self.name, station.index);
+            let shared = self.shared.clone();
+            // In a box that comes back if the thread does not start.
+            let slot = Arc::new(Mutex::new(Some(station)));
+            let given = slot.clone();
+            let body = move || {
+                let station = given.lock().unwrap_or_else(PoisonError::into_inner).take();
+                worker::main(shared, station.expect("given to one thread"));
+            };
+            match thread::Builder::new().name(name).spawn(body) {
+                Ok(handle) => threads.handles.push(handle),
+                Err(error) => {
+                    let failed = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    self.shared.close();
+                    shutdown::leave_unstarted(&self.shared, failed.into_iter().chain(stations).collect());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a future on this thread, while the workers run what it spawns.
+    ///
+    /// The thread is not an event loop: it can spawn, not `spawn_local`. After a shutdown it runs the future all the
+    /// same; what that spawns is refused.
+    ///
+    /// # Panics
+    ///
+    /// Inside a task: it would stop the worker. If the threads cannot be started. If the future panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let answer = runtime.block_on(async { tasuki_rt::spawn(async { 42 }).await.unwrap() });
+    /// assert_eq!(answer, 42);
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(
+            !context::is_worker(),
+            "`block_on` inside a task would stop its worker: `.await` the future, or use `spawn_blocking`"
+        );
+        self.start().expect("the threads of the runtime must start");
+        let context = Context::new(self.shared.clone(), Seat::Outside);
+        let parker = Parker::new();
+        let waker = Waker::from(parker.unparker());
+        let id = TaskId::fresh();
+        let mut future = pin!(future);
+        context.enter(|| {
+            loop {
+                let mut cx = std::task::Context::from_waker(&waker);
+                let poll = context.poll(id, waker.data(), || future.as_mut().poll(&mut cx));
+                if let Poll::Ready(output) = poll {
+                    return output;
+                }
+                parker.park();
+            }
+        })
+    }
+
+    /// Spawns a task that any worker may run.
+    ///
+    /// It runs by itself: drop the handle to let it, keep the handle to await or abort it. On a runtime that has shut down
+    /// the future is dropped at once, and the handle says so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let task = runtime.spawn(async { "done" });
+    /// assert_eq!(runtime.block_on(task).unwrap(), "done");
+    /// ```
+    #[doc(alias = "co_spawn")]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        spawn_in(&self.shared, future)
+    }
+
+    /// Spawns a task on one worker, where its future is made, polled and dropped. The future need not be `Send`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use tasuki_rt::{EventLoop, Runtime, WorkerId};
+    ///
+    /// let runtime = Runtime::builder().workers(2).build().unwrap();
+    /// let task = runtime.spawn_on(WorkerId::new(1), || async {
+    ///     let here = Rc::new(EventLoop::current().unwrap().id());
+    ///     tasuki_rt::yield_now().await;
+    ///     *here
+    /// });
+    /// assert_eq!(runtime.block_on(task).unwrap(), WorkerId::new(1));
+    /// ```
+    #[doc(alias = "co_spawn_static")]
+    pub fn spawn_on<C, F>(&self, worker: WorkerId, make: C) -> JoinHandle<F::Output>
+    where
+        C: FnOnce() -> F + Send + 'static,
+        F: Future<Output: Send + 'static> + 'static,
+    {
+        spawn_on_in(&self.shared, worker, make)
+    }
+
+    /// Spawns a task on the worker that calls it; neither the future nor its output need be `Send`.
+    ///
+    /// # Panics
+    ///
+    /// On a thread that is not a worker of this runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use std::sync::Arc;
+    /// use tasuki_rt::{Runtime, WorkerId};
+    ///
+    /// let runtime = Arc::new(Runtime::new().unwrap());
+    /// let inner = runtime.clone();
+    /// let task = runtime.spawn_on(WorkerId::new(0), || async move {
+    ///     *inner.spawn_local(async { Rc::new(5) }).await.unwrap()
+    /// });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 5);
+    /// ```
+    pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: 'static> + 'static,
+    {
+        spawn_local_in(&self.shared, future)
+    }
+
+    /// Runs a closure that may block, on a thread made for that.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let read = runtime.spawn_blocking(|| std::fs::metadata("Cargo.toml").is_ok());
+    /// assert!(runtime.block_on(read).is_ok());
+    /// ```
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        spawn_blocking_in(&self.shared, work)
+    }
+
+    /// Calls `f` with each worker, on this thread, before or after the start.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().workers(3).build().unwrap();
+    /// let mut tasks = Vec::new();
+    /// runtime.for_each_worker(|id| tasks.push(runtime.spawn_on(id, move || async move { id.index() })));
+    /// # runtime.block_on(async { for (n, task) in tasks.into_iter().enumerate() { assert_eq!(task.await.unwrap(), n) } });
+    /// ```
+    #[doc(alias = "for_each_thread")]
+    pub fn for_each_worker(&self, f: impl FnMut(WorkerId)) {
+        (0..self.workers()).map(WorkerId::new).for_each(f);
+    }
+
+    /// Drops all tasks, each where it belongs, ends the threads, and waits for that at most this long.
+    ///
+    /// A task that is being polled is dropped when it returns. Calling it again waits again. Dropping the runtime is
+    /// the same without a limit; inside a task it does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`ShutdownError::InsideTask`] on a worker thread: nothing has been done. [`ShutdownError::TimedOut`] if a task did
+    /// not return in time: the shutdown goes on without the caller.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// drop(runtime.spawn(std::future::pending::<()>()));
+    /// runtime.shutdown_timeout(Duration::from_secs(5)).unwrap();
+    /// assert_eq!(runtime.tasks(), 0);
+    /// ```
+    pub fn shutdown_timeout(&self, timeout: Duration) -> Result<(), ShutdownError> {
+        if context::is_worker() {
+            return Err(ShutdownError::InsideTask);
+        }
+        self.close();
+        if !self.shared.ending.wait(timeout) {
+            return Err(ShutdownError::TimedOut);
+        }
+        let handles = std::mem::take(&mut self.threads().handles);
+        handles.into_iter().for_each(|handle| drop(handle.join()));
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.shared.close();
+        let stations = std::mem::take(&mut self.threads().stations);
+        shutdown::leave_unstarted(&self.shared, stations);
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // Inside a task there is nobody to wait: the workers end by themselves.
+        if self.shutdown_timeout(Duration::MAX).is_err() {
+            self.close();
+        }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("workers", &self.workers())
+            .field("tasks", &self.tasks())
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn spawn_in<F>(shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    // SAFETY: the future and its output are `Send`.
+    unsafe { task::spawn(shared, None, future) }
+}
+
+pub(crate) fn spawn_on_in<C, F>(shared: &Arc<Shared>, worker: WorkerId, make: C) -> JoinHandle<F::Output>
+where
+    C: FnOnce() -> F + Send + 'static,
+    F: Future<Output: Send + 'static> + 'static,
+{
+    let (index, workers) = (worker.index(), shared.workers());
+    assert!(index < workers, "there is no worker {index}: the runtime has {workers}, counted from 0");
+    // SAFETY: pinned; before the first poll there is only the closure, which is `Send`. The output is `Send`.
+    unsafe { task::spawn(shared, Some(index), async move { make().await }) }
+}
+
+pub(crate) fn spawn_local_in<F>(shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: 'static> + 'static,
+{
+    let here = context::with(|context| {
+        context.filter(|context| Arc::ptr_eq(&context.shared, shared)).and_then(Context::event_loop)
+    });
+    let here = here.expect(
+        "`spawn_local` needs an event loop to stay on: call it in a task of this runtime, or use `spawn_on`",
+    );
+    // SAFETY: pinned to the worker whose thread this is. A handle of an output that is not `Send` stays here too.
+    unsafe { task::spawn(shared, Some(here), future) }
+}
+
+pub(crate) fn spawn_blocking_in<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let simulated =
+        context::with(|context| context.is_some_and(|context| matches!(context.seat, Seat::Sim(_))));
+    if simulated {
+        // One thread only, in an order that can be repeated.
+        return spawn_in(shared, async move { work() });
+    }
+    spawn_in(shared, blocking::unblock(work))
+}

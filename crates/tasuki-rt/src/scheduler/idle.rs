@@ -1,0 +1,221 @@
+//! Who sleeps, who searches, and whom to wake for a new task.
+//!
+//! One word counts the workers that are awake and those of them that search; a list names the sleepers.
+//!
+//! # States
+//!
+//! | from | event | to | duty of the caller | fn |
+//! |---|---|---|---|---|
+//! | awake | nothing to do, room for a searcher | searching | look everywhere | [`Idle::try_search`] |
+//! | searching | found work | awake | the last one notifies | [`Idle::found`] |
+//! | awake, searching | found nothing | asleep | if told so, look once more; park | [`Idle::sleep`] |
+//! | asleep | somebody notifies | searching | the notifier unparks it | [`Idle::notify`] |
+//! | asleep | anything else | awake | none | [`Idle::rise`] |
+//!
+//! # Invariants
+//! 1. searching ≤ awake ≤ workers.
+//! 2. A worker is in the list exactly when it is not counted as awake.
+//! 3. Word and list change together, under the list's mutex; only the searching count changes without it.
+//!
+//! # Orderings
+//! A push, fence A, a read of the word (in `notify`) against a change of the word, fence B, a look at the queues
+//! (in `sleep` and `try_search`): one of the two sees the other. The proof is in docs/scheduler.md.
+
+use crate::shim::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
+use std::sync::PoisonError;
+
+/// One searcher, in the word.
+const SEARCHING: usize = 1;
+/// One worker that is awake, in the word.
+const AWAKE: usize = 1 << 16;
+/// More would not fit into the word's halves.
+pub(crate) const MAX_WORKERS: usize = AWAKE - 1;
+
+/// The word, read.
+#[derive(Clone, Copy)]
+struct Counts(usize);
+
+impl Counts {
+    fn searching(self) -> usize {
+        self.0 % AWAKE
+    }
+
+    fn awake(self) -> usize {
+        self.0 / AWAKE
+    }
+}
+
+/// How a worker left its sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Risen {
+    /// It rose by itself, and does not count as searching.
+    Alone,
+    /// A notifier chose it, and counted it as searching.
+    Chosen,
+}
+
+/// Sleeping and searching workers.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    word: AtomicUsize,
+    sleepers: Mutex<Vec<usize>>,
+    /// Somebody sleeps with one eye open: looks again within a millisecond.
+    watched: AtomicBool,
+    workers: usize,
+}
+
+impl Idle {
+    /// All are awake, and nobody searches.
+    pub(crate) fn new(workers: usize) -> Self {
+        assert!(workers <= MAX_WORKERS, "at most {MAX_WORKERS} workers");
+        Self {
+            word: AtomicUsize::new(workers * AWAKE),
+            sleepers: Mutex::new(Vec::with_capacity(workers)),
+            watched: AtomicBool::new(false),
+            workers,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        // Relaxed: the fences order it against the queues, and the mutex against the list.
+        Counts(self.word.load(Ordering::Relaxed))
+    }
+
+    fn sleepers<R>(&self, edit: impl FnOnce(&mut Vec<usize>) -> R) -> R {
+        edit(&mut self.sleepers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// awake => searching, while at most half of the workers search.
+    pub(crate) fn try_search(&self) -> bool {
+        let limit = (self.workers / 2).max(1);
+        let mut counts = self.counts();
+        while counts.searching() < limit {
+            // Relaxed: ordered by the fence below.
+            let (order, next) = (Ordering::Relaxed, counts.0 + SEARCHING);
+            match self.word.compare_exchange_weak(counts.0, next, order, order) {
+                Ok(_) => {
+                    // Fence B: SeqCst, pairs with fence A in `notify`: who did not see the searcher is seen by it.
+                    fence(Ordering::SeqCst);
+                    return true;
+                }
+                Err(now) => counts = Counts(now),
+            }
+        }
+        false
+    }
+
+    /// searching => awake. True for the last searcher, who must notify in its place.
+    #[must_use]
+    pub(crate) fn found(&self) -> bool {
+        // Relaxed: `notify`, which follows, has the fence.
+        let before = Counts(self.word.fetch_sub(SEARCHING, Ordering::Relaxed));
+        debug_assert!(before.searching() > 0, "only a searcher finds");
+        before.searching() == 1
+    }
+
+    /// awake | searching => asleep. True if nobody searches now: look once more before parking.
+    #[must_use]
+    pub(crate) fn sleep(&self, worker: usize, searching: bool) -> bool {
+        let leaving = AWAKE + if searching { SEARCHING } else { 0 };
+        let before = self.sleepers(|sleepers| {
+            sleepers.push(worker);
+            // Relaxed: ordered by the fence below.
+            self.word.fetch_sub(leaving, Ordering::Relaxed)
+        });
+        // Fence B: SeqCst, pairs with fence A in `notify`.
+        fence(Ordering::SeqCst);
+        Counts(before - leaving).searching() == 0
+    }
+
+    /// asleep => awake, by itself; or it learns that a notifier was faster.
+    pub(crate) fn rise(&self, worker: usize) -> Risen {
+        self.sleepers(|sleepers| {
+            let Some(at) = sleepers.iter().position(|sleeper| *sleeper == worker) else {
+                return Risen::Chosen;
+            };
+            sleepers.swap_remove(at);
+            // Relaxed: a worker that is awake publishes nothing by it.
+            self.word.fetch_add(AWAKE, Ordering::Relaxed);
+            Risen::Alone
+        })
+    }
+
+    /// asleep => searching, for one worker, after a push: whom to unpark, if anybody.
+    #[must_use]
+    pub(crate) fn notify(&self) -> Option<usize> {
+        // Fence A: SeqCst, pairs with fence B in `sleep` and `try_search`.
+        fence(Ordering::SeqCst);
+        self.choose()
+    }
+
+    /// As [`notify`](Self::notify) for a task that its own worker will run if nobody else does; nothing
+    /// depends on it, so it has no fence.
+    #[must_use]
+    pub(crate) fn want_watcher(&self) -> Option<usize> {
+        // Relaxed: a hint; a stale answer delays the watcher, never the task's own worker.
+        if self.watched.load(Ordering::Relaxed) { None } else { self.choose() }
+    }
+
+    /// Becomes the watcher, if nobody is.
+    #[must_use]
+    pub(crate) fn try_watch(&self) -> bool {
+        // Relaxed: a hint, as above; the swap lets one in.
+        !self.watched.swap(true, Ordering::Relaxed)
+    }
+
+    /// The watcher is awake again.
+    pub(crate) fn end_watch(&self) {
+        // Relaxed: as above.
+        self.watched.store(false, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn choose(&self) -> Option<usize> {
+        let counts = self.counts();
+        if counts.searching() > 0 || counts.awake() == self.workers {
+            return None;
+        }
+        self.choose_slow()
+    }
+
+    #[cold]
+    fn choose_slow(&self) -> Option<usize> {
+        self.sleepers(|sleepers| {
+            if self.counts().searching() > 0 {
+                return None;
+            }
+            let worker = sleepers.pop()?;
+            // Relaxed: the unpark publishes to the worker; others are ordered by their fences.
+            self.word.fetch_add(AWAKE + SEARCHING, Ordering::Relaxed);
+            Some(worker)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_half_search() {
+        let idle = Idle::new(4);
+        assert!(idle.try_search() && idle.try_search() && !idle.try_search());
+        assert!(!idle.found() && idle.found());
+        let one = Idle::new(1);
+        assert!(one.try_search() && !one.try_search());
+    }
+
+    #[test]
+    fn a_notifier_chooses_only_when_nobody_searches() {
+        let idle = Idle::new(2);
+        assert_eq!(idle.notify(), None);
+        assert!(idle.sleep(1, false));
+        assert_eq!(idle.notify(), Some(1));
+        assert_eq!(idle.notify(), None);
+        assert_eq!(idle.rise(1), Risen::Chosen);
+        assert!(idle.sleep(1, true));
+        assert_eq!(idle.rise(1), Risen::Alone);
+        assert_eq!(idle.notify(), None);
+    }
+}

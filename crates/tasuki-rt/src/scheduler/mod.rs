@@ -1,0 +1,191 @@
+//! What the workers share, and what a wake does. The design is in docs/scheduler.md.
+
+pub(crate) mod idle;
+mod next;
+pub(crate) mod shutdown;
+mod steal;
+pub(crate) mod worker;
+
+use crate::builder::Resume;
+use crate::context::{self, Seat};
+use crate::loop_mutex;
+use crate::task::Runnable;
+use crate::task::registry::Registry;
+use async_task::ScheduleInfo;
+use concurrent_queue::{ConcurrentQueue, PushError};
+use idle::Idle;
+use next::NextSlot;
+use shutdown::Ending;
+use st3::fifo::{Stealer, Worker as Queue};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tasuki::runtime::{WakeKind, wake_kind};
+use tasuki::{Parker, Unparker};
+
+/// How many tasks a local queue holds; more overflow into the global one.
+const LOCAL_CAPACITY: usize = 256;
+
+/// What an event loop is given to do.
+pub(crate) enum Item {
+    Task(Runnable),
+    Job(Box<dyn FnOnce() + Send>),
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task(runnable) => runnable.metadata().fmt(f),
+            Self::Job(_) => f.write_str("Job"),
+        }
+    }
+}
+
+/// What the others see of a worker. On cache lines of its own.
+#[repr(align(128))]
+pub(crate) struct Remote {
+    pub(crate) inbox: ConcurrentQueue<Item>,
+    stealer: Stealer<Runnable>,
+    unparker: Unparker,
+    next: NextSlot,
+    /// Counts the polls of the worker: the same number twice is the same poll.
+    polls: AtomicU32,
+}
+
+/// What a worker has for itself, before its thread starts.
+pub(crate) struct Station {
+    pub(crate) index: usize,
+    queue: Queue<Runnable>,
+    parker: Parker,
+}
+
+/// A runtime, as its workers and tasks see it.
+pub(crate) struct Shared {
+    /// Which runtime, in this process.
+    pub(crate) id: u32,
+    pub(crate) resume: Resume,
+    pub(crate) remotes: Box<[Remote]>,
+    pub(crate) global: ConcurrentQueue<Runnable>,
+    pub(crate) registry: Registry,
+    pub(crate) ending: Ending,
+    idle: Idle,
+    closing: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(workers: usize, resume: Resume) -> (Arc<Self>, Vec<Station>) {
+        static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+        let station = |index| Station { index, queue: Queue::new(LOCAL_CAPACITY), parker: Parker::new() };
+        let stations: Vec<Station> = (0..workers).map(station).collect();
+        let remote = |station: &Station| Remote {
+            inbox: ConcurrentQueue::unbounded(),
+            stealer: station.queue.stealer(),
+            unparker: station.parker.unparker(),
+            next: NextSlot::new(),
+            polls: AtomicU32::new(0),
+        };
+        let shared = Self {
+            // Relaxed: each number is given once, and nothing else is said by it.
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            resume,
+            remotes: stations.iter().map(remote).collect(),
+            global: ConcurrentQueue::unbounded(),
+            registry: Registry::new(workers),
+            ending: Ending::new(workers),
+            idle: Idle::new(workers),
+            closing: AtomicBool::new(false),
+        };
+        (Arc::new(shared), stations)
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.remotes.len()
+    }
+
+    /// Wakes a worker for a task that was just pushed where all can take it, if that is needed.
+    fn notify(&self) {
+        if let Some(worker) = self.idle.notify() {
+            self.remotes[worker].unparker.unpark();
+        }
+    }
+
+    fn push_global(&self, runnable: Runnable) {
+        if let Err(PushError::Closed(runnable) | PushError::Full(runnable)) = self.global.push(runnable) {
+            unreachable!("the global queue is unbounded and never closed: {:?}", runnable.metadata());
+        }
+        self.notify();
+    }
+
+    /// Gives a worker something to do; gives it back if the worker has ended.
+    pub(crate) fn send(&self, worker: usize, item: Item) -> Result<(), Item> {
+        let remote = &self.remotes[worker];
+        remote.inbox.push(item).map_err(PushError::into_inner)?;
+        remote.unparker.unpark();
+        Ok(())
+    }
+
+    fn send_task(&self, home: usize, runnable: Runnable) {
+        if let Err(item) = self.send(home, Item::Task(runnable)) {
+            // The inbox closes when no pinned task is left. Better lost than dropped on a foreign thread.
+            debug_assert!(false, "a task outlived its event loop");
+            std::mem::forget(item);
+        }
+    }
+
+    /// From a thread that is not one of the workers.
+    fn push_from_outside(&self, runnable: Runnable) {
+        match runnable.metadata().home() {
+            Some(home) => self.send_task(home, runnable),
+            None => self.push_global(runnable),
+        }
+    }
+
+    /// True once shutdown has begun.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        // Acquire: pairs with Release in `close`.
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Refuses new tasks, and asks the workers to leave.
+    pub(crate) fn close(&self) {
+        self.registry.close();
+        // Release: pairs with Acquire in `is_closing`; the registries have closed before.
+        self.closing.store(true, Ordering::Release);
+        self.remotes.iter().for_each(|remote| remote.unparker.unpark());
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("id", &self.id)
+            .field("workers", &self.workers())
+            .field("tasks", &self.registry.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A task has become runnable: puts it where it will be run. Called inside wakes, by every kind of thread.
+///
+/// After the push nothing of the task is touched: it may have run and be gone. So the runtime is reached
+/// through the thread's context, or through a clone made before.
+pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
+    let baton = !info.woken_while_running && wake_kind() == WakeKind::Baton;
+    let meta = runnable.metadata();
+    if let (true, Some(home)) = (baton, meta.home()) {
+        loop_mutex::transferred(meta.shared.id, home);
+    }
+    context::with(|context| {
+        let meta = runnable.metadata();
+        let Some(context) = context.filter(|context| Arc::ptr_eq(&context.shared, &meta.shared)) else {
+            let shared = meta.shared.clone();
+            return shared.push_from_outside(runnable);
+        };
+        match &context.seat {
+            Seat::Worker(local) => local.put(&context.shared, runnable, baton),
+            Seat::Sim(sim) => sim.put(meta.home(), Item::Task(runnable)),
+            Seat::Outside => context.shared.push_from_outside(runnable),
+        }
+    });
+}

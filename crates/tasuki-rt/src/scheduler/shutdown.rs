@@ -1,0 +1,150 @@
+//! How a runtime ends: the steps of docs/scheduler.md, from the worker's side.
+
+use super::worker::Local;
+use super::{Item, Shared, Station};
+use crate::context::{Context, Seat};
+use crate::task::quietly;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tasuki::Parker;
+use tasuki::runtime::Timers;
+
+/// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
+const ON_ITS_WAY: Duration = Duration::from_micros(100);
+
+/// Counts the workers down, twice: when they have dropped what is theirs, and when they have ended.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// Workers that still have tasks of their own.
+    at_home: AtomicUsize,
+    running: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Ending {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self { at_home: AtomicUsize::new(workers), running: Mutex::new(workers), ended: Condvar::new() }
+    }
+
+    /// True for the last one.
+    fn left_home(&self) -> bool {
+        // AcqRel: Release pairs with the Acquire of the last one, who cleans up after all.
+        self.at_home.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    fn has_ended(&self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running -= 1;
+        if *running == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    /// Waits for all workers; false when the time is over first.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while *running > 0 {
+            let Some(deadline) = deadline else {
+                running = self.ended.wait(running).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            running = self.ended.wait_timeout(running, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// A runtime that was never started: the caller leaves for each worker in turn.
+pub(crate) fn leave_unstarted(shared: &Arc<Shared>, stations: Vec<Station>) {
+    for station in stations {
+        let local = Box::new(Local::new(shared, station));
+        leave(Context::new(shared.clone(), Seat::Worker(local)));
+    }
+}
+
+/// Steps 3 to 6 of a shutdown, for one worker.
+pub(super) fn leave(context: Context) {
+    context.enter(|| {
+        let Seat::Worker(local) = &context.seat else { unreachable!("only workers leave") };
+        drop_own(&context, local);
+        if context.shared.ending.left_home() {
+            drop_others(&context, local);
+        }
+    });
+    let Context { shared, seat, .. } = context;
+    let Seat::Worker(local) = seat else { unreachable!("only workers leave") };
+    let Local { timers, parker, .. } = *local;
+    abandon(timers, parker);
+    shared.ending.has_ended();
+}
+
+/// Drops all tasks pinned here, then everything else that is in this worker's places.
+fn drop_own(context: &Context, local: &Local) {
+    let shared = &context.shared;
+    shared.registry.wake_pinned(local.index);
+    loop {
+        while let Some(item) = local.take_own(shared) {
+            drop_item(context, item);
+        }
+        if shared.registry.pinned(local.index) == 0 {
+            break;
+        }
+        local.parker.park_timeout(ON_ITS_WAY);
+    }
+    let inbox = &shared.remotes[local.index].inbox;
+    inbox.close();
+    while let Ok(item) = inbox.pop() {
+        drop_item(context, item);
+    }
+}
+
+/// The last worker drops the tasks that belong to nobody.
+fn drop_others(context: &Context, local: &Local) {
+    let shared = &context.shared;
+    shared.registry.wake_others();
+    loop {
+        while let Some(item) = local.take_own(shared).or_else(|| shared.global.pop().ok().map(Item::Task)) {
+            drop_item(context, item);
+        }
+        if shared.registry.others() == 0 {
+            return;
+        }
+        local.parker.park_timeout(ON_ITS_WAY);
+    }
+}
+
+/// Drops a task, under its name, or a closure that nobody will run.
+pub(crate) fn drop_item(context: &Context, item: Item) {
+    match item {
+        Item::Task(runnable) => {
+            let id = runnable.metadata().id;
+            context.poll(id, ptr::null(), || drop(runnable));
+        }
+        Item::Job(job) => quietly(|| drop(job)),
+    }
+}
+
+/// The sleeps left on the wheel belong to futures that were carried elsewhere: a thread rings them.
+fn abandon(timers: Arc<Timers>, parker: Parker) {
+    if Arc::strong_count(&timers) == 1 || timers.advance(Instant::now()).is_none() {
+        return;
+    }
+    let turn = move || {
+        loop {
+            let mut next = Some(Instant::now());
+            quietly(|| next = timers.advance(Instant::now()));
+            let Some(next) = next else { return };
+            parker.park_deadline(next);
+        }
+    };
+    let started = thread::Builder::new().name("tasuki-rt-timers".into()).spawn(turn);
+    drop(started);
+}

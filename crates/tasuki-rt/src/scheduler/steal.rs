@@ -1,0 +1,99 @@
+//! Taking work from other workers, and when not to.
+//!
+//! Half of a queue is taken at once. One task alone, and the *next* slot, are left to their worker, which is about to run
+//! them, unless it is still in the same poll as at an earlier look.
+
+use super::worker::Local;
+use super::{Remote, Shared};
+use crate::task::Runnable;
+use st3::StealError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A poll is long when two looks so far apart find it.
+const LONG_POLL: Duration = Duration::from_micros(100);
+
+/// What a look at a busy worker showed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sight {
+    polls: u32,
+    since: Option<Instant>,
+}
+
+impl Sight {
+    /// Has the worker been in one poll since an earlier look?
+    fn is_long_poll(&self, polls: u32) -> bool {
+        self.polls == polls && self.since.is_some_and(|since| since.elapsed() >= LONG_POLL)
+    }
+
+    /// Remembers the first look at this poll.
+    fn remember(&mut self, polls: u32) {
+        if self.since.is_none() || self.polls != polls {
+            *self = Self { polls, since: Some(Instant::now()) };
+        }
+    }
+}
+
+impl Local {
+    /// A task of another worker, and more of its queue into ours.
+    pub(super) fn steal(&self, shared: &Shared) -> Option<Runnable> {
+        let workers = shared.workers();
+        let start = self.roll() as usize % workers;
+        (0..workers)
+            .map(|step| (start + step) % workers)
+            .filter(|victim| *victim != self.index)
+            .find_map(|victim| self.steal_from(&shared.remotes[victim], victim))
+    }
+
+    fn steal_from(&self, remote: &Remote, victim: usize) -> Option<Runnable> {
+        let sight = &mut self.sights.borrow_mut()[victim];
+        // Relaxed: compared with itself only.
+        let polls = remote.polls.load(Ordering::Relaxed);
+        let long = sight.is_long_poll(polls);
+        let mut held = false;
+        let share = |len: usize| {
+            held = len == 1 && !long;
+            if held { 0 } else { len - len / 2 }
+        };
+        if let Ok((runnable, _)) = remote.stealer.steal_and_pop(&self.queue, share) {
+            return Some(runnable);
+        }
+        if !remote.next.is_empty() {
+            if long {
+                // SAFETY: the slot holds raw runnables only.
+                return remote.next.take().map(|raw| unsafe { Runnable::from_raw(raw) });
+            }
+            held = true;
+        }
+        if held {
+            sight.remember(polls);
+            self.held.set(true);
+        }
+        None
+    }
+
+    /// The second look before a sleep: is there anything that was notified about?
+    pub(super) fn sees_work(&self, shared: &Shared) -> bool {
+        if shared.is_closing() || !shared.global.is_empty() {
+            return true;
+        }
+        let others = shared.remotes.iter().enumerate().filter(|(victim, _)| *victim != self.index);
+        others.into_iter().any(|(_, remote)| {
+            let mut seen = 0;
+            let look = |len: usize| {
+                seen = len;
+                0
+            };
+            // Busy: another thief is at it, and what it leaves may be ours.
+            remote.stealer.steal(&self.queue, look) == Err(StealError::Busy) || seen > 1
+        })
+    }
+
+    /// SplitMix64: whom to look at first.
+    fn roll(&self) -> u64 {
+        let state = self.dice.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.dice.set(state);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z ^ (z >> 31)
+    }
+}

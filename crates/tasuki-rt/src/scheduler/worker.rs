@@ -1,0 +1,337 @@
+//! A worker: what it runs, in which order, and how it goes to sleep.
+
+use super::idle::Risen;
+use super::shutdown;
+use super::steal::Sight;
+use super::{Item, Shared, Station};
+use crate::builder::Resume;
+use crate::context::{Context, Seat};
+use crate::task::{Runnable, quietly};
+use st3::fifo::Worker as Queue;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::hint;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use tasuki::Parker;
+use tasuki::runtime::Timers;
+
+/// How often in a row the *next* slots go first.
+const STREAK: u32 = 32;
+/// Every so many picks the inbox is looked at first.
+const INBOX_EVERY: u32 = 16;
+/// Every so many picks the global queue is looked at first, and the clock.
+const GLOBAL_EVERY: u32 = 64;
+/// How many looks a search has, and the pause between them.
+const LOOKS: u32 = 4;
+const PAUSE_SPINS: u32 = 32;
+/// How many tasks are taken from the global queue at once.
+const GLOBAL_BATCH: usize = 32;
+/// How long a watcher sleeps.
+const WATCH: Duration = Duration::from_millis(1);
+
+/// What only the worker's own thread touches.
+pub(crate) struct Local {
+    pub(crate) index: usize,
+    pub(crate) timers: Arc<Timers>,
+    pub(super) queue: Queue<Runnable>,
+    /// Tasks pinned here, and posted closures.
+    pub(super) home: RefCell<VecDeque<Item>>,
+    /// A pinned task that was given a baton.
+    home_next: Cell<Option<Runnable>>,
+    pub(super) parker: Parker,
+    tick: Cell<u32>,
+    streak: Cell<u32>,
+    searching: Cell<bool>,
+    /// What the last looks at the others showed.
+    pub(super) sights: RefCell<Box<[Sight]>>,
+    /// The last search saw tasks that their workers will run soon, or should.
+    pub(super) held: Cell<bool>,
+    pub(super) dice: Cell<u64>,
+}
+
+impl Local {
+    pub(crate) fn new(shared: &Shared, station: Station) -> Self {
+        let Station { index, queue, parker } = station;
+        Self {
+            index,
+            timers: Arc::new(Timers::new(Waker::from(parker.unparker()))),
+            queue,
+            home: RefCell::default(),
+            home_next: Cell::new(None),
+            parker,
+            tick: Cell::new(0),
+            streak: Cell::new(0),
+            searching: Cell::new(false),
+            sights: RefCell::new(vec![Sight::default(); shared.workers()].into()),
+            held: Cell::new(false),
+            dice: Cell::new(index as u64 + 1),
+        }
+    }
+
+    /// A task was woken on this thread.
+    #[inline]
+    pub(crate) fn put(&self, shared: &Shared, runnable: Runnable, baton: bool) {
+        let next = baton && shared.resume == Resume::Next;
+        match runnable.metadata().home() {
+            Some(home) if home == self.index => self.put_home(runnable, next),
+            Some(home) => shared.send_task(home, runnable),
+            None if next => self.put_next(shared, runnable),
+            None if shared.resume == Resume::Global => shared.push_global(runnable),
+            None => self.put_local(shared, runnable),
+        }
+    }
+
+    fn put_home(&self, runnable: Runnable, next: bool) {
+        let back = if next { self.home_next.replace(Some(runnable)) } else { Some(runnable) };
+        if let Some(back) = back {
+            self.post(Item::Task(back));
+        }
+    }
+
+    /// To the end of the home queue.
+    pub(crate) fn post(&self, item: Item) {
+        self.home.borrow_mut().push_back(item);
+    }
+
+    fn put_next(&self, shared: &Shared, runnable: Runnable) {
+        let displaced = shared.remotes[self.index].next.put(runnable.into_raw());
+        match displaced {
+            // SAFETY: the slot holds raw runnables only.
+            Some(raw) => self.put_local(shared, unsafe { Runnable::from_raw(raw) }),
+            None => self.want_watcher(shared),
+        }
+    }
+
+    fn put_local(&self, shared: &Shared, runnable: Runnable) {
+        let alone = self.queue.is_empty();
+        if let Err(runnable) = self.queue.push(runnable) {
+            return self.overflow(shared, runnable);
+        }
+        if alone { self.want_watcher(shared) } else { shared.notify() }
+    }
+
+    /// The queue is full: half of it goes to the global one, and so does the task.
+    #[cold]
+    fn overflow(&self, shared: &Shared, runnable: Runnable) {
+        if let Ok(half) = self.queue.drain(|len| len / 2) {
+            half.for_each(|runnable| shared.push_global(runnable));
+        }
+        shared.push_global(runnable);
+    }
+
+    /// One task alone: we shall run it, unless this poll is long.
+    fn want_watcher(&self, shared: &Shared) {
+        if let Some(worker) = shared.idle.want_watcher() {
+            shared.remotes[worker].unparker.unpark();
+        }
+    }
+
+    /// Runs until shutdown.
+    pub(crate) fn work(&self, context: &Context) {
+        let shared = &*context.shared;
+        while !shared.is_closing() {
+            if let Some(item) = self.pick(shared).or_else(|| self.idle(shared)) {
+                self.run(context, item);
+            }
+        }
+        if self.searching.take() {
+            let _ = shared.idle.found();
+        }
+    }
+
+    fn run(&self, context: &Context, item: Item) {
+        let polls = &context.shared.remotes[self.index].polls;
+        // Relaxed: only we write it; the others compare it with itself.
+        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        match item {
+            Item::Task(runnable) => run_task(context, runnable),
+            Item::Job(job) => quietly(job),
+        }
+    }
+
+    /// What to do next, by the order of docs/scheduler.md.
+    #[inline]
+    fn pick(&self, shared: &Shared) -> Option<Item> {
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        if tick % INBOX_EVERY == 0 {
+            if let Some(item) = self.pick_rarely(shared, tick) {
+                return Some(item);
+            }
+        }
+        let streak = self.streak.get();
+        if streak < STREAK {
+            if let Some(item) = self.pick_next(shared) {
+                self.streak.set(streak + 1);
+                return Some(item);
+            }
+        }
+        self.streak.set(0);
+        let local = || self.queue.pop().map(Item::Task);
+        let home = || self.home.borrow_mut().pop_front();
+        let first = if tick % 2 == 0 { local().or_else(home) } else { home().or_else(local) };
+        first.or_else(|| self.pick_next(shared)).or_else(|| self.pick_from_outside(shared))
+    }
+
+    fn pick_next(&self, shared: &Shared) -> Option<Item> {
+        if let Some(runnable) = self.home_next.take() {
+            return Some(Item::Task(runnable));
+        }
+        shared.remotes[self.index].next.take().map(from_slot)
+    }
+
+    #[cold]
+    fn pick_rarely(&self, shared: &Shared, tick: u32) -> Option<Item> {
+        if tick % GLOBAL_EVERY == 0 {
+            self.turn();
+            if let Some(item) = self.pick_global(shared) {
+                return Some(item);
+            }
+        }
+        shared.remotes[self.index].inbox.pop().ok()
+    }
+
+    fn pick_from_outside(&self, shared: &Shared) -> Option<Item> {
+        shared.remotes[self.index].inbox.pop().ok().or_else(|| self.pick_global(shared))
+    }
+
+    /// One task from the global queue, and our share of the rest into the local one.
+    fn pick_global(&self, shared: &Shared) -> Option<Item> {
+        let first = shared.global.pop().ok()?;
+        let share =
+            (shared.global.len() / shared.workers()).min(GLOBAL_BATCH).min(self.queue.spare_capacity());
+        for _ in 0..share {
+            let Ok(runnable) = shared.global.pop() else { break };
+            if let Err(runnable) = self.queue.push(runnable) {
+                shared.push_global(runnable);
+                break;
+            }
+        }
+        if share > 1 {
+            shared.notify();
+        }
+        Some(Item::Task(first))
+    }
+
+    /// Nothing to do here: searches, and sleeps if there is nothing anywhere.
+    #[cold]
+    fn idle(&self, shared: &Shared) -> Option<Item> {
+        if !self.searching.get() {
+            self.searching.set(shared.idle.try_search());
+        }
+        self.held.set(false);
+        if self.searching.get() {
+            if let Some(item) = self.search(shared) {
+                self.found(shared);
+                return Some(item);
+            }
+        }
+        let alarm = self.turn();
+        if self.has_work(shared) {
+            if self.searching.get() {
+                self.found(shared);
+            }
+            return None;
+        }
+        self.sleep(shared, alarm);
+        None
+    }
+
+    fn search(&self, shared: &Shared) -> Option<Item> {
+        for look in 0..LOOKS {
+            if look > 0 {
+                (0..PAUSE_SPINS).for_each(|_| hint::spin_loop());
+            }
+            let item = self.pick_from_outside(shared).or_else(|| self.steal(shared).map(Item::Task));
+            if item.is_some() || shared.is_closing() {
+                return item;
+            }
+        }
+        None
+    }
+
+    /// searching => awake; the last searcher sees to it that another searches.
+    fn found(&self, shared: &Shared) {
+        self.searching.set(false);
+        if shared.idle.found() {
+            shared.notify();
+        }
+    }
+
+    /// awake | searching => asleep => awake | searching.
+    fn sleep(&self, shared: &Shared, alarm: Option<Instant>) {
+        let watch = self.held.get() && shared.idle.try_watch();
+        let look_again = shared.idle.sleep(self.index, self.searching.take());
+        if !(look_again && self.sees_work(shared)) {
+            let until = if watch { Instant::now().checked_add(WATCH) } else { None };
+            match [alarm, until].into_iter().flatten().min() {
+                Some(deadline) => drop(self.parker.park_deadline(deadline)),
+                None => self.parker.park(),
+            }
+        }
+        if watch {
+            shared.idle.end_watch();
+        }
+        if shared.idle.rise(self.index) == Risen::Chosen {
+            self.searching.set(true);
+        }
+        if alarm.is_some() {
+            self.turn();
+        }
+    }
+
+    /// Wakes the sleeps that are due, and says when the next one is.
+    pub(super) fn turn(&self) -> Option<Instant> {
+        // A waker that panics is its owner's mistake; come back at once for the others.
+        let mut next = Some(Instant::now());
+        quietly(|| next = self.timers.advance(Instant::now()));
+        next
+    }
+
+    /// Is there something that only this worker, or it first, would run?
+    fn has_work(&self, shared: &Shared) -> bool {
+        let next = self.home_next.take();
+        let home = next.is_some() || !self.home.borrow().is_empty();
+        self.home_next.set(next);
+        home || !self.queue.is_empty() || !shared.remotes[self.index].next.is_empty()
+    }
+
+    /// Everything that is this worker's own, for shutdown.
+    pub(super) fn take_own(&self, shared: &Shared) -> Option<Item> {
+        let remote = &shared.remotes[self.index];
+        let home = self.home.borrow_mut().pop_front();
+        home.or_else(|| self.pick_next(shared))
+            .or_else(|| self.queue.pop().map(Item::Task))
+            .or_else(|| remote.inbox.pop().ok())
+    }
+}
+
+pub(super) fn from_slot(raw: NonNull<()>) -> Item {
+    // SAFETY: the *next* slots hold raw runnables only.
+    Item::Task(unsafe { Runnable::from_raw(raw) })
+}
+
+/// Polls a task in its context.
+#[inline]
+pub(crate) fn run_task(context: &Context, runnable: Runnable) {
+    let id = runnable.metadata().id;
+    let raw = runnable.into_raw();
+    // SAFETY: just made by `into_raw`.
+    let runnable = unsafe { Runnable::from_raw(raw) };
+    context.poll(id, raw.as_ptr(), || runnable.run());
+}
+
+/// The life of a worker thread.
+pub(crate) fn main(shared: Arc<Shared>, station: Station) {
+    let local = Box::new(Local::new(&shared, station));
+    let context = Context::new(shared.clone(), Seat::Worker(local));
+    context.enter(|| {
+        let Seat::Worker(local) = &context.seat else { unreachable!("made above") };
+        local.work(&context);
+    });
+    shutdown::leave(context);
+}

@@ -1,0 +1,172 @@
+//! The handle of a task.
+
+use super::{Ended, Meta, quietly};
+use crate::context;
+use crate::error::JoinError;
+use async_task::{FallibleTask, Task};
+use std::fmt;
+use std::future::Future;
+use std::mem::ManuallyDrop;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use tasuki::task::TaskId;
+
+/// The result of a task, and the right to abort it.
+///
+/// Awaiting it gives the task's output, or a [`JoinError`] if the task panicked, was aborted, or went down with its
+/// runtime. Dropping it detaches the task, which runs on.
+///
+/// # Cancel
+///
+/// A dropped handle loses the result, and nothing else.
+///
+/// # Panic
+///
+/// A panic in the task stays in the task; the handle reports it. A panic in the destructor of an output that nobody
+/// took is printed by the panic hook and goes no further. Polling the handle again after it was ready panics.
+///
+/// # Memory ordering
+///
+/// Everything the task did happens before what follows the await.
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async {
+///     let task = tasuki_rt::spawn(async { 6 * 7 });
+///     assert_eq!(task.await.unwrap(), 42);
+/// });
+/// ```
+#[must_use = "drop it explicitly to let the task run on by itself"]
+pub struct JoinHandle<T> {
+    /// `None` when the result has been given.
+    task: Option<FallibleTask<Ended<T>, Meta>>,
+    /// Valid while `task` is there.
+    meta: NonNull<Meta>,
+    id: TaskId,
+}
+
+// SAFETY: `meta` is a shared reference to a `Sync` value; the task itself is `Send` for outputs that are.
+unsafe impl<T: Send> Send for JoinHandle<T> {}
+// SAFETY: as above; a shared handle gives no access to the output.
+unsafe impl<T: Send> Sync for JoinHandle<T> {}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(task: Task<Ended<T>, Meta>) -> Self {
+        let meta = NonNull::from(task.metadata());
+        let id = task.metadata().id;
+        Self { task: Some(task.fallible()), meta, id }
+    }
+
+    /// The identity of the task, the same that [`tasuki::task::current`] gives inside it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn(async { tasuki::task::current() });
+    ///     let id = task.id();
+    ///     assert_eq!(task.await.unwrap(), Some(id));
+    /// });
+    /// ```
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// Has the task ended?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn(std::future::pending::<()>());
+    ///     assert!(!task.is_finished());
+    ///     task.abort();
+    /// });
+    /// ```
+    pub fn is_finished(&self) -> bool {
+        self.task.as_ref().is_none_or(FallibleTask::is_finished)
+    }
+
+    /// Asks the task to end. Its future is dropped at its next turn, on its own thread if it is pinned; a task that
+    /// finishes first keeps its result.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn(std::future::pending::<()>());
+    ///     task.abort();
+    ///     assert!(task.await.unwrap_err().is_aborted());
+    /// });
+    /// ```
+    #[doc(alias = "cancel")]
+    pub fn abort(&self) {
+        if !self.is_finished() {
+            // SAFETY: the handle keeps the task's cell, and with it the metadata.
+            unsafe { self.meta.as_ref() }.abort();
+        }
+    }
+
+    /// A poll by a waker that is known not to panic: the cell would end the process.
+    pub(crate) fn poll_trusted(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        let task = self.task.as_mut().expect("`tasuki_rt::JoinHandle` polled after it was finished");
+        let ended = match Pin::new(task).poll(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(ended) => ended,
+        };
+        self.task = None;
+        Poll::Ready(ended.map_or_else(|| Err(JoinError::shut_down(self.id)), Ended::take))
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if !context::charge(cx) {
+            return Poll::Pending;
+        }
+        if context::is_ours(cx.waker()) {
+            return self.poll_trusted(cx);
+        }
+        let quiet = Waker::from(Arc::new(Quiet(ManuallyDrop::new(cx.waker().clone()))));
+        self.poll_trusted(&mut Context::from_waker(&quiet))
+    }
+}
+
+/// A foreign waker whose panics go no further.
+struct Quiet(ManuallyDrop<Waker>);
+
+impl Wake for Quiet {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        quietly(|| self.0.wake_by_ref());
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // SAFETY: dropped here and nowhere else.
+        quietly(|| unsafe { ManuallyDrop::drop(&mut self.0) });
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.detach();
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("id", &self.id).field("finished", &self.is_finished()).finish()
+    }
+}

@@ -1,0 +1,195 @@
+//! Tasks: what is spawned, and how it ends.
+//!
+//! The cell is `async-task`'s; what it holds is a [`Body`], which keeps the promises that a cell alone does not: a
+//! panic in the future, in its destructor or in the destructor of its output stays in the task; an abort is
+//! seen by the next poll; the task is registered exactly as long as its future exists.
+
+pub(crate) mod join;
+pub(crate) mod registry;
+pub(crate) mod set;
+
+use crate::error::JoinError;
+use crate::scheduler::Shared;
+use async_task::{Builder, ScheduleInfo, WithInfo};
+use join::JoinHandle;
+use registry::NO_KEY;
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use tasuki::task::TaskId;
+
+/// A task that is to be polled.
+pub(crate) type Runnable = async_task::Runnable<Meta>;
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send + 'static>;
+
+/// Runs foreign code whose panic is nobody's business but the panic hook's.
+pub(crate) fn quietly(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        // Its destructor could panic again.
+        std::mem::forget(payload);
+    }
+}
+
+/// What the runtime knows of a task; lives in the cell, beside the future.
+pub(crate) struct Meta {
+    pub(crate) id: TaskId,
+    pub(crate) shared: Arc<Shared>,
+    home: u32,
+    /// Where in its shard it is registered.
+    key: AtomicU32,
+    aborted: AtomicBool,
+}
+
+impl Meta {
+    const ANYWHERE: u32 = u32::MAX;
+
+    /// The worker that the task is pinned to.
+    pub(crate) fn home(&self) -> Option<usize> {
+        (self.home != Self::ANYWHERE).then_some(self.home as usize)
+    }
+
+    fn shard(&self) -> usize {
+        self.shared.registry.shard_of(self.home(), self.id.get())
+    }
+
+    /// Asks the task to end; the poll that follows does it.
+    pub(crate) fn abort(&self) {
+        // Release: pairs with Acquire in `Body::poll`.
+        self.aborted.store(true, Ordering::Release);
+        // Relaxed: written before the handle was given out. If the task has ended, its key may be another's: that
+        // one is polled for nothing.
+        let key = self.key.load(Ordering::Relaxed);
+        if let Some(waker) = self.shared.registry.waker(self.shard(), key) {
+            waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meta").field("id", &self.id).field("home", &self.home()).finish_non_exhaustive()
+    }
+}
+
+/// Spawns a task.
+///
+/// # Safety
+///
+/// The future is `Send`, or `home` is given and the future holds nothing `!Send` before its first poll, or the
+/// caller is on the thread of `home`. The output may be dropped by whoever has the handle.
+pub(crate) unsafe fn spawn<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let meta = Meta {
+        id: TaskId::fresh(),
+        shared: shared.clone(),
+        home: home.map_or(Meta::ANYWHERE, |home| home as u32),
+        key: AtomicU32::new(NO_KEY),
+        aborted: AtomicBool::new(false),
+    };
+    // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
+    // (docs/scheduler.md, "Pinned tasks"). `schedule` is `Send`, `Sync` and captures nothing. The metadata outlives
+    // the future: both live in the cell, which is freed after the future was dropped.
+    let (runnable, task) = unsafe {
+        Builder::new().metadata(meta).spawn_unchecked(
+            move |meta: &'static Meta| Body { meta, future: Some(future) },
+            WithInfo(|runnable: Runnable, info: ScheduleInfo| crate::scheduler::schedule(runnable, info)),
+        )
+    };
+    let meta = runnable.metadata();
+    match shared.registry.insert(meta.shard(), runnable.waker()) {
+        Ok(key) => {
+            // Relaxed: whoever runs the task gets it through a queue.
+            meta.key.store(key, Ordering::Relaxed);
+            let handle = JoinHandle::new(task);
+            runnable.schedule();
+            handle
+        }
+        Err(waker) => {
+            drop(waker);
+            drop(runnable);
+            JoinHandle::new(task)
+        }
+    }
+}
+
+/// How a task ended. Its destructor lets no panic out.
+pub(crate) struct Ended<T>(Option<Result<T, JoinError>>);
+
+impl<T> Ended<T> {
+    pub(crate) fn take(mut self) -> Result<T, JoinError> {
+        self.0.take().expect("taken once")
+    }
+}
+
+impl<T> Drop for Ended<T> {
+    fn drop(&mut self) {
+        if let Some(Ok(output)) = self.0.take() {
+            quietly(|| drop(output));
+        }
+    }
+}
+
+/// The future in the cell.
+struct Body<F> {
+    meta: &'static Meta,
+    /// `None` when it has ended.
+    future: Option<F>,
+}
+
+impl<F> Body<F> {
+    /// Drops the future in its place; what its destructor panicked with, if it did.
+    fn end(&mut self) -> Option<Payload> {
+        catch_unwind(AssertUnwindSafe(|| self.future = None)).err()
+    }
+}
+
+impl<F: Future> Future for Body<F> {
+    type Output = Ended<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<F::Output>> {
+        // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
+        let this = unsafe { self.get_unchecked_mut() };
+        let id = this.meta.id;
+        // Acquire: pairs with Release in `Meta::abort`.
+        let result = if this.meta.aborted.load(Ordering::Acquire) {
+            Err(JoinError::aborted(id))
+        } else {
+            let future = this.future.as_mut().expect("not polled after its end");
+            // SAFETY: as above.
+            let future = unsafe { Pin::new_unchecked(future) };
+            match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(output)) => Ok(output),
+                Err(payload) => Err(JoinError::panicked(id, payload)),
+            }
+        };
+        let ended = Ended(Some(result));
+        Poll::Ready(match this.end() {
+            Some(payload) => Ended(Some(Err(JoinError::panicked(id, payload)))),
+            None => ended,
+        })
+    }
+}
+
+impl<F> Drop for Body<F> {
+    fn drop(&mut self) {
+        if let Some(payload) = self.end() {
+            std::mem::forget(payload);
+        }
+        // Relaxed: see `spawn`.
+        let key = self.meta.key.load(Ordering::Relaxed);
+        if key != NO_KEY {
+            drop(self.meta.shared.registry.remove(self.meta.shard(), key));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Many tasks, and their results in the order they end.
+//!
+//! Every handle is polled with a waker of its own, which puts the task's place into a queue and sets an event. So a
+//! result costs the same however many tasks there are, and no lock is held while anybody is woken.
+
+use super::join::JoinHandle;
+use super::quietly;
+use crate::context;
+use crate::error::JoinError;
+use crate::event_loop::WorkerId;
+use crate::free;
+use concurrent_queue::ConcurrentQueue;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use tasuki::Event;
+
+/// Tasks that belong together. Dropping the set aborts them.
+///
+/// # Order
+///
+/// Results come in the order in which the tasks ended, or nearly.
+///
+/// # Cancel
+///
+/// A dropped [`join_next`](Self::join_next) loses no result. Dropping the set asks every task to end and does not wait for it.
+///
+/// # Panic
+///
+/// A task that panics gives an error, and the others go on.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::JoinSet;
+///
+/// tasuki_rt::run(async {
+///     let mut tasks = JoinSet::new();
+///     (0..5).for_each(|n| tasks.spawn(async move { n }));
+///     let mut sum = 0;
+///     while let Some(result) = tasks.join_next().await {
+///         sum += result.unwrap();
+///     }
+///     assert_eq!(sum, 10);
+/// });
+/// ```
+pub struct JoinSet<T> {
+    slots: Vec<Option<Member<T>>>,
+    free: Vec<usize>,
+    ended: Arc<Ended>,
+}
+
+struct Member<T> {
+    handle: JoinHandle<T>,
+    waker: Waker,
+}
+
+/// The places of tasks that may have ended.
+struct Ended {
+    places: ConcurrentQueue<usize>,
+    some: Event,
+}
+
+/// The waker of one place.
+struct Place {
+    index: usize,
+    ended: Arc<Ended>,
+}
+
+impl Wake for Place {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Unbounded and never closed, so it cannot fail.
+        let _ = self.ended.places.push(self.index);
+        // The waker of whoever waits for the set is foreign code.
+        quietly(|| self.ended.some.set());
+    }
+}
+
+impl<T> JoinSet<T> {
+    /// An empty set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(tasuki_rt::JoinSet::<()>::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        let ended = Arc::new(Ended { places: ConcurrentQueue::unbounded(), some: Event::auto() });
+        Self { slots: Vec::new(), free: Vec::new(), ended }
+    }
+
+    /// How many tasks have not been joined.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn(async {});
+    ///     assert_eq!(tasks.len(), 1);
+    /// });
+    /// ```
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Have all tasks been joined?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(tasuki_rt::JoinSet::<()>::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes a task into the set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let mut tasks = JoinSet::new();
+    /// tasks.insert(runtime.spawn(async { 1 }));
+    /// assert_eq!(runtime.block_on(tasks.join_next()).unwrap().unwrap(), 1);
+    /// ```
+    pub fn insert(&mut self, handle: JoinHandle<T>) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        let waker = Waker::from(Arc::new(Place { index, ended: self.ended.clone() }));
+        // Looked at once, so that the handle knows its waker.
+        waker.wake_by_ref();
+        self.slots[index] = Some(Member { handle, waker });
+    }
+
+    /// Spawns a task into the set; see [`spawn`](crate::spawn()).
+    ///
+    /// # Panics
+    ///
+    /// Where there is no runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn(async { 3 });
+    ///     assert_eq!(tasks.join_next().await.unwrap().unwrap(), 3);
+    /// });
+    /// ```
+    pub fn spawn<F>(&mut self, future: F)
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.insert(free::spawn(future));
+    }
+
+    /// Spawns a task on one worker into the set; see [`spawn_on`](crate::spawn_on()).
+    ///
+    /// # Panics
+    ///
+    /// Where there is no runtime, and if it has no such worker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::{JoinSet, WorkerId};
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn_on(WorkerId::new(0), || async { 3 });
+    ///     assert_eq!(tasks.join_next().await.unwrap().unwrap(), 3);
+    /// });
+    /// ```
+    pub fn spawn_on<C, F>(&mut self, worker: WorkerId, make: C)
+    where
+        C: FnOnce() -> F + Send + 'static,
+        F: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        self.insert(free::spawn_on(worker, make));
+    }
+
+    /// Waits for the next task to end. `None` when there is none left.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait loses no result.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn(async { panic!("in the task") });
+    ///     let result: Result<(), _> = tasks.join_next().await.unwrap();
+    ///     assert!(result.unwrap_err().is_panic());
+    ///     assert!(tasks.join_next().await.is_none());
+    /// });
+    /// ```
+    pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        poll_fn(|cx| if context::charge(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+        while !self.is_empty() {
+            while let Ok(index) = self.ended.places.pop() {
+                if let Some(result) = self.look(index) {
+                    return Some(result);
+                }
+            }
+            self.ended.some.wait().await;
+        }
+        None
+    }
+
+    /// The result of the task in this place, if it has ended.
+    fn look(&mut self, index: usize) -> Option<Result<T, JoinError>> {
+        // A place may be announced more often than it is taken.
+        let member = self.slots[index].as_mut()?;
+        let mut cx = Context::from_waker(&member.waker);
+        let Poll::Ready(result) = member.handle.poll_trusted(&mut cx) else { return None };
+        self.slots[index] = None;
+        self.free.push(index);
+        Some(result)
+    }
+
+    /// Asks all tasks to end; each still has a result.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn(std::future::pending::<()>());
+    ///     tasks.abort_all();
+    ///     assert!(tasks.join_next().await.unwrap().unwrap_err().is_aborted());
+    /// });
+    /// ```
+    pub fn abort_all(&self) {
+        self.slots.iter().flatten().for_each(|member| member.handle.abort());
+    }
+
+    /// Lets all tasks go: they run on by themselves.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn(async {});
+    ///     tasks.detach_all();
+    ///     assert!(tasks.is_empty());
+    /// });
+    /// ```
+    pub fn detach_all(&mut self) {
+        self.slots.clear();
+        self.free.clear();
+        // Places of the tasks that have gone.
+        self.ended = Self::new().ended.clone();
+    }
+}
+
+impl<T> Default for JoinSet<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        self.abort_all();
+    }
+}
+
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinSet").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
