@@ -25,6 +25,8 @@ mod queue;
 #[cfg(loom)]
 mod semaphore;
 #[cfg(loom)]
+mod semaphore_bypass;
+#[cfg(loom)]
 mod support;
 #[cfg(loom)]
 mod versus;

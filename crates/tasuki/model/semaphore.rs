@@ -4,30 +4,30 @@ use crate::support::{Data, Task, join, model, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
-use tasuki::{Bypass, Closed, Fifo, Semaphore, SemaphorePolicy, TryAcquireError};
+use tasuki::{Closed, Fifo, Semaphore, SemaphorePolicy, TryAcquireError};
 
 /// A semaphore, and what is done before permits are given.
-struct Supply<P: SemaphorePolicy> {
-    semaphore: Semaphore<P>,
-    data: Data,
+pub(crate) struct Supply<P: SemaphorePolicy> {
+    pub(crate) semaphore: Semaphore<P>,
+    pub(crate) data: Data,
     more: Data,
     /// Counts without ordering anything: loom does not see it.
     count: AtomicUsize,
 }
 
-fn supply<P: SemaphorePolicy, const N: usize>() -> Supply<P> {
+pub(crate) fn supply<P: SemaphorePolicy, const N: usize>() -> Supply<P> {
     let semaphore = Semaphore::with_policy(N);
     Supply { semaphore, data: Data::new(), more: Data::new(), count: AtomicUsize::new(0) }
 }
 
 impl<P: SemaphorePolicy> Supply<P> {
-    fn write_and_release(&self, permits: usize) {
+    pub(crate) fn write_and_release(&self, permits: usize) {
         self.data.add(1);
         self.semaphore.release(permits);
     }
 
     /// Nobody waits, and so many permits are free; anything else fails.
-    fn at_rest(&self, permits: usize) {
+    pub(crate) fn at_rest(&self, permits: usize) {
         assert_eq!(self.semaphore.available_permits(), permits);
         let all = self.semaphore.try_acquire_many(permits).expect("all can be had at once");
         assert_eq!(self.semaphore.available_permits(), 0);
@@ -39,22 +39,6 @@ impl<P: SemaphorePolicy> Supply<P> {
 #[test]
 fn one_permit_excludes() {
     model(supply::<Fifo, 1>, |supply| {
-        let enter = || {
-            let permit = Task::new(supply.semaphore.acquire()).run().unwrap();
-            supply.data.add(1);
-            drop(permit);
-        };
-        let other = spawn(enter);
-        enter();
-        join([other]);
-        assert_eq!(supply.data.get(), 2);
-        supply.at_rest(1);
-    });
-}
-
-#[test]
-fn one_permit_excludes_with_bypass() {
-    model(supply::<Bypass<1>, 1>, |supply| {
         let enter = || {
             let permit = Task::new(supply.semaphore.acquire()).run().unwrap();
             supply.data.add(1);
@@ -260,20 +244,6 @@ fn cancel_races_release() {
     });
 }
 
-#[test]
-fn cancel_races_release_with_bypass() {
-    model(supply::<Bypass<1>, 0>, |supply| {
-        let [a, b] = [(); 2].map(|()| Task::waiting(supply.semaphore.acquire()));
-        let giver = spawn(|| supply.write_and_release(1));
-        drop(a);
-        let permit = b.run().unwrap();
-        assert_eq!(supply.data.get(), 1);
-        join([giver]);
-        drop(permit);
-        supply.at_rest(1);
-    });
-}
-
 /// A big request at the head, with some permits kept for it, gives up while more come: the small one behind it
 /// must not be stranded.
 #[test]
@@ -391,67 +361,6 @@ fn the_last_owner_frees_the_semaphore() {
             assert_eq!(watch.strong_count(), 0);
         },
     );
-}
-
-/// A barger that gives back and takes again, and a waiter that looks in between: the waiter is served.
-#[test]
-fn bypass_serves_the_waiter() {
-    model(supply::<Bypass<1>, 1>, |supply| {
-        let held = supply.semaphore.try_acquire().unwrap();
-        let waiter = Task::waiting(supply.semaphore.acquire());
-        let barger = spawn(move || {
-            drop(held);
-            (0..2).for_each(|_| {
-                if let Ok(permit) = supply.semaphore.try_acquire() {
-                    supply.data.add(1);
-                    drop(permit);
-                }
-            });
-        });
-        let permit = waiter.run().unwrap();
-        supply.data.add(1);
-        drop(permit);
-        join([barger]);
-        assert!((1..=3).contains(&supply.data.get()));
-        supply.at_rest(1);
-    });
-}
-
-/// A waiter that is woken and does not look until the bargers are done: only one of them passes it.
-#[test]
-fn bypass_stops_at_the_bound() {
-    model(supply::<Bypass<1>, 1>, |supply| {
-        let held = supply.semaphore.try_acquire().unwrap();
-        let waiter = Task::waiting(supply.semaphore.acquire());
-        drop(held);
-        let barge = || supply.semaphore.try_acquire().map(drop).is_ok();
-        let bargers = [spawn(barge), spawn(barge)];
-        let overtakes = join(bargers).into_iter().filter(|ok| *ok).count();
-        assert_eq!(overtakes, 1);
-        drop(waiter.run().unwrap());
-        supply.at_rest(1);
-    });
-}
-
-/// A called head polls while a newcomer takes what it was called for, and the permit comes back.
-#[test]
-fn bypass_called_head_races_barger() {
-    model(supply::<Bypass<2>, 1>, |supply| {
-        let held = supply.semaphore.try_acquire().unwrap();
-        let waiter = Task::waiting(supply.semaphore.acquire());
-        drop(held);
-        let barger = spawn(|| {
-            let permit = Task::new(supply.semaphore.acquire()).run().unwrap();
-            supply.data.add(1);
-            drop(permit);
-        });
-        let permit = waiter.run().unwrap();
-        supply.data.add(1);
-        drop(permit);
-        join([barger]);
-        assert_eq!(supply.data.get(), 2);
-        supply.at_rest(1);
-    });
 }
 
 /// A granted future moves to another thread and is dropped there: the next waiter is served.

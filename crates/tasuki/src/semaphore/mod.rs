@@ -1,5 +1,6 @@
 //! The semaphore and its permits.
 
+mod ledger;
 #[cfg(feature = "alloc")]
 mod owned;
 mod permit;
@@ -37,18 +38,20 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 /// Use it to cap what happens at once: requests in flight, open files, items in a pool, bytes in buffers.
 /// A permit is one unit of that; [`acquire_many`](Self::acquire_many) takes several in one step.
 ///
-/// A semaphore is two words, and waiting allocates nothing. `Semaphore::new` is `const`, so a semaphore can be a
-/// `static`.
+/// A semaphore is two words, and waiting allocates nothing. `Semaphore::new` is `const`, so a semaphore can
+/// be a `static`.
 ///
 /// # Order
 ///
 /// Strictly first come, first served ([`Fifo`], the default): whoever waits is served before whoever comes
-/// later, also if the later one asks for less. Permits that are too few for the first waiter are kept for it. So a big request is
-/// never starved by small ones, and [`try_acquire`](Self::try_acquire) fails while anybody waits. A release serves everybody it can, in order.
+/// later, also if the later one asks for less. Permits that are too few for the first waiter are kept for it.
+/// So a big request is never starved by small ones, and [`try_acquire`](Self::try_acquire) fails while
+/// anybody waits. A release serves everybody it can, in order.
 ///
-/// With [`Bypass<N>`](Bypass) newcomers may take free permits ahead of the queue, but the first waiter is overtaken at most
-/// `N` times; from then on everything is kept for it. The last waiter that a release could serve is woken to take its permits rather
-/// than given them, so that a task that releases and acquires in turn need not wait for another one to run.
+/// With [`Bypass<N>`](Bypass) newcomers may take free permits ahead of the queue, but the first waiter is
+/// overtaken at most `N` times; from then on everything is kept for it. The last waiter that a release could
+/// serve is woken to take its permits rather than given them, so that a task that releases and acquires in
+/// turn need not wait for another one to run.
 ///
 /// A place in the queue is taken when the future is first polled.
 ///
@@ -70,21 +73,21 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 ///
 /// # Re-entrancy
 ///
-/// Wakers may call anything on the semaphore: none runs while the queue is being edited. A task that waits for
-/// permits that it holds itself waits for ever.
+/// Wakers may call anything on the semaphore: none runs while the queue is being edited. A task that waits
+/// for permits that it holds itself waits for ever.
 ///
 /// # Limits
 ///
-/// At most [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits are free at a time: what would exceed that panics, in `release` and in the
-/// drop of a permit. No limit on the number of waiters. A forgotten, queued future keeps its place for ever, and stops the queue
-/// behind it. A release that serves more than 32 waiters wakes them in steps of 32; until it returns, `try_acquire` may
-/// find the queue not yet empty.
+/// At most [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits are free at a time: what would exceed that panics,
+/// in `release` and in the drop of a permit. No limit on the number of waiters. A forgotten, queued future
+/// keeps its place for ever, and stops the queue behind it. A release that serves more than 32 waiters wakes
+/// them in steps of 32; until it returns, `try_acquire` may find the queue not yet empty.
 ///
 /// # Futurelock
 ///
-/// An acquire future that has been polled once and is then neither polled nor dropped still gets its permits, and
-/// keeps them. A task that holds on to such a future (a `select!` over `&mut future`) and then acquires again may wait for itself. Drop the
-/// future, or keep polling it.
+/// An acquire future that has been polled once and is then neither polled nor dropped still gets its permits,
+/// and keeps them. A task that holds on to such a future (a `select!` over `&mut future`) and then acquires
+/// again may wait for itself. Drop the future, or keep polling it.
 ///
 /// # When to use something else
 ///
@@ -181,8 +184,8 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the semaphore is closed, or is closed during the wait. Permits that were granted before that are
-    /// not taken back, even if the future has not been polled since.
+    /// [`Closed`] if the semaphore is closed, or is closed during the wait. Permits that were granted before
+    /// that are not taken back, even if the future has not been polled since.
     ///
     /// # Cancel safety
     ///
@@ -239,8 +242,8 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// One permit, if it can be had without waiting.
     ///
-    /// With [`Fifo`] it cannot be had while anybody waits: nobody passes the queue. With [`Bypass`] taking a free
-    /// permit ahead of the queue is within the bound.
+    /// With [`Fifo`] it cannot be had while anybody waits: nobody passes the queue. With [`Bypass`] taking a
+    /// free permit ahead of the queue is within the bound.
     ///
     /// # Errors
     ///
@@ -316,8 +319,8 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.forget(permits)
     }
 
-    /// How many permits are free; 0 while anybody waits, because what is then free is kept for the queue. True only
-    /// for the moment of the look.
+    /// How many permits are free; 0 while anybody waits, because what is then free is kept for the queue.
+    /// True only for the moment of the look.
     ///
     /// # Examples
     ///

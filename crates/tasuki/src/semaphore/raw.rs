@@ -57,11 +57,11 @@
 //! it with Acquire.
 
 use super::SemaphorePolicy;
+use super::ledger::Ledger;
 use crate::error::{Closed, TryAcquireError};
-use crate::queue::batch::{Panics, WakeBatch};
-use crate::queue::waiter::{Ask, State, Verdict, Waiter, clone_waker, drop_waker, wake};
-use crate::queue::word::{EDIT, FIRST as CLOSED, MAX_COUNT, WAITERS, Word};
-use crate::queue::{Editing, Patience, Pinned, Removed, WaitQueue};
+use crate::queue::waiter::{Ask, State, Verdict, clone_waker, drop_waker};
+use crate::queue::word::{EDIT, FIRST, MAX_COUNT, WAITERS, Word};
+use crate::queue::{Patience, Pinned, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
@@ -69,12 +69,15 @@ use core::mem;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll, Waker};
 
+/// Nobody can acquire any more.
+pub(super) const CLOSED: usize = FIRST;
+
 /// The permits, as a number.
 #[derive(Debug)]
 pub(crate) struct RawSemaphore<P> {
     queue: WaitQueue,
     /// What is free while somebody waits (invariant 3).
-    surplus: UnsafeCell<usize>,
+    pub(super) surplus: UnsafeCell<usize>,
     policy: PhantomData<P>,
 }
 
@@ -83,25 +86,6 @@ impl<P> RefUnwindSafe for RawSemaphore<P> {}
 
 // SAFETY: `surplus` is touched only by the editor (invariant 3); the queue is `Sync`, a policy is no data.
 unsafe impl<P> Sync for RawSemaphore<P> {}
-
-/// The queue under `EDIT`, with what is free in plain sight. The evidence that invariant 3 asks for.
-#[must_use = "a ledger must be closed, by `finish` or by a sweep"]
-struct Ledger<'s, P> {
-    raw: &'s RawSemaphore<P>,
-    editing: Editing<'s>,
-    free: usize,
-}
-
-/// What became of the front.
-#[must_use = "a served waiter must be woken after the edit"]
-enum Served {
-    /// Nobody waits, or the front must go on waiting: there is nothing more to do.
-    Nobody,
-    /// It was granted or refused and is out of the queue; there may be more to serve.
-    Front(Option<Waker>),
-    /// It was called to take what is free; there is nothing more to do.
-    Called(Option<Waker>),
-}
 
 impl<P: SemaphorePolicy> RawSemaphore<P> {
     const_fn! {
@@ -165,7 +149,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
             return Err(error);
         }
         let taken = Taken { raw: self, permits };
-        self.sweep(ledger);
+        ledger.sweep();
         mem::forget(taken);
         Ok(())
     }
@@ -217,7 +201,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 return Poll::Pending;
             }
         };
-        self.sweep(ledger);
+        ledger.sweep();
         drop_waker(Some(waker));
         mem::forget(taken);
         Poll::Ready(Ok(()))
@@ -254,7 +238,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         // Should foreign code panic below, the drop of the future finds the verdict and gives back what was granted.
         let verdict = if ended == Poll::Ready(Ok(())) { Verdict::Granted } else { Verdict::Refused };
         let old = ledger.remove(waiter, verdict);
-        self.sweep(ledger);
+        ledger.sweep();
         drop_waker(old);
         drop_waker(Some(waker));
         ended
@@ -272,7 +256,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         }
         let waker = ledger.remove(waiter, Verdict::Granted);
         // What was too little for this one may be enough for others.
-        self.sweep(ledger);
+        ledger.sweep();
         drop_waker(waker);
         None
     }
@@ -322,7 +306,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
             too_many(free, permits);
         }
         ledger.free += permits;
-        self.sweep(ledger);
+        ledger.sweep();
     }
 
     /// Removes up to so many free permits; how many it were.
@@ -344,7 +328,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     pub(crate) fn close(&self) {
         let mut ledger = self.open();
         ledger.editing.set(CLOSED);
-        self.sweep(ledger);
+        ledger.sweep();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -359,139 +343,8 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     /// Begins an edit.
     #[inline(always)]
-    fn open(&self) -> Ledger<'_, P> {
+    pub(super) fn open(&self) -> Ledger<'_, P> {
         Ledger::new(self, self.queue.edit())
-    }
-
-    /// Serves whoever can be served, ends the edit, and wakes.
-    #[inline(always)]
-    fn sweep(&self, mut ledger: Ledger<'_, P>) {
-        // Mostly there is nobody to serve, or one.
-        let (waker, is_last) = match ledger.serve_front() {
-            Served::Nobody => return ledger.finish(),
-            Served::Called(waker) => (waker, true),
-            Served::Front(waker) => (waker, !ledger.covers_front()),
-        };
-        if is_last {
-            ledger.finish();
-            return wake(waker);
-        }
-        self.sweep_on(ledger, waker);
-    }
-
-    /// More than one waiter is to be served; the first has been.
-    #[inline(never)]
-    fn sweep_on(&self, ledger: Ledger<'_, P>, first: Option<Waker>) {
-        let mut sweep = Sweep { raw: self, batch: WakeBatch::new(), owed: true };
-        let mut panics = Panics::default();
-        sweep.batch.push(first);
-        sweep.run(ledger, &mut panics);
-        drop(sweep);
-        panics.resume();
-    }
-}
-
-impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
-    #[inline(always)]
-    fn new(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
-        let free = if editing.has_waiters() {
-            // SAFETY: invariant 3: we are the editor.
-            raw.surplus.with(|surplus| unsafe { *surplus })
-        } else {
-            editing.word().count()
-        };
-        Self { raw, editing, free }
-    }
-
-    #[inline(always)]
-    fn is_closed(&self) -> bool {
-        self.editing.word().has(CLOSED)
-    }
-
-    /// A newcomer takes permits, ahead of the queue if the policy lets it.
-    #[inline(always)]
-    fn take(&mut self, permits: usize) -> Result<(), TryAcquireError> {
-        if self.is_closed() {
-            return Err(TryAcquireError::Closed);
-        }
-        if permits == 0 {
-            return Ok(());
-        }
-        if self.free < permits || self.editing.has_waiters() && !self.front_may_be_overtaken() {
-            return Err(TryAcquireError::NoPermits);
-        }
-        if P::OVERTAKES > 0 {
-            self.editing.overtake_front();
-        }
-        self.free -= permits;
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn front_may_be_overtaken(&self) -> bool {
-        P::OVERTAKES > 0 && self.editing.front_overtaken() < P::OVERTAKES
-    }
-
-    /// A listed waiter asks whether its wait can end now. The front must take what it was called for: nobody
-    /// else may ever come to grant it.
-    fn claim(&mut self, waiter: Pinned<'_>) -> Poll<Result<(), Closed>> {
-        if self.is_closed() {
-            return Poll::Ready(Err(Closed));
-        }
-        if !self.editing.is_front(waiter) || waiter.get().weight() > self.free {
-            return Poll::Pending;
-        }
-        self.free -= waiter.get().weight();
-        Poll::Ready(Ok(()))
-    }
-
-    /// Is there a front, and something to do for it?
-    #[inline(always)]
-    fn covers_front(&self) -> bool {
-        self.editing.front().is_some_and(|front| self.is_closed() || front.weight() <= self.free)
-    }
-
-    /// One turn of the serving loop.
-    #[inline(always)]
-    fn serve_front(&mut self) -> Served {
-        if !self.covers_front() {
-            return Served::Nobody;
-        }
-        if self.is_closed() {
-            return Served::Front(self.editing.refuse_front());
-        }
-        let weight = self.editing.front().map_or(0, Waiter::weight);
-        if self.front_may_be_overtaken() && !self.covers_second(self.free - weight) {
-            return Served::Called(self.editing.wake_front());
-        }
-        self.free -= weight;
-        Served::Front(self.editing.grant_front())
-    }
-
-    /// Would so many serve the waiter after the front?
-    fn covers_second(&self, free: usize) -> bool {
-        self.editing.second().is_some_and(|second| second.weight() <= free)
-    }
-
-    /// Takes a waiter out that has not been granted; by its own future.
-    fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Option<Waker> {
-        match self.editing.remove_as(waiter, verdict) {
-            Removed::Waker(waker) => waker,
-            Removed::AlreadyGranted => None,
-        }
-    }
-
-    /// Ends the edit.
-    #[inline(always)]
-    fn finish(mut self) {
-        if self.editing.has_waiters() {
-            let free = self.free;
-            // SAFETY: invariant 3: we are the editor.
-            self.raw.surplus.with_mut(|surplus| unsafe { *surplus = free });
-        } else {
-            self.editing.set_count(self.free);
-        }
-        self.editing.finish();
     }
 }
 
@@ -504,54 +357,6 @@ struct Taken<'s, P: SemaphorePolicy> {
 impl<P: SemaphorePolicy> Drop for Taken<'_, P> {
     fn drop(&mut self) {
         self.raw.release(self.permits);
-    }
-}
-
-/// The serving loop, which outlives panics.
-struct Sweep<'s, P: SemaphorePolicy> {
-    raw: &'s RawSemaphore<P>,
-    batch: WakeBatch,
-    owed: bool,
-}
-
-impl<'s, P: SemaphorePolicy> Sweep<'s, P> {
-    /// Serves by batches until there is nothing more to do; `ledger` is the first hold of `EDIT`.
-    fn run(&mut self, mut ledger: Ledger<'s, P>, panics: &mut Panics) {
-        loop {
-            self.owed = self.fill(&mut ledger);
-            ledger.finish();
-            self.batch.wake_all(panics);
-            if !self.owed {
-                return;
-            }
-            ledger = self.raw.open();
-        }
-    }
-
-    /// Serves until the batch is full; false when there is nothing more to do.
-    fn fill(&mut self, ledger: &mut Ledger<'_, P>) -> bool {
-        while !self.batch.is_full() {
-            match ledger.serve_front() {
-                Served::Nobody => return false,
-                Served::Front(waker) => self.batch.push(waker),
-                Served::Called(waker) => {
-                    self.batch.push(waker);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-}
-
-impl<P: SemaphorePolicy> Drop for Sweep<'_, P> {
-    /// After a panic that could not be caught, the rest is served here.
-    fn drop(&mut self) {
-        if self.owed {
-            let mut panics = Panics::default();
-            self.run(self.raw.open(), &mut panics);
-            panics.resume();
-        }
     }
 }
 

@@ -1,0 +1,209 @@
+//! The semaphore under `EDIT`: what is free, who is served, and the loop that serves.
+//!
+//! The states, the transitions and the invariants that are cited here are those of `raw.rs`.
+
+use super::SemaphorePolicy;
+use super::raw::{CLOSED, RawSemaphore};
+use crate::error::{Closed, TryAcquireError};
+use crate::queue::batch::{Panics, WakeBatch};
+use crate::queue::waiter::{Verdict, Waiter, wake};
+use crate::queue::{Editing, Pinned, Removed};
+use core::task::{Poll, Waker};
+
+/// The queue under `EDIT`, with what is free in plain sight. The evidence that invariant 3 asks for.
+#[must_use = "a ledger must be closed, by `finish` or by a sweep"]
+pub(super) struct Ledger<'s, P> {
+    raw: &'s RawSemaphore<P>,
+    pub(super) editing: Editing<'s>,
+    pub(super) free: usize,
+}
+
+/// What became of the front.
+#[must_use = "a served waiter must be woken after the edit"]
+enum Served {
+    /// Nobody waits, or the front must go on waiting: there is nothing more to do.
+    Nobody,
+    /// It was granted or refused and is out of the queue; there may be more to serve.
+    Front(Option<Waker>),
+    /// It was called to take what is free; there is nothing more to do.
+    Called(Option<Waker>),
+}
+
+impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
+    #[inline(always)]
+    pub(super) fn new(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
+        let free = if editing.has_waiters() {
+            // SAFETY: invariant 3: we are the editor.
+            raw.surplus.with(|surplus| unsafe { *surplus })
+        } else {
+            editing.word().count()
+        };
+        Self { raw, editing, free }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_closed(&self) -> bool {
+        self.editing.word().has(CLOSED)
+    }
+
+    /// A newcomer takes permits, ahead of the queue if the policy lets it.
+    #[inline(always)]
+    pub(super) fn take(&mut self, permits: usize) -> Result<(), TryAcquireError> {
+        if self.is_closed() {
+            return Err(TryAcquireError::Closed);
+        }
+        if permits == 0 {
+            return Ok(());
+        }
+        if self.free < permits || self.editing.has_waiters() && !self.front_may_be_overtaken() {
+            return Err(TryAcquireError::NoPermits);
+        }
+        if P::OVERTAKES > 0 {
+            self.editing.overtake_front();
+        }
+        self.free -= permits;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn front_may_be_overtaken(&self) -> bool {
+        P::OVERTAKES > 0 && self.editing.front_overtaken() < P::OVERTAKES
+    }
+
+    /// A listed waiter asks whether its wait can end now. The front must take what it was called for: nobody
+    /// else may ever come to grant it.
+    pub(super) fn claim(&mut self, waiter: Pinned<'_>) -> Poll<Result<(), Closed>> {
+        if self.is_closed() {
+            return Poll::Ready(Err(Closed));
+        }
+        if !self.editing.is_front(waiter) || waiter.get().weight() > self.free {
+            return Poll::Pending;
+        }
+        self.free -= waiter.get().weight();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Is there a front, and something to do for it?
+    #[inline(always)]
+    fn covers_front(&self) -> bool {
+        self.editing.front().is_some_and(|front| self.is_closed() || front.weight() <= self.free)
+    }
+
+    /// One turn of the serving loop.
+    #[inline(always)]
+    fn serve_front(&mut self) -> Served {
+        if !self.covers_front() {
+            return Served::Nobody;
+        }
+        if self.is_closed() {
+            return Served::Front(self.editing.refuse_front());
+        }
+        let weight = self.editing.front().map_or(0, Waiter::weight);
+        if self.front_may_be_overtaken() && !self.covers_second(self.free - weight) {
+            return Served::Called(self.editing.wake_front());
+        }
+        self.free -= weight;
+        Served::Front(self.editing.grant_front())
+    }
+
+    /// Would so many serve the waiter after the front?
+    fn covers_second(&self, free: usize) -> bool {
+        self.editing.second().is_some_and(|second| second.weight() <= free)
+    }
+
+    /// Takes a waiter out that has not been granted; by its own future.
+    pub(super) fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Option<Waker> {
+        match self.editing.remove_as(waiter, verdict) {
+            Removed::Waker(waker) => waker,
+            Removed::AlreadyGranted => None,
+        }
+    }
+
+    /// Ends the edit.
+    #[inline(always)]
+    pub(super) fn finish(mut self) {
+        if self.editing.has_waiters() {
+            let free = self.free;
+            // SAFETY: invariant 3: we are the editor.
+            self.raw.surplus.with_mut(|surplus| unsafe { *surplus = free });
+        } else {
+            self.editing.set_count(self.free);
+        }
+        self.editing.finish();
+    }
+
+    /// Serves whoever can be served, ends the edit, and wakes.
+    #[inline(always)]
+    pub(super) fn sweep(mut self) {
+        // Mostly there is nobody to serve, or one.
+        let (waker, is_last) = match self.serve_front() {
+            Served::Nobody => return self.finish(),
+            Served::Called(waker) => (waker, true),
+            Served::Front(waker) => (waker, !self.covers_front()),
+        };
+        if is_last {
+            self.finish();
+            return wake(waker);
+        }
+        self.sweep_on(waker);
+    }
+
+    /// More than one waiter is to be served; the first has been.
+    #[inline(never)]
+    fn sweep_on(self, first: Option<Waker>) {
+        let mut sweep = Sweep { raw: self.raw, batch: WakeBatch::new(), owed: true };
+        let mut panics = Panics::default();
+        sweep.batch.push(first);
+        sweep.run(self, &mut panics);
+        drop(sweep);
+        panics.resume();
+    }
+}
+
+/// The serving loop, which outlives panics.
+struct Sweep<'s, P: SemaphorePolicy> {
+    raw: &'s RawSemaphore<P>,
+    batch: WakeBatch,
+    owed: bool,
+}
+
+impl<'s, P: SemaphorePolicy> Sweep<'s, P> {
+    /// Serves by batches until there is nothing more to do; `ledger` is the first hold of `EDIT`.
+    fn run(&mut self, mut ledger: Ledger<'s, P>, panics: &mut Panics) {
+        loop {
+            self.owed = self.fill(&mut ledger);
+            ledger.finish();
+            self.batch.wake_all(panics);
+            if !self.owed {
+                return;
+            }
+            ledger = self.raw.open();
+        }
+    }
+
+    /// Serves until the batch is full; false when there is nothing more to do.
+    fn fill(&mut self, ledger: &mut Ledger<'_, P>) -> bool {
+        while !self.batch.is_full() {
+            match ledger.serve_front() {
+                Served::Nobody => return false,
+                Served::Front(waker) => self.batch.push(waker),
+                Served::Called(waker) => {
+                    self.batch.push(waker);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl<P: SemaphorePolicy> Drop for Sweep<'_, P> {
+    /// After a panic that could not be caught, the rest is served here.
+    fn drop(&mut self) {
+        if self.owed {
+            let mut panics = Panics::default();
+            self.run(self.raw.open(), &mut panics);
+            panics.resume();
+        }
+    }
+}
