@@ -1,30 +1,43 @@
-//! The condition variable: waiters that a notification moves to the queue of their mutex.
+//! The condition variable: waiters that go on to the queue of their mutex together.
 //!
-//! A notified waiter is not woken to fight for the mutex: it is put into the mutex's queue, and woken as
-//! its owner. So one wake-up is one acquisition, and a `notify_all` of a thousand wakes one.
+//! A notification does not wake its waiter to fight for the mutex. Of those who are notified one is *called*: woken, to
+//! join the queue of the mutex and to bring along everybody who has been notified meanwhile. The others are woken
+//! as owners of the mutex. So a `notify_all` of a thousand wakes one.
+//!
+//! The notifier itself cannot move them: it has no borrow of the mutex, and a wait that was forgotten
+//! (`mem::forget`) has none either, though it is still in the list. Only a poll or a drop of a wait is sure that its mutex
+//! is there.
 //!
 //! # Places of a waiter
 //!
-//! | place                | mark         | leaves it by |
-//! |----------------------|--------------|--------------|
-//! | the condvar's list   | 0            | a notification, or a cancel |
-//! | a ring of `notify_all` | 0          | its move, or a cancel |
-//! | the mutex's queue    | `BY_ONE`, `BY_ALL` | a grant, or a cancel: a notification by one is passed on |
-//! | none, granted        | the same     | a poll, or a cancel: unlocks, and passes on |
+//! | place              | mark              | leaves it by |
+//! |--------------------|-------------------|--------------|
+//! | the list           | 0                 | being called or brought, or a cancel |
+//! | the list, notified by `notify_one` | `BY_ONE` | the same; a cancel passes the notification on |
+//! | none, called       | `CALLED`          | its poll, which brings; or a cancel, which passes the call on |
+//! | the mutex's queue  | `MOVED`           | a grant; or a cancel, which passes a `notify_one` on |
+//! | none, granted      | `MOVED`           | its poll; or a cancel, which unlocks and passes a `notify_one` on |
 //!
-//! A move happens under the `EDIT` bits of both queues, the condvar's taken first, and is final. So a future that
-//! must touch its place edits the condvar's queue and looks at its mark: if it is 0 the waiter is here, and
-//! stays here for as long as the edit lasts; otherwise it belongs to the mutex for good.
+//! `BY_ONE` stays with `CALLED` and `MOVED`. The notified are the first in the list: those before `notified_until`.
+//!
+//! A waiter is moved under the `EDIT` bits of both queues, the condvar's taken first, and for good. So a future that
+//! must touch its place edits the condvar's queue and looks at its mark.
 //!
 //! # Transitions
 //!
 //! | event                  | what happens | fn |
 //! |------------------------|--------------|----|
 //! | first poll             | queued here, then the mutex is unlocked | [`CondvarOp::start`], [`CondvarOp::queued`] |
-//! | `notify_one`           | the first is moved | [`Condvar::notify_one`] |
-//! | `notify_all`           | all present are moved, in bounded steps | [`Condvar::notify_all`] |
+//! | `notify_one`           | one more is notified; called, if nobody is | [`Condvar::notify_one`] |
+//! | `notify_all`           | all are notified; the first is called, if nobody is | [`Condvar::notify_all`] |
+//! | poll, called           | goes to the mutex's queue, with all who are notified | [`CondvarOp::join`] |
 //! | poll                   | `Ready` once the mutex is owned | [`CondvarOp::poll_queued`] |
 //! | drop, or a limit       | leaves its place | [`CondvarOp::cancel`], [`CondvarOp::discard`] |
+//!
+//! # Invariants
+//! 1. Somebody in the list is notified only while `SOMEBODY_CALLED` is set: whoever is called brings them.
+//! 2. `notified_until` is touched only by the editor, and means something only while `SOMEBODY_CALLED` is set.
+//! 3. All in the list wait with the same mutex. Its address is their weight, to be compared and nothing else.
 //!
 //! # Orderings
 //! None of its own: both words are edited with Acquire and Release, and the grant is the mutex's. The look of
@@ -33,22 +46,24 @@
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
 use crate::queue::batch::WakeBatch;
-use crate::queue::ring::Ring;
 use crate::queue::sweep::{Ledger, sweep};
-use crate::queue::waiter::{Ask, State, clone_waker, drop_waker, wake_owner};
-use crate::queue::word::{EDIT, WAITERS, Word};
-use crate::queue::{Editing, Moving, Pinned, Removed, WaitQueue};
+use crate::queue::waiter::{Ask, State, clone_waker, drop_waker, wake};
+use crate::queue::word::{EDIT, FIRST as SOMEBODY_CALLED, WAITERS, Word};
+use crate::queue::{Editing, Moving, Pinned, Place, Removed, WaitQueue};
 use crate::shim::{self, UnsafeCell, const_fn};
 use crate::wait::{Compound, Op, Seat, Wait, Waiting, Withdraw};
 use core::fmt;
 use core::future::Future;
 use core::panic::RefUnwindSafe;
-use core::pin::{Pin, pin};
-use core::ptr;
+use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
+/// Notified by `notify_one`: the notification is passed on if nobody comes of it.
 const BY_ONE: u32 = 1;
-const BY_ALL: u32 = 2;
+/// Out of the list, woken to bring the others.
+const CALLED: u32 = 2;
+/// In the mutex's queue, or granted by it.
+const MOVED: u32 = 4;
 
 /// How many waiters one hold of both `EDIT` bits may move.
 const STEP: usize = if shim::MODEL { 2 } else { 32 };
@@ -58,10 +73,12 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 /// [`wait`](Self::wait) gives the mutex up and waits for a notification in one step, and comes back as the owner. There are no spurious wake-ups, and no
 /// notification is kept for later: with nobody waiting it does nothing.
 ///
+/// A condvar is two words; waiting allocates nothing; `Condvar::new` is `const`.
+///
 /// # Order
 ///
-/// First come, first served; a notified waiter joins the queue of the mutex, behind those who wait for it
-/// already.
+/// First come, first served. Those who are notified join the queue of the mutex in this order, when the first of
+/// them runs.
 ///
 /// # Cancel
 ///
@@ -82,11 +99,13 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 ///
 /// # Limits
 ///
-/// None on the number of waiters.
+/// None on the number of waiters. To notify costs the same for any number; the first who runs after a `notify_all` moves all
+/// others.
 ///
 /// # Futurelock
 ///
-/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it.
+/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it; and those
+/// who are notified after it may wait for it to run.
 ///
 /// # When to use something else
 ///
@@ -111,19 +130,11 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 /// ```
 pub struct Condvar {
     queue: WaitQueue,
-    /// The mutex of those who wait; touched only by the editor, means something only while somebody waits.
-    in_use: UnsafeCell<InUse>,
+    /// The first who is not notified; see invariant 2.
+    notified_until: UnsafeCell<Place>,
 }
 
-/// A mutex without its type.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct InUse {
-    pub(crate) mutex: *const (),
-    /// SAFETY of the call: `mutex` is what it was made for, and alive.
-    pub(crate) adopt: unsafe fn(*const (), &mut dyn FnMut() -> Option<Moving>) -> Option<Waker>,
-}
-
-// SAFETY: `in_use` is touched only by the editor; the mutexes it names are `Sync` or used by one thread, see `Relock`.
+// SAFETY: `notified_until` is touched only by the editor; a waiter may be touched from any thread.
 unsafe impl Send for Condvar {}
 // SAFETY: as above.
 unsafe impl Sync for Condvar {}
@@ -143,8 +154,7 @@ impl Condvar {
         /// CHANGED.notify_all();
         /// ```
         pub const fn new() -> Self {
-            let in_use = InUse { mutex: ptr::null(), adopt: adopt_nobody };
-            Self { queue: WaitQueue::new(Word::flags(0)), in_use: UnsafeCell::new(in_use) }
+            Self { queue: WaitQueue::new(Word::flags(0)), notified_until: UnsafeCell::new(Place::END) }
         }
     }
 
@@ -199,7 +209,7 @@ impl Condvar {
         Compound::new(Conditional { condvar: self, condition, guard: Some(guard), wait: None })
     }
 
-    /// Moves the first waiter to the queue of its mutex. Does nothing if nobody waits.
+    /// Notifies the first waiter that is not notified yet. Does nothing if there is none.
     ///
     /// # Examples
     ///
@@ -211,20 +221,19 @@ impl Condvar {
             return;
         }
         let mut editing = self.queue.edit();
-        let mut owner = None;
-        if editing.has_waiters() {
-            let in_use = self.in_use(&editing);
-            let mut once = Some(());
-            // SAFETY: the first waiter keeps the mutex alive while it is in the list, and its future cannot leave during the edit.
-            owner = unsafe {
-                (in_use.adopt)(in_use.mutex, &mut || once.take().and_then(|()| editing.take_front(BY_ONE)))
-            };
-        }
+        let called = if editing.word().has(SOMEBODY_CALLED) {
+            self.notify_next(&mut editing);
+            None
+        } else {
+            let called = self.call_front(&mut editing, BY_ONE);
+            self.set_notified_until(&editing, editing.first());
+            called
+        };
         editing.finish();
-        wake_owner(owner);
+        wake(called);
     }
 
-    /// Moves everybody who waits now to the queue of their mutex, in order.
+    /// Notifies everybody who waits now.
     ///
     /// # Examples
     ///
@@ -236,33 +245,68 @@ impl Condvar {
             return;
         }
         let mut editing = self.queue.edit();
-        if !editing.has_waiters() {
-            return editing.finish();
+        let called =
+            if editing.word().has(SOMEBODY_CALLED) { None } else { self.call_front(&mut editing, 0) };
+        self.set_notified_until(&editing, Place::END);
+        editing.finish();
+        wake(called);
+    }
+
+    fn notified_until(&self, _editing: &Editing<'_>) -> Place {
+        // SAFETY: the evidence: we are the editor.
+        self.notified_until.with(|place| unsafe { *place })
+    }
+
+    fn set_notified_until(&self, _editing: &Editing<'_>, first_not: Place) {
+        // SAFETY: the evidence: we are the editor.
+        self.notified_until.with_mut(|place| unsafe { *place = first_not });
+    }
+
+    /// Somebody is called: one more is notified, and will be brought.
+    fn notify_next(&self, editing: &mut Editing<'_>) {
+        let mut place = self.notified_until(editing);
+        if editing.set_mark(place, BY_ONE) {
+            editing.pass(&mut place);
+            self.set_notified_until(editing, place);
         }
-        let in_use = self.in_use(&editing);
-        let ring = pin!(Ring::new());
-        // SAFETY: the ring stays on this stack until the sweep has emptied it, which it does also when a waker panics.
-        unsafe { ring.take_list(&mut editing) };
-        let ring = &*ring;
-        sweep(Moves { editing, in_use, ring }, || Moves { editing: self.queue.edit(), in_use, ring });
     }
 
-    fn in_use(&self, _editing: &Editing<'_>) -> InUse {
-        // SAFETY: the evidence: we are the editor.
-        self.in_use.with(|in_use| unsafe { *in_use })
+    /// Calls the first in the list, if there is one, with what its notification was.
+    #[must_use = "whoever is called must be woken after the edit"]
+    fn call_front(&self, editing: &mut Editing<'_>, by: u32) -> Option<Waker> {
+        if !editing.set_mark(editing.first(), CALLED | by) {
+            return None;
+        }
+        editing.set(SOMEBODY_CALLED);
+        editing.grant_front()
     }
 
-    fn set_in_use(&self, _editing: &Editing<'_>, mutex: InUse) {
-        // SAFETY: the evidence: we are the editor.
-        self.in_use.with_mut(|in_use| unsafe { *in_use = mutex });
+    /// Whoever was called has done what it was called for, or leaves: the next who is notified is called, if there is one.
+    #[must_use = "whoever is called must be woken after the edit"]
+    fn end_call(&self, editing: &mut Editing<'_>) -> Option<Waker> {
+        editing.clear(SOMEBODY_CALLED);
+        let front = editing.first();
+        if front == self.notified_until(editing) {
+            return None;
+        }
+        let by = editing.mark(front) & BY_ONE;
+        self.call_front(editing, by)
     }
-}
 
-/// For a condvar that has never had a waiter.
-///
-/// SAFETY: none needed.
-unsafe fn adopt_nobody(_mutex: *const (), _next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
-    None
+    /// Takes the first in the list out, if it is notified and waits with this mutex.
+    fn take_notified(&self, editing: &mut Editing<'_>, mutex: usize) -> Option<Moving> {
+        if !self.has_notified(editing, mutex) {
+            return None;
+        }
+        let by = editing.mark(editing.first()) & BY_ONE;
+        editing.take_front(MOVED | by)
+    }
+
+    /// Is there anybody to bring to this mutex?
+    fn has_notified(&self, editing: &Editing<'_>, mutex: usize) -> bool {
+        editing.first() != self.notified_until(editing)
+            && editing.front().is_some_and(|front| front.weight() == mutex)
+    }
 }
 
 impl Default for Condvar {
@@ -277,31 +321,45 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// One step of a `notify_all`: the edit, and the ring of those who are to be moved.
-struct Moves<'e> {
+/// One step of a wait that was called: the edit, and where everybody goes.
+struct Moves<'e, H> {
     editing: Editing<'e>,
-    in_use: InUse,
-    ring: &'e Ring,
+    condvar: &'e Condvar,
+    holder: &'e H,
+    /// Whoever was called goes first, with its new waker and mark.
+    me: Option<(Pinned<'e>, Waker, u32)>,
+    /// My waker, if I own the mutex at once.
+    spare: Option<Waker>,
 }
 
-impl Ledger for Moves<'_> {
+impl<H: Relock> Ledger for Moves<'_, H> {
     fn serve(&mut self, batch: &mut WakeBatch) -> bool {
-        if self.ring.is_empty(&self.editing) {
-            return false;
-        }
+        let (condvar, mutex, is_first) = (self.condvar, self.holder.address(), self.me.is_some());
+        let (editing, me) = (&mut self.editing, &mut self.me);
         let mut left = STEP;
-        let (ring, editing) = (self.ring, &mut self.editing);
-        let mut next = || {
-            left = left.checked_sub(1)?;
-            ring.take(editing, BY_ALL)
+        let mut next = || match me.take() {
+            Some((waiter, waker, mark)) => Some(editing.revive(waiter, waker, mark)),
+            None => {
+                left = left.checked_sub(1)?;
+                condvar.take_notified(editing, mutex)
+            }
         };
-        // SAFETY: somebody is in the ring: it keeps the mutex alive, and its future cannot leave during the edit.
-        batch.push(unsafe { (self.in_use.adopt)(self.in_use.mutex, &mut next) });
-        !self.ring.is_empty(&self.editing)
+        let owner = self.holder.adopt(&mut next);
+        if is_first {
+            self.spare = owner;
+        } else {
+            batch.push(owner);
+        }
+        if self.condvar.has_notified(&self.editing, mutex) {
+            return true;
+        }
+        batch.push(self.condvar.end_call(&mut self.editing));
+        false
     }
 
     fn close(self) {
         self.editing.finish();
+        drop_waker(self.spare);
     }
 }
 
@@ -309,7 +367,7 @@ impl Ledger for Moves<'_> {
 pub struct CondvarOp<'a, H: Relock> {
     condvar: &'a Condvar,
     hold: Hold<H>,
-    /// A cancel found that a `notify_one` had been given to this wait.
+    /// The wait has come to its end, or to a cancel, with a `notify_one`.
     by_one: bool,
 }
 
@@ -340,6 +398,92 @@ impl<H: Relock> CondvarOp<'_, H> {
             Hold::Nothing => unreachable!("the wait is over"),
         }
     }
+
+    /// Called: goes to the mutex's queue, or owns the mutex at once, and brings all who are notified.
+    fn join(&self, waiter: Pinned<'_>, mark: u32, cx: &mut Context<'_>) {
+        let waker = clone_waker(cx.waker());
+        let (condvar, holder) = (self.condvar, self.holder());
+        let moves = |me| Moves { editing: condvar.queue.edit(), condvar, holder, me, spare: None };
+        sweep(moves(Some((waiter, waker, mark & BY_ONE | MOVED))), || moves(None));
+    }
+
+    /// A poll of a waiter that belongs to the mutex.
+    fn poll_moved(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        let poll = self.holder().poll_moved(waiter, cx);
+        poll.map(|()| {
+            self.by_one = waiter.get().last_mark().is_some_and(|mark| mark & BY_ONE != 0);
+            self.guard()
+        })
+    }
+
+    /// A waiter that must be touched: it gets another waker where it is, or is with the mutex already, or is called.
+    #[cold]
+    fn poll_in_place(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        let waker = clone_waker(cx.waker());
+        let mut editing = self.condvar.queue.edit();
+        let mark = editing.mark(Place::of(waiter));
+        if mark & (CALLED | MOVED) == 0 {
+            let old = editing.rearm(waiter, waker);
+            editing.finish();
+            drop_waker(old);
+            return Poll::Pending;
+        }
+        editing.finish();
+        drop_waker(Some(waker));
+        if mark & CALLED != 0 {
+            self.join(waiter, mark, cx);
+        }
+        self.poll_moved(waiter, cx)
+    }
+
+    /// The notification of this wait, which goes to another when this is dropped.
+    fn pass_on(&self) -> PassOn<'_> {
+        PassOn(self.by_one.then_some(self.condvar))
+    }
+
+    /// Leaves the mutex's queue.
+    fn cancel_moved(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
+        let mut pass_on = self.pass_on();
+        if !self.holder().cancel_moved(waiter) {
+            return None;
+        }
+        pass_on.0 = None;
+        drop(pass_on);
+        Some(self.guard())
+    }
+
+    /// Leaves the condvar: the list, or the call.
+    fn cancel_here(&self, mut editing: Editing<'_>, waiter: Pinned<'_>, mark: u32) {
+        let mut mine = None;
+        if mark & CALLED == 0 {
+            let mut place = self.condvar.notified_until(&editing);
+            if place == Place::of(waiter) {
+                editing.pass(&mut place);
+                self.condvar.set_notified_until(&editing, place);
+            }
+            if let Removed::Waker(waker) = editing.remove(waiter) {
+                mine = waker;
+            }
+        }
+        if mark & BY_ONE != 0 {
+            self.condvar.notify_next(&mut editing);
+        }
+        let called = if mark & CALLED == 0 { None } else { self.condvar.end_call(&mut editing) };
+        editing.finish();
+        wake(called);
+        drop_waker(mine);
+    }
+}
+
+/// A notification that goes to the next when this is dropped; also when a waker panics.
+struct PassOn<'a>(Option<&'a Condvar>);
+
+impl Drop for PassOn<'_> {
+    fn drop(&mut self) {
+        if let Some(condvar) = self.0 {
+            condvar.notify_one();
+        }
+    }
 }
 
 impl<H: Relock> fmt::Debug for CondvarOp<'_, H> {
@@ -358,14 +502,17 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
-        let mine = self.holder().in_use();
+        let ask = Ask { weight: self.holder().address(), ..Ask::default() };
         let mut editing = self.condvar.queue.edit();
-        if editing.has_waiters() && self.condvar.in_use(&editing).mutex != mine.mutex {
+        if editing.front().is_some_and(|front| front.weight() != ask.weight) {
             editing.finish();
             panic!("a condvar can be used with one mutex at a time: somebody waits on this one with another");
         }
-        self.condvar.set_in_use(&editing, mine);
-        editing.push_back(seat.sit(waker, Ask::default()));
+        let waiter = seat.sit(waker, ask);
+        editing.push_back(waiter);
+        if self.condvar.notified_until(&editing) == Place::END {
+            self.condvar.set_notified_until(&editing, Place::of(waiter));
+        }
         editing.finish();
         Poll::Pending
     }
@@ -378,51 +525,38 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
-        match waiter.get().state() {
-            State::Notified => return self.holder().poll_moved(waiter, cx).map(|()| self.guard()),
-            State::Waiting if waiter.get().will_wake(cx.waker()) => return Poll::Pending,
-            State::Waiting | State::Woken => {}
+        match waiter.get().last_mark() {
+            Some(mark) => {
+                if mark & CALLED != 0 {
+                    self.join(waiter, mark, cx);
+                }
+                self.poll_moved(waiter, cx)
+            }
+            None if waiter.get().state() == State::Waiting && waiter.get().will_wake(cx.waker()) => {
+                Poll::Pending
+            }
+            None => self.poll_in_place(waiter, cx),
         }
-        let waker = clone_waker(cx.waker());
-        let mut editing = self.condvar.queue.edit();
-        if editing.mark(waiter) == 0 {
-            let old = editing.rearm(waiter, waker);
-            editing.finish();
-            drop_waker(old);
-            return Poll::Pending;
-        }
-        editing.finish();
-        drop_waker(Some(waker));
-        self.holder().poll_moved(waiter, cx).map(|()| self.guard())
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
-        let mut editing = self.condvar.queue.edit();
-        let mark = editing.mark(waiter);
-        if mark == 0 {
-            let removed = editing.remove(waiter);
-            editing.finish();
-            if let Removed::Waker(waker) = removed {
-                drop_waker(waker);
-            }
+        let editing = self.condvar.queue.edit();
+        let mark = editing.mark(Place::of(waiter));
+        if mark & MOVED == 0 {
+            self.cancel_here(editing, waiter, mark);
             return None;
         }
         editing.finish();
-        self.by_one = mark == BY_ONE;
-        if self.holder().cancel_moved(waiter) {
-            return Some(self.guard());
-        }
-        if self.by_one {
-            self.condvar.notify_one();
-        }
-        None
+        self.by_one = mark & BY_ONE != 0;
+        self.cancel_moved(waiter)
+    }
+
+    fn withdrawn(&mut self) {
+        self.hold = Hold::Nothing;
     }
 
     fn discard(&mut self, guard: Guard<H>) {
-        if self.by_one {
-            // First, so that the next one is queued when the mutex is given up.
-            self.condvar.notify_one();
-        }
+        let _pass_on = self.pass_on();
         drop(guard);
     }
 }

@@ -211,8 +211,10 @@ impl<W: Waiting, L: LimitOp> Future for Limited<W, L> {
             return Poll::Ready(Err(limit.op().error()));
         }
         if let Poll::Ready(output) = wait.as_mut().poll(cx) {
+            // To withdraw the limit drops its waker: if that panics, what was granted must not be lost.
+            let mut kept = Kept { wait, output: Some(output) };
             let _ = limit.withdraw(Withdraw(()));
-            return Poll::Ready(Ok(output));
+            return Poll::Ready(Ok(kept.output.take().expect("it was put there")));
         }
         if limit.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
@@ -222,9 +224,30 @@ impl<W: Waiting, L: LimitOp> Future for Limited<W, L> {
 }
 
 impl<W: Waiting, L: LimitOp> Waiting for Limited<W, L> {
-    fn withdraw(self: Pin<&mut Self>, token: Withdraw) -> Option<Self::Output> {
+    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Self::Output> {
         let (wait, _, _) = self.project();
-        wait.withdraw(token).map(Ok)
+        wait.withdraw(right).map(Ok)
+    }
+
+    fn discard(self: Pin<&mut Self>, output: Self::Output, right: Withdraw) {
+        let (wait, _, _) = self.project();
+        if let Ok(output) = output {
+            wait.discard(output, right);
+        }
+    }
+}
+
+/// An output on its way out; if it does not get there, the wait passes on what it stands for.
+struct Kept<'p, W: Waiting> {
+    wait: Pin<&'p mut W>,
+    output: Option<W::Output>,
+}
+
+impl<W: Waiting> Drop for Kept<'_, W> {
+    fn drop(&mut self) {
+        if let Some(output) = self.output.take() {
+            self.wait.as_mut().discard(output, Withdraw(()));
+        }
     }
 }
 

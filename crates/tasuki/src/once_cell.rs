@@ -16,7 +16,7 @@
 //!
 //! | from        | event                       | to                    | duty | fn |
 //! |-------------|-----------------------------|-----------------------|------|----|
-//! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`TurnOp::start`] |
+//! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`OnceCell::try_turn_slow`], [`TurnOp::start`] |
 //! | `RUNNING`   | a turn is wanted            | waiter appended       | return `Pending` | [`TurnOp::start`] |
 //! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | [`TurnOp::start`] |
 //! | `RUNNING`   | the value has been made     | `DONE`, round released| wake all | [`Turn::complete`] |
@@ -208,7 +208,7 @@ impl<T> OnceCell<T> {
     /// assert_eq!(cell.set(2), Err(2));
     /// ```
     pub fn set(&self, value: T) -> Result<(), T> {
-        match self.try_turn() {
+        match self.try_turn().or_else(|| self.try_turn_slow()) {
             Some(turn) => {
                 turn.complete(value);
                 Ok(())
@@ -283,11 +283,23 @@ impl<T> OnceCell<T> {
         unsafe { (*self.value.get()).assume_init_ref() }
     }
 
-    /// `0 => RUNNING`; `None` if there is a value, or somebody has the turn, or waits.
+    /// `0 => RUNNING`; `None` if there is a value, or somebody has the turn, or waits, or edits.
     fn try_turn(&self) -> Option<Turn<'_, T>> {
         // Relaxed: a turn publishes nothing.
         self.waiters.queue.replace(EMPTY, Word::flags(RUNNING), Ordering::Relaxed).ok()?;
         Some(Turn { cell: self })
+    }
+
+    /// `0 => RUNNING`, `head => head·RUNNING`; `None` if there is a value, or somebody has the turn.
+    #[cold]
+    fn try_turn_slow(&self) -> Option<Turn<'_, T>> {
+        let mut editing = self.waiters.queue.edit();
+        let free = !editing.word().has(RUNNING | DONE);
+        if free {
+            editing.set(RUNNING);
+        }
+        editing.finish();
+        free.then(|| Turn { cell: self })
     }
 }
 
@@ -525,23 +537,28 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Future for Init<'a, T, F, Fut, E
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
         let mut running = unsafe { Pin::new_unchecked(&mut this.running) };
-        if this.turn.is_none() {
-            // SAFETY: a field of the pinned whole.
-            let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
-            match core::task::ready!(wait.poll(cx)) {
-                Outcome::Value(value) => return Poll::Ready(Ok(value)),
-                Outcome::Turn(turn) => this.turn = Some(turn),
+        // On the stack while foreign code runs: if that panics, the turn passes on.
+        let turn = match this.turn.take() {
+            Some(turn) => turn,
+            None => {
+                // SAFETY: a field of the pinned whole.
+                let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
+                let turn = match core::task::ready!(wait.poll(cx)) {
+                    Outcome::Value(value) => return Poll::Ready(Ok(value)),
+                    Outcome::Turn(turn) => turn,
+                };
+                let init = this.init.take().expect("the initialiser runs once");
+                running.set(Some(init()));
+                turn
             }
-            let init = this.init.take().expect("the initialiser runs once");
-            running.set(Some(init()));
-        }
-        let Some(initialiser) = running.as_mut().as_pin_mut() else {
-            panic!("`tasuki::GetOrInit` polled after its initialiser panicked")
         };
-        let output = core::task::ready!(initialiser.poll(cx));
+        let initialiser = running.as_mut().as_pin_mut().expect("it runs while it is our turn");
+        let Poll::Ready(output) = initialiser.poll(cx) else {
+            this.turn = Some(turn);
+            return Poll::Pending;
+        };
         running.set(None);
         let made = (this.finish)(output);
-        let turn = this.turn.take().expect("it is our turn");
         Poll::Ready(made.map(|value| turn.complete(value)))
     }
 }

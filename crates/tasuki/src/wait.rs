@@ -8,7 +8,8 @@
 //! | `Idle`    | poll                   | `try_now`    | `Resumed` if it gave the output |
 //! | `Idle`    | poll, not at once      | `start`      | `Queued`, or `Resumed` |
 //! | `Queued`  | poll                   | `poll_queued`| `Queued`, or `Resumed` |
-//! | `Queued`  | drop, or giving up     | `cancel`     | `Canceled` |
+//! | `Queued`  | drop                   | `cancel`, `discard` | `Canceled` |
+//! | `Idle`, `Queued` | giving up       | `cancel`, `withdrawn` | `Canceled` |
 //! | `Resumed` | poll                   | panics       |            |
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
@@ -59,8 +60,13 @@ pub trait Op {
     #[doc(hidden)]
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output>;
 
-    /// Nobody wants the output of a cancelled wait: passes on what it stands for. A guard does that in
-    /// its own drop.
+    /// The wait was given up and has no output: lets go of what the operation took with it, at once and not when
+    /// the future is dropped.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn withdrawn(&mut self) {}
+
+    /// Nobody will hear of the output: passes on what it stands for. A guard does that in its own drop.
     #[doc(hidden)]
     fn discard(&mut self, output: Self::Output) {
         drop(output);
@@ -230,24 +236,39 @@ pub trait Waiting: Future {
     /// Gives up: the output, if it had been granted already. A later poll panics.
     #[doc(hidden)]
     fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Self::Output>;
+
+    /// Nobody will hear of the output that a poll has just given.
+    #[doc(hidden)]
+    fn discard(self: Pin<&mut Self>, output: Self::Output, _right: Withdraw) {
+        drop(output);
+    }
 }
 
 /// The right to withdraw a wait, which only the crate can give.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Withdraw(pub(crate) ());
 
 impl<O: Op> Waiting for Wait<O> {
     fn withdraw(self: Pin<&mut Self>, _right: Withdraw) -> Option<O::Output> {
         // SAFETY: nothing is moved out of the pinned future.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.phase {
+        let output = match this.phase {
             Phase::Queued => this.cancel(),
             Phase::Idle => {
                 this.phase = Phase::Canceled;
                 None
             }
-            Phase::Resumed | Phase::Canceled => None,
+            Phase::Resumed | Phase::Canceled => return None,
+        };
+        if output.is_none() {
+            this.op.withdrawn();
         }
+        output
+    }
+
+    fn discard(self: Pin<&mut Self>, output: O::Output, _right: Withdraw) {
+        // SAFETY: nothing is moved out of the pinned future.
+        unsafe { self.get_unchecked_mut() }.op.discard(output);
     }
 }
 
@@ -296,6 +317,10 @@ impl<W: Waiting> Future for Compound<W> {
 impl<W: Waiting> Waiting for Compound<W> {
     fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<W::Output> {
         self.project().withdraw(right)
+    }
+
+    fn discard(self: Pin<&mut Self>, output: W::Output, right: Withdraw) {
+        self.project().discard(output, right);
     }
 }
 

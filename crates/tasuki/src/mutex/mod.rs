@@ -4,7 +4,6 @@
 mod owned;
 pub(crate) mod raw;
 
-use crate::condvar::InUse;
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};
 use crate::queue::{Moving, Pinned};
@@ -324,9 +323,12 @@ unsafe impl<T: ?Sized, P: Policy> Exclusive for &Mutex<T, P> {}
 /// A guard that a condvar can give up and take back. Not for mapped guards: while the lock is given up the part may go.
 #[doc(hidden)]
 pub trait Relock: Exclusive {
-    /// The mutex, for the books of the condvar.
+    /// Which mutex it is, to be compared.
+    fn address(&self) -> usize;
+
+    /// Takes over waiters of another queue, which is being edited; see `RawMutex::adopt`.
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn in_use(&self) -> InUse;
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker>;
 
     /// A poll of a waiter that is, or was, in the queue of the mutex.
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
@@ -335,22 +337,14 @@ pub trait Relock: Exclusive {
     fn cancel_moved(&self, waiter: Pinned<'_>) -> bool;
 }
 
-/// SAFETY: `mutex` is a `RawMutex<P>` that is alive.
-unsafe fn adopt<P: Policy>(mutex: *const (), next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
-    // SAFETY: the caller's contract.
-    unsafe { &*mutex.cast::<RawMutex<P>>() }.adopt(next)
-}
-
-impl<P: Policy> RawMutex<P> {
-    fn in_use(&self) -> InUse {
-        InUse { mutex: (&raw const *self).cast(), adopt: adopt::<P> }
-    }
-}
-
 impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
+    fn address(&self) -> usize {
+        (&raw const self.raw).addr()
+    }
+
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn in_use(&self) -> InUse {
-        self.raw.in_use()
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
+        self.raw.adopt(next)
     }
 
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

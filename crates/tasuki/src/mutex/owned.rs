@@ -1,7 +1,7 @@
 //! Locks and guards that keep the mutex alive through an `Arc`.
 
 use super::raw::Unlocked;
-use super::{Fifo, InUse, Mutex, Op, Pinned, Policy, Relock, Seat, Wait};
+use super::{Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use alloc::sync::Arc;
 use core::fmt;
@@ -111,9 +111,13 @@ unsafe impl<T: ?Sized, P: Policy> Holder for Arc<Mutex<T, P>> {
 unsafe impl<T: ?Sized, P: Policy> Exclusive for Arc<Mutex<T, P>> {}
 
 impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
+    fn address(&self) -> usize {
+        (&raw const self.raw).addr()
+    }
+
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn in_use(&self) -> InUse {
-        self.raw.in_use()
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
+        self.raw.adopt(next)
     }
 
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

@@ -19,6 +19,7 @@
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`Editing::grant_all`]    |
 //! | cancel, or take     | under `EDIT`                 | => gone             | [`Editing::remove`]       |
 //! | another waker       | under `EDIT`                 | => `Waiting`        | [`Editing::rearm`]        |
+//! | to another queue    | under `EDIT` of both         | stays, or `Notified` => `Waiting` | [`Editing::take_front`], [`Editing::revive`] |
 //! | end an edit         | `w·EDIT => w'`               | none                | [`Editing::finish`]       |
 //!
 //! # Invariants
@@ -39,6 +40,7 @@
 pub(crate) mod batch;
 pub(crate) mod broadcast;
 pub(crate) mod list;
+#[cfg(feature = "std")]
 pub(crate) mod ring;
 pub(crate) mod sweep;
 pub(crate) mod waiter;
@@ -359,36 +361,38 @@ impl<'q> Editing<'q> {
         unsafe { waiter.get().rearm(waker) }
     }
 
-    /// The head of the list, which is then nobody's but the caller's; under the same edit it goes into a ring.
-    fn take_list(&mut self) -> Option<*mut Waiter> {
-        let head = self.word.head();
-        self.word = self.word.with_head(core::ptr::null_mut());
-        (!head.is_null()).then_some(head)
-    }
-
     /// Takes the first waiter out, to be put into another queue, and marks it; `None` if nobody waits.
     pub(crate) fn take_front(&mut self, mark: u32) -> Option<Moving> {
-        let front = self.word.head();
-        if front.is_null() {
+        if !self.set_mark(self.first(), mark) {
             return None;
         }
+        let front = self.word.some_head();
         // SAFETY: we hold `EDIT`; the head is in the list.
         let head = unsafe { list::pop_front(front) };
         self.word = self.word.with_head(head);
-        Some(self.moving(front, mark))
+        Some(Moving(front))
     }
 
-    /// A waiter that has been taken out of this queue gets its mark.
-    fn moving(&mut self, waiter: *mut Waiter, mark: u32) -> Moving {
-        // SAFETY: invariant 2: it was listed until now, and its future must edit this queue to find out where it is.
-        unsafe { (*waiter).set_mark(mark) };
-        Moving(waiter)
+    /// Marks the waiter at this place; false at the end of the list. For a primitive without rounds that counts no overtakes.
+    pub(crate) fn set_mark(&mut self, place: Place, mark: u32) -> bool {
+        let Some(waiter) = self.at(place) else { return false };
+        // SAFETY: we hold `EDIT` of the queue that marks: its future must edit this queue to find out where it is.
+        unsafe { waiter.set_mark(mark) };
+        true
     }
 
-    /// Which mark the waiter was given when it was moved, 0 if it was not; asked of the queue that it first was in.
-    pub(crate) fn mark(&self, waiter: Pinned<'_>) -> u32 {
+    /// How the waiter at this place was marked last, 0 if it was not or at the end of the list; also after it was moved,
+    /// if the future itself asks.
+    pub(crate) fn mark(&self, place: Place) -> u32 {
         // SAFETY: we hold `EDIT` of the queue that marks.
-        unsafe { waiter.get().mark() }
+        self.at(place).map_or(0, |waiter| unsafe { waiter.mark() })
+    }
+
+    /// A waiter that was notified here goes on to another queue, with another waker and a new mark; by its own future.
+    pub(crate) fn revive(&mut self, waiter: Pinned<'_>, waker: Waker, mark: u32) -> Moving {
+        // SAFETY: it was notified, so nobody but its future knows it; and that is the caller.
+        unsafe { waiter.get().revive(waker, mark) };
+        Moving(waiter.as_ptr())
     }
 
     /// Enqueues a waiter that comes from another queue at the end.
@@ -448,9 +452,19 @@ impl<'q> Editing<'q> {
 #[must_use = "a waiter must be put somewhere, or granted"]
 pub(crate) struct Moving(*mut Waiter);
 
-/// A place in the list of an edit.
-#[derive(Clone, Copy, Debug)]
+/// A place in the list of an edit. A primitive may keep one between edits, as long as it knows that the waiter is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(*mut Waiter);
+
+impl Place {
+    /// Behind the last waiter.
+    pub(crate) const END: Self = Self(core::ptr::null_mut());
+
+    /// Where this waiter is.
+    pub(crate) fn of(waiter: Pinned<'_>) -> Self {
+        Self(waiter.as_ptr())
+    }
+}
 
 /// What became of a waiter that its future wanted to remove.
 #[derive(Debug)]

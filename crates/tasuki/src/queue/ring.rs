@@ -1,17 +1,13 @@
 //! A ring of waiters through a sentinel that stays where it is: a list that its members can leave without
 //! knowing where they are.
 //!
-//! The wheel of the timers is made of rings, and a wake-all makes one of the list. A ring belongs to one
-//! queue, whose `EDIT` bit guards it; a waiter leaves through [`Editing::remove`](super::Editing::remove) like any other.
+//! The wheel of the timers is made of rings. A ring belongs to one queue, whose `EDIT` bit guards it; a waiter leaves through [`Editing::remove`](super::Editing::remove) like any other.
 
-#[cfg(feature = "std")]
+use super::Editing;
 use super::Pinned;
 use super::list;
 use super::waiter::Waiter;
-#[cfg(feature = "std")]
 use super::waiter::{self, Verdict};
-use super::{Editing, Moving};
-#[cfg(feature = "std")]
 use core::task::Waker;
 
 /// The fixed point of a ring. It must not move, or be dropped, while somebody is in the ring.
@@ -36,32 +32,13 @@ impl Ring {
         next.is_null() || next == self.sentinel()
     }
 
-    /// Makes a ring of the whole list, which is then empty. The ring must be empty.
-    ///
-    /// SAFETY: the ring stays where it is while somebody is in it.
-    pub(crate) unsafe fn take_list(&self, editing: &mut Editing<'_>) {
-        debug_assert!(self.is_empty(editing));
-        if let Some(head) = editing.take_list() {
-            // SAFETY: the evidence, and the caller's contract.
-            unsafe { list::close_ring(self.sentinel(), head) };
-        }
-    }
-
-    /// Takes the first waiter out, to be put into another queue, and marks it.
-    pub(crate) fn take(&self, editing: &mut Editing<'_>, mark: u32) -> Option<Moving> {
-        let front = self.take_front(editing)?;
-        Some(editing.moving(front, mark))
-    }
-
     /// Enqueues at the end. SAFETY: the ring stays where it is while the waiter is in it.
-    #[cfg(feature = "std")]
     pub(crate) unsafe fn push_back(&self, _editing: &mut Editing<'_>, waiter: Pinned<'_>) {
         // SAFETY: the evidence, and the caller's contract.
         unsafe { list::push_ring(self.sentinel(), waiter.as_ptr()) };
     }
 
     /// Takes the first waiter out and notifies it; `None` if there is none.
-    #[cfg(feature = "std")]
     pub(crate) fn grant_front(&self, editing: &mut Editing<'_>) -> Option<Option<Waker>> {
         let front = self.take_front(editing)?;
         // SAFETY: the evidence; it has just been taken out of the ring.
@@ -69,7 +46,6 @@ impl Ring {
     }
 
     /// The first waiter, to look at.
-    #[cfg(feature = "std")]
     pub(crate) fn front<'e>(&self, editing: &'e Editing<'_>) -> Option<&'e Waiter> {
         if self.is_empty(editing) {
             return None;
@@ -83,7 +59,6 @@ impl Ring {
     /// Moves the first waiter, if there is one, to the end of another ring.
     ///
     /// SAFETY: as [`push_back`](Self::push_back), for the other ring.
-    #[cfg(feature = "std")]
     pub(crate) unsafe fn move_front(&self, editing: &mut Editing<'_>, to: &Ring) {
         if let Some(front) = self.take_front(editing) {
             // SAFETY: the evidence, and the caller's contract.

@@ -22,6 +22,7 @@
 //! | `Woken`    | poll finds the lock taken      | `Waiting`  | [`Waiter::rearm`] |
 //! | `Waiting`  | poll with another waker        | `Waiting`  | [`Waiter::rearm`] |
 //! | any in list| cancel, or a poll that takes   | `Notified` | [`notify`]        |
+//! | `Notified` | its future goes to another queue | `Waiting` | [`Waiter::revive`] |
 //!
 //! # Orderings
 //! `state`: Release in [`notify`] pairs with Acquire in [`Waiter::state`]: what the granter did before
@@ -139,15 +140,34 @@ impl Waiter {
     ///
     /// SAFETY: the caller holds `EDIT` of the queue that marks, or has seen `Notified`; the primitive has no
     /// rounds and counts no overtakes here.
-    pub(crate) unsafe fn mark(&self) -> u32 {
+    pub(super) unsafe fn mark(&self) -> u32 {
         // SAFETY: the caller's contract.
         self.number.with(|mark| unsafe { *mark })
+    }
+
+    /// The mark of a waiter that has been notified, which nobody changes any more; `None` while it is in a list. Asked by the
+    /// future itself.
+    pub(crate) fn last_mark(&self) -> Option<u32> {
+        // SAFETY: `Notified`.
+        (self.state() == State::Notified).then(|| unsafe { self.mark() })
     }
 
     /// SAFETY: the caller holds `EDIT` of the queue that marks.
     pub(super) unsafe fn set_mark(&self, mark: u32) {
         // SAFETY: the caller's contract.
         self.number.with_mut(|place| unsafe { *place = mark });
+    }
+
+    /// `Notified => Waiting`, to be put into another queue.
+    ///
+    /// SAFETY: the caller is the waiter's own future and has seen `Notified`.
+    pub(super) unsafe fn revive(&self, waker: Waker, mark: u32) {
+        // SAFETY: nobody else knows the waiter.
+        self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
+        // SAFETY: as above.
+        unsafe { self.set_mark(mark) };
+        // Relaxed: whoever comes to know the waiter does so through the queue that it is put into.
+        self.state.store(WAITING, Ordering::Relaxed);
     }
 
     /// How the wait ended. Asked by the future itself, once it has seen `Notified`.

@@ -369,7 +369,7 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future releases the guard that it consumed.
+    /// Dropping the future releases the guard that it consumed, and so does a limit that ends it.
     ///
     /// # Examples
     ///
@@ -488,5 +488,9 @@ impl<L: Handle> Op for UpgradeOp<L> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         self.raw().cancel(waiter).then(|| self.upgraded())
+    }
+
+    fn withdrawn(&mut self) {
+        self.guard = None;
     }
 }

@@ -61,8 +61,8 @@ use raw::{Kind, RawRwLock};
 ///
 /// # Limits
 ///
-/// `u32::MAX` readers at a time; one more panics, and changes nothing. A release looks past queued upgradable
-/// readers for plain ones, in time proportional to their number.
+/// `u32::MAX` readers at a time, with room kept for the upgradable one; one more panics, and changes nothing. While plain
+/// readers wait, a release looks past queued upgradable ones for them, in time proportional to their number.
 ///
 /// # Futurelock
 ///
@@ -148,7 +148,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     ///
-    /// With `u32::MAX` readers already, before anything has changed.
+    /// With as many readers as there may be (`u32::MAX`), before anything has changed.
     ///
     /// # Examples
     ///
@@ -209,7 +209,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     ///
-    /// With `u32::MAX` readers already, before anything has changed.
+    /// With as many readers as there may be (`u32::MAX`), before anything has changed.
     ///
     /// # Examples
     ///

@@ -57,7 +57,8 @@ use crate::wait::Seat;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll};
 
-/// The most readers at a time.
+/// The most who may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
+/// this less one: the upgradable reader, who entered under the same rule, can then always become a plain one.
 const MAX_READERS: usize = if MAX_COUNT < u32::MAX as usize { MAX_COUNT } else { u32::MAX as usize };
 
 /// A way to hold the lock, or to want it.
@@ -99,8 +100,40 @@ pub(crate) struct RawRwLock {
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     readers: u32,
-    /// How many of the queued stop readers.
-    stoppers: u32,
+    queued: Queued,
+}
+
+/// What is known of the queue without looking: how many of it stop readers, twice, and one more if there may be plain readers in it.
+#[derive(Clone, Copy, Debug)]
+struct Queued(u32);
+
+impl Queued {
+    const NOBODY: Self = Self(0);
+
+    fn has_stoppers(self) -> bool {
+        self.0 > 1
+    }
+
+    fn may_have_readers(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    fn enter(&mut self, kind: Kind) {
+        if kind.stops_readers() {
+            self.0 += 2;
+        } else if kind == Kind::Read {
+            self.0 |= 1;
+        }
+    }
+
+    fn leave(&mut self, kind: Kind) {
+        self.0 -= 2 * u32::from(kind.stops_readers());
+    }
+
+    /// Somebody has looked through the whole queue, and let every plain reader in.
+    fn has_no_readers(&mut self) {
+        self.0 &= !1;
+    }
 }
 
 // SAFETY: `beside` is touched only by the editor (invariant 3).
@@ -112,7 +145,7 @@ impl RawRwLock {
         pub(crate) const fn new() -> Self {
             Self {
                 queue: WaitQueue::new(Word::flags(0)),
-                beside: UnsafeCell::new(Beside { readers: 0, stoppers: 0 }),
+                beside: UnsafeCell::new(Beside { readers: 0, queued: Queued::NOBODY }),
             }
         }
     }
@@ -121,13 +154,8 @@ impl RawRwLock {
     #[inline(always)]
     fn entered(word: Word, kind: Kind) -> Option<Word> {
         match kind {
-            Kind::Read if !word.has(EDIT | WAITERS | WRITER) => {
-                if word.count() == MAX_READERS {
-                    too_many_readers();
-                }
-                Some(word.plus(1))
-            }
-            Kind::Upgradable if !word.has(EDIT | WAITERS | WRITER | UPGRADABLE) => {
+            Kind::Read if !word.has(EDIT | WAITERS | WRITER) && !is_full(word.count()) => Some(word.plus(1)),
+            Kind::Upgradable if !word.has(EDIT | WAITERS | WRITER | UPGRADABLE) && !is_full(word.count()) => {
                 Some(word.with(UPGRADABLE))
             }
             Kind::Write if word == Word::flags(0) => Some(Word::flags(WRITER)),
@@ -151,17 +179,27 @@ impl RawRwLock {
 
     #[cold]
     fn try_enter_slow(&self, kind: Kind) -> bool {
-        let mut books = self.open();
-        let entered = books.let_in(kind);
+        let (books, entered) = self.let_in(kind);
         books.close();
         entered
+    }
+
+    /// Opens the books, and lets a newcomer in if it may enter; panics if it may not because there are too many.
+    fn let_in(&self, kind: Kind) -> (Books<'_>, bool) {
+        let mut books = self.open();
+        let entered = books.let_in(kind);
+        if !entered && books.is_refused(kind) {
+            books.close();
+            too_many_readers();
+        }
+        (books, entered)
     }
 
     /// The first poll that could not enter at once.
     pub(crate) fn start(&self, kind: Kind, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let mut books = self.open();
-        if books.let_in(kind) {
+        let (mut books, entered) = self.let_in(kind);
+        if entered {
             books.close();
             drop_spare(waker, || {
                 self.leave(kind);
@@ -169,7 +207,7 @@ impl RawRwLock {
             return Poll::Ready(());
         }
         books.editing.push_back(seat.sit(waker, kind.ask()));
-        books.queued(kind);
+        books.queued.enter(kind);
         books.close();
         Poll::Pending
     }
@@ -177,7 +215,7 @@ impl RawRwLock {
     /// The first poll of an upgrade: becomes the writer if it is the only one, else waits before all others.
     pub(crate) fn start_upgrade(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let mut books = self.open();
+        let mut books = self.open_settled();
         if books.try_upgrade() {
             books.close();
             // On a panic the caller still believes that it holds an upgradable read.
@@ -185,14 +223,14 @@ impl RawRwLock {
             return Poll::Ready(());
         }
         books.editing.push_front(seat.sit(waker, Kind::Upgrade.ask()));
-        books.queued(Kind::Upgrade);
+        books.queued.enter(Kind::Upgrade);
         books.close();
         Poll::Pending
     }
 
     /// `UPGRADABLE => WRITER`, if there are no readers.
     pub(crate) fn try_upgrade(&self) -> bool {
-        let mut books = self.open();
+        let mut books = self.open_settled();
         let upgraded = books.try_upgrade();
         books.close();
         upgraded
@@ -228,7 +266,7 @@ impl RawRwLock {
             books.close();
             return true;
         };
-        books.unqueued(Kind::of(waiter.get()));
+        books.queued.leave(Kind::of(waiter.get()));
         // Whoever was stopped by it may enter now.
         self.sweep(books);
         drop_waker(waker);
@@ -274,6 +312,18 @@ impl RawRwLock {
         Books::new(self, self.queue.edit())
     }
 
+    /// Opens the books when nobody more can be served. An upgrade goes before all others; it must not come between the batches of
+    /// a sweep, or some readers would wait for those who entered together with them.
+    fn open_settled(&self) -> Books<'_> {
+        loop {
+            let books = self.open();
+            if !books.owes() {
+                return books;
+            }
+            self.sweep(books);
+        }
+    }
+
     /// Serves whoever can be served, and ends the edit.
     fn sweep(&self, books: Books<'_>) {
         if books.editing.has_waiters() { sweep(books, || self.open()) } else { books.close() }
@@ -294,18 +344,18 @@ struct Books<'l> {
     raw: &'l RawRwLock,
     editing: Editing<'l>,
     readers: u32,
-    stoppers: u32,
+    queued: Queued,
 }
 
 impl<'l> Books<'l> {
     fn new(raw: &'l RawRwLock, editing: Editing<'l>) -> Self {
         if editing.has_waiters() {
             // SAFETY: invariant 3: we are the editor.
-            let Beside { readers, stoppers } = raw.beside.with(|beside| unsafe { *beside });
-            Self { raw, editing, readers, stoppers }
+            let Beside { readers, queued } = raw.beside.with(|beside| unsafe { *beside });
+            Self { raw, editing, readers, queued }
         } else {
             let readers = editing.word().count() as u32;
-            Self { raw, editing, readers, stoppers: 0 }
+            Self { raw, editing, readers, queued: Queued::NOBODY }
         }
     }
 
@@ -313,26 +363,43 @@ impl<'l> Books<'l> {
         self.editing.word().has(flag)
     }
 
-    /// A newcomer enters if it may; it may not pass the queue, but for a reader that no writer waits behind.
+    /// A newcomer enters if it may.
     fn let_in(&mut self, kind: Kind) -> bool {
-        let passes = match kind {
-            Kind::Read => self.stoppers == 0,
-            _ => !self.editing.has_waiters(),
-        };
-        if !passes || !self.is_open_to(kind) {
-            return false;
+        let enters = self.is_next(kind) && self.is_open_to(kind);
+        if enters {
+            self.take_up(kind);
         }
-        self.take_up(kind);
-        true
+        enters
+    }
+
+    /// Is it only the number of readers that keeps a newcomer out?
+    fn is_refused(&self, kind: Kind) -> bool {
+        is_full(self.readers as usize) && self.is_next(kind) && self.has_room(kind)
+    }
+
+    /// A newcomer may not pass the queue, but for a reader that no writer waits behind.
+    fn is_next(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Read => !self.queued.has_stoppers(),
+            _ => !self.editing.has_waiters(),
+        }
     }
 
     /// The table of the module.
     fn is_open_to(&self, kind: Kind) -> bool {
         match kind {
-            Kind::Read => !self.has(WRITER) && (self.readers as usize) < MAX_READERS,
-            Kind::Upgradable => !self.has(WRITER | UPGRADABLE),
+            Kind::Read | Kind::Upgradable => self.has_room(kind) && !is_full(self.readers as usize),
             Kind::Write => !self.has(WRITER | UPGRADABLE) && self.readers == 0,
             Kind::Upgrade => self.readers == 0,
+        }
+    }
+
+    /// Does nobody hold the lock in a way that excludes this kind of reading?
+    fn has_room(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Read => !self.has(WRITER),
+            Kind::Upgradable => !self.has(WRITER | UPGRADABLE),
+            Kind::Write | Kind::Upgrade => false,
         }
     }
 
@@ -364,25 +431,28 @@ impl<'l> Books<'l> {
         upgrades
     }
 
-    fn queued(&mut self, kind: Kind) {
-        self.stoppers += u32::from(kind.stops_readers());
-    }
-
-    fn unqueued(&mut self, kind: Kind) {
-        self.stoppers -= u32::from(kind.stops_readers());
-    }
-
-    /// What to do with a queued waiter that all before it could be served, or passed.
-    fn choose(&mut self, kind: Kind) -> Choice {
+    /// What becomes of a queued waiter if all before it were served, or passed.
+    fn choose(&self, kind: Kind) -> Choice {
         if self.is_open_to(kind) {
-            self.take_up(kind);
-            self.unqueued(kind);
             Choice::Grant
-        } else if kind == Kind::Upgradable && !self.has(WRITER) {
+        } else if kind == Kind::Upgradable && !self.has(WRITER) && self.queued.may_have_readers() {
             Choice::Pass
         } else {
             Choice::Stop
         }
+    }
+
+    /// Could anybody be served?
+    fn owes(&self) -> bool {
+        let mut at = self.editing.first();
+        while let Some(waiter) = self.editing.at(at) {
+            match self.choose(Kind::of(waiter)) {
+                Choice::Grant => return true,
+                Choice::Pass => self.editing.pass(&mut at),
+                Choice::Stop => return false,
+            }
+        }
+        false
     }
 }
 
@@ -390,9 +460,17 @@ impl Ledger for Books<'_> {
     fn serve(&mut self, batch: &mut WakeBatch) -> bool {
         let mut at = self.editing.first();
         while !batch.is_full() {
-            let Some(waiter) = self.editing.at(at) else { return false };
-            match self.choose(Kind::of(waiter)) {
-                Choice::Grant => batch.push(self.editing.grant_at(&mut at)),
+            let Some(waiter) = self.editing.at(at) else {
+                self.queued.has_no_readers();
+                return false;
+            };
+            let kind = Kind::of(waiter);
+            match self.choose(kind) {
+                Choice::Grant => {
+                    self.take_up(kind);
+                    self.queued.leave(kind);
+                    batch.push(self.editing.grant_at(&mut at));
+                }
                 Choice::Pass => self.editing.pass(&mut at),
                 Choice::Stop => return false,
             }
@@ -402,7 +480,7 @@ impl Ledger for Books<'_> {
 
     fn close(mut self) {
         if self.editing.has_waiters() {
-            let beside = Beside { readers: self.readers, stoppers: self.stoppers };
+            let beside = Beside { readers: self.readers, queued: self.queued };
             // SAFETY: invariant 3: we are the editor.
             self.raw.beside.with_mut(|place| unsafe { *place = beside });
         } else {
@@ -410,6 +488,12 @@ impl Ledger for Books<'_> {
         }
         self.editing.finish();
     }
+}
+
+/// Are there so many plain readers that nobody else may read?
+#[inline(always)]
+fn is_full(readers: usize) -> bool {
+    readers >= MAX_READERS - 1
 }
 
 #[cold]

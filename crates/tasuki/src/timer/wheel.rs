@@ -128,24 +128,28 @@ impl Wheel {
         level * SLOTS + index
     }
 
-    /// The slot that begins next, or has begun. Whatever is in a lower level comes before what is in a higher one.
+    /// The slot that begins next, or has begun. Of two that begin together the higher comes first: what is in it moves
+    /// down, and may be due before what is below.
     fn next_slot(&mut self) -> Option<Slot> {
         if self.len == 0 {
             self.occupied = [0; LEVELS];
             return None;
         }
-        (0..LEVELS).find_map(|level| {
-            let shift = level as u32 * SLOT_BITS;
-            let present = (self.now >> shift) as usize % SLOTS;
-            let ahead = self.occupied[level] >> present << present;
-            if ahead == 0 {
-                return None;
-            }
-            let index = ahead.trailing_zeros() as usize;
-            // Everything above this level is as in the present.
-            let above = self.now >> shift >> SLOT_BITS << SLOT_BITS << shift;
-            let begins = (above | (index as u64) << shift).max(self.now);
-            Some(Slot { level, index, begins })
-        })
+        (0..LEVELS).rev().filter_map(|level| self.next_slot_of(level)).min_by_key(|slot| slot.begins)
+    }
+
+    /// The first occupied slot of a level, from the present on.
+    fn next_slot_of(&self, level: usize) -> Option<Slot> {
+        let shift = level as u32 * SLOT_BITS;
+        let present = (self.now >> shift) as usize % SLOTS;
+        let ahead = self.occupied[level] >> present << present;
+        if ahead == 0 {
+            return None;
+        }
+        let index = ahead.trailing_zeros() as usize;
+        // Everything above this level is as in the present.
+        let above = self.now >> shift >> SLOT_BITS << SLOT_BITS << shift;
+        let begins = (above | (index as u64) << shift).max(self.now);
+        Some(Slot { level, index, begins })
     }
 }
