@@ -129,18 +129,28 @@ fn the_next_cycle_begins_at_once() {
     });
 }
 
-/// Another thread begins and ends a cycle of its own: the count is one step, whatever comes between.
+/// Somebody is counted in and out while the last member is done. If that was before zero, the member may find the count as
+/// it left it: what happened in between is seen by the waiter all the same.
 #[test]
 fn an_add_against_the_last_done() {
     race(one, |site, versus| {
         let waiter = site.waiting();
+        let here = move || {
+            site.work(0);
+            site.finish(waiter)
+        };
         let more = || {
             site.group.add(1);
-            site.work(1);
+            // The other is still counted: this is the cycle that the waiter waits for.
+            let same_cycle = site.group.count() == 2;
+            if same_cycle {
+                site.data[1].add(1);
+            }
+            site.group.done();
+            usize::from(same_cycle)
         };
-        versus.run(|| site.work(0), more);
-        waiter.run();
-        assert_eq!(site.written(), [1, 1]);
+        let (written, more) = versus.run(here, more);
+        assert_eq!(written, [1, more]);
         assert_eq!(site.group.count(), 0);
     });
 }

@@ -16,7 +16,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
-use tasuki::{Arrive, Barrier, BarrierWaitResult};
+use std::time::Duration;
+use tasuki::{Arrive, Barrier, BarrierWaitResult, Elapsed};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -183,6 +184,18 @@ fn b027_a_dropped_arrival_is_withdrawn() {
         assert_eq!((spy.wakes(), spy.alive()), (3, 0));
         assert!(arrivals.iter_mut().all(|arrival| !ready(arrival).is_leader()));
     }
+}
+
+/// B027, as it happens: a timeout around an arrival. The poll that gives up has withdrawn it.
+#[test]
+fn b027_an_arrival_that_timed_out_is_withdrawn() {
+    let _dog = watchdog(5);
+    let barrier = Barrier::new(2);
+    assert_eq!(barrier.arrive_and_wait().timeout(Duration::from_millis(5)).block(), Err(Elapsed));
+    let spy = Spy::new();
+    let mut first = arrived(&barrier, &spy);
+    assert!(leader(&barrier));
+    assert!(!ready(&mut first).is_leader());
 }
 
 /// After the phase was completed a drop takes nothing back, not even from the next phase that has begun.
