@@ -10,6 +10,9 @@
 //! |---|---|
 //! | one task at a time in a section that awaits | [`Mutex`] |
 //! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`] |
+//! | many readers or one writer | [`RwLock`] |
+//! | to wait, under a mutex, until a condition holds | [`Condvar`] |
+//! | a value that is made once, by an async initialiser | [`OnceCell`] |
 //! | at most so many tasks at a time, or a supply to draw from | [`Semaphore`] |
 //! | to tell tasks that something happened | [`Event`] |
 //! | to wait until all of a changing number of tasks are done | [`WaitGroup`] |
