@@ -160,15 +160,15 @@ impl EventLoop {
             return Err(LoopEnded);
         }
         let item = Item::Job(Box::new(job));
-        context::with(|context| match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)) {
-            Some(context) => match &context.seat {
-                Seat::Worker(local) if local.index == self.index => Ok(local.post(item)),
-                Seat::Sim(sim) => Ok(sim.put(Some(self.index), item)),
-                _ => self.shared.send(self.index, item),
-            },
-            None => self.shared.send(self.index, item),
+        context::with(|context| {
+            match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)).map(|here| &here.seat)
+            {
+                Some(Seat::Worker(local)) if local.index == self.index => local.post(item),
+                Some(Seat::Sim(sim)) => sim.put(Some(self.index), item),
+                _ => return self.shared.send(self.index, item).map_err(|_| LoopEnded),
+            }
+            Ok(())
         })
-        .map_err(|_| LoopEnded)
     }
 }
 

@@ -1,0 +1,82 @@
+//! What the tests share: runtimes, the watchdog, threads that are recognised, wakers that panic.
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of the kit")]
+
+#[path = "../../../tasuki/tests/kit/watchdog.rs"]
+mod watchdog_of_tasuki;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+use tasuki_rt::Runtime;
+pub(crate) use watchdog_of_tasuki::watchdog;
+
+pub(crate) fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().expect("a runtime can be made")
+}
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// Waits with the thread until it is so; the watchdog ends it otherwise.
+pub(crate) fn until(mut so: impl FnMut() -> bool) {
+    while !so() {
+        thread::sleep(MS / 4);
+    }
+}
+
+/// Counts its drops, and says on which thread the last one was.
+#[derive(Clone, Default)]
+pub(crate) struct Drops(Arc<(AtomicUsize, std::sync::Mutex<Option<ThreadId>>)>);
+
+impl Drops {
+    pub(crate) fn count(&self) -> usize {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn thread(&self) -> Option<ThreadId> {
+        *self.0.1.lock().unwrap()
+    }
+
+    /// Something that is counted when it is dropped.
+    pub(crate) fn one(&self) -> Counted {
+        Counted(self.clone())
+    }
+}
+
+pub(crate) struct Counted(Drops);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *self.0.0.1.lock().unwrap() = Some(thread::current().id());
+        self.0.0.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Polls once with this waker.
+pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// A waker that panics when it is called, and counts that.
+pub(crate) fn panicking_waker() -> (Waker, Arc<AtomicUsize>) {
+    struct Hostile(Arc<AtomicUsize>);
+    impl Wake for Hostile {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("a hostile waker");
+        }
+    }
+    let calls = Arc::new(AtomicUsize::new(0));
+    (Waker::from(Arc::new(Hostile(calls.clone()))), calls)
+}
+
+/// CPU time that the process has used.
+#[cfg(target_os = "linux")]
+pub(crate) fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to the local above.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
