@@ -111,3 +111,25 @@ impl fmt::Display for Cancelled {
 
 #[cfg(feature = "alloc")]
 impl Error for Cancelled {}
+
+/// Nobody says which task this is, and the operation is about tasks.
+///
+/// # Examples
+///
+/// ```
+/// let mutex = tasuki::ReentrantMutex::new(1);
+/// assert_eq!(mutex.try_lock().unwrap_err(), tasuki::NoTaskIdentity);
+/// ```
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NoTaskIdentity;
+
+#[cfg(feature = "std")]
+impl fmt::Display for NoTaskIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the task has no identity: wrap its outermost future in `tasuki::task::identify`")
+    }
+}
+
+#[cfg(feature = "std")]
+impl Error for NoTaskIdentity {}

@@ -11,6 +11,7 @@
 //! | one task at a time in a section that awaits | [`Mutex`] |
 //! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`] |
 //! | many readers or one writer | [`RwLock`] |
+//! | to lock again what the task has locked | `ReentrantMutex` |
 //! | to wait, under a mutex, until a condition holds | [`Condvar`] |
 //! | a value that is made once, by an async initialiser | [`OnceCell`] |
 //! | at most so many tasks at a time, or a supply to draw from | [`Semaphore`] |
@@ -62,6 +63,8 @@ mod parker;
 mod policy;
 mod probe;
 mod queue;
+#[cfg(feature = "std")]
+mod reentrant;
 mod rwlock;
 mod semaphore;
 #[cfg(feature = "std")]
@@ -83,7 +86,7 @@ pub use condvar::{Conditional, Condvar, CondvarOp, WaitNotified, WaitWhile};
 #[cfg(feature = "alloc")]
 pub use error::Cancelled;
 #[cfg(feature = "std")]
-pub use error::Elapsed;
+pub use error::{Elapsed, NoTaskIdentity};
 pub use error::{Closed, TryAcquireError};
 pub use event::{Event, Reset, WaitEvent, WaitEventOp};
 pub use guard::{Guard, HandOff};
@@ -99,6 +102,8 @@ pub use once_cell::{GetOrInit, GetOrTryInit, Init, OnceCell, Surely, ValueOp, Wa
 #[cfg(feature = "std")]
 pub use parker::{Parker, Unparker};
 pub use policy::{Bypass, Fifo, Lifo, Policy};
+#[cfg(feature = "std")]
+pub use reentrant::{LockReentrant, LockReentrantOp, ReentrantMutex, ReentrantMutexGuard};
 pub use rwlock::{
     AccessOp, MappedRwLockReadGuard, MappedRwLockWriteGuard, Read, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
     RwLockWriteGuard, UpgradableRead, Upgrade, UpgradeOp, Write,

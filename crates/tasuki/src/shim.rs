@@ -12,6 +12,8 @@ pub(crate) use real::*;
 mod real {
     #[cfg(feature = "std")]
     pub(crate) use crate::parker::sleep::Sleeper;
+    #[cfg(feature = "std")]
+    pub(crate) use core::sync::atomic::AtomicU64;
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
     /// A cell whose accesses the model checker can see; here it is `core`'s.
@@ -70,7 +72,9 @@ pub(crate) use model::*;
 #[cfg(loom)]
 mod model {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
 
     /// Fails the model if it is not dropped before the end.
     #[derive(Debug)]

@@ -1,0 +1,374 @@
+//! The re-entrant mutex: owned by a task, which may lock it again.
+//!
+//! The lock is a plain [`RawMutex`]; beside it stand the owner and how often it has locked. Whoever takes the depth to
+//! zero unlocks.
+//!
+//! # Transitions
+//!
+//! | from              | event                    | to                      | fn |
+//! |-------------------|--------------------------|-------------------------|----|
+//! | free              | lock                     | owner `me`, depth 1     | [`ReentrantMutex::own`] |
+//! | owner `me`, depth d | lock by the same task  | depth d + 1             | [`ReentrantMutex::reenter`] |
+//! | owner, depth d    | a guard is dropped       | depth d - 1             | [`ReentrantMutex::leave`] |
+//! | owner, depth 1    | a guard is dropped       | no owner, unlocked      | [`ReentrantMutex::leave`] |
+//!
+//! # A stale look at the owner
+//! Guards can be sent, so the last one may be dropped by another thread while the owning task locks again. The owner that
+//! this task reads may then be a stale `me`, and the depth that it raises another owner's. So it looks a second
+//! time, after the depth: the depth that it raised was published after its owner. If that is not `me`, it takes the step
+//! back like any guard; if the other owner has left meanwhile, that unlocks.
+//!
+//! # Orderings
+//! `depth`: Release in [`ReentrantMutex::own`] pairs with Acquire in [`ReentrantMutex::reenter`]: the owner that belongs to the
+//! depth. Release in [`ReentrantMutex::leave`] pairs with Acquire in the `leave` that reaches zero: what all guards did
+//! happens before the unlock. `owner`: Relaxed, a number that is compared.
+
+use crate::error::NoTaskIdentity;
+use crate::guard::{Guard, Holder, sealed};
+use crate::mutex::raw::{RawMutex, Unlocked};
+use crate::policy::Fifo;
+use crate::queue::Pinned;
+use crate::queue::waiter::State;
+use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
+use crate::task::{self, TaskId};
+use crate::wait::{Op, Seat, Wait};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::task::{Context, Poll};
+
+/// Nobody's identity.
+const NOBODY: u64 = 0;
+
+/// A mutex that its owner, a *task*, may lock again.
+///
+/// The owner is the task, not the thread and not the future: the branches of one task's `join!` share the lock. Who the task is, says
+/// its runtime or [`task::identify`](crate::task::identify); without an identity there is an error, not a hang.
+///
+/// The guard gives `&T`: there may be several at a time. Put a `Cell` or `RefCell` inside to change the value, if the
+/// guards stay in one thread at a time; see *Limits*.
+///
+/// # Order
+///
+/// First come, first served among tasks; the owner never waits.
+///
+/// # Cancel
+///
+/// As [`Mutex`](crate::Mutex).
+///
+/// # Panic
+///
+/// A panic while a guard is held gives it back; there is no poisoning. Locking `u32::MAX` times panics before
+/// anything has changed.
+///
+/// # Memory ordering
+///
+/// Everything done before the last guard was dropped happens before everything done after the lock that follows it.
+///
+/// # Re-entrancy
+///
+/// That is what it is for.
+///
+/// # Limits
+///
+/// The mutex can be shared, and its guard sent, only for `T: Send + Sync`: two guards of one task may be on two threads.
+///
+/// # Futurelock
+///
+/// As for [`Mutex`](crate::Mutex), between tasks.
+///
+/// # When to use something else
+///
+/// When you can: a [`Mutex`](crate::Mutex) is smaller, needs no identity, and gives `&mut T`.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::{ReentrantMutex, ReentrantMutexGuard, task};
+///
+/// let mutex = ReentrantMutex::new(5);
+/// let mut job = std::pin::pin!(task::identify(async {
+///     let outer = mutex.lock().await.unwrap();
+///     let inner = mutex.lock().await.unwrap();
+///     assert_eq!(ReentrantMutexGuard::depth(&inner), 2);
+///     *outer + *inner
+/// }));
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::future::Future::poll(job.as_mut(), &mut cx), std::task::Poll::Ready(10));
+/// ```
+#[doc(alias = "AsyncRecursiveMutex")]
+pub struct ReentrantMutex<T: ?Sized> {
+    raw: RawMutex<Fifo>,
+    owner: AtomicU64,
+    depth: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the mutex owns the value.
+unsafe impl<T: ?Sized + Send> Send for ReentrantMutex<T> {}
+// SAFETY: guards give `&T`, of one task at a time, but perhaps on several threads.
+unsafe impl<T: ?Sized + Send + Sync> Sync for ReentrantMutex<T> {}
+
+/// The guard of [`ReentrantMutex::lock`].
+pub type ReentrantMutexGuard<'a, T> = Guard<&'a ReentrantMutex<T>>;
+
+/// The future of [`ReentrantMutex::lock`].
+pub type LockReentrant<'a, T> = Wait<LockReentrantOp<'a, T>>;
+
+impl<T> ReentrantMutex<T> {
+    const_fn! {
+        /// A free mutex.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static M: tasuki::ReentrantMutex<u8> = tasuki::ReentrantMutex::new(1);
+        /// ```
+        pub const fn new(value: T) -> Self {
+            Self {
+                raw: RawMutex::new(),
+                owner: AtomicU64::new(NOBODY),
+                depth: AtomicU32::new(0),
+                value: UnsafeCell::new(value),
+            }
+        }
+    }
+
+    /// The value. Owning the mutex proves that nobody has it locked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tasuki::ReentrantMutex::new(7).into_inner(), 7);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> ReentrantMutex<T> {
+    /// Waits until the lock is this task's; at once if it is already.
+    ///
+    /// # Errors
+    ///
+    /// [`NoTaskIdentity`] if nobody says which task this is.
+    ///
+    /// # Panics
+    ///
+    /// At a depth of `u32::MAX`, before anything has changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mutex = tasuki::ReentrantMutex::new(1);
+    /// assert_eq!(mutex.lock().block().unwrap_err(), tasuki::NoTaskIdentity);
+    /// ```
+    pub fn lock(&self) -> LockReentrant<'_, T> {
+        Wait::new(LockReentrantOp { mutex: self, left: false })
+    }
+
+    /// The lock, if it can be had without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`NoTaskIdentity`] if nobody says which task this is.
+    ///
+    /// # Panics
+    ///
+    /// At a depth of `u32::MAX`, before anything has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mutex = tasuki::ReentrantMutex::new(1);
+    /// assert!(mutex.try_lock().is_err());
+    /// ```
+    pub fn try_lock(&self) -> Result<Option<ReentrantMutexGuard<'_, T>>, NoTaskIdentity> {
+        let me = task::current().ok_or(NoTaskIdentity)?;
+        if self.reenter(me) {
+            return Ok(Some(Guard::new(self)));
+        }
+        Ok(self.raw.try_lock().then(|| self.own(me)))
+    }
+
+    /// The value, without locking: the exclusive borrow proves that nobody has it locked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut mutex = tasuki::ReentrantMutex::new(1);
+    /// *mutex.get_mut() = 2;
+    /// assert_eq!(mutex.into_inner(), 2);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// The lock has been acquired: it is `me`'s.
+    fn own(&self, me: TaskId) -> ReentrantMutexGuard<'_, T> {
+        // Relaxed: published by the depth.
+        self.owner.store(me.get(), Ordering::Relaxed);
+        // Release: pairs with Acquire in `reenter`.
+        self.depth.store(1, Ordering::Release);
+        Guard::new(self)
+    }
+
+    /// One deeper, if the lock is `me`'s.
+    fn reenter(&self, me: TaskId) -> bool {
+        // Relaxed: only this task writes `me`; a stale `me` is found out below.
+        if self.owner.load(Ordering::Relaxed) != me.get() {
+            return false;
+        }
+        // Relaxed: whoever acts on it does so by a compare-exchange.
+        let mut depth = self.depth.load(Ordering::Relaxed);
+        loop {
+            if depth == 0 {
+                return false;
+            }
+            let deeper =
+                depth.checked_add(1).expect("a re-entrant mutex can be locked `u32::MAX` times at most");
+            // Acquire: pairs with Release in `own`. Relaxed on failure: it looks again.
+            match self.depth.compare_exchange(depth, deeper, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => depth = now,
+            }
+        }
+        // Relaxed: the owner of this depth, or a newer one, see the header.
+        let is_mine = self.owner.load(Ordering::Relaxed) == me.get();
+        if !is_mine {
+            self.leave();
+        }
+        is_mine
+    }
+
+    /// One less deep; the last unlocks. True if somebody waited.
+    fn leave(&self) -> bool {
+        // AcqRel: Release pairs with Acquire in the `leave` that reaches zero, which is this same operation.
+        if self.depth.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return false;
+        }
+        // Relaxed: published by the unlock; until then `me` would find the depth at zero.
+        self.owner.store(NOBODY, Ordering::Relaxed);
+        self.raw.unlock() == Unlocked::SomebodyWaited
+    }
+}
+
+impl<T: ?Sized> Guard<&ReentrantMutex<T>> {
+    /// How often the task has locked the mutex now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::{ReentrantMutex, ReentrantMutexGuard, task};
+    ///
+    /// let mutex = ReentrantMutex::new(());
+    /// let mut job = std::pin::pin!(task::identify(async {
+    ///     let guard = mutex.lock().await.unwrap();
+    ///     ReentrantMutexGuard::depth(&guard)
+    /// }));
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert_eq!(std::future::Future::poll(job.as_mut(), &mut cx), std::task::Poll::Ready(1));
+    /// ```
+    pub fn depth(guard: &Self) -> u32 {
+        // Relaxed: a number to look at.
+        guard.holder().depth.load(Ordering::Relaxed)
+    }
+}
+
+impl<T: Default> Default for ReentrantMutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for ReentrantMutex<T> {
+    /// Shows who has it locked, not the value: looking at that takes an identity.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Relaxed: numbers to look at.
+        let (owner, depth) = (self.owner.load(Ordering::Relaxed), self.depth.load(Ordering::Relaxed));
+        f.debug_struct("ReentrantMutex").field("owner", &owner).field("depth", &depth).finish_non_exhaustive()
+    }
+}
+
+impl<T: ?Sized> sealed::Sealed for &ReentrantMutex<T> {}
+
+// SAFETY: made only by whoever owns the lock; only `&T` is given, and everybody but the owner is kept out until `release`.
+unsafe impl<T: ?Sized> Holder for &ReentrantMutex<T> {
+    type Target = T;
+
+    fn value(&self) -> *mut T {
+        self.value.get()
+    }
+
+    fn release(&self) -> bool {
+        self.leave()
+    }
+}
+
+/// The operation of [`ReentrantMutex::lock`].
+pub struct LockReentrantOp<'a, T: ?Sized> {
+    mutex: &'a ReentrantMutex<T>,
+    /// The waiter has left the queue without the lock.
+    left: bool,
+}
+
+impl<'a, T: ?Sized> LockReentrantOp<'a, T> {
+    /// The lock has been granted to whoever polls now.
+    fn granted(&self) -> Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity> {
+        match task::current() {
+            Some(me) => Ok(self.mutex.own(me)),
+            None => {
+                self.mutex.raw.unlock();
+                Err(NoTaskIdentity)
+            }
+        }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for LockReentrantOp<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LockReentrantOp")
+    }
+}
+
+impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
+    type Output = Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity>;
+    const NAME: &'static str = "tasuki::LockReentrant";
+
+    fn try_now(&mut self) -> Option<Self::Output> {
+        self.mutex.try_lock().transpose()
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.mutex.raw.start(seat, cx).map(|()| self.granted())
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Another branch of the same task may have got the lock meanwhile: then this one need not wait for it.
+        let shares = waiter.get().state() != State::Notified
+            && task::current().is_some_and(|me| self.mutex.reenter(me));
+        if shares {
+            let guard = Guard::new(self.mutex);
+            // First: if the waker panics when it is dropped, the drop of the future has nothing left to do.
+            self.left = true;
+            let granted = self.mutex.raw.cancel(waiter);
+            debug_assert!(!granted, "nobody can be granted a lock that this task holds");
+            return Poll::Ready(Ok(guard));
+        }
+        self.mutex.raw.poll_queued(waiter, cx).map(|()| self.granted())
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        if self.left || !self.mutex.raw.cancel(waiter) {
+            return None;
+        }
+        match self.granted() {
+            Ok(guard) => Some(Ok(guard)),
+            // Dropped where nobody has an identity: `granted` has passed the lock on.
+            Err(NoTaskIdentity) => None,
+        }
+    }
+}
