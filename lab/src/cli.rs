@@ -44,7 +44,7 @@ pub(crate) struct BenchArgs {
 }
 
 /// What can be benchmarked.
-const BENCHES: [&str; 2] = ["mutex", "parker"];
+const BENCHES: [&str; 3] = ["mutex", "parker", "semaphore"];
 
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, String> {

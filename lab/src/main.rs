@@ -48,6 +48,7 @@ fn bench(args: &BenchArgs) -> ExitCode {
     for what in &args.what {
         match *what {
             "mutex" => workload::mutex(&mut bench),
+            "semaphore" => workload::semaphore(&mut bench),
             _ => workload::parker(&mut bench),
         }
     }

@@ -43,3 +43,37 @@ pub(crate) struct Group {
     /// The subjects.
     pub(crate) contenders: Vec<Contender>,
 }
+
+impl Group {
+    /// A group on one thread whose smallest unit of work is `unit` operations.
+    pub(crate) fn on_one_thread(
+        workload: impl Into<String>,
+        n: usize,
+        runtime: &'static str,
+        unit: u64,
+        contenders: Vec<Contender>,
+    ) -> Group {
+        Group {
+            workload: workload.into(),
+            n: n as u64,
+            runtime,
+            probe_ops: unit,
+            least_ops: unit,
+            two_threads: false,
+            patient: false,
+            metric: Metric::Time,
+            contenders,
+        }
+    }
+
+    /// The same on two threads, with enough work for `n` tasks to be compared.
+    pub(crate) fn on_two_threads(
+        workload: impl Into<String>,
+        n: usize,
+        runtime: &'static str,
+        contenders: Vec<Contender>,
+    ) -> Group {
+        let group = Self::on_one_thread(workload, n, runtime, 16 * n as u64, contenders);
+        Group { least_ops: 64 * n as u64, two_threads: true, ..group }
+    }
+}

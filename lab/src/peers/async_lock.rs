@@ -1,6 +1,6 @@
 //! async-lock's mutex: eventually fair, over event-listener.
 
-use crate::peer::AsyncMutex;
+use crate::peer::{AsyncMutex, AsyncSemaphore};
 use std::future::Future;
 
 /// `::async_lock::Mutex`.
@@ -23,5 +23,28 @@ impl AsyncMutex for AsyncLock {
     #[inline]
     fn try_lock(&self) -> Option<Self::Guard<'_>> {
         self.0.try_lock()
+    }
+}
+
+/// `::async_lock::Semaphore`.
+pub(crate) struct AsyncLockSemaphore(::async_lock::Semaphore);
+
+impl AsyncSemaphore for AsyncLockSemaphore {
+    const NAME: &'static str = "async-lock";
+    const BYTES: usize = size_of::<::async_lock::Semaphore>();
+    type Permit<'a> = ::async_lock::SemaphoreGuard<'a>;
+
+    fn new(permits: usize) -> Self {
+        AsyncLockSemaphore(::async_lock::Semaphore::new(permits))
+    }
+
+    #[inline]
+    fn acquire(&self) -> impl Future<Output = Self::Permit<'_>> + Send {
+        self.0.acquire()
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<Self::Permit<'_>> {
+        self.0.try_acquire()
     }
 }

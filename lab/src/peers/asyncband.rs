@@ -1,6 +1,6 @@
 //! asyncband's mutex: fair.
 
-use crate::peer::AsyncMutex;
+use crate::peer::{AsyncMutex, AsyncSemaphore};
 use std::future::Future;
 
 /// `::asyncband::mutex::Mutex`.
@@ -23,5 +23,28 @@ impl AsyncMutex for Asyncband {
     #[inline]
     fn try_lock(&self) -> Option<Self::Guard<'_>> {
         self.0.try_lock()
+    }
+}
+
+/// `::asyncband::semaphore::Semaphore`.
+pub(crate) struct AsyncbandSemaphore(::asyncband::semaphore::Semaphore);
+
+impl AsyncSemaphore for AsyncbandSemaphore {
+    const NAME: &'static str = "asyncband";
+    const BYTES: usize = size_of::<::asyncband::semaphore::Semaphore>();
+    type Permit<'a> = ::asyncband::semaphore::SemaphorePermit<'a>;
+
+    fn new(permits: usize) -> Self {
+        AsyncbandSemaphore(::asyncband::semaphore::Semaphore::new(permits))
+    }
+
+    #[inline]
+    fn acquire(&self) -> impl Future<Output = Self::Permit<'_>> + Send {
+        self.0.acquire(1)
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<Self::Permit<'_>> {
+        self.0.try_acquire(1)
     }
 }

@@ -1,6 +1,6 @@
 //! The mutexes of futures-intrusive: fair, unfair, and the unsynchronised one of a single thread.
 
-use crate::peer::{AsyncMutex, Kind, LocalMutex};
+use crate::peer::{AsyncMutex, AsyncSemaphore, Kind, LocalMutex};
 use futures_intrusive::sync;
 use std::future::Future;
 
@@ -75,5 +75,51 @@ impl LocalMutex for Unsynchronised {
 
     fn future_bytes(&self) -> usize {
         size_of_val(&self.0.lock())
+    }
+}
+
+/// `sync::Semaphore`.
+pub(crate) struct FairSemaphore(sync::Semaphore);
+
+impl AsyncSemaphore for FairSemaphore {
+    const NAME: &'static str = "futures-intrusive-fair";
+    const BYTES: usize = size_of::<sync::Semaphore>();
+    type Permit<'a> = sync::SemaphoreReleaser<'a>;
+
+    fn new(permits: usize) -> Self {
+        FairSemaphore(sync::Semaphore::new(true, permits))
+    }
+
+    #[inline]
+    fn acquire(&self) -> impl Future<Output = Self::Permit<'_>> + Send {
+        self.0.acquire(1)
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<Self::Permit<'_>> {
+        self.0.try_acquire(1)
+    }
+}
+
+/// `sync::Semaphore`.
+pub(crate) struct UnfairSemaphore(sync::Semaphore);
+
+impl AsyncSemaphore for UnfairSemaphore {
+    const NAME: &'static str = "futures-intrusive-unfair";
+    const BYTES: usize = size_of::<sync::Semaphore>();
+    type Permit<'a> = sync::SemaphoreReleaser<'a>;
+
+    fn new(permits: usize) -> Self {
+        UnfairSemaphore(sync::Semaphore::new(false, permits))
+    }
+
+    #[inline]
+    fn acquire(&self) -> impl Future<Output = Self::Permit<'_>> + Send {
+        self.0.acquire(1)
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<Self::Permit<'_>> {
+        self.0.try_acquire(1)
     }
 }

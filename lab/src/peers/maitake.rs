@@ -1,6 +1,6 @@
 //! maitake-sync's mutex: fair, over a wait queue.
 
-use crate::peer::AsyncMutex;
+use crate::peer::{AsyncMutex, AsyncSemaphore};
 use std::future::Future;
 
 /// `::maitake_sync::Mutex`.
@@ -23,5 +23,28 @@ impl AsyncMutex for Maitake {
     #[inline]
     fn try_lock(&self) -> Option<Self::Guard<'_>> {
         self.0.try_lock()
+    }
+}
+
+/// `::maitake_sync::Semaphore`.
+pub(crate) struct MaitakeSemaphore(::maitake_sync::Semaphore);
+
+impl AsyncSemaphore for MaitakeSemaphore {
+    const NAME: &'static str = "maitake";
+    const BYTES: usize = size_of::<::maitake_sync::Semaphore>();
+    type Permit<'a> = Result<::maitake_sync::semaphore::Permit<'a>, ::maitake_sync::Closed>;
+
+    fn new(permits: usize) -> Self {
+        MaitakeSemaphore(::maitake_sync::Semaphore::new(permits))
+    }
+
+    #[inline]
+    fn acquire(&self) -> impl Future<Output = Self::Permit<'_>> + Send {
+        self.0.acquire(1)
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<Self::Permit<'_>> {
+        self.0.try_acquire(1).ok().map(Ok)
     }
 }

@@ -1,6 +1,6 @@
 //! The floor of every lock: one compare-and-swap to take it, one swap to give it back.
 
-use crate::peer::{AsyncMutex, Kind};
+use crate::peer::{AsyncMutex, AsyncSemaphore, Kind};
 use std::cell::UnsafeCell;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -52,7 +52,7 @@ impl AsyncMutex for CasSwap {
     fn try_lock(&self) -> Option<Guard<'_>> {
         // Acquire: pairs with the Release in `drop` - publishes the counter.
         let taken = self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Guard(self))
+        taken.is_ok().then(|| Guard(self))
     }
 }
 
@@ -79,5 +79,58 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `try_lock`.
         self.0.word.swap(0, Ordering::Release);
+    }
+}
+
+/// A semaphore that nobody can wait for: one compare-and-swap to take, one addition to give back.
+pub(crate) struct CasAdd(AtomicUsize);
+
+/// Gives the permit back when dropped.
+pub(crate) struct Permit<'a>(&'a CasAdd);
+
+/// Takes a permit at the first poll; panics where a real semaphore would wait.
+struct Acquiring<'a>(&'a CasAdd);
+
+impl<'a> Future for Acquiring<'a> {
+    type Output = Permit<'a>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Permit<'a>> {
+        Poll::Ready(self.0.try_acquire().expect("the floor is measured uncontended"))
+    }
+}
+
+impl AsyncSemaphore for CasAdd {
+    const NAME: &'static str = "raw-cas-add";
+    const KIND: Kind = Kind::Floor;
+    const NEVER_WAITS: bool = true;
+    const BYTES: usize = size_of::<AtomicUsize>();
+    type Permit<'a> = Permit<'a>;
+
+    fn new(permits: usize) -> Self {
+        CasAdd(AtomicUsize::new(permits))
+    }
+
+    #[inline]
+    fn acquire(&self) -> impl Future<Output = Permit<'_>> + Send {
+        Acquiring(self)
+    }
+
+    #[inline]
+    fn try_acquire(&self) -> Option<Permit<'_>> {
+        // Relaxed: the exchange decides.
+        let free = self.0.load(Ordering::Relaxed);
+        // Acquire: pairs with the Release in `drop` - what the last holder did is seen.
+        let taken =
+            free > 0 && self.0.compare_exchange(free, free - 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        taken.then(|| Permit(self))
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `try_acquire`.
+        self.0.0.fetch_add(1, Ordering::Release);
     }
 }

@@ -4,19 +4,18 @@
 //! run; each counts what it was served. Tasks wait at a gate, yielding, so that they start together
 //! and not from a queue that the start itself made.
 
+use super::gate::{Gate, Line};
 use super::section::Section;
 use super::stage::Stage;
 use crate::exec::yield_now;
-use crate::measure::{Bench, Contender, Group, Meter, Metric, Reading, Sample, fairness};
+use crate::measure::{Bench, Contender, Group, Metric, Sample, fairness};
 use crate::peer::AsyncMutex;
 use crate::peers::{VisitMutex, each_mutex};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::thread::Thread;
-use std::time::Duration;
 
 /// How many tasks share the lock.
 const TASKS: [usize; 3] = [2, 16, 256];
@@ -74,10 +73,6 @@ fn group(bench: &mut Bench, scene: Scene) {
     });
 }
 
-/// The lock on cache lines of its own.
-#[repr(align(128))]
-struct Line<M>(M);
-
 /// What the tasks of one sample share.
 struct Arena<M> {
     lock: Line<M>,
@@ -86,14 +81,8 @@ struct Arena<M> {
     total: u64,
     section: Section,
     yields: bool,
-    ready: AtomicUsize,
-    open: AtomicBool,
-    finished: AtomicUsize,
-    meter: OnceLock<Meter>,
-    reading: OnceLock<Reading>,
-    served: Vec<AtomicU64>,
+    gate: Gate,
     longest_wait: AtomicU64,
-    starter: Thread,
 }
 
 impl<M: AsyncMutex> Arena<M> {
@@ -104,41 +93,15 @@ impl<M: AsyncMutex> Arena<M> {
             total,
             section: Section::of_ns(scene.section_ns),
             yields: scene.yields,
-            ready: AtomicUsize::new(0),
-            open: AtomicBool::new(false),
-            finished: AtomicUsize::new(0),
-            meter: OnceLock::new(),
-            reading: OnceLock::new(),
-            served: (0..scene.tasks).map(|_| AtomicU64::new(0)).collect(),
+            gate: Gate::new(scene.tasks),
             longest_wait: AtomicU64::new(0),
-            starter: std::thread::current(),
         })
-    }
-
-    /// Waits until all tasks are here.
-    async fn enter(&self) {
-        self.ready.fetch_add(1, Ordering::Relaxed);
-        // Acquire: pairs with the Release in `sample` - publishes the clock.
-        while !self.open.load(Ordering::Acquire) {
-            yield_now().await;
-        }
-    }
-
-    /// Notes what a task got; the last one stops the clock.
-    fn leave(&self, me: usize, served: u64) {
-        self.served[me].store(served, Ordering::Relaxed);
-        // AcqRel: the last to leave sees what the others noted, and `sample` sees it through `reading`.
-        if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.served.len() {
-            let meter = self.meter.get().expect("set before the gate opens");
-            self.reading.set(meter.read()).ok();
-            self.starter.unpark();
-        }
     }
 }
 
 /// A task that takes the lock until the budget is used.
 async fn contend<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
-    arena.enter().await;
+    arena.gate.enter().await;
     let mut served = 0;
     loop {
         {
@@ -154,12 +117,12 @@ async fn contend<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
             yield_now().await;
         }
     }
-    arena.leave(me, served);
+    arena.gate.leave(me, served);
 }
 
 /// The same, counting how many acquisitions go by while a waiter is queued.
 async fn watch<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
-    arena.enter().await;
+    arena.gate.enter().await;
     let (mut served, mut longest) = (0, 0);
     loop {
         let queued_at = {
@@ -177,7 +140,7 @@ async fn watch<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
         served += 1;
     }
     arena.longest_wait.fetch_max(longest, Ordering::Relaxed);
-    arena.leave(me, served);
+    arena.gate.leave(me, served);
 }
 
 /// Locks, and tells the number of acquisitions right after it was queued, if it was.
@@ -204,18 +167,7 @@ fn sample<M: AsyncMutex>(scene: Scene, ops: u64) -> Sample {
             scene.stage.spawn(contend(arena.clone(), task));
         }
     }
-    while arena.ready.load(Ordering::Relaxed) < scene.tasks {
-        std::thread::sleep(Duration::from_micros(20));
-    }
-    arena.meter.set(Meter::start()).ok();
-    arena.open.store(true, Ordering::Release);
-    let reading = loop {
-        match arena.reading.get() {
-            Some(reading) => break *reading,
-            None => std::thread::park(),
-        }
-    };
-    let served: Vec<u64> = arena.served.iter().map(|served| served.load(Ordering::Relaxed)).collect();
+    let (reading, served) = arena.gate.run();
     assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", M::NAME);
     let count = *arena.lock.0.try_lock().expect("given back");
     assert_eq!(count, ops, "{}: one increment an operation", M::NAME);

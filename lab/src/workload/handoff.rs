@@ -7,7 +7,8 @@
 //! fair or not, at two task switches an operation. The executor alone, yielding as often without any
 //! lock, is the floor.
 
-use crate::exec::{Executor, yield_now};
+use super::minimal;
+use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Meter, Metric, Reading, Sample, fairness};
 use crate::peer::{AsyncMutex, Kind, LocalMutex};
 use crate::peers::{VisitMutex, each_mutex};
@@ -69,21 +70,10 @@ impl Stage {
     /// Runs the tasks to their end.
     fn run<F: Future<Output = ()> + 'static>(self, tasks: impl Iterator<Item = F>) -> Reading {
         match self {
-            Stage::Minimal => on_minimal(tasks),
+            Stage::Minimal => minimal::run(tasks),
             Stage::AsyncExecutor => on_async_executor(tasks),
         }
     }
-}
-
-fn on_minimal<F: Future<Output = ()> + 'static>(tasks: impl Iterator<Item = F>) -> Reading {
-    let tasks: Vec<F> = tasks.collect();
-    let mut exec = Executor::new(tasks.len());
-    tasks.into_iter().for_each(|task| exec.spawn(task));
-    let meter = Meter::start();
-    let left = exec.run_until_stalled();
-    let reading = meter.read();
-    assert_eq!(left, 0, "no wake-up is lost");
-    reading
 }
 
 fn on_async_executor<F: Future<Output = ()> + 'static>(tasks: impl Iterator<Item = F>) -> Reading {

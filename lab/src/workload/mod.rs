@@ -5,9 +5,12 @@
 
 pub(crate) mod cancel;
 pub(crate) mod contended;
+pub(crate) mod gate;
 pub(crate) mod handoff;
+pub(crate) mod minimal;
 pub(crate) mod parker;
 pub(crate) mod section;
+pub(crate) mod semaphore;
 pub(crate) mod sizes;
 pub(crate) mod stage;
 pub(crate) mod uncontended;
@@ -26,4 +29,9 @@ pub(crate) fn mutex(bench: &mut Bench) {
 /// Every workload of the parker.
 pub(crate) fn parker(bench: &mut Bench) {
     parker::run(bench);
+}
+
+/// Every workload of the semaphore.
+pub(crate) fn semaphore(bench: &mut Bench) {
+    semaphore::run(bench);
 }

@@ -1,32 +1,8 @@
-//! What the lab measures: one trait per primitive, implemented by one file per peer in `peers/`.
-//!
-//! The traits hand out each subject's own future, unboxed and unwrapped, and every workload is
-//! monomorphised per subject, so that nobody pays for being measured.
+//! Mutexes: for coroutines of any executor, and of one thread.
 
+use super::Kind;
 use std::future::Future;
 use std::ops::DerefMut;
-
-/// Whose subject it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Tasuki's.
-    Ours,
-    /// Another crate's, doing the same job.
-    Peer,
-    /// A lower bound that does less: no waiting coroutines, or no synchronisation.
-    Floor,
-}
-
-impl Kind {
-    /// Its name in reports.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Ours => "ours",
-            Kind::Peer => "peer",
-            Kind::Floor => "floor",
-        }
-    }
-}
 
 /// A mutex around a counter, for coroutines of any executor.
 pub(crate) trait AsyncMutex: Send + Sync + 'static {
@@ -100,22 +76,4 @@ impl<M: AsyncMutex> LocalMutex for M {
     fn future_bytes(&self) -> usize {
         AsyncMutex::future_bytes(self)
     }
-}
-
-/// Something a thread parks on; made by the thread that parks.
-pub(crate) trait Park: 'static {
-    /// Its name in reports.
-    const NAME: &'static str;
-    /// Whose it is.
-    const KIND: Kind = Kind::Peer;
-    /// The handle that wakes it.
-    type Unparker: Send + 'static;
-    /// A parker of this thread, without a token.
-    fn new() -> Self;
-    /// A handle for another thread.
-    fn unparker(&self) -> Self::Unparker;
-    /// Waits for a token and takes it.
-    fn park(&self);
-    /// Leaves a token.
-    fn unpark(unparker: &Self::Unparker);
 }

@@ -57,7 +57,7 @@ impl AsyncMutex for Saa {
 
     #[inline]
     fn try_lock(&self) -> Option<Guard<'_>> {
-        self.lock.try_lock().is_ok().then_some(Guard(self))
+        self.lock.try_lock().is_ok().then(|| Guard(self))
     }
 
     fn future_bytes(&self) -> usize {

@@ -1,0 +1,34 @@
+//! What the lab measures: one file and trait per primitive, implemented by the peers in `peers/`.
+//!
+//! The traits hand out each subject's own future, unboxed and unwrapped, and every workload is
+//! monomorphised per subject, so that nobody pays for being measured.
+
+mod mutex;
+mod parker;
+mod semaphore;
+
+pub(crate) use mutex::{AsyncMutex, LocalMutex};
+pub(crate) use parker::Park;
+pub(crate) use semaphore::AsyncSemaphore;
+
+/// Whose subject it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Tasuki's.
+    Ours,
+    /// Another crate's, doing the same job.
+    Peer,
+    /// A lower bound that does less: no waiting coroutines, or no synchronisation.
+    Floor,
+}
+
+impl Kind {
+    /// Its name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Ours => "ours",
+            Kind::Peer => "peer",
+            Kind::Floor => "floor",
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The figures of the mutex.
+
+use super::{Cell, NOISE, Verdict, size, verdict};
+use crate::peer::Kind;
+use crate::report::{FAIR, Record, fastest};
+
+/// Names of our subjects.
+const FIFO: &str = "tasuki-fifo";
+const NO_SPIN: &str = "tasuki-fifo-no-spin";
+const BYPASS: &str = "tasuki-bypass";
+/// The N of the bypass that is measured.
+const BYPASS_N: u64 = 64;
+
+/// Judges one table of the mutex.
+pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    match cell.workload() {
+        "mutex/uncontended" => uncontended(cell, out),
+        "mutex/hand-off" => hand_off(cell, out),
+        "mutex/longest-wait" => longest_wait(cell, out),
+        "mutex/size/lock" => size(cell, 16.0, out),
+        "mutex/size/future" => size(cell, 64.0, out),
+        name if name.starts_with("mutex/contended/") => contended(cell, out),
+        name if name == "mutex/enqueue" || name.starts_with("mutex/cancel/") => queue(cell, out),
+        _ => {}
+    }
+    spin_costs_nothing(cell, out);
+}
+
+/// <= 1.10 x a raw pair.
+fn uncontended(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    cell.ratio(FIFO, cell.find("raw-cas-swap"), 1.10, out);
+}
+
+/// <= 0.75 x the fastest fair peer, and no slower than the unsynchronised mutex.
+fn hand_off(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    if cell.0[0].runtime == "minimal" {
+        cell.ratio(FIFO, cell.fair_peer(), 0.75, out);
+        cell.ratio(FIFO, cell.find("futures-intrusive-local"), 1.0, out);
+    }
+}
+
+/// `Fifo` beside the fair, `Bypass` beside the unfair, under tokio.
+fn contended(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    let first = &cell.0[0];
+    if first.runtime != "tokio-2" {
+        return;
+    }
+    let yields = first.workload.ends_with("/yield");
+    cell.ratio(FIFO, cell.fair_peer(), if yields && first.n == 16 { 0.3 } else { 1.0 }, out);
+    if first.workload != "mutex/contended/section-0" {
+        return;
+    }
+    cell.ratio(BYPASS, cell.unfair_peer(), if first.n == 2 { 1.5 } else { 1.25 }, out);
+    if let Some(ours) = cell.find(BYPASS).filter(|_| first.n <= 16) {
+        let fairness = verdict(ours, " fairness", ours.fairness, FAIR, String::new());
+        out.push(Verdict { at_least: true, ..fairness });
+    }
+}
+
+/// (waiters ahead + 1) x (N + 1) acquisitions, the waiters ahead being all other tasks at most.
+fn longest_wait(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    if let Some(ours) = cell.find(BYPASS) {
+        let bound = (ours.n * (BYPASS_N + 1)) as f64;
+        out.push(verdict(ours, "", ours.max, bound, "acquisitions".into()));
+    }
+}
+
+/// <= 0.9 x the fastest peer.
+fn queue(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    if cell.0[0].n < 1_000_000 {
+        cell.ratio(FIFO, fastest(cell.peers()), 0.9, out);
+    }
+}
+
+/// Every one-thread cell <= 1.03 x with the spin compiled out.
+fn spin_costs_nothing(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    if ["alone", "disturbed"].contains(&cell.0[0].placement) && cell.0[0].unit == "ns/op" {
+        cell.ratio(FIFO, cell.find(NO_SPIN), NOISE, out);
+    }
+}
+
+/// A cancel among a million costs <= 3 x one among a thousand.
+pub(super) fn flatness(records: &[Record], out: &mut Vec<Verdict>) {
+    let ours = |record: &&Record| record.kind == Kind::Ours && record.workload.starts_with("mutex/cancel/");
+    for many in records.iter().filter(ours).filter(|record| record.n == 1_000_000) {
+        let same =
+            |few: &&Record| few.n == 1_000 && few.workload == many.workload && few.subject == many.subject;
+        if let Some(few) = records.iter().find(same).filter(|_| !many.capped) {
+            let beside = format!("x n=1000 ({:.1} / {:.1} ns/op)", many.median, few.median);
+            out.push(verdict(many, " flatness", many.median / few.median, 3.0, beside));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BYPASS, FIFO};
+    use crate::peer::Kind;
+    use crate::report::figures::{Verdict, judge};
+    use crate::report::tests::record;
+
+    #[test]
+    fn ratios_are_judged_inside_one_cell() {
+        let mut unfair = record("mutex/contended/section-0", 16, "quick", Kind::Peer, 10.0);
+        unfair.fairness = 0.1;
+        let mut records = vec![
+            record("mutex/contended/section-0", 16, FIFO, Kind::Ours, 40.0),
+            record("mutex/contended/section-0", 16, BYPASS, Kind::Ours, 13.0),
+            record("mutex/contended/section-0", 16, "slow", Kind::Peer, 60.0),
+            unfair,
+        ];
+        records.iter_mut().for_each(|record| record.runtime = "tokio-2");
+        let verdicts = judge(&records);
+        let lines: Vec<String> = verdicts.iter().map(Verdict::line).collect();
+        assert!(lines.iter().any(|line| line.starts_with("PASS") && line.contains("0.667")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("FAIL") && line.contains("1.300")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("fairness: 1.000 (>= 0.95)")), "{lines:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Tasks of two threads that start together, are timed until the last is done, and share a budget.
+
+use crate::exec::yield_now;
+use crate::measure::{Meter, Reading};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Something on cache lines of its own.
+#[repr(align(128))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+/// Where the tasks of one sample begin and end. Tasks wait at it yielding, so that they start together
+/// and not from a queue that the start itself made.
+pub(crate) struct Gate {
+    ready: AtomicUsize,
+    open: AtomicBool,
+    finished: AtomicUsize,
+    meter: OnceLock<Meter>,
+    reading: OnceLock<Reading>,
+    served: Vec<AtomicU64>,
+    starter: Thread,
+}
+
+impl Gate {
+    /// A gate for so many tasks; `run` is called by this thread.
+    pub(crate) fn new(tasks: usize) -> Gate {
+        Gate {
+            ready: AtomicUsize::new(0),
+            open: AtomicBool::new(false),
+            finished: AtomicUsize::new(0),
+            meter: OnceLock::new(),
+            reading: OnceLock::new(),
+            served: (0..tasks).map(|_| AtomicU64::new(0)).collect(),
+            starter: std::thread::current(),
+        }
+    }
+
+    /// Waits until all tasks are here.
+    pub(crate) async fn enter(&self) {
+        self.ready.fetch_add(1, Ordering::Relaxed);
+        // Acquire: pairs with the Release in `run` - publishes the clock.
+        while !self.open.load(Ordering::Acquire) {
+            yield_now().await;
+        }
+    }
+
+    /// Notes what a task got; the last one stops the clock.
+    pub(crate) fn leave(&self, me: usize, served: u64) {
+        self.served[me].store(served, Ordering::Relaxed);
+        // AcqRel: the last to leave sees what the others noted, and `run` sees it through `reading`.
+        if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.served.len() {
+            let meter = self.meter.get().expect("set before the gate opens");
+            self.reading.set(meter.read()).ok();
+            self.starter.unpark();
+        }
+    }
+
+    /// Lets the tasks go when all are here, and waits for the last; what each was served.
+    pub(crate) fn run(&self) -> (Reading, Vec<u64>) {
+        while self.ready.load(Ordering::Relaxed) < self.served.len() {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        self.meter.set(Meter::start()).ok();
+        // Release: pairs with the Acquire in `enter`.
+        self.open.store(true, Ordering::Release);
+        let reading = loop {
+            match self.reading.get() {
+                Some(reading) => break *reading,
+                None => std::thread::park(),
+            }
+        };
+        let served = self.served.iter().map(|served| served.load(Ordering::Relaxed)).collect();
+        (reading, served)
+    }
+}
+
+/// Operations that tasks share where nothing else counts them, taken in chunks, so that the budget is
+/// not what they contend for.
+pub(crate) struct Budget {
+    taken: Line<AtomicU64>,
+    chunks: u64,
+}
+
+impl Budget {
+    /// Operations in a chunk.
+    pub(crate) const CHUNK: u64 = 4;
+
+    /// At least so many operations, in whole chunks.
+    pub(crate) fn new(ops: u64) -> Budget {
+        Budget { taken: Line(AtomicU64::new(0)), chunks: ops.div_ceil(Self::CHUNK) }
+    }
+
+    /// All operations of it.
+    pub(crate) fn ops(&self) -> u64 {
+        self.chunks * Self::CHUNK
+    }
+
+    /// Takes a chunk; false when all are taken.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        // Relaxed: a count that publishes nothing.
+        self.taken.0.fetch_add(1, Ordering::Relaxed) < self.chunks
+    }
+}

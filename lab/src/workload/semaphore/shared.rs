@@ -1,0 +1,171 @@
+//! Many tasks, few permits.
+//!
+//! *Held*: a task yields while it holds a permit, so that all others queue and every permit is handed
+//! on. *Contended*: it does not, and on two threads it depends on chance who queues.
+
+use super::check_permits;
+use crate::exec::yield_now;
+use crate::measure::{Bench, Contender, Group, Sample, fairness};
+use crate::peer::AsyncSemaphore;
+use crate::peers::{VisitSemaphore, each_semaphore};
+use crate::workload::gate::{Budget, Gate, Line};
+use crate::workload::minimal;
+use crate::workload::stage::Stage;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Tasks that share the permits.
+const TASKS: usize = 64;
+/// Permits that they share.
+const PERMITS: usize = 4;
+
+/// Measures sharing on one and on two threads.
+pub(crate) fn run(bench: &mut Bench) {
+    let mut build = Build { scene: Scene::Local, contenders: Vec::new() };
+    each_semaphore(&mut build);
+    build.contenders.push(minimal::alone(TASKS));
+    let unit = 32 * TASKS as u64;
+    bench.group(Group::on_one_thread("semaphore/held", TASKS, minimal::NAME, unit, build.contenders));
+    for (workload, held) in [("semaphore/held", true), ("semaphore/contended", false)] {
+        let mut build = Build { scene: Scene::Tokio { held }, contenders: Vec::new() };
+        each_semaphore(&mut build);
+        bench.group(Group::on_two_threads(workload, TASKS, Stage::Tokio.name(), build.contenders));
+    }
+}
+
+/// Where the tasks run.
+#[derive(Clone, Copy)]
+enum Scene {
+    /// One thread, minimal executor; permits are held over a yield.
+    Local,
+    /// Two threads under tokio.
+    Tokio {
+        /// Are permits held over a yield?
+        held: bool,
+    },
+}
+
+struct Build {
+    scene: Scene,
+    contenders: Vec<Contender>,
+}
+
+impl VisitSemaphore for Build {
+    fn visit<S: AsyncSemaphore>(&mut self) {
+        if S::NEVER_WAITS {
+            return;
+        }
+        let scene = self.scene;
+        let run = Box::new(move |ops| match scene {
+            Scene::Local => local::<S>(ops),
+            Scene::Tokio { held } => on_tokio::<S>(held, ops),
+        });
+        self.contenders.push(Contender { subject: S::NAME, kind: S::KIND, run });
+    }
+}
+
+/// What the tasks of one thread share.
+struct Ring<S> {
+    semaphore: S,
+    left: Cell<u64>,
+    inside: Cell<usize>,
+    served: Vec<Cell<u64>>,
+}
+
+/// One sample on one thread.
+fn local<S: AsyncSemaphore>(ops: u64) -> Sample {
+    let ring = Rc::new(Ring {
+        semaphore: S::new(PERMITS),
+        left: Cell::new(ops),
+        inside: Cell::new(0),
+        served: vec![Cell::new(0); TASKS],
+    });
+    let reading = minimal::run((0..TASKS).map(|task| take_turns(ring.clone(), task)));
+    let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
+    assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", S::NAME);
+    check_permits(&ring.semaphore, PERMITS);
+    Sample { ops, reading, fairness: fairness(&served), longest_wait: 0 }
+}
+
+/// A task that holds a permit over a yield until the budget is used.
+async fn take_turns<S: AsyncSemaphore>(ring: Rc<Ring<S>>, me: usize) {
+    let mut served = 0;
+    loop {
+        let _permit = ring.semaphore.acquire().await;
+        let left = ring.left.get();
+        if left == 0 {
+            break;
+        }
+        ring.left.set(left - 1);
+        ring.inside.set(ring.inside.get() + 1);
+        assert!(ring.inside.get() <= PERMITS, "{}: more inside than permits", S::NAME);
+        served += 1;
+        yield_now().await;
+        ring.inside.set(ring.inside.get() - 1);
+    }
+    ring.served[me].set(served);
+}
+
+/// What the tasks of two threads share.
+struct Arena<S> {
+    semaphore: Line<S>,
+    budget: Budget,
+    gate: Gate,
+    held: bool,
+}
+
+/// One sample on two threads.
+fn on_tokio<S: AsyncSemaphore>(held: bool, ops: u64) -> Sample {
+    let semaphore = Line(S::new(PERMITS));
+    let arena = Arc::new(Arena { semaphore, budget: Budget::new(ops), gate: Gate::new(TASKS), held });
+    for task in 0..TASKS {
+        Stage::Tokio.spawn(contend(arena.clone(), task));
+    }
+    let (reading, served) = arena.gate.run();
+    let ops = arena.budget.ops();
+    assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", S::NAME);
+    check_permits(&arena.semaphore.0, PERMITS);
+    Sample { ops, reading, fairness: fairness(&served), longest_wait: 0 }
+}
+
+/// A task that takes permits until the budget is used.
+async fn contend<S: AsyncSemaphore>(arena: Arc<Arena<S>>, me: usize) {
+    arena.gate.enter().await;
+    let mut served = 0;
+    while arena.budget.take() {
+        for _ in 0..Budget::CHUNK {
+            let permit = arena.semaphore.0.acquire().await;
+            if arena.held {
+                yield_now().await;
+            }
+            drop(permit);
+        }
+        served += Budget::CHUNK;
+    }
+    arena.gate.leave(me, served);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs every scene briefly; the samples check their counters.
+    struct Short;
+
+    impl VisitSemaphore for Short {
+        fn visit<S: AsyncSemaphore>(&mut self) {
+            assert_eq!(crate::workload::semaphore::pairs::<S>(100).ops, 100);
+            if !S::NEVER_WAITS {
+                assert_eq!(local::<S>(500).ops, 500);
+                assert_eq!(on_tokio::<S>(true, 500).ops, 500);
+                assert_eq!(on_tokio::<S>(false, 500).ops, 500);
+            }
+        }
+    }
+
+    #[test]
+    fn every_scene_ends_with_its_counters_right() {
+        each_semaphore(&mut Short);
+    }
+}
