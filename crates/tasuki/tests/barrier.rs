@@ -188,6 +188,7 @@ fn b027_a_dropped_arrival_is_withdrawn() {
 
 /// B027, as it happens: a timeout around an arrival. The poll that gives up has withdrawn it.
 #[test]
+#[cfg_attr(miri, ignore = "Miri wants every thread to end, and the timer's does not")]
 fn b027_an_arrival_that_timed_out_is_withdrawn() {
     let _dog = watchdog(5);
     let barrier = Barrier::new(2);
