@@ -261,34 +261,34 @@ impl System for Real {
 
 /// Compares all strings that begin with this tree; the depth is that of CI plus `TASUKI_DEEPER`.
 fn compare(name: &str, shape: Shape, depth: usize) {
-    let depth = if cfg!(miri) { 2 } else { depth + env_or("TASUKI_DEEPER", 0) as usize };
+    let depth = depth + env_or("TASUKI_DEEPER", 0) as usize;
     let _dog = watchdog(env_or("TASUKI_WATCHDOG", 600));
     assert!(measure() != size_of::<OnCancelOwned>(), "blocks of that size are counted as nodes");
     let strings = enumerate(name, depth, &Reference::new(shape), |body| body(&mut Real::new(shape)));
-    assert!(strings > 100);
+    assert!(strings >= 10, "only {strings}");
 }
 
 #[test]
 fn every_string_from_a_root() {
-    compare("a root", &[], scaled(7, 4));
+    compare("a root", &[], scaled(7, 3));
 }
 
 #[test]
 fn every_string_from_a_chain() {
-    compare("a chain of four", &[0, 1, 2], 4);
+    compare("a chain of four", &[0, 1, 2], scaled(4, 1));
 }
 
 #[test]
 fn every_string_from_a_fork_below_the_root() {
-    compare("a fork below the root", &[0, 1, 1], 4);
+    compare("a fork below the root", &[0, 1, 1], scaled(4, 1));
 }
 
 #[test]
 fn every_string_from_a_wide_root() {
-    compare("a root with four children", &[0, 0, 0, 0], 4);
+    compare("a root with four children", &[0, 0, 0, 0], scaled(4, 1));
 }
 
 #[test]
 fn every_string_from_a_fork_below_a_fork() {
-    compare("a fork below a fork", &[0, 0, 1, 1], 4);
+    compare("a fork below a fork", &[0, 0, 1, 1], scaled(4, 1));
 }
