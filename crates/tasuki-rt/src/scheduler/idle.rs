@@ -157,11 +157,11 @@ impl Idle {
         if self.watched.load(Ordering::Relaxed) { None } else { self.choose() }
     }
 
-    /// Becomes the watcher, if nobody is.
+    /// Becomes the watcher, if nobody is and there is somebody to watch. For a worker that is still awake.
     #[must_use]
     pub(crate) fn try_watch(&self) -> bool {
         // Relaxed: a hint, as above; the swap lets one in.
-        !self.watched.swap(true, Ordering::Relaxed)
+        self.counts().awake() > 1 && !self.watched.swap(true, Ordering::Relaxed)
     }
 
     /// The watcher is awake again.

@@ -50,6 +50,8 @@ pub(crate) struct Local {
     pub(super) sights: RefCell<Box<[Sight]>>,
     /// The last search saw tasks that their workers will run soon, or should.
     pub(super) held: Cell<bool>,
+    /// Has watched since it last had something to do.
+    rested: Cell<bool>,
     pub(super) dice: Cell<u64>,
 }
 
@@ -68,6 +70,7 @@ impl Local {
             searching: Cell::new(false),
             sights: RefCell::new(vec![Sight::default(); shared.workers()].into()),
             held: Cell::new(false),
+            rested: Cell::new(false),
             dice: Cell::new(index as u64 + 1),
         }
     }
@@ -135,15 +138,16 @@ impl Local {
         let shared = &*context.shared;
         while !shared.is_closing() {
             if let Some(item) = self.pick(shared).or_else(|| self.idle(shared)) {
+                // Wherever it was found: nobody relies on a searcher that has begun to work.
+                self.found(shared);
                 self.run(context, item);
             }
         }
-        if self.searching.take() {
-            let _ = shared.idle.found();
-        }
+        self.found(shared);
     }
 
     fn run(&self, context: &Context, item: Item) {
+        self.rested.set(false);
         let polls = &context.shared.remotes[self.index].polls;
         // Relaxed: only we write it; the others compare it with itself.
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -226,15 +230,11 @@ impl Local {
         self.held.set(false);
         if self.searching.get() {
             if let Some(item) = self.search(shared) {
-                self.found(shared);
                 return Some(item);
             }
         }
         let alarm = self.turn();
         if self.has_work(shared) {
-            if self.searching.get() {
-                self.found(shared);
-            }
             return None;
         }
         self.sleep(shared, alarm);
@@ -255,16 +255,21 @@ impl Local {
     }
 
     /// searching => awake; the last searcher sees to it that another searches.
+    #[inline]
     fn found(&self, shared: &Shared) {
-        self.searching.set(false);
-        if shared.idle.found() {
-            shared.notify();
+        if self.searching.get() {
+            self.searching.set(false);
+            if shared.idle.found() {
+                shared.notify();
+            }
         }
     }
 
     /// awake | searching => asleep => awake | searching.
     fn sleep(&self, shared: &Shared, alarm: Option<Instant>) {
-        let watch = self.held.get() && shared.idle.try_watch();
+        // Once also when nothing was held: a push that counted on our search may have come after our last look.
+        let watch = (self.held.get() || !self.rested.get()) && shared.idle.try_watch();
+        self.rested.set(!self.held.get());
         let look_again = shared.idle.sleep(self.index, self.searching.take());
         if !(look_again && self.sees_work(shared)) {
             let until = if watch { Instant::now().checked_add(WATCH) } else { None };

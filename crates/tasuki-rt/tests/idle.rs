@@ -1,0 +1,29 @@
+//! S4-03: an idle runtime is asleep. A test binary of its own, because it measures the process.
+
+mod kit;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_runtime_uses_no_cpu() {
+    use kit::{MS, cpu_time, runtime, watchdog};
+    use std::time::Duration;
+    use tasuki_rt::{sleep, spawn};
+
+    let _dog = watchdog(60);
+    let runtime = runtime(4);
+    runtime.block_on(async {
+        // Everybody has been awake, and a far timer and a waiting task are there.
+        let tasks: Vec<_> = (0..100).map(|n| spawn(sleep(n % 3 * MS))).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        drop(spawn(sleep(Duration::from_secs(3600))));
+        drop(spawn(std::future::pending::<()>()));
+    });
+    std::thread::sleep(100 * MS);
+    let before = cpu_time();
+    std::thread::sleep(Duration::from_secs(5));
+    let used = cpu_time() - before;
+    println!("idle for 5 s: {used:?} of CPU");
+    assert!(used < MS, "{used:?}");
+}

@@ -1,0 +1,340 @@
+//! The scheduler under load, idle, and with tasks that misbehave.
+
+mod kit;
+
+use kit::{MS, runtime, until, watchdog};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tasuki::{Event, Mutex, MutexGuard, Semaphore};
+use tasuki_rt::{JoinSet, LoopMutex, Resume, Runtime, WorkerId, checkpoint, sleep, spawn, yield_now};
+
+const EACH: [Resume; 3] = [Resume::Next, Resume::Local, Resume::Global];
+
+/// B115: spawned by a thread that never runs anything, run by the workers.
+#[test]
+fn a_spawn_from_a_thread_that_never_runs_tasks_is_run() {
+    let _dog = watchdog(30);
+    let runtime = Arc::new(runtime(1));
+    runtime.start().unwrap();
+    for _ in 0..200 {
+        let there = runtime.clone();
+        let task = thread::spawn(move || there.spawn(async { 1 })).join().unwrap();
+        until(|| task.is_finished());
+    }
+}
+
+/// B125: every task is run exactly once, spawned from outside and inside, stolen and overflowed.
+#[test]
+fn a_million_tasks_each_run_once() {
+    let _dog = watchdog(400);
+    let tasks: usize = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
+    let runs: Arc<Vec<AtomicU8>> = Arc::new((0..tasks).map(|_| AtomicU8::new(0)).collect());
+    let runtime = runtime(4);
+    let done = Arc::new(AtomicUsize::new(0));
+    let batch = 1000;
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        for start in (0..tasks).step_by(batch) {
+            let (runs, done) = (runs.clone(), done.clone());
+            set.spawn(async move {
+                for id in start..start + batch {
+                    let (runs, done) = (runs.clone(), done.clone());
+                    drop(spawn(async move {
+                        if id % 16 == 0 {
+                            yield_now().await;
+                        }
+                        runs[id].fetch_add(1, Ordering::Relaxed);
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }));
+                    if id % 64 == 0 {
+                        yield_now().await;
+                    }
+                }
+            });
+        }
+        while let Some(result) = set.join_next().await {
+            result.unwrap();
+        }
+        while done.load(Ordering::Relaxed) < tasks {
+            sleep(MS).await;
+        }
+    });
+    assert!(runs.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    assert_eq!(runtime.tasks(), 0);
+}
+
+/// S0-01, S0-02: contended locks under every policy of resuming, with tasks that move.
+#[test]
+fn locks_are_exclusive_and_nobody_is_forgotten() {
+    let _dog = watchdog(200);
+    for resume in EACH {
+        let runtime = Runtime::builder().workers(3).resume(resume).build().unwrap();
+        let (mutex, permits) = (Arc::new(Mutex::new(0_usize)), Arc::new(Semaphore::new(2)));
+        let inside = Arc::new(AtomicBool::new(false));
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            for n in 0..24 {
+                let (mutex, permits, inside) = (mutex.clone(), permits.clone(), inside.clone());
+                set.spawn(async move {
+                    for round in 0..300 {
+                        let mut guard = mutex.lock().await;
+                        assert!(!inside.swap(true, Ordering::Relaxed));
+                        *guard += 1;
+                        if (n + round) % 7 == 0 {
+                            yield_now().await;
+                        }
+                        inside.store(false, Ordering::Relaxed);
+                        if n % 2 == 0 {
+                            MutexGuard::hand_off(guard).await;
+                        } else {
+                            drop(guard);
+                        }
+                        drop(permits.acquire().await.unwrap());
+                    }
+                });
+            }
+            while let Some(result) = set.join_next().await {
+                result.unwrap();
+            }
+        });
+        assert_eq!(*mutex.try_lock().unwrap(), 24 * 300);
+    }
+}
+
+/// S0-18, S0-19: a chain of hand-offs is a chain of turns, not of stack frames.
+#[test]
+fn a_long_chain_of_unlocks_needs_no_stack() {
+    let _dog = watchdog(120);
+    let runtime = runtime(1);
+    let mutex = Arc::new(Mutex::new(0));
+    runtime.block_on(async {
+        let guard = mutex.lock().await;
+        let mut set = JoinSet::new();
+        for _ in 0..50_000 {
+            let mutex = mutex.clone();
+            set.spawn(async move { *mutex.lock().await += 1 });
+        }
+        sleep(50 * MS).await;
+        drop(guard);
+        while let Some(result) = set.join_next().await {
+            result.unwrap();
+        }
+    });
+    assert_eq!(*mutex.try_lock().unwrap(), 50_000);
+}
+
+/// The new owner sits in the *next* slot of a worker whose poll goes on and on: another one takes it.
+#[test]
+fn the_next_slot_is_stolen_from_a_long_poll() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    for _ in 0..5 {
+        let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (held, other, end) = (mutex.clone(), mutex.clone(), stop.clone());
+        runtime.block_on(async {
+            let locked = Arc::new(Event::manual());
+            let tell = locked.clone();
+            let long = spawn(async move {
+                let guard = held.lock().await;
+                tell.set();
+                sleep(10 * MS).await;
+                drop(guard);
+                // From here on the worker is lost, but for the thief.
+                let start = Instant::now();
+                while !end.load(Ordering::SeqCst) {
+                    assert!(start.elapsed() < Duration::from_secs(20), "nobody took the new owner");
+                    thread::sleep(MS);
+                }
+            });
+            locked.wait().await;
+            let owner = spawn(async move { drop(other.lock().await) });
+            owner.await.unwrap();
+            stop.store(true, Ordering::SeqCst);
+            long.await.unwrap();
+        });
+    }
+}
+
+/// The same for one task alone in a local queue.
+#[test]
+fn a_lonely_task_is_stolen_from_a_long_poll() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        for _ in 0..5 {
+            sleep(3 * MS).await;
+            spawn(async {
+                let ran = Arc::new(AtomicBool::new(false));
+                let tell = ran.clone();
+                drop(spawn(async move { tell.store(true, Ordering::SeqCst) }));
+                let start = Instant::now();
+                while !ran.load(Ordering::SeqCst) {
+                    assert!(start.elapsed() < Duration::from_secs(20), "nobody took the task");
+                    thread::sleep(MS / 4);
+                }
+            })
+            .await
+            .unwrap();
+        }
+    });
+}
+
+/// Batons that go round and round do not starve the queue, the inbox or the timers of their worker.
+#[test]
+fn batons_do_not_starve_others() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let (mutex, stop) = (Arc::new(Mutex::new(0_u64)), Arc::new(AtomicBool::new(false)));
+    let mut chain = Vec::new();
+    for n in 0..2 {
+        let (mutex, stop) = (mutex.clone(), stop.clone());
+        let body = async move {
+            while !stop.load(Ordering::Relaxed) {
+                let mut guard = mutex.lock().await;
+                *guard += 1;
+                MutexGuard::hand_off(guard).await;
+                // When nobody waits a hand-off is ready at once, and no lock of tasuki is charged.
+                checkpoint().await;
+            }
+        };
+        chain.push(if n == 0 { runtime.spawn(body) } else { runtime.spawn_on(WorkerId::new(0), || body) });
+    }
+    runtime.block_on(async {
+        for _ in 0..20 {
+            spawn(yield_now()).await.unwrap();
+            tasuki_rt::spawn_on(WorkerId::new(0), yield_now).await.unwrap();
+            spawn(sleep(MS)).await.unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        for task in chain {
+            task.await.unwrap();
+        }
+    });
+    assert!(*mutex.try_lock().unwrap() > 0);
+}
+
+/// What is charged to the budget lets others run, on a single worker.
+#[test]
+fn loops_that_never_wait_yield_by_budget() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    for kind in 0..4 {
+        let stop = Arc::new(AtomicBool::new(false));
+        let end = stop.clone();
+        let greedy = runtime.spawn_on(WorkerId::new(0), move || async move {
+            let (own, other) = (LoopMutex::new(0), Mutex::new(0));
+            let mut ticks = tasuki_rt::interval(Duration::from_nanos(1));
+            while !end.load(Ordering::Relaxed) {
+                match kind {
+                    0 => *own.lock().await.unwrap() += 1,
+                    1 => {
+                        *other.lock().await += 1;
+                        checkpoint().await;
+                    }
+                    2 => _ = ticks.tick().await,
+                    _ => {
+                        let ended = spawn(async {});
+                        while !ended.is_finished() {
+                            yield_now().await;
+                        }
+                        ended.await.unwrap();
+                    }
+                }
+            }
+        });
+        runtime.block_on(async {
+            spawn(async {}).await.unwrap();
+            tasuki_rt::spawn_on(WorkerId::new(0), || async {}).await.unwrap();
+            stop.store(true, Ordering::Relaxed);
+            greedy.await.unwrap();
+        });
+    }
+}
+
+/// B123: the budget does not cost a place. A takes the free lock with its budget used up, and B comes later.
+#[test]
+fn the_budget_keeps_the_order() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let task = runtime.spawn_on(WorkerId::new(0), || async {
+        let mutex = std::rc::Rc::new(LoopMutex::new(Vec::new()));
+        let first = {
+            let mutex = mutex.clone();
+            tasuki_rt::spawn_local(async move {
+                let free = LoopMutex::new(());
+                for _ in 0..128 {
+                    drop(free.lock().await.unwrap());
+                }
+                mutex.lock().await.unwrap().push('a');
+            })
+        };
+        let second = {
+            let mutex = mutex.clone();
+            tasuki_rt::spawn_local(async move { mutex.lock().await.unwrap().push('b') })
+        };
+        first.await.unwrap();
+        second.await.unwrap();
+        let order = mutex.lock().await.unwrap().clone();
+        order
+    });
+    assert_eq!(runtime.block_on(task).unwrap(), ['a', 'b']);
+}
+
+/// A worker that is flooded by its own tasks still serves its inbox, the global queue and its timers.
+#[test]
+fn a_flooded_worker_serves_everybody() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let stop = Arc::new(AtomicBool::new(false));
+    let flood: Vec<_> = (0..600)
+        .map(|_| {
+            let stop = stop.clone();
+            runtime.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    yield_now().await;
+                }
+            })
+        })
+        .collect();
+    runtime.block_on(async {
+        for _ in 0..10 {
+            spawn(async {}).await.unwrap();
+            tasuki_rt::spawn_on(WorkerId::new(0), || async {}).await.unwrap();
+            spawn(sleep(MS)).await.unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        for task in flood {
+            task.await.unwrap();
+        }
+    });
+}
+
+/// Sleeping workers are woken by each kind of push: many short rounds with pauses in between.
+#[test]
+fn no_wake_up_is_lost_between_sleep_and_push() {
+    let _dog = watchdog(120);
+    for workers in [1, 2, 4] {
+        let runtime = Arc::new(runtime(workers));
+        let rounds = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
+        let from_outside = runtime.clone();
+        let outside = thread::spawn(move || {
+            for n in 0..rounds {
+                let task = from_outside.spawn(async move { n });
+                while !task.is_finished() {
+                    thread::yield_now();
+                }
+            }
+        });
+        runtime.block_on(async {
+            for n in 0..rounds {
+                let pinned = tasuki_rt::spawn_on(WorkerId::new(n % workers), yield_now);
+                let moving = spawn(yield_now());
+                pinned.await.unwrap();
+                moving.await.unwrap();
+            }
+        });
+        outside.join().unwrap();
+    }
+}
