@@ -65,10 +65,10 @@ mod probe;
 mod queue;
 #[cfg(feature = "std")]
 mod reentrant;
-mod rwlock;
-mod semaphore;
 #[cfg(feature = "std")]
 pub mod runtime;
+mod rwlock;
+mod semaphore;
 mod shim;
 #[cfg(feature = "std")]
 pub mod task;
@@ -85,9 +85,9 @@ pub use cancellation::{
 pub use condvar::{Conditional, Condvar, CondvarOp, WaitNotified, WaitWhile};
 #[cfg(feature = "alloc")]
 pub use error::Cancelled;
+pub use error::{Closed, TryAcquireError};
 #[cfg(feature = "std")]
 pub use error::{Elapsed, NoTaskIdentity};
-pub use error::{Closed, TryAcquireError};
 pub use event::{Event, Reset, WaitEvent, WaitEventOp};
 pub use guard::{Guard, HandOff};
 pub use latch::{Latch, WaitLatch, WaitLatchOp};
@@ -105,13 +105,13 @@ pub use policy::{Bypass, Fifo, Lifo, Policy};
 #[cfg(feature = "std")]
 pub use reentrant::{LockReentrant, LockReentrantOp, ReentrantMutex, ReentrantMutexGuard};
 pub use rwlock::{
-    AccessOp, MappedRwLockReadGuard, MappedRwLockWriteGuard, Read, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
-    RwLockWriteGuard, UpgradableRead, Upgrade, UpgradeOp, Write,
+    AccessOp, MappedRwLockReadGuard, MappedRwLockWriteGuard, Read, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradableRead, Upgrade, UpgradeOp, Write,
 };
 #[cfg(feature = "alloc")]
 pub use rwlock::{
-    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard,
-    OwnedRwLockWriteGuard, ReadOwned, UpgradableReadOwned, WriteOwned,
+    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard,
+    OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, ReadOwned, UpgradableReadOwned, WriteOwned,
 };
 pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, SemaphorePermit, SemaphorePolicy};
 #[cfg(feature = "alloc")]
@@ -126,3 +126,17 @@ pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]
 mod refused {}
+
+// What the pages promise, where nothing is added for debugging.
+#[cfg(not(debug_assertions))]
+const _: () = {
+    assert!(size_of::<Mutex<()>>() <= 16);
+    assert!(size_of::<Lock<'_, ()>>() <= 64);
+    assert!(size_of::<MutexGuard<'_, ()>>() == size_of::<usize>());
+    assert!(size_of::<Semaphore>() <= 16);
+    assert!(size_of::<Event>() <= 16);
+    assert!(size_of::<WaitGroup>() <= 24);
+    assert!(size_of::<Barrier>() <= 32);
+    assert!(size_of::<RwLock<()>>() <= 24);
+    assert!(size_of::<Read<'_, ()>>() <= 64);
+};

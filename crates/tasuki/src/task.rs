@@ -8,8 +8,10 @@ use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
 use core::num::NonZeroU64;
+use core::panic::Location;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::task::{Context, Poll};
 use std::thread_local;
 
@@ -130,4 +132,118 @@ impl<F: Future> Future for Identified<F> {
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
         future.poll(cx)
     }
+}
+
+/// A task is about to wait for a lock that it holds.
+///
+/// It may be harmless: another branch of the same task's `join!` may give the lock up, or the guard may have been sent to
+/// another task. It is a deadlock if neither is the case.
+///
+/// # Examples
+///
+/// ```
+/// tasuki::task::on_self_deadlock(|found| eprintln!("{found}"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelfDeadlock {
+    task: TaskId,
+    held_at: &'static Location<'static>,
+    wanted_at: &'static Location<'static>,
+}
+
+impl SelfDeadlock {
+    #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "nothing is found then"))]
+    pub(crate) fn new(
+        task: TaskId,
+        held_at: &'static Location<'static>,
+        wanted_at: &'static Location<'static>,
+    ) -> Self {
+        Self { task, held_at, wanted_at }
+    }
+
+    /// The task that waits for itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki::task::on_self_deadlock(|found| println!("{}", found.task()));
+    /// ```
+    pub fn task(&self) -> TaskId {
+        self.task
+    }
+
+    /// Where it took the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki::task::on_self_deadlock(|found| println!("{}", found.held_at()));
+    /// ```
+    pub fn held_at(&self) -> &'static Location<'static> {
+        self.held_at
+    }
+
+    /// Where it wants the lock again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki::task::on_self_deadlock(|found| println!("{}", found.wanted_at()));
+    /// ```
+    pub fn wanted_at(&self) -> &'static Location<'static> {
+        self.wanted_at
+    }
+}
+
+impl fmt::Display for SelfDeadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { task, held_at, wanted_at } = self;
+        write!(f, "{task} waits at {wanted_at} for a lock that it took at {held_at}")
+    }
+}
+
+/// The hook; null if there is none.
+static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static STRICT: AtomicBool = AtomicBool::new(false);
+
+/// Calls `hook` whenever a task that has an identity is about to wait for a lock that it holds (S3-29): a
+/// [`Mutex`](crate::Mutex), or a recursive read of a [`RwLock`](crate::RwLock) behind a queued writer.
+///
+/// Only with debug assertions; without them it costs nothing and finds nothing. One hook for the process: the last one
+/// counts.
+///
+/// # Examples
+///
+/// ```
+/// tasuki::task::on_self_deadlock(|found| eprintln!("{found}"));
+/// ```
+pub fn on_self_deadlock(hook: fn(&SelfDeadlock)) {
+    // Release: pairs with Acquire in `report`.
+    HOOK.store(hook as *mut (), Ordering::Release);
+}
+
+/// In strict mode a task that is about to wait for a lock that it holds panics, after the hook was called. Off by
+/// default, because two branches of a `join!` may wait for each other's lock legally.
+///
+/// # Examples
+///
+/// ```
+/// tasuki::task::strict(false);
+/// ```
+pub fn strict(on: bool) {
+    // Relaxed: a switch.
+    STRICT.store(on, Ordering::Relaxed);
+}
+
+#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "nothing is found then"))]
+pub(crate) fn report(found: &SelfDeadlock) {
+    // Acquire: pairs with Release in `on_self_deadlock`.
+    let hook = HOOK.load(Ordering::Acquire);
+    if !hook.is_null() {
+        // SAFETY: not null, so it was stored by `on_self_deadlock`, from a pointer of this type.
+        let hook = unsafe { core::mem::transmute::<*mut (), fn(&SelfDeadlock)>(hook) };
+        hook(found);
+    }
+    // Relaxed: a switch.
+    assert!(!STRICT.load(Ordering::Relaxed), "{found}; no lock was taken, and none was lost");
 }

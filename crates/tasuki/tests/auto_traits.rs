@@ -105,9 +105,11 @@ macro_rules! for_the_policy {
             assert_eq!(traits!(OwnedMappedMutexGuard<Both, Neither, P>), "--U");
             assert_eq!(traits!(OwnedMappedMutexGuard<SyncOnly, Both, P>), "--U");
             assert_eq!(traits!(OwnedMappedMutexGuard<Neither, Both, P>), "--U");
-            // Sizes, in the configuration without debug probes as in any other.
+            // With debug assertions a lock future also remembers where it was asked for; the crate asserts the size
+            // without them when it is compiled.
+            let future = if cfg!(debug_assertions) { 80 } else { 64 };
             assert!(size_of::<Mutex<(), P>>() <= 16, "{}", size_of::<Mutex<(), P>>());
-            assert!(size_of::<Lock<'static, (), P>>() <= 64, "{}", size_of::<Lock<'static, (), P>>());
+            assert!(size_of::<Lock<'static, (), P>>() <= future, "{}", size_of::<Lock<'static, (), P>>());
             assert_eq!(size_of::<LockOwned<(), P>>(), size_of::<Lock<'static, (), P>>());
             assert_eq!(size_of::<MutexGuard<'static, (), P>>(), size_of::<usize>());
             assert_eq!(size_of::<OwnedMutexGuard<(), P>>(), size_of::<usize>());

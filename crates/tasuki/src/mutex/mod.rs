@@ -6,6 +6,7 @@ pub(crate) mod raw;
 
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};
+use crate::probe::{self, Site};
 use crate::queue::{Moving, Pinned};
 use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Wait};
@@ -175,8 +176,9 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// # assert!(std::future::Future::poll(rt.as_mut(), &mut cx).is_ready());
     /// ```
     #[inline]
+    #[track_caller]
     pub fn lock(&self) -> Lock<'_, T, P> {
-        Wait::new(LockOp { mutex: self })
+        Wait::new(LockOp { mutex: self, site: Site::here() })
     }
 
     /// As [`lock`](Self::lock), for at most this time: `lock().timeout(time)` under the name that other libraries give
@@ -194,6 +196,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// ```
     #[cfg(feature = "std")]
     #[doc(alias = "try_lock_for")]
+    #[track_caller]
     pub fn lock_for(&self, time: core::time::Duration) -> crate::Timeout<Lock<'_, T, P>> {
         self.lock().timeout(time)
     }
@@ -213,8 +216,17 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// # drop(guard);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, P>> {
-        self.raw.try_lock().then(|| Guard::new(self))
+        let site = Site::here();
+        self.raw.try_lock().then(|| self.guard(site))
+    }
+
+    /// The lock has been acquired.
+    #[inline(always)]
+    fn guard(&self, site: Site) -> MutexGuard<'_, T, P> {
+        probe::acquired(&self.raw, site);
+        Guard::new(self)
     }
 
     /// Is it held, or on its way to a new owner? True or false only for the moment of the look.
@@ -262,7 +274,7 @@ impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
             Some(value) => f.debug_struct("Mutex").field("value", &&*value).finish(),
-            None => f.debug_struct("Mutex").field("value", &format_args!("<locked>")).finish(),
+            None => f.debug_struct("Mutex").field("value", &probe::holder(&self.raw)).finish(),
         }
     }
 }
@@ -270,6 +282,7 @@ impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
 /// The operation of [`Mutex::lock`].
 pub struct LockOp<'a, T: ?Sized, P: Policy> {
     mutex: &'a Mutex<T, P>,
+    site: Site,
 }
 
 impl<T: ?Sized, P: Policy> fmt::Debug for LockOp<'_, T, P> {
@@ -284,19 +297,20 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
-        self.mutex.try_lock()
+        self.mutex.raw.try_lock().then(|| self.mutex.guard(self.site))
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mutex.raw.start(seat, cx).map(|()| Guard::new(self.mutex))
+        probe::will_wait(&self.mutex.raw, self.site);
+        self.mutex.raw.start(seat, cx).map(|()| self.mutex.guard(self.site))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mutex.raw.poll_queued(waiter, cx).map(|()| Guard::new(self.mutex))
+        self.mutex.raw.poll_queued(waiter, cx).map(|()| self.mutex.guard(self.site))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.mutex.raw.cancel(waiter).then(|| Guard::new(self.mutex))
+        self.mutex.raw.cancel(waiter).then(|| self.mutex.guard(self.site))
     }
 }
 

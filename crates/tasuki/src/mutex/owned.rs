@@ -3,6 +3,7 @@
 use super::raw::Unlocked;
 use super::{Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::probe::{self, Site};
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context, Poll};
@@ -28,8 +29,9 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// let guard = mutex.clone().lock_owned().block();
     /// assert_eq!(*guard, 1);
     /// ```
+    #[track_caller]
     pub fn lock_owned(self: Arc<Self>) -> LockOwned<T, P> {
-        Wait::new(LockOwnedOp { mutex: Some(self) })
+        Wait::new(LockOwnedOp { mutex: Some(self), site: Site::here() })
     }
 
     /// As [`try_lock`](Self::try_lock), with a guard that keeps the mutex alive.
@@ -44,8 +46,13 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// assert!(mutex.try_lock_owned().is_none());
     /// # drop(guard);
     /// ```
+    #[track_caller]
     pub fn try_lock_owned(self: Arc<Self>) -> Option<OwnedMutexGuard<T, P>> {
-        self.raw.try_lock().then(|| Guard::new(self))
+        let site = Site::here();
+        self.raw.try_lock().then(|| {
+            probe::acquired(&self.raw, site);
+            Guard::new(self)
+        })
     }
 }
 
@@ -53,6 +60,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
 pub struct LockOwnedOp<T: ?Sized, P: Policy> {
     /// Gone once the guard has it.
     mutex: Option<Arc<Mutex<T, P>>>,
+    site: Site,
 }
 
 impl<T: ?Sized, P: Policy> LockOwnedOp<T, P> {
@@ -61,6 +69,7 @@ impl<T: ?Sized, P: Policy> LockOwnedOp<T, P> {
     }
 
     fn guard(&mut self) -> OwnedMutexGuard<T, P> {
+        probe::acquired(&self.mutex().raw, self.site);
         Guard::new(self.mutex.take().expect("the mutex is here until the guard takes it"))
     }
 }
@@ -80,6 +89,7 @@ impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        probe::will_wait(&self.mutex().raw, self.site);
         self.mutex().raw.start(seat, cx).map(|()| self.guard())
     }
 

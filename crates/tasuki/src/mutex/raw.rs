@@ -42,6 +42,7 @@
 //! side bytes are hints or guarded, all Relaxed.
 
 use crate::policy::{Order, Policy};
+use crate::probe;
 use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, Word};
 use crate::queue::{Editing, Moving, Patience, Pinned, Removed, WaitQueue};
@@ -292,6 +293,7 @@ impl<P: Policy> RawMutex<P> {
     /// Gives the lock up.
     #[inline(always)]
     pub(crate) fn unlock(&self) -> Unlocked {
+        probe::released(self);
         // The look saves a compare-exchange that cannot succeed while somebody waits.
         // Release: pairs with Acquire in `try_lock_at`.
         if self.queue.load() == HELD && self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {

@@ -14,6 +14,7 @@ pub use guards::{
 };
 
 use crate::guard::{Guard, Holder};
+use crate::probe::{self, Site};
 use crate::queue::Pinned;
 use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Wait};
@@ -157,6 +158,7 @@ impl<T: ?Sized> RwLock<T> {
     /// assert_eq!(*lock.read().block(), 1);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn read(&self) -> Read<'_, T> {
         AccessOp::wait(self)
     }
@@ -175,6 +177,7 @@ impl<T: ?Sized> RwLock<T> {
     /// assert_eq!(lock.into_inner(), 2);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn write(&self) -> Write<'_, T> {
         AccessOp::wait(self)
     }
@@ -201,6 +204,7 @@ impl<T: ?Sized> RwLock<T> {
     /// assert_eq!(cache.into_inner(), Some(42));
     /// ```
     #[inline]
+    #[track_caller]
     pub fn upgradable_read(&self) -> UpgradableRead<'_, T> {
         AccessOp::wait(self)
     }
@@ -220,8 +224,9 @@ impl<T: ?Sized> RwLock<T> {
     /// # drop(reader);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.raw.try_enter(Kind::Read).then(|| Guard::new(Reading(self)))
+        self.raw.try_enter(Kind::Read, Site::here()).then(|| Guard::new(Reading(self)))
     }
 
     /// As [`write`](Self::write), if it can be had without waiting.
@@ -234,8 +239,9 @@ impl<T: ?Sized> RwLock<T> {
     /// # assert_eq!(lock.into_inner(), 2);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.raw.try_enter(Kind::Write).then(|| Guard::new(Writing(self)))
+        self.raw.try_enter(Kind::Write, Site::here()).then(|| Guard::new(Writing(self)))
     }
 
     /// As [`upgradable_read`](Self::upgradable_read), if it can be had without waiting.
@@ -249,8 +255,9 @@ impl<T: ?Sized> RwLock<T> {
     /// # drop(reader);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_upgradable_read(&self) -> Option<RwLockUpgradableReadGuard<'_, T>> {
-        self.raw.try_enter(Kind::Upgradable).then(|| Guard::new(UpgradablyReading(self)))
+        self.raw.try_enter(Kind::Upgradable, Site::here()).then(|| Guard::new(UpgradablyReading(self)))
     }
 
     /// The value, without locking: the exclusive borrow proves that nobody holds the lock.
@@ -277,6 +284,7 @@ impl<T: ?Sized> RwLock<T> {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
     /// assert_eq!(*lock.read_owned().block(), 1);
     /// ```
+    #[track_caller]
     pub fn read_owned(self: Arc<Self>) -> ReadOwned<T> {
         AccessOp::wait(self)
     }
@@ -290,6 +298,7 @@ impl<T: ?Sized> RwLock<T> {
     /// *lock.clone().write_owned().block() = 2;
     /// assert_eq!(*lock.try_read().unwrap(), 2);
     /// ```
+    #[track_caller]
     pub fn write_owned(self: Arc<Self>) -> WriteOwned<T> {
         AccessOp::wait(self)
     }
@@ -302,6 +311,7 @@ impl<T: ?Sized> RwLock<T> {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
     /// assert_eq!(*lock.upgradable_read_owned().block(), 1);
     /// ```
+    #[track_caller]
     pub fn upgradable_read_owned(self: Arc<Self>) -> UpgradableReadOwned<T> {
         AccessOp::wait(self)
     }
@@ -314,8 +324,9 @@ impl<T: ?Sized> RwLock<T> {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
     /// assert!(lock.try_read_owned().is_some());
     /// ```
+    #[track_caller]
     pub fn try_read_owned(self: Arc<Self>) -> Option<OwnedRwLockReadGuard<T>> {
-        self.raw.try_enter(Kind::Read).then(|| Guard::new(Reading(self)))
+        self.raw.try_enter(Kind::Read, Site::here()).then(|| Guard::new(Reading(self)))
     }
 
     /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
@@ -326,8 +337,9 @@ impl<T: ?Sized> RwLock<T> {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
     /// assert!(lock.try_write_owned().is_some());
     /// ```
+    #[track_caller]
     pub fn try_write_owned(self: Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
-        self.raw.try_enter(Kind::Write).then(|| Guard::new(Writing(self)))
+        self.raw.try_enter(Kind::Write, Site::here()).then(|| Guard::new(Writing(self)))
     }
 
     /// As [`try_upgradable_read`](Self::try_upgradable_read), with a guard that keeps the lock alive.
@@ -338,8 +350,9 @@ impl<T: ?Sized> RwLock<T> {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
     /// assert!(lock.try_upgradable_read_owned().is_some());
     /// ```
+    #[track_caller]
     pub fn try_upgradable_read_owned(self: Arc<Self>) -> Option<OwnedRwLockUpgradableReadGuard<T>> {
-        self.raw.try_enter(Kind::Upgradable).then(|| Guard::new(UpgradablyReading(self)))
+        self.raw.try_enter(Kind::Upgradable, Site::here()).then(|| Guard::new(UpgradablyReading(self)))
     }
 }
 
@@ -360,7 +373,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_read() {
             Some(value) => f.debug_struct("RwLock").field("value", &&*value).finish(),
-            None => f.debug_struct("RwLock").field("value", &format_args!("<locked>")).finish(),
+            None => f.debug_struct("RwLock").field("value", &probe::holder(&self.raw)).finish(),
         }
     }
 }
@@ -383,13 +396,15 @@ pub trait Access<L>: Holder {
 pub struct AccessOp<L, H> {
     /// Gone once the guard has it.
     lock: Option<L>,
+    site: Site,
     held: PhantomData<fn() -> H>,
 }
 
 impl<L: Handle, H: Access<L>> AccessOp<L, H> {
     #[inline(always)]
+    #[track_caller]
     fn wait(lock: L) -> Wait<Self> {
-        Wait::new(Self { lock: Some(lock), held: PhantomData })
+        Wait::new(Self { lock: Some(lock), site: Site::here(), held: PhantomData })
     }
 
     #[inline(always)]
@@ -399,6 +414,7 @@ impl<L: Handle, H: Access<L>> AccessOp<L, H> {
 
     #[inline(always)]
     fn guard(&mut self) -> Guard<H> {
+        probe::acquired(self.raw(), self.site);
         Guard::new(H::entered(self.lock.take().expect("the lock is here until the guard takes it")))
     }
 }
@@ -419,6 +435,7 @@ impl<L: Handle, H: Access<L>> Op for AccessOp<L, H> {
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        probe::will_wait(self.raw(), self.site);
         self.raw().start(H::KIND, seat, cx).map(|()| self.guard())
     }
 

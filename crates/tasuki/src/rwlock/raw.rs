@@ -47,6 +47,7 @@
 //! [`RawRwLock::try_enter`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
+use crate::probe::{self, Site};
 use crate::queue::batch::WakeBatch;
 use crate::queue::sweep::{Ledger, sweep};
 use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_spare, drop_waker};
@@ -173,8 +174,12 @@ impl RawRwLock {
 
     /// Enters without waiting.
     #[inline]
-    pub(crate) fn try_enter(&self, kind: Kind) -> bool {
-        self.try_enter_once(kind) || self.try_enter_slow(kind)
+    pub(crate) fn try_enter(&self, kind: Kind, site: Site) -> bool {
+        let entered = self.try_enter_once(kind) || self.try_enter_slow(kind);
+        if entered {
+            probe::acquired(self, site);
+        }
+        entered
     }
 
     #[cold]
@@ -276,6 +281,7 @@ impl RawRwLock {
     /// Gives up what is held; true if somebody waited.
     #[inline(always)]
     pub(crate) fn leave(&self, kind: Kind) -> bool {
+        probe::released(self);
         let word = self.queue.load();
         if !word.has(EDIT | WAITERS) {
             let to = match kind {
