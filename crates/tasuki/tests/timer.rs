@@ -1,0 +1,460 @@
+//! Sleeps, whoever turns their wheel, and the driver through which a runtime says so. S2-65, S3-19, S3-21; B025, B131, B139,
+//! H2, H3, H4, H5, H6, H15.
+
+mod kit;
+
+use kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
+use kit::rng::Seed;
+use kit::scaled;
+use kit::waker::{Call, Spy};
+use kit::watchdog::{watchdog, watchdog_with};
+use std::cell::Cell;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use tasuki::runtime::{self, Driver, Sleep, TaskId, Timers, WakeKind};
+use tasuki::{Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
+
+/// What a runtime says here.
+struct Told {
+    timers: Option<Arc<Timers>>,
+    task: Option<TaskId>,
+    may_block: bool,
+    now: Cell<Instant>,
+}
+
+impl Told {
+    fn with_timers(timers: &Arc<Timers>) -> Self {
+        Self { timers: Some(timers.clone()), task: None, may_block: true, now: Cell::new(Instant::now()) }
+    }
+
+    fn nothing() -> Self {
+        Self { timers: None, task: None, may_block: true, now: Cell::new(Instant::now()) }
+    }
+
+    /// The clock goes on and the wheel is turned.
+    fn pass(&self, time: Duration) -> Option<Instant> {
+        self.now.set(self.now.get() + time);
+        self.timers.as_ref().unwrap().advance(self.now.get())
+    }
+
+    fn sleep(&self, time: Duration, spy: &Spy) -> Pin<Box<Sleep>> {
+        let mut sleep = Box::pin(runtime::sleep(time));
+        runtime::enter(self, || pending(&mut sleep, spy));
+        sleep
+    }
+}
+
+impl Driver for Told {
+    fn task(&self) -> Option<TaskId> {
+        self.task
+    }
+
+    fn timers(&self) -> Option<Arc<Timers>> {
+        self.timers.clone()
+    }
+
+    fn may_block(&self) -> bool {
+        self.may_block
+    }
+
+    fn now(&self) -> Instant {
+        self.now.get()
+    }
+}
+
+fn wheel() -> (Arc<Timers>, Spy) {
+    let alarm = Spy::new();
+    let timers = Arc::new(Timers::new(alarm.waker()));
+    assert_eq!(timers.advance(Instant::now()), None, "nobody sleeps");
+    (timers, alarm)
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn no_time_at_all_is_over_at_once() {
+    let (timers, alarm) = wheel();
+    let told = Told::with_timers(&timers);
+    runtime::enter(&told, || {
+        ready(&mut Box::pin(runtime::sleep(Duration::ZERO)));
+        ready(&mut Box::pin(runtime::sleep_until(told.now.get())));
+        ready(&mut Box::pin(runtime::sleep_until(told.now.get() - MS)));
+    });
+    assert_eq!(alarm.wakes(), 0);
+    assert_eq!(Arc::strong_count(&timers), 2, "the wheel was not needed");
+}
+
+#[test]
+fn a_time_that_no_clock_can_say_never_comes() {
+    let (timers, _alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let mut sleep = told.sleep(Duration::MAX, &spy);
+    told.pass(Duration::from_secs(1_000 * 365 * 86_400));
+    pending(&mut sleep, &spy);
+    assert_eq!(spy.wakes(), 0);
+    drop(sleep);
+    assert_eq!((spy.alive(), told.pass(MS)), (0, None));
+}
+
+#[test]
+fn the_time_begins_with_the_first_poll() {
+    let (timers, _alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let mut sleep = Box::pin(runtime::sleep(5 * MS));
+    told.pass(100 * MS);
+    runtime::enter(&told, || pending(&mut sleep, &spy));
+    told.pass(4 * MS);
+    assert_eq!(spy.wakes(), 0);
+    told.pass(2 * MS);
+    assert_eq!(spy.wakes(), 1);
+    ready(&mut sleep);
+    assert!(panic_of(|| poll(&mut sleep, &spy).is_ready()).contains("Sleep"), "H5");
+}
+
+/// Only a deadline that is earlier than what the turner knows of rings.
+#[test]
+fn an_armed_deadline_that_is_earlier_keeps_the_alarm_silent() {
+    let (timers, alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let _first = told.sleep(50 * MS, &spy);
+    assert_eq!(alarm.wakes(), 1);
+    let _later = [(); 100].map(|()| told.sleep(60 * MS, &spy));
+    let _same = told.sleep(50 * MS, &spy);
+    assert_eq!(alarm.wakes(), 1);
+    let _earlier = told.sleep(20 * MS, &spy);
+    assert_eq!(alarm.wakes(), 2);
+    // The turner looks: it knows of all of them.
+    told.pass(Duration::ZERO).unwrap();
+    let _between = told.sleep(30 * MS, &spy);
+    assert_eq!((alarm.wakes(), spy.wakes()), (2, 0));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    NeverPolled,
+    Asleep,
+    Woken,
+    Finished,
+}
+
+/// H2: dropped in each state, as the first, middle and last of a slot, in a near slot and in a far one.
+#[test]
+fn drop_matrix() {
+    let _dog = watchdog(10);
+    for time in [5 * MS, Duration::from_secs(5_000)] {
+        for moment in [Moment::NeverPolled, Moment::Asleep, Moment::Woken, Moment::Finished] {
+            for position in 0..3 {
+                let context = format!("{moment:?} at {position}, {time:?}");
+                let (timers, _alarm) = wheel();
+                let (told, spies) = (Told::with_timers(&timers), [(); 3].map(|()| Spy::new()));
+                let mut sleeps = Vec::new();
+                for (number, spy) in spies.iter().enumerate() {
+                    let skip = (number, moment) == (position, Moment::NeverPolled);
+                    let sleep = if skip { Box::pin(runtime::sleep(time)) } else { told.sleep(time, spy) };
+                    sleeps.push(Some(sleep));
+                }
+                if matches!(moment, Moment::NeverPolled | Moment::Asleep) {
+                    sleeps[position] = None;
+                    assert_eq!(spies[position].alive(), 0, "{context}");
+                }
+                told.pass(time + MS);
+                if moment == Moment::Finished {
+                    ready(sleeps[position].as_mut().unwrap());
+                }
+                sleeps[position] = None;
+                for (number, spy) in spies.iter().enumerate() {
+                    let woken = number != position || matches!(moment, Moment::Woken | Moment::Finished);
+                    assert_eq!((spy.wakes(), spy.alive()), (usize::from(woken), 0), "{context}: {number}");
+                }
+                sleeps.iter_mut().flatten().for_each(ready);
+                assert_eq!(told.pass(time), None, "{context}: somebody is left");
+            }
+        }
+    }
+}
+
+/// H4, H8: many polls, changing wakers; only the last is woken.
+#[test]
+fn only_the_last_waker_counts() {
+    let (timers, _alarm) = wheel();
+    let told = Told::with_timers(&timers);
+    let (first, second) = (Spy::new(), Spy::new());
+    let mut sleep = told.sleep(5 * MS, &first);
+    for spy in [&second, &first, &second, &second, &second] {
+        pending(&mut sleep, spy);
+    }
+    pending(&mut sleep, &first);
+    told.pass(6 * MS);
+    assert_eq!((first.wakes(), second.wakes()), (1, 0));
+    assert_eq!((first.alive(), second.alive()), (0, 0));
+    ready(&mut sleep);
+}
+
+/// H15: wakers that panic, in different batches: everybody else is woken too, and the first panic goes on.
+#[test]
+fn a_panicking_waker_does_not_stop_the_others() {
+    let _dog = watchdog(10);
+    let (timers, _alarm) = wheel();
+    let (told, spies) = (Told::with_timers(&timers), [(); 100].map(|()| Spy::new()));
+    let mut sleeps = spies.each_ref().map(|spy| told.sleep(5 * MS, spy));
+    for number in [0, 31, 32, 99] {
+        spies[number].on(Call::Wake, move || panic!("waker {number}"));
+        spies[number].arm(1);
+    }
+    assert_eq!(panic_of(|| told.pass(10 * MS)), "waker 0");
+    assert!(spies.iter().all(|spy| (spy.wakes(), spy.alive()) == (1, 0)));
+    sleeps.iter_mut().for_each(ready);
+    assert_eq!(told.pass(MS), None);
+}
+
+/// B131: an alarm that panics leaves nobody on the wheel who is gone.
+#[test]
+fn a_panicking_alarm_leaves_nothing_behind() {
+    let (alarm, spy) = (Spy::hostile(Call::WakeByRef, || panic!("the alarm")), Spy::new());
+    let timers = Arc::new(Timers::new(alarm.waker()));
+    let told = Told::with_timers(&timers);
+    told.pass(Duration::ZERO);
+    let mut sleep = Box::pin(runtime::sleep(5 * MS));
+    alarm.arm(1);
+    runtime::enter(&told, || assert_eq!(panic_of(|| poll(&mut sleep, &spy).is_ready()), "the alarm"));
+    // It sleeps all the same, and can be cancelled like any other.
+    let mut other = told.sleep(5 * MS, &spy);
+    drop(sleep);
+    told.pass(6 * MS);
+    assert_eq!((spy.wakes(), spy.alive()), (1, 0));
+    ready(&mut other);
+}
+
+/// H3: while the wheel is turned, a waker drops a sleep that is due, in the same batch and in a later one, gives another a new waker,
+/// starts a third, and turns the wheel itself.
+#[test]
+fn wakers_may_call_anything() {
+    let _dog = watchdog(10);
+    for (dropped, in_the_same_batch) in [(1, true), (40, false), (70, false)] {
+        let (timers, _alarm) = wheel();
+        let told = Told::with_timers(&timers);
+        let (calm, hostile, other) = (Spy::new(), Spy::new(), Arc::new(Spy::new()));
+        let mut first = told.sleep(4 * MS, &hostile);
+        let mut crowd: Vec<_> = (0..80).map(|_| Some(told.sleep(5 * MS, &calm))).collect();
+        let victims = Arc::new(StdMutex::new((crowd[dropped].take(), crowd[79].take(), None)));
+        let (held, inner, wheel) = (victims.clone(), other.clone(), timers.clone());
+        hostile.on(Call::Wake, move || {
+            let (dropped, polled) = {
+                let mut victims = held.lock().unwrap();
+                (victims.0.take(), victims.1.take())
+            };
+            drop(dropped);
+            let mut polled = polled.unwrap();
+            pending(&mut polled, &inner);
+            let now = Told::with_timers(&wheel);
+            let mut victims = held.lock().unwrap();
+            victims.1 = Some(polled);
+            victims.2 = Some(now.sleep(Duration::from_secs(100_000), &inner));
+            wheel.advance(now.now.get());
+        });
+        hostile.arm(1);
+        told.pass(6 * MS);
+        assert!(hostile.fired());
+        assert_eq!((calm.wakes(), calm.alive()), (78 + usize::from(in_the_same_batch), 0));
+        assert_eq!((other.wakes(), other.alive()), (1, 1));
+        ready(&mut first);
+        crowd.iter_mut().flatten().for_each(ready);
+        ready(victims.lock().unwrap().1.as_mut().unwrap());
+        drop(hostile);
+        drop(victims.lock().unwrap().2.take());
+        assert_eq!((other.alive(), told.pass(MS)), (0, None));
+    }
+}
+
+/// H6: a sleep that is forgotten keeps its wheel, and disturbs nobody.
+#[test]
+fn a_forgotten_sleep_keeps_its_wheel() {
+    let (timers, _alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    std::mem::forget(told.sleep(5 * MS, &spy));
+    let mut sleep = told.sleep(5 * MS, &spy);
+    let weak = Arc::downgrade(&timers);
+    told.pass(6 * MS);
+    ready(&mut sleep);
+    drop((told, timers, sleep));
+    assert!(weak.upgrade().is_some(), "the forgotten one has it still");
+}
+
+/// A clock that goes back, and a turner that comes late or twice.
+#[test]
+fn turning_back_changes_nothing() {
+    let (timers, _alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let start = told.now.get();
+    let mut sleep = told.sleep(100 * MS, &spy);
+    timers.advance(start + 50 * MS);
+    let next = timers.advance(start).unwrap();
+    assert!(next > start && next <= start + 101 * MS);
+    pending(&mut sleep, &spy);
+    timers.advance(start + 200 * MS);
+    assert_eq!(timers.advance(start), None);
+    assert_eq!(spy.wakes(), 1);
+    ready(&mut sleep);
+}
+
+/// Two turners, and threads that arm and cancel: everybody whose time has come is woken, nobody twice.
+#[test]
+fn two_turners_and_a_crowd() {
+    let seed = Seed::pick();
+    let _dog = watchdog_with(60, format!("TASUKI_SEED={}", seed.0));
+    let timers = Arc::new(Timers::new(Waker::noop().clone()));
+    let (stop, finished) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(SeqCst) {
+                    timers.advance(Instant::now());
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let workers: Vec<_> = (0..2_u64)
+            .map(|number| {
+                let (timers, finished, mut rng) = (&timers, &finished, kit::rng::Rng::new(seed.0 + number));
+                scope.spawn(move || {
+                    let told = Told::with_timers(timers);
+                    for _ in 0..scaled(300, 5) {
+                        told.now.set(Instant::now());
+                        let spy = Spy::new();
+                        let begun = told.now.get();
+                        let time = Duration::from_micros(1 + rng.below(3_000) as u64);
+                        let mut sleep = told.sleep(time, &spy);
+                        if rng.below(3) == 0 {
+                            drop(sleep);
+                        } else {
+                            while spy.wakes() == 0 {
+                                std::thread::yield_now();
+                            }
+                            assert!(begun.elapsed() >= time, "early");
+                            ready(&mut sleep);
+                            finished.fetch_add(1, SeqCst);
+                        }
+                        assert_eq!(spy.alive(), 0);
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        stop.store(true, SeqCst);
+    });
+    assert!(finished.load(SeqCst) > 0);
+    assert_eq!(timers.advance(Instant::now()), None);
+}
+
+/// Without a driver there is a thread for all; a waker that panics on it ends no other deadline.
+#[test]
+#[cfg_attr(miri, ignore = "the timer thread never ends")]
+fn the_shared_thread_survives_a_panic() {
+    let _dog = watchdog(60);
+    let hostile = Spy::hostile(Call::Wake, || panic!("a hostile waker"));
+    let mut sleep = Box::pin(runtime::sleep(5 * MS));
+    pending(&mut sleep, &hostile);
+    hostile.arm(1);
+    while !hostile.fired() {
+        std::thread::sleep(MS);
+    }
+    ready(&mut sleep);
+    let event = Event::auto();
+    for _ in 0..3 {
+        assert_eq!(event.wait().timeout(5 * MS).block(), Err(Elapsed));
+    }
+}
+
+/// The wheel of the driver is the one that is used, and stays so when the future goes elsewhere.
+#[test]
+fn deadlines_are_kept_where_the_driver_says() {
+    let (timers, _alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let mut lock = Box::pin(mutex.lock().timeout(5 * MS));
+    runtime::enter(&told, || pending(&mut lock, &spy));
+    std::thread::sleep(20 * MS);
+    assert_eq!(spy.wakes(), 0, "nobody turns this wheel but the test");
+    pending(&mut lock, &Spy::new());
+    pending(&mut lock, &spy);
+    told.pass(6 * MS);
+    assert_eq!(spy.wakes(), 1);
+    assert!(matches!(poll(&mut lock, &spy), std::task::Poll::Ready(Err(Elapsed))));
+    drop(guard);
+    assert!(!mutex.is_locked());
+}
+
+#[test]
+fn the_driver_says_which_task_runs() {
+    let told = Told { task: Some(TaskId::fresh()), ..Told::nothing() };
+    assert_eq!(task::current(), None);
+    runtime::enter(&told, || {
+        assert_eq!(task::current(), told.task);
+        // The innermost says it: an identity of its own, another runtime, nobody.
+        let mut named = Box::pin(task::identify(async { task::current() }));
+        let id = named.id();
+        assert_eq!(ready(&mut named), Some(id));
+        let inner = Told::nothing();
+        runtime::enter(&inner, || assert_eq!(task::current(), None));
+        assert_eq!(task::current(), told.task);
+        assert!(panics(|| runtime::enter(&inner, || panic!("in a task"))));
+        assert_eq!(task::current(), told.task, "also after a panic");
+    });
+    assert_eq!(task::current(), None);
+    assert!(panics(|| runtime::enter(&told, || panic!("in a task"))));
+    assert_eq!(task::current(), None);
+}
+
+/// On a worker of a runtime `.block()` panics, always, and says what to do.
+#[test]
+fn the_driver_says_who_may_not_block() {
+    let told = Told { may_block: false, ..Told::nothing() };
+    let (mutex, event) = (Mutex::new(0), Event::new(Reset::Manual, true));
+    let (rwlock, condvar, semaphore) = (RwLock::new(0), Condvar::new(), Semaphore::new(1));
+    runtime::enter(&told, || {
+        let message = panic_of(|| drop(mutex.lock().block()));
+        assert!(message.contains(".await"), "{message}");
+        assert!(panics(|| event.wait().block()), "also where there is nothing to wait for");
+        assert!(panics(|| drop(rwlock.read().block())));
+        assert!(panics(|| drop(semaphore.acquire().block())));
+        assert!(panics(|| event.wait().timeout(MS).block().is_ok()));
+        assert!(panics(|| drop(condvar.wait(mutex.try_lock().unwrap()).block())));
+    });
+    assert!(!mutex.is_locked());
+    assert_eq!((*mutex.lock().block(), *rwlock.write().block()), (0, 0));
+}
+
+/// A waker can ask why it is called: a grant is a baton, a signal to all is not; also inside another wake.
+#[test]
+fn wakes_say_their_kind() {
+    let seen: Arc<StdMutex<Vec<WakeKind>>> = Arc::default();
+    let inner = Box::leak(Box::new(Mutex::new(0)));
+    let (held, listener, asleep) = (StdMutex::new(inner.try_lock()), Spy::new(), seen.clone());
+    listener.on(Call::Wake, move || {
+        asleep.lock().unwrap().push(runtime::wake_kind());
+        // A wake inside the wake.
+        drop(held.lock().unwrap().take());
+        asleep.lock().unwrap().push(runtime::wake_kind());
+    });
+    let mut waiter = Box::pin(inner.lock());
+    pending(&mut waiter, &Spy::new());
+    let (mutex, event) = (Mutex::new(0), Event::manual());
+    let guard = mutex.try_lock().unwrap();
+    let (mut lock, mut wait) = (Box::pin(mutex.lock()), Box::pin(event.wait()));
+    pending(&mut lock, &listener);
+    listener.arm(1);
+    drop(guard);
+    assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
+    pending(&mut wait, &listener);
+    listener.arm(1);
+    event.set();
+    assert_eq!(seen.lock().unwrap()[2..], [WakeKind::Plain, WakeKind::Plain]);
+    assert_eq!(runtime::wake_kind(), WakeKind::Plain);
+    drop(ready(&mut lock));
+    ready(&mut wait);
+    assert!(poll_with(&mut waiter, Waker::noop()).is_ready());
+}
