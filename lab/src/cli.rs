@@ -5,10 +5,11 @@ use std::path::PathBuf;
 /// How to ask.
 pub(crate) const USAGE: &str = "\
 usage: lab [tour [--quick]]
-       lab bench <mutex|parker|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR]
+       lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR]
 
   tour    passes a baton through 100,000 tasks, cancels 1,000,000 waiters, checks everything
-  bench   measures Tasuki beside its peers in one process
+  bench   measures Tasuki beside its peers in one process: mutex, parker, semaphore, event,
+          wait-group, barrier, token
   --quick smaller numbers: seconds instead of minutes
   --only  keeps to workloads (\"mutex/hand-off n=64 minimal\") or subjects whose name contains SUBSTR
   --json  writes every number to FILE
@@ -44,7 +45,7 @@ pub(crate) struct BenchArgs {
 }
 
 /// What can be benchmarked.
-const BENCHES: [&str; 3] = ["mutex", "parker", "semaphore"];
+const BENCHES: [&str; 7] = ["mutex", "parker", "semaphore", "event", "wait-group", "barrier", "token"];
 
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, String> {

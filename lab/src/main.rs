@@ -46,11 +46,7 @@ fn bench(args: &BenchArgs) -> ExitCode {
     let plan = if args.quick { Plan::QUICK } else { Plan::FULL };
     let mut bench = Bench::new(plan, args.only.clone());
     for what in &args.what {
-        match *what {
-            "mutex" => workload::mutex(&mut bench),
-            "semaphore" => workload::semaphore(&mut bench),
-            _ => workload::parker(&mut bench),
-        }
+        workload::run(what, &mut bench);
     }
     bench.show();
     let records = bench.records;

@@ -3,13 +3,21 @@
 //! The traits hand out each subject's own future, unboxed and unwrapped, and every workload is
 //! monomorphised per subject, so that nobody pays for being measured.
 
+mod barrier;
+mod event;
+mod group;
 mod mutex;
 mod parker;
 mod semaphore;
+mod token;
 
+pub(crate) use barrier::AsyncBarrier;
+pub(crate) use event::{AutoEvent, Broadcast};
+pub(crate) use group::Membership;
 pub(crate) use mutex::{AsyncMutex, LocalMutex};
 pub(crate) use parker::Park;
 pub(crate) use semaphore::AsyncSemaphore;
+pub(crate) use token::StopCheck;
 
 /// Whose subject it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

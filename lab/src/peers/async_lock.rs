@@ -1,6 +1,6 @@
 //! async-lock's mutex: eventually fair, over event-listener.
 
-use crate::peer::{AsyncMutex, AsyncSemaphore};
+use crate::peer::{AsyncBarrier, AsyncMutex, AsyncSemaphore};
 use std::future::Future;
 
 /// `::async_lock::Mutex`.
@@ -46,5 +46,28 @@ impl AsyncSemaphore for AsyncLockSemaphore {
     #[inline]
     fn try_acquire(&self) -> Option<Self::Permit<'_>> {
         self.0.try_acquire()
+    }
+}
+
+/// `::async_lock::Barrier`.
+pub(crate) struct AsyncLockBarrier(::async_lock::Barrier);
+
+impl AsyncBarrier for AsyncLockBarrier {
+    const NAME: &'static str = "async-lock";
+    const BYTES: usize = size_of::<::async_lock::Barrier>();
+    type Told = ::async_lock::BarrierWaitResult;
+
+    fn new(parties: usize) -> Self {
+        AsyncLockBarrier(::async_lock::Barrier::new(parties))
+    }
+
+    #[inline]
+    fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+        self.0.wait()
+    }
+
+    #[inline]
+    fn is_leader(told: &Self::Told) -> bool {
+        told.is_leader()
     }
 }

@@ -1,6 +1,6 @@
 //! The mutexes of futures-intrusive: fair, unfair, and the unsynchronised one of a single thread.
 
-use crate::peer::{AsyncMutex, AsyncSemaphore, Kind, LocalMutex};
+use crate::peer::{AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast, Kind, LocalMutex};
 use futures_intrusive::sync;
 use std::future::Future;
 
@@ -121,5 +121,52 @@ impl AsyncSemaphore for UnfairSemaphore {
     #[inline]
     fn try_acquire(&self) -> Option<Self::Permit<'_>> {
         self.0.try_acquire(1)
+    }
+}
+
+/// `sync::ManualResetEvent`.
+pub(crate) struct IntrusiveEvent(sync::ManualResetEvent);
+
+impl AutoEvent for IntrusiveEvent {
+    const NAME: &'static str = "futures-intrusive";
+
+    fn new() -> Self {
+        IntrusiveEvent(sync::ManualResetEvent::new(false))
+    }
+
+    #[inline]
+    fn set(&self) {
+        self.0.set();
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        async {
+            self.0.wait().await;
+            self.0.reset();
+        }
+    }
+}
+
+impl Broadcast for IntrusiveEvent {
+    const NAME: &'static str = "futures-intrusive";
+    const BYTES: usize = size_of::<sync::ManualResetEvent>();
+
+    fn new() -> Self {
+        IntrusiveEvent(sync::ManualResetEvent::new(false))
+    }
+
+    fn rearm(&mut self) {
+        self.0.reset();
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        self.0.wait()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.0.set();
     }
 }

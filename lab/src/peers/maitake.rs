@@ -1,6 +1,6 @@
 //! maitake-sync's mutex: fair, over a wait queue.
 
-use crate::peer::{AsyncMutex, AsyncSemaphore};
+use crate::peer::{AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast};
 use std::future::Future;
 
 /// `::maitake_sync::Mutex`.
@@ -46,5 +46,49 @@ impl AsyncSemaphore for MaitakeSemaphore {
     #[inline]
     fn try_acquire(&self) -> Option<Self::Permit<'_>> {
         self.0.try_acquire(1).ok().map(Ok)
+    }
+}
+
+/// `::maitake_sync::WaitQueue`.
+pub(crate) struct MaitakeQueue(::maitake_sync::WaitQueue);
+
+impl AutoEvent for MaitakeQueue {
+    const NAME: &'static str = "maitake";
+
+    fn new() -> Self {
+        MaitakeQueue(::maitake_sync::WaitQueue::new())
+    }
+
+    #[inline]
+    fn set(&self) {
+        self.0.wake();
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        self.0.wait()
+    }
+}
+
+impl Broadcast for MaitakeQueue {
+    const NAME: &'static str = "maitake";
+    const BYTES: usize = size_of::<::maitake_sync::WaitQueue>();
+
+    fn new() -> Self {
+        MaitakeQueue(::maitake_sync::WaitQueue::new())
+    }
+
+    fn rearm(&mut self) {
+        // Nothing is stored when all are woken.
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        self.0.wait()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.0.wake_all();
     }
 }

@@ -1,7 +1,8 @@
 //! mea's mutex: fair, over a semaphore.
 
-use crate::peer::{AsyncMutex, AsyncSemaphore};
-use std::future::Future;
+use crate::peer::{AsyncBarrier, AsyncMutex, AsyncSemaphore, Broadcast, Membership, StopCheck};
+use std::cell::Cell;
+use std::future::{Future, IntoFuture};
 
 /// `::mea::mutex::Mutex`.
 pub(crate) struct Mea(::mea::mutex::Mutex<u64>);
@@ -46,5 +47,136 @@ impl AsyncSemaphore for MeaSemaphore {
     #[inline]
     fn try_acquire(&self) -> Option<Self::Permit<'_>> {
         self.0.try_acquire(1)
+    }
+}
+
+/// `::mea::barrier::Barrier`.
+pub(crate) struct MeaBarrier(::mea::barrier::Barrier);
+
+impl AsyncBarrier for MeaBarrier {
+    const NAME: &'static str = "mea";
+    const BYTES: usize = size_of::<::mea::barrier::Barrier>();
+    type Told = ::mea::barrier::BarrierWaitResult;
+
+    fn new(parties: usize) -> Self {
+        MeaBarrier(::mea::barrier::Barrier::new(parties as u32))
+    }
+
+    #[inline]
+    fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+        self.0.wait()
+    }
+
+    #[inline]
+    fn is_leader(told: &Self::Told) -> bool {
+        told.is_leader()
+    }
+}
+
+/// `::mea::waitgroup::WaitGroup`.
+pub(crate) struct MeaGroup(::mea::waitgroup::WaitGroup);
+
+impl Membership for MeaGroup {
+    const NAME: &'static str = "mea";
+    type Member<'a> = ::mea::waitgroup::WaitGroup;
+    type Owned = ::mea::waitgroup::WaitGroup;
+
+    fn new() -> Self {
+        MeaGroup(::mea::waitgroup::WaitGroup::new())
+    }
+
+    #[inline]
+    fn member(&self) -> Self::Member<'_> {
+        self.0.clone()
+    }
+
+    #[inline]
+    fn owned(&self) -> Self::Owned {
+        self.0.clone()
+    }
+
+    fn wait(self) -> impl Future<Output = ()> + 'static {
+        self.0.into_future()
+    }
+}
+
+/// A group with one member left, and the wait for it that others are cloned from.
+pub(crate) struct MeaRelease {
+    last: Cell<Option<::mea::waitgroup::WaitGroup>>,
+    wait: ::mea::waitgroup::Wait,
+}
+
+impl Broadcast for MeaRelease {
+    const NAME: &'static str = "mea";
+    const BYTES: usize = size_of::<::mea::waitgroup::WaitGroup>();
+
+    fn new() -> Self {
+        let group = ::mea::waitgroup::WaitGroup::new();
+        let last = Cell::new(Some(group.clone()));
+        MeaRelease { last, wait: group.into_future() }
+    }
+
+    fn rearm(&mut self) {
+        *self = Self::new();
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        self.wait.clone()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.last.set(None);
+    }
+}
+
+/// `::mea::shutdown::ShutdownSend` and the other end.
+pub(crate) struct MeaShutdown(::mea::shutdown::ShutdownSend, ::mea::shutdown::ShutdownRecv);
+
+impl MeaShutdown {
+    fn running() -> Self {
+        let (send, receive) = ::mea::shutdown::new_pair();
+        MeaShutdown(send, receive)
+    }
+}
+
+impl Broadcast for MeaShutdown {
+    const NAME: &'static str = "mea";
+    const BYTES: usize = size_of::<::mea::shutdown::ShutdownSend>();
+
+    fn new() -> Self {
+        Self::running()
+    }
+
+    fn rearm(&mut self) {
+        *self = Self::running();
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        self.1.is_shutdown()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.0.shutdown();
+    }
+}
+
+impl StopCheck for MeaShutdown {
+    const NAME: &'static str = "mea";
+
+    fn new() -> Self {
+        Self::running()
+    }
+
+    #[inline]
+    fn is_requested(&self) -> bool {
+        self.1.is_shutdown_now()
+    }
+
+    fn request(&self) {
+        self.0.shutdown();
     }
 }

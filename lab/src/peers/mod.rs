@@ -3,6 +3,7 @@
 mod async_lock;
 mod asyncband;
 mod crossbeam;
+mod event_listener;
 mod futures;
 mod futures_intrusive;
 mod list;
@@ -15,7 +16,6 @@ mod saa;
 mod standard;
 mod tasuki;
 mod tokio;
+mod tokio_util;
 
-pub(crate) use list::{
-    VisitMutex, VisitPark, VisitSemaphore, each_mutex, each_own_mutex, each_parker, each_semaphore,
-};
+pub(crate) use list::*;

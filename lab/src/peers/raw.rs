@@ -1,6 +1,6 @@
 //! The floor of every lock: one compare-and-swap to take it, one swap to give it back.
 
-use crate::peer::{AsyncMutex, AsyncSemaphore, Kind};
+use crate::peer::{AsyncMutex, AsyncSemaphore, Kind, Membership, StopCheck};
 use std::cell::UnsafeCell;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -132,5 +132,70 @@ impl Drop for Permit<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `try_acquire`.
         self.0.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A counter of members that nobody can wait for: one addition, one subtraction.
+pub(crate) struct AddSub(AtomicUsize);
+
+/// Leaves when dropped.
+pub(crate) struct Member<'a>(&'a AddSub);
+
+impl Membership for AddSub {
+    const NAME: &'static str = "raw-add-sub";
+    const KIND: Kind = Kind::Floor;
+    const NEVER_WAITS: bool = true;
+    type Member<'a> = Member<'a>;
+    type Owned = ();
+
+    fn new() -> Self {
+        AddSub(AtomicUsize::new(0))
+    }
+
+    #[inline]
+    fn member(&self) -> Self::Member<'_> {
+        // Relaxed: a floor that publishes nothing on entry.
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Member(self)
+    }
+
+    #[inline]
+    fn owned(&self) -> Self::Owned {
+        unreachable!("nobody waits for the floor")
+    }
+
+    async fn wait(self) {
+        assert_eq!(self.0.into_inner(), 0, "everybody has left");
+    }
+}
+
+impl Drop for Member<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // AcqRel: what a group needs, so that the last one out sees what the others did.
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// One flag.
+pub(crate) struct OneLoad(AtomicUsize);
+
+impl StopCheck for OneLoad {
+    const NAME: &'static str = "raw-load";
+    const KIND: Kind = Kind::Floor;
+
+    fn new() -> Self {
+        OneLoad(AtomicUsize::new(0))
+    }
+
+    #[inline]
+    fn is_requested(&self) -> bool {
+        // Acquire: pairs with the Release in `request`.
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    fn request(&self) {
+        // Release: pairs with the Acquire in `is_requested`.
+        self.0.store(1, Ordering::Release);
     }
 }

@@ -1,6 +1,6 @@
 //! tokio: fair, over a batch semaphore.
 
-use crate::peer::{AsyncMutex, AsyncSemaphore};
+use crate::peer::{AsyncBarrier, AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast};
 use std::future::Future;
 
 /// `::tokio::sync::Mutex`.
@@ -46,5 +46,72 @@ impl AsyncSemaphore for TokioSemaphore {
     #[inline]
     fn try_acquire(&self) -> Option<Self::Permit<'_>> {
         self.0.try_acquire().ok().map(Ok)
+    }
+}
+
+/// `::tokio::sync::Notify`.
+pub(crate) struct TokioNotify(::tokio::sync::Notify);
+
+impl AutoEvent for TokioNotify {
+    const NAME: &'static str = "tokio";
+
+    fn new() -> Self {
+        TokioNotify(::tokio::sync::Notify::new())
+    }
+
+    #[inline]
+    fn set(&self) {
+        self.0.notify_one();
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        self.0.notified()
+    }
+}
+
+impl Broadcast for TokioNotify {
+    const NAME: &'static str = "tokio";
+    const BYTES: usize = size_of::<::tokio::sync::Notify>();
+
+    fn new() -> Self {
+        TokioNotify(::tokio::sync::Notify::new())
+    }
+
+    fn rearm(&mut self) {
+        // Nothing is stored when all are notified.
+    }
+
+    #[inline]
+    fn wait(&self) -> impl Future {
+        self.0.notified()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.0.notify_waiters();
+    }
+}
+
+/// `::tokio::sync::Barrier`.
+pub(crate) struct TokioBarrier(::tokio::sync::Barrier);
+
+impl AsyncBarrier for TokioBarrier {
+    const NAME: &'static str = "tokio";
+    const BYTES: usize = size_of::<::tokio::sync::Barrier>();
+    type Told = ::tokio::sync::BarrierWaitResult;
+
+    fn new(parties: usize) -> Self {
+        TokioBarrier(::tokio::sync::Barrier::new(parties))
+    }
+
+    #[inline]
+    fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+        self.0.wait()
+    }
+
+    #[inline]
+    fn is_leader(told: &Self::Told) -> bool {
+        told.is_leader()
     }
 }

@@ -5,8 +5,8 @@ use tasuki::{Lock, Mutex};
 
 /// Most bytes of a lock around nothing.
 const LOCK_BYTES: usize = 16;
-/// Most bytes of a wait for it.
-const FUTURE_BYTES: usize = 64;
+/// Most bytes of a wait for it; builds that can be debugged may note who waits, and where.
+const FUTURE_BYTES: usize = if cfg!(debug_assertions) { 96 } else { 64 };
 
 /// Shows what a lock and a wait weigh.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {

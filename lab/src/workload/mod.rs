@@ -3,22 +3,28 @@
 //! Each workload is generic over its subject and builds a [`Group`](crate::measure::Group); the
 //! harness does the rest.
 
+pub(crate) mod barrier;
 pub(crate) mod cancel;
 pub(crate) mod contended;
+pub(crate) mod event;
 pub(crate) mod gate;
+pub(crate) mod group;
 pub(crate) mod handoff;
 pub(crate) mod minimal;
 pub(crate) mod parker;
+pub(crate) mod release;
 pub(crate) mod section;
 pub(crate) mod semaphore;
 pub(crate) mod sizes;
 pub(crate) mod stage;
+pub(crate) mod tally;
+pub(crate) mod token;
 pub(crate) mod uncontended;
 
 use crate::measure::Bench;
 
 /// Every workload of the mutex.
-pub(crate) fn mutex(bench: &mut Bench) {
+fn mutex(bench: &mut Bench) {
     sizes::run(bench);
     uncontended::run(bench);
     handoff::run(bench);
@@ -26,12 +32,16 @@ pub(crate) fn mutex(bench: &mut Bench) {
     contended::run(bench);
 }
 
-/// Every workload of the parker.
-pub(crate) fn parker(bench: &mut Bench) {
-    parker::run(bench);
-}
-
-/// Every workload of the semaphore.
-pub(crate) fn semaphore(bench: &mut Bench) {
-    semaphore::run(bench);
+/// Every workload of one primitive, by the name it has on the command line.
+pub(crate) fn run(what: &str, bench: &mut Bench) {
+    match what {
+        "mutex" => mutex(bench),
+        "parker" => parker::run(bench),
+        "semaphore" => semaphore::run(bench),
+        "event" => event::run(bench),
+        "wait-group" => group::run(bench),
+        "barrier" => barrier::run(bench),
+        "token" => token::run(bench),
+        other => unreachable!("{other} is not in the list of the command line"),
+    }
 }

@@ -3,21 +3,32 @@
 mod mutex;
 mod parker;
 mod semaphore;
+mod signal;
 
 pub(crate) use mutex::{VisitMutex, each_mutex, each_own_mutex};
 pub(crate) use parker::{VisitPark, each_parker};
 pub(crate) use semaphore::{VisitSemaphore, each_semaphore};
+pub(crate) use signal::{
+    VisitAuto, VisitBarrier, VisitBroadcast, VisitGroup, VisitStop, each_auto_event, each_barrier,
+    each_group, each_group_release, each_manual_event, each_stop, each_token,
+};
 
-/// A visitor of subjects of one trait, so that a workload is compiled for each, and the list of them.
-macro_rules! list {
-    ($(#[$trait_doc:meta])* $visit:ident: $bound:ident; $(#[$each_doc:meta])* $each:ident: $($subject:ty,)+) => {
-        $(#[$trait_doc])*
+/// A visitor of subjects of one trait, so that a workload is compiled for each.
+macro_rules! visitor {
+    ($(#[$doc:meta])* $visit:ident: $bound:ident) => {
+        $(#[$doc])*
         pub(crate) trait $visit {
             /// One subject.
             fn visit<S: $bound>(&mut self);
         }
+    };
+}
+use visitor;
 
-        $(#[$each_doc])*
+/// The function that names subjects to a visitor.
+macro_rules! list {
+    ($(#[$doc:meta])* $each:ident: $visit:ident; $($subject:ty,)+) => {
+        $(#[$doc])*
         pub(crate) fn $each(visit: &mut impl $visit) {
             $(visit.visit::<$subject>();)+
         }

@@ -1,14 +1,16 @@
 //! The semaphores.
 
 use super::super::{async_lock, asyncband, futures_intrusive, maitake, mea, raw, saa, tasuki, tokio};
-use super::list;
+use super::{list, visitor};
 use crate::peer::AsyncSemaphore;
 
-list! {
+visitor! {
     /// Visits every semaphore with its own type.
-    VisitSemaphore: AsyncSemaphore;
+    VisitSemaphore: AsyncSemaphore
+}
+list! {
     /// Names every semaphore the lab knows.
-    each_semaphore:
+    each_semaphore: VisitSemaphore;
     tasuki::FifoSemaphore,
     tasuki::BypassSemaphore,
     tokio::TokioSemaphore,

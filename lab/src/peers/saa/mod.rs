@@ -3,9 +3,11 @@
 
 mod mutex;
 mod semaphore;
+mod signal;
 
 pub(crate) use mutex::Saa;
 pub(crate) use semaphore::SaaSemaphore;
+pub(crate) use signal::{SaaBarrier, SaaGate};
 
 use std::future::Future;
 use std::pin::Pin;

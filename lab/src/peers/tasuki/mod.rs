@@ -2,6 +2,8 @@
 
 mod mutex;
 mod semaphore;
+mod signal;
 
 pub(crate) use mutex::{Bypass, Fifo, FifoNoSpin, Lifo, TasukiParker};
 pub(crate) use semaphore::{BypassSemaphore, FifoSemaphore};
+pub(crate) use signal::{Auto, Manual, Members, OwnedMembers, Parties, Release, Token};

@@ -6,6 +6,7 @@ use crate::peer::Kind;
 mod mutex;
 mod parker;
 mod semaphore;
+mod signal;
 
 /// What a rerun of one thread differs by: equals would else win by chance.
 const NOISE: f64 = 1.03;
@@ -54,7 +55,7 @@ pub(crate) fn judge(records: &[Record]) -> Vec<Verdict> {
             "mutex" => mutex::judge(cell, &mut verdicts),
             "parker" => parker::judge(cell, &mut verdicts),
             "semaphore" => semaphore::judge(cell, &mut verdicts),
-            _ => {}
+            _ => signal::judge(cell, &mut verdicts),
         }
     }
     mutex::flatness(records, &mut verdicts);

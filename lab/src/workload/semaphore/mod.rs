@@ -60,7 +60,7 @@ fn pairs<S: AsyncSemaphore>(ops: u64) -> Sample {
     timed::<S>(ops, |semaphore| {
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(semaphore.acquire()).poll(&mut cx) {
-            Poll::Ready(permit) => drop(black_box(permit)),
+            Poll::Ready(permit) => drop(permit),
             Poll::Pending => panic!("{}: nobody else wants it", S::NAME),
         }
     })
@@ -69,7 +69,7 @@ fn pairs<S: AsyncSemaphore>(ops: u64) -> Sample {
 /// try_acquire and release.
 fn try_pairs<S: AsyncSemaphore>(ops: u64) -> Sample {
     timed::<S>(ops, |semaphore| match semaphore.try_acquire() {
-        Some(permit) => drop(black_box(permit)),
+        Some(permit) => drop(permit),
         None => panic!("{}: nobody else wants it", S::NAME),
     })
 }

@@ -1,7 +1,7 @@
 //! Many tasks, few permits.
 //!
 //! *Held*: a task yields while it holds a permit, so that all others queue and every permit is handed
-//! on. *Contended*: it does not, and on two threads it depends on chance who queues.
+//! on. *Contended*: it yields after it gave the permit back, and on two threads it depends on chance who queues.
 
 use super::check_permits;
 use crate::exec::yield_now;
@@ -41,7 +41,7 @@ enum Scene {
     Local,
     /// Two threads under tokio.
     Tokio {
-        /// Are permits held over a yield?
+        /// Are permits held over the yield?
         held: bool,
     },
 }
@@ -140,6 +140,9 @@ async fn contend<S: AsyncSemaphore>(arena: Arc<Arena<S>>, me: usize) {
                 yield_now().await;
             }
             drop(permit);
+            if !arena.held {
+                yield_now().await;
+            }
         }
         served += Budget::CHUNK;
     }

@@ -1,0 +1,57 @@
+//! The figures of events, groups, barriers and tokens.
+
+use super::{Cell, NOISE, Verdict, size, verdict};
+use crate::report::fastest;
+
+/// The name of ours.
+const OURS: &str = "tasuki";
+
+/// Judges one table.
+pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
+    let peer = fastest(cell.peers());
+    match cell.workload() {
+        "event/size" => size(cell, 16.0, out),
+        "wait-group/size" => size(cell, 24.0, out),
+        "barrier/size" => size(cell, 32.0, out),
+        // No slower than the fastest peer.
+        "event/ping-pong" | "event/wake-all/register" | "event/wake-all/call" | "event/wake-all/complete" => {
+            cell.ratio(OURS, peer, NOISE, out);
+        }
+        // <= 0.7 x the fastest peer.
+        "barrier/arrive" => cell.ratio(OURS, peer, 0.7, out),
+        // A cancelled arrival is withdrawn.
+        "barrier/cancelled-arrival" => {
+            if let Some(ours) = cell.find(OURS) {
+                out.push(verdict(ours, "", ours.median, 0.0, "arrivals leaked".into()));
+            }
+        }
+        // One load.
+        "token/check" => cell.ratio(OURS, cell.find("raw-load"), NOISE, out),
+        // One addition and one subtraction, and the check that zero was not passed.
+        "wait-group/add-done" => cell.ratio(OURS, cell.find("raw-add-sub"), 1.15, out),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::peer::Kind;
+    use crate::report::figures::judge;
+    use crate::report::tests::record;
+
+    #[test]
+    fn a_leaked_arrival_of_ours_is_a_failure() {
+        let of = |leaked| judge(&[record("barrier/cancelled-arrival", 1, "tasuki", Kind::Ours, leaked)]);
+        assert!(of(0.0)[0].passes() && !of(1.0)[0].passes());
+    }
+
+    #[test]
+    fn the_fastest_peer_is_the_measure() {
+        let records = [
+            record("barrier/arrive", 8, "tasuki", Kind::Ours, 15.0),
+            record("barrier/arrive", 8, "slow", Kind::Peer, 100.0),
+            record("barrier/arrive", 8, "fast", Kind::Peer, 20.0),
+        ];
+        assert!(!judge(&records)[0].passes());
+    }
+}

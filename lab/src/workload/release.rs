@@ -1,0 +1,184 @@
+//! Many waiters that are all released at once: events, groups, tokens.
+//!
+//! The futures live in place in one array, as in [`cancel`](super::cancel). Three things are timed
+//! apart, each per waiter: registering (first poll), the call that releases, and completing (the poll
+//! that finds it released, and the drop).
+
+use super::tally::Tally;
+use crate::measure::{Bench, Contender, Group, Meter, Reading, Sample};
+use crate::peer::{Broadcast, Kind};
+use crate::peers::VisitBroadcast;
+use crate::report::Record;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+/// How many wait.
+const WAITERS: usize = 1_000;
+/// How many wait in the first probe.
+const FEW: u64 = 100;
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Register,
+    Call,
+    Complete,
+}
+
+/// Measures the three phases of everything that `each` names.
+pub(crate) fn run(bench: &mut Bench, family: &str, each: fn(&mut Build)) {
+    for (phase, name) in [(Phase::Register, "register"), (Phase::Call, "call"), (Phase::Complete, "complete")]
+    {
+        let mut build = Build { what: What::Phase(phase), contenders: Vec::new() };
+        each(&mut build);
+        let workload = format!("{family}/{name}");
+        let group = Group::on_one_thread(workload, WAITERS, "none", WAITERS as u64, build.contenders);
+        bench.group(Group { probe_ops: FEW, ..group });
+    }
+}
+
+/// Measures a wait that is queued and given up.
+pub(crate) fn run_give_up(bench: &mut Bench, workload: &str, each: fn(&mut Build)) {
+    let mut build = Build { what: What::GiveUp, contenders: Vec::new() };
+    each(&mut build);
+    bench.group(Group::on_one_thread(workload, 1, "none", 1_000, build.contenders));
+}
+
+/// Notes the sizes of everything that `each` names.
+pub(crate) fn sizes(bench: &mut Bench, workload: &'static str, each: fn(&mut Weigh)) {
+    let mut weigh = Weigh { workload, records: Vec::new() };
+    each(&mut weigh);
+    weigh.records.into_iter().for_each(|record| bench.note(record));
+}
+
+/// Notes sizes.
+pub(crate) struct Weigh {
+    workload: &'static str,
+    records: Vec<Record>,
+}
+
+impl VisitBroadcast for Weigh {
+    fn visit<B: Broadcast>(&mut self) {
+        self.records.push(Record::exact(self.workload, B::NAME, B::KIND, B::BYTES as f64, "bytes"));
+    }
+}
+
+/// Which work.
+#[derive(Clone, Copy)]
+enum What {
+    Phase(Phase),
+    GiveUp,
+}
+
+/// Collects the subjects of a group.
+pub(crate) struct Build {
+    what: What,
+    contenders: Vec<Contender>,
+}
+
+impl VisitBroadcast for Build {
+    fn visit<B: Broadcast>(&mut self) {
+        let (what, tally) = (self.what, Tally::new());
+        let run = Box::new(move |ops| match what {
+            What::Phase(phase) => storm::<B>(phase, tally, ops),
+            What::GiveUp => give_up::<B>(tally, ops),
+        });
+        self.contenders.push(Contender { subject: B::NAME, kind: B::KIND, run });
+    }
+}
+
+/// Releases `ops` waiters, at most [`WAITERS`] at a time, and times one phase.
+fn storm<B: Broadcast>(phase: Phase, tally: Tally, ops: u64) -> Sample {
+    let width = WAITERS.min(ops as usize);
+    let rounds = ops / width as u64;
+    let mut subject = B::new();
+    let mut total = Reading::default();
+    for _ in 0..rounds {
+        subject.rearm();
+        let readings = round(&subject, width, tally);
+        let timed = readings[phase as usize];
+        total.ns += timed.ns;
+        total.allocations += timed.allocations;
+    }
+    Sample::alone(rounds * width as u64, total)
+}
+
+/// One release of `width` waiters: everybody pending before, woken once, ready after.
+fn round<B: Broadcast>(subject: &B, width: usize, tally: Tally) -> [Reading; 3] {
+    let waker = tally.waker();
+    let mut cx = Context::from_waker(&waker);
+    // Writing the empty slots touches the pages before the clock runs.
+    let mut slots: Vec<_> = (0..width).map(|_| None).collect();
+    let before = tally.count();
+    let meter = Meter::start();
+    for slot in &mut slots {
+        assert!(poll(slot.insert(subject.wait()), &mut cx).is_pending(), "{}: not released yet", B::NAME);
+    }
+    let registered = meter.read();
+    assert_eq!(tally.count(), before, "{}: woken before the release", B::NAME);
+    let meter = Meter::start();
+    subject.release();
+    let called = meter.read();
+    let meter = Meter::start();
+    for slot in &mut slots {
+        let ready = slot.as_mut().is_some_and(|wait| poll(wait, &mut cx).is_ready());
+        assert!(ready, "{}: a waiter was forgotten", B::NAME);
+        *slot = None;
+    }
+    let completed = meter.read();
+    assert_eq!(tally.count() - before, width as u64, "{}: everybody is woken once", B::NAME);
+    [registered, called, completed]
+}
+
+/// Waits that are polled once and dropped; of ours nobody is left to be woken.
+fn give_up<B: Broadcast>(tally: Tally, ops: u64) -> Sample {
+    let waker = tally.waker();
+    let mut cx = Context::from_waker(&waker);
+    let mut subject = B::new();
+    subject.rearm();
+    let before = tally.count();
+    let meter = Meter::start();
+    for _ in 0..ops {
+        assert!(pin!(subject.wait()).poll(&mut cx).is_pending(), "{}: not released yet", B::NAME);
+    }
+    let reading = meter.read();
+    // Some peers wake those who leave, or keep their wakers until the release; ours must not.
+    subject.release();
+    let woken = tally.count() - before;
+    assert!(woken == 0 || B::KIND == Kind::Peer, "{}: {woken} who had left were woken", B::NAME);
+    Sample::alone(ops, reading)
+}
+
+/// Polls a wait where it lies.
+#[inline]
+fn poll<F: Future>(wait: &mut F, cx: &mut Context<'_>) -> Poll<F::Output> {
+    // SAFETY: the slots are in a vector that is never moved nor grown, and are emptied in place.
+    unsafe { Pin::new_unchecked(wait) }.poll(cx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::{each_group_release, each_manual_event, each_token};
+
+    /// Runs everything briefly; the samples check who is pending, woken and ready.
+    struct Short;
+
+    impl VisitBroadcast for Short {
+        fn visit<B: Broadcast>(&mut self) {
+            let tally = Tally::new();
+            for phase in [Phase::Register, Phase::Call, Phase::Complete] {
+                assert_eq!(storm::<B>(phase, tally, 50).ops, 50, "{} {phase:?}", B::NAME);
+            }
+            assert_eq!(give_up::<B>(tally, 20).ops, 20);
+        }
+    }
+
+    #[test]
+    fn everybody_is_released_and_nobody_twice() {
+        each_manual_event(&mut Short);
+        each_group_release(&mut Short);
+        each_token(&mut Short);
+    }
+}
