@@ -4,6 +4,7 @@ mod kit;
 
 use kit::alloc::{Counting, allocations};
 use kit::poll::{panic_of, panics, pending, poll, ready};
+use kit::scaled;
 use kit::waker::Spy;
 use kit::watchdog::watchdog;
 use std::future::Future as _;
@@ -95,7 +96,7 @@ fn s2_28_a_release_serves_everybody_it_can_in_order() {
 #[test]
 fn s2_28_a_release_serves_more_than_a_batch() {
     fn check<P: SemaphorePolicy>() {
-        for count in [31, 32, 33, 64, 65, 100] {
+        for count in [33, 31, 32, 64, 65, 100].into_iter().take(scaled(6, 1)) {
             let semaphore = Semaphore::<P>::with_policy(0);
             let mut waiters = queue(&semaphore, &vec![1; count]);
             semaphore.release(count + 3);

@@ -51,7 +51,8 @@ fn h2_drop_matrix() {
         }
     }
     let _dog = watchdog(20);
-    for weights in [[1, 1, 1], [2, 1, 1], [1, 2, 1], [1, 1, 2], [3, 2, 1]] {
+    let all = [[3, 2, 1], [1, 1, 1], [2, 1, 1], [1, 2, 1], [1, 1, 2]];
+    for weights in all.into_iter().take(scaled(5, 1)) {
         for granted in 0..=weights.iter().sum() {
             check::<Fifo>(weights, granted);
             check::<Bypass<1>>(weights, granted);
@@ -72,7 +73,8 @@ fn h5_a_finished_future_panics_and_takes_no_second_permit() {
 
 #[test]
 fn h6_what_is_forgotten_stays_as_it_was() {
-    let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::new(1)));
+    static SEMAPHORE: Semaphore = Semaphore::new(1);
+    let semaphore = &SEMAPHORE;
     std::mem::forget(semaphore.acquire());
     std::mem::forget(semaphore.try_acquire().unwrap());
     assert_eq!(semaphore.available_permits(), 0);

@@ -28,6 +28,9 @@ fn take<T>(place: &Place<T>) -> Option<T> {
     place.lock().unwrap().take()
 }
 
+/// More than a batch of wakers.
+const MANY: usize = kit::scaled(40, 2);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     CallEverything,
@@ -168,7 +171,7 @@ impl<P: SemaphorePolicy> Scene<P> {
         let mut other = take(&self.other).unwrap();
         pending(&mut other, &self.other_spy);
         *self.other.lock().unwrap() = Some(other);
-        let mut many: Vec<_> = (0..40).map(|_| self.future(2)).collect();
+        let mut many: Vec<_> = (0..MANY).map(|_| self.future(2)).collect();
         let panicked = match moment {
             Moment::FirstPoll => {
                 let waker = hostile.waker();
@@ -183,7 +186,7 @@ impl<P: SemaphorePolicy> Scene<P> {
             Moment::Release => self.loose(|scene| scene.release(4)),
             Moment::ReleaseMany => {
                 many.iter_mut().for_each(|future| pending(future, &Spy::new()));
-                self.loose(|scene| scene.release(86))
+                self.loose(|scene| scene.release(2 * MANY + 6))
             }
             Moment::CancelGranted => {
                 self.release(2);
