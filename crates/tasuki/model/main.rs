@@ -23,6 +23,8 @@ mod parker;
 #[cfg(loom)]
 mod queue;
 #[cfg(loom)]
+mod reentrant;
+#[cfg(loom)]
 mod semaphore;
 #[cfg(loom)]
 mod semaphore_bypass;

@@ -50,6 +50,24 @@ mod real {
         }
     }
 
+    /// One number per thread, 0 at first: the identity of the task that runs on it.
+    #[cfg(feature = "std")]
+    pub(crate) mod identity {
+        use core::cell::Cell;
+
+        std::thread_local! {
+            static NUMBER: Cell<u64> = const { Cell::new(0) };
+        }
+
+        pub(crate) fn get() -> u64 {
+            NUMBER.try_with(Cell::get).unwrap_or(0)
+        }
+
+        pub(crate) fn replace(number: u64) -> u64 {
+            NUMBER.try_with(|before| before.replace(number)).unwrap_or(0)
+        }
+    }
+
     /// One step of a bounded busy wait.
     #[inline(always)]
     pub(crate) fn spin_hint() {
@@ -85,6 +103,23 @@ mod model {
     impl Tracked {
         pub(crate) fn new() -> Self {
             Self { _allocation: loom::alloc::Track::new(()) }
+        }
+    }
+
+    /// Loom's threads share one thread of the system, so they need loom's own variables.
+    pub(crate) mod identity {
+        use core::cell::Cell;
+
+        loom::thread_local! {
+            static NUMBER: Cell<u64> = Cell::new(0);
+        }
+
+        pub(crate) fn get() -> u64 {
+            NUMBER.with(Cell::get)
+        }
+
+        pub(crate) fn replace(number: u64) -> u64 {
+            NUMBER.with(|before| before.replace(number))
         }
     }
 

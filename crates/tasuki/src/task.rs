@@ -4,7 +4,7 @@
 //! wrap the task's future in [`identify`].
 
 use crate::runtime;
-use core::cell::Cell;
+use crate::shim::identity;
 use core::fmt;
 use core::future::Future;
 use core::num::NonZeroU64;
@@ -13,7 +13,6 @@ use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::task::{Context, Poll};
-use std::thread_local;
 
 /// The identity of a task: equal exactly for the same task, never used twice in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,10 +59,6 @@ impl fmt::Display for TaskId {
     }
 }
 
-thread_local! {
-    static IDENTIFIED: Cell<Option<TaskId>> = const { Cell::new(None) };
-}
-
 /// The task that runs on this thread: the innermost [`identify`], or else what the runtime says.
 ///
 /// # Examples
@@ -74,7 +69,7 @@ thread_local! {
 /// assert_eq!(task::current(), None);
 /// ```
 pub fn current() -> Option<TaskId> {
-    IDENTIFIED.try_with(Cell::get).ok().flatten().or_else(runtime::task)
+    NonZeroU64::new(identity::get()).map(TaskId).or_else(runtime::task)
 }
 
 /// Gives a future an identity of its own, for as long as it is being polled.
@@ -121,13 +116,13 @@ impl<F: Future> Future for Identified<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Restore(Option<TaskId>);
+        struct Restore(u64);
         impl Drop for Restore {
             fn drop(&mut self) {
-                IDENTIFIED.set(self.0);
+                identity::replace(self.0);
             }
         }
-        let _restore = Restore(IDENTIFIED.replace(Some(self.id)));
+        let _restore = Restore(identity::replace(self.id.get()));
         // SAFETY: a projection: the future is never moved out of the pinned whole.
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
         future.poll(cx)
