@@ -37,15 +37,18 @@ impl NextSlot {
         NonNull::new(self.0.swap(task.as_ptr(), Ordering::Release))
     }
 
-    /// Takes the task, if there is one.
+    /// Takes the task, if there is one and nobody is faster.
+    ///
+    /// Not a swap: that would write an empty slot again, and race with the plain store of `put` for nothing.
     #[inline]
     #[must_use]
     pub(crate) fn take(&self) -> Option<NonNull<()>> {
-        if self.is_empty() {
-            return None;
-        }
-        // Acquire: pairs with Release in `put`.
-        NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Acquire))
+        // Relaxed: nothing is read through it before the exchange.
+        let task = NonNull::new(self.0.load(Ordering::Relaxed))?;
+        // Acquire: pairs with Release in `put`. A task that came back to the same address is as good. Relaxed on
+        // failure: nothing was taken.
+        let (from, to) = (task.as_ptr(), ptr::null_mut());
+        self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok().then_some(task)
     }
 
     /// A look; for the owner it is exact when empty.

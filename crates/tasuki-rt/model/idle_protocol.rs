@@ -1,0 +1,197 @@
+//! Searching and sleeping against pushes, steals and shutdown. A worker sleeps until it is unparked, and for no other reason,
+//! so a lost wake-up is a deadlock.
+//!
+//! The queue is a count that publishes nothing by itself: only the fences of the protocol order it.
+
+use crate::parts::idle::{Idle, Risen};
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::thread;
+
+/// Which step of the protocol is left out, to see that the models notice.
+#[derive(Clone, Copy, PartialEq)]
+enum Without {
+    Nothing,
+    /// The look between the change of the word and the park.
+    SecondLook,
+    /// The notification by the last searcher that found something.
+    Found,
+}
+
+struct Pool {
+    idle: Idle,
+    tasks: AtomicUsize,
+    closing: AtomicBool,
+    parkers: Vec<Notify>,
+    without: Without,
+}
+
+impl Pool {
+    /// Never freed: a model that fails as it should must not touch it again while it unwinds.
+    fn new(workers: usize, without: Without) -> &'static Self {
+        Box::leak(Box::new(Self {
+            idle: Idle::new(workers),
+            tasks: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            parkers: (0..workers).map(|_| Notify::new()).collect(),
+            without,
+        }))
+    }
+
+    fn notify(&self) {
+        if let Some(worker) = self.idle.notify() {
+            self.parkers[worker].notify();
+        }
+    }
+
+    fn push(&self) {
+        self.tasks.fetch_add(1, Ordering::Relaxed);
+        self.notify();
+    }
+
+    /// What a worker's look sees may be old; what it takes is not.
+    fn take(&self) -> bool {
+        let mut seen = self.tasks.load(Ordering::Relaxed);
+        while seen > 0 {
+            match self.tasks.compare_exchange(seen, seen - 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.parkers.iter().for_each(Notify::notify);
+    }
+
+    /// Until it has run so many tasks, or the pool closes; how many it ran.
+    fn work(&self, worker: usize, enough: usize) -> usize {
+        let (mut searching, mut done) = (false, 0);
+        while done < enough && !self.closing.load(Ordering::Acquire) {
+            if !searching {
+                searching = self.idle.try_search();
+            }
+            if self.take() {
+                done += 1;
+                if std::mem::take(&mut searching) && self.idle.found() && self.without != Without::Found {
+                    self.notify();
+                }
+                continue;
+            }
+            self.sleep(worker, std::mem::take(&mut searching));
+            searching = self.idle.rise(worker) == Risen::Chosen;
+        }
+        if searching && self.idle.found() {
+            self.notify();
+        }
+        done
+    }
+
+    fn sleep(&self, worker: usize, searching: bool) {
+        let look_again = self.idle.sleep(worker, searching) && self.without != Without::SecondLook;
+        if !(look_again && self.tasks.load(Ordering::Relaxed) > 0) {
+            self.parkers[worker].wait();
+        }
+    }
+}
+
+/// The only worker goes to sleep while a task is pushed.
+fn one_worker(without: Without) {
+    loom::model(move || {
+        let pool = Pool::new(1, without);
+        let spawner = thread::spawn(move || pool.push());
+        assert_eq!(pool.work(0, 1), 1);
+        spawner.join().unwrap();
+    });
+}
+
+/// Two tasks, two workers that take one each: the searcher that found one passes the search on.
+fn two_workers(without: Without) {
+    loom::model(move || {
+        let pool = Pool::new(2, without);
+        let other = thread::spawn(move || pool.work(1, 1));
+        let spawner = thread::spawn(move || {
+            pool.push();
+            pool.push();
+        });
+        assert_eq!(pool.work(0, 1), 1);
+        assert_eq!(other.join().unwrap(), 1);
+        spawner.join().unwrap();
+        assert_eq!(pool.tasks.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn last_searcher_against_push() {
+    one_worker(Without::Nothing);
+}
+
+#[test]
+#[should_panic]
+fn without_the_second_look_a_wake_up_is_lost() {
+    one_worker(Without::SecondLook);
+}
+
+#[test]
+fn searchers_against_a_spawner() {
+    two_workers(Without::Nothing);
+}
+
+#[test]
+#[should_panic]
+fn without_passing_the_search_on_a_task_is_left() {
+    two_workers(Without::Found);
+}
+
+/// Two spawners, one worker.
+#[test]
+fn two_spawners() {
+    loom::model(|| {
+        let pool = Pool::new(1, Without::Nothing);
+        let spawners: Vec<_> = (0..2).map(|_| thread::spawn(move || pool.push())).collect();
+        assert_eq!(pool.work(0, 2), 2);
+        spawners.into_iter().for_each(|spawner| spawner.join().unwrap());
+    });
+}
+
+/// A shutdown while a task is being pushed: the worker leaves, whatever it was doing.
+#[test]
+fn shutdown_against_push() {
+    loom::model(|| {
+        let pool = Pool::new(1, Without::Nothing);
+        let spawner = thread::spawn(move || pool.push());
+        let closer = thread::spawn(move || pool.close());
+        let done = pool.work(0, usize::MAX);
+        spawner.join().unwrap();
+        closer.join().unwrap();
+        assert_eq!(done + pool.tasks.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn at_most_half_search() {
+    loom::model(|| {
+        let idle = Idle::new(4);
+        assert!(idle.try_search() && idle.try_search() && !idle.try_search());
+        assert!(!idle.found() && idle.found());
+        let one = Idle::new(1);
+        assert!(one.try_search() && !one.try_search());
+    });
+}
+
+#[test]
+fn a_notifier_chooses_only_when_nobody_searches() {
+    loom::model(|| {
+        let idle = Idle::new(2);
+        assert_eq!(idle.notify(), None);
+        assert!(idle.sleep(1, false));
+        assert_eq!(idle.notify(), Some(1));
+        assert_eq!(idle.notify(), None);
+        assert_eq!(idle.rise(1), Risen::Chosen);
+        assert!(idle.sleep(1, true));
+        assert_eq!(idle.rise(1), Risen::Alone);
+        assert_eq!(idle.notify(), None);
+    });
+}

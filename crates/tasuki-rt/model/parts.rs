@@ -1,0 +1,7 @@
+//! The files under test.
+#![allow(dead_code, unreachable_pub, reason = "a model uses a part of them")]
+
+#[path = "../src/scheduler/idle.rs"]
+pub(crate) mod idle;
+#[path = "../src/scheduler/next.rs"]
+pub(crate) mod next;
