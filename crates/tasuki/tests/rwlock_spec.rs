@@ -282,7 +282,7 @@ enum Slot<'l> {
     Upgradable(Pin<Box<UpgradableRead<'l, u32>>>),
     Write(Pin<Box<Write<'l, u32>>>),
     Upgrade(Pin<Box<Upgrade<&'l RwLock<u32>>>>),
-    Reader(RwLockReadGuard<'l, u32>),
+    Reader { _held: RwLockReadGuard<'l, u32> },
     UpgradableReader(RwLockUpgradableReadGuard<'l, u32>),
     Writer(RwLockWriteGuard<'l, u32>),
 }
@@ -318,7 +318,7 @@ impl<'l> Real<'l> {
     fn poll(&mut self, slot: usize, waker: usize) -> Result {
         let waker = 2 * slot + waker;
         let held = match &mut self.slots[slot] {
-            Slot::Read(future) => poll(future, waker).map(Slot::Reader),
+            Slot::Read(future) => poll(future, waker).map(|held| Slot::Reader { _held: held }),
             Slot::Upgradable(future) => poll(future, waker).map(Slot::UpgradableReader),
             Slot::Write(future) => poll(future, waker).map(Slot::Writer),
             Slot::Upgrade(future) => poll(future, waker).map(Slot::Writer),
@@ -352,11 +352,12 @@ impl<'l> Real<'l> {
     }
 
     fn downgrade(&mut self, slot: usize) {
-        self.slots[slot] = Slot::Reader(match self.take(slot) {
+        let held = match self.take(slot) {
             Slot::Writer(guard) => RwLockWriteGuard::downgrade(guard),
             Slot::UpgradableReader(guard) => RwLockUpgradableReadGuard::downgrade(guard),
             _ => panic!("{slot} cannot be downgraded"),
-        });
+        };
+        self.slots[slot] = Slot::Reader { _held: held };
     }
 
     fn relax(&mut self, slot: usize) {
