@@ -148,7 +148,7 @@ impl Waiter {
     /// The mark of a waiter that has been notified, which nobody changes any more; `None` while it is in a list. Asked by the
     /// future itself.
     pub(crate) fn last_mark(&self) -> Option<u32> {
-        // SAFETY: `Notified`.
+        // SAFETY: invariant 3: a `Notified` waiter is in no list, so nobody but its future touches it any more.
         (self.state() == State::Notified).then(|| unsafe { self.mark() })
     }
 
