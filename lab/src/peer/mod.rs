@@ -4,19 +4,25 @@
 //! monomorphised per subject, so that nobody pays for being measured.
 
 mod barrier;
+mod condvar;
 mod event;
 mod group;
 mod mutex;
 mod parker;
+mod rwlock;
 mod semaphore;
+mod timer;
 mod token;
 
 pub(crate) use barrier::AsyncBarrier;
+pub(crate) use condvar::AsyncCondvar;
 pub(crate) use event::{AutoEvent, Broadcast};
 pub(crate) use group::Membership;
 pub(crate) use mutex::{AsyncMutex, LocalMutex};
 pub(crate) use parker::Park;
+pub(crate) use rwlock::AsyncRwLock;
 pub(crate) use semaphore::AsyncSemaphore;
+pub(crate) use timer::Timer;
 pub(crate) use token::StopCheck;
 
 /// Whose subject it is.

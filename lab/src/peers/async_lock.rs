@@ -1,6 +1,6 @@
 //! async-lock's mutex: eventually fair, over event-listener.
 
-use crate::peer::{AsyncBarrier, AsyncMutex, AsyncSemaphore};
+use crate::peer::{AsyncBarrier, AsyncMutex, AsyncRwLock, AsyncSemaphore};
 use std::future::Future;
 
 /// `::async_lock::Mutex`.
@@ -69,5 +69,29 @@ impl AsyncBarrier for AsyncLockBarrier {
     #[inline]
     fn is_leader(told: &Self::Told) -> bool {
         told.is_leader()
+    }
+}
+
+/// `::async_lock::RwLock<u64>`.
+pub(crate) struct AsyncLockRwLock(::async_lock::RwLock<u64>);
+
+impl AsyncRwLock for AsyncLockRwLock {
+    const NAME: &'static str = "async-lock";
+    const BYTES: usize = size_of::<::async_lock::RwLock<()>>();
+    type Read<'a> = ::async_lock::RwLockReadGuard<'a, u64>;
+    type Write<'a> = ::async_lock::RwLockWriteGuard<'a, u64>;
+
+    fn new() -> Self {
+        AsyncLockRwLock(::async_lock::RwLock::new(0))
+    }
+
+    #[inline]
+    fn read(&self) -> impl Future<Output = Self::Read<'_>> + Send {
+        self.0.read()
+    }
+
+    #[inline]
+    fn write(&self) -> impl Future<Output = Self::Write<'_>> + Send {
+        self.0.write()
     }
 }

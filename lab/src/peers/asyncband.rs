@@ -1,6 +1,9 @@
 //! asyncband's mutex: fair.
 
-use crate::peer::{AsyncBarrier, AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast, Membership, StopCheck};
+use crate::peer::{
+    AsyncBarrier, AsyncCondvar, AsyncMutex, AsyncRwLock, AsyncSemaphore, AutoEvent, Broadcast, Membership,
+    StopCheck,
+};
 use std::cell::Cell;
 use std::future::{Future, IntoFuture};
 
@@ -225,5 +228,62 @@ impl StopCheck for AsyncbandShutdown {
 
     fn request(&self) {
         self.0.request_shutdown();
+    }
+}
+
+/// `::asyncband::rwlock::RwLock<u64>`.
+pub(crate) struct AsyncbandRwLock(::asyncband::rwlock::RwLock<u64>);
+
+impl AsyncRwLock for AsyncbandRwLock {
+    const NAME: &'static str = "asyncband";
+    const BYTES: usize = size_of::<::asyncband::rwlock::RwLock<()>>();
+    type Read<'a> = ::asyncband::rwlock::RwLockReadGuard<'a, u64>;
+    type Write<'a> = ::asyncband::rwlock::RwLockWriteGuard<'a, u64>;
+
+    fn new() -> Self {
+        AsyncbandRwLock(::asyncband::rwlock::RwLock::new(0))
+    }
+
+    #[inline]
+    fn read(&self) -> impl Future<Output = Self::Read<'_>> + Send {
+        self.0.read()
+    }
+
+    #[inline]
+    fn write(&self) -> impl Future<Output = Self::Write<'_>> + Send {
+        self.0.write()
+    }
+}
+
+/// `::asyncband::condvar::Condvar` and its mutex.
+pub(crate) struct AsyncbandCondvar {
+    mutex: ::asyncband::mutex::Mutex<u64>,
+    condvar: ::asyncband::condvar::Condvar,
+}
+
+impl AsyncCondvar for AsyncbandCondvar {
+    const NAME: &'static str = "asyncband";
+    type Guard<'a> = ::asyncband::mutex::MutexGuard<'a, u64>;
+
+    fn new() -> Self {
+        AsyncbandCondvar {
+            mutex: ::asyncband::mutex::Mutex::new(0),
+            condvar: ::asyncband::condvar::Condvar::new(),
+        }
+    }
+
+    #[inline]
+    fn lock(&self) -> impl Future<Output = Self::Guard<'_>> {
+        self.mutex.lock()
+    }
+
+    #[inline]
+    fn wait<'a>(&'a self, guard: Self::Guard<'a>) -> impl Future<Output = Self::Guard<'a>> {
+        self.condvar.wait(guard)
+    }
+
+    #[inline]
+    fn notify_one(&self) {
+        self.condvar.notify_one();
     }
 }

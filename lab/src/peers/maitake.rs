@@ -1,6 +1,6 @@
 //! maitake-sync's mutex: fair, over a wait queue.
 
-use crate::peer::{AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast};
+use crate::peer::{AsyncMutex, AsyncRwLock, AsyncSemaphore, AutoEvent, Broadcast};
 use std::future::Future;
 
 /// `::maitake_sync::Mutex`.
@@ -90,5 +90,29 @@ impl Broadcast for MaitakeQueue {
     #[inline]
     fn release(&self) {
         self.0.wake_all();
+    }
+}
+
+/// `::maitake_sync::RwLock<u64>`.
+pub(crate) struct MaitakeRwLock(::maitake_sync::RwLock<u64>);
+
+impl AsyncRwLock for MaitakeRwLock {
+    const NAME: &'static str = "maitake";
+    const BYTES: usize = size_of::<::maitake_sync::RwLock<()>>();
+    type Read<'a> = ::maitake_sync::rwlock::RwLockReadGuard<'a, u64>;
+    type Write<'a> = ::maitake_sync::rwlock::RwLockWriteGuard<'a, u64>;
+
+    fn new() -> Self {
+        MaitakeRwLock(::maitake_sync::RwLock::new(0))
+    }
+
+    #[inline]
+    fn read(&self) -> impl Future<Output = Self::Read<'_>> + Send {
+        self.0.read()
+    }
+
+    #[inline]
+    fn write(&self) -> impl Future<Output = Self::Write<'_>> + Send {
+        self.0.write()
     }
 }

@@ -1,6 +1,8 @@
 //! mea's mutex: fair, over a semaphore.
 
-use crate::peer::{AsyncBarrier, AsyncMutex, AsyncSemaphore, Broadcast, Membership, StopCheck};
+use crate::peer::{
+    AsyncBarrier, AsyncCondvar, AsyncMutex, AsyncRwLock, AsyncSemaphore, Broadcast, Membership, StopCheck,
+};
 use std::cell::Cell;
 use std::future::{Future, IntoFuture};
 
@@ -178,5 +180,59 @@ impl StopCheck for MeaShutdown {
 
     fn request(&self) {
         self.0.shutdown();
+    }
+}
+
+/// `::mea::rwlock::RwLock<u64>`.
+pub(crate) struct MeaRwLock(::mea::rwlock::RwLock<u64>);
+
+impl AsyncRwLock for MeaRwLock {
+    const NAME: &'static str = "mea";
+    const BYTES: usize = size_of::<::mea::rwlock::RwLock<()>>();
+    type Read<'a> = ::mea::rwlock::RwLockReadGuard<'a, u64>;
+    type Write<'a> = ::mea::rwlock::RwLockWriteGuard<'a, u64>;
+
+    fn new() -> Self {
+        MeaRwLock(::mea::rwlock::RwLock::new(0))
+    }
+
+    #[inline]
+    fn read(&self) -> impl Future<Output = Self::Read<'_>> + Send {
+        self.0.read()
+    }
+
+    #[inline]
+    fn write(&self) -> impl Future<Output = Self::Write<'_>> + Send {
+        self.0.write()
+    }
+}
+
+/// `::mea::condvar::Condvar` and its mutex.
+pub(crate) struct MeaCondvar {
+    mutex: ::mea::mutex::Mutex<u64>,
+    condvar: ::mea::condvar::Condvar,
+}
+
+impl AsyncCondvar for MeaCondvar {
+    const NAME: &'static str = "mea";
+    type Guard<'a> = ::mea::mutex::MutexGuard<'a, u64>;
+
+    fn new() -> Self {
+        MeaCondvar { mutex: ::mea::mutex::Mutex::new(0), condvar: ::mea::condvar::Condvar::new() }
+    }
+
+    #[inline]
+    fn lock(&self) -> impl Future<Output = Self::Guard<'_>> {
+        self.mutex.lock()
+    }
+
+    #[inline]
+    fn wait<'a>(&'a self, guard: Self::Guard<'a>) -> impl Future<Output = Self::Guard<'a>> {
+        self.condvar.wait(guard)
+    }
+
+    #[inline]
+    fn notify_one(&self) {
+        self.condvar.notify_one();
     }
 }

@@ -1,5 +1,6 @@
 //! The subjects, one file each, and the lists that name them all.
 
+mod async_io;
 mod async_lock;
 mod asyncband;
 mod crossbeam;

@@ -1,9 +1,9 @@
 //! The standard library: its blocking mutex as a floor, and the parking of its threads.
 
-use crate::peer::{AsyncMutex, Kind, Park};
+use crate::peer::{AsyncMutex, AsyncRwLock, Kind, Park};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Poll};
 use std::thread::Thread;
 
@@ -68,4 +68,34 @@ impl Park for StdThread {
     fn unpark(unparker: &Thread) {
         unparker.unpark();
     }
+}
+
+/// `std::sync::RwLock`: blocks the thread.
+pub(crate) struct StdRwLock(RwLock<u64>);
+
+impl AsyncRwLock for StdRwLock {
+    const NAME: &'static str = "std-rwlock";
+    const KIND: Kind = Kind::Floor;
+    const BYTES: usize = size_of::<RwLock<()>>();
+    type Read<'a> = RwLockReadGuard<'a, u64>;
+    type Write<'a> = RwLockWriteGuard<'a, u64>;
+
+    fn new() -> Self {
+        StdRwLock(RwLock::new(0))
+    }
+
+    #[inline]
+    fn read(&self) -> impl Future<Output = Self::Read<'_>> + Send {
+        ready(|| self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[inline]
+    fn write(&self) -> impl Future<Output = Self::Write<'_>> + Send {
+        ready(|| self.0.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Ready at the first poll, with what `lock` returns then.
+fn ready<G>(lock: impl Fn() -> G) -> impl Future<Output = G> {
+    std::future::poll_fn(move |_| Poll::Ready(lock()))
 }

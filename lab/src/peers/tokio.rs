@@ -1,7 +1,9 @@
 //! tokio: fair, over a batch semaphore.
 
-use crate::peer::{AsyncBarrier, AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast};
+use crate::peer::{AsyncBarrier, AsyncMutex, AsyncRwLock, AsyncSemaphore, AutoEvent, Broadcast, Timer};
+use crate::workload::stage::Stage;
 use std::future::Future;
+use std::time::Duration;
 
 /// `::tokio::sync::Mutex`.
 pub(crate) struct Tokio(::tokio::sync::Mutex<u64>);
@@ -113,5 +115,63 @@ impl AsyncBarrier for TokioBarrier {
     #[inline]
     fn is_leader(told: &Self::Told) -> bool {
         told.is_leader()
+    }
+}
+
+/// `::tokio::sync::RwLock<u64>`.
+pub(crate) struct TokioRwLock(::tokio::sync::RwLock<u64>);
+
+impl AsyncRwLock for TokioRwLock {
+    const NAME: &'static str = "tokio";
+    const BYTES: usize = size_of::<::tokio::sync::RwLock<()>>();
+    type Read<'a> = ::tokio::sync::RwLockReadGuard<'a, u64>;
+    type Write<'a> = ::tokio::sync::RwLockWriteGuard<'a, u64>;
+
+    fn new() -> Self {
+        TokioRwLock(::tokio::sync::RwLock::new(0))
+    }
+
+    #[inline]
+    fn read(&self) -> impl Future<Output = Self::Read<'_>> + Send {
+        self.0.read()
+    }
+
+    #[inline]
+    fn write(&self) -> impl Future<Output = Self::Write<'_>> + Send {
+        self.0.write()
+    }
+}
+
+/// `::tokio::time::sleep`, in a runtime of two workers.
+pub(crate) struct TokioSleep;
+
+impl Timer for TokioSleep {
+    const NAME: &'static str = "tokio-sleep";
+    type Home = ::tokio::runtime::EnterGuard<'static>;
+
+    fn home() -> Self::Home {
+        Stage::enter_tokio()
+    }
+
+    #[inline]
+    fn after(_: &Self::Home, time: Duration) -> impl Future {
+        ::tokio::time::sleep(time)
+    }
+}
+
+/// `::tokio::time::timeout` of a wait for a notification that nobody sends.
+pub(crate) struct TokioTimeout;
+
+impl Timer for TokioTimeout {
+    const NAME: &'static str = "tokio-timeout";
+    type Home = (::tokio::runtime::EnterGuard<'static>, ::tokio::sync::Notify);
+
+    fn home() -> Self::Home {
+        (Stage::enter_tokio(), ::tokio::sync::Notify::new())
+    }
+
+    #[inline]
+    fn after(home: &Self::Home, time: Duration) -> impl Future {
+        ::tokio::time::timeout(time, home.1.notified())
     }
 }

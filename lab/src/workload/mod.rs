@@ -5,6 +5,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod cancel;
+pub(crate) mod condvar;
 pub(crate) mod contended;
 pub(crate) mod event;
 pub(crate) mod gate;
@@ -13,15 +14,20 @@ pub(crate) mod handoff;
 pub(crate) mod minimal;
 pub(crate) mod parker;
 pub(crate) mod release;
+pub(crate) mod rwlock;
 pub(crate) mod section;
 pub(crate) mod semaphore;
 pub(crate) mod sizes;
 pub(crate) mod stage;
 pub(crate) mod tally;
+pub(crate) mod time;
 pub(crate) mod token;
 pub(crate) mod uncontended;
 
 use crate::measure::Bench;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 /// Every workload of the mutex.
 fn mutex(bench: &mut Bench) {
@@ -42,6 +48,18 @@ pub(crate) fn run(what: &str, bench: &mut Bench) {
         "wait-group" => group::run(bench),
         "barrier" => barrier::run(bench),
         "token" => token::run(bench),
+        "rwlock" => rwlock::run(bench),
+        "condvar" => condvar::run(bench),
+        "time" => time::run(bench),
         other => unreachable!("{other} is not in the list of the command line"),
+    }
+}
+
+/// What a future that need not wait yields.
+#[inline]
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("nobody else holds it"),
     }
 }

@@ -5,7 +5,7 @@ use async_executor::Executor;
 use std::future::Future;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, EnterGuard, Runtime};
 
 /// Threads of each runtime.
 pub(crate) const WORKERS: usize = 2;
@@ -31,6 +31,11 @@ impl Stage {
         }
     }
 
+    /// Makes this thread one of tokio's, for what asks for its runtime.
+    pub(crate) fn enter_tokio() -> EnterGuard<'static> {
+        tokio_runtime().enter()
+    }
+
     /// Starts a task.
     pub(crate) fn spawn(self, task: impl Future<Output = ()> + Send + 'static) {
         match self {
@@ -47,6 +52,7 @@ fn tokio_runtime() -> &'static Runtime {
         let started = AtomicUsize::new(0);
         Builder::new_multi_thread()
             .worker_threads(WORKERS)
+            .enable_time()
             .on_thread_start(move || pin_nth(started.fetch_add(1, Ordering::Relaxed)))
             .build()
             .expect("threads can be started")

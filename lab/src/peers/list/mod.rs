@@ -1,10 +1,12 @@
 //! The lists that name every subject, one file a primitive.
 
+mod lock;
 mod mutex;
 mod parker;
 mod semaphore;
 mod signal;
 
+pub(crate) use lock::{VisitCondvar, VisitRwLock, VisitTimer, each_condvar, each_rwlock, each_timer};
 pub(crate) use mutex::{VisitMutex, each_mutex, each_own_mutex};
 pub(crate) use parker::{VisitPark, each_parker};
 pub(crate) use semaphore::{VisitSemaphore, each_semaphore};

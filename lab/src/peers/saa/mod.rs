@@ -2,10 +2,12 @@
 //! so the adapters keep the value beside it and give back when dropped.
 
 mod mutex;
+mod rwlock;
 mod semaphore;
 mod signal;
 
 pub(crate) use mutex::Saa;
+pub(crate) use rwlock::SaaRwLock;
 pub(crate) use semaphore::SaaSemaphore;
 pub(crate) use signal::{SaaBarrier, SaaGate};
 

@@ -3,6 +3,7 @@
 use super::{Record, cells, fastest};
 use crate::peer::Kind;
 
+mod lock;
 mod mutex;
 mod parker;
 mod semaphore;
@@ -55,6 +56,7 @@ pub(crate) fn judge(records: &[Record]) -> Vec<Verdict> {
             "mutex" => mutex::judge(cell, &mut verdicts),
             "parker" => parker::judge(cell, &mut verdicts),
             "semaphore" => semaphore::judge(cell, &mut verdicts),
+            "rwlock" | "condvar" | "time" => lock::judge(cell, &mut verdicts),
             _ => signal::judge(cell, &mut verdicts),
         }
     }
