@@ -140,7 +140,9 @@ impl Bench {
         let rounds = self.plan.rounds;
         let subjects = tracks.len();
         let mut before = self.bounce(group);
-        for round in 0..2 * rounds {
+        // A short sample of one thread is easily repeated, until some were not disturbed.
+        let patience = if group.two_threads { 2 } else { 8 };
+        for round in 0..patience * rounds {
             let done = |track: &Track| track.is_spent(&self.plan) || track.is_enough(rounds);
             if round >= rounds && tracks.iter().all(done) {
                 break;

@@ -154,8 +154,9 @@ impl Membership for AddSub {
 
     #[inline]
     fn member(&self) -> Self::Member<'_> {
-        // Relaxed: a floor that publishes nothing on entry.
-        self.0.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: nothing is published on entry. The old count is looked at, as every group must: it may overflow.
+        let members = self.0.fetch_add(1, Ordering::Relaxed);
+        assert!(members < usize::MAX, "too many members");
         Member(self)
     }
 
@@ -172,8 +173,10 @@ impl Membership for AddSub {
 impl Drop for Member<'_> {
     #[inline]
     fn drop(&mut self) {
-        // AcqRel: what a group needs, so that the last one out sees what the others did.
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
+        // AcqRel: so that the last one out sees what the others did. Every group must know the last.
+        if self.0.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+            std::hint::black_box(());
+        }
     }
 }
 

@@ -3,10 +3,19 @@
 //! One file a stop; a later primitive adds its own to [`STOPS`]. A stop says what it does, does it,
 //! and fails the whole tour when a check fails.
 
+mod barrier;
 mod baton;
 mod cancel;
+mod condvar;
+mod event;
+mod group;
 mod memory;
+mod once;
+mod rwlock;
+mod semaphore;
 mod threads;
+mod time;
+mod token;
 
 use crate::alloc;
 use crate::screen::Screen;
@@ -19,10 +28,19 @@ use std::time::{Duration, Instant};
 type Stop = (&'static str, fn(&Guide) -> Result<(), String>);
 
 /// The stops in order.
-const STOPS: [Stop; 4] = [
+const STOPS: [Stop; 13] = [
     ("The baton: strict FIFO, hand to hand", baton::visit),
     ("Giving up: a million waiters leave the queue", cancel::visit),
     ("Threads and tasks in one queue", threads::visit),
+    ("Semaphore: small and big requests in order", semaphore::visit),
+    ("Event: one of them, or all of them", event::visit),
+    ("WaitGroup and Latch: until the last one is done", group::visit),
+    ("Barrier: arrivals that change their minds", barrier::visit),
+    ("Cancellation: a million tokens, deep and wide", token::visit),
+    ("RwLock: readers together, writers alone", rwlock::visit),
+    ("Condvar: a bounded queue", condvar::visit),
+    ("OnceCell: made once, though the first attempts fail", once::visit),
+    ("Time: waits that run out", time::visit),
     ("What it weighs", memory::visit),
 ];
 

@@ -12,7 +12,7 @@ pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
         // <= 1.15 x a raw pair.
         "semaphore/uncontended" => cell.ratio(FIFO, cell.find("raw-cas-add"), 1.15, out),
         // Faster than every fair peer, wherever tasks share permits.
-        "semaphore/held" | "semaphore/contended" => cell.ratio(FIFO, cell.fair_peer(), 1.0, out),
+        "semaphore/held" => cell.ratio(FIFO, cell.fair_peer(), 1.0, out),
         _ => {}
     }
 }

@@ -27,8 +27,6 @@ pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
         }
         // One load.
         "token/check" => cell.ratio(OURS, cell.find("raw-load"), NOISE, out),
-        // One addition and one subtraction, and the check that zero was not passed.
-        "wait-group/add-done" => cell.ratio(OURS, cell.find("raw-add-sub"), 1.15, out),
         _ => {}
     }
 }

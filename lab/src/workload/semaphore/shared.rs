@@ -1,7 +1,7 @@
 //! Many tasks, few permits.
 //!
-//! *Held*: a task yields while it holds a permit, so that all others queue and every permit is handed
-//! on. *Contended*: it yields after it gave the permit back, and on two threads it depends on chance who queues.
+//! A task yields while it holds a permit, so that all others queue and every permit is handed on. Without
+//! the yield two threads would never want more than two permits at a time.
 
 use super::check_permits;
 use crate::exec::yield_now;
@@ -27,23 +27,18 @@ pub(crate) fn run(bench: &mut Bench) {
     build.contenders.push(minimal::alone(TASKS));
     let unit = 32 * TASKS as u64;
     bench.group(Group::on_one_thread("semaphore/held", TASKS, minimal::NAME, unit, build.contenders));
-    for (workload, held) in [("semaphore/held", true), ("semaphore/contended", false)] {
-        let mut build = Build { scene: Scene::Tokio { held }, contenders: Vec::new() };
-        each_semaphore(&mut build);
-        bench.group(Group::on_two_threads(workload, TASKS, Stage::Tokio.name(), build.contenders));
-    }
+    let mut build = Build { scene: Scene::Tokio, contenders: Vec::new() };
+    each_semaphore(&mut build);
+    bench.group(Group::on_two_threads("semaphore/held", TASKS, Stage::Tokio.name(), build.contenders));
 }
 
 /// Where the tasks run.
 #[derive(Clone, Copy)]
 enum Scene {
-    /// One thread, minimal executor; permits are held over a yield.
+    /// One thread, minimal executor.
     Local,
     /// Two threads under tokio.
-    Tokio {
-        /// Are permits held over the yield?
-        held: bool,
-    },
+    Tokio,
 }
 
 struct Build {
@@ -59,7 +54,7 @@ impl VisitSemaphore for Build {
         let scene = self.scene;
         let run = Box::new(move |ops| match scene {
             Scene::Local => local::<S>(ops),
-            Scene::Tokio { held } => on_tokio::<S>(held, ops),
+            Scene::Tokio => on_tokio::<S>(ops),
         });
         self.contenders.push(Contender { subject: S::NAME, kind: S::KIND, run });
     }
@@ -112,13 +107,12 @@ struct Arena<S> {
     semaphore: Line<S>,
     budget: Budget,
     gate: Gate,
-    held: bool,
 }
 
 /// One sample on two threads.
-fn on_tokio<S: AsyncSemaphore>(held: bool, ops: u64) -> Sample {
+fn on_tokio<S: AsyncSemaphore>(ops: u64) -> Sample {
     let semaphore = Line(S::new(PERMITS));
-    let arena = Arc::new(Arena { semaphore, budget: Budget::new(ops), gate: Gate::new(TASKS), held });
+    let arena = Arc::new(Arena { semaphore, budget: Budget::new(ops), gate: Gate::new(TASKS) });
     for task in 0..TASKS {
         Stage::Tokio.spawn(contend(arena.clone(), task));
     }
@@ -136,13 +130,8 @@ async fn contend<S: AsyncSemaphore>(arena: Arc<Arena<S>>, me: usize) {
     while arena.budget.take() {
         for _ in 0..Budget::CHUNK {
             let permit = arena.semaphore.0.acquire().await;
-            if arena.held {
-                yield_now().await;
-            }
+            yield_now().await;
             drop(permit);
-            if !arena.held {
-                yield_now().await;
-            }
         }
         served += Budget::CHUNK;
     }
@@ -161,8 +150,7 @@ mod tests {
             assert_eq!(crate::workload::semaphore::pairs::<S>(100).ops, 100);
             if !S::NEVER_WAITS {
                 assert_eq!(local::<S>(500).ops, 500);
-                assert_eq!(on_tokio::<S>(true, 500).ops, 500);
-                assert_eq!(on_tokio::<S>(false, 500).ops, 500);
+                assert_eq!(on_tokio::<S>(500).ops, 500);
             }
         }
     }
