@@ -398,7 +398,7 @@ fn h6_forgotten_futures() {
     /// Leak checkers do not mind what a static points to.
     static FORGOTTEN: [AtomicPtr<()>; 3] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 3];
     let spy = Spy::new();
-    let lock = RwLock::new(0);
+    let lock = Box::new(RwLock::new(0));
     let writer = lock.try_write().unwrap();
     let (mut r, mut w, mut u) =
         (Box::pin(lock.read()), Box::pin(lock.write()), Box::pin(lock.upgradable_read()));

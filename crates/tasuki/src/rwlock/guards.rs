@@ -1,6 +1,7 @@
 //! How the lock can be held, and turned from one way into another.
 
-use super::raw::{Kind, RawRwLock};
+use super::books::Kind;
+use super::raw::RawRwLock;
 use super::{Access, RwLock};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::queue::Pinned;

@@ -1,5 +1,6 @@
 //! The reader-writer lock and its guards.
 
+mod books;
 mod guards;
 mod raw;
 
@@ -20,12 +21,13 @@ use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Wait};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
+use books::Kind;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::task::{Context, Poll};
 use guards::{Handle, Reading, UpgradablyReading, Writing};
-use raw::{Kind, RawRwLock};
+use raw::RawRwLock;
 
 /// A lock that many may read, or one may write, that suspends tasks instead of blocking threads.
 ///

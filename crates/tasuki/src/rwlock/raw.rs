@@ -20,7 +20,7 @@
 //! | `Write`      | nobody                               | stops everybody behind it |
 //! | `Upgrade`    | no readers but the upgradable itself | stops everybody behind it; it is always the first |
 //!
-//! The queue is served from the front by this table ([`Books::choose`]) after every change. A newcomer joins the end,
+//! The queue is served from the front by this table ([`Books`]) after every change. A newcomer joins the end,
 //! with one exception: a reader enters if no writer holds the lock and no writer or upgrade is queued. So readers never pass a
 //! writer, and neither side starves.
 //!
@@ -47,47 +47,16 @@
 //! [`RawRwLock::try_enter`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
+use super::books::{Beside, Books, Kind, is_full, too_many_readers};
 use crate::probe::{self, Site};
-use crate::queue::batch::WakeBatch;
 use crate::queue::sweep::{Ledger, sweep};
-use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_spare, drop_waker};
-use crate::queue::word::{EDIT, FIRST as WRITER, MAX_COUNT, SECOND as UPGRADABLE, WAITERS, Word};
-use crate::queue::{Editing, Pinned, Removed, WaitQueue};
+use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker};
+use crate::queue::word::{EDIT, FIRST as WRITER, SECOND as UPGRADABLE, WAITERS, Word};
+use crate::queue::{Pinned, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll};
-
-/// The most who may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
-/// this less one: the upgradable reader, who entered under the same rule, can then always become a plain one.
-const MAX_READERS: usize = if MAX_COUNT < u32::MAX as usize { MAX_COUNT } else { u32::MAX as usize };
-
-/// A way to hold the lock, or to want it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Read,
-    Upgradable,
-    Write,
-    /// Wanted only: from `Upgradable` to `Write`.
-    Upgrade,
-}
-
-impl Kind {
-    const ALL: [Self; 4] = [Self::Read, Self::Upgradable, Self::Write, Self::Upgrade];
-
-    fn of(waiter: &Waiter) -> Self {
-        Self::ALL[waiter.weight()]
-    }
-
-    fn ask(self) -> Ask {
-        Ask { weight: self as usize, ..Ask::default() }
-    }
-
-    /// Does it keep readers from entering while it is queued?
-    fn stops_readers(self) -> bool {
-        matches!(self, Self::Write | Self::Upgrade)
-    }
-}
 
 /// The lock without the value.
 #[derive(Debug)]
@@ -95,46 +64,6 @@ pub(crate) struct RawRwLock {
     queue: WaitQueue,
     /// See invariant 3.
     beside: UnsafeCell<Beside>,
-}
-
-/// What has no room in the word while somebody waits.
-#[derive(Clone, Copy, Debug)]
-struct Beside {
-    readers: u32,
-    queued: Queued,
-}
-
-/// What is known of the queue without looking: how many of it stop readers, twice, and one more if there may be plain readers in it.
-#[derive(Clone, Copy, Debug)]
-struct Queued(u32);
-
-impl Queued {
-    const NOBODY: Self = Self(0);
-
-    fn has_stoppers(self) -> bool {
-        self.0 > 1
-    }
-
-    fn may_have_readers(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    fn enter(&mut self, kind: Kind) {
-        if kind.stops_readers() {
-            self.0 += 2;
-        } else if kind == Kind::Read {
-            self.0 |= 1;
-        }
-    }
-
-    fn leave(&mut self, kind: Kind) {
-        self.0 -= 2 * u32::from(kind.stops_readers());
-    }
-
-    /// Somebody has looked through the whole queue, and let every plain reader in.
-    fn has_no_readers(&mut self) {
-        self.0 &= !1;
-    }
 }
 
 // SAFETY: `beside` is touched only by the editor (invariant 3).
@@ -146,7 +75,7 @@ impl RawRwLock {
         pub(crate) const fn new() -> Self {
             Self {
                 queue: WaitQueue::new(Word::flags(0)),
-                beside: UnsafeCell::new(Beside { readers: 0, queued: Queued::NOBODY }),
+                beside: UnsafeCell::new(Beside::NOBODY),
             }
         }
     }
@@ -315,7 +244,7 @@ impl RawRwLock {
     }
 
     fn open(&self) -> Books<'_> {
-        Books::new(self, self.queue.edit())
+        Books::new(&self.beside, self.queue.edit())
     }
 
     /// Opens the books when nobody more can be served. An upgrade goes before all others; it must not come between the batches of
@@ -336,174 +265,41 @@ impl RawRwLock {
     }
 }
 
-/// What becomes of a waiter that the serving loop looks at.
-enum Choice {
-    Grant,
-    /// It goes on waiting, and those behind it are looked at.
-    Pass,
-    /// It goes on waiting, and so does everybody behind it.
-    Stop,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::books::MAX_READERS;
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The queue under `EDIT`, with the counts in plain sight.
-struct Books<'l> {
-    raw: &'l RawRwLock,
-    editing: Editing<'l>,
-    readers: u32,
-    queued: Queued,
-}
-
-impl<'l> Books<'l> {
-    fn new(raw: &'l RawRwLock, editing: Editing<'l>) -> Self {
-        if editing.has_waiters() {
-            // SAFETY: invariant 3: we are the editor.
-            let Beside { readers, queued } = raw.beside.with(|beside| unsafe { *beside });
-            Self { raw, editing, readers, queued }
-        } else {
-            let readers = editing.word().count() as u32;
-            Self { raw, editing, readers, queued: Queued::NOBODY }
-        }
+    /// A lock with so many readers.
+    fn lock_with(readers: usize) -> RawRwLock {
+        RawRwLock { queue: WaitQueue::new(Word::counted(readers)), ..RawRwLock::new() }
     }
 
-    fn has(&self, flag: usize) -> bool {
-        self.editing.word().has(flag)
+    fn refuses(lock: &RawRwLock, kind: Kind) -> bool {
+        let before = lock.queue.load();
+        let refused = catch_unwind(AssertUnwindSafe(|| lock.try_enter(kind, Site::here()))).is_err();
+        assert!(!refused || lock.queue.load() == before, "a refusal changes nothing");
+        refused
     }
 
-    /// A newcomer enters if it may.
-    fn let_in(&mut self, kind: Kind) -> bool {
-        let enters = self.is_next(kind) && self.is_open_to(kind);
-        if enters {
-            self.take_up(kind);
-        }
-        enters
+    /// H13, B077: one reader too many panics, and changes nothing; a downgrade always has room.
+    #[test]
+    fn there_are_only_so_many_readers() {
+        let lock = lock_with(MAX_READERS - 2);
+        assert!(lock.try_enter(Kind::Upgradable, Site::here()));
+        assert!(lock.try_enter(Kind::Read, Site::here()));
+        assert!(refuses(&lock, Kind::Read));
+        lock.turn_into(Kind::Upgradable, Kind::Read);
+        assert_eq!(lock.queue.load().count(), MAX_READERS);
+        assert!(refuses(&lock, Kind::Read) && refuses(&lock, Kind::Upgradable));
+        assert!(
+            !lock.try_enter(Kind::Write, Site::here()),
+            "a writer is not let in, but not for this reason"
+        );
+        lock.leave(Kind::Read);
+        assert!(refuses(&lock, Kind::Read) && refuses(&lock, Kind::Upgradable));
+        lock.leave(Kind::Read);
+        assert!(lock.try_enter(Kind::Read, Site::here()));
     }
-
-    /// Is it only the number of readers that keeps a newcomer out?
-    fn is_refused(&self, kind: Kind) -> bool {
-        is_full(self.readers as usize) && self.is_next(kind) && self.has_room(kind)
-    }
-
-    /// A newcomer may not pass the queue, but for a reader that no writer waits behind.
-    fn is_next(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Read => !self.queued.has_stoppers(),
-            _ => !self.editing.has_waiters(),
-        }
-    }
-
-    /// The table of the module.
-    fn is_open_to(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Read | Kind::Upgradable => self.has_room(kind) && !is_full(self.readers as usize),
-            Kind::Write => !self.has(WRITER | UPGRADABLE) && self.readers == 0,
-            Kind::Upgrade => self.readers == 0,
-        }
-    }
-
-    /// Does nobody hold the lock in a way that excludes this kind of reading?
-    fn has_room(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Read => !self.has(WRITER),
-            Kind::Upgradable => !self.has(WRITER | UPGRADABLE),
-            Kind::Write | Kind::Upgrade => false,
-        }
-    }
-
-    fn take_up(&mut self, kind: Kind) {
-        match kind {
-            Kind::Read => self.readers += 1,
-            Kind::Upgradable => self.editing.set(UPGRADABLE),
-            Kind::Write => self.editing.set(WRITER),
-            Kind::Upgrade => {
-                self.editing.clear(UPGRADABLE);
-                self.editing.set(WRITER);
-            }
-        }
-    }
-
-    fn put_down(&mut self, kind: Kind) {
-        match kind {
-            Kind::Read => self.readers -= 1,
-            Kind::Upgradable => self.editing.clear(UPGRADABLE),
-            Kind::Write | Kind::Upgrade => self.editing.clear(WRITER),
-        }
-    }
-
-    fn try_upgrade(&mut self) -> bool {
-        let upgrades = self.is_open_to(Kind::Upgrade);
-        if upgrades {
-            self.take_up(Kind::Upgrade);
-        }
-        upgrades
-    }
-
-    /// What becomes of a queued waiter if all before it were served, or passed.
-    fn choose(&self, kind: Kind) -> Choice {
-        if self.is_open_to(kind) {
-            Choice::Grant
-        } else if kind == Kind::Upgradable && !self.has(WRITER) && self.queued.may_have_readers() {
-            Choice::Pass
-        } else {
-            Choice::Stop
-        }
-    }
-
-    /// Could anybody be served?
-    fn owes(&self) -> bool {
-        let mut at = self.editing.first();
-        while let Some(waiter) = self.editing.at(at) {
-            match self.choose(Kind::of(waiter)) {
-                Choice::Grant => return true,
-                Choice::Pass => self.editing.pass(&mut at),
-                Choice::Stop => return false,
-            }
-        }
-        false
-    }
-}
-
-impl Ledger for Books<'_> {
-    fn serve(&mut self, batch: &mut WakeBatch) -> bool {
-        let mut at = self.editing.first();
-        while !batch.is_full() {
-            let Some(waiter) = self.editing.at(at) else {
-                self.queued.has_no_readers();
-                return false;
-            };
-            let kind = Kind::of(waiter);
-            match self.choose(kind) {
-                Choice::Grant => {
-                    self.take_up(kind);
-                    self.queued.leave(kind);
-                    batch.push(self.editing.grant_at(&mut at));
-                }
-                Choice::Pass => self.editing.pass(&mut at),
-                Choice::Stop => return false,
-            }
-        }
-        true
-    }
-
-    fn close(mut self) {
-        if self.editing.has_waiters() {
-            let beside = Beside { readers: self.readers, queued: self.queued };
-            // SAFETY: invariant 3: we are the editor.
-            self.raw.beside.with_mut(|place| unsafe { *place = beside });
-        } else {
-            self.editing.set_count(self.readers as usize);
-        }
-        self.editing.finish();
-    }
-}
-
-/// Are there so many plain readers that nobody else may read?
-#[inline(always)]
-fn is_full(readers: usize) -> bool {
-    readers >= MAX_READERS - 1
-}
-
-#[cold]
-#[inline(never)]
-fn too_many_readers() -> ! {
-    panic!("a lock has at most {MAX_READERS} readers at a time: some guards must have been forgotten");
 }

@@ -1,0 +1,260 @@
+//! The books of the reader-writer lock: who is inside, what is known of the queue, and who may enter.
+//!
+//! They are open while the queue is edited, and nobody else looks at them then; the table of who may enter is that of
+//! [`raw`](super::raw).
+
+use crate::queue::Editing;
+use crate::queue::batch::WakeBatch;
+use crate::queue::sweep::Ledger;
+use crate::queue::waiter::{Ask, Waiter};
+use crate::queue::word::{FIRST as WRITER, MAX_COUNT, SECOND as UPGRADABLE};
+use crate::shim::UnsafeCell;
+
+/// The most who may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
+/// this less one: the upgradable reader, who entered under the same rule, can then always become a plain one.
+pub(super) const MAX_READERS: usize =
+    if MAX_COUNT < u32::MAX as usize { MAX_COUNT } else { u32::MAX as usize };
+
+/// A way to hold the lock, or to want it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Upgradable,
+    Write,
+    /// Wanted only: from `Upgradable` to `Write`.
+    Upgrade,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Read, Self::Upgradable, Self::Write, Self::Upgrade];
+
+    pub(super) fn of(waiter: &Waiter) -> Self {
+        Self::ALL[waiter.weight()]
+    }
+
+    pub(super) fn ask(self) -> Ask {
+        Ask { weight: self as usize, ..Ask::default() }
+    }
+
+    /// Does it keep readers from entering while it is queued?
+    fn stops_readers(self) -> bool {
+        matches!(self, Self::Write | Self::Upgrade)
+    }
+}
+
+/// What has no room in the word while somebody waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
+    readers: u32,
+    queued: Queued,
+}
+
+impl Beside {
+    pub(super) const NOBODY: Self = Self { readers: 0, queued: Queued::NOBODY };
+}
+
+/// What is known of the queue without looking: how many of it stop readers, twice, and one more if there may be plain readers in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued(u32);
+
+impl Queued {
+    const NOBODY: Self = Self(0);
+
+    fn has_stoppers(self) -> bool {
+        self.0 > 1
+    }
+
+    fn may_have_readers(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    pub(super) fn enter(&mut self, kind: Kind) {
+        if kind.stops_readers() {
+            self.0 += 2;
+        } else if kind == Kind::Read {
+            self.0 |= 1;
+        }
+    }
+
+    pub(super) fn leave(&mut self, kind: Kind) {
+        self.0 -= 2 * u32::from(kind.stops_readers());
+    }
+
+    /// Somebody has looked through the whole queue, and let every plain reader in.
+    fn has_no_readers(&mut self) {
+        self.0 &= !1;
+    }
+}
+
+/// What becomes of a waiter that the serving loop looks at.
+enum Choice {
+    Grant,
+    /// It goes on waiting, and those behind it are looked at.
+    Pass,
+    /// It goes on waiting, and so does everybody behind it.
+    Stop,
+}
+
+/// The queue under `EDIT`, with the counts in plain sight.
+pub(super) struct Books<'l> {
+    beside: &'l UnsafeCell<Beside>,
+    pub(super) editing: Editing<'l>,
+    readers: u32,
+    pub(super) queued: Queued,
+}
+
+impl<'l> Books<'l> {
+    /// Both are of the same lock.
+    pub(super) fn new(beside: &'l UnsafeCell<Beside>, editing: Editing<'l>) -> Self {
+        if editing.has_waiters() {
+            // SAFETY: invariant 3 of the lock: we are the editor.
+            let Beside { readers, queued } = beside.with(|beside| unsafe { *beside });
+            Self { beside, editing, readers, queued }
+        } else {
+            let readers = editing.word().count() as u32;
+            Self { beside, editing, readers, queued: Queued::NOBODY }
+        }
+    }
+
+    fn has(&self, flag: usize) -> bool {
+        self.editing.word().has(flag)
+    }
+
+    /// A newcomer enters if it may.
+    pub(super) fn let_in(&mut self, kind: Kind) -> bool {
+        let enters = self.is_next(kind) && self.is_open_to(kind);
+        if enters {
+            self.take_up(kind);
+        }
+        enters
+    }
+
+    /// Is it only the number of readers that keeps a newcomer out?
+    pub(super) fn is_refused(&self, kind: Kind) -> bool {
+        is_full(self.readers as usize) && self.is_next(kind) && self.has_room(kind)
+    }
+
+    /// A newcomer may not pass the queue, but for a reader that no writer waits behind.
+    fn is_next(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Read => !self.queued.has_stoppers(),
+            _ => !self.editing.has_waiters(),
+        }
+    }
+
+    /// The table of the module.
+    fn is_open_to(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Read | Kind::Upgradable => self.has_room(kind) && !is_full(self.readers as usize),
+            Kind::Write => !self.has(WRITER | UPGRADABLE) && self.readers == 0,
+            Kind::Upgrade => self.readers == 0,
+        }
+    }
+
+    /// Does nobody hold the lock in a way that excludes this kind of reading?
+    fn has_room(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Read => !self.has(WRITER),
+            Kind::Upgradable => !self.has(WRITER | UPGRADABLE),
+            Kind::Write | Kind::Upgrade => false,
+        }
+    }
+
+    pub(super) fn take_up(&mut self, kind: Kind) {
+        match kind {
+            Kind::Read => self.readers += 1,
+            Kind::Upgradable => self.editing.set(UPGRADABLE),
+            Kind::Write => self.editing.set(WRITER),
+            Kind::Upgrade => {
+                self.editing.clear(UPGRADABLE);
+                self.editing.set(WRITER);
+            }
+        }
+    }
+
+    pub(super) fn put_down(&mut self, kind: Kind) {
+        match kind {
+            Kind::Read => self.readers -= 1,
+            Kind::Upgradable => self.editing.clear(UPGRADABLE),
+            Kind::Write | Kind::Upgrade => self.editing.clear(WRITER),
+        }
+    }
+
+    pub(super) fn try_upgrade(&mut self) -> bool {
+        let upgrades = self.is_open_to(Kind::Upgrade);
+        if upgrades {
+            self.take_up(Kind::Upgrade);
+        }
+        upgrades
+    }
+
+    /// What becomes of a queued waiter if all before it were served, or passed.
+    fn choose(&self, kind: Kind) -> Choice {
+        if self.is_open_to(kind) {
+            Choice::Grant
+        } else if kind == Kind::Upgradable && !self.has(WRITER) && self.queued.may_have_readers() {
+            Choice::Pass
+        } else {
+            Choice::Stop
+        }
+    }
+
+    /// Could anybody be served?
+    pub(super) fn owes(&self) -> bool {
+        let mut at = self.editing.first();
+        while let Some(waiter) = self.editing.at(at) {
+            match self.choose(Kind::of(waiter)) {
+                Choice::Grant => return true,
+                Choice::Pass => self.editing.pass(&mut at),
+                Choice::Stop => return false,
+            }
+        }
+        false
+    }
+}
+
+impl Ledger for Books<'_> {
+    fn serve(&mut self, batch: &mut WakeBatch) -> bool {
+        let mut at = self.editing.first();
+        while !batch.is_full() {
+            let Some(waiter) = self.editing.at(at) else {
+                self.queued.has_no_readers();
+                return false;
+            };
+            let kind = Kind::of(waiter);
+            match self.choose(kind) {
+                Choice::Grant => {
+                    self.take_up(kind);
+                    self.queued.leave(kind);
+                    batch.push(self.editing.grant_at(&mut at));
+                }
+                Choice::Pass => self.editing.pass(&mut at),
+                Choice::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn close(mut self) {
+        if self.editing.has_waiters() {
+            let beside = Beside { readers: self.readers, queued: self.queued };
+            // SAFETY: invariant 3 of the lock: we are the editor.
+            self.beside.with_mut(|place| unsafe { *place = beside });
+        } else {
+            self.editing.set_count(self.readers as usize);
+        }
+        self.editing.finish();
+    }
+}
+
+/// Are there so many plain readers that nobody else may read?
+#[inline(always)]
+pub(super) fn is_full(readers: usize) -> bool {
+    readers >= MAX_READERS - 1
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn too_many_readers() -> ! {
+    panic!("a lock has at most {MAX_READERS} readers at a time: some guards must have been forgotten");
+}

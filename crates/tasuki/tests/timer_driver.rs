@@ -1,0 +1,147 @@
+//! The driver through which a runtime tells the primitives what they must know, and learns what it must. S3-21.
+
+mod kit;
+
+use kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
+use kit::waker::{Call, Spy};
+use std::cell::Cell;
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use tasuki::runtime::{self, Driver, TaskId, Timers, WakeKind};
+use tasuki::{Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
+
+/// What a runtime says here.
+struct Told {
+    timers: Option<Arc<Timers>>,
+    task: Option<TaskId>,
+    may_block: bool,
+    now: Cell<Instant>,
+}
+
+impl Told {
+    fn with_timers(timers: &Arc<Timers>) -> Self {
+        Self { timers: Some(timers.clone()), task: None, may_block: true, now: Cell::new(Instant::now()) }
+    }
+
+    fn nothing() -> Self {
+        Self { timers: None, task: None, may_block: true, now: Cell::new(Instant::now()) }
+    }
+
+    /// The clock goes on and the wheel is turned.
+    fn pass(&self, time: Duration) {
+        self.now.set(self.now.get() + time);
+        self.timers.as_ref().unwrap().advance(self.now.get());
+    }
+}
+
+impl Driver for Told {
+    fn task(&self) -> Option<TaskId> {
+        self.task
+    }
+
+    fn timers(&self) -> Option<Arc<Timers>> {
+        self.timers.clone()
+    }
+
+    fn may_block(&self) -> bool {
+        self.may_block
+    }
+
+    fn now(&self) -> Instant {
+        self.now.get()
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The wheel of the driver is the one that is used, and stays so when the future goes elsewhere.
+#[test]
+fn deadlines_are_kept_where_the_driver_says() {
+    let timers = Arc::new(Timers::new(Waker::noop().clone()));
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let mut lock = Box::pin(mutex.lock().timeout(5 * MS));
+    runtime::enter(&told, || pending(&mut lock, &spy));
+    std::thread::sleep(20 * MS);
+    assert_eq!(spy.wakes(), 0, "nobody turns this wheel but the test");
+    pending(&mut lock, &Spy::new());
+    pending(&mut lock, &spy);
+    told.pass(6 * MS);
+    assert_eq!(spy.wakes(), 1);
+    assert!(matches!(poll(&mut lock, &spy), std::task::Poll::Ready(Err(Elapsed))));
+    drop(guard);
+    assert!(!mutex.is_locked());
+}
+
+#[test]
+fn the_driver_says_which_task_runs() {
+    let told = Told { task: Some(TaskId::fresh()), ..Told::nothing() };
+    assert_eq!(task::current(), None);
+    runtime::enter(&told, || {
+        assert_eq!(task::current(), told.task);
+        // The innermost says it: an identity of its own, another runtime, nobody.
+        let mut named = Box::pin(task::identify(async { task::current() }));
+        let id = named.id();
+        assert_eq!(ready(&mut named), Some(id));
+        let inner = Told::nothing();
+        runtime::enter(&inner, || assert_eq!(task::current(), None));
+        assert_eq!(task::current(), told.task);
+        assert!(panics(|| runtime::enter(&inner, || panic!("in a task"))));
+        assert_eq!(task::current(), told.task, "also after a panic");
+    });
+    assert_eq!(task::current(), None);
+    assert!(panics(|| runtime::enter(&told, || panic!("in a task"))));
+    assert_eq!(task::current(), None);
+}
+
+/// On a worker of a runtime `.block()` panics, always, and says what to do.
+#[test]
+fn the_driver_says_who_may_not_block() {
+    let told = Told { may_block: false, ..Told::nothing() };
+    let (mutex, event) = (Mutex::new(0), Event::new(Reset::Manual, true));
+    let (rwlock, condvar, semaphore) = (RwLock::new(0), Condvar::new(), Semaphore::new(1));
+    runtime::enter(&told, || {
+        let message = panic_of(|| drop(mutex.lock().block()));
+        assert!(message.contains(".await"), "{message}");
+        assert!(panics(|| event.wait().block()), "also where there is nothing to wait for");
+        assert!(panics(|| drop(rwlock.read().block())));
+        assert!(panics(|| drop(semaphore.acquire().block())));
+        assert!(panics(|| event.wait().timeout(MS).block().is_ok()));
+        assert!(panics(|| drop(condvar.wait(mutex.try_lock().unwrap()).block())));
+    });
+    assert!(!mutex.is_locked());
+    assert_eq!((*mutex.lock().block(), *rwlock.write().block()), (0, 0));
+}
+
+/// A waker can ask why it is called: a grant is a baton, a signal to all is not; also inside another wake.
+#[test]
+fn wakes_say_their_kind() {
+    let seen: Arc<StdMutex<Vec<WakeKind>>> = Arc::default();
+    let inner = Box::leak(Box::new(Mutex::new(0)));
+    let (held, listener, asleep) = (StdMutex::new(inner.try_lock()), Spy::new(), seen.clone());
+    listener.on(Call::Wake, move || {
+        asleep.lock().unwrap().push(runtime::wake_kind());
+        // A wake inside the wake.
+        drop(held.lock().unwrap().take());
+        asleep.lock().unwrap().push(runtime::wake_kind());
+    });
+    let mut waiter = Box::pin(inner.lock());
+    pending(&mut waiter, &Spy::new());
+    let (mutex, event) = (Mutex::new(0), Event::manual());
+    let guard = mutex.try_lock().unwrap();
+    let (mut lock, mut wait) = (Box::pin(mutex.lock()), Box::pin(event.wait()));
+    pending(&mut lock, &listener);
+    listener.arm(1);
+    drop(guard);
+    assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
+    pending(&mut wait, &listener);
+    listener.arm(1);
+    event.set();
+    assert_eq!(seen.lock().unwrap()[2..], [WakeKind::Plain, WakeKind::Plain]);
+    assert_eq!(runtime::wake_kind(), WakeKind::Plain);
+    drop(ready(&mut lock));
+    ready(&mut wait);
+    assert!(poll_with(&mut waiter, Waker::noop()).is_ready());
+}
