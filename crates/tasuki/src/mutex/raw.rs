@@ -296,10 +296,11 @@ impl<P: Policy> RawMutex<P> {
         probe::released(self);
         // The look saves a compare-exchange that cannot succeed while somebody waits.
         // Release: pairs with Acquire in `try_lock_at`.
-        if self.queue.load() == HELD && self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
+        let word = self.queue.load();
+        if word == HELD && self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
             return Unlocked::NobodyWaited;
         }
-        wake_owner(self.unlock_slow());
+        wake_owner(self.unlock_slow(word));
         Unlocked::SomebodyWaited
     }
 
@@ -307,8 +308,7 @@ impl<P: Policy> RawMutex<P> {
     /// caller wakes.
     #[inline(never)]
     #[must_use = "the waiter must be woken"]
-    fn unlock_slow(&self) -> Option<Waker> {
-        let word = self.queue.load();
+    fn unlock_slow(&self, word: Word) -> Option<Waker> {
         self.try_unlock_at(word).unwrap_or_else(|Moved| self.unlock_busy())
     }
 
@@ -397,11 +397,13 @@ impl<P: Policy> RawMutex<P> {
     #[inline(always)]
     fn pass(&self, mut editing: Editing<'_>) -> Option<Waker> {
         self.set_unclaimed();
-        if P::OVERTAKES > 0 {
+        let waker = if P::OVERTAKES == 0 {
+            Some(editing.grant_sleeping_front())
+        } else {
             editing.clear(WOKEN);
             self.reset_overtakes();
-        }
-        let waker = editing.grant_front();
+            editing.grant_front()
+        };
         editing.finish();
         waker
     }

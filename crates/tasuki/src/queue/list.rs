@@ -60,18 +60,24 @@ unsafe fn set_prev(node: *mut Waiter, to: *mut Waiter) {
     links.prev.with_mut(|prev| unsafe { *prev = to });
 }
 
-/// Appends `node`; returns the head.
+/// A list of `node` alone, which is then the head.
 ///
 /// SAFETY: module contract; `node` is in no list.
 #[inline(always)]
-pub(crate) unsafe fn push_back(head: *mut Waiter, node: *mut Waiter) -> *mut Waiter {
+pub(crate) unsafe fn begin(node: *mut Waiter) {
     // SAFETY: module contract.
     unsafe { set_next(node, ptr::null_mut()) };
-    if head.is_null() {
-        // SAFETY: module contract.
-        unsafe { set_prev(node, node) };
-        return node;
-    }
+    // SAFETY: module contract.
+    unsafe { set_prev(node, node) };
+}
+
+/// Appends `node` to a list that is not empty.
+///
+/// SAFETY: module contract; `node` is in no list.
+#[inline(always)]
+pub(crate) unsafe fn append(head: *mut Waiter, node: *mut Waiter) {
+    // SAFETY: module contract.
+    unsafe { set_next(node, ptr::null_mut()) };
     // SAFETY: module contract; the head is in the list.
     let tail = unsafe { prev(head) };
     // SAFETY: module contract; the tail is in the list.
@@ -80,7 +86,6 @@ pub(crate) unsafe fn push_back(head: *mut Waiter, node: *mut Waiter) -> *mut Wai
     unsafe { set_prev(node, tail) };
     // SAFETY: module contract.
     unsafe { set_prev(head, node) };
-    head
 }
 
 /// Puts `node` before all others; returns the head, which is `node`.

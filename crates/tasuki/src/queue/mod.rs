@@ -257,12 +257,19 @@ impl<'q> Editing<'q> {
     /// Enqueues at the end.
     #[inline(always)]
     pub(crate) fn push_back(&mut self, waiter: Pinned<'_>) {
-        let waiter = waiter.as_ptr();
-        // SAFETY: we hold `EDIT`; a new waiter is in no list and stays alive while it is (invariant 2).
-        unsafe { list::push_back(self.word.head(), waiter) };
-        // Only into an empty list does it enter as the head.
-        if !self.has_waiters() {
-            self.word = self.word.with_head(waiter);
+        self.link_back(waiter.as_ptr());
+    }
+
+    /// A waiter that is in no list, and stays alive while it is in this one (invariant 2), becomes the last.
+    #[inline(always)]
+    fn link_back(&mut self, waiter: *mut Waiter) {
+        if self.has_waiters() {
+            // SAFETY: we hold `EDIT`; the head is in the list, the waiter in none.
+            unsafe { list::append(self.word.some_head(), waiter) };
+        } else {
+            // SAFETY: we hold `EDIT`; the waiter is in no list.
+            unsafe { list::begin(waiter) };
+            self.word = self.word.with_some_head(waiter);
         }
     }
 
@@ -281,6 +288,15 @@ impl<'q> Editing<'q> {
         self.notify_front(Verdict::Granted)
     }
 
+    /// As [`grant_front`](Self::grant_front), for a primitive that never calls a waiter, so that every slot is full.
+    #[inline(always)]
+    #[must_use = "the waiter must be woken after `finish`"]
+    pub(crate) fn grant_sleeping_front(&mut self) -> Waker {
+        let front = self.pop_front();
+        // SAFETY: we hold `EDIT` and have just taken it out of the list; it has not been called.
+        unsafe { waiter::notify_waiting(front) }
+    }
+
     /// Takes the first waiter out and refuses it. There must be one.
     #[must_use = "the waiter must be woken after `finish`"]
     pub(crate) fn refuse_front(&mut self) -> Option<Waker> {
@@ -289,13 +305,20 @@ impl<'q> Editing<'q> {
 
     #[inline(always)]
     fn notify_front(&mut self, verdict: Verdict) -> Option<Waker> {
+        let front = self.pop_front();
+        // SAFETY: we hold `EDIT` and have just taken it out of the list.
+        unsafe { waiter::notify(front, verdict) }
+    }
+
+    /// The first waiter, out of the list. There must be one.
+    #[inline(always)]
+    fn pop_front(&mut self) -> *mut Waiter {
         debug_assert!(self.has_waiters(), "nobody waits in {:?}", self.word);
         let front = self.word.some_head();
         // SAFETY: we hold `EDIT`; the head is in the list.
         let head = unsafe { list::pop_front(front) };
         self.word = self.word.with_head(head);
-        // SAFETY: we hold `EDIT` and have just taken it out of the list.
-        unsafe { waiter::notify(front, verdict) }
+        front
     }
 
     /// The place of the first waiter.
@@ -397,9 +420,7 @@ impl<'q> Editing<'q> {
 
     /// Enqueues a waiter that comes from another queue at the end.
     pub(crate) fn put_back(&mut self, waiter: Moving) {
-        // SAFETY: we hold `EDIT`; the waiter is in no list, and alive as long as the other edit lasts.
-        let head = unsafe { list::push_back(self.word.head(), waiter.0) };
-        self.word = self.word.with_head(head);
+        self.link_back(waiter.0);
     }
 
     /// Enqueues a waiter that comes from another queue before all others.

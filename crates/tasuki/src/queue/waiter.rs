@@ -253,6 +253,22 @@ pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Wak
     waker
 }
 
+/// `Waiting => Notified`, as [`notify`], of a waiter that has not been called.
+///
+/// SAFETY: as [`notify`], and the state is `Waiting`.
+#[inline(always)]
+#[must_use = "the new owner must be woken, after the queue has been unlocked"]
+pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> Waker {
+    // SAFETY: invariant 2, as in `notify`.
+    let node = unsafe { &*waiter };
+    debug_assert_eq!(node.state(), State::Waiting);
+    // SAFETY: invariant 4: a `Waiting` slot is full.
+    let waker = unsafe { node.take_waker() };
+    // Release: pairs with Acquire in `Waiter::state`.
+    node.state.store(NOTIFIED, Ordering::Release);
+    waker
+}
+
 /// `Waiting => Woken`: the head is called to compete for a free lock, and stays in its place.
 ///
 /// SAFETY: the caller holds `EDIT` and the waiter is in the list.

@@ -123,8 +123,14 @@ impl Word {
     /// The same flags over another list; a null head leaves the flags alone.
     #[inline(always)]
     pub(crate) fn with_head(self, head: *mut Waiter) -> Self {
+        if head.is_null() { Self::flags(self.0.addr() & FLAGS) } else { self.with_some_head(head) }
+    }
+
+    /// The same flags over a list that begins with this waiter.
+    #[inline(always)]
+    pub(crate) fn with_some_head(self, head: *mut Waiter) -> Self {
         let flags = self.0.addr() & FLAGS;
-        if head.is_null() { Self::flags(flags) } else { Self(head.map_addr(|addr| addr | WAITERS | flags)) }
+        Self(head.map_addr(|addr| addr | WAITERS | flags))
     }
 }
 
