@@ -13,28 +13,35 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     wide(guide, nodes)
 }
 
-/// Each the child of the one before; only the last is kept.
+/// Each the child of the one before; of every other one the source is gone when the root is cancelled.
 fn deep(guide: &Guide, nodes: usize) -> Result<(), String> {
     let root = CancellationSource::new();
-    let mut last = root.child();
-    for _ in 1..nodes {
-        last = last.child();
+    let (mut kept, mut parent) = (Vec::with_capacity(nodes / 2 + 1), root.child());
+    for generation in 1..nodes {
+        let child = parent.child();
+        let grown = std::mem::replace(&mut parent, child);
+        if generation % 2 == 0 {
+            kept.push(grown);
+        }
     }
-    let token = last.token();
-    drop(last);
+    kept.push(parent);
     let memory = resident();
-    let before = token.stop_requested();
+    let tokens = || kept.iter().map(CancellationSource::token);
+    let early = tokens().filter(CancellationToken::stop_requested).count();
     let start = Instant::now();
     root.cancel_with("the tour is over");
     let taken = start.elapsed();
-    let told = !before && token.stop_requested() && token.reason() == Some("the tour is over");
+    let told = tokens().filter(|token| token.reason() == Some("the tour is over")).count();
     guide.check(
-        told,
-        format_args!("the root of {} generations cancels the last one, with its reason", grouped(nodes)),
+        early == 0 && told == kept.len(),
+        format_args!(
+            "{} generations, every other one dropped: the root's reason reaches all",
+            grouped(nodes)
+        ),
     )?;
     let start = Instant::now();
-    drop(token);
     drop(root);
+    drop(kept);
     guide.say(format_args!("       {}; {memory}", times(nodes, taken, start.elapsed())));
     Ok(())
 }

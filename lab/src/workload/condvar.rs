@@ -27,7 +27,7 @@ fn ping_pong<C: AsyncCondvar>(ops: u64) -> Sample {
     let turns = ops.next_multiple_of(2);
     let table = Rc::new(C::new());
     let reading = minimal::run((0..2).map(|me| play(table.clone(), me, turns)));
-    assert_eq!(*now(table.lock()), turns, "{}: every turn was taken", C::NAME);
+    assert_eq!(*now!(table.lock()), turns, "{}: every turn was taken", C::NAME);
     Sample::alone(turns, reading)
 }
 

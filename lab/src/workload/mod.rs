@@ -25,9 +25,6 @@ pub(crate) mod token;
 pub(crate) mod uncontended;
 
 use crate::measure::Bench;
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 /// Every workload of the mutex.
 fn mutex(bench: &mut Bench) {
@@ -55,11 +52,15 @@ pub(crate) fn run(what: &str, bench: &mut Bench) {
     }
 }
 
-/// What a future that need not wait yields.
-#[inline]
-pub(crate) fn now<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("nobody else holds it"),
-    }
+/// What a future that need not wait yields. A macro, so that the future is polled where it was made:
+/// moving a big one costs more than some locks do.
+macro_rules! now {
+    ($future:expr) => {{
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        match std::future::Future::poll(std::pin::pin!($future), &mut cx) {
+            std::task::Poll::Ready(output) => output,
+            std::task::Poll::Pending => panic!("nobody else holds it"),
+        }
+    }};
 }
+pub(crate) use now;

@@ -19,9 +19,10 @@ pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
         // Faster than every fair peer.
         "rwlock/mix-90-10" => cell.ratio(OURS, cell.fair_peer(), 1.0, out),
         "condvar/ping-pong" => cell.ratio(OURS, fastest(cell.peers()), NOISE, out),
-        // No slower than tokio, each beside its like.
+        // No slower than tokio: each beside its like, and a whole wait with its limit beside a bare sleep.
         "time/arm-drop" => {
             cell.ratio("tasuki-sleep", cell.find("tokio-sleep"), 1.0, out);
+            cell.ratio("tasuki-timeout", cell.find("tokio-timeout"), 1.0, out);
             cell.ratio("tasuki-timeout", cell.find("tokio-sleep"), 1.0, out);
         }
         _ => {}

@@ -88,7 +88,8 @@ impl<'a> Cell<'a> {
     }
 
     fn peers(self) -> impl Iterator<Item = &'a Record> {
-        self.0.iter().filter(|record| record.is_peer())
+        // One that is too slow to be sampled is nobody's measure.
+        self.0.iter().filter(|record| record.is_peer() && !record.capped)
     }
 
     /// Judges ours / theirs; says so when there is nobody to compare with.

@@ -62,7 +62,7 @@ pub(super) fn sample<L: AsyncRwLock>(percent: u64, ops: u64) -> Sample {
     let (reading, served) = arena.gate.run();
     let ops = arena.budget.ops();
     assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", L::NAME);
-    let value = *now(arena.lock.0.read());
+    let value = *now!(arena.lock.0.read());
     assert_eq!(value, arena.writes.load(Ordering::Relaxed), "{}: one increment a write", L::NAME);
     Sample { ops, reading, fairness: fairness(&served), longest_wait: 0 }
 }

@@ -46,12 +46,12 @@ impl VisitRwLock for Build {
 /// Read, look, give back: the subject's own future, polled once.
 fn reads<L: AsyncRwLock>(ops: u64) -> Sample {
     let lock = L::new();
-    *now(lock.write()) = 1;
+    *now!(lock.write()) = 1;
     let shared = black_box(&lock);
     let meter = Meter::start();
     let mut seen = 0;
     for _ in 0..ops {
-        seen += *now(shared.read());
+        seen += *now!(shared.read());
     }
     let reading = meter.read();
     assert_eq!(seen, ops, "{}: the value is read every time", L::NAME);
@@ -64,10 +64,10 @@ fn writes<L: AsyncRwLock>(ops: u64) -> Sample {
     let shared = black_box(&lock);
     let meter = Meter::start();
     for _ in 0..ops {
-        *now(shared.write()) += 1;
+        *now!(shared.write()) += 1;
     }
     let reading = meter.read();
-    assert_eq!(*now(lock.read()), ops, "{}: one increment an operation", L::NAME);
+    assert_eq!(*now!(lock.read()), ops, "{}: one increment an operation", L::NAME);
     Sample::alone(ops, reading)
 }
 

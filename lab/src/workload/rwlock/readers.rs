@@ -33,7 +33,7 @@ impl VisitRwLock for Build {
 /// One sample: both threads read so often; the slower one counts.
 pub(super) fn sample<L: AsyncRwLock>(ops: u64) -> Sample {
     let lock = Line(L::new());
-    *now(lock.0.write()) = 1;
+    *now!(lock.0.write()) = 1;
     let start = Barrier::new(THREADS);
     let readings: Vec<Reading> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
