@@ -49,7 +49,7 @@ use tasuki::task::TaskId;
 ///
 /// # Limits
 ///
-/// 65,535 workers; 2³² tasks that wait at the same time in each of several shares.
+/// 65,535 workers; 2³¹ tasks at the same time in each of several shares.
 ///
 /// # Futurelock
 ///

@@ -276,8 +276,7 @@ fn the_budget_keeps_the_order() {
         };
         first.await.unwrap();
         second.await.unwrap();
-        let order = mutex.lock().await.unwrap().clone();
-        order
+        mutex.lock().await.unwrap().clone()
     });
     assert_eq!(runtime.block_on(task).unwrap(), ['a', 'b']);
 }

@@ -129,9 +129,9 @@ fn a_sleep_outlives_its_runtime() {
     let carried = first.spawn(async {
         let mut sleep = Box::pin(sleep(100 * MS));
         assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await.is_pending());
-        sleep
+        (sleep,)
     });
-    let mut carried = first.block_on(carried).unwrap();
+    let (mut carried,) = first.block_on(carried).unwrap();
     drop(first);
     let start = Instant::now();
     runtime(1).block_on(spawn_and_wait(&mut carried));

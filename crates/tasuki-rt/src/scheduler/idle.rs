@@ -19,7 +19,7 @@
 //!
 //! # Orderings
 //! A push, fence A, a read of the word (in `notify`) against a change of the word, fence B, a look at the queues
-//! (in `sleep` and `try_search`): one of the two sees the other. The proof is in docs/scheduler.md.
+//! (in and after `sleep`): one of the two sees the other. The proof is in docs/scheduler.md.
 
 use crate::shim::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
 use std::sync::PoisonError;
@@ -91,14 +91,10 @@ impl Idle {
         let limit = (self.workers / 2).max(1);
         let mut counts = self.counts();
         while counts.searching() < limit {
-            // Relaxed: ordered by the fence below.
+            // Relaxed: what a search misses is seen by the look that follows `sleep`.
             let (order, next) = (Ordering::Relaxed, counts.0 + SEARCHING);
             match self.word.compare_exchange_weak(counts.0, next, order, order) {
-                Ok(_) => {
-                    // Fence B: SeqCst, pairs with fence A in `notify`: who did not see the searcher is seen by it.
-                    fence(Ordering::SeqCst);
-                    return true;
-                }
+                Ok(_) => return true,
                 Err(now) => counts = Counts(now),
             }
         }
@@ -144,7 +140,7 @@ impl Idle {
     /// asleep => searching, for one worker, after a push: whom to unpark, if anybody.
     #[must_use]
     pub(crate) fn notify(&self) -> Option<usize> {
-        // Fence A: SeqCst, pairs with fence B in `sleep` and `try_search`.
+        // Fence A: SeqCst, pairs with fence B in `sleep`.
         fence(Ordering::SeqCst);
         self.choose()
     }

@@ -118,7 +118,9 @@ impl<T> JoinHandle<T> {
             Poll::Ready(ended) => ended,
         };
         self.task = None;
-        Poll::Ready(ended.map_or_else(|| Err(JoinError::shut_down(self.id)), Ended::take))
+        let id = self.id;
+        let Some(ended) = ended else { return Poll::Ready(Err(JoinError::shut_down(id))) };
+        Poll::Ready(ended.take().map_err(|cause| cause.of(id)))
     }
 }
 

@@ -19,7 +19,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use tasuki::task::TaskId;
 
@@ -42,10 +42,12 @@ pub(crate) struct Meta {
     pub(crate) id: TaskId,
     pub(crate) shared: Arc<Shared>,
     home: u32,
-    /// Where in its shard it is registered.
+    /// Where in its shard it is registered, and the bit [`ABORTED`].
     key: AtomicU32,
-    aborted: AtomicBool,
 }
+
+/// Set in a task's key when it has been asked to end.
+const ABORTED: u32 = 1 << 31;
 
 impl Meta {
     const ANYWHERE: u32 = u32::MAX;
@@ -61,14 +63,17 @@ impl Meta {
 
     /// Asks the task to end; the poll that follows does it.
     pub(crate) fn abort(&self) {
-        // Release: pairs with Acquire in `Body::poll`.
-        self.aborted.store(true, Ordering::Release);
-        // Relaxed: written before the handle was given out. If the task has ended, its key may be another's: that
-        // one is polled for nothing.
-        let key = self.key.load(Ordering::Relaxed);
+        // Release: pairs with Acquire in `is_aborted`. If the task has ended, its key may be another's: that one is
+        // polled for nothing.
+        let key = self.key.fetch_or(ABORTED, Ordering::Release) & !ABORTED;
         if let Some(waker) = self.shared.registry.waker(self.shard(), key) {
             waker.wake();
         }
+    }
+
+    fn is_aborted(&self) -> bool {
+        // Acquire: pairs with Release in `abort`.
+        self.key.load(Ordering::Acquire) & ABORTED != 0
     }
 }
 
@@ -94,7 +99,6 @@ where
         shared: shared.clone(),
         home: home.map_or(Meta::ANYWHERE, |home| home as u32),
         key: AtomicU32::new(NO_KEY),
-        aborted: AtomicBool::new(false),
     };
     // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
     // (docs/scheduler.md, "Pinned tasks"). `schedule` is `Send`, `Sync` and captures nothing. The metadata outlives
@@ -122,19 +126,34 @@ where
     }
 }
 
+/// Why a task has no output. Small, because every task has room for one.
+pub(crate) enum Cause {
+    Panicked(Box<Payload>),
+    Aborted,
+}
+
+impl Cause {
+    pub(crate) fn of(self, id: TaskId) -> JoinError {
+        match self {
+            Self::Panicked(payload) => JoinError::panicked(id, *payload),
+            Self::Aborted => JoinError::aborted(id),
+        }
+    }
+}
+
 /// How a task ended. Its destructor lets no panic out.
-pub(crate) struct Ended<T>(Option<Result<T, JoinError>>);
+pub(crate) struct Ended<T>(Option<Result<T, Cause>>);
 
 impl<T> Ended<T> {
-    pub(crate) fn take(mut self) -> Result<T, JoinError> {
+    pub(crate) fn take(mut self) -> Result<T, Cause> {
         self.0.take().expect("taken once")
     }
 }
 
 impl<T> Drop for Ended<T> {
     fn drop(&mut self) {
-        if let Some(Ok(output)) = self.0.take() {
-            quietly(|| drop(output));
+        if let Some(result) = self.0.take() {
+            quietly(|| drop(result));
         }
     }
 }
@@ -159,10 +178,8 @@ impl<F: Future> Future for Body<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<F::Output>> {
         // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
         let this = unsafe { self.get_unchecked_mut() };
-        let id = this.meta.id;
-        // Acquire: pairs with Release in `Meta::abort`.
-        let result = if this.meta.aborted.load(Ordering::Acquire) {
-            Err(JoinError::aborted(id))
+        let result = if this.meta.is_aborted() {
+            Err(Cause::Aborted)
         } else {
             let future = this.future.as_mut().expect("not polled after its end");
             // SAFETY: as above.
@@ -170,12 +187,12 @@ impl<F: Future> Future for Body<F> {
             match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(output)) => Ok(output),
-                Err(payload) => Err(JoinError::panicked(id, payload)),
+                Err(payload) => Err(Cause::Panicked(Box::new(payload))),
             }
         };
         let ended = Ended(Some(result));
         Poll::Ready(match this.end() {
-            Some(payload) => Ended(Some(Err(JoinError::panicked(id, payload)))),
+            Some(payload) => Ended(Some(Err(Cause::Panicked(Box::new(payload))))),
             None => ended,
         })
     }
@@ -187,7 +204,7 @@ impl<F> Drop for Body<F> {
             std::mem::forget(payload);
         }
         // Relaxed: see `spawn`.
-        let key = self.meta.key.load(Ordering::Relaxed);
+        let key = self.meta.key.load(Ordering::Relaxed) & !ABORTED;
         if key != NO_KEY {
             drop(self.meta.shared.registry.remove(self.meta.shard(), key));
         }

@@ -6,8 +6,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// The key of a task that was refused.
-pub(crate) const NO_KEY: u32 = u32::MAX;
+/// The key of a task that was refused. Keys have 31 bits.
+pub(crate) const NO_KEY: u32 = u32::MAX >> 1;
 
 /// Shards for tasks that are not pinned, per worker: enough for spawning threads not to meet.
 const SHARDS_PER_WORKER: usize = 4;
@@ -58,7 +58,8 @@ impl Books {
             self.free = next;
             return key;
         }
-        let key = u32::try_from(self.slots.len()).expect("fewer than 2^32 tasks in a shard");
+        let key = u32::try_from(self.slots.len()).ok().filter(|key| *key < NO_KEY);
+        let key = key.expect("fewer than 2^31 tasks in a shard");
         self.slots.push(Slot::Used(waker));
         key
     }
