@@ -11,19 +11,27 @@ mod bypass;
 #[cfg(loom)]
 mod cancellation;
 #[cfg(loom)]
+mod condvar;
+#[cfg(loom)]
 mod event;
 #[cfg(loom)]
 mod latch;
 #[cfg(loom)]
 mod lifo;
 #[cfg(loom)]
+mod limit;
+#[cfg(loom)]
 mod mutex;
+#[cfg(loom)]
+mod once_cell;
 #[cfg(loom)]
 mod parker;
 #[cfg(loom)]
 mod queue;
 #[cfg(loom)]
 mod reentrant;
+#[cfg(loom)]
+mod rwlock;
 #[cfg(loom)]
 mod semaphore;
 #[cfg(loom)]
