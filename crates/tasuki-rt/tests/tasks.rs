@@ -401,3 +401,24 @@ fn an_idle_task_is_small() {
     println!("an idle task: {each} bytes, {future} of them its future");
     assert!(each - future <= 200, "{each} bytes");
 }
+
+/// What a panic carries may panic when it is dropped.
+#[test]
+fn a_payload_that_panics_stops_nothing() {
+    struct Twice(Arc<AtomicUsize>);
+    impl Drop for Twice {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("the second panic");
+        }
+    }
+    let _dog = watchdog(30);
+    let (runtime, count) = (runtime(1), Arc::new(AtomicUsize::new(0)));
+    let payload = Twice(count.clone());
+    drop(runtime.spawn(async move { std::panic::panic_any(payload) }));
+    let payload = Twice(count.clone());
+    let there = runtime.block_on(runtime.spawn(async { tasuki_rt::EventLoop::current().unwrap() })).unwrap();
+    there.post(move || std::panic::panic_any(payload)).unwrap();
+    until(|| count.load(Ordering::SeqCst) == 2);
+    assert_eq!(runtime.block_on(runtime.spawn(async { 1 })).unwrap(), 1);
+}

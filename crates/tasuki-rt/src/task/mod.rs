@@ -32,9 +32,19 @@ pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 /// Runs foreign code whose panic is nobody's business but the panic hook's.
 pub(crate) fn quietly(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        // Its destructor could panic again.
-        std::mem::forget(payload);
+        discard(payload);
     }
+}
+
+/// Drops what a panic carried, which may panic again, with something else to drop. Whoever goes on like that is given up.
+fn discard(mut payload: Payload) {
+    for _ in 0..4 {
+        match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            Ok(()) => return,
+            Err(next) => payload = next,
+        }
+    }
+    std::mem::forget(payload);
 }
 
 /// What the runtime knows of a task; lives in the cell, beside the future.
@@ -201,7 +211,7 @@ impl<F: Future> Future for Body<F> {
 impl<F> Drop for Body<F> {
     fn drop(&mut self) {
         if let Some(payload) = self.end() {
-            std::mem::forget(payload);
+            discard(payload);
         }
         // Relaxed: see `spawn`.
         let key = self.meta.key.load(Ordering::Relaxed) & !ABORTED;
