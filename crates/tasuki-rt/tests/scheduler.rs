@@ -181,6 +181,51 @@ fn a_lonely_task_is_stolen_from_a_long_poll() {
     });
 }
 
+/// Two tasks whose polls are neither short nor very long do not share one worker while the other sleeps.
+#[test]
+fn middling_polls_use_both_workers() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    let (apart, settled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let places: Arc<[AtomicUsize; 2]> = Arc::default();
+    let worker = |n: usize| {
+        let (apart, places, settled) = (apart.clone(), places.clone(), settled.clone());
+        async move {
+            while !apart.load(Ordering::Relaxed) {
+                let here = tasuki_rt::EventLoop::current().unwrap().id().index() + 1;
+                places[n].store(here, Ordering::Relaxed);
+                let start = Instant::now();
+                while start.elapsed() < MS / 3 {
+                    std::hint::spin_loop();
+                }
+                let there = places[1 - n].load(Ordering::Relaxed);
+                if settled.load(Ordering::Relaxed) && there != 0 && there != here {
+                    apart.store(true, Ordering::Relaxed);
+                }
+                yield_now().await;
+            }
+        }
+    };
+    let (one, two) = (worker(0), worker(1));
+    runtime.block_on(async {
+        // Both settle on one worker, because the other one is busy for a while.
+        let entered = Arc::new(Event::manual());
+        let tell = entered.clone();
+        let busy = tasuki_rt::spawn_on(WorkerId::new(1), move || async move {
+            tell.set();
+            thread::sleep(20 * MS);
+            settled.store(true, Ordering::Relaxed);
+        });
+        entered.wait().await;
+        let both = tasuki_rt::spawn_on(WorkerId::new(0), || async move { (spawn(one), spawn(two)) });
+        let (one, two) = both.await.unwrap();
+        busy.await.unwrap();
+        one.await.unwrap();
+        two.await.unwrap();
+    });
+    assert!(apart.load(Ordering::Relaxed));
+}
+
 /// Batons that go round and round do not starve the queue, the inbox or the timers of their worker.
 #[test]
 fn batons_do_not_starve_others() {

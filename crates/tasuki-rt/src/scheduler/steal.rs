@@ -1,7 +1,7 @@
 //! Taking work from other workers, and when not to.
 //!
 //! Half of a queue is taken at once. One task alone, and the *next* slot, are left to their worker, which is about to run
-//! them, unless it is still in the same poll as at an earlier look.
+//! them, unless its polls are long: it is still in the same one as at an earlier look, or has not done many since.
 
 use super::worker::Local;
 use super::{Remote, Shared};
@@ -10,8 +10,10 @@ use st3::StealError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A poll is long when two looks so far apart find it.
-const LONG_POLL: Duration = Duration::from_micros(100);
+/// How far apart two looks must be to judge by.
+const APART: Duration = Duration::from_micros(100);
+/// Polls that take longer than this on average are long: taking a task over is cheaper than waiting.
+const LONG_POLL: Duration = Duration::from_micros(20);
 
 /// What a look at a busy worker showed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,14 +23,16 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Has the worker been in one poll since an earlier look?
-    fn is_long_poll(&self, polls: u32) -> bool {
-        self.polls == polls && self.since.is_some_and(|since| since.elapsed() >= LONG_POLL)
+    /// Have the polls of the worker been long since an earlier look?
+    fn shows_long_polls(&self, polls: u32) -> bool {
+        let elapsed = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let begun = polls.wrapping_sub(self.polls).saturating_add(1);
+        elapsed >= APART && elapsed / begun >= LONG_POLL
     }
 
-    /// Remembers the first look at this poll.
+    /// Remembers this look, unless there is one to judge by soon.
     fn remember(&mut self, polls: u32) {
-        if self.since.is_none() || self.polls != polls {
+        if self.since.is_none_or(|since| since.elapsed() >= APART) {
             *self = Self { polls, since: Some(Instant::now()) };
         }
     }
@@ -49,7 +53,7 @@ impl Local {
         let sight = &mut self.sights.borrow_mut()[victim];
         // Relaxed: compared with itself only.
         let polls = remote.polls.load(Ordering::Relaxed);
-        let long = sight.is_long_poll(polls);
+        let long = sight.shows_long_polls(polls);
         let mut held = false;
         let share = |len: usize| {
             held = len == 1 && !long;
