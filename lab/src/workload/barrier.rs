@@ -163,7 +163,7 @@ fn on_two_threads<B: AsyncBarrier>(parties: usize, ops: u64) -> Sample {
             meeting.gate.leave(party, meeting.phases);
         });
     }
-    let (reading, served) = meeting.gate.run();
+    let (reading, served) = meeting.gate.run(|| ());
     meeting.check();
     Sample::alone(served.iter().sum(), reading)
 }

@@ -3,9 +3,12 @@
 use crate::exec::yield_now;
 use crate::measure::{Meter, Reading};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A sample that takes longer is cut short.
+const LIMIT: Duration = Duration::from_millis(400);
 
 /// Something on cache lines of its own.
 #[repr(align(128))]
@@ -57,18 +60,25 @@ impl Gate {
         }
     }
 
-    /// Lets the tasks go when all are here, and waits for the last; what each was served.
-    pub(crate) fn run(&self) -> (Reading, Vec<u64>) {
+    /// Lets the tasks go when all are here, and waits for the last; what each was served. After
+    /// [`LIMIT`] it calls `cut`, which makes them stop: a peer that is quick when probed may be a
+    /// thousand times slower when it has to wait.
+    pub(crate) fn run(&self, cut: impl Fn()) -> (Reading, Vec<u64>) {
         while self.ready.load(Ordering::Relaxed) < self.served.len() {
             std::thread::sleep(Duration::from_micros(20));
         }
+        let start = Instant::now();
         self.meter.set(Meter::start()).ok();
         // Release: pairs with the Acquire in `enter`.
         self.open.store(true, Ordering::Release);
         let reading = loop {
             match self.reading.get() {
                 Some(reading) => break *reading,
-                None => std::thread::park(),
+                None if start.elapsed() < LIMIT => std::thread::park_timeout(LIMIT),
+                None => {
+                    cut();
+                    std::thread::park_timeout(LIMIT);
+                }
             }
         };
         let served = self.served.iter().map(|served| served.load(Ordering::Relaxed)).collect();
@@ -78,10 +88,7 @@ impl Gate {
 
 /// Operations that tasks share where nothing else counts them, taken in chunks, so that the budget is
 /// not what they contend for.
-pub(crate) struct Budget {
-    taken: Line<AtomicU64>,
-    chunks: u64,
-}
+pub(crate) struct Budget(Line<AtomicI64>);
 
 impl Budget {
     /// Operations in a chunk.
@@ -89,18 +96,18 @@ impl Budget {
 
     /// At least so many operations, in whole chunks.
     pub(crate) fn new(ops: u64) -> Budget {
-        Budget { taken: Line(AtomicU64::new(0)), chunks: ops.div_ceil(Self::CHUNK) }
-    }
-
-    /// All operations of it.
-    pub(crate) fn ops(&self) -> u64 {
-        self.chunks * Self::CHUNK
+        Budget(Line(AtomicI64::new(ops.div_ceil(Self::CHUNK) as i64)))
     }
 
     /// Takes a chunk; false when all are taken.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        // Relaxed: a count that publishes nothing.
-        self.taken.0.fetch_add(1, Ordering::Relaxed) < self.chunks
+        // Relaxed, here and below: a count that publishes nothing. Below zero is nothing left, too.
+        self.0.0.fetch_sub(1, Ordering::Relaxed) > 0
+    }
+
+    /// Leaves nothing to take.
+    pub(crate) fn cut(&self) {
+        self.0.0.store(0, Ordering::Relaxed);
     }
 }
