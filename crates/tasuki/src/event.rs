@@ -250,8 +250,7 @@ impl Event {
     /// assert!(tasuki::Event::new(tasuki::Reset::Auto, true).is_set());
     /// ```
     pub fn is_set(&self) -> bool {
-        // Acquire: pairs with Release in `set`.
-        self.waiters.queue.load_with(Ordering::Acquire).has(SET)
+        self.waiters.queue.load_settled().has(SET)
     }
 
     /// `SET => 0` (auto), `SET => SET` (manual); false if it is not set.

@@ -205,7 +205,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     ///
     /// With [`Fifo`] and [`Lifo`](crate::Lifo) it cannot be had while a grant is on its way to a waiter: nobody
     /// passes the queue. With [`Bypass`](crate::Bypass) taking a free lock ahead of the queue is within the
-    /// bound.
+    /// bound; it may also fail in the moment in which somebody else enters or leaves the queue.
     ///
     /// # Examples
     ///

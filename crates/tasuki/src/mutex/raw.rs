@@ -44,7 +44,7 @@
 use crate::policy::{Order, Policy};
 use crate::probe;
 use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
-use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, Word};
+use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, WAITERS, Word};
 use crate::queue::{Editing, Moving, Patience, Pinned, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
 use crate::wait::Seat;
@@ -114,6 +114,17 @@ impl<P: Policy> RawMutex<P> {
 
     #[inline(always)]
     fn try_lock_at(&self, word: Word) -> bool {
+        if P::OVERTAKES > 0 && word.has(WAITERS) {
+            // By an edit: a compare-exchange would store the pointer that was seen, see `WaitQueue::replace`.
+            return match self.queue.try_edit(word) {
+                Some(mut editing) => {
+                    editing.set(LOCKED);
+                    editing.finish();
+                    true
+                }
+                None => false,
+            };
+        }
         // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `reopen`.
         self.queue.replace(word, word.with(LOCKED), Ordering::Acquire).is_ok()
     }
@@ -423,6 +434,8 @@ impl<P: Policy> RawMutex<P> {
     #[inline(always)]
     fn reopen(&self, word: Word) -> Result<Option<Waker>, Moved> {
         self.count_overtake();
+        // The head is the one that was seen: only an owner sets `WOKEN` beside `LOCKED`, so this word does not come back
+        // with another head while the lock is ours.
         // Release: pairs with Acquire in `try_lock_at` and, for the head, in `WaitQueue::try_edit`.
         if self.queue.replace(word, word.without(LOCKED), Ordering::Release).is_ok() {
             return Ok(None);

@@ -41,8 +41,13 @@ impl WakeBatch {
 
     /// Wakes them in the order in which they were taken; the batch is empty again.
     pub(crate) fn wake_all(&mut self, panics: &mut Panics) {
-        while let Some(waker) = self.next() {
-            panics.catch(|| waiter::wake(Some(waker)));
+        while self.woken < self.len {
+            // One catch for as many as go well.
+            panics.catch(|| {
+                while let Some(waker) = self.next() {
+                    waiter::wake(Some(waker));
+                }
+            });
         }
         self.woken = 0;
         self.len = 0;

@@ -86,7 +86,24 @@ impl WaitQueue {
         Word::from_raw(self.word.load(ordering))
     }
 
-    /// A fast path of the primitive: `from => to` if the word still is `from`.
+    /// The word when nobody edits it, with what its writer did before. A waiter can know of its grant before the word does;
+    /// this look is as new as what the waiter knows.
+    #[inline]
+    pub(crate) fn load_settled(&self) -> Word {
+        let mut patience = Patience::new();
+        loop {
+            // Acquire: pairs with Release in `Editing::finish` and in the fast paths of the primitives.
+            let word = self.load_with(Ordering::Acquire);
+            if !word.has(EDIT) {
+                return word;
+            }
+            patience.wait();
+        }
+    }
+
+    /// A fast path of the primitive: `from => to` if the word still is `from`. Neither has waiters, or the caller
+    /// knows that the head cannot have changed: a pointer that was seen earlier must not be stored for another waiter at the same
+    /// address.
     #[inline(always)]
     pub(crate) fn replace(&self, from: Word, to: Word, ordering: Ordering) -> Result<(), Word> {
         debug_assert!(!from.has(EDIT) && !to.has(EDIT), "{from:?} => {to:?} needs the edit bit");
@@ -106,9 +123,13 @@ impl WaitQueue {
         let edited = seen.with(EDIT);
         // Acquire: pairs with Release in `Editing::finish` (list, slots), and with the Release of whoever
         // unlocked, so that what an owner did is passed on through an edit by somebody else.
-        self.word.compare_exchange(seen.raw(), edited.raw(), Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let was = self
+            .word
+            .compare_exchange(seen.raw(), edited.raw(), Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
         probe::edit_begins();
-        Some(Editing { queue: self, word: seen })
+        // Not `seen`: that one may be of an earlier waiter at the same address, whose memory is gone.
+        Some(Editing { queue: self, word: Word::from_raw(was) })
     }
 
     /// Waits for the end of other edits, then begins one.

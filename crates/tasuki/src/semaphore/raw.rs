@@ -121,7 +121,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     #[inline(never)]
     fn try_take_slow(&self, permits: usize) -> Result<(), TryAcquireError> {
         loop {
-            let word = self.settled();
+            let word = self.queue.load_settled();
             if word.has(CLOSED) {
                 return Err(TryAcquireError::Closed);
             }
@@ -152,20 +152,6 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         ledger.sweep();
         mem::forget(taken);
         Ok(())
-    }
-
-    /// The word when nobody edits it. A waiter can know of its grant before the word does; this is what makes
-    /// the word as new as what the waiter knows.
-    fn settled(&self) -> Word {
-        let mut patience = Patience::new();
-        loop {
-            // Acquire: pairs with Release in `Editing::finish` of the edit that closed.
-            let word = self.queue.load_with(Ordering::Acquire);
-            if !word.has(EDIT) {
-                return word;
-            }
-            patience.wait();
-        }
     }
 
     /// The first poll that could not be served at once.
@@ -312,7 +298,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Removes up to so many free permits; how many it were.
     pub(crate) fn forget(&self, permits: usize) -> usize {
         loop {
-            let word = self.settled();
+            let word = self.queue.load_settled();
             if word.has(WAITERS) {
                 return 0;
             }
@@ -332,12 +318,12 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.settled().has(CLOSED)
+        self.queue.load_settled().has(CLOSED)
     }
 
     /// How many are free to be taken; 0 while somebody waits.
     pub(crate) fn available(&self) -> usize {
-        let word = self.settled();
+        let word = self.queue.load_settled();
         if word.has(WAITERS) { 0 } else { word.count() }
     }
 
