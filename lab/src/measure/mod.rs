@@ -105,7 +105,8 @@ impl Bench {
             let sample = (contender.run)(ops);
             let wall = start.elapsed().as_nanos() as f64;
             let least = wall * group.least_ops as f64 / ops as f64;
-            if wall.max(least) > cap {
+            // The smallest valid sample counts: a probe of a subject that was quick before may have been too big.
+            if least > cap {
                 chances -= 1;
                 if chances == 0 {
                     break (true, sample);
