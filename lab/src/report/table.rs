@@ -19,8 +19,9 @@ fn table(out: &mut String, cell: &[Record]) {
     let mut sorted: Vec<&Record> = cell.iter().collect();
     sorted.sort_by(|left, right| left.median.total_cmp(&right.median));
     let floor = fastest(cell.iter().filter(|record| record.kind == Kind::Floor && !record.capped));
-    let fair = fastest(cell.iter().filter(|record| record.is_peer() && record.is_fair()));
-    let peer = fastest(cell.iter().filter(|record| record.is_peer()));
+    let peers = || cell.iter().filter(|record| record.is_peer() && !record.capped);
+    let fair = fastest(peers().filter(|record| record.is_fair()));
+    let peer = fastest(peers());
     let mut line = |text: String| writeln!(out, "{text}").expect("a string takes everything");
     line(format!("\n{}  n={}  runtime={}  [{}]", first.workload, first.n, first.runtime, first.unit));
     line(format!(
