@@ -433,7 +433,7 @@ impl<L: Handle, H: Access<L>> Op for AccessOp<L, H> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Guard<H>> {
-        self.raw().try_enter_once(H::KIND).then(|| self.guard())
+        self.raw().try_enter_fast(H::KIND).then(|| self.guard())
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {

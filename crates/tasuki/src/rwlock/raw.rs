@@ -93,18 +93,25 @@ impl RawRwLock {
         }
     }
 
-    /// Enters without waiting; false if it cannot be done, or if the word changed under our eyes.
+    /// Enters without waiting and without an edit; false if that cannot be done. Another reader that was faster is
+    /// no reason to give up.
     #[inline(always)]
-    pub(crate) fn try_enter_once(&self, kind: Kind) -> bool {
-        let word = self.queue.load();
-        // Acquire: pairs with Release in `leave`, `turn_into` and `Editing::finish`.
-        Self::entered(word, kind).is_some_and(|to| self.queue.replace(word, to, Ordering::Acquire).is_ok())
+    pub(crate) fn try_enter_fast(&self, kind: Kind) -> bool {
+        let mut word = self.queue.load();
+        while let Some(to) = Self::entered(word, kind) {
+            // Acquire: pairs with Release in `leave`, `turn_into` and `Editing::finish`.
+            match self.queue.replace(word, to, Ordering::Acquire) {
+                Ok(()) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
     }
 
     /// Enters without waiting.
     #[inline]
     pub(crate) fn try_enter(&self, kind: Kind, site: Site) -> bool {
-        let entered = self.try_enter_once(kind) || self.try_enter_slow(kind);
+        let entered = self.try_enter_fast(kind) || self.try_enter_slow(kind);
         if entered {
             probe::acquired(self, site);
         }
@@ -211,16 +218,17 @@ impl RawRwLock {
     #[inline(always)]
     pub(crate) fn leave(&self, kind: Kind) -> bool {
         probe::released(self);
-        let word = self.queue.load();
-        if !word.has(EDIT | WAITERS) {
+        let mut word = self.queue.load();
+        while !word.has(EDIT | WAITERS) {
             let to = match kind {
                 Kind::Read => word.minus(1),
                 Kind::Upgradable => word.without(UPGRADABLE),
                 Kind::Write | Kind::Upgrade => word.without(WRITER),
             };
-            // Release: pairs with Acquire in `try_enter_once` and in `WaitQueue::try_edit`.
-            if self.queue.replace(word, to, Ordering::Release).is_ok() {
-                return false;
+            // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_edit`.
+            match self.queue.replace(word, to, Ordering::Release) {
+                Ok(()) => return false,
+                Err(now) => word = now,
             }
         }
         self.leave_slow(kind)
