@@ -213,8 +213,8 @@ static STRICT: AtomicBool = AtomicBool::new(false);
 /// tasuki::task::on_self_deadlock(|found| eprintln!("{found}"));
 /// ```
 pub fn on_self_deadlock(hook: fn(&SelfDeadlock)) {
-    // Release: pairs with Acquire in `report`.
-    HOOK.store(hook as *mut (), Ordering::Release);
+    // Relaxed: a function is there from the beginning, nothing is published with it.
+    HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
 
 /// In strict mode a task that is about to wait for a lock that it holds panics, after the hook was called. Off by
@@ -232,8 +232,8 @@ pub fn strict(on: bool) {
 
 #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "nothing is found then"))]
 pub(crate) fn report(found: &SelfDeadlock) {
-    // Acquire: pairs with Release in `on_self_deadlock`.
-    let hook = HOOK.load(Ordering::Acquire);
+    // Relaxed: as in `on_self_deadlock`.
+    let hook = HOOK.load(Ordering::Relaxed);
     if !hook.is_null() {
         // SAFETY: not null, so it was stored by `on_self_deadlock`, from a pointer of this type.
         let hook = unsafe { core::mem::transmute::<*mut (), fn(&SelfDeadlock)>(hook) };
