@@ -423,7 +423,8 @@ impl<'a, T> TurnOp<'a, T> {
     /// before the word says `DONE`, and nobody but the owner of a turn ends a round.
     fn outcome(&self, waiter: Pinned<'_>) -> Outcome<'a, T> {
         if self.cell.waiters.is_released(waiter.get()) {
-            // SAFETY: the round ended after the value was written, which `is_released` has seen with Acquire.
+            // SAFETY: the round ended after the value was written; the poll or cancel that found the wait ended has seen
+            // `Notified` with Acquire, or has edited after the edit that ended the round.
             Outcome::Value(unsafe { self.cell.value() })
         } else {
             Outcome::Turn(Turn { cell: self.cell })

@@ -6,8 +6,9 @@
 //! new round, and is not touched by the batches of the old one.
 //!
 //! # Orderings
-//! `round`: Release in [`Broadcast::release_all`] pairs with Acquire in [`Broadcast::is_released`]: what
-//! was done before the release happens before what a waiter does that was not reached by a batch.
+//! `round`: Relaxed, a number that is compared. Whoever finds its round over has seen `Notified` with Acquire, or
+//! goes on to an edit, which waits for the end of the one that ended the round: so what was done before the
+//! release happens before what the waiter does, whether or not a batch has reached it.
 
 use super::waiter::{Ask, State, Waiter, clone_waker, drop_waker};
 use super::word::Word;
@@ -61,8 +62,8 @@ impl<N> Broadcast<N> {
     /// Has the round of this waiter been released?
     #[inline]
     pub(crate) fn is_released(&self, waiter: &Waiter) -> bool {
-        // Acquire: pairs with Release in `release_all`.
-        self.round.load(Ordering::Acquire) != waiter.round()
+        // Relaxed: see the header.
+        self.round.load(Ordering::Relaxed) != waiter.round()
     }
 
     /// Releases everybody who waits now, and ends the edit.
@@ -74,10 +75,9 @@ impl<N> Broadcast<N> {
     /// The moment of a release, for a primitive with something to do before the first waker runs; it goes on with
     /// [`Editing::grant_all`] in the same edit.
     pub(crate) fn begin_round(&self, _editing: &Editing<'_>) {
-        // Relaxed: written under `EDIT`, which the caller holds.
+        // Relaxed: written under `EDIT`, which the caller holds; see the header for those who do not.
         let next = self.round.load(Ordering::Relaxed).wrapping_add(1);
-        // Release: pairs with Acquire in `is_released`.
-        self.round.store(next, Ordering::Release);
+        self.round.store(next, Ordering::Relaxed);
     }
 
     /// A poll of a queued waiter: `Ready` once it was granted, or its round released.
