@@ -3,7 +3,6 @@
 use crate::support::{Data, Task, join, model, spawn};
 use loom::thread::yield_now;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use tasuki::{Event, Reset};
 
 /// An event, and what is done before it is set.
@@ -239,7 +238,7 @@ fn another_waker_races_set_auto() {
         let mut task = Task::waiting(signal.event.wait());
         let setter = spawn(|| signal.write_and_set());
         task.change_alarm();
-        if let Poll::Pending = task.poll() {
+        if task.poll().is_pending() {
             task.finish();
         }
         assert_eq!(signal.data.get(), 1);

@@ -42,7 +42,7 @@ const NOBODY: u64 = 0;
 /// A mutex that its owner, a *task*, may lock again.
 ///
 /// The owner is the task, not the thread and not the future: the branches of one task's `join!` share the lock. Who the task is, says
-/// its runtime or [`task::identify`](crate::task::identify); without an identity there is an error, not a hang.
+/// its runtime or [`task::identify`]; without an identity there is an error, not a hang.
 ///
 /// The guard gives `&T`: there may be several at a time. Put a `Cell` or `RefCell` inside to change the value, if the
 /// guards stay in one thread at a time; see *Limits*.

@@ -133,7 +133,7 @@ fn polling_after_the_end_panics() {
     let event = Event::auto();
     let mut wait = pin!(event.wait().deadline(Instant::now()));
     assert_eq!(poll(wait.as_mut()), Poll::Ready(Err(Elapsed)));
-    let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(poll(wait.as_mut()))));
+    let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| poll(wait.as_mut())));
     let message = *again.unwrap_err().downcast::<String>().unwrap();
     assert!(message.contains("WaitEvent"), "{message}");
 }
@@ -153,9 +153,13 @@ fn a_hundred_thousand_deadlines_fire_or_are_cancelled() {
     let count = if cfg!(miri) { 50 } else { 100_000 };
     let event = Event::auto();
     let mut waits: Vec<_> = (0..count)
-        .map(|i| Box::pin(event.wait().timeout(if i % 2 == 0 { LONG } else { Duration::from_millis(i % 50) })))
+        .map(|i| {
+            Box::pin(event.wait().timeout(if i % 2 == 0 { LONG } else { Duration::from_millis(i % 50) }))
+        })
         .collect();
-    waits.iter_mut().for_each(|wait| drop(poll(wait.as_mut())));
+    for wait in &mut waits {
+        let _ = poll(wait.as_mut());
+    }
     for (i, wait) in waits.iter_mut().enumerate() {
         if i % 2 == 1 {
             assert_eq!(poll_until_ready(wait.as_mut()), Err(Elapsed), "{i}");

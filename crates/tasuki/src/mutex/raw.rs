@@ -56,7 +56,7 @@ const HELD: Word = Word::flags(LOCKED);
 
 /// How often a spinner looks. A pause takes about 25 ns where this was measured, so this is about 250 ns:
 /// longer than a short section, shorter than a task switch on another thread.
-const SPIN_LOOKS: u32 = if shim::MODEL { 0 } else { 10 };
+const SPIN_LOOKS: u32 = 10;
 /// A spin that got the lock adds one, one that did not takes two away.
 const SPIN_SCORE_MAX: i8 = 8;
 /// After so many chances not taken, spinning gets another chance.
@@ -358,7 +358,8 @@ impl<P: Policy> RawMutex<P> {
     #[cold]
     #[inline(never)]
     fn spin(&self) -> bool {
-        if !self.is_spinning_worthwhile() {
+        // In the model a spin is only more of the same executions.
+        if shim::MODEL || !self.is_spinning_worthwhile() {
             return false;
         }
         for _ in 0..SPIN_LOOKS {

@@ -57,7 +57,7 @@ use word::{EDIT, WAITERS, Word};
 
 /// Looks at a word that is being edited this often before the thread yields. An edit is about fifteen
 /// instructions, so more looks than this mean that the editor has lost its processor.
-const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 0 } else { 64 };
+const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 1 } else { 64 };
 
 /// The word and, through it, the list.
 #[derive(Debug)]
