@@ -282,6 +282,21 @@ fn another_waker_races_the_call() {
     });
 }
 
+/// The one who is called is polled with another waker at this moment.
+#[test]
+fn the_called_changes_its_waker() {
+    race(site::<Fifo>, |site, versus| {
+        let (mut a, b) = (site.waiting(), site.waiting());
+        let polling = move || {
+            a.change_alarm();
+            a.run().sign('a');
+            b.run().sign('b');
+        };
+        versus.run(polling, || site.condvar.notify_all());
+        assert_eq!(site.at_rest(), "ab");
+    });
+}
+
 /// Two mutexes, one after the other: whoever is called brings nobody to a mutex that is not theirs.
 #[test]
 fn a_call_is_for_one_mutex() {

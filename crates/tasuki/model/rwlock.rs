@@ -361,6 +361,43 @@ fn an_upgrade_does_not_split_a_batch() {
     });
 }
 
+/// The same for one who only tries: as long as a reader of the batch has not come, though others have come and gone.
+#[test]
+fn a_try_upgrade_does_not_split_a_batch() {
+    race(site, |site, versus| {
+        let guard = site.writer();
+        let upgradable = Task::waiting(site.lock.upgradable_read());
+        let [quick, slow] = [(); 2].map(|()| Task::waiting(site.lock.read()));
+        let upgrading = || {
+            let guard = upgradable.run();
+            drop(quick.run());
+            RwLockUpgradableReadGuard::try_upgrade(guard).is_ok()
+        };
+        let (upgraded, ()) = versus.run(upgrading, move || drop(guard));
+        assert!(!upgraded, "they were to enter together");
+        drop(slow);
+        assert_eq!(site.at_rest(), 0);
+    });
+}
+
+/// A writer gives up, and frees more readers than a batch of wakers, while somebody asks to upgrade: all of them enter before that, or
+/// none.
+#[test]
+fn an_upgrade_comes_before_a_batch_or_after() {
+    race(site, |site, versus| {
+        let reader = site.reader();
+        let upgradable = site.upgradable();
+        let writer = Task::waiting(site.lock.write());
+        let mut readers = [(); 3].map(|()| Task::waiting(site.lock.read()));
+        let upgrading = || Task::waiting(RwLockUpgradableReadGuard::upgrade(upgradable));
+        let (upgrade, ()) = versus.run(upgrading, || drop(writer));
+        let entered = readers.each_mut().map(|reader| reader.poll().is_ready());
+        assert!(entered == [true; 3] || entered == [false; 3], "{entered:?}");
+        drop((upgrade, reader, readers));
+        assert_eq!(site.at_rest(), 0);
+    });
+}
+
 /// Two readers leave, and a writer gives up between: nobody is left in the queue, and whoever comes next is served.
 #[test]
 fn a_writer_gives_up_while_readers_leave() {

@@ -250,6 +250,7 @@ fn a_million_cancelled() {
 
 #[test]
 fn no_allocation() {
+    let _dog = watchdog(30);
     let (mutex, condvar) = (Mutex::new(0), Condvar::new());
     let mut cx = Context::from_waker(Waker::noop());
     let (count, ()) = allocations(|| {

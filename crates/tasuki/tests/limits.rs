@@ -1,5 +1,8 @@
 //! Deadlines and tokens on waits (S2-65, S3-19, S3-23): what was granted is returned, what was not is withdrawn.
 
+mod kit;
+
+use kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -28,6 +31,7 @@ fn poll_until_ready<F: Future>(mut future: std::pin::Pin<&mut F>) -> F::Output {
 /// S3-19, S3-23: a lock that is not to be had in time.
 #[test]
 fn a_timeout_ends_the_wait_and_not_earlier() {
+    let _dog = watchdog(30);
     let mutex = Mutex::new(0);
     let guard = mutex.try_lock().unwrap();
     let begun = Instant::now();
@@ -39,6 +43,7 @@ fn a_timeout_ends_the_wait_and_not_earlier() {
 
 #[test]
 fn what_is_free_is_had_in_no_time() {
+    let _dog = watchdog(30);
     let mutex = Mutex::new(0);
     drop(mutex.lock().timeout(Duration::ZERO).block().unwrap());
     drop(mutex.lock().deadline(Instant::now()).block().unwrap());
@@ -46,6 +51,7 @@ fn what_is_free_is_had_in_no_time() {
 
 #[test]
 fn a_time_that_no_clock_reaches_never_ends() {
+    let _dog = watchdog(30);
     let event = Event::auto();
     let mut wait = pin!(event.wait().timeout(Duration::MAX));
     assert!(poll(wait.as_mut()).is_pending());
@@ -58,6 +64,7 @@ fn a_time_that_no_clock_reaches_never_ends() {
 /// A grant between the last poll and the end of the time is returned, not thrown away.
 #[test]
 fn a_grant_at_the_last_moment_is_returned() {
+    let _dog = watchdog(30);
     let mutex = Mutex::new(0);
     let guard = mutex.try_lock().unwrap();
     let mut wait = pin!(mutex.lock().timeout(SHORT));
@@ -69,6 +76,7 @@ fn a_grant_at_the_last_moment_is_returned() {
 
 #[test]
 fn a_withdrawn_wait_lets_the_next_one_in() {
+    let _dog = watchdog(30);
     let semaphore = Semaphore::new(1);
     let mut big = pin!(semaphore.acquire_many(2).timeout(SHORT));
     assert!(poll(big.as_mut()).is_pending());
@@ -81,6 +89,7 @@ fn a_withdrawn_wait_lets_the_next_one_in() {
 /// B097: one documented outcome for a token that is cancelled already.
 #[test]
 fn a_cancelled_token_leaves_the_primitive_untouched() {
+    let _dog = watchdog(30);
     let source = CancellationSource::new();
     source.request_cancel();
     let token = source.token();
@@ -93,6 +102,7 @@ fn a_cancelled_token_leaves_the_primitive_untouched() {
 
 #[test]
 fn a_token_ends_a_wait() {
+    let _dog = watchdog(30);
     let source = CancellationSource::new();
     let token = source.token();
     let mutex = Mutex::new(0);
@@ -107,6 +117,7 @@ fn a_token_ends_a_wait() {
 
 #[test]
 fn a_grant_wins_over_a_token_that_was_cancelled_later() {
+    let _dog = watchdog(30);
     let source = CancellationSource::new();
     let token = source.token();
     let mutex = Mutex::new(0);
@@ -120,6 +131,7 @@ fn a_grant_wins_over_a_token_that_was_cancelled_later() {
 
 #[test]
 fn limits_can_be_combined() {
+    let _dog = watchdog(30);
     let source = CancellationSource::new();
     let token = source.token();
     let event = Event::auto();
@@ -130,6 +142,7 @@ fn limits_can_be_combined() {
 
 #[test]
 fn polling_after_the_end_panics() {
+    let _dog = watchdog(30);
     let event = Event::auto();
     let mut wait = pin!(event.wait().deadline(Instant::now()));
     assert_eq!(poll(wait.as_mut()), Poll::Ready(Err(Elapsed)));
@@ -141,6 +154,7 @@ fn polling_after_the_end_panics() {
 /// A waiter that is woken by the clock, and never polled otherwise.
 #[test]
 fn the_timer_wakes() {
+    let _dog = watchdog(30);
     let event = Event::auto();
     let begun = Instant::now();
     assert_eq!(event.wait().timeout(4 * SHORT).block(), Err(Elapsed));
@@ -150,6 +164,7 @@ fn the_timer_wakes() {
 
 #[test]
 fn a_hundred_thousand_deadlines_fire_or_are_cancelled() {
+    let _dog = watchdog(120);
     let count = if cfg!(miri) { 50 } else { 100_000 };
     let event = Event::auto();
     let mut waits: Vec<_> = (0..count)

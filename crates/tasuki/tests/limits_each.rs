@@ -6,6 +6,7 @@ mod kit;
 
 use kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
+use kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -387,6 +388,7 @@ each_story!(
 /// The turn of a once cell is no value yet: a limit that is reached passes it on.
 #[test]
 fn a_turn_that_ends() {
+    let _dog = watchdog(30);
     let (cell, limits, spy) = (OnceCell::new(), Limits::new(), Spy::new());
     let mut first = Box::pin(cell.get_or_init(std::future::pending).or_cancelled(&limits.token));
     pending(&mut first, &spy);
@@ -401,6 +403,7 @@ fn a_turn_that_ends() {
 /// B035: a notification that came to a wait whose time was over is another's.
 #[test]
 fn a_notification_at_the_last_moment_goes_on() {
+    let _dog = watchdog(30);
     let (mutex, condvar, limits) = (Mutex::new(0), Condvar::new(), Limits::new());
     let spies = [Spy::new(), Spy::new()];
     let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).deadline(limits.deadline()));
@@ -417,9 +420,38 @@ fn a_notification_at_the_last_moment_goes_on() {
     assert!(!mutex.is_locked());
 }
 
+/// B133: it came back with a `notify_one`, and its waker panics when the limit lets go of it: the notification is another's.
+#[test]
+fn a_notification_is_not_lost_in_a_panic() {
+    let _dog = watchdog(30);
+    for all in [false, true] {
+        let (mutex, condvar, limits) = (Mutex::new(0), Condvar::new(), Limits::new());
+        let (hostile, calm) = (Spy::hostile(Call::Drop, || panic!("a hostile waker")), Spy::new());
+        let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).or_cancelled(&limits.token));
+        pending(&mut limited, &hostile);
+        if all {
+            condvar.notify_all();
+        } else {
+            condvar.notify_one();
+        }
+        let mut other = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+        pending(&mut other, &calm);
+        hostile.arm(1);
+        // The limit has the hostile waker still.
+        assert!(panics(|| poll(&mut limited, &calm).is_ready()));
+        assert!(!mutex.is_locked(), "the guard was lost in a panic");
+        drop(limited);
+        assert_eq!(poll(&mut other, &calm).is_ready(), !all);
+        drop(other);
+        assert!(!mutex.is_locked());
+        assert_eq!((hostile.alive(), calm.alive()), (0, 0));
+    }
+}
+
 /// What can be had without waiting is had, also in no time; a token that is cancelled comes first.
 #[test]
 fn what_is_free_is_had_in_no_time() {
+    let _dog = watchdog(30);
     let limits = Limits::new();
     limits.end();
     let (mutex, lock) = (Mutex::new(0), RwLock::new(0));

@@ -21,6 +21,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn the_value_is_made_once() {
+    let _dog = watchdog(30);
     let cell = OnceCell::new();
     assert_eq!((cell.get(), format!("{cell:?}").as_str()), (None, "OnceCell(<empty>)"));
     assert_eq!(ready(&mut Box::pin(cell.get_or_init(async || 1))), &1);
@@ -33,6 +34,7 @@ fn the_value_is_made_once() {
 
 #[test]
 fn exclusive_access() {
+    let _dog = watchdog(30);
     let mut cell = OnceCell::from(1);
     *cell.get_mut().unwrap() += 1;
     assert_eq!((cell.take(), cell.take(), cell.get_mut()), (Some(2), None, None));
@@ -43,6 +45,7 @@ fn exclusive_access() {
 /// A value is dropped once: with the cell, by `take`, or when it came too late.
 #[test]
 fn values_are_dropped_once() {
+    let _dog = watchdog(30);
     let value = Arc::new(());
     let count = || Arc::strong_count(&value) - 1;
     let mut cell = OnceCell::new();
@@ -60,6 +63,7 @@ fn values_are_dropped_once() {
 /// Whoever waits for the value gets it from anybody: `set` works while somebody waits.
 #[test]
 fn set_releases_those_who_wait() {
+    let _dog = watchdog(30);
     let cell = OnceCell::new();
     let spies: [Spy; 70] = std::array::from_fn(|_| Spy::new());
     let mut waiting: Vec<_> = spies.iter().map(|_| Box::pin(cell.wait())).collect();
@@ -156,6 +160,7 @@ fn a_turn_that_comes_to_nothing_goes_on() {
 /// With nobody who wants it, the cell is empty again, and those who wait for the value go on waiting.
 #[test]
 fn a_turn_that_nobody_wants() {
+    let _dog = watchdog(30);
     let (cell, spy) = (OnceCell::<u32>::new(), Spy::new());
     let mut value = Box::pin(cell.wait());
     pending(&mut value, &spy);
@@ -172,6 +177,7 @@ fn a_turn_that_nobody_wants() {
 /// The closure itself panics, before there is a future.
 #[test]
 fn a_closure_that_panics() {
+    let _dog = watchdog(30);
     let (cell, spy) = (OnceCell::<u32>::new(), Spy::new());
     let mut first = Box::pin(cell.get_or_init(|| -> std::future::Ready<u32> { panic!("a closure") }));
     assert_eq!(panic_of(|| poll(&mut first, &spy).is_ready()), "a closure");
@@ -182,6 +188,7 @@ fn a_closure_that_panics() {
 /// The initialiser is gone before the turn passes on, and before the value is there for others.
 #[test]
 fn an_initialiser_is_dropped_before_its_turn() {
+    let _dog = watchdog(30);
     struct Resource<'s>(&'s AtomicUsize);
     impl Drop for Resource<'_> {
         fn drop(&mut self) {
@@ -211,6 +218,7 @@ fn an_initialiser_is_dropped_before_its_turn() {
 /// An initialiser that wants the same cell waits for itself, as documented; to drop it ends that.
 #[test]
 fn a_recursive_initialiser_waits() {
+    let _dog = watchdog(30);
     let cell: Arc<OnceCell<u32>> = Arc::default();
     let inner = cell.clone();
     let mut outer: BoxFuture<u32> = Box::pin({
@@ -225,6 +233,7 @@ fn a_recursive_initialiser_waits() {
 /// H15: wakers that panic, in different batches: the value is there, everybody is woken.
 #[test]
 fn panicking_wakers() {
+    let _dog = watchdog(30);
     let cell = OnceCell::new();
     let spies: [Spy; 70] = std::array::from_fn(|_| Spy::new());
     let mut waiting: Vec<_> = spies.iter().map(|_| Box::pin(cell.wait())).collect();
@@ -236,6 +245,29 @@ fn panicking_wakers() {
     assert_eq!(panic_of(|| cell.set(1)), "waker 0");
     assert!(spies.iter().all(|spy| (spy.wakes(), spy.alive()) == (1, 0)));
     assert!(waiting.iter_mut().all(|wait| ready(wait) == &1));
+}
+
+/// B133: the clone lets the turn become free, so that the first poll has it after all; the clone is not needed, and its drop panics. The turn
+/// goes on.
+#[test]
+fn b133_a_poll_that_gets_the_turn_and_panics() {
+    let _dog = watchdog(30);
+    let cell: Arc<OnceCell<u32>> = Arc::default();
+    let mut holder: BoxFuture<u32> = Box::pin({
+        let cell = cell.clone();
+        async move { *cell.get_or_init(never).await }
+    });
+    pending(&mut holder, &Spy::new());
+    let holder = std::sync::Mutex::new(Some(holder));
+    let hostile = Spy::hostile(Call::Clone, move || drop(holder.lock().unwrap().take()));
+    hostile.on(Call::Drop, || panic!("a hostile waker"));
+    let waker = hostile.waker();
+    let mut first = Box::pin(cell.get_or_init(async || 1));
+    hostile.arm(2);
+    assert!(panics(|| poll_with(&mut first, &waker).is_ready()));
+    assert_eq!(cell.set(2), Ok(()), "the turn was lost in a panic");
+    drop((first, waker));
+    assert_eq!(hostile.alive(), 0);
 }
 
 /// When the cell comes to call a waker.
@@ -349,6 +381,7 @@ fn a_million() {
 
 #[test]
 fn no_allocation() {
+    let _dog = watchdog(30);
     let cell = OnceCell::new();
     let mut cx = Context::from_waker(Waker::noop());
     let (count, ()) = allocations(|| {

@@ -23,6 +23,7 @@ fn open<T>(lock: &RwLock<T>) -> String {
 
 #[test]
 fn who_excludes_whom() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     assert_eq!(open(&lock), "ruw");
     let reader = lock.try_read().unwrap();
@@ -41,6 +42,7 @@ fn who_excludes_whom() {
 /// First come, first served, between the kinds: nobody starves.
 #[test]
 fn the_order_is_that_of_the_first_polls() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(String::new());
     let spies: [Spy; 6] = std::array::from_fn(|_| Spy::new());
     let writer = lock.try_write().unwrap();
@@ -73,6 +75,7 @@ fn the_order_is_that_of_the_first_polls() {
 /// H8: a poll for no reason changes nothing, a hundred times.
 #[test]
 fn spurious_polls_change_nothing() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let (a, b) = (Spy::new(), Spy::new());
     let reader = lock.try_read().unwrap();
@@ -92,6 +95,7 @@ fn spurious_polls_change_nothing() {
 /// B011: a writer that gives up frees the readers behind it, but not past another writer.
 #[test]
 fn b011_a_cancelled_writer_frees_the_readers() {
+    let _dog = watchdog(30);
     for another in [false, true] {
         let lock = RwLock::new(0);
         let reader = lock.try_read().unwrap();
@@ -115,6 +119,7 @@ fn b011_a_cancelled_writer_frees_the_readers() {
 /// B021: a pending upgrade that is dropped releases the guard that it consumed.
 #[test]
 fn b021_a_dropped_upgrade_releases() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let spy = Spy::new();
     let reader = lock.try_read().unwrap();
@@ -163,6 +168,7 @@ fn b055_all_readers_of_a_batch_meet_inside() {
 /// More than a batch of wakers, with a writer behind them: all of them, and only they.
 #[test]
 fn a_batch_of_a_hundred_enters_together() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let (spy, late) = (Spy::new(), Spy::new());
     let writer = lock.try_write().unwrap();
@@ -225,6 +231,7 @@ fn an_upgrade_does_not_split_a_batch() {
 /// B057: a reader passes a queued upgradable reader, but neither a writer nor a pending upgrade.
 #[test]
 fn b057_readers_and_upgradable_readers() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let (spy, other) = (Spy::new(), Spy::new());
     let u1 = lock.try_upgradable_read().unwrap();
@@ -261,6 +268,7 @@ fn b057_readers_and_upgradable_readers() {
 /// No writer comes between the read and the write of an upgrade, though it was queued long before.
 #[test]
 fn no_writer_slips_into_an_upgrade() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let spy = Spy::new();
     let reader = lock.try_read().unwrap();
@@ -281,6 +289,7 @@ fn no_writer_slips_into_an_upgrade() {
 /// With nobody else reading an upgrade is immediate; also past queued writers.
 #[test]
 fn an_upgrade_of_the_only_reader_does_not_wait() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let spy = Spy::new();
     let upgradable = lock.try_upgradable_read().unwrap();
@@ -296,6 +305,7 @@ fn an_upgrade_of_the_only_reader_does_not_wait() {
 
 #[test]
 fn a_downgrade_lets_readers_in_and_no_writer() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let (readers, others) = (Spy::new(), Spy::new());
     let mut writer = lock.try_write().unwrap();
@@ -326,6 +336,7 @@ fn a_downgrade_lets_readers_in_and_no_writer() {
 /// A waker that panics in a downgrade leaves nobody locked out.
 #[test]
 fn a_panic_in_a_downgrade_releases() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let hostile = Spy::hostile(Call::Wake, || panic!("a hostile waker"));
     let mut r = Box::pin(lock.read());
@@ -341,6 +352,7 @@ fn a_panic_in_a_downgrade_releases() {
 /// H10: what is on its way to somebody cannot be taken by another.
 #[test]
 fn h10_a_grant_in_flight_is_held() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let reader = lock.try_read().unwrap();
     let mut w = Box::pin(lock.write());
@@ -354,6 +366,7 @@ fn h10_a_grant_in_flight_is_held() {
 /// B089: readers are many.
 #[test]
 fn b089_ten_thousand_readers() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(7);
     let guards: Vec<_> = (0..scaled(10_000, 100)).map(|_| ready(&mut Box::pin(lock.read()))).collect();
     assert_eq!(guards.iter().map(|guard| usize::from(**guard == 7)).sum::<usize>(), guards.len());
@@ -368,6 +381,7 @@ fn b089_ten_thousand_readers() {
 /// H12: a second read by the same task, behind a writer that queued in between, waits for ever: as documented.
 #[test]
 fn h12_recursive_read_behind_a_writer_waits() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let first = lock.try_read().unwrap();
     let (mut w, mut second) = (Box::pin(lock.write()), Box::pin(lock.read()));
@@ -381,6 +395,7 @@ fn h12_recursive_read_behind_a_writer_waits() {
 /// H5: polled after the end.
 #[test]
 fn h5_polled_after_the_end() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let spy = Spy::new();
     let mut read = Box::pin(lock.read());

@@ -4,6 +4,7 @@ mod kit;
 
 use kit::poll::{panics, pending, poll, ready};
 use kit::waker::Spy;
+use kit::watchdog::watchdog;
 use std::sync::Arc;
 use std::task::Poll;
 use tasuki::{
@@ -22,6 +23,7 @@ fn open<T>(lock: &RwLock<T>) -> String {
 
 #[test]
 fn guards_are_released_on_every_way_out() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     assert!(panics(|| {
         let _guard = lock.try_write().unwrap();
@@ -40,6 +42,7 @@ fn guards_are_released_on_every_way_out() {
 
 #[test]
 fn mapped_guards_show_a_part_and_hold_all() {
+    let _dog = watchdog(30);
     let lock = RwLock::new((1, String::from("one")));
     let name = RwLockReadGuard::map(lock.try_read().unwrap(), |pair| &*pair.1);
     let again = RwLockReadGuard::filter_map(lock.try_read().unwrap(), |pair| pair.1.get(1..)).unwrap();
@@ -65,6 +68,7 @@ fn mapped_guards_show_a_part_and_hold_all() {
 /// B081: owned guards keep the lock, mapped or not, and give it up.
 #[test]
 fn b081_owned_guards_keep_the_lock_and_leak_nothing() {
+    let _dog = watchdog(30);
     let lock = Arc::new(RwLock::new((1, 2)));
     for _ in 0..100 {
         let read = lock.clone().try_read_owned().unwrap();
@@ -95,6 +99,7 @@ fn b081_owned_guards_keep_the_lock_and_leak_nothing() {
 
 #[test]
 fn the_rest_of_the_surface() {
+    let _dog = watchdog(30);
     let mut lock = RwLock::new(1);
     assert_eq!(format!("{lock:?}"), "RwLock { value: 1 }");
     *lock.get_mut() += 1;

@@ -348,6 +348,7 @@ fn drop_one(kinds: [Kind; 3], state: State, position: usize, context: &str) {
 /// B133: the clone lets the lock become free, so that the first poll gets it after all; the clone is not needed, and its drop panics.
 #[test]
 fn b133_a_poll_that_gets_the_lock_and_panics() {
+    let _dog = watchdog(30);
     for kind in KINDS {
         let lock: Shared = Arc::new(RwLock::new(0));
         let writer = StdMutex::new(lock.clone().try_write_owned());
@@ -366,6 +367,7 @@ fn b133_a_poll_that_gets_the_lock_and_panics() {
 /// The same for an upgrade: the guard that it consumed is still held, and released with the future.
 #[test]
 fn b133_an_upgrade_that_gets_the_lock_and_panics() {
+    let _dog = watchdog(30);
     let lock: Shared = Arc::new(RwLock::new(0));
     let guard = lock.clone().try_upgradable_read_owned().unwrap();
     let reader = StdMutex::new(lock.clone().try_read_owned());
@@ -395,6 +397,7 @@ fn leak<F>(future: Pin<Box<F>>, place: &AtomicPtr<()>) {
 /// H6: forgotten futures keep their place, as documented; nobody touches what is gone, also when the lock goes first.
 #[test]
 fn h6_forgotten_futures() {
+    let _dog = watchdog(30);
     /// Leak checkers do not mind what a static points to.
     static FORGOTTEN: [AtomicPtr<()>; 3] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 3];
     let spy = Spy::new();

@@ -142,9 +142,26 @@ fn a_million_upgradable_readers() {
     });
 }
 
+/// The same after a plain reader has waited among them: it is looked for until it is found, and no longer.
+#[test]
+fn upgradable_readers_behind_a_reader() {
+    let _dog = watchdog(60);
+    let lock = RwLock::new(0);
+    let writer = lock.try_write();
+    let mut waiting = queue!(MILLION / 5, Waker::noop(), lock.upgradable_read());
+    let mut reader = queue!(1, Waker::noop(), lock.read());
+    drop(writer);
+    drop(ready(&mut reader[0]));
+    for next in &mut waiting {
+        drop(ready(next));
+    }
+    assert!(lock.try_write().is_some());
+}
+
 /// Nothing that the lock does allocates.
 #[test]
 fn no_allocation() {
+    let _dog = watchdog(30);
     let lock = RwLock::new(0);
     let mut cx = Context::from_waker(Waker::noop());
     let (count, ()) = allocations(|| {

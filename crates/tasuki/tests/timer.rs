@@ -72,6 +72,7 @@ const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn no_time_at_all_is_over_at_once() {
+    let _dog = watchdog(30);
     let (timers, alarm) = wheel();
     let told = Told::with_timers(&timers);
     runtime::enter(&told, || {
@@ -85,6 +86,7 @@ fn no_time_at_all_is_over_at_once() {
 
 #[test]
 fn a_time_that_no_clock_can_say_never_comes() {
+    let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
     let (told, spy) = (Told::with_timers(&timers), Spy::new());
     let mut sleep = told.sleep(Duration::MAX, &spy);
@@ -97,6 +99,7 @@ fn a_time_that_no_clock_can_say_never_comes() {
 
 #[test]
 fn the_time_begins_with_the_first_poll() {
+    let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
     let (told, spy) = (Told::with_timers(&timers), Spy::new());
     let mut sleep = Box::pin(runtime::sleep(5 * MS));
@@ -113,6 +116,7 @@ fn the_time_begins_with_the_first_poll() {
 /// Only a deadline that is earlier than what the turner knows of rings.
 #[test]
 fn an_armed_deadline_that_is_earlier_keeps_the_alarm_silent() {
+    let _dog = watchdog(30);
     let (timers, alarm) = wheel();
     let (told, spy) = (Told::with_timers(&timers), Spy::new());
     let _first = told.sleep(50 * MS, &spy);
@@ -175,6 +179,7 @@ fn drop_matrix() {
 /// H4, H8: many polls, changing wakers; only the last is woken.
 #[test]
 fn only_the_last_waker_counts() {
+    let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
     let told = Told::with_timers(&timers);
     let (first, second) = (Spy::new(), Spy::new());
@@ -209,6 +214,7 @@ fn a_panicking_waker_does_not_stop_the_others() {
 /// B131: an alarm that panics leaves nobody on the wheel who is gone.
 #[test]
 fn a_panicking_alarm_leaves_nothing_behind() {
+    let _dog = watchdog(30);
     let (alarm, spy) = (Spy::hostile(Call::WakeByRef, || panic!("the alarm")), Spy::new());
     let timers = Arc::new(Timers::new(alarm.waker()));
     let told = Told::with_timers(&timers);
@@ -268,6 +274,7 @@ fn wakers_may_call_anything() {
 /// H6: a sleep that is forgotten keeps its wheel, and disturbs nobody.
 #[test]
 fn a_forgotten_sleep_keeps_its_wheel() {
+    let _dog = watchdog(30);
     /// Leak checkers do not mind what a static points to.
     static FORGOTTEN: AtomicPtr<Sleep> = AtomicPtr::new(std::ptr::null_mut());
     let (timers, _alarm) = wheel();
@@ -286,6 +293,7 @@ fn a_forgotten_sleep_keeps_its_wheel() {
 /// A clock that goes back, and a turner that comes late or twice.
 #[test]
 fn turning_back_changes_nothing() {
+    let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
     let (told, spy) = (Told::with_timers(&timers), Spy::new());
     let start = told.now.get();

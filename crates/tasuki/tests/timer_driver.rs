@@ -4,6 +4,7 @@ mod kit;
 
 use kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
+use kit::watchdog::watchdog;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Waker;
@@ -58,6 +59,7 @@ const MS: Duration = Duration::from_millis(1);
 /// The wheel of the driver is the one that is used, and stays so when the future goes elsewhere.
 #[test]
 fn deadlines_are_kept_where_the_driver_says() {
+    let _dog = watchdog(30);
     let timers = Arc::new(Timers::new(Waker::noop().clone()));
     let (told, spy) = (Told::with_timers(&timers), Spy::new());
     let mutex = Mutex::new(0);
@@ -77,6 +79,7 @@ fn deadlines_are_kept_where_the_driver_says() {
 
 #[test]
 fn the_driver_says_which_task_runs() {
+    let _dog = watchdog(30);
     let told = Told { task: Some(TaskId::fresh()), ..Told::nothing() };
     assert_eq!(task::current(), None);
     runtime::enter(&told, || {
@@ -99,6 +102,7 @@ fn the_driver_says_which_task_runs() {
 /// On a worker of a runtime `.block()` panics, always, and says what to do.
 #[test]
 fn the_driver_says_who_may_not_block() {
+    let _dog = watchdog(30);
     let told = Told { may_block: false, ..Told::nothing() };
     let (mutex, event) = (Mutex::new(0), Event::new(Reset::Manual, true));
     let (rwlock, condvar, semaphore) = (RwLock::new(0), Condvar::new(), Semaphore::new(1));
@@ -118,6 +122,7 @@ fn the_driver_says_who_may_not_block() {
 /// A waker can ask why it is called: a grant is a baton, a signal to all is not; also inside another wake.
 #[test]
 fn wakes_say_their_kind() {
+    let _dog = watchdog(30);
     let seen: Arc<StdMutex<Vec<WakeKind>>> = Arc::default();
     let inner = Box::leak(Box::new(Mutex::new(0)));
     let (held, listener, asleep) = (StdMutex::new(inner.try_lock()), Spy::new(), seen.clone());

@@ -128,14 +128,14 @@ impl Wheel {
         level * SLOTS + index
     }
 
-    /// The slot that begins next, or has begun. Of two that begin together the higher comes first: what is in it moves
-    /// down, and may be due before what is below.
+    /// The slot that begins next, or has begun. All levels are looked at: what is in a slot of a higher level that has begun may be
+    /// due before what is in a lower one.
     fn next_slot(&mut self) -> Option<Slot> {
         if self.len == 0 {
             self.occupied = [0; LEVELS];
             return None;
         }
-        (0..LEVELS).rev().filter_map(|level| self.next_slot_of(level)).min_by_key(|slot| slot.begins)
+        (0..LEVELS).filter_map(|level| self.next_slot_of(level)).min_by_key(|slot| slot.begins)
     }
 
     /// The first occupied slot of a level, from the present on.
@@ -149,7 +149,8 @@ impl Wheel {
         let index = ahead.trailing_zeros() as usize;
         // Everything above this level is as in the present.
         let above = self.now >> shift >> SLOT_BITS << SLOT_BITS << shift;
-        let begins = (above | (index as u64) << shift).max(self.now);
+        let begins = above | (index as u64) << shift;
+        debug_assert!(begins >= self.now, "a slot was passed: level {level}, {begins} before {}", self.now);
         Some(Slot { level, index, begins })
     }
 }
