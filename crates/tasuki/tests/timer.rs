@@ -290,6 +290,22 @@ fn a_forgotten_sleep_keeps_its_wheel() {
     assert!(weak.upgrade().is_some(), "the forgotten one has it still");
 }
 
+/// Armed by somebody whose look at the clock is older than the last turn: the time is over by then, and the next turn says so.
+#[test]
+fn a_sleep_that_is_late_to_be_armed() {
+    let _dog = watchdog(30);
+    for ahead in [10, 100, 10_000, 1_000_000] {
+        let (timers, alarm) = wheel();
+        let (told, spy) = (Told::with_timers(&timers), Spy::new());
+        timers.advance(told.now.get() + ahead * MS);
+        let mut sleep = told.sleep(5 * MS, &spy);
+        assert_eq!(alarm.wakes(), 1, "whoever turns the wheel must know");
+        timers.advance(told.now.get() + ahead * MS);
+        assert_eq!(spy.wakes(), 1, "{ahead} ms ahead");
+        ready(&mut sleep);
+    }
+}
+
 /// A clock that goes back, and a turner that comes late or twice.
 #[test]
 fn turning_back_changes_nothing() {

@@ -171,7 +171,8 @@ impl RawRwLock {
 
     /// `UPGRADABLE => WRITER`, if there are no readers.
     pub(crate) fn try_upgrade(&self) -> bool {
-        let mut books = self.open_settled();
+        // Between the batches of a sweep there are readers: whoever leaves goes on with the sweep.
+        let mut books = self.open();
         let upgraded = books.try_upgrade();
         books.close();
         upgraded
