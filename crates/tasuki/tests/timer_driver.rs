@@ -124,15 +124,15 @@ fn the_driver_says_who_may_not_block() {
 fn wakes_say_their_kind() {
     let _dog = watchdog(30);
     let seen: Arc<StdMutex<Vec<WakeKind>>> = Arc::default();
-    let inner = Box::leak(Box::new(Mutex::new(0)));
-    let (held, listener, asleep) = (StdMutex::new(inner.try_lock()), Spy::new(), seen.clone());
+    static INNER: Mutex<u32> = Mutex::new(0);
+    let (held, listener, asleep) = (StdMutex::new(INNER.try_lock()), Spy::new(), seen.clone());
     listener.on(Call::Wake, move || {
         asleep.lock().unwrap().push(runtime::wake_kind());
         // A wake inside the wake.
         drop(held.lock().unwrap().take());
         asleep.lock().unwrap().push(runtime::wake_kind());
     });
-    let mut waiter = Box::pin(inner.lock());
+    let mut waiter = Box::pin(INNER.lock());
     pending(&mut waiter, &Spy::new());
     let (mutex, event) = (Mutex::new(0), Event::manual());
     let guard = mutex.try_lock().unwrap();
