@@ -45,6 +45,7 @@
 
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
+use crate::probe::Site;
 use crate::queue::batch::WakeBatch;
 use crate::queue::sweep::{Ledger, sweep};
 use crate::queue::waiter::{Ask, State, clone_waker, drop_waker, wake};
@@ -181,8 +182,13 @@ impl Condvar {
     /// assert!(condvar.wait(guard).timeout(Duration::from_millis(1)).block().is_err());
     /// assert!(!mutex.is_locked());
     /// ```
+    #[track_caller]
     pub fn wait<H: Relock>(&self, guard: Guard<H>) -> WaitNotified<'_, H> {
-        Wait::new(CondvarOp { condvar: self, hold: Hold::Guard(guard), by_one: false })
+        self.wait_at(guard, Site::here())
+    }
+
+    fn wait_at<H: Relock>(&self, guard: Guard<H>, site: Site) -> WaitNotified<'_, H> {
+        Wait::new(CondvarOp { condvar: self, hold: Hold::Guard(guard), by_one: false, site })
     }
 
     /// Waits as long as the condition is true, and comes back as the owner of the mutex.
@@ -201,12 +207,14 @@ impl Condvar {
     /// let guard = condvar.wait_while(guard, |n| *n < 3).block();
     /// assert_eq!(*guard, 3);
     /// ```
+    #[track_caller]
     pub fn wait_while<H: Relock, F: FnMut(&mut H::Target) -> bool>(
         &self,
         guard: Guard<H>,
         condition: F,
     ) -> WaitWhile<'_, H, F> {
-        Compound::new(Conditional { condvar: self, condition, guard: Some(guard), wait: None })
+        let site = Site::here();
+        Compound::new(Conditional { condvar: self, condition, guard: Some(guard), wait: None, site })
     }
 
     /// Notifies the first waiter that is not notified yet. Does nothing if there is none.
@@ -369,6 +377,7 @@ pub struct CondvarOp<'a, H: Relock> {
     hold: Hold<H>,
     /// The wait has come to its end, or to a cancel, with a `notify_one`.
     by_one: bool,
+    site: Site,
 }
 
 /// What the wait has of the mutex.
@@ -393,7 +402,10 @@ impl<H: Relock> CondvarOp<'_, H> {
     /// The lock has been granted again.
     fn guard(&mut self) -> Guard<H> {
         match core::mem::replace(&mut self.hold, Hold::Nothing) {
-            Hold::Reference(holder) => Guard::new(holder),
+            Hold::Reference(holder) => {
+                holder.acquired(self.site);
+                Guard::new(holder)
+            }
             Hold::Guard(guard) => guard,
             Hold::Nothing => unreachable!("the wait is over"),
         }
@@ -572,6 +584,7 @@ pub struct Conditional<'a, H: Relock, F> {
     /// The lock, between two waits.
     guard: Option<Guard<H>>,
     wait: Option<WaitNotified<'a, H>>,
+    site: Site,
 }
 
 impl<'a, H: Relock, F> Conditional<'a, H, F> {
@@ -592,13 +605,14 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, 
     type Output = Guard<H>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        let site = self.site;
         let (condvar, condition, held, mut wait) = self.project();
         loop {
             if let Some(mut guard) = held.take() {
                 if !condition(&mut guard) {
                     return Poll::Ready(guard);
                 }
-                wait.set(Some(condvar.wait(guard)));
+                wait.set(Some(condvar.wait_at(guard, site)));
             }
             let Some(waiting) = wait.as_mut().as_pin_mut() else {
                 panic!("`tasuki::WaitWhile` polled after it was finished")

@@ -316,6 +316,33 @@ fn wakers_reenter() {
     assert!(spies.iter().all(|spy| spy.alive() == 0));
 }
 
+/// S3-29: whoever comes back holds the mutex, as far as the search for self-deadlocks knows.
+#[test]
+#[cfg(debug_assertions)]
+fn whoever_comes_back_is_known_to_hold_the_mutex() {
+    let _dog = watchdog(30);
+    let (site, spy) = (Site::<Fifo>::new(), Spy::new());
+    let mut task = Box::pin(tasuki::task::identify(async {
+        let guard = site.mutex.lock().await;
+        let guard = site.condvar.wait(guard).await;
+        let first = format!("{:?}", site.mutex);
+        let mut waited = false;
+        let guard = site.condvar.wait_while(guard, |_| !std::mem::replace(&mut waited, true)).await;
+        let second = format!("{:?}", site.mutex);
+        drop(guard);
+        (first, second, format!("{:?}", site.mutex))
+    }));
+    pending(&mut task, &spy);
+    assert_eq!(format!("{:?}", site.mutex), "Mutex { value: 0 }", "while it waits nobody holds it");
+    site.condvar.notify_one();
+    pending(&mut task, &spy);
+    site.condvar.notify_one();
+    let (first, second, after) = ready(&mut task);
+    assert!(first.contains("locked by task") && first.contains(file!()), "{first}");
+    assert!(second.contains("locked by task") && second.contains(file!()), "{second}");
+    assert_eq!(after, "Mutex { value: 0 }");
+}
+
 /// Notifications from threads, and a place where the first to be woken is kept from running.
 #[test]
 fn the_called_is_late() {

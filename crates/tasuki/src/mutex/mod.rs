@@ -349,6 +349,10 @@ pub trait Relock: Exclusive {
 
     /// Takes a waiter out of the queue of the mutex; true if it had been granted.
     fn cancel_moved(&self, waiter: Pinned<'_>) -> bool;
+
+    /// The lock is held again, for whoever waits there.
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn acquired(&self, site: Site);
 }
 
 impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
@@ -367,6 +371,11 @@ impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
 
     fn cancel_moved(&self, waiter: Pinned<'_>) -> bool {
         self.raw.cancel(waiter)
+    }
+
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn acquired(&self, site: Site) {
+        probe::acquired(&self.raw, site);
     }
 }
 

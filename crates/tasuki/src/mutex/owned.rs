@@ -137,6 +137,11 @@ impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
     fn cancel_moved(&self, waiter: Pinned<'_>) -> bool {
         self.raw.cancel(waiter)
     }
+
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn acquired(&self, site: Site) {
+        probe::acquired(&self.raw, site);
+    }
 }
 
 /// What an [`OwnedMappedMutexGuard`] holds: the mutex, and where the part is.
