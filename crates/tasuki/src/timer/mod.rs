@@ -57,7 +57,10 @@ unsafe impl Send for Timers {}
 unsafe impl Sync for Timers {}
 
 impl Timers {
-    /// An empty wheel. `alarm` is woken when [`advance`](Self::advance) must be called earlier than it said.
+    /// An empty wheel. `alarm` is woken when [`advance`](Self::advance) must be called earlier than it said; before it has been
+    /// called once it has said nothing, so call it before you sleep.
+    ///
+    /// Its time begins here: a deadline before this moment is due at once, also by a clock that is behind it.
     pub fn new(alarm: Waker) -> Self {
         Self {
             lock: WaitQueue::new(Word::flags(0)),
