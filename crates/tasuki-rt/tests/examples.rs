@@ -3,27 +3,14 @@
 
 mod kit;
 
-use kit::watchdog;
+use kit::{program, watchdog};
 use std::collections::HashMap;
-use std::path::PathBuf;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 fn lines(example: &str) -> Vec<String> {
-    let mut program: PathBuf = std::env::current_exe().expect("a test has a path");
-    program.pop();
-    program.pop();
-    let profile = if program.ends_with("release") { "--release" } else { "--quiet" };
-    let target = program.parent().expect("target/profile").to_owned();
-    program.extend(["examples", example]);
-    if !program.exists() {
-        let build = ["build", "--package", "tasuki-rt", "--example", example, profile];
-        let mut cargo = Command::new(env!("CARGO"));
-        assert!(cargo.args(build).env("CARGO_TARGET_DIR", target).status().expect("cargo runs").success());
-    }
-    let output =
-        Command::new(&program).output().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-    assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
+    program::lines("tasuki-rt", example)
 }
 
 #[test]
@@ -105,4 +92,26 @@ fn the_loop_mutex_stays_at_home() {
         assert_eq!(*line, format!("loop {home} holds the lock on loop {home}"));
     }
     assert!(lines[9].contains("no event loop on this thread"));
+}
+
+#[test]
+fn the_http_server_answers_and_quits() {
+    let _dog = watchdog(60);
+    let mut server =
+        Command::new(program::path("tasuki-rt", "http")).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut output = BufReader::new(server.stdout.take().expect("piped")).lines().map(Result::unwrap);
+    let address = output.next().unwrap();
+    let address = address.strip_prefix("listening on ").expect("it says where");
+    let ask = |request: &str| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        write!(socket, "{request} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("GET /").ends_with("\r\n\r\nvisit 1"));
+    assert!(ask("GET /").ends_with("\r\n\r\nvisit 2"));
+    assert!(ask("POST /quit").ends_with("\r\n\r\ngoodbye"));
+    assert_eq!(output.next().unwrap(), "2 visits in 3 requests, at most 1 at once");
+    assert!(output.next().is_none() && server.wait().unwrap().success());
 }
