@@ -159,7 +159,7 @@ impl EventLoop {
         if self.shared.is_closing() {
             return Err(LoopEnded);
         }
-        let item = Item::Job(Box::new(job));
+        let item = Item::Job(Box::new(Box::new(job)));
         context::with(|context| {
             match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)).map(|here| &here.seat)
             {

@@ -26,11 +26,14 @@ use tasuki::{Parker, Unparker};
 /// How many tasks a local queue holds; more overflow into the global one.
 const LOCAL_CAPACITY: usize = 256;
 
-/// What an event loop is given to do.
+/// What an event loop is given to do. Two words, which travel in registers: it changes hands several times a poll.
 pub(crate) enum Item {
     Task(Runnable),
-    Job(Box<dyn FnOnce() + Send>),
+    Job(Job),
 }
+
+/// A posted closure, behind a thin pointer.
+pub(crate) type Job = Box<Box<dyn FnOnce() + Send>>;
 
 impl fmt::Debug for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
