@@ -79,6 +79,12 @@ pub(crate) fn is_worker() -> bool {
     with(|context| context.is_some_and(|context| !matches!(context.seat, Seat::Outside)))
 }
 
+/// Is this one of the threads of that runtime?
+pub(crate) fn is_thread_of(shared: &Arc<Shared>) -> bool {
+    let own = |context: &Context| Arc::ptr_eq(&context.shared, shared) && context.event_loop().is_some();
+    with(|context| context.is_some_and(own))
+}
+
 impl Context {
     pub(crate) fn new(shared: Arc<Shared>, seat: Seat) -> Self {
         let (task, waker, budget) = (Cell::new(None), Cell::new(ptr::null()), Cell::new(BUDGET));

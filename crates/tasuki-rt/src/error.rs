@@ -179,6 +179,8 @@ pub enum ShutdownError {
     InsideTask,
     /// The time was over while a task was still running; its thread ends when the task lets go of it.
     TimedOut,
+    /// The time was over before all tasks had ended; they go on.
+    TasksLeft,
 }
 
 impl fmt::Display for ShutdownError {
@@ -188,6 +190,9 @@ impl fmt::Display for ShutdownError {
                 "a task cannot wait for the end of its own thread: shut down from the thread that made the runtime"
             }
             Self::TimedOut => "a task did not return from its poll in time: make it await, or use spawn_blocking",
+            Self::TasksLeft => {
+                "not all tasks ended in time: ask them to stop by a token, wait longer, or drop them with shutdown_timeout"
+            }
         })
     }
 }

@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tasuki::Parker;
 use tasuki::task::TaskId;
 
@@ -30,8 +30,9 @@ use tasuki::task::TaskId;
 ///
 /// # Cancel
 ///
-/// [`JoinHandle::abort`] ends a task at its next turn; dropping its handle does not. Shutting down drops every task that has
-/// not ended, pinned tasks on their own threads.
+/// [`JoinHandle::abort`] ends a task at its next turn; dropping its handle does not. Shutting down, by
+/// [`shutdown_timeout`](Self::shutdown_timeout) or by dropping the runtime, drops every task that has not ended, pinned tasks on their
+/// own threads; [`drain`](Self::drain) lets them end first.
 ///
 /// # Panic
 ///
@@ -339,10 +340,62 @@ impl Runtime {
         (0..self.workers()).map(WorkerId::new).for_each(f);
     }
 
+    /// Waits until all tasks have ended, at most this long, and then ends the threads.
+    ///
+    /// While it waits, tasks may spawn what they need to end, on any worker; whoever spawns from another thread, in
+    /// `block_on` or `spawn_blocking`, is refused. Closures that were posted to an event loop are no tasks, and not waited for. A
+    /// runtime that was not started is started for its tasks.
+    ///
+    /// Calling it again, or from several threads, is fine.
+    ///
+    /// # Errors
+    ///
+    /// [`ShutdownError::InsideTask`] on a worker thread: nothing has been done. [`ShutdownError::TasksLeft`] when the time is
+    /// over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
+    /// [`shutdown_timeout`](Self::shutdown_timeout), or with the runtime.
+    ///
+    /// # Panics
+    ///
+    /// If there are tasks and the threads cannot be started.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tasuki_rt::{Runtime, ShutdownError, sleep};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// drop(runtime.spawn(std::future::pending::<()>()));
+    /// let order = runtime.spawn(sleep(Duration::from_millis(5)));
+    /// if runtime.drain(Duration::from_millis(100)) == Err(ShutdownError::TasksLeft) {
+    ///     assert!(order.is_finished() && runtime.tasks() == 1);
+    ///     runtime.shutdown_timeout(Duration::from_secs(5)).unwrap();
+    /// }
+    /// assert_eq!(runtime.tasks(), 0);
+    /// ```
+    pub fn drain(&self, timeout: Duration) -> Result<(), ShutdownError> {
+        if context::is_worker() {
+            return Err(ShutdownError::InsideTask);
+        }
+        let deadline = Instant::now().checked_add(timeout);
+        self.shared.registry.begin_drain();
+        if self.tasks() > 0 {
+            self.start().expect("the threads of the runtime must start");
+        }
+        if !self.shared.registry.drain(deadline) {
+            return Err(ShutdownError::TasksLeft);
+        }
+        // All tasks have ended; a thread that is still in a posted closure ends after it, waited for or not.
+        let left =
+            deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let _ = self.shutdown_timeout(left);
+        Ok(())
+    }
+
     /// Drops all tasks, each where it belongs, ends the threads, and waits for that at most this long.
     ///
-    /// A task that is being polled is dropped when it returns. Calling it again waits again. Dropping the runtime is
-    /// the same without a limit; inside a task it does not wait.
+    /// A task that is being polled is dropped when it returns. To let the tasks end first, [`drain`](Self::drain) them. Calling
+    /// it again waits again. Dropping the runtime is the same without a limit; inside a task it does not wait.
     ///
     /// # Errors
     ///

@@ -8,6 +8,7 @@ pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;
 
+use crate::context;
 use crate::error::JoinError;
 use crate::scheduler::Shared;
 use async_task::{Builder, ScheduleInfo, WithInfo};
@@ -120,7 +121,7 @@ where
         )
     };
     let meta = runnable.metadata();
-    match shared.registry.insert(meta.shard(), runnable.waker()) {
+    match shared.registry.insert(meta.shard(), runnable.waker(), || context::is_thread_of(shared)) {
         Ok(key) => {
             // Relaxed: whoever runs the task gets it through a queue.
             meta.key.store(key, Ordering::Relaxed);

@@ -2,9 +2,13 @@
 //!
 //! Cut into shards: one for each worker, for the tasks pinned to it, and a few for all others. A task
 //! is in its shard from its spawn until its future is dropped.
+//!
+//! The shards have doors, which are all shut when the runtime ends: first for those who come from outside, so that the tasks can end
+//! with what they still need to spawn, then for everybody.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Instant;
 
 /// The key of a task that was refused. Keys have 31 bits.
 pub(crate) const NO_KEY: u32 = u32::MAX >> 1;
@@ -17,6 +21,9 @@ const SHARDS_PER_WORKER: usize = 4;
 pub(crate) struct Registry {
     shards: Box<[Shard]>,
     homes: usize,
+    /// Taken by whoever has emptied a shard, before the bell: so a look at the shards is not followed by a sleep that misses it.
+    look: Mutex<()>,
+    bell: Condvar,
 }
 
 /// On cache lines of its own.
@@ -31,7 +38,16 @@ struct Books {
     /// The first free slot; [`NO_KEY`] if there is none.
     free: u32,
     len: usize,
-    closed: bool,
+    door: Door,
+}
+
+/// Who may spawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    Open,
+    /// The threads of the runtime only.
+    Draining,
+    Closed,
 }
 
 #[derive(Debug)]
@@ -43,7 +59,7 @@ enum Slot {
 
 impl Default for Books {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: NO_KEY, len: 0, closed: false }
+        Self { slots: Vec::new(), free: NO_KEY, len: 0, door: Door::Open }
     }
 }
 
@@ -77,7 +93,8 @@ impl Books {
 impl Registry {
     pub(crate) fn new(workers: usize) -> Self {
         let others = (workers * SHARDS_PER_WORKER).next_power_of_two();
-        Self { shards: (0..workers + others).map(|_| Shard::default()).collect(), homes: workers }
+        let shards = (0..workers + others).map(|_| Shard::default()).collect();
+        Self { shards, homes: workers, look: Mutex::new(()), bell: Condvar::new() }
     }
 
     /// The shard of a task: its home's, or one of the others by its number.
@@ -90,15 +107,37 @@ impl Registry {
         self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a task; gives the waker back when the registry has closed.
-    pub(crate) fn insert(&self, shard: usize, waker: Waker) -> Result<u32, Waker> {
+    /// Registers a task; gives the waker back when the door is shut. `inside` says whether a thread of the runtime spawns.
+    pub(crate) fn insert(
+        &self,
+        shard: usize,
+        waker: Waker,
+        inside: impl FnOnce() -> bool,
+    ) -> Result<u32, Waker> {
         let mut books = self.books(shard);
-        if books.closed { Err(waker) } else { Ok(books.insert(waker)) }
+        let enters = match books.door {
+            Door::Open => true,
+            Door::Draining => inside(),
+            Door::Closed => false,
+        };
+        if enters { Ok(books.insert(waker)) } else { Err(waker) }
     }
 
     /// Takes a task out. The waker is dropped after the lock.
     pub(crate) fn remove(&self, shard: usize, key: u32) -> Option<Waker> {
-        self.books(shard).remove(key)
+        let mut books = self.books(shard);
+        let waker = books.remove(key);
+        let awaited = books.len == 0 && books.door != Door::Open;
+        drop(books);
+        if awaited {
+            drop(self.look());
+            self.bell.notify_all();
+        }
+        waker
+    }
+
+    fn look(&self) -> MutexGuard<'_, ()> {
+        self.look.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The waker of a task that may have ended; another task may have its key by now.
@@ -109,9 +148,46 @@ impl Registry {
         }
     }
 
-    /// From now on every spawn is refused.
+    /// Open => Draining: from now on who comes from outside is refused.
+    pub(crate) fn begin_drain(&self) {
+        for shard in 0..self.shards.len() {
+            let mut books = self.books(shard);
+            if books.door == Door::Open {
+                books.door = Door::Draining;
+            }
+        }
+    }
+
+    /// Any => Closed: from now on every spawn is refused.
     pub(crate) fn close(&self) {
-        (0..self.shards.len()).for_each(|shard| self.books(shard).closed = true);
+        (0..self.shards.len()).for_each(|shard| self.books(shard).door = Door::Closed);
+    }
+
+    /// Draining => Closed, if there is no task. With all locks at once: a task that spawns another and ends would else be passed by.
+    fn close_if_empty(&self) -> bool {
+        let mut all: Vec<_> = (0..self.shards.len()).map(|shard| self.books(shard)).collect();
+        let empty = all.iter().all(|books| books.len == 0);
+        if empty {
+            all.iter_mut().for_each(|books| books.door = Door::Closed);
+        }
+        empty
+    }
+
+    /// After `begin_drain`: waits until there is no task, and closes; false when the time is over first.
+    pub(crate) fn drain(&self, deadline: Option<Instant>) -> bool {
+        let mut look = self.look();
+        while !self.close_if_empty() {
+            let Some(deadline) = deadline else {
+                look = self.bell.wait(look).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            look = self.bell.wait_timeout(look, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
     }
 
     /// The wakers of all tasks of a shard, to be woken after the lock. The tasks stay registered.
@@ -157,14 +233,36 @@ mod tests {
         let registry = Registry::new(2);
         let shard = registry.shard_of(None, 9);
         let waker = || Waker::noop().clone();
-        let first = registry.insert(shard, waker()).unwrap();
-        let second = registry.insert(shard, waker()).unwrap();
+        let first = registry.insert(shard, waker(), || false).unwrap();
+        let second = registry.insert(shard, waker(), || false).unwrap();
         assert_ne!(first, second);
         assert!(registry.remove(shard, first).is_some() && registry.remove(shard, first).is_none());
         assert!(registry.waker(shard, first).is_none() && registry.waker(shard, second).is_some());
-        assert_eq!(registry.insert(shard, waker()).unwrap(), first);
+        assert_eq!(registry.insert(shard, waker(), || false).unwrap(), first);
         assert_eq!((registry.others(), registry.pinned(0), registry.len()), (2, 0, 2));
         registry.close();
-        assert!(registry.insert(shard, waker()).is_err() && registry.insert(1, waker()).is_err());
+        assert!(
+            registry.insert(shard, waker(), || false).is_err()
+                && registry.insert(1, waker(), || true).is_err()
+        );
+    }
+    #[test]
+    fn a_draining_registry_takes_what_comes_from_inside_and_closes_when_empty() {
+        let registry = Registry::new(2);
+        let waker = || Waker::noop().clone();
+        let first = registry.insert(0, waker(), || false).unwrap();
+        registry.begin_drain();
+        assert!(registry.insert(1, waker(), || false).is_err());
+        let second = registry.insert(1, waker(), || true).unwrap();
+        assert!(registry.remove(0, first).is_some());
+        assert!(!registry.drain(Some(Instant::now())));
+        std::thread::scope(|scope| {
+            let drained = scope.spawn(|| registry.drain(None));
+            assert!(registry.remove(1, second).is_some());
+            assert!(drained.join().unwrap());
+        });
+        assert!(registry.insert(1, waker(), || true).is_err());
+        registry.begin_drain();
+        assert!(registry.insert(1, waker(), || true).is_err(), "closed for good");
     }
 }
