@@ -1,6 +1,7 @@
 //! `cargo xtask model`: the loom models, each in a process of its own, timed and capped.
 //!
-//! A model that reaches its cap has proved nothing: that is a failure, and so is a run without models.
+//! A model that reaches its cap has proved nothing: that is a failure. So is one that is complete after a single
+//! execution (nothing in it races, or loom does not see that it does), and so is a run without models.
 
 use crate::args::Args;
 use crate::report::{Outcome, Report};
@@ -17,6 +18,22 @@ pub(crate) const PREEMPTIONS: usize = 2;
 /// Limits inside loom that end a model early and silently.
 const SILENT_CAPS: [&str; 2] = ["LOOM_MAX_DURATION", "LOOM_MAX_PERMUTATIONS"];
 
+/// The models of one library, and the start of their names.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Suite {
+    pub(crate) prefix: &'static str,
+    /// What cargo is to build.
+    program: &'static str,
+    /// Where what they check is.
+    pub(crate) sources: &'static str,
+}
+
+/// All of them.
+pub(crate) const SUITES: [Suite; 2] = [
+    Suite { prefix: "", program: "-p tasuki --test model", sources: "crates/tasuki/" },
+    Suite { prefix: "rt::", program: "-p tasuki-rt-model --lib", sources: "crates/tasuki-rt/" },
+];
+
 pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let preemptions = args.value("--preemptions", PREEMPTIONS)?;
     let cap = Duration::from_secs(args.value("--cap", 300)?);
@@ -26,7 +43,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
 
     let mut report = Report::new("model");
     println!("=== model: build");
-    let models = Models::build(&shell::root(), &shell::target().join("loom"), "")?;
+    let models = Models::build(&SUITES, &shell::root(), &shell::target().join("loom"), "")?;
     let names: Vec<&String> = models.names.iter().filter(|name| name.contains(&filter)).collect();
     if names.is_empty() {
         return Err(format!("no model has {filter:?} in its name ({} models in all)", models.names.len()));
@@ -68,10 +85,16 @@ pub(crate) struct End {
 impl End {
     fn word(&self) -> &'static str {
         match self.how {
+            Capped::Passed if self.ran_once() => "ONCE  ",
             Capped::Passed => "ok    ",
             Capped::Failed => "FAILED",
             Capped::TimedOut => "CAPPED",
         }
+    }
+
+    /// It was complete after one execution.
+    pub(crate) fn ran_once(&self) -> bool {
+        executions(&self.log) == Some(1)
     }
 
     /// Its name and how many executions it explored.
@@ -85,6 +108,9 @@ impl End {
 
     fn outcome(&self, cap: Duration) -> Outcome {
         match self.how {
+            Capped::Passed if self.ran_once() => {
+                Outcome::Failed("one execution only: nothing was tried in two orders".to_owned())
+            }
             Capped::Passed => Outcome::Passed,
             Capped::Failed => Outcome::Failed("its output is above".to_owned()),
             Capped::TimedOut => Outcome::Failed(format!("not complete after {} s", cap.as_secs())),
@@ -92,34 +118,45 @@ impl End {
     }
 }
 
-/// The built models of one copy of the library.
+/// The built models of one copy of the libraries.
 pub(crate) struct Models {
-    program: PathBuf,
+    programs: Vec<(Suite, PathBuf)>,
     pub(crate) names: Vec<String>,
     target: PathBuf,
 }
 
 impl Models {
-    /// Builds the models of the workspace at `root` into `target`.
-    pub(crate) fn build(root: &Path, target: &Path, more_flags: &str) -> Result<Self, String> {
-        let mut command = program("cargo", "test --release -p tasuki --test model --no-run");
-        command
-            .arg("--message-format=json-render-diagnostics")
-            .current_dir(root)
-            .env("CARGO_TARGET_DIR", target)
-            .env("RUSTFLAGS", format!("--cfg loom -Cdebug-assertions {more_flags}"))
-            .env("CARGO_PROFILE_RELEASE_LTO", "off")
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
-            .env("CARGO_INCREMENTAL", "1");
-        let messages = output(&mut command)?;
-        let program = messages.lines().rev().find_map(executable).ok_or("cargo names no model program")?;
-        let listed = output(Command::new(&program).args(["--list", "--format", "terse"]))?;
-        let names: Vec<String> =
-            listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect();
-        if names.is_empty() {
-            return Err("there are no models: model/main.rs is empty under `--cfg loom`".to_owned());
+    /// Builds models of the workspace at `root` into `target`.
+    pub(crate) fn build(
+        suites: &[Suite],
+        root: &Path,
+        target: &Path,
+        more_flags: &str,
+    ) -> Result<Self, String> {
+        let mut models = Self { programs: Vec::new(), names: Vec::new(), target: target.to_owned() };
+        for suite in suites {
+            let mut command = program("cargo", &format!("test --release {} --no-run", suite.program));
+            command
+                .arg("--message-format=json-render-diagnostics")
+                .current_dir(root)
+                .env("CARGO_TARGET_DIR", target)
+                .env("RUSTFLAGS", format!("--cfg loom -Cdebug-assertions {more_flags}"))
+                .env("CARGO_PROFILE_RELEASE_LTO", "off")
+                .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+                .env("CARGO_INCREMENTAL", "1");
+            let messages = output(&mut command)?;
+            let program =
+                messages.lines().rev().find_map(executable).ok_or("cargo names no model program")?;
+            let listed = output(Command::new(&program).args(["--list", "--format", "terse"]))?;
+            let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+            let before = models.names.len();
+            models.names.extend(names.map(|name| format!("{}{name}", suite.prefix)));
+            if models.names.len() == before {
+                return Err(format!("there are no models in {:?} under `--cfg loom`", suite.program));
+            }
+            models.programs.push((*suite, program));
         }
-        Ok(Self { program, names, target: target.to_owned() })
+        Ok(models)
     }
 
     /// Runs one model; `worker` tells concurrent runs apart.
@@ -131,9 +168,15 @@ impl Models {
         worker: usize,
     ) -> Result<End, String> {
         let path = self.target.join(format!("model-{worker}.log"));
-        let mut command = Command::new(&self.program);
+        // The last that fits: the first suite has no prefix.
+        let fits = |(suite, program): &'_ (Suite, PathBuf)| {
+            name.strip_prefix(suite.prefix).map(|inside| (program.clone(), inside))
+        };
+        let (program, inside) =
+            self.programs.iter().rev().find_map(fits).ok_or_else(|| format!("{name} was not built"))?;
+        let mut command = Command::new(program);
         command
-            .args(["--exact", name, "--test-threads=1", "--nocapture"])
+            .args(["--exact", inside, "--test-threads=1", "--nocapture"])
             .env("LOOM_LOG", "loom::model=info")
             .env("LOOM_MAX_PREEMPTIONS", preemptions.to_string())
             .env("LOOM_MAX_BRANCHES", "10000");
@@ -172,11 +215,12 @@ pub(crate) fn pool(jobs: usize, count: usize, work: impl Fn(usize, usize) + Sync
     });
 }
 
-/// How many executions loom explored until none was left, if it says that it came to that end.
+/// How many executions loom explored until none was left, if it says that it came to that end. A test with several
+/// scenarios is worth what the poorest is: if one of them ran once, so did the test.
 fn executions(log: &str) -> Option<usize> {
     let count = |line: &str| line.split_once("Completed in ")?.1.split_once(" iterations")?.0.parse().ok();
     let counts: Vec<usize> = log.lines().filter_map(count).collect();
-    (!counts.is_empty()).then(|| counts.iter().sum())
+    if counts.contains(&1) { Some(1) } else { (!counts.is_empty()).then(|| counts.iter().sum()) }
 }
 
 /// True of a passed model that shows a mistake by failing, whether it is marked so or catches the panic itself.
@@ -207,6 +251,7 @@ mod tests {
         let log =
             "INFO loom::model: Completed in 9 iterations\nx\nINFO loom::model: Completed in 30 iterations\n";
         assert_eq!(executions(log), Some(39));
+        assert_eq!(executions(&format!("{log}INFO loom::model: Completed in 1 iterations\n")), Some(1));
         assert_eq!(executions("test result: ok. 1 passed;"), None);
         assert!(
             panicked("running 1 test\n\nthread 'a' (1) panicked at model/a.rs:1:2:\nok\n") && !panicked(log)

@@ -68,7 +68,11 @@ impl Pool {
 
     /// Until it has run so many tasks, or the pool closes; how many it ran.
     fn work(&self, worker: usize, enough: usize) -> usize {
-        let (mut searching, mut done) = (false, 0);
+        self.work_on(worker, enough, false)
+    }
+
+    fn work_on(&self, worker: usize, enough: usize, mut searching: bool) -> usize {
+        let mut done = 0;
         while done < enough && !self.closing.load(Ordering::Acquire) {
             if !searching {
                 searching = self.idle.try_search();
@@ -107,11 +111,16 @@ fn one_worker(without: Without) {
     });
 }
 
-/// Two tasks, two workers that take one each: the searcher that found one passes the search on.
+/// Two tasks, two workers that take one each, of which one is asleep at first: the searcher that found one passes the
+/// search on.
 fn two_workers(without: Without) {
     loom::model(move || {
         let pool = Pool::new(2, without);
-        let other = thread::spawn(move || pool.work(1, 1));
+        assert!(pool.idle.sleep(1, false));
+        let other = thread::spawn(move || {
+            pool.parkers[1].wait();
+            pool.work_on(1, 1, pool.idle.rise(1) == Risen::Chosen)
+        });
         let spawner = thread::spawn(move || {
             pool.push();
             pool.push();
@@ -129,7 +138,7 @@ fn last_searcher_against_push() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "deadlock")]
 fn without_the_second_look_a_wake_up_is_lost() {
     one_worker(Without::SecondLook);
 }
@@ -140,7 +149,7 @@ fn searchers_against_a_spawner() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "deadlock")]
 fn without_passing_the_search_on_a_task_is_left() {
     two_workers(Without::Found);
 }
@@ -167,31 +176,5 @@ fn shutdown_against_push() {
         spawner.join().unwrap();
         closer.join().unwrap();
         assert_eq!(done + pool.tasks.load(Ordering::Relaxed), 1);
-    });
-}
-
-#[test]
-fn at_most_half_search() {
-    loom::model(|| {
-        let idle = Idle::new(4);
-        assert!(idle.try_search() && idle.try_search() && !idle.try_search());
-        assert!(!idle.found() && idle.found());
-        let one = Idle::new(1);
-        assert!(one.try_search() && !one.try_search());
-    });
-}
-
-#[test]
-fn a_notifier_chooses_only_when_nobody_searches() {
-    loom::model(|| {
-        let idle = Idle::new(2);
-        assert_eq!(idle.notify(), None);
-        assert!(idle.sleep(1, false));
-        assert_eq!(idle.notify(), Some(1));
-        assert_eq!(idle.notify(), None);
-        assert_eq!(idle.rise(1), Risen::Chosen);
-        assert!(idle.sleep(1, true));
-        assert_eq!(idle.rise(1), Risen::Alone);
-        assert_eq!(idle.notify(), None);
     });
 }

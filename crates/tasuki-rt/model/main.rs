@@ -1,7 +1,7 @@
 //! The loom models of the scheduler's own parts. Empty unless built with `--cfg loom`.
 //!
-//! The files under test are included, not linked: they are private, and the queues beside them are not ours to model. Run with
-//! `RUSTFLAGS="--cfg loom -Cdebug-assertions" LOOM_MAX_PREEMPTIONS=2 cargo test --release -p tasuki-rt-model`.
+//! The files under test are included, not linked: they are private, and the queues beside them are not ours to model. `cargo xtask model rt::`
+//! runs them.
 
 #[cfg(all(test, loom))]
 mod idle_protocol;

@@ -6,8 +6,16 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence},
 };
 
+/// The primitives' own: why, is said there.
+#[cfg(loom)]
+#[path = "../../tasuki/src/shim/dependent.rs"]
+#[allow(dead_code, reason = "it has every width")]
+mod dependent;
+
+#[cfg(loom)]
+pub(crate) use dependent::{AtomicBool, AtomicPtr, AtomicUsize};
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence},
+    atomic::{Ordering, fence},
 };

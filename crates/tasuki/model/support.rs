@@ -69,8 +69,7 @@ impl Alarm {
         self.rings.fetch_add(0, Ordering::Acquire)
     }
 
-    /// Orders nothing, and makes loom try what follows before and after a ring. It would not for the load of a
-    /// state that the other side loads before it stores: it remembers only the last access to an atomic.
+    /// Orders nothing, and makes loom try what follows before and after a ring.
     fn pass_by(&self) {
         self.rings.fetch_add(0, Ordering::Relaxed);
     }

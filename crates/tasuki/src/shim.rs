@@ -85,14 +85,16 @@ mod real {
 }
 
 #[cfg(loom)]
+mod dependent;
+
+#[cfg(loom)]
 pub(crate) use model::*;
 
 #[cfg(loom)]
 mod model {
+    pub(crate) use super::dependent::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::atomic::{
-        AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-    };
+    pub(crate) use loom::sync::atomic::Ordering;
 
     /// Fails the model if it is not dropped before the end.
     #[derive(Debug)]

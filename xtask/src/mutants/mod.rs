@@ -20,7 +20,7 @@ mod results;
 mod sites;
 
 use crate::args::Args;
-use crate::model::{End, Models, PREEMPTIONS, pool};
+use crate::model::{Models, PREEMPTIONS, SUITES, Suite, pool};
 use crate::report::{Outcome, Report};
 use crate::shell::{Capped, root, target};
 use copy::Copy;
@@ -129,7 +129,7 @@ fn baseline(copy: &Copy, plan: &Plan, results: &Mutex<Results>) -> Result<Vec<(S
         return Ok(known);
     }
     println!("=== mutants: the unmutated models");
-    let models = copy.build()?;
+    let models = copy.build(&SUITES)?;
     let times = Mutex::new(Vec::new());
     pool(plan.jobs, models.names.len(), |at, worker| {
         let end = models.run(&models.names[at], plan.preemptions, plan.timeout * 10, worker);
@@ -137,12 +137,11 @@ fn baseline(copy: &Copy, plan: &Plan, results: &Mutex<Results>) -> Result<Vec<(S
     });
     let mut passed = Vec::new();
     for (name, end) in times.into_inner().expect("no worker panics") {
-        match end? {
-            End { how: Capped::Passed, time, .. } => passed.push((name, time)),
-            end => {
-                return Err(format!("the unmutated model {name} does not pass: {:?}\n{}", end.how, end.log));
-            }
+        let end = end?;
+        if end.how != Capped::Passed || end.ran_once() {
+            return Err(format!("the unmutated model {name} does not pass: {:?}\n{}", end.how, end.log));
         }
+        passed.push((name, end.time));
     }
     passed.sort_by_key(|(_, time)| *time);
     locked(results).set_baseline(&passed)?;
@@ -171,9 +170,12 @@ impl Copy {
         times: &[(String, Duration)],
         results: &Mutex<Results>,
     ) -> Result<Verdict, String> {
-        let models = self.build()?;
+        let models = self.build(&[site.suite()?])?;
         let killers = locked(results).killers(&site.file);
         for (name, usual) in order(site, times, &killers) {
+            if !models.names.iter().any(|built| built == name) {
+                continue;
+            }
             let end = models.run(name, plan.preemptions, plan.timeout.max(usual * 10), 0)?;
             match end.how {
                 Capped::Passed => {}
@@ -184,8 +186,8 @@ impl Copy {
         Ok(Verdict::Survived)
     }
 
-    fn build(&self) -> Result<Models, String> {
-        Models::build(&self.root, &self.target, FLAGS)
+    fn build(&self, suites: &[Suite]) -> Result<Models, String> {
+        Models::build(suites, &self.root, &self.target, FLAGS)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where the library can be weakened: one site for each ordering and weaker ordering, one for each fence.
 
+use crate::model::{SUITES, Suite};
 use crate::source::{Source, balanced, words};
 use crate::tidy::orderings::{STRONG, strong};
 use std::collections::HashMap;
@@ -48,6 +49,12 @@ impl Site {
     pub(crate) fn module(&self) -> &str {
         let (_, inside) = self.file.split_once("/src/").unwrap_or_default();
         inside.split(['/', '.']).next().unwrap_or_default()
+    }
+
+    /// The models of the library it is in.
+    pub(crate) fn suite(&self) -> Result<Suite, String> {
+        let suite = SUITES.iter().find(|suite| self.file.starts_with(suite.sources));
+        suite.copied().ok_or_else(|| format!("{} has no models", self.file))
     }
 
     pub(crate) fn name(&self) -> String {

@@ -4,6 +4,8 @@ pub(crate) mod idle;
 mod next;
 pub(crate) mod shutdown;
 mod steal;
+#[cfg(test)]
+mod tests;
 pub(crate) mod worker;
 
 use crate::builder::Resume;
