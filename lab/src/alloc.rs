@@ -5,12 +5,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 /// How many want allocations counted.
 static COUNTING: AtomicUsize = AtomicUsize::new(0);
 /// Allocations counted so far, by all threads.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+/// Bytes asked for less bytes given back while counting, by all threads.
+static BYTES: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     /// Allocations counted so far, by this thread.
@@ -23,24 +25,25 @@ pub(crate) struct Counting;
 // SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        give_back(layout.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(ptr, layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size as i64 - layout.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.realloc(ptr, layout, size) }
     }
@@ -48,10 +51,19 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Counts one allocation; Relaxed throughout: a number to read after joining, publishing nothing.
 #[inline]
-fn count() {
+fn count(bytes: i64) {
     if COUNTING.load(Ordering::Relaxed) > 0 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        BYTES.fetch_add(bytes, Ordering::Relaxed);
         OWN.set(OWN.get() + 1);
+    }
+}
+
+/// Counts what is given back; Relaxed as above.
+#[inline]
+fn give_back(bytes: i64) {
+    if COUNTING.load(Ordering::Relaxed) > 0 {
+        BYTES.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -71,6 +83,11 @@ pub(crate) fn allocations() -> u64 {
 /// How many allocations were counted so far, in this thread.
 pub(crate) fn own_allocations() -> u64 {
     OWN.get()
+}
+
+/// By how many bytes the heap grew so far, in all threads, while allocations were counted.
+pub(crate) fn live_bytes() -> i64 {
+    BYTES.load(Ordering::Relaxed)
 }
 
 /// Resident memory of this process in bytes, where the system tells.

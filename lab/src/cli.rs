@@ -9,7 +9,7 @@ usage: lab [tour [--quick]]
 
   tour    passes a baton through 100,000 tasks, cancels 1,000,000 waiters, checks everything
   bench   measures Tasuki beside its peers in one process: mutex, parker, semaphore, event,
-          wait-group, barrier, token, rwlock, condvar, time
+          wait-group, barrier, token, rwlock, condvar, time, runtime
   --quick smaller numbers: seconds instead of minutes
   --only  keeps to workloads (\"mutex/hand-off n=64 minimal\") or subjects whose name contains SUBSTR
   --json  writes every number to FILE
@@ -45,8 +45,19 @@ pub(crate) struct BenchArgs {
 }
 
 /// What can be benchmarked.
-const BENCHES: [&str; 10] =
-    ["mutex", "parker", "semaphore", "event", "wait-group", "barrier", "token", "rwlock", "condvar", "time"];
+const BENCHES: [&str; 11] = [
+    "mutex",
+    "parker",
+    "semaphore",
+    "event",
+    "wait-group",
+    "barrier",
+    "token",
+    "rwlock",
+    "condvar",
+    "time",
+    "runtime",
+];
 
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, String> {

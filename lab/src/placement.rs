@@ -212,6 +212,11 @@ pub(crate) fn pin(cpu: usize) {
     }
 }
 
+/// The processor this thread is on, where the system tells.
+pub(crate) fn current_cpu() -> Option<usize> {
+    sys::current_cpu()
+}
+
 /// How often this thread was preempted so far, where the system tells.
 pub(crate) fn preemptions() -> i64 {
     sys::preemptions()
@@ -262,6 +267,12 @@ mod sys {
         (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, mask) }).collect()
     }
 
+    /// The processor of this thread.
+    pub(super) fn current_cpu() -> Option<usize> {
+        // SAFETY: takes nothing.
+        usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+
     /// Involuntary context switches of this thread.
     pub(super) fn preemptions() -> i64 {
         // SAFETY: the record is made of integers, for which zero is a value.
@@ -290,6 +301,11 @@ mod sys {
 
     /// Nothing is done.
     pub(super) fn set_mask(_: &Mask) {}
+
+    /// Nothing is known.
+    pub(super) fn current_cpu() -> Option<usize> {
+        None
+    }
 
     /// Nothing is known.
     pub(super) fn preemptions() -> i64 {

@@ -92,7 +92,8 @@ impl Bench {
         self.shown = self.records.len();
     }
 
-    fn wants(&self, name: &str) -> bool {
+    /// Whether the filter lets this name pass.
+    pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
 

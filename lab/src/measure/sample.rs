@@ -1,6 +1,7 @@
 //! One measured stretch of work.
 
 use crate::alloc;
+use std::ops::AddAssign;
 use std::time::Instant;
 
 /// A running clock, and the allocation counter at its start.
@@ -32,6 +33,13 @@ impl Meter {
     pub(crate) fn read(&self) -> Reading {
         let ns = self.start.elapsed().as_nanos() as f64;
         Reading { ns, allocations: alloc::allocations() - self.allocations }
+    }
+}
+
+impl AddAssign for Reading {
+    fn add_assign(&mut self, other: Reading) {
+        self.ns += other.ns;
+        self.allocations += other.allocations;
     }
 }
 

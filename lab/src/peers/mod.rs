@@ -1,5 +1,6 @@
 //! The subjects, one file each, and the lists that name them all.
 
+mod async_executor;
 mod async_io;
 mod async_lock;
 mod asyncband;
@@ -16,7 +17,9 @@ mod raw;
 mod saa;
 mod standard;
 mod tasuki;
+mod tasuki_rt;
 mod tokio;
+mod tokio_rt;
 mod tokio_util;
 
 pub(crate) use list::*;

@@ -7,8 +7,10 @@ use std::path::Path;
 
 /// Height of one bar with its gap.
 const ROW: usize = 20;
-/// Where bars begin.
+/// Least room for names.
 const LEFT: usize = 190;
+/// Room for one letter of a name.
+const LETTER: usize = 7;
 /// Length of the longest bar.
 const BAR: f64 = 420.0;
 /// Space above the first bar.
@@ -35,7 +37,9 @@ fn chart(cell: &[Record]) -> String {
     bars.sort_by(|left, right| left.median.total_cmp(&right.median));
     let cut = bars[2.min(bars.len() - 1)].median * CUT;
     let longest = bars.iter().map(|bar| bar.median.min(cut)).fold(f64::MIN_POSITIVE, f64::max);
-    let (width, height) = (LEFT + BAR as usize + 170, TOP + ROW * bars.len() + 12);
+    let name = bars.iter().map(|bar| bar.subject.len()).max().unwrap_or(0);
+    let left = LEFT.max(name * LETTER + 16);
+    let (width, height) = (left + BAR as usize + 170, TOP + ROW * bars.len() + 12);
     let first = &cell[0];
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -45,14 +49,15 @@ fn chart(cell: &[Record]) -> String {
         first.workload, first.n, first.runtime, first.unit
     );
     for (row, record) in bars.iter().enumerate() {
-        bar(&mut out, record, TOP + row * ROW, record.median.min(cut) / longest, record.median > cut);
+        let share = record.median.min(cut) / longest;
+        bar(&mut out, record, (left, TOP + row * ROW), share, record.median > cut);
     }
     out.push_str("</svg>\n");
     out
 }
 
 /// One bar with its name and number.
-fn bar(out: &mut String, record: &Record, y: usize, share: f64, cut: bool) {
+fn bar(out: &mut String, record: &Record, (left, y): (usize, usize), share: f64, cut: bool) {
     let colour = match record.kind {
         Kind::Ours => "#c8443c",
         Kind::Peer => "#7a8ca3",
@@ -67,13 +72,13 @@ fn bar(out: &mut String, record: &Record, y: usize, share: f64, cut: bool) {
     writeln!(
         out,
         "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-         <rect x=\"{LEFT}\" y=\"{y}\" width=\"{length:.1}\" height=\"{}\" fill=\"{colour}\"/>\
+         <rect x=\"{left}\" y=\"{y}\" width=\"{length:.1}\" height=\"{}\" fill=\"{colour}\"/>\
          <text x=\"{:.1}\" y=\"{}\">{:.1}, fairness {:.2}{note}</text>",
-        LEFT - 8,
+        left - 8,
         y + 12,
         record.subject,
         ROW - 5,
-        LEFT as f64 + length + 6.0,
+        left as f64 + length + 6.0,
         y + 12,
         record.median,
         record.fairness,

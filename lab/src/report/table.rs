@@ -4,6 +4,9 @@ use super::{Record, cells, fastest};
 use crate::peer::Kind;
 use std::fmt::Write;
 
+/// Least room for a name.
+const NAME: usize = 26;
+
 /// All tables.
 pub(crate) fn tables(records: &[Record]) -> String {
     let mut out = String::new();
@@ -22,10 +25,11 @@ fn table(out: &mut String, cell: &[Record]) {
     let peers = || cell.iter().filter(|record| record.is_peer() && !record.capped);
     let fair = fastest(peers().filter(|record| record.is_fair()));
     let peer = fastest(peers());
+    let width = cell.iter().map(|record| record.subject.len() + 1).max().unwrap_or(0).max(NAME);
     let mut line = |text: String| writeln!(out, "{text}").expect("a string takes everything");
     line(format!("\n{}  n={}  runtime={}  [{}]", first.workload, first.n, first.runtime, first.unit));
     line(format!(
-        "  {:<26}{:>10}{:>10}{:>10}{:>7}{:>9}{:>9}{:>9}{:>9}  {}",
+        "  {:<width$}{:>10}{:>10}{:>10}{:>7}{:>9}{:>9}{:>9}{:>9}  {}",
         "", "median", "p10", "p90", "fair", "/floor", "/fair", "/peer", "allocs", "samples"
     ));
     for record in sorted {
@@ -36,7 +40,7 @@ fn table(out: &mut String, cell: &[Record]) {
         };
         let capped = if record.capped { " capped" } else { "" };
         line(format!(
-            "{mark} {:<26}{:>10}{:>10}{:>10}{:>7.2}{:>9}{:>9}{:>9}{:>9}  {} {}{capped}",
+            "{mark} {:<width$}{:>10}{:>10}{:>10}{:>7.2}{:>9}{:>9}{:>9}{:>9}  {} {}{capped}",
             record.subject,
             short(record.median),
             short(record.p10),

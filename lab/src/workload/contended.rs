@@ -38,13 +38,17 @@ pub(crate) fn run(bench: &mut Bench) {
 
 /// One way to contend.
 #[derive(Clone, Copy)]
-struct Scene {
-    stage: Stage,
-    tasks: usize,
-    section_ns: u32,
-    yields: bool,
+pub(crate) struct Scene {
+    /// The runtime.
+    pub(crate) stage: Stage,
+    /// How many share the lock.
+    pub(crate) tasks: usize,
+    /// Length of the critical section.
+    pub(crate) section_ns: u32,
+    /// Yield after each unlock.
+    pub(crate) yields: bool,
     /// Measure waits in acquisitions instead of time.
-    watch: bool,
+    pub(crate) watch: bool,
 }
 
 impl Scene {
@@ -159,7 +163,7 @@ async fn lock_watched<M: AsyncMutex>(arena: &Arena<M>) -> (M::Guard<'_>, Option<
 }
 
 /// Runs one sample.
-fn sample<M: AsyncMutex>(scene: Scene, ops: u64) -> Sample {
+pub(crate) fn sample<M: AsyncMutex>(scene: Scene, ops: u64) -> Sample {
     let arena = Arena::<M>::new(scene, ops);
     for task in 0..scene.tasks {
         if scene.watch {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_millis(400);
 
 /// Something on cache lines of its own.
+#[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
 
@@ -60,6 +61,26 @@ impl Gate {
         }
     }
 
+    /// Lets the tasks go when all are here, for a task; the last of them stops the clock.
+    pub(crate) async fn open(&self) {
+        while self.ready.load(Ordering::Relaxed) < self.served.len() {
+            yield_now().await;
+        }
+        self.start();
+    }
+
+    /// What the clock showed when the last one left.
+    pub(crate) fn reading(&self) -> Option<Reading> {
+        self.reading.get().copied()
+    }
+
+    /// Starts the clock, and the tasks.
+    fn start(&self) {
+        self.meter.set(Meter::start()).ok();
+        // Release: pairs with the Acquire in `enter`.
+        self.open.store(true, Ordering::Release);
+    }
+
     /// Lets the tasks go when all are here, and waits for the last; what each was served. After
     /// [`LIMIT`] it calls `cut`, which makes them stop: a peer that is quick when probed may be a
     /// thousand times slower when it has to wait.
@@ -68,9 +89,7 @@ impl Gate {
             std::thread::sleep(Duration::from_micros(20));
         }
         let start = Instant::now();
-        self.meter.set(Meter::start()).ok();
-        // Release: pairs with the Acquire in `enter`.
-        self.open.store(true, Ordering::Release);
+        self.start();
         let reading = loop {
             match self.reading.get() {
                 Some(reading) => break *reading,

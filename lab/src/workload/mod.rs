@@ -14,6 +14,7 @@ pub(crate) mod handoff;
 pub(crate) mod minimal;
 pub(crate) mod parker;
 pub(crate) mod release;
+pub(crate) mod runtime;
 pub(crate) mod rwlock;
 pub(crate) mod section;
 pub(crate) mod semaphore;
@@ -48,6 +49,7 @@ pub(crate) fn run(what: &str, bench: &mut Bench) {
         "rwlock" => rwlock::run(bench),
         "condvar" => condvar::run(bench),
         "time" => time::run(bench),
+        "runtime" => runtime::run(bench),
         other => unreachable!("{other} is not in the list of the command line"),
     }
 }

@@ -5,6 +5,7 @@ use async_executor::Executor;
 use std::future::Future;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tasuki_rt::Resume;
 use tokio::runtime::{Builder, EnterGuard, Runtime};
 
 /// Threads of each runtime.
@@ -17,10 +18,12 @@ pub(crate) enum Stage {
     Tokio,
     /// async-executor, run by two threads.
     AsyncExecutor,
+    /// tasuki-rt, with a place for the new owner of a lock.
+    Tasuki(Resume),
 }
 
 impl Stage {
-    /// Both of them.
+    /// Those of the peers.
     pub(crate) const ALL: [Stage; 2] = [Stage::Tokio, Stage::AsyncExecutor];
 
     /// Its name in reports.
@@ -28,48 +31,78 @@ impl Stage {
         match self {
             Stage::Tokio => "tokio-2",
             Stage::AsyncExecutor => "async-executor-2",
+            Stage::Tasuki(Resume::Next) => "tasuki-rt-next",
+            Stage::Tasuki(Resume::Local) => "tasuki-rt-local",
+            Stage::Tasuki(Resume::Global) => "tasuki-rt-global",
         }
     }
 
     /// Makes this thread one of tokio's, for what asks for its runtime.
     pub(crate) fn enter_tokio() -> EnterGuard<'static> {
-        tokio_runtime().enter()
+        Self::tokio().enter()
     }
 
     /// Starts a task.
     pub(crate) fn spawn(self, task: impl Future<Output = ()> + Send + 'static) {
         match self {
-            Stage::Tokio => drop(tokio_runtime().spawn(task)),
-            Stage::AsyncExecutor => executor().spawn(task).detach(),
+            Stage::Tokio => drop(Self::tokio().spawn(task)),
+            Stage::AsyncExecutor => Self::async_executor().spawn(task).detach(),
+            Stage::Tasuki(resume) => drop(Self::tasuki(resume).spawn(task)),
         }
+    }
+
+    /// tokio, one worker per processor.
+    pub(crate) fn tokio() -> &'static Runtime {
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        RUNTIME.get_or_init(|| {
+            let started = AtomicUsize::new(0);
+            Builder::new_multi_thread()
+                .worker_threads(WORKERS)
+                .enable_time()
+                .on_thread_start(move || pin_nth(started.fetch_add(1, Ordering::Relaxed)))
+                .build()
+                .expect("threads can be started")
+        })
+    }
+
+    /// async-executor, one thread per processor.
+    pub(crate) fn async_executor() -> &'static Executor<'static> {
+        static EXECUTOR: OnceLock<&'static Executor<'static>> = OnceLock::new();
+        EXECUTOR.get_or_init(|| {
+            let executor: &'static Executor<'static> = Box::leak(Box::new(Executor::new()));
+            start_threads(|| executor.run(std::future::pending::<()>()));
+            executor
+        })
+    }
+
+    /// tasuki-rt, one worker per processor.
+    pub(crate) fn tasuki(resume: Resume) -> &'static tasuki_rt::Runtime {
+        static RUNTIMES: [OnceLock<tasuki_rt::Runtime>; 3] = [const { OnceLock::new() }; 3];
+        RUNTIMES[resume as usize].get_or_init(|| start_tasuki(WORKERS, resume))
     }
 }
 
-/// tokio, one worker per processor.
-fn tokio_runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let started = AtomicUsize::new(0);
-        Builder::new_multi_thread()
-            .worker_threads(WORKERS)
-            .enable_time()
-            .on_thread_start(move || pin_nth(started.fetch_add(1, Ordering::Relaxed)))
-            .build()
-            .expect("threads can be started")
-    })
+/// Starts a runtime of ours, its workers pinned.
+pub(crate) fn start_tasuki(workers: usize, resume: Resume) -> tasuki_rt::Runtime {
+    let runtime =
+        tasuki_rt::Runtime::builder().workers(workers).resume(resume).build().expect("a valid description");
+    let mut pinned = Vec::new();
+    runtime
+        .for_each_worker(|id| pinned.push(runtime.spawn_on(id, move || async move { pin_nth(id.index()) })));
+    runtime.block_on(async {
+        for task in pinned {
+            task.await.expect("pinning does not panic");
+        }
+    });
+    runtime
 }
 
-/// async-executor, one thread per processor.
-fn executor() -> &'static Executor<'static> {
-    static EXECUTOR: OnceLock<&'static Executor<'static>> = OnceLock::new();
-    EXECUTOR.get_or_init(|| {
-        let executor: &'static Executor<'static> = Box::leak(Box::new(Executor::new()));
-        for worker in 0..WORKERS {
-            std::thread::spawn(move || {
-                pin_nth(worker);
-                futures_lite::future::block_on(executor.run(std::future::pending::<()>()));
-            });
-        }
-        executor
-    })
+/// Starts two pinned threads that run the future of an executor.
+pub(crate) fn start_threads<F: Future>(run: impl Fn() -> F + Copy + Send + 'static) {
+    for worker in 0..WORKERS {
+        std::thread::spawn(move || {
+            pin_nth(worker);
+            futures_lite::future::block_on(run());
+        });
+    }
 }

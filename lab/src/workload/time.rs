@@ -14,7 +14,7 @@ use std::time::Duration;
 const TIMERS: [usize; 2] = [1, 10_000];
 /// The shortest limit; one that is shorter still is armed all the while, so that nobody has to be woken
 /// for an earlier one.
-const SHORTEST: Duration = Duration::from_secs(30);
+pub(crate) const SHORTEST: Duration = Duration::from_secs(30);
 /// Limits differ by up to so many milliseconds.
 const SPREAD: u64 = 5_000;
 
@@ -60,7 +60,7 @@ fn sample<T: Timer>(timers: usize, tally: Tally, ops: u64) -> Sample {
 }
 
 /// The limit of the `index`-th.
-fn limit(index: u64) -> Duration {
+pub(crate) fn limit(index: u64) -> Duration {
     SHORTEST + Duration::from_millis(index.wrapping_mul(2_654_435_761) % SPREAD)
 }
 
@@ -88,16 +88,14 @@ fn together<T: Timer>(timers: usize, home: &T::Home, cx: &mut Context<'_>, ops: 
         for &index in &order {
             slots[index as usize] = None;
         }
-        let reading = meter.read();
-        total.ns += reading.ns;
-        total.allocations += reading.allocations;
+        total += meter.read();
     }
     Sample::alone(rounds * timers as u64, total)
 }
 
 /// Polls a limit where it lies.
 #[inline]
-fn poll<F: Future>(limit: &mut F, cx: &mut Context<'_>) -> Poll<F::Output> {
+pub(crate) fn poll<F: Future>(limit: &mut F, cx: &mut Context<'_>) -> Poll<F::Output> {
     // SAFETY: the slots are in a vector that is never moved nor grown, and are emptied in place.
     unsafe { Pin::new_unchecked(limit) }.poll(cx)
 }

@@ -6,6 +6,7 @@ use crate::peer::Kind;
 mod lock;
 mod mutex;
 mod parker;
+mod runtime;
 mod semaphore;
 mod signal;
 
@@ -56,11 +57,13 @@ pub(crate) fn judge(records: &[Record]) -> Vec<Verdict> {
             "mutex" => mutex::judge(cell, &mut verdicts),
             "parker" => parker::judge(cell, &mut verdicts),
             "semaphore" => semaphore::judge(cell, &mut verdicts),
+            "runtime" => runtime::judge(cell, &mut verdicts),
             "rwlock" | "condvar" | "time" => lock::judge(cell, &mut verdicts),
             _ => signal::judge(cell, &mut verdicts),
         }
     }
     mutex::flatness(records, &mut verdicts);
+    runtime::most(records, &mut verdicts);
     allocations(records, &mut verdicts);
     verdicts
 }
@@ -120,7 +123,9 @@ fn size(cell: Cell<'_>, limit: f64, out: &mut Vec<Verdict>) {
 
 /// Nothing is allocated by ours, in any cell whose runtime does not allocate by itself.
 fn allocations(records: &[Record], out: &mut Vec<Verdict>) {
-    let quiet = |record: &&Record| !record.runtime.starts_with("async-executor");
+    // Where the runtime is the subject, tasks are spawned, which allocates.
+    let quiet =
+        |record: &&Record| !record.runtime.starts_with("async-executor") && record.runtime != runtime::OWN;
     let ours = records.iter().filter(|record| record.kind == Kind::Ours && record.unit == "ns/op");
     let worst = ours.filter(quiet).max_by(|left, right| left.allocs_per_op.total_cmp(&right.allocs_per_op));
     if let Some(worst) = worst {

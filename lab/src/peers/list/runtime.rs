@@ -1,0 +1,21 @@
+//! The runtimes.
+
+use super::super::{async_executor, tasuki_rt, tokio_rt};
+use super::{list, visitor};
+use crate::peer::TaskRuntime;
+
+visitor! {
+    /// Visits every runtime with its own type.
+    VisitRuntime: TaskRuntime
+}
+list! {
+    /// Names every runtime the lab knows.
+    each_runtime: VisitRuntime;
+    tasuki_rt::TasukiTwo,
+    tasuki_rt::TasukiOne,
+    tokio_rt::TokioTwo,
+    tokio_rt::TokioCurrent,
+    async_executor::ExecutorTwo,
+    async_executor::StaticTwo,
+    async_executor::ExecutorOne,
+}

@@ -1,0 +1,60 @@
+//! From one task to the next.
+
+use super::Work;
+use crate::exec;
+use crate::measure::Sample;
+use crate::peer::TaskRuntime;
+use crate::workload::gate::Gate;
+use std::future::Future;
+use std::sync::Arc;
+
+/// Tasks that take turns.
+const TASKS: u64 = 1_000;
+
+/// The runtime's own yield.
+pub(super) struct Yield;
+
+impl Work for Yield {
+    const NAME: &'static str = "runtime/yield";
+    const N: u64 = TASKS;
+    const LEAST: u64 = 100 * TASKS;
+
+    fn sample<R: TaskRuntime>(ops: u64) -> Sample {
+        R::block_on(take_turns::<R, _>(ops, R::yield_now))
+    }
+}
+
+/// A future that wakes itself and returns.
+pub(super) struct SelfWake;
+
+impl Work for SelfWake {
+    const NAME: &'static str = "runtime/self-wake";
+    const N: u64 = TASKS;
+    const LEAST: u64 = 100 * TASKS;
+
+    fn sample<R: TaskRuntime>(ops: u64) -> Sample {
+        R::block_on(take_turns::<R, _>(ops, exec::yield_now))
+    }
+}
+
+/// All tasks begin together and yield equally often; an operation is one yield.
+async fn take_turns<R: TaskRuntime, F: Future + Send + 'static>(ops: u64, turn: fn() -> F) -> Sample {
+    let each = ops.div_ceil(TASKS);
+    let gate = Arc::new(Gate::new(TASKS as usize));
+    let player = |me| {
+        let gate = gate.clone();
+        async move {
+            gate.enter().await;
+            for _ in 0..each {
+                turn().await;
+            }
+            gate.leave(me, each);
+        }
+    };
+    let tasks: Vec<_> = (0..TASKS as usize).map(|me| R::spawn(player(me))).collect();
+    gate.open().await;
+    for task in tasks {
+        R::output(task.await);
+    }
+    Sample::alone(each * TASKS, gate.reading().expect("all have left"))
+}
