@@ -2,7 +2,6 @@
 
 use super::{Cell, Verdict, size, verdict};
 use crate::report::{FAIR, Record, cells, fastest};
-pub(super) use crate::workload::runtime::OWN;
 
 /// The name of ours.
 const OURS: &str = "tasuki-rt-2";

@@ -28,7 +28,7 @@ const STAGES: [Stage; 5] = [
 ];
 
 /// In place of the runtime's name in reports: each subject names its own.
-pub(super) const EACH: &str = "each";
+const EACH: &str = "each";
 
 /// Measures the contended lock, then the lock that is handed off.
 pub(super) fn run(bench: &mut Bench) {

@@ -14,7 +14,7 @@ use crate::peer::TaskRuntime;
 use crate::peers::{VisitRuntime, each_runtime};
 
 /// In place of the runtime's name in reports, where the runtime is the subject.
-pub(crate) const OWN: &str = "own";
+const OWN: &str = "own";
 
 /// Measures every runtime.
 pub(crate) fn run(bench: &mut Bench) {

@@ -1,25 +1,31 @@
-//! From a thread of the system to a task and back.
+//! From a thread of the system to a task, again and again; the way back is the system's and does not count.
 //!
-//! A wake within one processor costs a fraction of one that has to reach another, and where the task runs is the
-//! runtime's choice. So the thread moves away from the processor that it finds the task on, and only round trips
-//! count in which task and thread were apart.
+//! A wake within one processor costs a fraction of one that has to reach another, and where the task goes on is the
+//! runtime's choice. So the thread stays on one processor, and only hops to another count; if there are none for a
+//! while, the thread goes elsewhere.
 
 use super::Work;
-use crate::measure::{Meter, Reading, Sample};
+use crate::alloc;
+use crate::measure::{Reading, Sample};
 use crate::peer::TaskRuntime;
 use crate::placement::{cpus, current_cpu, pin};
 use crate::workload::gate::Line;
 use futures_util::task::AtomicWaker;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::thread::Thread;
+use std::time::Instant;
 
-/// Round trips are given up when only one in so many counts.
-const PATIENCE: u64 = 10;
-/// No processor: nobody knows where it is.
-const NOWHERE: usize = usize::MAX;
+/// Hops to the thread's own processor before it moves away.
+const STAY: u64 = 16;
+/// Hops for each one that counts, at most, and hops before it is given up in any case.
+const PATIENCE: u64 = 20;
+const CHANCES: u64 = 10_000;
+
+/// The turn after the last one.
+const OVER: u64 = u64::MAX;
 
 /// A task and a thread that wake each other.
 pub(super) struct PingPong;
@@ -27,101 +33,110 @@ pub(super) struct PingPong;
 impl Work for PingPong {
     const NAME: &'static str = "runtime/ping-pong";
     const N: u64 = 2;
-    const LEAST: u64 = 200;
+    const LEAST: u64 = 100;
 
     fn sample<R: TaskRuntime>(ops: u64) -> Sample {
-        let court = Arc::new(Court::default());
+        let court = Arc::new(Court {
+            turn: Line(AtomicU64::new(0)),
+            task: Line(AtomicWaker::new()),
+            served_at: AtomicU64::new(0),
+            thread_place: AtomicUsize::new(0),
+            begin: Instant::now(),
+            cpus: cpus(),
+        });
         let far = court.clone();
-        let thread = std::thread::spawn(move || answer(&far));
+        let thread = std::thread::spawn(move || serve(&far));
         let other = thread.thread().clone();
-        let played = R::block_on(async { R::spawn(play(court, other, ops.div_ceil(2))).await });
+        let played = R::block_on(async { R::spawn(play(court, other, ops)).await });
         thread.join().expect("the thread plays to the end");
         R::output(played)
     }
 }
 
 /// Where they play: at odd turns the thread, at even turns the task.
-#[derive(Default)]
 struct Court {
     turn: Line<AtomicU64>,
-    over: AtomicBool,
     task: Line<AtomicWaker>,
-    task_cpu: AtomicUsize,
-    thread_cpu: AtomicUsize,
+    /// When the thread began its wake.
+    served_at: AtomicU64,
+    /// Which of the processors the thread is on.
+    thread_place: AtomicUsize,
+    begin: Instant,
+    /// All processors there are.
+    cpus: Vec<usize>,
 }
 
-/// The task's side; an operation is one hop.
-async fn play(court: Arc<Court>, other: Thread, rounds: u64) -> Sample {
-    let (mut counted, mut total) = (0, Reading::default());
-    // The first round trip, in which both get ready, has no place and does not count.
-    court.thread_cpu.store(NOWHERE, Ordering::Relaxed);
-    for round in 0..=PATIENCE * rounds {
-        let before = places(&court);
-        court.task_cpu.store(before.0, Ordering::Relaxed);
-        let meter = Meter::start();
-        // Release: pairs with Acquire in `answer`, here and below; publishes the places, too.
-        court.turn.0.store(2 * round + 1, Ordering::Release);
+impl Court {
+    fn now(&self) -> u64 {
+        self.begin.elapsed().as_nanos() as u64
+    }
+
+    /// Publishes the thread's time and place, or the task's wish for another one.
+    fn pass(&self, turn: u64) {
+        // Release: pairs with Acquire in `has`.
+        self.turn.0.store(turn, Ordering::Release);
+    }
+
+    fn has(&self, turn: u64) -> bool {
+        // Acquire: pairs with Release in `pass`. What the turn publishes is read and written relaxed.
+        self.turn.0.load(Ordering::Acquire) == turn
+    }
+}
+
+/// The task's side; an operation is one hop to the task, from the call of its waker to its poll.
+async fn play(court: Arc<Court>, other: Thread, hops: u64) -> Sample {
+    let (cpus, before) = (&court.cpus, alloc::allocations());
+    let (mut counted, mut ns, mut misses) = (0, 0, 0);
+    for round in 0..CHANCES + PATIENCE * hops {
+        court.pass(2 * round + 1);
         other.unpark();
         poll_fn(|cx| {
             court.task.0.register(cx.waker());
-            // Acquire: pairs with Release in `answer`.
-            match court.turn.0.load(Ordering::Acquire) == 2 * round + 2 {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
+            if court.has(2 * round + 2) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let reading = meter.read();
-        if round > 0 && are_apart(before, places(&court)) {
-            total += reading;
-            counted += 1;
+        let hop = court.now() - court.served_at.load(Ordering::Relaxed);
+        let place = court.thread_place.load(Ordering::Relaxed);
+        // With nowhere else to go all hops count; so do those of whom nobody knows where they are.
+        let crossed = cpus.len() < 2 || current_cpu() != Some(cpus[place]);
+        // In the first one both get ready.
+        if round > 0 && crossed {
+            (counted, ns, misses) = (counted + 1, ns + hop, 0);
+        } else {
+            misses += 1;
         }
-        if counted == rounds {
+        if counted == hops {
             break;
         }
+        if misses > STAY {
+            misses = 0;
+            court.thread_place.store((place + 1) % cpus.len().max(1), Ordering::Relaxed);
+        }
     }
-    // Relaxed: published by the turn.
-    court.over.store(true, Ordering::Relaxed);
-    court.turn.0.fetch_add(1, Ordering::Release);
+    court.pass(OVER);
     other.unpark();
-    assert!(counted > 0, "task and thread were never on two processors");
-    Sample::alone(2 * counted, total)
-}
-
-/// Where the task is, and where the thread was in its last turn.
-fn places(court: &Court) -> (usize, usize) {
-    (current_cpu().unwrap_or(NOWHERE), court.thread_cpu.load(Ordering::Relaxed))
-}
-
-/// Whether neither moved to where the other was. Where nothing is known, and where there is one processor, all count.
-fn are_apart(before: (usize, usize), after: (usize, usize)) -> bool {
-    let unknown = after.0 == NOWHERE;
-    unknown || (before.1 == after.1 && before.0 != before.1 && after.0 != after.1)
+    assert!(counted > 0, "no hop went to another processor");
+    Sample::alone(counted, Reading { ns: ns as f64, allocations: alloc::allocations() - before })
 }
 
 /// The thread's side.
-fn answer(court: &Court) {
-    let cpus = cpus();
-    let mut turn = 1;
-    loop {
-        // Acquire: pairs with Release in `play`.
-        while court.turn.0.load(Ordering::Acquire) != turn {
+fn serve(court: &Court) {
+    let cpus = &court.cpus;
+    let mut place = usize::MAX;
+    for round in 0.. {
+        while !court.has(2 * round + 1) {
+            if court.has(OVER) {
+                return;
+            }
             std::thread::park();
         }
-        if court.over.load(Ordering::Relaxed) {
-            return;
+        let wished = court.thread_place.load(Ordering::Relaxed);
+        if place != wished && cpus.len() > 1 {
+            place = wished;
+            pin(cpus[place]);
         }
-        let task_cpu = court.task_cpu.load(Ordering::Relaxed);
-        // Once it is somewhere for certain it stays there, until the task comes.
-        if [task_cpu, NOWHERE].contains(&court.thread_cpu.load(Ordering::Relaxed)) {
-            if let Some(&apart) = cpus.iter().find(|&&cpu| cpu != task_cpu) {
-                pin(apart);
-                court.thread_cpu.store(apart, Ordering::Relaxed);
-            }
-        }
-        // Release: pairs with Acquire in `play`.
-        court.turn.0.store(turn + 1, Ordering::Release);
+        court.served_at.store(court.now(), Ordering::Relaxed);
+        court.pass(2 * round + 2);
         court.task.0.wake();
-        turn += 2;
     }
 }
