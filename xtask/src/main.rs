@@ -9,6 +9,7 @@ mod mutants;
 mod report;
 mod sanitize;
 mod shell;
+mod soak;
 mod source;
 mod tidy;
 mod toolchain;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 7] = [
+const TASKS: [Task; 8] = [
     ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
     (
@@ -35,6 +36,12 @@ const TASKS: [Task; 7] = [
         "[--filter FILE] [--jobs N] [--preemptions N] [--timeout SECONDS] [--fresh] [--list]",
         "weakens each ordering in turn: some model must fail",
         mutants::run,
+    ),
+    (
+        "soak",
+        "[--minutes N] [--workers N] [--seed S]",
+        "the runtime and every primitive under a random load",
+        soak::run,
     ),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
     ("ci", "", "all that .ci/run wants: check, tidy, tests, models, Miri, tour", ci::run),

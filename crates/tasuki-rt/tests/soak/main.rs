@@ -1,0 +1,237 @@
+//! Everything at once, at random, on several workers: `cargo xtask soak`. Among the tests it runs for a few seconds.
+//!
+//! Epoch by epoch: a crowd of tasks is spawned, pinned, aborted; they sleep, lock every primitive, spawn others, panic; threads from
+//! outside meddle. Then the epoch ends in one of the ways a runtime can end, and everything is checked: every task is accounted
+//! for, every lock is free and its sums agree, nothing is left in memory. A dog watches that something happens all the time, so a
+//! wake-up that is lost is noticed, at the latest when everybody else has gone.
+//!
+//! Any panic but those that are meant ends the process, with the seed.
+
+mod book;
+mod crew;
+#[path = "../../../tasuki/tests/kit/mod.rs"]
+mod kit;
+mod memory;
+mod ops;
+mod world;
+
+use book::Book;
+use crew::{Kind, meddler, spawn_task};
+use kit::env_or;
+use kit::rng::{Rng, Seed};
+use memory::live_bytes;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use tasuki_rt::{Resume, Runtime};
+use world::World;
+
+/// So long nothing may happen, in ticks of the dog, which stands still when the process does.
+const PATIENCE_TICKS: u32 = 300;
+const TICK: Duration = Duration::from_millis(100);
+/// What may be left allocated more than after the first epochs: queues and threads of others, at their largest.
+const SLACK_BYTES: usize = 256 * 1024;
+/// Epochs before the base line is drawn.
+const WARM_UP: u64 = 3;
+
+/// The whole run.
+struct Soak {
+    seed: u64,
+    workers: usize,
+    rng: Rng,
+    started: Instant,
+    said: Instant,
+    epochs: u64,
+    /// Spawned, finished, cut short, steps, in the epochs that are over.
+    sums: [u64; 4],
+    base: usize,
+    bytes: usize,
+    watched: Arc<Mutex<Arc<Book>>>,
+}
+
+/// How an epoch ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// The tasks are asked to stop, and the runtime goes on.
+    Quiet,
+    /// The same, and the runtime drains.
+    Drain,
+    /// A drain whose time is soon over, then a shutdown.
+    Impatient,
+    Shutdown,
+    Drop,
+}
+
+/// Ends the process, loudly.
+fn fail(note: &str, why: &str) -> ! {
+    // Not `eprintln!`: what the test harness captures is lost in an abort.
+    let _ = std::io::stderr().write_all(format!("\nsoak FAILED: {why}\n{note}\n").as_bytes());
+    std::process::abort();
+}
+
+fn wait_until(mut so: impl FnMut() -> bool) {
+    while !so() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl Soak {
+    fn new(seed: u64, workers: usize) -> Self {
+        let watched = Arc::new(Mutex::new(Arc::default()));
+        let note = format!("again by: cargo xtask soak --seed {seed} --workers {workers}");
+        let hook_note = note.clone();
+        // Those that are meant do not come here.
+        std::panic::set_hook(Box::new(move |panic| {
+            fail(&hook_note, &format!("{panic}\n{}", std::backtrace::Backtrace::force_capture()));
+        }));
+        let dog = watched.clone();
+        thread::spawn(move || watch(&dog, &note));
+        let now = Instant::now();
+        let (rng, base) = (Rng::new(seed), usize::MAX);
+        Self { seed, workers, rng, started: now, said: now, epochs: 0, sums: [0; 4], base, bytes: 0, watched }
+    }
+
+    fn runtime(&mut self) -> Runtime {
+        let resume = [Resume::Next, Resume::Local, Resume::Global][self.rng.below(10).min(2)];
+        Runtime::builder().workers(self.workers).resume(resume).build().expect("a runtime can be made")
+    }
+
+    fn run(&mut self, time: Duration) {
+        println!("soak: {} workers, {time:?}, seed {}", self.workers, self.seed);
+        let mut runtime = None;
+        while self.started.elapsed() < time {
+            let current = runtime.take().unwrap_or_else(|| self.runtime());
+            runtime = self.epoch(current);
+            if runtime.is_none() {
+                self.check_memory();
+            }
+            self.epochs += 1;
+        }
+        drop(runtime);
+        self.say();
+    }
+
+    /// Runs a crowd for a while; gives the runtime back if it goes on.
+    fn epoch(&mut self, runtime: Runtime) -> Option<Runtime> {
+        let world = Arc::new(World::new());
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = world.book.clone();
+        let over = Arc::new(AtomicBool::new(false));
+        let meddlers = [0; 2].map(|_| meddler(world.clone(), over.clone(), self.rng.next()));
+        let end = [End::Quiet, End::Drain, End::Impatient, End::Shutdown, End::Drop][self.rng.below(5)];
+        self.load(&runtime, &world);
+        let runtime = finish(runtime, &world, end);
+        wait_until(|| world.book.live_tasks() == 0);
+        wait_until(|| world.posts.load(SeqCst) == world.posts_gone.load(SeqCst));
+        over.store(true, SeqCst);
+        meddlers.into_iter().for_each(|meddler| meddler.join().expect("it does not panic"));
+        while world.take(0).is_some() {}
+        drop(world.take_wakers());
+        // The closures of blocking threads go last.
+        wait_until(|| Arc::strong_count(&world) == 1);
+        world.check();
+        let book = &world.book;
+        let counts = [&book.opened, &book.finished, &book.cut, &book.steps];
+        self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.load(SeqCst));
+        runtime
+    }
+
+    /// Keeps a crowd alive for a while.
+    fn load(&mut self, runtime: &Runtime, world: &Arc<World>) {
+        let crowd = [20, 200, 2000][self.rng.below(3)];
+        let until = Instant::now() + Duration::from_millis(100 + self.rng.next() % 900);
+        if self.rng.per_mille(800) {
+            runtime.start().expect("threads can be started");
+        }
+        while Instant::now() < until {
+            while world.book.live_tasks() < crowd {
+                let (kind, seed) = (Kind::pick(&mut self.rng), self.rng.next());
+                let handle = spawn_task(Some(runtime), world, kind, seed, 3, None);
+                if self.rng.per_mille(500) {
+                    world.keep(handle, self.rng.below(256));
+                }
+            }
+            runtime.start().expect("threads can be started");
+            thread::sleep(Duration::from_millis(1));
+            if self.said.elapsed() > Duration::from_secs(5) {
+                self.say();
+            }
+        }
+    }
+
+    /// No runtime and no task is left: what is allocated is what was.
+    fn check_memory(&mut self) {
+        let settled = |base: usize| live_bytes() <= base.saturating_add(SLACK_BYTES);
+        if self.epochs < WARM_UP || self.base == usize::MAX {
+            // The threads of `blocking` go when they have been idle for a while.
+            thread::sleep(Duration::from_millis(700));
+            self.base = live_bytes();
+        }
+        let patience = (0..100).any(|_| {
+            settled(self.base) || {
+                thread::sleep(TICK);
+                false
+            }
+        });
+        self.bytes = live_bytes();
+        assert!(patience, "{} bytes are allocated, {} at first", self.bytes, self.base);
+    }
+
+    fn say(&mut self) {
+        self.said = Instant::now();
+        let [spawned, finished, cut, steps] = self.sums;
+        println!(
+            "{:5} s  {:4} epochs  {spawned} tasks: {finished} finished, {cut} cut short  {steps} steps  {} KiB",
+            self.started.elapsed().as_secs(),
+            self.epochs,
+            self.bytes / 1024
+        );
+    }
+}
+
+fn finish(runtime: Runtime, world: &World, end: End) -> Option<Runtime> {
+    let soon = Duration::from_millis(2);
+    match end {
+        End::Quiet => {
+            world.stop.request_cancel();
+            wait_until(|| runtime.tasks() == 0);
+            return Some(runtime);
+        }
+        End::Drain => {
+            world.stop.request_cancel();
+            runtime.drain(Duration::MAX).expect("called from outside");
+        }
+        End::Impatient => {
+            let _ = runtime.drain(soon);
+            runtime.shutdown_timeout(Duration::MAX).expect("called from outside");
+        }
+        End::Shutdown => runtime.shutdown_timeout(Duration::MAX).expect("called from outside"),
+        End::Drop => return None,
+    }
+    assert_eq!(runtime.tasks(), 0);
+    None
+}
+
+/// The dog: something happens, or it barks.
+fn watch(watched: &Mutex<Arc<Book>>, note: &str) {
+    let (mut pulse, mut still) = (0, 0);
+    loop {
+        thread::sleep(TICK);
+        let book = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = book.pulse();
+        still = if now == pulse { still + 1 } else { 0 };
+        pulse = now;
+        if still > PATIENCE_TICKS {
+            fail(note, &format!("nothing happens; still there:\n{}", book.report(&ops::NAMES)));
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn everything_at_once() {
+    let (seconds, workers) = (env_or("TASUKI_SOAK_SECONDS", 4), env_or("TASUKI_SOAK_WORKERS", 3));
+    let seed = Seed::pick();
+    Soak::new(seed.0, workers as usize).run(Duration::from_secs(seconds));
+}

@@ -1,0 +1,425 @@
+//! What a task does: one step after the other, at random.
+
+use crate::book::{Chaos, Ticket};
+use crate::crew::{Kind, spawn_task};
+use crate::kit::rng::Rng;
+use crate::world::{Pair, Posted, Seated, World};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
+use std::time::Duration;
+use tasuki::{
+    Barrier, Latch, Mutex, MutexGuard, Policy, ReentrantMutexGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard, Semaphore, SemaphorePolicy, WaitGroup,
+};
+use tasuki_rt::{
+    EventLoop, JoinSet, LoopMutex, checkpoint, interval, sleep, spawn_blocking, spawn_local, timeout,
+    yield_now,
+};
+
+pub(crate) const NAMES: [&str; 24] = [
+    "mutex fifo",
+    "mutex lifo",
+    "mutex bypass",
+    "read",
+    "write",
+    "upgrade",
+    "semaphore",
+    "semaphore bypass",
+    "auto event",
+    "manual event",
+    "condvar",
+    "once cell",
+    "reentrant mutex",
+    "wait group",
+    "barrier and latch",
+    "child token",
+    "time",
+    "yield",
+    "spawn",
+    "join",
+    "join set",
+    "loop mutex",
+    "blocking",
+    "post and meddle",
+];
+
+/// Micro- to milliseconds.
+fn short(rng: &mut Rng) -> Duration {
+    Duration::from_micros(rng.next() % 2_000)
+}
+
+/// What is done while something is held.
+async fn dwell(rng: &mut Rng) {
+    match rng.below(8) {
+        0 => sleep(short(rng)).await,
+        1..=3 => yield_now().await,
+        4 if rng.per_mille(30) => std::panic::resume_unwind(Box::new(Chaos)),
+        _ => {}
+    }
+}
+
+/// Polls once and drops: a place in a queue that is given up, perhaps just when it is served.
+async fn glance<F: Future>(future: F, rng: &mut Rng) {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        drop(future.as_mut().poll(cx));
+        Poll::Ready(())
+    })
+    .await;
+    if rng.per_mille(500) {
+        yield_now().await;
+    }
+}
+
+pub(crate) async fn step(world: &Arc<World>, rng: &mut Rng, ticket: &Ticket, depth: u8) {
+    let what = rng.below(NAMES.len());
+    ticket.step(what);
+    match what {
+        0 => hold(world, &world.fifo, &world.added[0], rng).await,
+        1 => hold(world, &world.lifo, &world.added[1], rng).await,
+        2 => hold(world, &world.bypass, &world.added[2], rng).await,
+        3..=5 => read_or_write(world, what, rng).await,
+        6 => sit(world, &world.seats.fifo, &world.seated[0], rng).await,
+        7 => sit(world, &world.seats.bypass, &world.seated[1], rng).await,
+        8 | 9 => signal(world, what, rng).await,
+        10 => basket(world, rng).await,
+        11 => once(world, rng).await,
+        12 => nest(world, rng).await,
+        13 => group(world, rng, depth).await,
+        14 => meet(rng).await,
+        15 => token(world, rng).await,
+        16 => time(rng).await,
+        17 => {
+            if rng.per_mille(500) {
+                yield_now().await
+            } else {
+                checkpoint().await
+            }
+        }
+        18 => offspring(world, rng, depth),
+        19 => join(world, rng).await,
+        20 => set(world, rng).await,
+        21 => at_home(rng).await,
+        22 => blocking(world, rng).await,
+        _ => meddle(world, rng).await,
+    }
+}
+
+async fn hold<P: Policy>(world: &World, mutex: &Mutex<Pair, P>, added: &AtomicU64, rng: &mut Rng) {
+    let guard = match rng.below(10) {
+        0 => mutex.try_lock(),
+        1 => mutex.lock().timeout(short(rng)).await.ok(),
+        2 => mutex.lock().or_cancelled(&world.stop.token()).await.ok(),
+        3 => return glance(mutex.lock(), rng).await,
+        _ => Some(mutex.lock().await),
+    };
+    let Some(mut guard) = guard else { return };
+    let before = guard.read();
+    dwell(rng).await;
+    assert_eq!(guard.read(), before);
+    guard.add(added);
+    if rng.per_mille(300) {
+        MutexGuard::hand_off(guard).await;
+    }
+}
+
+async fn read_or_write(world: &World, what: usize, rng: &mut Rng) {
+    let (lock, added) = (&world.rwlock, &world.added[3]);
+    match (what, rng.below(4)) {
+        (3, 0) => glance(lock.read(), rng).await,
+        (3, _) => {
+            let Ok(guard) = lock.read().timeout(short(rng)).await else { return };
+            let before = guard.read();
+            dwell(rng).await;
+            assert_eq!(guard.read(), before);
+        }
+        (4, 0) => glance(lock.write(), rng).await,
+        (4, _) => {
+            let mut guard = lock.write().await;
+            let before = guard.read();
+            dwell(rng).await;
+            assert_eq!(guard.read(), before);
+            guard.add(added);
+            let reader = RwLockWriteGuard::downgrade(guard);
+            assert_eq!(reader.read(), before + 1);
+        }
+        (_, way) => {
+            let guard = lock.upgradable_read().await;
+            let before = guard.read();
+            dwell(rng).await;
+            let mut guard = match way {
+                0 => return glance(RwLockUpgradableReadGuard::upgrade(guard), rng).await,
+                1 => match RwLockUpgradableReadGuard::try_upgrade(guard) {
+                    Ok(guard) => guard,
+                    Err(_) => return,
+                },
+                _ => RwLockUpgradableReadGuard::upgrade(guard).await,
+            };
+            assert_eq!(guard.read(), before, "a writer slipped into an upgrade");
+            guard.add(added);
+        }
+    }
+}
+
+async fn sit<P: SemaphorePolicy>(world: &World, seats: &Semaphore<P>, inside: &AtomicUsize, rng: &mut Rng) {
+    let count = 1 + rng.below(4);
+    let permit = match rng.below(6) {
+        0 => return glance(seats.acquire_many(count), rng).await,
+        1 => seats.try_acquire_many(count).ok(),
+        2 => seats.acquire_many(count).timeout(short(rng)).await.ok().and_then(Result::ok),
+        3 => seats.acquire_many(count).or_cancelled(&world.stop.token()).await.ok().and_then(Result::ok),
+        _ => seats.acquire_many(count).await.ok(),
+    };
+    let Some(mut permit) = permit else { return };
+    // Dropped before the permit.
+    let _seated = Seated::new(inside, count);
+    dwell(rng).await;
+    if count > 1 && rng.per_mille(500) {
+        let half = permit.split(1).expect("there are more");
+        permit.merge(half);
+    }
+}
+
+async fn signal(world: &World, what: usize, rng: &mut Rng) {
+    match (what, rng.below(3)) {
+        (8, 0) => {
+            world.auto_set.fetch_add(1, SeqCst);
+            world.auto.set();
+        }
+        (8, _) => {
+            if world.auto.wait().timeout(short(rng)).await.is_ok() {
+                world.auto_seen.fetch_add(1, SeqCst);
+            }
+        }
+        (_, 0) => {
+            world.manual.set();
+            world.manual.reset();
+        }
+        (_, 1) => drop(world.manual.wait().timeout(short(rng)).await),
+        // Somebody sets it, or all is over.
+        _ => drop(world.manual.wait().or_cancelled(&world.stop.token()).timeout(10 * short(rng)).await),
+    }
+}
+
+async fn basket(world: &World, rng: &mut Rng) {
+    if rng.per_mille(450) {
+        let mut basket = world.basket.lock().await;
+        basket.push_back(rng.next());
+        world.put.fetch_add(1, SeqCst);
+        drop(basket);
+        if rng.per_mille(800) {
+            world.filled.notify_one()
+        } else {
+            world.filled.notify_all()
+        }
+        return;
+    }
+    let basket = world.basket.lock().await;
+    let wait = world.filled.wait_while(basket, |basket| basket.is_empty());
+    if let Ok(mut basket) = wait.timeout(short(rng)).await {
+        assert!(basket.pop_front().is_some(), "woken without cause");
+        world.taken.fetch_add(1, SeqCst);
+    }
+}
+
+async fn once(world: &World, rng: &mut Rng) {
+    let lucky = rng.per_mille(20);
+    let value = world.once.get_or_try_init(|| async {
+        yield_now().await;
+        if !lucky {
+            return Err(());
+        }
+        world.inits.fetch_add(1, SeqCst);
+        Ok(7)
+    });
+    assert!(value.await.is_ok_and(|value| *value == 7) || !lucky);
+}
+
+async fn nest(world: &World, rng: &mut Rng) {
+    let outer = world.nested.lock().await.expect("tasks have an identity");
+    let before = outer.load(SeqCst);
+    dwell(rng).await;
+    let inner = world.nested.lock().await.expect("tasks have an identity");
+    assert_eq!((ReentrantMutexGuard::depth(&inner), outer.load(SeqCst)), (2, before));
+    inner.fetch_add(1, SeqCst);
+}
+
+async fn group(world: &Arc<World>, rng: &mut Rng, depth: u8) {
+    if depth == 0 {
+        return;
+    }
+    let (group, done) = (Arc::new(WaitGroup::new()), Arc::new(AtomicUsize::new(0)));
+    let count = 1 + rng.below(4);
+    for _ in 0..count {
+        let member = group.clone().member_owned();
+        let done = done.clone();
+        let end = move || {
+            done.fetch_add(1, SeqCst);
+            drop(member);
+        };
+        let handle = spawn_task(None, world, Kind::pick(rng), rng.next(), depth - 1, Some(Box::new(end)));
+        world.keep(handle, rng.below(256));
+    }
+    group.wait().await;
+    assert_eq!(done.load(SeqCst), count, "released before all were done");
+}
+
+async fn meet(rng: &mut Rng) {
+    let (barrier, latch) = (Arc::new(Barrier::new(3)), Arc::new(Latch::new(3)));
+    let leaders = Arc::new(AtomicUsize::new(0));
+    let mut set = JoinSet::new();
+    for _ in 0..3 {
+        let (barrier, latch, leaders, patience) =
+            (barrier.clone(), latch.clone(), leaders.clone(), short(rng));
+        set.spawn(async move {
+            for _ in 0..4 {
+                let arrival = barrier.arrive_and_wait().timeout(patience + Duration::from_millis(5)).await;
+                leaders.fetch_add(usize::from(arrival.is_ok_and(|arrival| arrival.is_leader())), SeqCst);
+            }
+            latch.count_down();
+            latch.wait().await;
+        });
+    }
+    latch.wait().await;
+    while set.join_next().await.is_some() {}
+    assert!(leaders.load(SeqCst) <= 4);
+}
+
+async fn token(world: &World, rng: &mut Rng) {
+    let child = world.stop.child();
+    let grandchild = child.token().child();
+    let patience = short(rng);
+    let token = grandchild.token();
+    let mut waits = pin!(token.run_until_cancelled(sleep(patience)));
+    if poll_fn(|cx| Poll::Ready(waits.as_mut().poll(cx).is_ready())).await {
+        return;
+    }
+    if rng.per_mille(500) {
+        child.cancel_with("enough");
+        assert!(token.stop_requested());
+    }
+    drop(child);
+    waits.await;
+}
+
+async fn time(rng: &mut Rng) {
+    match rng.below(4) {
+        0 => sleep(10 * short(rng)).await,
+        1 => drop(timeout(short(rng), sleep(short(rng))).await),
+        2 => glance(sleep(Duration::from_secs(3600)), rng).await,
+        _ => {
+            let mut interval = interval(Duration::from_micros(500));
+            for _ in 0..3 {
+                interval.tick().await;
+            }
+        }
+    }
+}
+
+fn offspring(world: &Arc<World>, rng: &mut Rng, depth: u8) {
+    if depth > 0 {
+        let handle = spawn_task(None, world, Kind::pick(rng), rng.next(), depth - 1, None);
+        if rng.per_mille(700) {
+            world.keep(handle, rng.below(256));
+        }
+    }
+}
+
+async fn join(world: &World, rng: &mut Rng) {
+    let Some(mut handle) = world.take(rng.below(256)) else { return };
+    if rng.per_mille(400) {
+        handle.abort();
+    }
+    // Two tasks may wait for each other: not for ever.
+    match timeout(short(rng), &mut handle).await {
+        Ok(result) => world.judge(result),
+        Err(_) => world.keep(handle, rng.below(256)),
+    }
+}
+
+async fn set(world: &Arc<World>, rng: &mut Rng) {
+    let mut set = JoinSet::new();
+    let count = 1 + rng.below(6);
+    for _ in 0..count {
+        set.insert(spawn_task(None, world, Kind::pick(rng), rng.next(), 0, None));
+    }
+    match rng.below(4) {
+        0 => return,
+        1 => set.abort_all(),
+        2 => return set.detach_all(),
+        _ => {}
+    }
+    let mut joined = 0;
+    while let Some(result) = set.join_next().await {
+        world.judge(result);
+        joined += 1;
+    }
+    assert_eq!(joined, count);
+}
+
+/// A mutex of the loop, shared by tasks that are not `Send`.
+async fn at_home(rng: &mut Rng) {
+    let seeds = [rng.next(), rng.next(), rng.next()];
+    let family = move || async move {
+        let (mutex, added) = (Rc::new(LoopMutex::new(Pair::default())), Rc::new(AtomicU64::new(0)));
+        let children = seeds.map(|seed| {
+            let (mutex, added, mut rng) = (mutex.clone(), added.clone(), Rng::new(seed));
+            spawn_local(async move {
+                for _ in 0..5 {
+                    let mut guard = mutex.lock().await.expect("on an event loop");
+                    let before = guard.read();
+                    dwell(&mut rng).await;
+                    assert_eq!(guard.read(), before);
+                    guard.add(&added);
+                }
+            })
+        });
+        for child in children {
+            drop(child.await);
+        }
+        let pair = Rc::try_unwrap(mutex).expect("the children are gone").into_inner();
+        assert_eq!(pair.read(), added.load(SeqCst));
+    };
+    let here = EventLoop::current().expect("a task runs on a loop").id();
+    let mut set = JoinSet::new();
+    set.spawn_on(here, family);
+    while set.join_next().await.is_some() {}
+}
+
+async fn blocking(world: &Arc<World>, rng: &mut Rng) {
+    let ticket = world.book.open("blocking", false);
+    let (world, patience) = (world.clone(), short(rng));
+    let work = spawn_blocking(move || {
+        let mut guard = world.fifo.lock().block();
+        guard.read();
+        std::thread::sleep(patience / 20);
+        guard.add(&world.added[0]);
+        drop(guard);
+        ticket.finish()
+    });
+    if rng.per_mille(800) {
+        drop(work.await);
+    }
+}
+
+async fn meddle(world: &Arc<World>, rng: &mut Rng) {
+    match rng.below(6) {
+        0 | 1 => {
+            let posted = Posted(world.clone());
+            world.posts.fetch_add(1, SeqCst);
+            // Refused or run, it is dropped.
+            let _ = EventLoop::current().expect("a task runs on a loop").post(move || drop(posted));
+        }
+        2 | 3 => world.keep_waker(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await),
+        4 => {
+            if let Some(handle) = world.take(rng.below(256)) {
+                handle.abort();
+            }
+        }
+        _ => std::panic::resume_unwind(Box::new(Chaos)),
+    }
+}
