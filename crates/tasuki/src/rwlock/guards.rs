@@ -184,7 +184,9 @@ unsafe impl<L: Handle> Holder for Writing<L> {
 // SAFETY: one writer at a time.
 unsafe impl<L: Handle> Exclusive for Writing<L> {}
 
-impl<L: Handle> Access<L> for Reading<L> {
+impl<L: Handle> Access for Reading<L> {
+    type Lock = L;
+
     const NAME: &'static str = "tasuki::Read";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Read;
@@ -194,7 +196,9 @@ impl<L: Handle> Access<L> for Reading<L> {
     }
 }
 
-impl<L: Handle> Access<L> for UpgradablyReading<L> {
+impl<L: Handle> Access for UpgradablyReading<L> {
+    type Lock = L;
+
     const NAME: &'static str = "tasuki::UpgradableRead";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Upgradable;
@@ -204,7 +208,9 @@ impl<L: Handle> Access<L> for UpgradablyReading<L> {
     }
 }
 
-impl<L: Handle> Access<L> for Writing<L> {
+impl<L: Handle> Access for Writing<L> {
+    type Lock = L;
+
     const NAME: &'static str = "tasuki::Write";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Write;

@@ -24,9 +24,8 @@ use alloc::sync::Arc;
 use books::Kind;
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::marker::PhantomData;
 use core::task::{Context, Poll};
-use guards::{Handle, Reading, UpgradablyReading, Writing};
+use guards::{Handle, Kept, Reading, UpgradablyReading, Writing};
 use raw::RawRwLock;
 
 /// A lock that many may read, or one may write, that suspends tasks instead of blocking threads.
@@ -100,20 +99,20 @@ unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 /// The future of [`RwLock::read`].
-pub type Read<'a, T> = Wait<AccessOp<&'a RwLock<T>, Reading<&'a RwLock<T>>>>;
+pub type Read<'a, T> = Wait<AccessOp<Reading<&'a RwLock<T>>>>;
 /// The future of [`RwLock::write`].
-pub type Write<'a, T> = Wait<AccessOp<&'a RwLock<T>, Writing<&'a RwLock<T>>>>;
+pub type Write<'a, T> = Wait<AccessOp<Writing<&'a RwLock<T>>>>;
 /// The future of [`RwLock::upgradable_read`].
-pub type UpgradableRead<'a, T> = Wait<AccessOp<&'a RwLock<T>, UpgradablyReading<&'a RwLock<T>>>>;
+pub type UpgradableRead<'a, T> = Wait<AccessOp<UpgradablyReading<&'a RwLock<T>>>>;
 /// The future of [`RwLock::read_owned`].
 #[cfg(feature = "alloc")]
-pub type ReadOwned<T> = Wait<AccessOp<Arc<RwLock<T>>, Reading<Arc<RwLock<T>>>>>;
+pub type ReadOwned<T> = Wait<AccessOp<Reading<Arc<RwLock<T>>>>>;
 /// The future of [`RwLock::write_owned`].
 #[cfg(feature = "alloc")]
-pub type WriteOwned<T> = Wait<AccessOp<Arc<RwLock<T>>, Writing<Arc<RwLock<T>>>>>;
+pub type WriteOwned<T> = Wait<AccessOp<Writing<Arc<RwLock<T>>>>>;
 /// The future of [`RwLock::upgradable_read_owned`].
 #[cfg(feature = "alloc")]
-pub type UpgradableReadOwned<T> = Wait<AccessOp<Arc<RwLock<T>>, UpgradablyReading<Arc<RwLock<T>>>>>;
+pub type UpgradableReadOwned<T> = Wait<AccessOp<UpgradablyReading<Arc<RwLock<T>>>>>;
 
 impl<T> RwLock<T> {
     const_fn! {
@@ -382,7 +381,11 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 
 /// A holder that stands for one kind of access.
 #[doc(hidden)]
-pub trait Access<L>: Holder {
+pub trait Access: Holder {
+    /// The reference to the lock. Named by the holder alone: an operation that named both would mention a lifetime twice, and
+    /// the compiler, which forgets lifetimes in a suspended future, could not see any more that they are the same.
+    type Lock: Handle;
+
     /// What it is called in a panic.
     const NAME: &'static str;
 
@@ -391,22 +394,21 @@ pub trait Access<L>: Holder {
     const KIND: Kind;
 
     /// The lock has been entered.
-    fn entered(lock: L) -> Self;
+    fn entered(lock: Self::Lock) -> Self;
 }
 
 /// The operation of [`RwLock::read`] and its kin: `H` is how the lock will be held.
-pub struct AccessOp<L, H> {
+pub struct AccessOp<H: Access> {
     /// Gone once the guard has it.
-    lock: Option<L>,
+    lock: Option<H::Lock>,
     site: Site,
-    held: PhantomData<fn() -> H>,
 }
 
-impl<L: Handle, H: Access<L>> AccessOp<L, H> {
+impl<H: Access> AccessOp<H> {
     #[inline(always)]
     #[track_caller]
-    fn wait(lock: L) -> Wait<Self> {
-        Wait::new(Self { lock: Some(lock), site: Site::here(), held: PhantomData })
+    fn wait(lock: H::Lock) -> Wait<Self> {
+        Wait::new(Self { lock: Some(lock), site: Site::here() })
     }
 
     #[inline(always)]
@@ -421,13 +423,13 @@ impl<L: Handle, H: Access<L>> AccessOp<L, H> {
     }
 }
 
-impl<L, H> fmt::Debug for AccessOp<L, H> {
+impl<H: Access> fmt::Debug for AccessOp<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AccessOp")
     }
 }
 
-impl<L: Handle, H: Access<L>> Op for AccessOp<L, H> {
+impl<H: Access> Op for AccessOp<H> {
     type Output = Guard<H>;
     const NAME: &'static str = H::NAME;
 
