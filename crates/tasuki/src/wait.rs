@@ -202,11 +202,17 @@ impl<O: Op> Wait<O> {
         poll
     }
 
-    /// `Queued => Canceled`. The one way to give up: drops, deadlines and tokens all come here.
+    /// `Queued => Canceled`, of a future that lives on.
     #[cold]
     fn cancel(&mut self) -> Option<O::Output> {
         // First, so that a panic in foreign code cannot lead here a second time.
         self.phase = Phase::Canceled;
+        self.leave()
+    }
+
+    /// Leaves the queue. The one way to give up: drops, deadlines and tokens all come here, and each future at most once.
+    #[inline(always)]
+    fn leave(&mut self) -> Option<O::Output> {
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
         self.op.cancel(waiter)
@@ -328,7 +334,8 @@ impl<O: Op> Drop for Wait<O> {
     #[inline]
     fn drop(&mut self) {
         if self.phase == Phase::Queued {
-            if let Some(output) = self.cancel() {
+            // A drop happens once, whatever panics, so the phase may stay: one store less before the edit.
+            if let Some(output) = self.leave() {
                 self.op.discard(output);
             }
         }

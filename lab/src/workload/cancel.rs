@@ -1,12 +1,15 @@
 //! Waiters that queue on a held lock, and waiters that give up.
 //!
-//! The futures live in place in one array; polling them once queues them, dropping them cancels
-//! the wait. The waker does nothing, so that only the queue is measured.
+//! The futures live in place in one array; polling them once queues them, dropping them in place cancels
+//! the wait, and nothing is written over them: that would cost big futures more than small ones. The waker does
+//! nothing, so that only the queue is measured.
 
+use super::unlink;
 use crate::measure::{Bench, Contender, Group, Meter, Metric, Reading, Sample};
 use crate::peer::{AsyncMutex, LocalMutex};
 use crate::peers::{VisitMutex, each_mutex, each_own_mutex};
 use std::future::Future;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
@@ -34,6 +37,9 @@ fn phases(bench: &mut Bench, waiters: usize, each: fn(&mut Build)) {
     for phase in all {
         let mut build = Build { phase, waiters, contenders: Vec::new() };
         each(&mut build);
+        if let Phase::Cancel(order) = phase {
+            build.contenders.push(unlink::floor(order, waiters));
+        }
         bench.group(Group {
             workload: phase.name().into(),
             n: waiters as u64,
@@ -111,25 +117,28 @@ fn storm<M: LocalMutex>(phase: Phase, waiters: usize, ops: u64) -> Sample {
     };
     let order = order.indices(width);
     let mutex = M::new();
-    let mut slots: Vec<_> = (0..width).map(|_| None).collect();
+    // Not freed in a panic: futures that have not been dropped must keep their place.
+    let mut slots = ManuallyDrop::new((0..width).map(|_| MaybeUninit::uninit()).collect::<Vec<_>>());
     let mut total = Reading::default();
     for _ in 0..rounds {
         let mut held = mutex.try_lock().expect("free between rounds");
         *held += 1;
         let meter = Meter::start();
-        for slot in &mut slots {
+        for slot in slots.iter_mut() {
             enqueue(slot, mutex.lock());
         }
         let enqueued = meter.read();
         let meter = Meter::start();
         for &index in &order {
-            slots[index as usize] = None;
+            // SAFETY: all have been written, and the order names each of them once.
+            unsafe { slots[index as usize].assume_init_drop() };
         }
         let cancelled = meter.read();
         let timed = if matches!(phase, Phase::Enqueue) { enqueued } else { cancelled };
         total.ns += timed.ns;
         total.allocations += timed.allocations;
     }
+    drop(ManuallyDrop::into_inner(slots));
     let count = *mutex.try_lock().expect("cancelled waiters leave a free lock");
     assert_eq!(count, rounds, "{}: one increment a round", M::NAME);
     Sample::alone(rounds * width as u64, total)
@@ -137,9 +146,9 @@ fn storm<M: LocalMutex>(phase: Phase, waiters: usize, ops: u64) -> Sample {
 
 /// Places a future in its slot and polls it once, so that it queues.
 #[inline]
-fn enqueue<F: Future>(slot: &mut Option<F>, future: F) {
-    let future = slot.insert(future);
-    // SAFETY: the slot is in a vector that is never moved nor grown, and is emptied in place.
+fn enqueue<F: Future>(slot: &mut MaybeUninit<F>, future: F) {
+    let future = slot.write(future);
+    // SAFETY: the slot is in a vector that is never moved nor grown, and its future is dropped in place.
     let future = unsafe { Pin::new_unchecked(future) };
     let polled = future.poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending(), "the lock is held");

@@ -24,6 +24,7 @@ pub(crate) mod tally;
 pub(crate) mod time;
 pub(crate) mod token;
 pub(crate) mod uncontended;
+pub(crate) mod unlink;
 
 use crate::measure::Bench;
 

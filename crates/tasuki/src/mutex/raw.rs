@@ -25,9 +25,9 @@
 //! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::reopen`] |
 //! | `head·WOKEN`        | poll of the head          | `LOCKED`, head removed     | return `Ready`  | [`RawMutex::compete`] |
 //! | `head·LOCKED·WOKEN` | poll of the head          | `head·LOCKED`              | return `Pending`| [`RawMutex::compete`] |
-//! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::cancel`] |
-//! | `head·WOKEN`        | drop of the head          | next head called           | wake it         | [`RawMutex::cancel`] |
-//! | any, `Notified`     | drop                      | as unlock                  | as unlock       | [`RawMutex::cancel`] |
+//! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::leave`] |
+//! | `head·WOKEN`        | drop of the head          | next head called           | wake it         | [`RawMutex::cancel_unusual`] |
+//! | any, `Notified`     | drop                      | as unlock                  | as unlock       | [`RawMutex::cancel_unusual`] |
 //!
 //! # Invariants
 //! 1. `LOCKED` is set exactly while somebody owns the lock or has been granted it.
@@ -245,7 +245,43 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// Leaves the queue; true if the lock had been granted, so that the caller owns it.
+    ///
+    /// Calls nothing in the usual case but the drop of the waker, at the end, so it saves no registers.
     pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> bool {
+        match self.leave(waiter) {
+            Some(waker) => {
+                drop_waker(Some(waker));
+                false
+            }
+            None => self.cancel_unusual(waiter),
+        }
+    }
+
+    /// One attempt to leave the queue from among the sleepers. `None`: the waiter is not one of them, or the word is being
+    /// edited; nothing has changed.
+    #[inline(always)]
+    fn leave(&self, waiter: Pinned<'_>) -> Option<Waker> {
+        if waiter.get().state() != State::Waiting {
+            return None;
+        }
+        let mut editing = self.queue.try_edit(self.queue.load())?;
+        if waiter.get().state() != State::Waiting {
+            editing.finish();
+            return None;
+        }
+        // If it is the first, the lock is held and nobody has been called (invariant 2): there is nobody to call instead.
+        if P::OVERTAKES > 0 && editing.is_front(waiter) {
+            self.reset_overtakes();
+        }
+        let waker = editing.remove_sleeping(waiter);
+        editing.finish();
+        Some(waker)
+    }
+
+    /// Leaves the queue, whatever the state.
+    #[cold]
+    #[inline(never)]
+    fn cancel_unusual(&self, waiter: Pinned<'_>) -> bool {
         if waiter.get().state() == State::Notified {
             self.claim();
             return true;

@@ -135,6 +135,16 @@ pub(crate) unsafe fn remove(head: *mut Waiter, node: *mut Waiter) -> *mut Waiter
         return unsafe { pop_front(head) };
     }
     // SAFETY: module contract.
+    unsafe { unlink(head, node) };
+    head
+}
+
+/// Takes `node` out, which is not the head.
+///
+/// SAFETY: module contract; `node` is in the list of `head` and not its first, or in a snapshot of the same queue.
+#[inline(always)]
+pub(crate) unsafe fn unlink(head: *mut Waiter, node: *mut Waiter) {
+    // SAFETY: module contract.
     let before = unsafe { prev(node) };
     // SAFETY: module contract.
     let after = unsafe { next(node) };
@@ -144,7 +154,6 @@ pub(crate) unsafe fn remove(head: *mut Waiter, node: *mut Waiter) -> *mut Waiter
     let holder = if after.is_null() { head } else { after };
     // SAFETY: module contract.
     unsafe { set_prev(holder, before) };
-    head
 }
 
 /// Makes a snapshot: a ring of `sentinel` and the whole list, which is then empty.

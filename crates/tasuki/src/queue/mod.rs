@@ -17,7 +17,7 @@
 //! | call the first      | under `EDIT`                 | `Waiting` => `Woken`| [`Editing::wake_front`]   |
 //! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`Editing::refuse_front`] |
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`Editing::grant_all`]    |
-//! | cancel, or take     | under `EDIT`                 | => gone             | [`Editing::remove`]       |
+//! | cancel, or take     | under `EDIT`                 | => gone             | [`Editing::remove`], [`Editing::remove_sleeping`] |
 //! | another waker       | under `EDIT`                 | => `Waiting`        | [`Editing::rearm`]        |
 //! | to another queue    | under `EDIT` of both         | stays, or `Notified` => `Waiting` | [`Editing::take_front`], [`Editing::revive`] |
 //! | end an edit         | `w·EDIT => w'`               | none                | [`Editing::finish`]       |
@@ -25,8 +25,8 @@
 //! # Invariants
 //! 1. While `EDIT` is set, only the thread that set it writes the word, the links and the waker slots of
 //!    listed waiters.
-//! 2. A waiter in the list, or in a snapshot, is alive: its future leaves only through [`Editing::remove`],
-//!    or after it has seen `Notified`.
+//! 2. A waiter in the list, or in a snapshot, is alive: its future leaves only through [`Editing::remove`]
+//!    or [`Editing::remove_sleeping`], or after it has seen `Notified`.
 //! 3. A waiter is in the list, or in a snapshot, exactly while its state is `Waiting` or `Woken`.
 //! 4. The waker slot is full exactly while the state is `Waiting`.
 //! 5. Nothing is read through the head pointer before `EDIT` is held: a stale head is only compared.
@@ -396,6 +396,23 @@ impl<'q> Editing<'q> {
         // the drop of the future must not take the waiter out a second time.
         // SAFETY: we hold `EDIT` and have just taken it out of the list.
         Removed::Waker(unsafe { waiter::notify(waiter.as_ptr(), verdict) })
+    }
+
+    /// Takes out a waiter that is `Waiting`; by its own future. For a primitive without rounds, so that it is in the list.
+    /// Unless it is the first the word stays as it is, and the next editor need not wait for it to be made.
+    #[inline(always)]
+    pub(crate) fn remove_sleeping(&mut self, waiter: Pinned<'_>) -> Waker {
+        let node = waiter.as_ptr();
+        let head = self.word.some_head();
+        if node == head {
+            // SAFETY: we hold `EDIT`; the head is in the list.
+            self.word = self.word.with_head(unsafe { list::pop_front(node) });
+        } else {
+            // SAFETY: we hold `EDIT`; `Waiting`, so it is in the list (invariant 3), and not the first.
+            unsafe { list::unlink(head, node) };
+        }
+        // SAFETY: we hold `EDIT` and have just taken it out of the list; it is `Waiting`.
+        unsafe { waiter::notify_waiting(node) }
     }
 
     /// Changes the waker of a waiter that has not been granted; by its own future.

@@ -8,6 +8,8 @@ use crate::report::{FAIR, Record, fastest};
 const FIFO: &str = "tasuki-fifo";
 const NO_SPIN: &str = "tasuki-fifo-no-spin";
 const BYPASS: &str = "tasuki-bypass";
+/// The floor of cancelling.
+const UNLINK: &str = "raw-unlink";
 /// The N of the bypass that is measured.
 const BYPASS_N: u64 = 64;
 
@@ -79,17 +81,27 @@ fn spin_costs_nothing(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     }
 }
 
-/// A cancel among a million costs <= 3 x one among a thousand.
+/// A cancel among a million costs <= 3 x one among a thousand; the floor's growth is told beside it.
 pub(super) fn flatness(records: &[Record], out: &mut Vec<Verdict>) {
     let ours = |record: &&Record| record.kind == Kind::Ours && record.workload.starts_with("mutex/cancel/");
-    for many in records.iter().filter(ours).filter(|record| record.n == 1_000_000) {
-        let same =
-            |few: &&Record| few.n == 1_000 && few.workload == many.workload && few.subject == many.subject;
-        if let Some(few) = records.iter().find(same).filter(|_| !many.capped) {
-            let beside = format!("x n=1000 ({:.1} / {:.1} ns/op)", many.median, few.median);
-            out.push(verdict(many, " flatness", many.median / few.median, 3.0, beside));
+    for many in records.iter().filter(ours) {
+        let Some((growth, text)) = growth(records, &many.workload, many.subject) else { continue };
+        if many.n == 1_000_000 {
+            let floor = self::growth(records, &many.workload, UNLINK);
+            let floor = floor.map_or_else(String::new, |(times, _)| format!("; {UNLINK}: {times:.1}"));
+            out.push(verdict(many, " flatness", growth, 3.0, format!("{text}{floor}")));
         }
     }
+}
+
+/// How many times what it costs among a thousand an operation costs among a million.
+fn growth(records: &[Record], workload: &str, subject: &str) -> Option<(f64, String)> {
+    let cost = |n| {
+        let same = |at: &&Record| at.n == n && at.workload == workload && at.subject == subject && !at.capped;
+        records.iter().find(same).map(|record| record.median)
+    };
+    let (many, few) = (cost(1_000_000)?, cost(1_000)?);
+    Some((many / few, format!("x n=1000 ({many:.1} / {few:.1} ns/op)")))
 }
 
 #[cfg(test)]
@@ -98,6 +110,20 @@ mod tests {
     use crate::peer::Kind;
     use crate::report::figures::{Verdict, judge};
     use crate::report::tests::record;
+
+    #[test]
+    fn growth_is_judged_and_told_beside_the_floor() {
+        let cell = |n, subject, kind, ns| record("mutex/cancel/random", n, subject, kind, ns);
+        let records = [
+            cell(1_000, FIFO, Kind::Ours, 5.0),
+            cell(1_000, super::UNLINK, Kind::Floor, 2.0),
+            cell(1_000_000, FIFO, Kind::Ours, 40.0),
+            cell(1_000_000, super::UNLINK, Kind::Floor, 14.0),
+        ];
+        let lines: Vec<String> = judge(&records).iter().map(Verdict::line).collect();
+        let told = |line: &&String| line.contains("flatness: 8.000") && line.ends_with("raw-unlink: 7.0");
+        assert!(lines.iter().find(told).is_some_and(|line| line.starts_with("FAIL")), "{lines:?}");
+    }
 
     #[test]
     fn ratios_are_judged_inside_one_cell() {
