@@ -84,20 +84,15 @@ impl Pool {
                 }
                 continue;
             }
-            self.sleep(worker, std::mem::take(&mut searching));
-            searching = self.idle.rise(worker) == Risen::Chosen;
+            let look = || self.without != Without::SecondLook && self.tasks.load(Ordering::Relaxed) > 0;
+            let park = |_| self.parkers[worker].wait();
+            let searched = std::mem::take(&mut searching);
+            searching = self.idle.rest(worker, searched, false, look, park) == Risen::Chosen;
         }
         if searching && self.idle.found() {
             self.notify();
         }
         done
-    }
-
-    fn sleep(&self, worker: usize, searching: bool) {
-        let look_again = self.idle.sleep(worker, searching) && self.without != Without::SecondLook;
-        if !(look_again && self.tasks.load(Ordering::Relaxed) > 0) {
-            self.parkers[worker].wait();
-        }
     }
 }
 

@@ -12,3 +12,7 @@ mod parts;
 #[cfg(all(test, loom))]
 #[path = "../src/shim.rs"]
 mod shim;
+#[cfg(all(test, loom))]
+mod stealing;
+#[cfg(all(test, loom))]
+mod tasks;

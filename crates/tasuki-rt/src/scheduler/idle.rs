@@ -12,6 +12,8 @@
 //! | asleep | somebody notifies | searching | the notifier unparks it | [`Idle::notify`] |
 //! | asleep | anything else | awake | none | [`Idle::rise`] |
 //!
+//! [`Idle::rest`] is the whole way from awake through sleep to awake, for a worker that found nothing.
+//!
 //! # Invariants
 //! 1. searching ≤ awake ≤ workers.
 //! 2. A worker is in the list exactly when it is not counted as awake.
@@ -137,6 +139,26 @@ impl Idle {
         })
     }
 
+    /// awake | searching => asleep => awake | searching. `look` is the second look; `park` sleeps, and is told whether only
+    /// for a short time, as the watcher: that is so if `watch` is wanted and there is none.
+    pub(crate) fn rest(
+        &self,
+        worker: usize,
+        searching: bool,
+        watch: bool,
+        look: impl FnOnce() -> bool,
+        park: impl FnOnce(bool),
+    ) -> Risen {
+        let watch = watch && self.try_watch();
+        if !(self.sleep(worker, searching) && look()) {
+            park(watch);
+        }
+        if watch {
+            self.end_watch();
+        }
+        self.rise(worker)
+    }
+
     /// asleep => searching, for one worker, after a push: whom to unpark, if anybody.
     #[must_use]
     pub(crate) fn notify(&self) -> Option<usize> {
@@ -155,13 +177,13 @@ impl Idle {
 
     /// Becomes the watcher, if nobody is and there is somebody to watch. For a worker that is still awake.
     #[must_use]
-    pub(crate) fn try_watch(&self) -> bool {
+    fn try_watch(&self) -> bool {
         // Relaxed: a hint, as above; the swap lets one in.
         self.counts().awake() > 1 && !self.watched.swap(true, Ordering::Relaxed)
     }
 
     /// The watcher is awake again.
-    pub(crate) fn end_watch(&self) {
+    fn end_watch(&self) {
         // Relaxed: as above.
         self.watched.store(false, Ordering::Relaxed);
     }

@@ -268,20 +268,17 @@ impl Local {
     /// awake | searching => asleep => awake | searching.
     fn sleep(&self, shared: &Shared, alarm: Option<Instant>) {
         // Once also when nothing was held: a push that counted on our search may have come after our last look.
-        let watch = (self.held.get() || !self.rested.get()) && shared.idle.try_watch();
+        let watch = self.held.get() || !self.rested.get();
         self.rested.set(!self.held.get());
-        let look_again = shared.idle.sleep(self.index, self.searching.take());
-        if !(look_again && self.sees_work(shared)) {
+        let park = |watch: bool| {
             let until = if watch { Instant::now().checked_add(WATCH) } else { None };
             match [alarm, until].into_iter().flatten().min() {
                 Some(deadline) => drop(self.parker.park_deadline(deadline)),
                 None => self.parker.park(),
             }
-        }
-        if watch {
-            shared.idle.end_watch();
-        }
-        if shared.idle.rise(self.index) == Risen::Chosen {
+        };
+        let look = || self.sees_work(shared);
+        if shared.idle.rest(self.index, self.searching.take(), watch, look, park) == Risen::Chosen {
             self.searching.set(true);
         }
         if alarm.is_some() {
