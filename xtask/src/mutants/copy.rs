@@ -1,6 +1,7 @@
 //! Copies of the library that may be harmed: one for each worker, with a build folder of its own.
 
 use super::sites::Site;
+use crate::model::Suite;
 use crate::shell::root;
 use crate::source::Source;
 use std::fs;
@@ -8,8 +9,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// What a copy consists of, beside a manifest of its own.
-const PARTS: [&str; 4] =
-    ["crates/tasuki/Cargo.toml", "crates/tasuki/src", "crates/tasuki/model", "crates/tasuki/tests"];
+const PARTS: [&str; 6] = [
+    "crates/tasuki/Cargo.toml",
+    "crates/tasuki/src",
+    "crates/tasuki/model",
+    "crates/tasuki/tests",
+    "crates/tasuki-rt/src",
+    "crates/tasuki-rt/model",
+];
 
 /// One copy.
 pub(crate) struct Copy {
@@ -25,8 +32,8 @@ impl Copy {
             target: folder.join(format!("target-{worker}")),
         };
         fs::create_dir_all(&copy.target).map_err(|error| error.to_string())?;
-        let wanted = sources(&root())?;
-        if let Ok(present) = sources(&copy.root) {
+        let wanted = sources(&root(), &PARTS)?;
+        if let Ok(present) = sources(&copy.root, &PARTS) {
             for file in present.iter().filter(|file| !wanted.contains(file)) {
                 fs::remove_file(copy.root.join(file)).map_err(|error| error.to_string())?;
             }
@@ -64,11 +71,18 @@ impl Copy {
     }
 }
 
-/// A number that changes when code or a model changes; comments do not count.
-pub(crate) fn fingerprint(root: &Path) -> Result<u64, String> {
+/// A number that changes when code or a model of a suite changes; comments do not count.
+pub(crate) fn fingerprint(root: &Path, suite: &Suite) -> Result<u64, String> {
     let mut hasher = DefaultHasher::new();
-    for file in sources(root)?.iter().filter(|file| !file.starts_with("crates/tasuki/tests")) {
-        let text = read(&root.join(file))?;
+    let model = format!("{}/model", suite.library);
+    let mut all = sources(root, &[&model])?;
+    all.extend(weakened(root, suite)?);
+    // The shims are the models' ground, and one of them is everybody's.
+    for shim in [format!("{}/src/shim.rs", suite.library), "crates/tasuki/src/shim/dependent.rs".to_owned()] {
+        all.push(PathBuf::from(shim));
+    }
+    for file in all {
+        let text = read(&root.join(&file))?;
         let rust = file.extension().is_some_and(|extension| extension == "rs");
         let code = if rust { Source::new(&text).code } else { text };
         file.hash(&mut hasher);
@@ -79,9 +93,32 @@ pub(crate) fn fingerprint(root: &Path) -> Result<u64, String> {
     Ok(hasher.finish())
 }
 
-/// The manifest of the workspace with the library as its only member.
+/// The files of a library that its models have, from the root: those are weakened.
+pub(crate) fn weakened(root: &Path, suite: &Suite) -> Result<Vec<PathBuf>, String> {
+    let source = format!("{}/src", suite.library);
+    let Some(list) = suite.includes else {
+        return sources(root, &[&source]);
+    };
+    let named = included(&read(&root.join(list))?);
+    if named.is_empty() {
+        Err(format!("{list} includes no file"))
+    } else {
+        Ok(named.iter().map(|name| Path::new(&source).join(name)).collect())
+    }
+}
+
+/// The files of `src/` that a file of models includes.
+fn included(text: &str) -> Vec<String> {
+    let path = |line: &str| Some(line.strip_prefix("#[path = \"../src/")?.strip_suffix("\"]")?.to_owned());
+    text.lines().filter_map(|line| path(line.trim())).collect()
+}
+
+/// The manifest of the workspace with nothing but what has models.
 fn manifest(original: &str) -> String {
-    let mut kept = String::from("[workspace]\nresolver = \"3\"\nmembers = [\"crates/tasuki\"]\n");
+    let mut kept = String::from(
+        "[workspace]\nresolver = \"3\"\n\
+                                 members = [\"crates/tasuki\", \"crates/tasuki-rt/model\"]\n",
+    );
     let mut keep = false;
     for line in original.lines() {
         if line.starts_with('[') {
@@ -95,10 +132,10 @@ fn manifest(original: &str) -> String {
     kept
 }
 
-/// The files of the parts, from the root.
-fn sources(root: &Path) -> Result<Vec<PathBuf>, String> {
+/// The files of some parts, from the root.
+fn sources(root: &Path, parts: &[&str]) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
-    for part in PARTS {
+    for part in parts {
         let path = root.join(part);
         let files = if path.is_file() { vec![path] } else { files(&path).unwrap_or_default() };
         found.extend(files.iter().filter_map(|file| file.strip_prefix(root).ok()).map(Path::to_owned));
@@ -137,5 +174,11 @@ mod tests {
         let kept = manifest(text);
         assert!(kept.contains("edition") && kept.contains("x = 1"));
         assert!(!kept.contains("lab") && !kept.contains("lto"));
+    }
+
+    #[test]
+    fn what_models_include_is_found() {
+        let text = "mod a;\n#[path = \"../src/scheduler/idle.rs\"]\npub(crate) mod idle;\n";
+        assert_eq!(included(text), ["scheduler/idle.rs"]);
     }
 }

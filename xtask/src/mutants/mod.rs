@@ -12,8 +12,10 @@
 //! The short form covers every mutant of the statement of which at least one must survive; the long form names
 //! those that must. A survivor without explanation fails the run, and so does an explanation nobody needs.
 //!
-//! Verdicts are kept in `target/mutants/results.tsv`: an interrupted run goes on where it stopped. They are
-//! forgotten when the code (comments aside) or a model changes.
+//! Of the runtime those files are weakened that its models include; the others hold no protocol of their own.
+//!
+//! Verdicts are kept in `target/mutants`, a file for each library: an interrupted run goes on where it stopped. They are
+//! forgotten when the library's code (comments aside) or one of its models changes.
 
 mod copy;
 mod results;
@@ -58,41 +60,57 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     args.end()?;
 
     let mut report = Report::new("mutants");
-    let all = sites::find(&root())?;
-    let sites: Vec<&Site> = all.iter().filter(|site| site.file.contains(&filter)).collect();
-    if sites.is_empty() {
-        return Err(format!("no ordering to weaken in files with {filter:?} in their name"));
-    }
-    if list {
-        for site in &sites {
-            println!("{}{}", site.name(), if site.mark.is_some() { "  (said to survive)" } else { "" });
+    let mut found = 0;
+    for suite in &SUITES {
+        let mut sites = sites::find(&root(), suite)?;
+        sites.retain(|site| site.file.contains(&filter));
+        found += sites.len();
+        if list {
+            for site in &sites {
+                println!("{}{}", site.name(), if site.mark.is_some() { "  (said to survive)" } else { "" });
+            }
+        } else if !sites.is_empty() {
+            run_suite(suite, &sites, &plan, fresh, &mut report)?;
         }
-        report.row("list only, nothing run", Outcome::Passed, Duration::ZERO);
-        return Ok(report);
     }
+    match found {
+        0 => return Err(format!("no ordering to weaken in files with {filter:?} in their name")),
+        _ if list => report.row("list only, nothing run", Outcome::Passed, Duration::ZERO),
+        _ => report.note(format!("mutants: {found} in all")),
+    }
+    Ok(report)
+}
+
+/// The mutants of one library.
+fn run_suite(
+    suite: &Suite,
+    sites: &[Site],
+    plan: &Plan,
+    fresh: bool,
+    report: &mut Report,
+) -> Result<(), String> {
     let folder = target().join("mutants");
-    let fingerprint = copy::fingerprint(&root())?;
+    let fingerprint = copy::fingerprint(&root(), suite)?;
     let state = format!("{fingerprint:016x}-{}", plan.preemptions);
-    let results = Results::open(&folder, &state, fresh)?;
+    let name = format!("results-{}.tsv", suite.library.replace('/', "-"));
+    let results = Mutex::new(Results::open(&folder, &name, &state, fresh)?);
     let copies =
         (0..plan.jobs.max(1)).map(|worker| Copy::make(&folder, worker)).collect::<Result<Vec<_>, _>>()?;
     for copy in &copies {
-        if copy::fingerprint(&copy.root)? != fingerprint {
+        if copy::fingerprint(&copy.root, suite)? != fingerprint {
             return Err("the sources changed while they were copied: start again".to_owned());
         }
     }
-    let results = Mutex::new(results);
-    let times = baseline(&copies[0], &plan, &results)?;
-    let todo: Vec<&Site> =
-        sites.iter().copied().filter(|site| locked(&results).get(site).is_none()).collect();
-    println!("=== mutants: {} in all, {} still without verdict", sites.len(), todo.len());
+    let times = baseline(&copies[0], suite, plan, &results)?;
+    let todo: Vec<&Site> = sites.iter().filter(|site| locked(&results).get(site).is_none()).collect();
+    println!("=== mutants of {}: {}, of which {} without verdict", suite.library, sites.len(), todo.len());
 
     let failures = Mutex::new(Vec::new());
     let done = Mutex::new(sites.len() - todo.len());
     pool(plan.jobs, todo.len(), |at, worker| {
         let started = Instant::now();
         let site = todo[at];
-        match copies[worker].try_site(site, &plan, &times, &results) {
+        match copies[worker].try_site(site, suite, plan, &times, &results) {
             Ok(verdict) => {
                 let saved = locked(&results).add(site, verdict.clone());
                 saved.unwrap_or_else(|why| locked(&failures).push(why));
@@ -107,14 +125,14 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     if let Some(why) = locked(&failures).first() {
         return Err(why.clone());
     }
-    judge(&mut report, &sites, &locked(&results))?;
-    if copy::fingerprint(&root())? != fingerprint {
-        report.note(
-            "mutants: the sources have changed meanwhile: these verdicts are about the former ones"
-                .to_owned(),
-        );
+    judge(report, sites, &locked(&results))?;
+    if copy::fingerprint(&root(), suite)? != fingerprint {
+        report.note(format!(
+            "mutants: {} has changed meanwhile: these verdicts are about the former sources",
+            suite.library
+        ));
     }
-    Ok(report)
+    Ok(())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -122,14 +140,19 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The unmutated models must pass; what each took is the measure for the mutants.
-fn baseline(copy: &Copy, plan: &Plan, results: &Mutex<Results>) -> Result<Vec<(String, Duration)>, String> {
+fn baseline(
+    copy: &Copy,
+    suite: &Suite,
+    plan: &Plan,
+    results: &Mutex<Results>,
+) -> Result<Vec<(String, Duration)>, String> {
     let known = locked(results).baseline();
     if !known.is_empty() {
         println!("=== mutants: the unmutated models passed before ({} models)", known.len());
         return Ok(known);
     }
     println!("=== mutants: the unmutated models");
-    let models = copy.build(&SUITES)?;
+    let models = copy.build(suite)?;
     let times = Mutex::new(Vec::new());
     pool(plan.jobs, models.names.len(), |at, worker| {
         let end = models.run(&models.names[at], plan.preemptions, plan.timeout * 10, worker);
@@ -153,12 +176,13 @@ impl Copy {
     fn try_site(
         &self,
         site: &Site,
+        suite: &Suite,
         plan: &Plan,
         times: &[(String, Duration)],
         results: &Mutex<Results>,
     ) -> Result<Verdict, String> {
         self.mutate(site)?;
-        let verdict = self.verdict(site, plan, times, results);
+        let verdict = self.verdict(site, suite, plan, times, results);
         self.heal(site)?;
         verdict
     }
@@ -166,16 +190,14 @@ impl Copy {
     fn verdict(
         &self,
         site: &Site,
+        suite: &Suite,
         plan: &Plan,
         times: &[(String, Duration)],
         results: &Mutex<Results>,
     ) -> Result<Verdict, String> {
-        let models = self.build(&[site.suite()?])?;
+        let models = self.build(suite)?;
         let killers = locked(results).killers(&site.file);
         for (name, usual) in order(site, times, &killers) {
-            if !models.names.iter().any(|built| built == name) {
-                continue;
-            }
             let end = models.run(name, plan.preemptions, plan.timeout.max(usual * 10), 0)?;
             match end.how {
                 Capped::Passed => {}
@@ -186,8 +208,8 @@ impl Copy {
         Ok(Verdict::Survived)
     }
 
-    fn build(&self, suites: &[Suite]) -> Result<Models, String> {
-        Models::build(suites, &self.root, &self.target, FLAGS)
+    fn build(&self, suite: &Suite) -> Result<Models, String> {
+        Models::build(&[*suite], &self.root, &self.target, FLAGS)
     }
 }
 
@@ -210,7 +232,7 @@ fn order<'a>(site: &Site, times: &'a [(String, Duration)], killers: &[String]) -
 }
 
 /// Every mutant has a verdict; the survivors are the explained ones, exactly.
-fn judge(report: &mut Report, sites: &[&Site], results: &Results) -> Result<(), String> {
+fn judge(report: &mut Report, sites: &[Site], results: &Results) -> Result<(), String> {
     let (mut killed, mut timed_out, mut survived) = (0, 0, 0);
     for site in sites {
         let verdict = results.get(site).ok_or_else(|| format!("{} has no verdict", site.name()))?;
@@ -235,16 +257,16 @@ fn judge(report: &mut Report, sites: &[&Site], results: &Results) -> Result<(), 
         report.row(&format!("{verdict}  {}", site.name()), outcome, Duration::ZERO);
     }
     report.note(format!(
-        "mutants: {} in all: {killed} killed, {timed_out} killed by timeout, {survived} survived",
+        "mutants: {} of one library: {killed} killed, {timed_out} killed by timeout, {survived} survived",
         sites.len()
     ));
     Ok(())
 }
 
 /// A remark is stale if none of the mutants it speaks of survived, or if one it names did not.
-fn is_stale(mark: &sites::Mark, sites: &[&Site], results: &Results) -> bool {
-    let survives = |site: &&&Site| results.get(site) == Some(Verdict::Survived);
-    let same = |site: &&&Site| site.mark.as_ref() == Some(mark);
+fn is_stale(mark: &sites::Mark, sites: &[Site], results: &Results) -> bool {
+    let survives = |site: &&Site| results.get(site) == Some(Verdict::Survived);
+    let same = |site: &&Site| site.mark.as_ref() == Some(mark);
     mark.named || sites.iter().filter(same).find(survives).is_none()
 }
 

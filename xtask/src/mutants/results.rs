@@ -40,9 +40,9 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Opens `results.tsv` in a folder and reads what is known of this state.
-    pub(crate) fn open(folder: &Path, state: &str, fresh: bool) -> Result<Self, String> {
-        let path = folder.join("results.tsv");
+    /// Opens a file of results in a folder and reads what is known of this state.
+    pub(crate) fn open(folder: &Path, name: &str, state: &str, fresh: bool) -> Result<Self, String> {
+        let path = folder.join(name);
         let explain = |error: std::io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(folder).map_err(explain)?;
         if fresh {
@@ -139,7 +139,7 @@ impl Results {
 
     fn line(&mut self, fields: &[String]) -> Result<(), String> {
         let line = fields.join("\t") + "\n";
-        self.file.write_all(line.as_bytes()).map_err(|error| format!("results.tsv: {error}"))
+        self.file.write_all(line.as_bytes()).map_err(|error| format!("results: {error}"))
     }
 }
 
@@ -156,23 +156,23 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("xtask-results-{}", std::process::id()));
         let site = Site { file: "a.rs".to_owned(), key: 7, ..Site::default() };
         let killed = Verdict::Killed("mutex::a".to_owned());
-        let mut results = Results::open(&folder, "one", true).unwrap();
+        let mut results = Results::open(&folder, "r.tsv", "one", true).unwrap();
         results.set_baseline(&[("mutex::a".to_owned(), Duration::from_millis(5))]).unwrap();
         results.add(&site, killed.clone()).unwrap();
         results.file.write_all(b"one\t0000000000000008\tkil").unwrap();
         drop(results);
 
-        let again = Results::open(&folder, "one", false).unwrap();
+        let again = Results::open(&folder, "r.tsv", "one", false).unwrap();
         assert_eq!(again.get(&site), Some(killed));
         assert_eq!(again.get(&Site { key: 8, ..Site::default() }), None);
         assert_eq!(again.baseline(), [("mutex::a".to_owned(), Duration::from_millis(5))]);
 
-        let changed = Results::open(&folder, "two", false).unwrap();
+        let changed = Results::open(&folder, "r.tsv", "two", false).unwrap();
         assert_eq!(changed.get(&site), None);
         assert!(changed.baseline().is_empty());
         assert_eq!(changed.killers("a.rs"), ["mutex::a"]);
 
-        assert_eq!(Results::open(&folder, "one", true).unwrap().get(&site), None);
+        assert_eq!(Results::open(&folder, "r.tsv", "one", true).unwrap().get(&site), None);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

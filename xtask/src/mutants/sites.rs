@@ -1,6 +1,7 @@
 //! Where the library can be weakened: one site for each ordering and weaker ordering, one for each fence.
 
-use crate::model::{SUITES, Suite};
+use super::copy::weakened;
+use crate::model::Suite;
 use crate::source::{Source, balanced, words};
 use crate::tidy::orderings::{STRONG, strong};
 use std::collections::HashMap;
@@ -9,11 +10,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The folders whose files are weakened.
-const FOLDERS: [&str; 1] = ["crates/tasuki/src"];
-
 /// Files left out: the models' own ground, and what holds no protocol.
-const LEFT_OUT: [&str; 3] = ["shim.rs", "probe.rs", "tests.rs"];
+const LEFT_OUT: [&str; 4] = ["shim.rs", "dependent.rs", "probe.rs", "tests.rs"];
 
 const RELAXED: &str = "core::sync::atomic::Ordering::Relaxed";
 
@@ -51,31 +49,23 @@ impl Site {
         inside.split(['/', '.']).next().unwrap_or_default()
     }
 
-    /// The models of the library it is in.
-    pub(crate) fn suite(&self) -> Result<Suite, String> {
-        let suite = SUITES.iter().find(|suite| self.file.starts_with(suite.sources));
-        suite.copied().ok_or_else(|| format!("{} has no models", self.file))
-    }
-
     pub(crate) fn name(&self) -> String {
         format!("{}:{} {}", self.file, self.line, self.mutation)
     }
 }
 
-/// All sites of the library under `root`.
-pub(crate) fn find(root: &Path) -> Result<Vec<Site>, String> {
+/// All sites of what a suite's models have, under `root`.
+pub(crate) fn find(root: &Path, suite: &Suite) -> Result<Vec<Site>, String> {
     let mut sites = Vec::new();
-    for folder in FOLDERS {
-        for file in super::copy::files(&root.join(folder))? {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            if !name.ends_with(".rs") || LEFT_OUT.contains(&name.as_ref()) {
-                continue;
-            }
-            let text =
-                std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            let path = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
-            sites.extend(in_file(&path, &Source::new(&text)));
+    for file in weakened(root, suite)? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if !name.ends_with(".rs") || LEFT_OUT.contains(&name.as_ref()) {
+            continue;
         }
+        let text = std::fs::read_to_string(root.join(&file))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        let path = file.to_string_lossy().replace('\\', "/");
+        sites.extend(in_file(&path, &Source::new(&text)));
     }
     Ok(sites)
 }
