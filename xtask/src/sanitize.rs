@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize [address] [thread]`: the tests on real threads, instrumented.
+//! `cargo xtask sanitize [address] [thread]`: the tests of both libraries on real threads, instrumented.
 //!
 //! The thread sanitizer needs a standard library built with it, or its locks and joins are invisible and
 //! every use of them looks like a race; it does not know fences, so `--cfg tasuki_tsan` turns ours into RMWs.
@@ -41,7 +41,9 @@ fn instrumented(host: &str, name: &str, build: &str, options: (&str, &str)) -> O
         "thread" => "-Zsanitizer=thread --cfg tasuki_tsan".to_owned(),
         _ => format!("-Zsanitizer={name}"),
     };
-    let mut command = cargo(&format!("+{NIGHTLY} test {build} --target {host} -p tasuki --lib --tests"));
+    let mut command = cargo(&format!(
+        "+{NIGHTLY} test {build} --target {host} -p tasuki -p tasuki-rt --lib --tests --no-fail-fast"
+    ));
     command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target().join(name)).env(options.0, options.1);
     tests(&mut command).and_then(|tests| tests.verdict()).into()
 }
