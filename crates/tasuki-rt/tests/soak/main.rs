@@ -54,6 +54,8 @@ struct Soak {
 /// How an epoch ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
+    /// The tasks end by themselves. Nobody comes from outside whose wake-up would make up for a lost one.
+    Alone,
     /// The tasks are asked to stop, and the runtime goes on.
     Quiet,
     /// The same, and the runtime drains.
@@ -62,6 +64,11 @@ enum End {
     Impatient,
     Shutdown,
     Drop,
+}
+
+impl End {
+    const ALL: [Self; 6] =
+        [Self::Alone, Self::Quiet, Self::Drain, Self::Impatient, Self::Shutdown, Self::Drop];
 }
 
 /// Ends the process, loudly.
@@ -73,7 +80,7 @@ fn fail(note: &str, why: &str) -> ! {
 
 fn wait_until(mut so: impl FnMut() -> bool) {
     while !so() {
-        thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_micros(300));
     }
 }
 
@@ -118,9 +125,13 @@ impl Soak {
         let world = Arc::new(World::new());
         *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = world.book.clone();
         let over = Arc::new(AtomicBool::new(false));
+        if self.rng.per_mille(500) {
+            self.encounters(&runtime, &world);
+        }
         let meddlers = [0; 2].map(|_| meddler(world.clone(), over.clone(), self.rng.next()));
-        let end = [End::Quiet, End::Drain, End::Impatient, End::Shutdown, End::Drop][self.rng.below(5)];
+        let end = End::ALL[self.rng.below(End::ALL.len())];
         self.load(&runtime, &world);
+        over.store(end == End::Alone, SeqCst);
         let runtime = finish(runtime, &world, end);
         wait_until(|| world.book.live_tasks() == 0);
         wait_until(|| world.posts.load(SeqCst) == world.posts_gone.load(SeqCst));
@@ -137,20 +148,34 @@ impl Soak {
         runtime
     }
 
+    fn spawn(&mut self, runtime: &Runtime, world: &Arc<World>, depth: u8) {
+        let (kind, seed) = (Kind::pick(&mut self.rng), self.rng.next());
+        let handle = spawn_task(Some(runtime), world, kind, seed, depth, None);
+        if self.rng.per_mille(500) {
+            world.keep(handle, self.rng.below(256));
+        }
+    }
+
+    /// A few at a time, until they have gone: in a crowd the wake-ups of others make up for a lost one.
+    fn encounters(&mut self, runtime: &Runtime, world: &Arc<World>) {
+        runtime.start().expect("threads can be started");
+        let until = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < until {
+            (0..1 + self.rng.below(3)).for_each(|_| self.spawn(runtime, world, 1));
+            wait_until(|| runtime.tasks() == 0);
+        }
+    }
+
     /// Keeps a crowd alive for a while.
     fn load(&mut self, runtime: &Runtime, world: &Arc<World>) {
-        let crowd = [20, 200, 2000][self.rng.below(3)];
-        let until = Instant::now() + Duration::from_millis(100 + self.rng.next() % 900);
+        let crowd = [5, 20, 200, 2000][self.rng.below(4)];
+        let until = Instant::now() + Duration::from_millis(100 + self.rng.next() % 600);
         if self.rng.per_mille(800) {
             runtime.start().expect("threads can be started");
         }
         while Instant::now() < until {
             while world.book.live_tasks() < crowd {
-                let (kind, seed) = (Kind::pick(&mut self.rng), self.rng.next());
-                let handle = spawn_task(Some(runtime), world, kind, seed, 3, None);
-                if self.rng.per_mille(500) {
-                    world.keep(handle, self.rng.below(256));
-                }
+                self.spawn(runtime, world, 3);
             }
             runtime.start().expect("threads can be started");
             thread::sleep(Duration::from_millis(1));
@@ -193,8 +218,10 @@ impl Soak {
 fn finish(runtime: Runtime, world: &World, end: End) -> Option<Runtime> {
     let soon = Duration::from_millis(2);
     match end {
-        End::Quiet => {
-            world.stop.request_cancel();
+        End::Alone | End::Quiet => {
+            if end == End::Quiet {
+                world.stop.request_cancel();
+            }
             wait_until(|| runtime.tasks() == 0);
             return Some(runtime);
         }
