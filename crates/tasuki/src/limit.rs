@@ -225,8 +225,12 @@ impl<W: Waiting, L: LimitOp> Future for Limited<W, L> {
 
 impl<W: Waiting, L: LimitOp> Waiting for Limited<W, L> {
     fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Self::Output> {
-        let (wait, _, _) = self.project();
-        wait.withdraw(right).map(Ok)
+        let (mut wait, limit, _) = self.project();
+        let output = wait.as_mut().withdraw(right);
+        // As in `poll`: the limit must not wake a task that has gone on, and may panic.
+        let mut kept = Kept { wait, output };
+        let _ = limit.withdraw(right);
+        kept.output.take().map(Ok)
     }
 
     fn discard(self: Pin<&mut Self>, output: Self::Output, right: Withdraw) {

@@ -4,6 +4,7 @@
 
 mod kit;
 
+use kit::waker::Spy;
 use kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::pin;
@@ -140,6 +141,32 @@ fn limits_can_be_combined() {
     assert_eq!(event.wait().timeout(SHORT).or_cancelled(&token).block(), Ok(Err(Elapsed)));
     source.request_cancel();
     assert_eq!(event.wait().timeout(LONG).or_cancelled(&token).block(), Err(Cancelled));
+}
+
+/// Whichever of two limits ends the wait, the other lets go of its waker in the same poll: it would else wake a task
+/// that has gone on.
+#[test]
+fn the_limit_that_did_not_end_the_wait_is_withdrawn_too() {
+    let _dog = watchdog(30);
+    let source = CancellationSource::new();
+    let token = source.token();
+    let (event, spy) = (Event::auto(), Spy::new());
+    let waker = spy.waker();
+    let mut cx = Context::from_waker(&waker);
+
+    let mut by_time = pin!(event.wait().or_cancelled(&token).timeout(SHORT));
+    assert!(by_time.as_mut().poll(&mut cx).is_pending());
+    while spy.wakes() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(by_time.as_mut().poll(&mut cx), Poll::Ready(Err(Elapsed)));
+    assert_eq!(spy.alive(), 1, "the token has no waker any more");
+
+    let mut by_token = pin!(event.wait().timeout(LONG).or_cancelled(&token));
+    assert!(by_token.as_mut().poll(&mut cx).is_pending());
+    source.request_cancel();
+    assert_eq!(by_token.as_mut().poll(&mut cx), Poll::Ready(Err(Cancelled)));
+    assert_eq!(spy.alive(), 1, "the wheel has no waker any more");
 }
 
 #[test]

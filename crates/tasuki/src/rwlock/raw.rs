@@ -28,9 +28,11 @@
 //!
 //! | from             | event                | to                          | fn |
 //! |------------------|----------------------|-----------------------------|----|
-//! | no waiters, free for it | read, write, upgradable | counted or flagged | [`RawRwLock::try_enter`] |
+//! | free             | read, write, upgradable | counted or flagged       | [`RawRwLock::try_enter_fast`] |
+//! | no waiters, open to it | read, upgradable  | counted or flagged        | [`RawRwLock::try_enter_beside`] |
 //! | any other        | the same             | waiter appended             | [`RawRwLock::start`] |
-//! | no waiters       | leave                | uncounted or unflagged      | [`RawRwLock::leave`] |
+//! | alone, no waiters | leave               | free                        | [`RawRwLock::leave`] |
+//! | no waiters       | leave                | uncounted or unflagged      | [`RawRwLock::leave_others`] |
 //! | waiters          | leave                | the same, then served       | [`RawRwLock::leave_slow`] |
 //! | a held kind      | downgrade            | the weaker kind, then served | [`RawRwLock::turn_into`] |
 //! | `UPGRADABLE`     | upgrade              | `WRITER`, or waiter put first | [`RawRwLock::start_upgrade`] |
@@ -44,7 +46,7 @@
 //!
 //! # Orderings
 //! The word: Release of [`RawRwLock::leave`] and [`RawRwLock::turn_into`] pairs with Acquire of
-//! [`RawRwLock::try_enter`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
+//! [`RawRwLock::try_enter_fast`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
 use super::books::{Beside, Books, Kind, is_full, too_many_readers};
@@ -53,10 +55,16 @@ use crate::queue::sweep::{Ledger, sweep};
 use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker};
 use crate::queue::word::{EDIT, FIRST as WRITER, SECOND as UPGRADABLE, WAITERS, Word};
 use crate::queue::{Pinned, Removed, WaitQueue};
-use crate::shim::{Ordering, UnsafeCell, const_fn};
+use crate::shim::{self, Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll};
+
+const FREE: Word = Word::flags(0);
+
+/// How long whoever lost a compare-exchange stands back before it looks again. If it tried at once, two readers would take the cache
+/// line from each other at every step; while one stands back, the other comes and goes several times with the line in its hands.
+const PAUSES: u32 = if shim::MODEL { 1 } else { 8 };
 
 /// The lock without the value.
 #[derive(Debug)]
@@ -74,7 +82,7 @@ impl RawRwLock {
     const_fn! {
         pub(crate) const fn new() -> Self {
             Self {
-                queue: WaitQueue::new(Word::flags(0)),
+                queue: WaitQueue::new(FREE),
                 beside: UnsafeCell::new(Beside::NOBODY),
             }
         }
@@ -88,8 +96,18 @@ impl RawRwLock {
             Kind::Upgradable if !word.has(EDIT | WAITERS | WRITER | UPGRADABLE) && !is_full(word.count()) => {
                 Some(word.with(UPGRADABLE))
             }
-            Kind::Write if word == Word::flags(0) => Some(Word::flags(WRITER)),
+            Kind::Write if word == FREE => Some(Word::flags(WRITER)),
             _ => None,
+        }
+    }
+
+    /// The word of a lock that has one holder, of this kind, and nobody who waits.
+    #[inline(always)]
+    fn alone(kind: Kind) -> Word {
+        match kind {
+            Kind::Read => Word::counted(1),
+            Kind::Upgradable => Word::flags(UPGRADABLE),
+            Kind::Write | Kind::Upgrade => Word::flags(WRITER),
         }
     }
 
@@ -97,15 +115,35 @@ impl RawRwLock {
     /// no reason to give up.
     #[inline(always)]
     pub(crate) fn try_enter_fast(&self, kind: Kind) -> bool {
-        let mut word = self.queue.load();
+        // A constant is compared and stored: nothing has to wait for the look, which is only there to save a
+        // compare-exchange that cannot succeed.
+        // Acquire: pairs with Release in `leave`, `turn_into` and `Editing::finish`.
+        let is_free = self.queue.load() == FREE;
+        is_free && self.queue.replace(FREE, Self::alone(kind), Ordering::Acquire).is_ok()
+            || kind != Kind::Write && self.try_enter_beside(kind, is_free)
+    }
+
+    /// Enters a lock that others hold; `lost`: a compare-exchange has been lost already.
+    #[inline(never)]
+    fn try_enter_beside(&self, kind: Kind, lost: bool) -> bool {
+        let mut word = if lost { self.stand_back() } else { self.queue.load() };
         while let Some(to) = Self::entered(word, kind) {
-            // Acquire: pairs with Release in `leave`, `turn_into` and `Editing::finish`.
-            match self.queue.replace(word, to, Ordering::Acquire) {
-                Ok(()) => return true,
-                Err(now) => word = now,
+            // Acquire: as in `try_enter_fast`.
+            if self.queue.replace(word, to, Ordering::Acquire).is_ok() {
+                return true;
             }
+            word = self.stand_back();
         }
         false
+    }
+
+    /// Somebody else was faster: gives way for a moment, then looks.
+    #[cold]
+    fn stand_back(&self) -> Word {
+        for _ in 0..PAUSES {
+            shim::spin_hint();
+        }
+        self.queue.load()
     }
 
     /// Enters without waiting.
@@ -215,22 +253,42 @@ impl RawRwLock {
         false
     }
 
+    /// The word after a holder of this kind left a lock that nobody waits for; `None` if it takes an edit to leave.
+    #[inline(always)]
+    fn left(word: Word, kind: Kind) -> Option<Word> {
+        if word.has(EDIT | WAITERS) {
+            return None;
+        }
+        Some(match kind {
+            Kind::Read => word.minus(1),
+            Kind::Upgradable => word.without(UPGRADABLE),
+            Kind::Write | Kind::Upgrade => word.without(WRITER),
+        })
+    }
+
     /// Gives up what is held; true if somebody waited.
     #[inline(always)]
     pub(crate) fn leave(&self, kind: Kind) -> bool {
         probe::released(self);
-        let mut word = self.queue.load();
-        while !word.has(EDIT | WAITERS) {
-            let to = match kind {
-                Kind::Read => word.minus(1),
-                Kind::Upgradable => word.without(UPGRADABLE),
-                Kind::Write | Kind::Upgrade => word.without(WRITER),
-            };
-            // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_edit`.
-            match self.queue.replace(word, to, Ordering::Release) {
-                Ok(()) => return false,
-                Err(now) => word = now,
+        let alone = Self::alone(kind);
+        let is_alone = self.queue.load() == alone;
+        // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_edit`.
+        if is_alone && self.queue.replace(alone, FREE, Ordering::Release).is_ok() {
+            return false;
+        }
+        self.leave_others(kind, is_alone)
+    }
+
+    /// Leaves a lock that others hold, or wait for; `lost`: a compare-exchange has been lost already.
+    #[inline(never)]
+    fn leave_others(&self, kind: Kind, lost: bool) -> bool {
+        let mut word = if lost { self.stand_back() } else { self.queue.load() };
+        while let Some(to) = Self::left(word, kind) {
+            // Release: as in `leave`.
+            if self.queue.replace(word, to, Ordering::Release).is_ok() {
+                return false;
             }
+            word = self.stand_back();
         }
         self.leave_slow(kind)
     }

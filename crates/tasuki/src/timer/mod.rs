@@ -22,6 +22,7 @@ use crate::queue::word::Word;
 use crate::queue::{Editing, Pinned, Removed, WaitQueue};
 use crate::runtime;
 use crate::wait::{Op, Seat, Wait};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -32,8 +33,9 @@ use std::thread;
 use std::time::Instant;
 use wheel::{LAST_TICK, Turned, Wheel};
 
-/// A tick: sleeps end at the first tick that is not before their deadline.
-const TICK: Duration = Duration::from_millis(1);
+/// A tick is a millisecond: sleeps end at the first tick that is not before their deadline.
+const TICKS_PER_SECOND: u64 = 1_000;
+const NANOS_PER_TICK: u32 = 1_000_000;
 
 /// A wheel of deadlines. Part of the contract with runtimes, not of the stable surface.
 pub struct Timers {
@@ -101,14 +103,17 @@ impl Timers {
     /// The first tick that is not before `deadline`; the last there is for what no clock can say.
     fn tick_of(&self, deadline: Option<Instant>) -> u64 {
         let Some(deadline) = deadline else { return LAST_TICK };
-        let since = deadline.saturating_duration_since(self.start).as_nanos();
-        u64::try_from(since.div_ceil(TICK.as_nanos())).unwrap_or(LAST_TICK).min(LAST_TICK)
+        let since = deadline.saturating_duration_since(self.start);
+        // The seconds apart from the rest, so that nothing is divided that does not fit into a register.
+        let ticks = u64::from(since.subsec_nanos().div_ceil(NANOS_PER_TICK));
+        since.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(ticks).min(LAST_TICK)
     }
 
     /// The last tick that is not after `now`.
     fn last_tick_at(&self, now: Instant) -> u64 {
-        let since = now.saturating_duration_since(self.start).as_nanos() / TICK.as_nanos();
-        u64::try_from(since).unwrap_or(LAST_TICK)
+        let since = now.saturating_duration_since(self.start);
+        let ticks = u64::from(since.subsec_nanos() / NANOS_PER_TICK);
+        since.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(ticks)
     }
 
     /// `None` beyond what the clock can say.
@@ -167,21 +172,18 @@ impl fmt::Debug for Timers {
     }
 }
 
-/// The process-wide wheel, and its thread.
-fn shared() -> Arc<Timers> {
-    static SHARED: OnceLock<Arc<Timers>> = OnceLock::new();
-    SHARED
-        .get_or_init(|| {
-            let parker = Parker::new();
-            let timers = Arc::new(Timers::new(Waker::from(parker.unparker())));
-            let turned = timers.clone();
-            thread::Builder::new()
-                .name("tasuki-timer".into())
-                .spawn(move || turn_for_ever(&turned, &parker))
-                .expect("the timer thread must start: deadlines need it, or a runtime with timers");
-            timers
-        })
-        .clone()
+/// The process-wide wheel, and its thread, which are never given up.
+fn shared() -> &'static Timers {
+    static SHARED: OnceLock<&'static Timers> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let parker = Parker::new();
+        let timers: &'static Timers = Box::leak(Box::new(Timers::new(Waker::from(parker.unparker()))));
+        thread::Builder::new()
+            .name("tasuki-timer".into())
+            .spawn(move || turn_for_ever(timers, &parker))
+            .expect("the timer thread must start: deadlines need it, or a runtime with timers");
+        timers
+    })
 }
 
 fn turn_for_ever(timers: &Timers, parker: &Parker) {
@@ -201,12 +203,12 @@ pub type Sleep = Wait<SleepOp>;
 
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
 pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
-    Wait::new(SleepOp { when: When::At(Some(deadline)), timers: None, rings: false })
+    Wait::new(SleepOp { when: When::At(Some(deadline)), home: Home::Nowhere })
 }
 
 /// Waits for a time that begins with the first poll.
 pub(crate) fn sleep(duration: Duration) -> Sleep {
-    Wait::new(SleepOp { when: When::In(duration), timers: None, rings: false })
+    Wait::new(SleepOp { when: When::In(duration), home: Home::Nowhere })
 }
 
 /// Until when.
@@ -216,21 +218,42 @@ enum When {
     In(Duration),
     /// `None`: beyond what the clock can say, which is never.
     At(Option<Instant>),
+    /// The wheel knows.
+    Armed,
+    /// The wheel knows, and its alarm is still to be rung.
+    ToRing,
+}
+
+/// Whose wheel a sleep is on.
+#[derive(Debug)]
+enum Home {
+    /// Not decided before the first poll that must wait.
+    Nowhere,
+    Process(&'static Timers),
+    Runtime(Arc<Timers>),
+}
+
+impl Home {
+    /// The timers of the current runtime, or else of the process.
+    fn here() -> Self {
+        runtime::timers().map_or_else(|| Self::Process(shared()), Self::Runtime)
+    }
 }
 
 /// The operation of a [`Sleep`].
 #[derive(Debug)]
 pub struct SleepOp {
     when: When,
-    /// The wheel that the waiter is on, once it is.
-    timers: Option<Arc<Timers>>,
-    /// The alarm of the wheel is still to be rung.
-    rings: bool,
+    home: Home,
 }
 
 impl SleepOp {
     fn timers(&self) -> &Timers {
-        self.timers.as_ref().expect("a queued sleep is on a wheel")
+        match &self.home {
+            Home::Process(timers) => timers,
+            Home::Runtime(timers) => timers,
+            Home::Nowhere => unreachable!("a queued sleep is on a wheel"),
+        }
     }
 }
 
@@ -243,6 +266,7 @@ impl Op for SleepOp {
         let deadline = match self.when {
             When::In(duration) => now.checked_add(duration),
             When::At(deadline) => deadline,
+            When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
         };
         self.when = When::At(deadline);
         deadline.is_some_and(|deadline| now >= deadline).then_some(())
@@ -250,14 +274,14 @@ impl Op for SleepOp {
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let timers = self.timers.insert(runtime::timers().unwrap_or_else(shared));
         let When::At(deadline) = self.when else { unreachable!("`try_now` decides the deadline") };
-        self.rings = timers.arm(seat, waker, deadline);
+        self.home = Home::here();
+        self.when = if self.timers().arm(seat, waker, deadline) { When::ToRing } else { When::Armed };
         Poll::Pending
     }
 
     fn queued(&mut self) {
-        if self.rings {
+        if let When::ToRing = self.when {
             foreign_code();
             self.timers().alarm.wake_by_ref();
         }
@@ -275,5 +299,26 @@ impl Op for SleepOp {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
         (!self.timers().disarm(waiter)).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A deadline is rounded up to a tick, the present down: nothing is early.
+    #[test]
+    fn ticks_are_milliseconds() {
+        let timers = Timers::new(Waker::noop().clone());
+        let ms = |ms, ns| timers.start + Duration::from_millis(ms) + Duration::from_nanos(ns);
+        let cases = [(0, 0), (0, 1), (0, 999_999), (1, 0), (999, 999_999), (1_000, 0), (61_234, 1)];
+        for (whole, rest) in cases {
+            let time = ms(whole, rest);
+            assert_eq!(timers.tick_of(Some(time)), whole + u64::from(rest > 0), "{whole} {rest}");
+            assert_eq!(timers.last_tick_at(time), whole, "{whole} {rest}");
+        }
+        assert_eq!(timers.tick_of(None), LAST_TICK);
+        let far = timers.start.checked_add(Duration::from_secs(u64::MAX / 4));
+        assert_eq!(timers.tick_of(far), LAST_TICK);
     }
 }
