@@ -158,6 +158,31 @@ fn upgradable_readers_behind_a_reader() {
     assert!(lock.try_write().is_some());
 }
 
+/// Readers leave one by one while upgradable readers are queued, and behind them a writer and a reader: that one cannot be let in
+/// before the writer, so nobody looks for it.
+#[test]
+fn upgradable_readers_before_a_writer() {
+    let _dog = watchdog(120);
+    on_a_small_stack(|| {
+        let count = MILLION / 10;
+        let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
+        let waker = Waker::from(wakes.clone());
+        let inside: Vec<_> = (0..count).map(|_| lock.try_read().unwrap()).collect();
+        let holder = lock.try_upgradable_read().unwrap();
+        let upgradable = queue!(count, &waker, lock.upgradable_read());
+        let mut writer = queue!(1, &waker, lock.write());
+        let mut reader = queue!(1, &waker, lock.read());
+        drop(inside);
+        assert_eq!(wakes.0.load(Relaxed), 0, "nobody could be served");
+        drop(holder);
+        assert_eq!(wakes.0.load(Relaxed), 1, "the next upgradable reader");
+        drop(upgradable);
+        drop(ready(&mut writer[0]));
+        drop(ready(&mut reader[0]));
+        assert!(lock.try_write().is_some());
+    });
+}
+
 /// Nothing that the lock does allocates.
 #[test]
 fn no_allocation() {

@@ -51,38 +51,68 @@ pub(super) struct Beside {
 
 impl Beside {
     pub(super) const NOBODY: Self = Self { readers: 0, queued: Queued::NOBODY };
+    /// As if so many writers waited that there is no room for another.
+    #[cfg(test)]
+    pub(super) const CROWD: Self = Self { readers: 0, queued: Queued(u32::MAX / 4 * 4 - 4) };
 }
 
-/// What is known of the queue without looking: how many of it stop readers, twice, and one more if there may be plain readers in it.
+/// What is known of the queue without looking: how many of it stop readers, and where plain readers may be.
+///
+/// Upgradable readers that must wait are passed in the search for plain readers. So that they are not passed again and again,
+/// it is known when there is nobody to find.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued(u32);
 
 impl Queued {
     const NOBODY: Self = Self(0);
+    /// There may be plain readers before the first who stops them.
+    const READERS_NEAR: u32 = 1;
+    /// There may be plain readers behind it.
+    const READERS_FAR: u32 = 2;
+    /// One who stops readers.
+    const STOPPER: u32 = 4;
 
     fn has_stoppers(self) -> bool {
-        self.0 > 1
+        self.0 >= Self::STOPPER
     }
 
-    fn may_have_readers(self) -> bool {
-        self.0 & 1 != 0
+    fn may_have_readers_near(self) -> bool {
+        self.0 & Self::READERS_NEAR != 0
+    }
+
+    /// Is there room for a writer? An upgrade, of which there is one at a time, always has room.
+    pub(super) fn has_room(self) -> bool {
+        self.0 < u32::MAX - 2 * Self::STOPPER
     }
 
     pub(super) fn enter(&mut self, kind: Kind) {
         if kind.stops_readers() {
-            self.0 += 2;
+            self.0 += Self::STOPPER;
+            if kind == Kind::Upgrade {
+                // It goes before all others.
+                self.0 |= (self.0 & Self::READERS_NEAR) * Self::READERS_FAR;
+            }
         } else if kind == Kind::Read {
-            self.0 |= 1;
+            self.0 |= if self.has_stoppers() { Self::READERS_FAR } else { Self::READERS_NEAR };
         }
     }
 
     pub(super) fn leave(&mut self, kind: Kind) {
-        self.0 -= 2 * u32::from(kind.stops_readers());
+        if kind.stops_readers() {
+            self.0 -= Self::STOPPER;
+            // Those behind it may be before the first now.
+            self.0 |= self.0 / Self::READERS_FAR & Self::READERS_NEAR;
+        }
     }
 
-    /// Somebody has looked through the whole queue, and let every plain reader in.
+    /// Everybody before the first who stops readers has been looked at, and every plain reader among them let in.
+    fn has_no_readers_near(&mut self) {
+        self.0 &= !Self::READERS_NEAR;
+    }
+
+    /// The same for the whole queue.
     fn has_no_readers(&mut self) {
-        self.0 &= !1;
+        self.0 &= !(Self::READERS_NEAR | Self::READERS_FAR);
     }
 }
 
@@ -192,7 +222,7 @@ impl<'l> Books<'l> {
     fn choose(&self, kind: Kind) -> Choice {
         if self.is_open_to(kind) {
             Choice::Grant
-        } else if kind == Kind::Upgradable && !self.has(WRITER) && self.queued.may_have_readers() {
+        } else if kind == Kind::Upgradable && !self.has(WRITER) && self.queued.may_have_readers_near() {
             Choice::Pass
         } else {
             Choice::Stop
@@ -229,7 +259,12 @@ impl Ledger for Books<'_> {
                     batch.push(self.editing.grant_at(&mut at));
                 }
                 Choice::Pass => self.editing.pass(&mut at),
-                Choice::Stop => return false,
+                Choice::Stop => {
+                    if kind.stops_readers() {
+                        self.queued.has_no_readers_near();
+                    }
+                    return false;
+                }
             }
         }
         true
@@ -251,6 +286,12 @@ impl Ledger for Books<'_> {
 #[inline(always)]
 pub(super) fn is_full(readers: usize) -> bool {
     readers >= MAX_READERS - 1
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn too_many_writers() -> ! {
+    panic!("too many writers wait for one lock");
 }
 
 #[cold]
