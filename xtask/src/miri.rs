@@ -1,5 +1,6 @@
-//! `cargo xtask miri`: the tests under Miri, several schedules, strict provenance; `--tree` adds a pass
-//! with Tree Borrows. The models are not among them: their target is empty without `--cfg loom`.
+//! `cargo xtask miri`: the tests of both libraries under Miri, several schedules, strict provenance; `--tree` adds a pass
+//! with Tree Borrows, `--lib` leaves the integration tests out, `--program NAME` runs those whose names have it. The
+//! models are not among them: their target is empty without `--cfg loom`.
 //!
 //! Each test program and each seed is a run of its own, so that two cores are used and every run is timed.
 
@@ -18,6 +19,17 @@ const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation";
 /// A run that takes longer than this hangs.
 const CAP: Duration = Duration::from_secs(3600);
 
+/// The packages with tests.
+const PACKAGES: [&str; 2] = ["tasuki", "tasuki-rt"];
+
+/// What Miri cannot run, and why.
+const BEYOND: [(&str, &str); 4] = [
+    ("-p tasuki-rt --test http", "sockets"),
+    ("-p tasuki-rt --test ecosystem", "sockets"),
+    ("-p tasuki-rt --test examples", "starts programs"),
+    ("-p tasuki-rt --test idle", "asks the system for the time that the process used"),
+];
+
 /// One run: what it is called, and its share of the command.
 struct Run {
     name: String,
@@ -30,6 +42,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let jobs = args.value("--jobs", 2)?;
     let tree = args.flag("--tree");
     let lib = args.flag("--lib");
+    let only: String = args.value("--program", String::new())?;
     let filter = args.word().unwrap_or_default();
     args.end()?;
 
@@ -38,16 +51,37 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         report.row("all", Outcome::Skipped(why), Duration::ZERO);
         return Ok(report);
     }
-    let programs = programs(if lib { None } else { Some(root().join("crates/tasuki/tests")) }.as_deref());
+    let mut programs: Vec<String> = Vec::new();
+    for package in PACKAGES {
+        let tests = root().join("crates").join(package).join("tests");
+        programs.extend(self::programs(package, if lib { None } else { Some(&tests) }));
+    }
+    programs.retain(|program| program.contains(&only));
+    for (program, why) in BEYOND {
+        if programs.iter().any(|wanted| wanted == program) {
+            programs.retain(|wanted| wanted != program);
+            report.note(format!("miri: not run: {program}: {why}"));
+        }
+    }
+    if programs.is_empty() {
+        return Err(format!("no test program has {only:?} in its name"));
+    }
     println!("=== miri: build");
-    shell::run(&mut cargo(&format!("+{NIGHTLY} miri test -p tasuki --no-run {}", programs.join(" "))))?;
+    for package in PACKAGES {
+        let own: Vec<&str> =
+            programs.iter().filter_map(|program| program.strip_prefix(&format!("-p {package} "))).collect();
+        if !own.is_empty() {
+            let words = own.join(" ");
+            shell::run(&mut cargo(&format!("+{NIGHTLY} miri test -p {package} --no-run {words}")))?;
+        }
+    }
 
     let runs = runs(&programs, seeds, tree);
     let passed = Mutex::new(0);
     let report = Mutex::new(report);
     pool(jobs, runs.len(), |at, worker| {
         let log = target().join(format!("miri-{worker}.log"));
-        let mut command = cargo(&format!("+{NIGHTLY} miri test -p tasuki {} {filter}", runs[at].program));
+        let mut command = cargo(&format!("+{NIGHTLY} miri test {} {filter}", runs[at].program));
         command.env("MIRIFLAGS", format!("{FLAGS} {}", runs[at].flags));
         let (outcome, tests, time) = counted(capped(&mut command, CAP, &log), &log);
         *passed.lock().expect("no worker panics") += tests;
@@ -63,14 +97,14 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     Ok(report)
 }
 
-/// The unit tests, and each file of a folder of tests.
-fn programs(folder: Option<&Path>) -> Vec<String> {
+/// The unit tests of a package, and each file of its folder of tests.
+fn programs(package: &str, folder: Option<&Path>) -> Vec<String> {
     let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
     let names = entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut programs: Vec<String> =
-        names.filter_map(|name| Some(format!("--test {}", name.strip_suffix(".rs")?))).collect();
+        names.filter_map(|name| Some(format!("-p {package} --test {}", name.strip_suffix(".rs")?))).collect();
     programs.sort();
-    programs.insert(0, "--lib".to_owned());
+    programs.insert(0, format!("-p {package} --lib"));
     programs
 }
 
@@ -114,6 +148,6 @@ mod tests {
         let programs = ["--lib".to_owned(), "--test mutex".to_owned()];
         assert_eq!(runs(&programs, 3, false).len(), 6);
         assert_eq!(runs(&programs, 3, true).len(), 12);
-        assert_eq!(super::programs(None), ["--lib"]);
+        assert_eq!(super::programs("tasuki", None), ["-p tasuki --lib"]);
     }
 }
