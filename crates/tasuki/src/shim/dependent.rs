@@ -12,7 +12,7 @@ use loom::sync::atomic::{self, Ordering};
 
 macro_rules! dependent {
     ($name:ident $(<$t:ident>)?, $value:ty) => {
-        #[derive(Debug)]
+        #[derive(Debug, Default)]
         pub(crate) struct $name $(<$t>)? {
             real: atomic::$name $(<$t>)?,
             shadow: atomic::AtomicUsize,
