@@ -4,6 +4,8 @@
 //! runs them.
 
 #[cfg(all(test, loom))]
+mod census;
+#[cfg(all(test, loom))]
 mod idle_protocol;
 #[cfg(all(test, loom))]
 mod next_slot;

@@ -1,6 +1,8 @@
 //! The files under test.
 #![allow(dead_code, unreachable_pub, reason = "a model uses a part of them")]
 
+#[path = "../src/task/census.rs"]
+pub(crate) mod census;
 #[path = "../src/scheduler/idle.rs"]
 pub(crate) mod idle;
 #[path = "../src/scheduler/next.rs"]

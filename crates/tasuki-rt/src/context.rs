@@ -46,12 +46,14 @@ pub(crate) fn with<R>(look: impl FnOnce(Option<&Context>) -> R) -> R {
     look(unsafe { current.as_ref() })
 }
 
-/// The runtime of this thread, or a panic that says what to do.
-pub(crate) fn shared(what: &str) -> Arc<Shared> {
-    with(|context| context.map(|context| context.shared.clone())).unwrap_or_else(|| {
-        panic!(
+/// Asks the runtime of this thread, or panics and says what to do.
+#[inline]
+pub(crate) fn shared<R>(what: &str, ask: impl FnOnce(&Arc<Shared>) -> R) -> R {
+    with(|context| match context {
+        Some(context) => ask(&context.shared),
+        None => panic!(
             "{what}: no runtime on this thread; call it inside a task or `block_on`, or use `Runtime::{what}`"
-        )
+        ),
     })
 }
 
@@ -77,12 +79,6 @@ pub(crate) fn is_ours(waker: &Waker) -> bool {
 /// May this thread wait for its own runtime, or any?
 pub(crate) fn is_worker() -> bool {
     with(|context| context.is_some_and(|context| !matches!(context.seat, Seat::Outside)))
-}
-
-/// Is this one of the threads of that runtime?
-pub(crate) fn is_thread_of(shared: &Arc<Shared>) -> bool {
-    let own = |context: &Context| Arc::ptr_eq(&context.shared, shared) && context.event_loop().is_some();
-    with(|context| context.is_some_and(own))
 }
 
 impl Context {
@@ -122,6 +118,12 @@ impl Context {
             Seat::Outside => None,
             Seat::Sim(sim) => Some(sim.here()),
         }
+    }
+
+    /// The worker whose thread this is.
+    #[inline]
+    pub(crate) fn worker(&self) -> Option<usize> {
+        if let Seat::Worker(local) = &self.seat { Some(local.index) } else { None }
     }
 
     /// The time, which in a test is not the clock's.

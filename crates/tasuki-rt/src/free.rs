@@ -40,7 +40,7 @@ pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    spawn_in(&context::shared("spawn"), future)
+    context::shared("spawn", |shared| spawn_in(shared, future))
 }
 
 /// Spawns a task on a worker of the runtime of this thread; see [`Runtime::spawn_on`].
@@ -65,7 +65,7 @@ where
     C: FnOnce() -> F + Send + 'static,
     F: Future<Output: Send + 'static> + 'static,
 {
-    spawn_on_in(&context::shared("spawn_on"), worker, make)
+    context::shared("spawn_on", |shared| spawn_on_in(shared, worker, make))
 }
 
 /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`].
@@ -90,7 +90,7 @@ pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: 'static> + 'static,
 {
-    spawn_local_in(&context::shared("spawn_local"), future)
+    context::shared("spawn_local", |shared| spawn_local_in(shared, future))
 }
 
 /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`].
@@ -107,7 +107,7 @@ where
 /// });
 /// ```
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    spawn_blocking_in(&context::shared("spawn_blocking"), work)
+    context::shared("spawn_blocking", |shared| spawn_blocking_in(shared, work))
 }
 
 /// Calls `f` with each worker of the runtime of this thread; see [`Runtime::for_each_worker`].
@@ -124,7 +124,7 @@ pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 /// });
 /// ```
 pub fn for_each_worker(f: impl FnMut(WorkerId)) {
-    (0..context::shared("for_each_worker").workers()).map(WorkerId::new).for_each(f);
+    (0..context::shared("for_each_worker", |shared| shared.workers())).map(WorkerId::new).for_each(f);
 }
 
 /// Lets everything else that waits for this worker run first.

@@ -150,7 +150,7 @@ impl Runtime {
     /// assert_eq!(runtime.tasks(), 1);
     /// ```
     pub fn tasks(&self) -> usize {
-        self.shared.registry.len()
+        self.shared.census.len()
     }
 
     /// Starts the threads, if they have not been started. Tasks may have been spawned before.
@@ -378,11 +378,11 @@ impl Runtime {
             return Err(ShutdownError::InsideTask);
         }
         let deadline = Instant::now().checked_add(timeout);
-        self.shared.registry.begin_drain();
+        self.shared.census.begin_drain();
         if self.tasks() > 0 {
             self.start().expect("the threads of the runtime must start");
         }
-        if !self.shared.registry.drain(deadline) {
+        if !self.shared.census.drain(deadline) {
             return Err(ShutdownError::TasksLeft);
         }
         // All tasks have ended; a thread that is still in a posted closure ends after it, waited for or not.

@@ -2,8 +2,8 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence},
+    Condvar, Mutex,
+    atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 /// The primitives' own: why, is said there.
@@ -13,9 +13,9 @@ pub(crate) use std::sync::{
 mod dependent;
 
 #[cfg(loom)]
-pub(crate) use dependent::{AtomicBool, AtomicPtr, AtomicUsize};
+pub(crate) use dependent::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Mutex,
+    Condvar, Mutex,
     atomic::{Ordering, fence},
 };

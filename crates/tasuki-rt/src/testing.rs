@@ -187,7 +187,7 @@ impl Simulation {
             match sim.pick(shared) {
                 Some(Item::Task(runnable)) => run_task(context, runnable),
                 Some(Item::Job(job)) => quietly(job),
-                None => break Err(Failure::Deadlock(shared.registry.len())),
+                None => break Err(Failure::Deadlock(shared.census.len())),
             }
         };
         drop(main);
@@ -284,7 +284,7 @@ impl Sim {
         shared.close();
         shared.registry.wake_others();
         (0..self.workers).for_each(|worker| shared.registry.wake_pinned(worker));
-        while shared.registry.len() > 0 {
+        while shared.census.len() > 0 {
             self.take_from_outside(shared);
             let Some((home, item)) = self.ready.borrow_mut().pop() else {
                 // A foreign thread is about to push it.

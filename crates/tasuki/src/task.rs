@@ -5,6 +5,7 @@
 
 use crate::runtime;
 use crate::shim::identity;
+use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
 use core::num::NonZeroU64;
@@ -13,6 +14,7 @@ use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::task::{Context, Poll};
+use std::thread_local;
 
 /// The identity of a task: equal exactly for the same task, never used twice in a process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,9 +31,13 @@ impl TaskId {
     /// assert_ne!(TaskId::fresh(), TaskId::fresh());
     /// ```
     pub fn fresh() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: each number is given once, and nothing else is said by it.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = LEFT.try_with(|left| {
+            let (next, end) = left.get();
+            let (next, end) = if next < end { (next, end) } else { take_numbers() };
+            left.set((next + 1, end));
+            next
+        });
+        let number = number.unwrap_or_else(|_| take_numbers().0);
         Self(NonZeroU64::new(number).expect("2^64 tasks are not reached"))
     }
 
@@ -45,6 +51,21 @@ impl TaskId {
     pub fn get(self) -> u64 {
         self.0.get()
     }
+}
+
+thread_local! {
+    /// The numbers that this thread may still give: from the first up to the second.
+    static LEFT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Numbers for one thread, so that threads that spawn do not meet.
+#[cold]
+fn take_numbers() -> (u64, u64) {
+    const AT_ONCE: u64 = 256;
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: each number is given once, and nothing else is said by it.
+    let first = NEXT.fetch_add(AT_ONCE, Ordering::Relaxed);
+    (first, first + AT_ONCE)
 }
 
 impl fmt::Debug for TaskId {

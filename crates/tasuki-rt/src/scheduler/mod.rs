@@ -9,9 +9,10 @@ mod tests;
 pub(crate) mod worker;
 
 use crate::builder::Resume;
-use crate::context::{self, Seat};
+use crate::context::{self, Context, Seat};
 use crate::loop_mutex;
 use crate::task::Runnable;
+use crate::task::census::Census;
 use crate::task::registry::Registry;
 use async_task::ScheduleInfo;
 use concurrent_queue::{ConcurrentQueue, PushError};
@@ -19,9 +20,10 @@ use idle::Idle;
 use next::NextSlot;
 use shutdown::Ending;
 use st3::fifo::{Stealer, Worker as Queue};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tasuki::runtime::{WakeKind, wake_kind};
 use tasuki::{Parker, Unparker};
 
@@ -72,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) remotes: Box<[Remote]>,
     pub(crate) global: ConcurrentQueue<Runnable>,
     pub(crate) registry: Registry,
+    pub(crate) census: Census,
     pub(crate) ending: Ending,
     idle: Idle,
     closing: AtomicBool,
@@ -96,11 +99,20 @@ impl Shared {
             remotes: stations.iter().map(remote).collect(),
             global: ConcurrentQueue::unbounded(),
             registry: Registry::new(workers),
+            census: Census::new(workers),
             ending: Ending::new(workers),
             idle: Idle::new(workers),
             closing: AtomicBool::new(false),
         };
-        (Arc::new(shared), stations)
+        let shared = Arc::new(shared);
+        runtimes().insert(shared.id, Arc::downgrade(&shared));
+        (shared, stations)
+    }
+
+    /// The runtime with this number, unless it has ended.
+    pub(crate) fn find(id: u32) -> Option<Arc<Self>> {
+        let own = |context: &Context| (context.shared.id == id).then(|| context.shared.clone());
+        context::with(|context| context.and_then(own)).or_else(|| runtimes().get(&id).and_then(Weak::upgrade))
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -154,11 +166,23 @@ impl Shared {
 
     /// Refuses new tasks, and asks the workers to leave.
     pub(crate) fn close(&self) {
-        self.registry.close();
-        // Release: pairs with Acquire in `is_closing`; the registries have closed before.
+        self.census.close();
+        // Release: pairs with Acquire in `is_closing`; the census has closed before.
         self.closing.store(true, Ordering::Release);
         self.remotes.iter().for_each(|remote| remote.unparker.unpark());
     }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        runtimes().remove(&self.id);
+    }
+}
+
+/// All runtimes of the process, for those who have only a number.
+fn runtimes() -> MutexGuard<'static, BTreeMap<u32, Weak<Shared>>> {
+    static RUNTIMES: Mutex<BTreeMap<u32, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Shared {
@@ -166,7 +190,7 @@ impl fmt::Debug for Shared {
         f.debug_struct("Shared")
             .field("id", &self.id)
             .field("workers", &self.workers())
-            .field("tasks", &self.registry.len())
+            .field("tasks", &self.census.len())
             .finish_non_exhaustive()
     }
 }
@@ -179,18 +203,28 @@ pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
     let baton = !info.woken_while_running && wake_kind() == WakeKind::Baton;
     let meta = runnable.metadata();
     if let (true, Some(home)) = (baton, meta.home()) {
-        loop_mutex::transferred(meta.shared.id, home);
+        loop_mutex::transferred(meta.runtime, home);
     }
-    context::with(|context| {
-        let meta = runnable.metadata();
-        let Some(context) = context.filter(|context| Arc::ptr_eq(&context.shared, &meta.shared)) else {
-            let shared = meta.shared.clone();
-            return shared.push_from_outside(runnable);
-        };
-        match &context.seat {
+    context::with(|context| match context.filter(|context| runnable.metadata().is_of(&context.shared)) {
+        Some(context) => match &context.seat {
             Seat::Worker(local) => local.put(&context.shared, runnable, baton),
-            Seat::Sim(sim) => sim.put(meta.home(), Item::Task(runnable)),
-            Seat::Outside => context.shared.push_from_outside(runnable),
+            _ => put(Some(context), &context.shared, runnable),
+        },
+        None => {
+            // SAFETY: the runnable holds the future.
+            let shared = unsafe { runnable.metadata().hold_shared() };
+            put(None, &shared, runnable);
         }
     });
+}
+
+/// Puts a task that is new, or was woken without a baton, where it will be run. `context` is that of the thread, if it belongs to
+/// this runtime.
+#[inline]
+pub(crate) fn put(context: Option<&Context>, shared: &Shared, runnable: Runnable) {
+    match context.map(|context| &context.seat) {
+        Some(Seat::Worker(local)) => local.put(shared, runnable, false),
+        Some(Seat::Sim(sim)) => sim.put(runnable.metadata().home(), Item::Task(runnable)),
+        Some(Seat::Outside) | None => shared.push_from_outside(runnable),
+    }
 }

@@ -94,7 +94,7 @@ fn drop_own(context: &Context, local: &Local) {
         while let Some(item) = local.take_own(shared) {
             drop_item(context, item);
         }
-        if shared.registry.pinned(local.index) == 0 {
+        if shared.census.pinned(local.index) == 0 {
             break;
         }
         local.parker.park_timeout(ON_ITS_WAY);
@@ -114,7 +114,7 @@ fn drop_others(context: &Context, local: &Local) {
         while let Some(item) = local.take_own(shared).or_else(|| shared.global.pop().ok().map(Item::Task)) {
             drop_item(context, item);
         }
-        if shared.registry.others() == 0 {
+        if shared.census.others() == 0 {
             return;
         }
         local.parker.park_timeout(ON_ITS_WAY);

@@ -2,26 +2,29 @@
 //!
 //! The cell is `async-task`'s; what it holds is a [`Body`], which keeps the promises that a cell alone does not: a
 //! panic in the future, in its destructor or in the destructor of its output stays in the task; an abort is
-//! seen by the next poll; the task is registered exactly as long as its future exists.
+//! seen by the next poll; the task is counted exactly as long as its future exists.
 
+pub(crate) mod census;
 pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;
 
-use crate::context;
+use crate::context::{self, Context};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
 use async_task::{Builder, ScheduleInfo, WithInfo};
+use census::Row;
 use join::JoinHandle;
-use registry::NO_KEY;
+use registry::Entry;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
 use tasuki::task::TaskId;
 
 /// A task that is to be polled.
@@ -51,40 +54,122 @@ fn discard(mut payload: Payload) {
 /// What the runtime knows of a task; lives in the cell, beside the future.
 pub(crate) struct Meta {
     pub(crate) id: TaskId,
-    pub(crate) shared: Arc<Shared>,
+    /// The runtime. It outlives the future, not the cell: the workers hold it until all futures are dropped.
+    shared: NonNull<Shared>,
+    /// Where it is registered, and the bits [`ABORTED`] and [`REGISTERED`].
+    place: AtomicU64,
     home: u32,
-    /// Where in its shard it is registered, and the bit [`ABORTED`].
-    key: AtomicU32,
+    /// The number of the runtime.
+    pub(crate) runtime: u32,
 }
 
-/// Set in a task's key when it has been asked to end.
-const ABORTED: u32 = 1 << 31;
+// SAFETY: `Shared` is `Send` and `Sync`.
+unsafe impl Send for Meta {}
+// SAFETY: as above.
+unsafe impl Sync for Meta {}
+
+/// The task has been asked to end.
+const ABORTED: u64 = 1 << 63;
+/// The rest of the word is the task's entry in the registry.
+const REGISTERED: u64 = 1 << 62;
 
 impl Meta {
     const ANYWHERE: u32 = u32::MAX;
 
     /// The worker that the task is pinned to.
+    #[inline]
     pub(crate) fn home(&self) -> Option<usize> {
         (self.home != Self::ANYWHERE).then_some(self.home as usize)
     }
 
-    fn shard(&self) -> usize {
-        self.shared.registry.shard_of(self.home(), self.id.get())
+    /// Does the task belong to this runtime?
+    #[inline]
+    pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {
+        ptr::eq(self.shared.as_ptr(), Arc::as_ptr(shared))
+    }
+
+    /// The runtime.
+    ///
+    /// # Safety
+    ///
+    /// The future exists, and will until the caller has let go of the reference.
+    #[inline]
+    pub(crate) unsafe fn shared(&self) -> &Shared {
+        // SAFETY: promised by the caller; see the field.
+        unsafe { self.shared.as_ref() }
+    }
+
+    /// A hold on the runtime.
+    ///
+    /// # Safety
+    ///
+    /// The future exists.
+    pub(crate) unsafe fn hold_shared(&self) -> Arc<Shared> {
+        // SAFETY: the pointer was made of an `Arc`, one of which is held while the future exists.
+        unsafe {
+            Arc::increment_strong_count(self.shared.as_ptr());
+            Arc::from_raw(self.shared.as_ptr())
+        }
     }
 
     /// Asks the task to end; the poll that follows does it.
     pub(crate) fn abort(&self) {
-        // Release: pairs with Acquire in `is_aborted`. If the task has ended, its key may be another's: that one is
-        // polled for nothing.
-        let key = self.key.fetch_or(ABORTED, Ordering::Release) & !ABORTED;
-        if let Some(waker) = self.shared.registry.waker(self.shard(), key) {
+        // Release: pairs with Acquire in `Body::poll`. AcqRel would gain nothing: the entry is only a number, and its shard
+        // has a lock.
+        let place = self.place.fetch_or(ABORTED, Ordering::Release);
+        if place & REGISTERED == 0 {
+            // It is in a queue, or `register` sees the bit, or it has ended.
+            return;
+        }
+        // The runtime may have ended with the task. If only the task has, its entry may be another's: that one is polled
+        // for nothing.
+        let shared = Shared::find(self.runtime);
+        if let Some(waker) = shared.and_then(|shared| shared.registry.waker(entry(place))) {
             waker.wake();
         }
     }
 
-    fn is_aborted(&self) -> bool {
-        // Acquire: pairs with Release in `abort`.
-        self.key.load(Ordering::Acquire) & ABORTED != 0
+    /// The first poll leaves the task waiting: from now on the registry keeps it.
+    #[cold]
+    fn register(&self, waker: &Waker) {
+        // SAFETY: called by the poll of the future.
+        let shared = unsafe { self.shared() };
+        let here = context::with(|context| context.and_then(Context::event_loop));
+        let here = here.expect("tasks are polled by event loops");
+        let Entry { shard, slot } = shared.registry.insert(here, self.home().is_some(), waker.clone());
+        let place = REGISTERED | u64::from(shard) << 32 | u64::from(slot);
+        // Relaxed: an aborter that sees the place takes the lock of the shard; one that came before has left its bit.
+        if self.place.fetch_or(place, Ordering::Relaxed) & ABORTED != 0 {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The future is gone: forgets the task.
+    fn forget(&self) {
+        // SAFETY: the census counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
+        let shared = unsafe { self.shared() };
+        // Relaxed: written by a poll, which came before in the life of the task.
+        let place = self.place.load(Ordering::Relaxed);
+        if place & REGISTERED != 0 {
+            drop(shared.registry.remove(entry(place)));
+        }
+        let here = context::with(|context| {
+            context.filter(|context| self.is_of(&context.shared)).and_then(Context::worker)
+        });
+        shared.census.end(row(self.home(), here));
+    }
+}
+
+fn entry(place: u64) -> Entry {
+    Entry { shard: (place & !(ABORTED | REGISTERED)).wrapping_shr(32) as u32, slot: place as u32 }
+}
+
+/// Where a task is counted, on this worker, if it is one.
+fn row(home: Option<usize>, here: Option<usize>) -> Row {
+    match (home, here) {
+        (Some(home), _) => Row::Pinned(home),
+        (None, Some(here)) => Row::Worker(here),
+        (None, None) => Row::Outside,
     }
 }
 
@@ -100,6 +185,7 @@ impl fmt::Debug for Meta {
 ///
 /// The future is `Send`, or `home` is given and the future holds nothing `!Send` before its first poll, or the
 /// caller is on the thread of `home`. The output may be dropped by whoever has the handle.
+#[inline]
 pub(crate) unsafe fn spawn<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -107,9 +193,11 @@ where
 {
     let meta = Meta {
         id: TaskId::fresh(),
-        shared: shared.clone(),
+        // The pointer of the `Arc`, not of a reference: holds are made of it.
+        shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
+        place: AtomicU64::new(0),
         home: home.map_or(Meta::ANYWHERE, |home| home as u32),
-        key: AtomicU32::new(NO_KEY),
+        runtime: shared.id,
     };
     // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
     // (docs/scheduler.md, "Pinned tasks"). `schedule` is `Send`, `Sync` and captures nothing. The metadata outlives
@@ -120,21 +208,23 @@ where
             WithInfo(|runnable: Runnable, info: ScheduleInfo| crate::scheduler::schedule(runnable, info)),
         )
     };
-    let meta = runnable.metadata();
-    match shared.registry.insert(meta.shard(), runnable.waker(), || context::is_thread_of(shared)) {
-        Ok(key) => {
-            // Relaxed: whoever runs the task gets it through a queue.
-            meta.key.store(key, Ordering::Relaxed);
-            let handle = JoinHandle::new(task);
-            runnable.schedule();
-            handle
-        }
-        Err(waker) => {
-            drop(waker);
+    let handle = JoinHandle::new(task);
+    start(shared, home, runnable);
+    handle
+}
+
+/// Counts the task, and pushes it where it will be run; or drops it.
+fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) {
+    context::with(|context| {
+        let context = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
+        let here = context.and_then(Context::worker);
+        let inside = context.is_some_and(|context| context.event_loop().is_some());
+        if shared.census.begin(row(home, here), inside) {
+            crate::scheduler::put(context, shared, runnable);
+        } else {
             drop(runnable);
-            JoinHandle::new(task)
         }
-    }
+    });
 }
 
 /// Why a task has no output. Small, because every task has room for one.
@@ -186,17 +276,24 @@ impl<F> Body<F> {
 impl<F: Future> Future for Body<F> {
     type Output = Ended<F::Output>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<F::Output>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Ended<F::Output>> {
         // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
         let this = unsafe { self.get_unchecked_mut() };
-        let result = if this.meta.is_aborted() {
+        // Acquire: pairs with Release in `abort`.
+        let place = this.meta.place.load(Ordering::Acquire);
+        let result = if place & ABORTED != 0 {
             Err(Cause::Aborted)
         } else {
             let future = this.future.as_mut().expect("not polled after its end");
             // SAFETY: as above.
             let future = unsafe { Pin::new_unchecked(future) };
             match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Pending) => {
+                    if place & REGISTERED == 0 {
+                        this.meta.register(cx.waker());
+                    }
+                    return Poll::Pending;
+                }
                 Ok(Poll::Ready(output)) => Ok(output),
                 Err(payload) => Err(Cause::Panicked(Box::new(payload))),
             }
@@ -214,10 +311,6 @@ impl<F> Drop for Body<F> {
         if let Some(payload) = self.end() {
             discard(payload);
         }
-        // Relaxed: see `spawn`.
-        let key = self.meta.key.load(Ordering::Relaxed) & !ABORTED;
-        if key != NO_KEY {
-            drop(self.meta.shared.registry.remove(self.meta.shard(), key));
-        }
+        self.meta.forget();
     }
 }

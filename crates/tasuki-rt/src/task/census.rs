@@ -1,0 +1,203 @@
+//! How many tasks there are, and who may still spawn.
+//!
+//! Counted in rows, so that threads that spawn do not meet: one for each worker, for the tasks pinned to it; one more for
+//! each worker, for the other tasks that begin or end on its thread; and one for what begins or ends elsewhere. A row has
+//! two counters that only grow. The door is in the row, beside the counters: whoever counts learns in the same step whether it is
+//! shut, and whoever shuts it learns who was counted before.
+//!
+//! # States of the door
+//!
+//! | from | event | to | who may spawn then | fn |
+//! |---|---|---|---|---|
+//! | open | drain begins | draining | the threads of the runtime | [`Census::begin_drain`] |
+//! | draining | nobody is left | closed | nobody | [`Census::close_if_empty`] |
+//! | any | shutdown | closed | nobody | [`Census::close`] |
+//!
+//! # Invariants
+//! 1. A task is counted as begun before it is pushed anywhere, and as ended after its future was dropped; the refused are
+//!    counted, too, and end at once.
+//! 2. In any order of all steps, ended ≤ begun. So if the sum of *ended*, read first, equals the sum of *begun*, read
+//!    afterwards, then between the two readings there was no task.
+//!
+//! # Orderings
+//! Release in `begin` and `end` pairs with Acquire in `sum`: who sees an end sees the beginning (invariant 2). Fence E in
+//! `end` pairs with itself: of two tasks that end in two rows while somebody waits, one sees both ends, and rings.
+
+use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence};
+use std::sync::PoisonError;
+use std::time::Instant;
+
+/// The door is shut to those from outside.
+const DRAINING: u64 = 1 << 62;
+/// The door is shut.
+const CLOSED: u64 = 1 << 63;
+/// The rest of a counter.
+const COUNT: u64 = DRAINING - 1;
+
+/// Where a task begins or ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Row {
+    /// Pinned to this worker.
+    Pinned(usize),
+    /// Not pinned, on the thread of this worker.
+    Worker(usize),
+    /// Not pinned, on another thread.
+    Outside,
+}
+
+/// On cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Counts {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// The rows, and a bell for whoever waits for the last task.
+#[derive(Debug)]
+pub(crate) struct Census {
+    rows: Box<[Counts]>,
+    workers: usize,
+    /// Taken before the bell is rung: so a look at the rows is not followed by a sleep that misses it.
+    look: Mutex<()>,
+    bell: Condvar,
+}
+
+impl Census {
+    pub(crate) fn new(workers: usize) -> Self {
+        let rows = (0..=2 * workers).map(|_| Counts::default()).collect();
+        Self { rows, workers, look: Mutex::new(()), bell: Condvar::new() }
+    }
+
+    #[inline]
+    fn row(&self, row: Row) -> &Counts {
+        &self.rows[match row {
+            Row::Pinned(home) => home,
+            Row::Worker(worker) => self.workers + worker,
+            Row::Outside => 2 * self.workers,
+        }]
+    }
+
+    /// A task begins; false if it is refused, and must end at once. `inside` tells whether a thread of the runtime spawns it.
+    #[inline]
+    #[must_use]
+    pub(crate) fn begin(&self, row: Row, inside: bool) -> bool {
+        // Release: pairs with Acquire in `sum`.
+        let door = self.row(row).begun.fetch_add(1, Ordering::Release) & !COUNT;
+        door == 0 || (door == DRAINING && inside)
+    }
+
+    /// A task has ended: its future is gone.
+    #[inline]
+    pub(crate) fn end(&self, row: Row) {
+        // Release: pairs with Acquire in `sum`.
+        let door = self.row(row).ended.fetch_add(1, Ordering::Release) & !COUNT;
+        if door & DRAINING != 0 {
+            self.ring_if_last();
+        }
+    }
+
+    #[cold]
+    fn ring_if_last(&self) {
+        // Fence E: SeqCst, pairs with itself on another thread.
+        fence(Ordering::SeqCst);
+        if self.len() == 0 {
+            drop(self.look.lock().unwrap_or_else(PoisonError::into_inner));
+            self.bell.notify_all();
+        }
+    }
+
+    /// Shuts the door to those from outside.
+    pub(crate) fn begin_drain(&self) {
+        for row in &self.rows {
+            // Acquire: who was counted before is seen; who is counted later sees the door.
+            row.begun.fetch_or(DRAINING, Ordering::Acquire);
+            row.ended.fetch_or(DRAINING, Ordering::Acquire);
+        }
+    }
+
+    /// Shuts the door to everybody.
+    pub(crate) fn close(&self) {
+        for row in &self.rows {
+            // Acquire: as above.
+            row.begun.fetch_or(CLOSED, Ordering::Acquire);
+        }
+    }
+
+    /// draining => closed, if there is no task. What a posted closure spawns in between is dropped by the shutdown.
+    fn close_if_empty(&self) -> bool {
+        let empty = self.len() == 0;
+        if empty {
+            self.close();
+        }
+        empty
+    }
+
+    /// After `begin_drain`: waits until there is no task, and closes; false when the time is over first.
+    pub(crate) fn drain(&self, deadline: Option<Instant>) -> bool {
+        let mut look = self.look.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.close_if_empty() {
+            let Some(deadline) = deadline else {
+                look = self.bell.wait(look).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            look = self.bell.wait_timeout(look, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// How many tasks in some rows have not ended.
+    fn sum(rows: &[Counts]) -> usize {
+        // Acquire: pairs with Release in `end` and `begin`; the ends first, by invariant 2.
+        let ended: u64 = rows.iter().map(|row| row.ended.load(Ordering::Acquire) & COUNT).sum();
+        let begun: u64 = rows.iter().map(|row| row.begun.load(Ordering::Acquire) & COUNT).sum();
+        (begun - ended) as usize
+    }
+
+    /// How many tasks have not ended.
+    pub(crate) fn len(&self) -> usize {
+        Self::sum(&self.rows)
+    }
+
+    /// How many tasks pinned to this worker have not ended.
+    pub(crate) fn pinned(&self, home: usize) -> usize {
+        Self::sum(&self.rows[home..=home])
+    }
+
+    /// How many tasks that are not pinned have not ended.
+    pub(crate) fn others(&self) -> usize {
+        Self::sum(&self.rows[self.workers..])
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draining_census_takes_what_comes_from_inside_and_closes_when_empty() {
+        let census = Census::new(2);
+        assert!(census.begin(Row::Outside, false));
+        census.begin_drain();
+        assert!(!census.begin(Row::Outside, false) && !census.begin(Row::Pinned(1), false));
+        census.end(Row::Outside);
+        census.end(Row::Pinned(1));
+        assert!(census.begin(Row::Pinned(1), true) && census.begin(Row::Worker(1), true));
+        census.end(Row::Worker(0));
+        assert!(!census.drain(Some(Instant::now())));
+        assert_eq!((census.len(), census.pinned(1), census.others()), (2, 1, 1));
+        std::thread::scope(|scope| {
+            let drained = scope.spawn(|| census.drain(None));
+            census.end(Row::Pinned(1));
+            census.end(Row::Worker(1));
+            assert!(drained.join().unwrap());
+        });
+        assert!(!census.begin(Row::Worker(1), true));
+        census.begin_drain();
+        assert!(!census.begin(Row::Worker(1), true), "closed for good");
+    }
+}
