@@ -32,6 +32,7 @@ fn the_last_of_two_rings() {
     loom::model(|| {
         let census = Arc::new(Census::new(1));
         assert!(census.begin(Row::Outside, false) && census.begin(Row::Pinned(0), false));
+        census.begin_drain();
         let ends: Vec<_> = [Row::Worker(0), Row::Pinned(0)]
             .into_iter()
             .map(|row| {
@@ -39,7 +40,6 @@ fn the_last_of_two_rings() {
                 thread::spawn(move || census.end(row))
             })
             .collect();
-        census.begin_drain();
         assert!(census.drain(None));
         ends.into_iter().for_each(|end| end.join().unwrap());
     });

@@ -1,11 +1,12 @@
 //! Searching and sleeping against pushes, steals and shutdown. A worker sleeps until it is unparked, and for no other reason,
 //! so a lost wake-up is a deadlock.
 //!
-//! The queue is a count that publishes nothing by itself: only the fences of the protocol order it.
+//! The queue is the global one: its lock is all that orders pushes against workers that go to sleep.
 
+use crate::parts::global::Global;
 use crate::parts::idle::{Idle, Risen};
 use loom::sync::Notify;
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 /// Which step of the protocol is left out, to see that the models notice.
@@ -14,13 +15,15 @@ enum Without {
     Nothing,
     /// The look between the change of the word and the park.
     SecondLook,
+    /// The lock of that look.
+    Lock,
     /// The notification by the last searcher that found something.
     Found,
 }
 
 struct Pool {
     idle: Idle,
-    tasks: AtomicUsize,
+    tasks: Global<()>,
     closing: AtomicBool,
     parkers: Vec<Notify>,
     without: Without,
@@ -31,7 +34,7 @@ impl Pool {
     fn new(workers: usize, without: Without) -> &'static Self {
         Box::leak(Box::new(Self {
             idle: Idle::new(workers),
-            tasks: AtomicUsize::new(0),
+            tasks: Global::new(),
             closing: AtomicBool::new(false),
             parkers: (0..workers).map(|_| Notify::new()).collect(),
             without,
@@ -44,21 +47,13 @@ impl Pool {
         }
     }
 
-    fn push(&self) {
-        self.tasks.fetch_add(1, Ordering::Relaxed);
+    fn push(&self, tasks: usize) {
+        self.tasks.extend((0..tasks).map(|_| ()));
         self.notify();
     }
 
-    /// What a worker's look sees may be old; what it takes is not.
     fn take(&self) -> bool {
-        let mut seen = self.tasks.load(Ordering::Relaxed);
-        while seen > 0 {
-            match self.tasks.compare_exchange(seen, seen - 1, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
+        self.tasks.take(1, 0, |_| ()).is_some()
     }
 
     fn close(&self) {
@@ -84,7 +79,12 @@ impl Pool {
                 }
                 continue;
             }
-            let look = || self.without != Without::SecondLook && self.tasks.load(Ordering::Relaxed) > 0;
+            let look = || match self.without {
+                Without::SecondLook => false,
+                // Without the lock it is a glance.
+                Without::Lock => !self.tasks.looks_empty(),
+                _ => !self.tasks.is_empty(),
+            };
             let park = |_| self.parkers[worker].wait();
             let searched = std::mem::take(&mut searching);
             searching = self.idle.rest(worker, searched, false, look, park) == Risen::Chosen;
@@ -100,7 +100,7 @@ impl Pool {
 fn one_worker(without: Without) {
     loom::model(move || {
         let pool = Pool::new(1, without);
-        let spawner = thread::spawn(move || pool.push());
+        let spawner = thread::spawn(move || pool.push(1));
         assert_eq!(pool.work(0, 1), 1);
         spawner.join().unwrap();
     });
@@ -116,14 +116,11 @@ fn two_workers(without: Without) {
             pool.parkers[1].wait();
             pool.work_on(1, 1, pool.idle.rise(1) == Risen::Chosen)
         });
-        let spawner = thread::spawn(move || {
-            pool.push();
-            pool.push();
-        });
+        let spawner = thread::spawn(move || pool.push(2));
         assert_eq!(pool.work(0, 1), 1);
         assert_eq!(other.join().unwrap(), 1);
         spawner.join().unwrap();
-        assert_eq!(pool.tasks.load(Ordering::Relaxed), 0);
+        assert_eq!(pool.tasks.take_all().len(), 0);
     });
 }
 
@@ -136,6 +133,12 @@ fn last_searcher_against_push() {
 #[should_panic(expected = "deadlock")]
 fn without_the_second_look_a_wake_up_is_lost() {
     one_worker(Without::SecondLook);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_lock_a_wake_up_is_lost() {
+    one_worker(Without::Lock);
 }
 
 #[test]
@@ -154,7 +157,7 @@ fn without_passing_the_search_on_a_task_is_left() {
 fn two_spawners() {
     loom::model(|| {
         let pool = Pool::new(1, Without::Nothing);
-        let spawners: Vec<_> = (0..2).map(|_| thread::spawn(move || pool.push())).collect();
+        let spawners: Vec<_> = (0..2).map(|_| thread::spawn(move || pool.push(1))).collect();
         assert_eq!(pool.work(0, 2), 2);
         spawners.into_iter().for_each(|spawner| spawner.join().unwrap());
     });
@@ -165,11 +168,11 @@ fn two_spawners() {
 fn shutdown_against_push() {
     loom::model(|| {
         let pool = Pool::new(1, Without::Nothing);
-        let spawner = thread::spawn(move || pool.push());
+        let spawner = thread::spawn(move || pool.push(1));
         let closer = thread::spawn(move || pool.close());
         let done = pool.work(0, usize::MAX);
         spawner.join().unwrap();
         closer.join().unwrap();
-        assert_eq!(done + pool.tasks.load(Ordering::Relaxed), 1);
+        assert_eq!(done + pool.tasks.take_all().len(), 1);
     });
 }

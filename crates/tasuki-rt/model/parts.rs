@@ -3,6 +3,8 @@
 
 #[path = "../src/task/census.rs"]
 pub(crate) mod census;
+#[path = "../src/scheduler/global.rs"]
+pub(crate) mod global;
 #[path = "../src/scheduler/idle.rs"]
 pub(crate) mod idle;
 #[path = "../src/scheduler/next.rs"]

@@ -20,10 +20,11 @@
 //! 3. Word and list change together, under the list's mutex; only the searching count changes without it.
 //!
 //! # Orderings
-//! A push, fence A, a read of the word (in `notify`) against a change of the word, fence B, a look at the queues
-//! (in and after `sleep`): one of the two sees the other. The proof is in docs/scheduler.md.
+//! A push under the lock of the global queue, then a read of the word (in `notify`), against a change of the word (in `sleep`), then
+//! a look under the same lock: whichever has the lock later sees what the other did before. So the word needs no ordering of its own.
+//! The proof is in docs/scheduler.md.
 
-use crate::shim::{AtomicBool, AtomicUsize, Mutex, Ordering, fence};
+use crate::shim::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use std::sync::PoisonError;
 
 /// One searcher, in the word.
@@ -80,7 +81,7 @@ impl Idle {
     }
 
     fn counts(&self) -> Counts {
-        // Relaxed: the fences order it against the queues, and the mutex against the list.
+        // Relaxed: the lock of the global queue orders it against pushes, the mutex against the list.
         Counts(self.word.load(Ordering::Relaxed))
     }
 
@@ -106,7 +107,7 @@ impl Idle {
     /// searching => awake. True for the last searcher, who must notify in its place.
     #[must_use]
     pub(crate) fn found(&self) -> bool {
-        // Relaxed: `notify`, which follows, has the fence.
+        // Relaxed: whoever relied on this search is served by the one that follows.
         let before = Counts(self.word.fetch_sub(SEARCHING, Ordering::Relaxed));
         debug_assert!(before.searching() > 0, "only a searcher finds");
         before.searching() == 1
@@ -118,11 +119,9 @@ impl Idle {
         let leaving = AWAKE + if searching { SEARCHING } else { 0 };
         let before = self.sleepers(|sleepers| {
             sleepers.push(worker);
-            // Relaxed: ordered by the fence below.
+            // Relaxed: ordered by the lock of the global queue, which the look takes.
             self.word.fetch_sub(leaving, Ordering::Relaxed)
         });
-        // Fence B: SeqCst, pairs with fence A in `notify`.
-        fence(Ordering::SeqCst);
         Counts(before - leaving).searching() == 0
     }
 
@@ -160,19 +159,25 @@ impl Idle {
     }
 
     /// asleep => searching, for one worker, after a push: whom to unpark, if anybody.
+    ///
+    /// After a push to the global queue it is exact. After one to a local queue it may miss that the last searcher went to sleep just now:
+    /// then the task waits for its own worker, or for the watcher.
+    #[inline]
     #[must_use]
     pub(crate) fn notify(&self) -> Option<usize> {
-        // Fence A: SeqCst, pairs with fence B in `sleep`.
-        fence(Ordering::SeqCst);
+        let counts = self.counts();
+        if counts.searching() > 0 || counts.awake() == self.workers {
+            return None;
+        }
         self.choose()
     }
 
-    /// As [`notify`](Self::notify) for a task that its own worker will run if nobody else does; nothing
-    /// depends on it, so it has no fence.
+    /// As [`notify`](Self::notify) for one task alone, which its own worker will run soon: somebody should watch.
+    #[inline]
     #[must_use]
     pub(crate) fn want_watcher(&self) -> Option<usize> {
         // Relaxed: a hint; a stale answer delays the watcher, never the task's own worker.
-        if self.watched.load(Ordering::Relaxed) { None } else { self.choose() }
+        if self.watched.load(Ordering::Relaxed) { None } else { self.notify() }
     }
 
     /// Becomes the watcher, if nobody is and there is somebody to watch. For a worker that is still awake.
@@ -188,23 +193,14 @@ impl Idle {
         self.watched.store(false, Ordering::Relaxed);
     }
 
-    #[inline]
-    fn choose(&self) -> Option<usize> {
-        let counts = self.counts();
-        if counts.searching() > 0 || counts.awake() == self.workers {
-            return None;
-        }
-        self.choose_slow()
-    }
-
     #[cold]
-    fn choose_slow(&self) -> Option<usize> {
+    fn choose(&self) -> Option<usize> {
         self.sleepers(|sleepers| {
             if self.counts().searching() > 0 {
                 return None;
             }
             let worker = sleepers.pop()?;
-            // Relaxed: the unpark publishes to the worker; others are ordered by their fences.
+            // Relaxed: the unpark publishes to the worker.
             self.word.fetch_add(AWAKE + SEARCHING, Ordering::Relaxed);
             Some(worker)
         })

@@ -1,5 +1,6 @@
 //! What the workers share, and what a wake does. The design is in docs/scheduler.md.
 
+mod global;
 pub(crate) mod idle;
 mod next;
 pub(crate) mod shutdown;
@@ -16,6 +17,7 @@ use crate::task::census::Census;
 use crate::task::registry::Registry;
 use async_task::ScheduleInfo;
 use concurrent_queue::{ConcurrentQueue, PushError};
+use global::Global;
 use idle::Idle;
 use next::NextSlot;
 use shutdown::Ending;
@@ -28,7 +30,7 @@ use tasuki::runtime::{WakeKind, wake_kind};
 use tasuki::{Parker, Unparker};
 
 /// How many tasks a local queue holds; more overflow into the global one.
-const LOCAL_CAPACITY: usize = 256;
+const LOCAL_CAPACITY: usize = 1024;
 
 /// What an event loop is given to do. Two words, which travel in registers: it changes hands several times a poll.
 pub(crate) enum Item {
@@ -72,7 +74,7 @@ pub(crate) struct Shared {
     pub(crate) id: u32,
     pub(crate) resume: Resume,
     pub(crate) remotes: Box<[Remote]>,
-    pub(crate) global: ConcurrentQueue<Runnable>,
+    pub(crate) global: Global<Runnable>,
     pub(crate) registry: Registry,
     pub(crate) census: Census,
     pub(crate) ending: Ending,
@@ -97,7 +99,7 @@ impl Shared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             resume,
             remotes: stations.iter().map(remote).collect(),
-            global: ConcurrentQueue::unbounded(),
+            global: Global::new(),
             registry: Registry::new(workers),
             census: Census::new(workers),
             ending: Ending::new(workers),
@@ -127,9 +129,7 @@ impl Shared {
     }
 
     fn push_global(&self, runnable: Runnable) {
-        if let Err(PushError::Closed(runnable) | PushError::Full(runnable)) = self.global.push(runnable) {
-            unreachable!("the global queue is unbounded and never closed: {:?}", runnable.metadata());
-        }
+        self.global.push(runnable);
         self.notify();
     }
 

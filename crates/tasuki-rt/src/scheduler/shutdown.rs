@@ -111,7 +111,9 @@ fn drop_others(context: &Context, local: &Local) {
     let shared = &context.shared;
     shared.registry.wake_others();
     loop {
-        while let Some(item) = local.take_own(shared).or_else(|| shared.global.pop().ok().map(Item::Task)) {
+        while let Some(item) =
+            local.take_own(shared).or_else(|| shared.global.take(1, 0, |_| ()).map(Item::Task))
+        {
             drop_item(context, item);
         }
         if shared.census.others() == 0 {

@@ -29,7 +29,7 @@ const GLOBAL_EVERY: u32 = 64;
 const LOOKS: u32 = 4;
 const PAUSE_SPINS: u32 = 32;
 /// How many tasks are taken from the global queue at once.
-const GLOBAL_BATCH: usize = 32;
+const GLOBAL_BATCH: usize = 128;
 /// How long a watcher sleeps.
 const WATCH: Duration = Duration::from_millis(1);
 
@@ -120,10 +120,10 @@ impl Local {
     /// The queue is full: half of it goes to the global one, and so does the task.
     #[cold]
     fn overflow(&self, shared: &Shared, runnable: Runnable) {
-        if let Ok(half) = self.queue.drain(|len| len / 2) {
-            half.for_each(|runnable| shared.push_global(runnable));
-        }
-        shared.push_global(runnable);
+        // No drain when a thief is at it: then there will be room.
+        let half = self.queue.drain(|len| len / 2).into_iter().flatten();
+        shared.global.extend(half.chain([runnable]));
+        shared.notify();
     }
 
     /// One task alone: we shall run it, unless this poll is long.
@@ -205,17 +205,13 @@ impl Local {
 
     /// One task from the global queue, and our share of the rest into the local one.
     fn pick_global(&self, shared: &Shared) -> Option<Item> {
-        let first = shared.global.pop().ok()?;
-        let share =
-            (shared.global.len() / shared.workers()).min(GLOBAL_BATCH).min(self.queue.spare_capacity());
-        for _ in 0..share {
-            let Ok(runnable) = shared.global.pop() else { break };
-            if let Err(runnable) = self.queue.push(runnable) {
-                shared.push_global(runnable);
-                break;
-            }
-        }
-        if share > 1 {
+        let most = GLOBAL_BATCH.min(self.queue.spare_capacity());
+        let mut more = false;
+        let first = shared.global.take(shared.workers(), most, |tasks| {
+            self.queue.extend(tasks);
+            more = true;
+        })?;
+        if more {
             shared.notify();
         }
         Some(Item::Task(first))
@@ -280,6 +276,8 @@ impl Local {
         let look = || self.sees_work(shared);
         if shared.idle.rest(self.index, self.searching.take(), watch, look, park) == Risen::Chosen {
             self.searching.set(true);
+            // From now on pushes rely on this search.
+            self.rested.set(false);
         }
         if alarm.is_some() {
             self.turn();
