@@ -73,23 +73,3 @@ impl<T> Global<T> {
         self.edit(std::mem::take)
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_taken_from_the_front() {
-        let global = Global::new();
-        let mut kept = Vec::new();
-        assert_eq!(global.take(2, 9, |_| unreachable!("nothing to keep")), None::<u32>);
-        global.extend(0..10);
-        global.push(10);
-        assert_eq!(global.take(2, 3, |tasks| kept.extend(tasks)), Some(0));
-        assert_eq!(global.take(2, 9, |tasks| kept.extend(tasks)), Some(4));
-        assert_eq!(kept, [1, 2, 3, 5, 6, 7]);
-        assert!(!global.is_empty() && !global.looks_empty());
-        assert_eq!(global.take_all(), [8, 9, 10]);
-        assert!(global.is_empty() && global.looks_empty());
-    }
-}

@@ -1,6 +1,9 @@
 //! Steps of one thread. The races are in `model/`, whose program includes the files beside this one.
 
+use super::global::Global;
 use super::idle::{Idle, Risen};
+use crate::task::census::{Census, Row};
+use std::time::Instant;
 
 #[test]
 fn at_most_half_search() {
@@ -22,4 +25,42 @@ fn a_notifier_chooses_only_when_nobody_searches() {
     assert!(idle.sleep(1, true));
     assert_eq!(idle.rise(1), Risen::Alone);
     assert_eq!(idle.notify(), None);
+}
+
+#[test]
+fn a_draining_census_takes_what_comes_from_inside_and_closes_when_empty() {
+    let census = Census::new(2);
+    assert!(census.begin(Row::Outside, false));
+    census.begin_drain();
+    assert!(!census.begin(Row::Outside, false) && !census.begin(Row::Pinned(1), false));
+    census.end(Row::Outside);
+    census.end(Row::Pinned(1));
+    assert!(census.begin(Row::Pinned(1), true) && census.begin(Row::Worker(1), true));
+    census.end(Row::Worker(0));
+    assert!(!census.drain(Some(Instant::now())));
+    assert_eq!((census.len(), census.pinned(1), census.others()), (2, 1, 1));
+    std::thread::scope(|scope| {
+        let drained = scope.spawn(|| census.drain(None));
+        census.end(Row::Pinned(1));
+        census.end(Row::Worker(1));
+        assert!(drained.join().unwrap());
+    });
+    assert!(!census.begin(Row::Worker(1), true));
+    census.begin_drain();
+    assert!(!census.begin(Row::Worker(1), true), "closed for good");
+}
+
+#[test]
+fn a_share_is_taken_from_the_front() {
+    let global = Global::new();
+    let mut kept = Vec::new();
+    assert_eq!(global.take(2, 9, |_| unreachable!("nothing to keep")), None::<u32>);
+    global.extend(0..10);
+    global.push(10);
+    assert_eq!(global.take(2, 3, |tasks| kept.extend(tasks)), Some(0));
+    assert_eq!(global.take(2, 9, |tasks| kept.extend(tasks)), Some(4));
+    assert_eq!(kept, [1, 2, 3, 5, 6, 7]);
+    assert!(!global.is_empty() && !global.looks_empty());
+    assert_eq!(global.take_all(), [8, 9, 10]);
+    assert!(global.is_empty() && global.looks_empty());
 }

@@ -173,31 +173,3 @@ impl Census {
         Self::sum(&self.rows[self.workers..])
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_draining_census_takes_what_comes_from_inside_and_closes_when_empty() {
-        let census = Census::new(2);
-        assert!(census.begin(Row::Outside, false));
-        census.begin_drain();
-        assert!(!census.begin(Row::Outside, false) && !census.begin(Row::Pinned(1), false));
-        census.end(Row::Outside);
-        census.end(Row::Pinned(1));
-        assert!(census.begin(Row::Pinned(1), true) && census.begin(Row::Worker(1), true));
-        census.end(Row::Worker(0));
-        assert!(!census.drain(Some(Instant::now())));
-        assert_eq!((census.len(), census.pinned(1), census.others()), (2, 1, 1));
-        std::thread::scope(|scope| {
-            let drained = scope.spawn(|| census.drain(None));
-            census.end(Row::Pinned(1));
-            census.end(Row::Worker(1));
-            assert!(drained.join().unwrap());
-        });
-        assert!(!census.begin(Row::Worker(1), true));
-        census.begin_drain();
-        assert!(!census.begin(Row::Worker(1), true), "closed for good");
-    }
-}
