@@ -22,7 +22,7 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::future::Future;
 use core::marker::{PhantomData, PhantomPinned};
-use core::mem::MaybeUninit;
+use core::mem::{self, MaybeUninit};
 use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
@@ -120,6 +120,15 @@ pub struct Wait<O: Op> {
     slot: Slot,
 }
 
+/// Foreign code panicked before there was a place in the queue: the future can be polled again.
+struct IdleOnPanic<'p>(&'p mut Phase);
+
+impl Drop for IdleOnPanic<'_> {
+    fn drop(&mut self) {
+        *self.0 = Phase::Idle;
+    }
+}
+
 /// Memory for the waiter, reached only through raw pointers: the queue may hold one to it.
 struct Slot {
     waiter: UnsafeCell<MaybeUninit<Waiter>>,
@@ -182,7 +191,9 @@ impl<O: Op> Wait<O> {
     #[cold]
     fn start(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
         let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
+        let still_idle = IdleOnPanic(&mut self.phase);
         let poll = self.op.start(seat, cx);
+        mem::forget(still_idle);
         self.phase = if poll.is_ready() { Phase::Resumed } else { Phase::Queued };
         if self.phase == Phase::Queued {
             self.op.queued();
@@ -229,8 +240,9 @@ impl<O: Op> Future for Wait<O> {
         if this.phase != Phase::Idle {
             return this.poll_again(cx);
         }
+        // Before the try: a store behind its compare-exchange would have to wait for it.
+        this.phase = Phase::Resumed;
         if let Some(output) = this.op.try_now() {
-            this.phase = Phase::Resumed;
             return Poll::Ready(output);
         }
         this.start(cx)

@@ -297,9 +297,12 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
-        self.mutex.raw.try_lock().then(|| self.mutex.guard(self.site))
+        // Copied first: after the compare-exchange they would be read from memory again.
+        let (mutex, site) = (self.mutex, self.site);
+        mutex.raw.try_lock().then(|| mutex.guard(site))
     }
 
+    #[inline(always)]
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         probe::will_wait(&self.mutex.raw, self.site);
         self.mutex.raw.start(seat, cx).map(|()| self.mutex.guard(self.site))

@@ -57,8 +57,14 @@ const HELD: Word = Word::flags(LOCKED);
 /// How often a spinner looks. A pause takes about 25 ns where this was measured, so this is about 250 ns:
 /// longer than a short section, shorter than a task switch on another thread.
 const SPIN_LOOKS: u32 = 10;
+/// How often it looks where spinning has always paid off: then a holder that takes longer has been interrupted in the
+/// middle of a short section. Some 25 us outlast an interrupt; queueing would begin a convoy that nothing ends as long as
+/// the tasks keep coming back, because every owner has to be woken.
+const SPIN_LOOKS_TRUSTED: u32 = 1000;
 /// A spin that got the lock adds one, one that did not takes two away.
 const SPIN_SCORE_MAX: i8 = 8;
+/// A new lock is not trusted yet. A long spin in vain leads back here.
+const SPIN_SCORE_NEW: i8 = 4;
 /// After so many chances not taken, spinning gets another chance.
 const SPIN_PROBE: i8 = 100;
 
@@ -92,7 +98,7 @@ impl<P: Policy> RawMutex<P> {
                 queue: WaitQueue::new(FREE),
                 overtakes: AtomicU32::new(0),
                 unclaimed: AtomicBool::new(false),
-                spin_score: AtomicI8::new(SPIN_SCORE_MAX),
+                spin_score: AtomicI8::new(SPIN_SCORE_NEW),
                 policy: PhantomData,
             }
         }
@@ -107,7 +113,7 @@ impl<P: Policy> RawMutex<P> {
     /// `0 => LOCKED`, and for `Bypass` also `head·WOKEN => head·LOCKED·WOKEN`.
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> bool {
-        // The look saves a compare-exchange that cannot succeed; uncontended it costs nothing measurable.
+        // The look saves a compare-exchange that cannot succeed: half of the price of queueing.
         let word = self.queue.load();
         Self::is_open(word) && self.try_lock_at(word)
     }
@@ -130,20 +136,17 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// Takes a place in the queue, or the lock if it has become free.
+    #[inline(always)]
     pub(crate) fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
         if P::SPIN && self.queue.load() == HELD && self.spin() {
             return Poll::Ready(());
         }
-        self.enqueue(seat, clone_waker(cx.waker()))
-    }
-
-    /// Calls nothing in the usual case, so it saves no registers.
-    #[inline(never)]
-    fn enqueue(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
         let word = self.queue.load();
-        if !Self::is_open(word) {
+        if word.has(LOCKED) {
             if let Some(editing) = self.queue.try_edit(word) {
-                return Self::append(editing, seat, waker);
+                Self::append(editing, seat, waker);
+                return Poll::Pending;
             }
         }
         self.enqueue_busy(seat, waker)
@@ -166,21 +169,21 @@ impl<P: Policy> RawMutex<P> {
                     return Poll::Ready(());
                 }
             } else if let Some(editing) = self.queue.try_edit(word) {
-                return Self::append(editing, seat, waker);
+                Self::append(editing, seat, waker);
+                return Poll::Pending;
             }
         }
     }
 
     /// A new waiter enters the queue; the one place where the order is decided.
     #[inline(always)]
-    fn append(mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+    fn append(mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) {
         let waiter = seat.sit(waker, Ask::default());
         match P::ORDER {
             Order::Oldest => editing.push_back(waiter),
             Order::Newest => editing.push_front(waiter),
         }
         editing.finish();
-        Poll::Pending
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
@@ -206,7 +209,8 @@ impl<P: Policy> RawMutex<P> {
     /// The new owner runs.
     #[inline(always)]
     fn claim(&self) {
-        if P::SPIN {
+        // A look instead of a store each time: it is seldom set.
+        if P::SPIN && self.is_unclaimed() {
             // Relaxed: a hint.
             self.unclaimed.store(false, Ordering::Relaxed);
         }
@@ -356,6 +360,12 @@ impl<P: Policy> RawMutex<P> {
     #[inline(never)]
     #[must_use = "the waiter must be woken"]
     fn unlock_slow(&self, word: Word) -> Option<Waker> {
+        if P::OVERTAKES == 0 && word.has(WAITERS) {
+            return match self.queue.try_edit(word) {
+                Some(editing) => self.pass(editing),
+                None => self.unlock_busy(),
+            };
+        }
         self.try_unlock_at(word).unwrap_or_else(|Moved| self.unlock_busy())
     }
 
@@ -395,10 +405,11 @@ impl<P: Policy> RawMutex<P> {
     #[inline(never)]
     fn spin(&self) -> bool {
         // In the model a spin is only more of the same executions.
-        if shim::MODEL || !self.is_spinning_worthwhile() {
+        if shim::MODEL {
             return false;
         }
-        for _ in 0..SPIN_LOOKS {
+        let looks = self.worthwhile_looks();
+        for _ in 0..looks {
             shim::spin_hint();
             let word = self.queue.load();
             if word == FREE {
@@ -410,23 +421,28 @@ impl<P: Policy> RawMutex<P> {
                 break;
             }
         }
-        self.adjust_spin_score(-2);
+        match looks {
+            0 => {}
+            SPIN_LOOKS_TRUSTED => self.adjust_spin_score(SPIN_SCORE_NEW - SPIN_SCORE_MAX),
+            _ => self.adjust_spin_score(-2),
+        }
         false
     }
 
-    fn is_spinning_worthwhile(&self) -> bool {
+    /// How long to spin, by what it brought before; 0: not at all.
+    fn worthwhile_looks(&self) -> u32 {
         if self.queue.load() != HELD || self.is_unclaimed() {
-            return false;
+            return 0;
         }
         // Relaxed: a hint.
         let score = self.spin_score.load(Ordering::Relaxed);
         if score > 0 {
-            return true;
+            return if score < SPIN_SCORE_MAX { SPIN_LOOKS } else { SPIN_LOOKS_TRUSTED };
         }
         let next = if score <= -SPIN_PROBE { 1 } else { score - 1 };
         // Relaxed: a hint.
         self.spin_score.store(next, Ordering::Relaxed);
-        next > 0
+        if next > 0 { SPIN_LOOKS } else { 0 }
     }
 
     fn adjust_spin_score(&self, by: i8) {
@@ -444,7 +460,6 @@ impl<P: Policy> RawMutex<P> {
     /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock.
     #[inline(always)]
     fn pass(&self, mut editing: Editing<'_>) -> Option<Waker> {
-        self.set_unclaimed();
         let waker = if P::OVERTAKES == 0 {
             Some(editing.grant_sleeping_front())
         } else {
@@ -452,6 +467,10 @@ impl<P: Policy> RawMutex<P> {
             self.reset_overtakes();
             editing.grant_front()
         };
+        // Nobody spins while others wait.
+        if editing.word() == HELD {
+            self.set_unclaimed();
+        }
         editing.finish();
         waker
     }

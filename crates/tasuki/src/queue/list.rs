@@ -1,7 +1,7 @@
 //! The intrusive list: links and nothing else.
 //!
-//! A list is its head pointer. `head.prev` is the tail, so a list needs no second word; the tail's
-//! `next` is null. A *snapshot* is the other form: a ring through a sentinel on somebody's stack, in
+//! A list is its head pointer. `head.prev` is the tail, so a list needs no second word; the tail is known by that,
+//! and its `next` is never read. A *snapshot* is the other form: a ring through a sentinel on somebody's stack, in
 //! which every node has two neighbours. [`remove`] works on both without being told which.
 //!
 //! All functions are `unsafe` for one reason: the caller holds the `EDIT` bit of the queue that the
@@ -9,55 +9,65 @@
 
 use super::waiter::Waiter;
 use crate::shim::UnsafeCell;
+use core::mem::MaybeUninit;
 use core::ptr;
 
 /// A node's two neighbours; read and written only under `EDIT`.
 #[derive(Debug)]
 pub(crate) struct Links {
-    next: UnsafeCell<*mut Waiter>,
-    prev: UnsafeCell<*mut Waiter>,
+    next: Link,
+    prev: Link,
 }
 
+type Link = UnsafeCell<MaybeUninit<*mut Waiter>>;
+
 impl Links {
+    /// Of a node in no list: whoever puts it into one writes what will be read.
     pub(crate) fn new() -> Self {
-        Self { next: UnsafeCell::new(ptr::null_mut()), prev: UnsafeCell::new(ptr::null_mut()) }
+        Self { next: UnsafeCell::new(MaybeUninit::uninit()), prev: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    /// Of a sentinel that has never been used.
+    pub(crate) fn null() -> Self {
+        let null = MaybeUninit::new(ptr::null_mut());
+        Self { next: UnsafeCell::new(null), prev: UnsafeCell::new(null) }
     }
 }
 
-/// SAFETY: `node` is alive and its queue is being edited by the caller.
+/// SAFETY: `node` is alive and its queue is being edited by the caller; it is in a ring, or in a list and not its tail.
 #[inline(always)]
 pub(crate) unsafe fn next(node: *mut Waiter) -> *mut Waiter {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
-    // SAFETY: only the editor touches links.
-    links.next.with(|next| unsafe { *next })
+    // SAFETY: only the editor touches links; written when another node came behind this one, or for a sentinel.
+    links.next.with(|next| unsafe { (*next).assume_init() })
 }
 
-/// SAFETY: as [`next`].
+/// SAFETY: `node` is alive and in a list or a ring, and its queue is being edited by the caller.
 #[inline(always)]
 unsafe fn prev(node: *mut Waiter) -> *mut Waiter {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
-    // SAFETY: only the editor touches links.
-    links.prev.with(|prev| unsafe { *prev })
+    // SAFETY: only the editor touches links; everything that is in a list has a `prev`.
+    links.prev.with(|prev| unsafe { (*prev).assume_init() })
 }
 
-/// SAFETY: as [`next`].
+/// SAFETY: `node` is alive and its queue is being edited by the caller.
 #[inline(always)]
 unsafe fn set_next(node: *mut Waiter, to: *mut Waiter) {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
     // SAFETY: only the editor touches links.
-    links.next.with_mut(|next| unsafe { *next = to });
+    links.next.with_mut(|next| unsafe { (*next).write(to) });
 }
 
-/// SAFETY: as [`next`].
+/// SAFETY: as [`set_next`].
 #[inline(always)]
 unsafe fn set_prev(node: *mut Waiter, to: *mut Waiter) {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
     // SAFETY: only the editor touches links.
-    links.prev.with_mut(|prev| unsafe { *prev = to });
+    links.prev.with_mut(|prev| unsafe { (*prev).write(to) });
 }
 
 /// A list of `node` alone, which is then the head.
@@ -65,8 +75,6 @@ unsafe fn set_prev(node: *mut Waiter, to: *mut Waiter) {
 /// SAFETY: module contract; `node` is in no list.
 #[inline(always)]
 pub(crate) unsafe fn begin(node: *mut Waiter) {
-    // SAFETY: module contract.
-    unsafe { set_next(node, ptr::null_mut()) };
     // SAFETY: module contract.
     unsafe { set_prev(node, node) };
 }
@@ -76,8 +84,6 @@ pub(crate) unsafe fn begin(node: *mut Waiter) {
 /// SAFETY: module contract; `node` is in no list.
 #[inline(always)]
 pub(crate) unsafe fn append(head: *mut Waiter, node: *mut Waiter) {
-    // SAFETY: module contract.
-    unsafe { set_next(node, ptr::null_mut()) };
     // SAFETY: module contract; the head is in the list.
     let tail = unsafe { prev(head) };
     // SAFETY: module contract; the tail is in the list.
@@ -93,13 +99,13 @@ pub(crate) unsafe fn append(head: *mut Waiter, node: *mut Waiter) {
 /// SAFETY: module contract; `node` is in no list.
 #[inline(always)]
 pub(crate) unsafe fn push_front(head: *mut Waiter, node: *mut Waiter) -> *mut Waiter {
-    // SAFETY: module contract.
-    unsafe { set_next(node, head) };
     if head.is_null() {
         // SAFETY: module contract.
-        unsafe { set_prev(node, node) };
+        unsafe { begin(node) };
         return node;
     }
+    // SAFETY: module contract.
+    unsafe { set_next(node, head) };
     // SAFETY: module contract; the head is in the list.
     let tail = unsafe { prev(head) };
     // SAFETY: module contract.
@@ -109,19 +115,33 @@ pub(crate) unsafe fn push_front(head: *mut Waiter, node: *mut Waiter) -> *mut Wa
     node
 }
 
+/// The node behind `node`, null if it is the last.
+///
+/// SAFETY: module contract; `node` is in the list of `head`.
+#[inline(always)]
+pub(crate) unsafe fn after(head: *mut Waiter, node: *mut Waiter) -> *mut Waiter {
+    // SAFETY: module contract; the head is in the list.
+    if unsafe { prev(head) } == node {
+        return ptr::null_mut();
+    }
+    // SAFETY: module contract; not the tail.
+    unsafe { next(node) }
+}
+
 /// Takes the head out; returns the new head.
 ///
 /// SAFETY: module contract; `head` is not null and the head of a list that is not a snapshot.
 #[inline(always)]
 pub(crate) unsafe fn pop_front(head: *mut Waiter) -> *mut Waiter {
     // SAFETY: module contract.
-    let second = unsafe { next(head) };
-    if !second.is_null() {
-        // SAFETY: module contract.
-        let tail = unsafe { prev(head) };
-        // SAFETY: module contract; `second` is in the list.
-        unsafe { set_prev(second, tail) };
+    let tail = unsafe { prev(head) };
+    if tail == head {
+        return ptr::null_mut();
     }
+    // SAFETY: module contract; not the tail.
+    let second = unsafe { next(head) };
+    // SAFETY: module contract; `second` is in the list.
+    unsafe { set_prev(second, tail) };
     second
 }
 
@@ -146,14 +166,19 @@ pub(crate) unsafe fn remove(head: *mut Waiter, node: *mut Waiter) -> *mut Waiter
 pub(crate) unsafe fn unlink(head: *mut Waiter, node: *mut Waiter) {
     // SAFETY: module contract.
     let before = unsafe { prev(node) };
-    // SAFETY: module contract.
+    // SAFETY: module contract; a head is in its list.
+    if !head.is_null() && unsafe { prev(head) } == node {
+        // It was the tail of the list (a ring has no tail), so the head records the new one.
+        // SAFETY: module contract.
+        unsafe { set_prev(head, before) };
+        return;
+    }
+    // SAFETY: module contract; not the tail.
     let after = unsafe { next(node) };
     // SAFETY: a node that is not the head has a neighbour before it.
     unsafe { set_next(before, after) };
-    // Nobody after it: it was the tail of the list (a ring has no tail), so the head records the new one.
-    let holder = if after.is_null() { head } else { after };
     // SAFETY: module contract.
-    unsafe { set_prev(holder, before) };
+    unsafe { set_prev(after, before) };
 }
 
 /// Makes a snapshot: a ring of `sentinel` and the whole list, which is then empty.

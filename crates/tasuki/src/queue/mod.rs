@@ -248,7 +248,7 @@ impl<'q> Editing<'q> {
             return None;
         }
         // SAFETY: we hold `EDIT`; the head is in the list.
-        let second = unsafe { list::next(front) };
+        let second = unsafe { list::after(front, front) };
         // SAFETY: as in `front`.
         unsafe { second.as_ref() }
     }
@@ -338,7 +338,7 @@ impl<'q> Editing<'q> {
         let front = self.word.some_head();
         // SAFETY: we hold `EDIT`; the head is in the list.
         let head = unsafe { list::pop_front(front) };
-        self.word = self.word.with_head(head);
+        self.word = if head.is_null() { self.word.without_waiters() } else { self.word.with_next_head(head) };
         front
     }
 
@@ -356,7 +356,7 @@ impl<'q> Editing<'q> {
     /// Goes on to the next place. There must be a waiter at this one.
     pub(crate) fn pass(&self, place: &mut Place) {
         // SAFETY: we hold `EDIT`; the waiter is in the list.
-        place.0 = unsafe { list::next(place.0) };
+        place.0 = unsafe { list::after(self.word.head(), place.0) };
     }
 
     /// Takes the waiter at this place out, notifies it, and goes on to the next place. There must be one.

@@ -99,7 +99,7 @@ impl Waiter {
     /// The fixed point of a snapshot; nobody waits in it.
     pub(super) fn sentinel() -> Self {
         Self {
-            links: Links::new(),
+            links: Links::null(),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             state: AtomicU32::new(NOTIFIED),
             number: UnsafeCell::new(0),
@@ -181,9 +181,9 @@ impl Waiter {
     pub(crate) fn state(&self) -> State {
         // Acquire: pairs with Release in `notify`.
         match self.state.load(Ordering::Acquire) {
-            WAITING => State::Waiting,
+            NOTIFIED.. => State::Notified,
             WOKEN => State::Woken,
-            _ => State::Notified,
+            WAITING => State::Waiting,
         }
     }
 

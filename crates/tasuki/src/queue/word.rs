@@ -123,7 +123,21 @@ impl Word {
     /// The same flags over another list; a null head leaves the flags alone.
     #[inline(always)]
     pub(crate) fn with_head(self, head: *mut Waiter) -> Self {
-        if head.is_null() { Self::flags(self.0.addr() & FLAGS) } else { self.with_some_head(head) }
+        if head.is_null() { self.without_waiters() } else { self.with_some_head(head) }
+    }
+
+    /// The same flags and no list.
+    #[inline(always)]
+    pub(crate) fn without_waiters(self) -> Self {
+        Self::flags(self.0.addr() & FLAGS)
+    }
+
+    /// The same tags over the rest of the list, of a word that has `WAITERS`.
+    #[inline(always)]
+    pub(crate) fn with_next_head(self, head: *mut Waiter) -> Self {
+        debug_assert!(self.has(WAITERS) && !self.has(EDIT), "no list to shorten in {self:?}");
+        let tags = self.0.addr() & TAGS;
+        Self(head.map_addr(|addr| addr | tags))
     }
 
     /// The same flags over a list that begins with this waiter.
