@@ -39,6 +39,18 @@ impl WakeBatch {
         }
     }
 
+    /// Adds what `next` gives, until it gives nothing or the batch is full.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, mut next: impl FnMut() -> Option<Waker>) {
+        let mut len = self.len;
+        for slot in &mut self.wakers[len..] {
+            let Some(waker) = next() else { break };
+            slot.write(waker);
+            len += 1;
+        }
+        self.len = len;
+    }
+
     /// Wakes them in the order in which they were taken; the batch is empty again.
     pub(crate) fn wake_all(&mut self, panics: &mut Panics) {
         while self.woken < self.len {

@@ -45,7 +45,7 @@ pub(crate) unsafe fn next(node: *mut Waiter) -> *mut Waiter {
 
 /// SAFETY: `node` is alive and in a list or a ring, and its queue is being edited by the caller.
 #[inline(always)]
-unsafe fn prev(node: *mut Waiter) -> *mut Waiter {
+pub(crate) unsafe fn prev(node: *mut Waiter) -> *mut Waiter {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
     // SAFETY: only the editor touches links; everything that is in a list has a `prev`.
@@ -181,26 +181,30 @@ pub(crate) unsafe fn unlink(head: *mut Waiter, node: *mut Waiter) {
     unsafe { set_prev(after, before) };
 }
 
-/// Makes a snapshot: a ring of `sentinel` and the whole list, which is then empty.
+/// Makes a snapshot: a ring of `sentinel` and the list from `first` to `last`, which are then in no other.
 ///
-/// SAFETY: module contract; `head` is not null; `sentinel` is in no list and stays where it is until the
-/// ring is empty again.
-pub(crate) unsafe fn close_ring(sentinel: *mut Waiter, head: *mut Waiter) {
-    // SAFETY: module contract; the head is in the list.
-    let tail = unsafe { prev(head) };
+/// SAFETY: module contract; `sentinel` is in no list and stays where it is until the ring is empty again.
+pub(crate) unsafe fn close_ring(sentinel: *mut Waiter, first: *mut Waiter, last: *mut Waiter) {
     // SAFETY: module contract.
-    unsafe { set_next(sentinel, head) };
+    unsafe { join(sentinel, first) };
     // SAFETY: module contract.
-    unsafe { set_prev(head, sentinel) };
+    unsafe { join(last, sentinel) };
+}
+
+/// Makes two nodes of a ring neighbours; who was between them is out.
+///
+/// SAFETY: module contract.
+pub(crate) unsafe fn join(before: *mut Waiter, after: *mut Waiter) {
     // SAFETY: module contract.
-    unsafe { set_next(tail, sentinel) };
+    unsafe { set_next(before, after) };
     // SAFETY: module contract.
-    unsafe { set_prev(sentinel, tail) };
+    unsafe { set_prev(after, before) };
 }
 
 /// Takes the first node out of a snapshot; null when the ring is empty.
 ///
-/// SAFETY: module contract; `sentinel` belongs to a ring made by [`close_ring`].
+/// SAFETY: module contract; `sentinel` belongs to a ring.
+#[cfg(feature = "std")]
 pub(crate) unsafe fn pop_ring(sentinel: *mut Waiter) -> *mut Waiter {
     // SAFETY: module contract.
     let first = unsafe { next(sentinel) };

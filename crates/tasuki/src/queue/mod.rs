@@ -42,13 +42,13 @@ pub(crate) mod broadcast;
 pub(crate) mod list;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
+mod snapshot;
 pub(crate) mod sweep;
 pub(crate) mod waiter;
 pub(crate) mod word;
 
 use crate::probe;
 use crate::shim::{self, AtomicPtr, Ordering, const_fn};
-use batch::{Panics, WakeBatch};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::task::Waker;
@@ -88,16 +88,25 @@ impl WaitQueue {
 
     /// The word when nobody edits it, with what its writer did before. A waiter can know of its grant before the word does;
     /// this look is as new as what the waiter knows.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load_settled(&self) -> Word {
+        // Acquire: pairs with Release in `Editing::finish` and in the fast paths of the primitives.
+        let word = self.load_with(Ordering::Acquire);
+        if word.has(EDIT) { self.load_busy() } else { word }
+    }
+
+    /// Waits for the end of an edit.
+    #[cold]
+    #[inline(never)]
+    fn load_busy(&self) -> Word {
         let mut patience = Patience::new();
         loop {
-            // Acquire: pairs with Release in `Editing::finish` and in the fast paths of the primitives.
+            patience.wait();
+            // Acquire: as in `load_settled`.
             let word = self.load_with(Ordering::Acquire);
             if !word.has(EDIT) {
                 return word;
             }
-            patience.wait();
         }
     }
 
@@ -133,8 +142,18 @@ impl WaitQueue {
     }
 
     /// Waits for the end of other edits, then begins one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn edit(&self) -> Editing<'_> {
+        match self.try_edit(self.load()) {
+            Some(editing) => editing,
+            None => self.edit_busy(),
+        }
+    }
+
+    /// Somebody else is editing, or was faster.
+    #[cold]
+    #[inline(never)]
+    fn edit_busy(&self) -> Editing<'_> {
         let mut patience = Patience::new();
         loop {
             let word = self.load();
@@ -482,28 +501,6 @@ impl<'q> Editing<'q> {
         // Release: pairs with Acquire in `WaitQueue::try_edit` and in the fast paths of the primitives.
         self.queue.word.store(self.word.raw(), Ordering::Release);
     }
-
-    /// Grants everybody who waits now, in order, and nobody who comes later; ends the edit.
-    ///
-    /// The list becomes a snapshot, from which batches are taken; between two batches the queue is free.
-    /// A waiter that has not been reached yet can still be removed by its future.
-    pub(crate) fn grant_all(mut self) {
-        let head = self.word.head();
-        if head.is_null() {
-            return self.finish();
-        }
-        self.word = self.word.with_head(core::ptr::null_mut());
-        let sentinel = core::pin::pin!(Waiter::sentinel());
-        let sentinel: *mut Waiter = (&raw const *sentinel).cast_mut();
-        // SAFETY: we hold `EDIT`; the sentinel stays on this stack until the ring is empty, which
-        // `Snapshot` sees to, also when a waker panics.
-        unsafe { list::close_ring(sentinel, head) };
-        let mut snapshot = Snapshot { queue: self.queue, sentinel, drained: false };
-        let mut panics = Panics::default();
-        snapshot.release(self, &mut panics);
-        drop(snapshot);
-        panics.resume();
-    }
 }
 
 /// A waiter between two queues. Both are being edited while this exists, the one it comes from first.
@@ -533,54 +530,4 @@ pub(crate) enum Removed {
     AlreadyGranted,
     /// It is out of the list, and this was in its slot.
     Waker(Option<Waker>),
-}
-
-/// A detached ring of waiters that are being released.
-#[derive(Debug)]
-struct Snapshot<'q> {
-    queue: &'q WaitQueue,
-    sentinel: *mut Waiter,
-    drained: bool,
-}
-
-impl<'q> Snapshot<'q> {
-    /// Releases by batches until the ring is empty; `editing` is the first hold of `EDIT`.
-    fn release(&mut self, mut editing: Editing<'q>, panics: &mut Panics) {
-        let mut batch = WakeBatch::new();
-        loop {
-            self.drained = !self.fill(&mut batch);
-            editing.finish();
-            batch.wake_all(panics);
-            if self.drained {
-                return;
-            }
-            editing = self.queue.edit();
-        }
-    }
-
-    /// Notifies until the batch is full; false when the ring is empty. The caller holds `EDIT`.
-    fn fill(&mut self, batch: &mut WakeBatch) -> bool {
-        while !batch.is_full() {
-            // SAFETY: the caller holds `EDIT`; the ring was made by `close_ring`.
-            let waiter = unsafe { list::pop_ring(self.sentinel) };
-            if waiter.is_null() {
-                return false;
-            }
-            // SAFETY: we hold `EDIT` and have just taken it out of the ring.
-            batch.push(unsafe { waiter::notify(waiter, Verdict::Granted) });
-        }
-        true
-    }
-}
-
-impl Drop for Snapshot<'_> {
-    /// The sentinel must not die before the ring: after a panic that could not be caught, the rest is
-    /// released here.
-    fn drop(&mut self) {
-        if !self.drained {
-            let mut panics = Panics::default();
-            self.release(self.queue.edit(), &mut panics);
-            panics.resume();
-        }
-    }
 }

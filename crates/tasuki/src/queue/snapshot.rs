@@ -1,0 +1,119 @@
+//! Wake-all: everybody who waits now is notified, in order, and nobody who comes later.
+//!
+//! The list leaves the word at once. A list that fits into one batch is notified in the same edit. What is left of a
+//! longer one becomes a ring through a sentinel on this stack, from whose front later edits take a batch each; the
+//! wakers run between them. A waiter that has not been reached can still leave the ring by itself.
+//!
+//! A batch is one run from the front: its waiters are notified on the way, and the links are repaired once, behind the
+//! last of them. Until then they lead to waiters that may be gone; only the editor would follow them, and that is us.
+
+use super::batch::{Panics, WakeBatch};
+use super::list;
+use super::waiter::{self, Waiter};
+use super::{Editing, WaitQueue};
+use core::ptr;
+
+impl Editing<'_> {
+    /// Grants everybody who waits now, in order, and nobody who comes later; ends the edit. For a primitive that never
+    /// calls a waiter, so that every slot is full.
+    pub(crate) fn grant_all(mut self) {
+        let first = self.word.head();
+        if first.is_null() {
+            return self.finish();
+        }
+        self.word = self.word.with_head(ptr::null_mut());
+        // SAFETY: we hold `EDIT`; the head is in the list. Asked now, since the first may be gone after the run.
+        let last = unsafe { list::prev(first) };
+        let mut batch = WakeBatch::new();
+        // SAFETY: we hold `EDIT`; the list is out of the word, and ends with null.
+        let rest = unsafe { notify_run(first, ptr::null_mut(), &mut batch) };
+        let mut panics = Panics::default();
+        if rest.is_null() {
+            self.finish();
+            batch.wake_all(&mut panics);
+        } else {
+            self.grant_rest(rest, last, &mut batch, &mut panics);
+        }
+        panics.resume();
+    }
+
+    /// More than a batch: the first is full, and `rest..=last` are still to be notified.
+    #[cold]
+    fn grant_rest(self, rest: *mut Waiter, last: *mut Waiter, batch: &mut WakeBatch, panics: &mut Panics) {
+        let sentinel = core::pin::pin!(Waiter::sentinel());
+        let sentinel: *mut Waiter = (&raw const *sentinel).cast_mut();
+        // SAFETY: we hold `EDIT`; the sentinel stays on this stack until the ring is empty, which
+        // `Snapshot` sees to, also when a waker panics.
+        unsafe { list::close_ring(sentinel, rest, last) };
+        let mut snapshot = Snapshot { queue: self.queue, sentinel, batch, drained: false };
+        self.finish();
+        snapshot.release(panics);
+    }
+}
+
+/// Notifies from `first` on, until `end` or until the batch is full; the first who was not.
+///
+/// SAFETY: the caller holds `EDIT`; `first` is `end`, or the list that begins there leads to `end` and belongs to the
+/// caller; nobody in it has been called.
+// Not inlined: the compiler would unroll it for the first batch.
+#[inline(never)]
+unsafe fn notify_run(first: *mut Waiter, end: *mut Waiter, batch: &mut WakeBatch) -> *mut Waiter {
+    let mut waiter = first;
+    batch.fill(|| {
+        if waiter == end {
+            return None;
+        }
+        // SAFETY: the caller's contract; the link is read before the waiter is notified, and may be gone.
+        let next = unsafe { list::next(waiter) };
+        // SAFETY: the caller's contract: it is out of the list of the word, and its links are ours alone.
+        let waker = unsafe { waiter::notify_waiting(waiter) };
+        waiter = next;
+        Some(waker)
+    });
+    waiter
+}
+
+/// A detached ring of waiters that are being released, and the batch that has just left it.
+#[derive(Debug)]
+struct Snapshot<'s> {
+    queue: &'s WaitQueue,
+    sentinel: *mut Waiter,
+    batch: &'s mut WakeBatch,
+    drained: bool,
+}
+
+impl Snapshot<'_> {
+    /// Wakes the batch, then takes further ones until the ring is empty.
+    fn release(&mut self, panics: &mut Panics) {
+        self.batch.wake_all(panics);
+        while !self.drained {
+            let editing = self.queue.edit();
+            self.drained = self.take();
+            editing.finish();
+            self.batch.wake_all(panics);
+        }
+    }
+
+    /// Notifies until the batch is full; true when the ring is empty. The caller holds `EDIT`.
+    fn take(&mut self) -> bool {
+        // SAFETY: the caller holds `EDIT`.
+        let first = unsafe { list::next(self.sentinel) };
+        // SAFETY: the caller holds `EDIT`; the ring leads back to the sentinel, and nobody else takes from its front.
+        let rest = unsafe { notify_run(first, self.sentinel, self.batch) };
+        // SAFETY: as above; everybody between the sentinel and `rest` has been notified.
+        unsafe { list::join(self.sentinel, rest) };
+        rest == self.sentinel
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    /// The sentinel must not die before the ring: after a panic that could not be caught, the rest is
+    /// released here.
+    fn drop(&mut self) {
+        if !self.drained {
+            let mut panics = Panics::default();
+            self.release(&mut panics);
+            panics.resume();
+        }
+    }
+}
