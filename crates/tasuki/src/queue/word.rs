@@ -29,8 +29,10 @@ const FLAGS: usize = FIRST | SECOND;
 
 /// The lowest bit of the count.
 const ONE: usize = TAGS + 1;
-/// The greatest count that a word can hold.
-pub(crate) const MAX_COUNT: usize = usize::MAX / ONE;
+/// The greatest count that a word can hold. The highest bit stays free, so that one test tells a sum or a difference
+/// that is a count from one that is none.
+pub(crate) const MAX_COUNT: usize = HIGH / ONE - 1;
+const HIGH: usize = !(usize::MAX >> 1);
 
 // The tags live in the alignment of a waiter.
 const _: () = assert!(align_of::<Waiter>() > TAGS);
@@ -74,12 +76,6 @@ impl Word {
         Self(self.0.map_addr(|addr| addr & !bits))
     }
 
-    /// No bit is set but those of the count.
-    #[inline(always)]
-    pub(crate) fn is_plain_count(self) -> bool {
-        !self.has(TAGS)
-    }
-
     /// The count of a word without waiters.
     #[inline(always)]
     pub(crate) fn count(self) -> usize {
@@ -99,6 +95,22 @@ impl Word {
     pub(crate) fn minus(self, count: usize) -> Self {
         debug_assert!(count <= self.count(), "there are no {count} in {self:?}");
         Self(ptr::without_provenance_mut(self.0.addr() - count * ONE))
+    }
+
+    /// So many less, at most [`MAX_COUNT`]; `None` if there are fewer, or if the word is more than a count.
+    #[inline(always)]
+    pub(crate) fn try_minus(self, count: usize) -> Option<Self> {
+        debug_assert!(count <= MAX_COUNT, "{count} is no count");
+        let less = self.0.addr().wrapping_sub(count * ONE);
+        if less & (HIGH | TAGS) == 0 { Some(Self(ptr::without_provenance_mut(less))) } else { None }
+    }
+
+    /// The same flags and so many more, at most [`MAX_COUNT`]; `None` if there is no room, or no count to add to.
+    #[inline(always)]
+    pub(crate) fn try_plus(self, count: usize) -> Option<Self> {
+        debug_assert!(count <= MAX_COUNT, "{count} is no count");
+        let more = self.0.addr().wrapping_add(count * ONE);
+        if more & (HIGH | EDIT | WAITERS) == 0 { Some(Self(ptr::without_provenance_mut(more))) } else { None }
     }
 
     /// The same flags and another count, in place of the count or the list.

@@ -103,6 +103,9 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
             return Served::Called(self.editing.wake_front());
         }
         self.free -= weight;
+        if P::OVERTAKES == 0 {
+            return Served::Front(Some(self.editing.grant_sleeping_front()));
+        }
         Served::Front(self.editing.grant_front())
     }
 

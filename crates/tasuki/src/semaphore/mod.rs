@@ -300,7 +300,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// ```
     #[doc(alias = "add_permits")]
     pub fn release(&self, permits: usize) {
-        self.raw.release(permits);
+        self.raw.add(permits);
     }
 
     /// Removes up to so many free permits for good; how many it could remove.

@@ -99,11 +99,14 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         }
     }
 
-    /// `count => count - n`, at the first try; false says nothing.
+    /// `count => count - n`, at the first try, with `n` at most [`MAX_COUNT`]; false says nothing.
     #[inline(always)]
     pub(crate) fn take_fast(&self, permits: usize) -> bool {
+        // The exchange waits until it is known that the way here is right, so the way is one test.
         let word = self.queue.load();
-        word.is_plain_count() && word.count() >= permits && self.take_at(word, permits).is_ok()
+        let Some(less) = word.try_minus(permits) else { return false };
+        // Acquire: as in `take_at`.
+        self.queue.replace(word, less, Ordering::Acquire).is_ok()
     }
 
     #[inline(always)]
@@ -115,7 +118,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Takes permits without waiting.
     #[inline]
     pub(crate) fn try_take(&self, permits: usize) -> Result<(), TryAcquireError> {
-        if self.take_fast(permits) { Ok(()) } else { self.try_take_slow(permits) }
+        if permits <= MAX_COUNT && self.take_fast(permits) { Ok(()) } else { self.try_take_slow(permits) }
     }
 
     #[inline(never)]
@@ -162,16 +165,33 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
         // Who does not have to wait needs no clone of its waker.
-        match self.try_take_slow(permits) {
-            Ok(()) => Poll::Ready(Ok(())),
-            Err(TryAcquireError::Closed) => Poll::Ready(Err(Closed)),
-            Err(TryAcquireError::NoPermits) => self.enqueue(permits, seat, clone_waker(cx.waker())),
+        if !joins::<P>(self.queue.load(), permits) {
+            match self.try_take_slow(permits) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(TryAcquireError::Closed) => return Poll::Ready(Err(Closed)),
+                Err(TryAcquireError::NoPermits) => {}
+            }
         }
+        let waker = clone_waker(cx.waker());
+        let mut editing = self.queue.edit();
+        if joins::<P>(editing.word(), permits) {
+            // Nothing but the list changes: what is free stays what it is.
+            editing.push_back(seat.sit(waker, Ask { weight: permits, ..Ask::default() }));
+            editing.finish();
+            return Poll::Pending;
+        }
+        self.enqueue(Ledger::new(self, editing), permits, seat, waker)
     }
 
     /// Takes a place in the queue, or the permits if they have become free.
-    fn enqueue(&self, permits: usize, seat: Seat<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
-        let mut ledger = self.open();
+    #[inline(never)]
+    fn enqueue(
+        &self,
+        mut ledger: Ledger<'_, P>,
+        permits: usize,
+        seat: Seat<'_>,
+        waker: Waker,
+    ) -> Poll<Result<(), Closed>> {
         let taken = match ledger.take(permits) {
             Ok(()) => Taken { raw: self, permits },
             Err(TryAcquireError::Closed) => {
@@ -247,14 +267,26 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         None
     }
 
-    /// Adds permits. Panics, with nothing changed, if that were more than [`MAX_COUNT`].
+    /// Adds any number of permits. Panics, with nothing changed, if that were more than [`MAX_COUNT`].
+    pub(crate) fn add(&self, permits: usize) {
+        if permits > MAX_COUNT {
+            too_many(self.available(), permits);
+        }
+        self.release(permits);
+    }
+
+    /// Adds permits, at most [`MAX_COUNT`]. Panics, with nothing changed, if there were more than that.
     #[inline(always)]
     pub(crate) fn release(&self, permits: usize) {
+        // One test, as in `take_fast`.
         let word = self.queue.load();
-        if word.has(EDIT | WAITERS) || !has_room(word.count(), permits) || self.put_at(word, permits).is_err()
-        {
-            self.release_slow(permits);
+        if let Some(more) = word.try_plus(permits) {
+            // Release: as in `put_at`.
+            if self.queue.replace(word, more, Ordering::Release).is_ok() {
+                return;
+            }
         }
+        self.release_slow(word, permits);
     }
 
     #[inline(always)]
@@ -263,8 +295,21 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         self.queue.replace(word, word.plus(permits), Ordering::Release)
     }
 
+    /// Somebody waits, most of the time.
     #[inline(never)]
-    fn release_slow(&self, permits: usize) {
+    fn release_slow(&self, word: Word, permits: usize) {
+        if word.has(WAITERS) {
+            if let Some(editing) = self.queue.try_edit(word) {
+                return self.put_beside(Ledger::new(self, editing), permits);
+            }
+        }
+        self.release_busy(permits);
+    }
+
+    /// The word was being edited, or has changed under our eyes.
+    #[cold]
+    #[inline(never)]
+    fn release_busy(&self, permits: usize) {
         let mut patience = Patience::new();
         loop {
             let word = self.queue.load();
@@ -344,6 +389,12 @@ impl<P: SemaphorePolicy> Drop for Taken<'_, P> {
     fn drop(&mut self) {
         self.raw.release(self.permits);
     }
+}
+
+/// Is it clear that so many must be waited for, behind others?
+#[inline(always)]
+fn joins<P: SemaphorePolicy>(word: Word, permits: usize) -> bool {
+    P::OVERTAKES == 0 && permits > 0 && word.has(WAITERS) && !word.has(CLOSED)
 }
 
 #[inline(always)]
