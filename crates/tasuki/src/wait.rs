@@ -187,18 +187,18 @@ impl<O: Op> Wait<O> {
         this.phase == Phase::Idle && this.op.try_now().is_some()
     }
 
-    /// `Idle => Queued | Resumed`: it was not to be had at once.
+    /// `Idle => Queued | Resumed`: it was not to be had at once. The answer has a place of its own, so that the output of
+    /// a fast path need not go through memory.
     #[cold]
-    fn start(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+    fn start(&mut self, cx: &mut Context<'_>, answer: &mut Poll<O::Output>) {
         let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
         let still_idle = IdleOnPanic(&mut self.phase);
-        let poll = self.op.start(seat, cx);
+        *answer = self.op.start(seat, cx);
         mem::forget(still_idle);
-        self.phase = if poll.is_ready() { Phase::Resumed } else { Phase::Queued };
+        self.phase = if answer.is_ready() { Phase::Resumed } else { Phase::Queued };
         if self.phase == Phase::Queued {
             self.op.queued();
         }
-        poll
     }
 
     /// `Queued => Queued | Resumed`, or the panic of a finished future.
@@ -245,7 +245,9 @@ impl<O: Op> Future for Wait<O> {
         if let Some(output) = this.op.try_now() {
             return Poll::Ready(output);
         }
-        this.start(cx)
+        let mut answer = Poll::Pending;
+        this.start(cx, &mut answer);
+        answer
     }
 }
 
