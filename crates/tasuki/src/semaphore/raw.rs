@@ -16,11 +16,12 @@
 //! | from            | event                         | to                              | duty             | fn |
 //! |-----------------|-------------------------------|---------------------------------|------------------|----|
 //! | `count`         | acquire, enough               | `count - n`                     | return `Ready`   | [`RawSemaphore::try_take`] |
+//! | `head`          | acquire (`Fifo`)              | `head`, waiter appended         | return `Pending` | [`RawSemaphore::join`] |
 //! | `count`, `head` | acquire, not enough           | `head`, waiter appended         | return `Pending` | [`RawSemaphore::enqueue`] |
 //! | `head`          | acquire, within the bound (`Bypass`) | `surplus - n`, overtake counted | return `Ready` | [`Ledger::take`] |
 //! | `·CLOSED`       | acquire                       | the same                        | return `Closed`  | [`RawSemaphore::try_take`] |
 //! | `count`         | release                       | `count + n`                     | none             | [`RawSemaphore::release`] |
-//! | `head`          | release                       | `surplus + n`, then served      | wake the served  | [`RawSemaphore::release_slow`] |
+//! | `head`          | release                       | `surplus + n`, then served      | wake the served  | [`RawSemaphore::put_beside`] |
 //! | any             | release, too many             | the same                        | panic            | [`RawSemaphore::release`] |
 //! | `count`         | forget                        | `count - n`, not below 0        | none             | [`RawSemaphore::forget`] |
 //! | any             | close                         | `·CLOSED`, waiters refused      | wake them        | [`RawSemaphore::close`] |
@@ -61,7 +62,7 @@ use super::ledger::Ledger;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::waiter::{Ask, State, Verdict, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FIRST, MAX_COUNT, WAITERS, Word};
-use crate::queue::{Patience, Pinned, WaitQueue};
+use crate::queue::{Editing, Patience, Pinned, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
@@ -173,14 +174,19 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
             }
         }
         let waker = clone_waker(cx.waker());
-        let mut editing = self.queue.edit();
+        let editing = self.queue.edit();
         if joins::<P>(editing.word(), permits) {
-            // Nothing but the list changes: what is free stays what it is.
-            editing.push_back(seat.sit(waker, Ask { weight: permits, ..Ask::default() }));
-            editing.finish();
+            Self::join(editing, permits, seat, waker);
             return Poll::Pending;
         }
         self.enqueue(Ledger::new(self, editing), permits, seat, waker)
+    }
+
+    /// Takes a place behind others. Nothing but the list changes: what is free stays what it is, and does not cover the front.
+    #[inline(always)]
+    fn join(mut editing: Editing<'_>, permits: usize, seat: Seat<'_>, waker: Waker) {
+        editing.push_back(seat.sit(waker, Ask { weight: permits, ..Ask::default() }));
+        editing.finish();
     }
 
     /// Takes a place in the queue, or the permits if they have become free.
