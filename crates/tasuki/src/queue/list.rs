@@ -181,6 +181,14 @@ pub(crate) unsafe fn unlink(head: *mut Waiter, node: *mut Waiter) {
     unsafe { set_prev(after, before) };
 }
 
+/// Makes the list end with null behind its last node, for a walk without its head.
+///
+/// SAFETY: module contract; `last` is the tail of a list that nobody will look at as a list again.
+pub(crate) unsafe fn seal(last: *mut Waiter) {
+    // SAFETY: module contract.
+    unsafe { set_next(last, ptr::null_mut()) };
+}
+
 /// Makes a snapshot: a ring of `sentinel` and the list from `first` to `last`, which are then in no other.
 ///
 /// SAFETY: module contract; `sentinel` is in no list and stays where it is until the ring is empty again.

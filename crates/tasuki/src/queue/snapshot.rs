@@ -24,8 +24,10 @@ impl Editing<'_> {
         self.word = self.word.with_head(ptr::null_mut());
         // SAFETY: we hold `EDIT`; the head is in the list. Asked now, since the first may be gone after the run.
         let last = unsafe { list::prev(first) };
+        // SAFETY: we hold `EDIT`; the last is in the list.
+        unsafe { list::seal(last) };
         let mut batch = WakeBatch::new();
-        // SAFETY: we hold `EDIT`; the list is out of the word, and ends with null.
+        // SAFETY: we hold `EDIT`; the list is out of the word, and has been sealed.
         let rest = unsafe { notify_run(first, ptr::null_mut(), &mut batch) };
         let mut panics = Panics::default();
         if rest.is_null() {
