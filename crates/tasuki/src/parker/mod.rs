@@ -7,10 +7,11 @@
 //! | `EMPTY`    | unpark                       | `NOTIFIED` | none, user space only | [`State::notify`] |
 //! | `NOTIFIED` | unpark                       | `NOTIFIED` | none: tokens coalesce | [`State::notify`] |
 //! | `PARKED`   | unpark                       | `NOTIFIED` | wake the sleeper    | [`State::notify`] |
-//! | `NOTIFIED` | park                         | `EMPTY`    | return at once      | [`State::take_token`] |
+//! | `NOTIFIED` | park                         | `EMPTY`    | return at once      | [`State::empty`] |
 //! | `EMPTY`    | park                         | `PARKED`   | sleep               | [`State::announce`] |
 //! | `PARKED`   | spurious wake-up             | `PARKED`   | sleep on            | |
-//! | `PARKED`   | the time is over             | `EMPTY`    | return `false`      | [`State::withdraw`] |
+//! | `NOTIFIED` | wake-up                      | `EMPTY`    | return              | [`State::take_token`] |
+//! | `PARKED`   | the time is over             | `EMPTY`    | return `false`      | [`State::empty`] |
 //!
 //! `NOTIFIED` is what makes the race "check the queue, somebody pushes and unparks, go to sleep"
 //! harmless: the unpark leaves a token, and the park that comes too late takes it instead of sleeping. A
@@ -25,7 +26,7 @@
 //!
 //! # Orderings
 //! `state`: Release in [`State::notify`] pairs with Acquire in [`State::take_token`] and
-//! [`State::withdraw`]: what was done before the unpark happens before what follows the park. Tokens that coalesced
+//! [`State::empty`]: what was done before the unpark happens before what follows the park. Tokens that coalesced
 //! count too, because swaps continue a release sequence.
 
 mod block;
@@ -134,7 +135,7 @@ impl Parker {
     /// assert!(!parker.park_timeout(Duration::from_millis(1)));
     /// ```
     pub fn park_timeout(&self, timeout: Duration) -> bool {
-        if self.inner.state.take_token() {
+        if self.inner.state.empty() {
             return true;
         }
         self.inner.park(Instant::now().checked_add(timeout))
@@ -227,17 +228,17 @@ impl Inner {
     /// True with a token, false when the deadline came first.
     #[inline]
     fn park(&self, deadline: Option<Instant>) -> bool {
-        self.state.take_token() || self.park_slow(deadline)
+        self.state.empty() || self.park_slow(deadline)
     }
 
     #[cold]
     fn park_slow(&self, deadline: Option<Instant>) -> bool {
         if !self.state.announce() {
-            return self.state.withdraw();
+            return self.state.empty();
         }
         loop {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return self.state.withdraw();
+                return self.state.empty();
             }
             self.sleeper.sleep(&self.state.word, PARKED, deadline);
             if self.state.take_token() {
@@ -273,12 +274,11 @@ impl State {
     /// Any => `NOTIFIED`; true if a sleeper must be woken.
     #[inline]
     fn notify(&self) -> bool {
-        // Release: pairs with Acquire in `take_token` and `withdraw`.
+        // Release: pairs with Acquire in `take_token` and `empty`.
         self.word.swap(NOTIFIED, Ordering::Release) == PARKED
     }
 
-    /// `NOTIFIED => EMPTY`; false if there is no token.
-    #[inline]
+    /// `NOTIFIED => EMPTY`; false if there is no token, and a sleeper stays `PARKED`.
     fn take_token(&self) -> bool {
         // Acquire: pairs with Release in `notify`. Relaxed on failure: nothing was given.
         self.word.compare_exchange(NOTIFIED, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -290,8 +290,10 @@ impl State {
         self.word.compare_exchange(EMPTY, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// `PARKED | NOTIFIED => EMPTY`; true if there was a token after all.
-    fn withdraw(&self) -> bool {
+    /// Any => `EMPTY`; true if there was a token. By the thread that parks, before it sleeps or when it will sleep no
+    /// longer. A swap, because it is a little quicker than a compare-exchange.
+    #[inline]
+    fn empty(&self) -> bool {
         // Acquire: pairs with Release in `notify`.
         self.word.swap(EMPTY, Ordering::Acquire) == NOTIFIED
     }
