@@ -20,7 +20,7 @@ const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation";
 const CAP: Duration = Duration::from_secs(3600);
 
 /// The packages with tests.
-const PACKAGES: [&str; 2] = ["tasuki", "tasuki-rt"];
+pub(crate) const PACKAGES: [&str; 2] = ["tasuki", "tasuki-rt"];
 
 /// What Miri cannot run, and why.
 const BEYOND: [(&str, &str); 4] = [
@@ -98,7 +98,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
 }
 
 /// The unit tests of a package, and each file of its folder of tests.
-fn programs(package: &str, folder: Option<&Path>) -> Vec<String> {
+pub(crate) fn programs(package: &str, folder: Option<&Path>) -> Vec<String> {
     let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
     let names = entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut programs: Vec<String> =
