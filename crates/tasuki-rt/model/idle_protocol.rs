@@ -79,7 +79,7 @@ impl Pool {
                 }
                 continue;
             }
-            let look = || match self.without {
+            let look = |_| match self.without {
                 Without::SecondLook => false,
                 // Without the lock it is a glance.
                 Without::Lock => !self.tasks.looks_empty(),

@@ -6,6 +6,8 @@
 #[cfg(all(test, loom))]
 mod census;
 #[cfg(all(test, loom))]
+mod ending;
+#[cfg(all(test, loom))]
 mod idle_protocol;
 #[cfg(all(test, loom))]
 mod next_slot;

@@ -99,11 +99,16 @@ impl Pair {
                 }
                 continue;
             }
-            let look = || self.closing.load(Ordering::Acquire) || self.queue.lock().unwrap().len() > 1;
+            let look = |alone: bool| {
+                self.fence();
+                let seen = self.queue.lock().unwrap().len();
+                self.closing.load(Ordering::Acquire)
+                    || seen > usize::from(!alone)
+                    || (alone && !self.next.is_empty())
+            };
             let park = |watch: bool| if watch { thread::yield_now() } else { self.bell.wait() };
             let watch = !std::mem::replace(&mut rested, true);
             searching = self.idle.rest(1, std::mem::take(&mut searching), watch, look, park) == Risen::Chosen;
-            self.fence();
         }
     }
 }

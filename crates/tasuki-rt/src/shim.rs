@@ -2,7 +2,7 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Condvar, Mutex,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
@@ -16,6 +16,6 @@ mod dependent;
 pub(crate) use dependent::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Condvar, Mutex,
+    Condvar, Mutex, MutexGuard,
     atomic::{Ordering, fence},
 };

@@ -138,18 +138,20 @@ impl Idle {
         })
     }
 
-    /// awake | searching => asleep => awake | searching. `look` is the second look; `park` sleeps, and is told whether only
-    /// for a short time, as the watcher: that is so if `watch` is wanted and there is none.
+    /// awake | searching => asleep => awake | searching. `park` sleeps, and is told whether only for a short time, as the
+    /// watcher: that is so if `watch` is wanted and there is none. `look` is the second look, and is told whether to mind tasks
+    /// that their workers will run soon: pushes of such may have relied on our search, and nobody watches them.
     pub(crate) fn rest(
         &self,
         worker: usize,
         searching: bool,
         watch: bool,
-        look: impl FnOnce() -> bool,
+        look: impl FnOnce(bool) -> bool,
         park: impl FnOnce(bool),
     ) -> Risen {
         let watch = watch && self.try_watch();
-        if !(self.sleep(worker, searching) && look()) {
+        // Relaxed: a hint, as in `want_watcher`.
+        if !(self.sleep(worker, searching) && look(!watch && !self.watched.load(Ordering::Relaxed))) {
             park(watch);
         }
         if watch {

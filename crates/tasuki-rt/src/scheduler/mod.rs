@@ -1,5 +1,6 @@
 //! What the workers share, and what a wake does. The design is in docs/scheduler.md.
 
+pub(crate) mod ending;
 mod global;
 pub(crate) mod idle;
 mod next;
@@ -17,14 +18,14 @@ use crate::task::census::Census;
 use crate::task::registry::Registry;
 use async_task::ScheduleInfo;
 use concurrent_queue::{ConcurrentQueue, PushError};
+use ending::Ending;
 use global::Global;
 use idle::Idle;
 use next::NextSlot;
-use shutdown::Ending;
 use st3::fifo::{Stealer, Worker as Queue};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tasuki::runtime::{WakeKind, wake_kind};
 use tasuki::{Parker, Unparker};
@@ -79,7 +80,6 @@ pub(crate) struct Shared {
     pub(crate) census: Census,
     pub(crate) ending: Ending,
     idle: Idle,
-    closing: AtomicBool,
 }
 
 impl Shared {
@@ -104,7 +104,6 @@ impl Shared {
             census: Census::new(workers),
             ending: Ending::new(workers),
             idle: Idle::new(workers),
-            closing: AtomicBool::new(false),
         };
         let shared = Arc::new(shared);
         runtimes().insert(shared.id, Arc::downgrade(&shared));
@@ -160,15 +159,13 @@ impl Shared {
     /// True once shutdown has begun.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        // Acquire: pairs with Release in `close`.
-        self.closing.load(Ordering::Acquire)
+        self.ending.is_closing()
     }
 
     /// Refuses new tasks, and asks the workers to leave.
     pub(crate) fn close(&self) {
         self.census.close();
-        // Release: pairs with Acquire in `is_closing`; the census has closed before.
-        self.closing.store(true, Ordering::Release);
+        self.ending.close();
         self.remotes.iter().for_each(|remote| remote.unparker.unpark());
     }
 }

@@ -5,8 +5,7 @@ use super::{Item, Shared, Station};
 use crate::context::{Context, Seat};
 use crate::task::quietly;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::Parker;
@@ -14,53 +13,6 @@ use tasuki::runtime::Timers;
 
 /// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
 const ON_ITS_WAY: Duration = Duration::from_micros(100);
-
-/// Counts the workers down, twice: when they have dropped what is theirs, and when they have ended.
-#[derive(Debug)]
-pub(crate) struct Ending {
-    /// Workers that still have tasks of their own.
-    at_home: AtomicUsize,
-    running: Mutex<usize>,
-    ended: Condvar,
-}
-
-impl Ending {
-    pub(crate) fn new(workers: usize) -> Self {
-        Self { at_home: AtomicUsize::new(workers), running: Mutex::new(workers), ended: Condvar::new() }
-    }
-
-    /// True for the last one.
-    fn left_home(&self) -> bool {
-        // AcqRel: Release pairs with the Acquire of the last one, who cleans up after all.
-        self.at_home.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    fn has_ended(&self) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        *running -= 1;
-        if *running == 0 {
-            self.ended.notify_all();
-        }
-    }
-
-    /// Waits for all workers; false when the time is over first.
-    pub(crate) fn wait(&self, timeout: Duration) -> bool {
-        let deadline = Instant::now().checked_add(timeout);
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        while *running > 0 {
-            let Some(deadline) = deadline else {
-                running = self.ended.wait(running).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            running = self.ended.wait_timeout(running, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
-    }
-}
 
 /// A runtime that was never started: the caller leaves for each worker in turn.
 pub(crate) fn leave_unstarted(shared: &Arc<Shared>, stations: Vec<Station>) {

@@ -76,8 +76,9 @@ impl Local {
         None
     }
 
-    /// The second look before a sleep: is there anything that was notified about?
-    pub(super) fn sees_work(&self, shared: &Shared) -> bool {
+    /// The second look before a sleep: is there anything that was notified about? With `alone`, also what only its own worker
+    /// has been told of.
+    pub(super) fn sees_work(&self, shared: &Shared, alone: bool) -> bool {
         if shared.is_closing() || !shared.global.is_empty() {
             return true;
         }
@@ -89,7 +90,9 @@ impl Local {
                 0
             };
             // Busy: another thief is at it, and what it leaves may be ours.
-            remote.stealer.steal(&self.queue, look) == Err(StealError::Busy) || seen > 1
+            remote.stealer.steal(&self.queue, look) == Err(StealError::Busy)
+                || seen > usize::from(!alone)
+                || (alone && !remote.next.is_empty())
         })
     }
 

@@ -3,6 +3,8 @@
 use super::global::Global;
 use super::idle::{Idle, Risen};
 use crate::task::census::{Census, Row};
+use crate::task::registry::Registry;
+use std::task::Waker;
 use std::time::Instant;
 
 #[test]
@@ -63,4 +65,17 @@ fn a_share_is_taken_from_the_front() {
     assert!(!global.is_empty() && !global.looks_empty());
     assert_eq!(global.take_all(), [8, 9, 10]);
     assert!(global.is_empty() && global.looks_empty());
+}
+
+#[test]
+fn slots_are_used_again_and_shards_are_apart() {
+    let registry = Registry::new(2);
+    let waker = || Waker::noop().clone();
+    let first = registry.insert(1, false, waker());
+    let second = registry.insert(1, false, waker());
+    assert_ne!(first, second);
+    assert_ne!(first.shard, registry.insert(1, true, waker()).shard);
+    assert!(registry.remove(first).is_some() && registry.remove(first).is_none());
+    assert!(registry.waker(first).is_none() && registry.waker(second).is_some());
+    assert_eq!(registry.insert(1, false, waker()), first);
 }

@@ -273,7 +273,7 @@ impl Local {
                 None => self.parker.park(),
             }
         };
-        let look = || self.sees_work(shared);
+        let look = |alone| self.sees_work(shared, alone);
         if shared.idle.rest(self.index, self.searching.take(), watch, look, park) == Risen::Chosen {
             self.searching.set(true);
             // From now on pushes rely on this search.

@@ -6,6 +6,7 @@
 
 pub(crate) mod census;
 pub(crate) mod join;
+mod place;
 pub(crate) mod registry;
 pub(crate) mod set;
 
@@ -15,7 +16,7 @@ use crate::scheduler::Shared;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use census::Row;
 use join::JoinHandle;
-use registry::Entry;
+use place::Place;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -23,7 +24,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use tasuki::task::TaskId;
 
@@ -56,8 +56,7 @@ pub(crate) struct Meta {
     pub(crate) id: TaskId,
     /// The runtime. It outlives the future, not the cell: the workers hold it until all futures are dropped.
     shared: NonNull<Shared>,
-    /// Where it is registered, and the bits [`ABORTED`] and [`REGISTERED`].
-    place: AtomicU64,
+    place: Place,
     home: u32,
     /// The number of the runtime.
     pub(crate) runtime: u32,
@@ -67,11 +66,6 @@ pub(crate) struct Meta {
 unsafe impl Send for Meta {}
 // SAFETY: as above.
 unsafe impl Sync for Meta {}
-
-/// The task has been asked to end.
-const ABORTED: u64 = 1 << 63;
-/// The rest of the word is the task's entry in the registry.
-const REGISTERED: u64 = 1 << 62;
 
 impl Meta {
     const ANYWHERE: u32 = u32::MAX;
@@ -114,17 +108,12 @@ impl Meta {
 
     /// Asks the task to end; the poll that follows does it.
     pub(crate) fn abort(&self) {
-        // Release: pairs with Acquire in `Body::poll`. AcqRel would gain nothing: the entry is only a number, and its shard
-        // has a lock.
-        let place = self.place.fetch_or(ABORTED, Ordering::Release);
-        if place & REGISTERED == 0 {
-            // It is in a queue, or `register` sees the bit, or it has ended.
-            return;
-        }
+        // Without an entry it is in a queue, or `register` sees the bit, or it has ended.
+        let Some(entry) = self.place.abort() else { return };
         // The runtime may have ended with the task. If only the task has, its entry may be another's: that one is polled
         // for nothing.
         let shared = Shared::find(self.runtime);
-        if let Some(waker) = shared.and_then(|shared| shared.registry.waker(entry(place))) {
+        if let Some(waker) = shared.and_then(|shared| shared.registry.waker(entry)) {
             waker.wake();
         }
     }
@@ -136,10 +125,8 @@ impl Meta {
         let shared = unsafe { self.shared() };
         let here = context::with(|context| context.and_then(Context::event_loop));
         let here = here.expect("tasks are polled by event loops");
-        let Entry { shard, slot } = shared.registry.insert(here, self.home().is_some(), waker.clone());
-        let place = REGISTERED | u64::from(shard) << 32 | u64::from(slot);
-        // Relaxed: an aborter that sees the place takes the lock of the shard; one that came before has left its bit.
-        if self.place.fetch_or(place, Ordering::Relaxed) & ABORTED != 0 {
+        let entry = shared.registry.insert(here, self.home().is_some(), waker.clone());
+        if self.place.register(entry) {
             waker.wake_by_ref();
         }
     }
@@ -148,20 +135,14 @@ impl Meta {
     fn forget(&self) {
         // SAFETY: the census counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
         let shared = unsafe { self.shared() };
-        // Relaxed: written by a poll, which came before in the life of the task.
-        let place = self.place.load(Ordering::Relaxed);
-        if place & REGISTERED != 0 {
-            drop(shared.registry.remove(entry(place)));
+        if let Some(entry) = self.place.last_entry() {
+            drop(shared.registry.remove(entry));
         }
         let here = context::with(|context| {
             context.filter(|context| self.is_of(&context.shared)).and_then(Context::worker)
         });
         shared.census.end(row(self.home(), here));
     }
-}
-
-fn entry(place: u64) -> Entry {
-    Entry { shard: (place & !(ABORTED | REGISTERED)).wrapping_shr(32) as u32, slot: place as u32 }
 }
 
 /// Where a task is counted, on this worker, if it is one.
@@ -195,7 +176,7 @@ where
         id: TaskId::fresh(),
         // The pointer of the `Arc`, not of a reference: holds are made of it.
         shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
-        place: AtomicU64::new(0),
+        place: Place::new(),
         home: home.map_or(Meta::ANYWHERE, |home| home as u32),
         runtime: shared.id,
     };
@@ -279,9 +260,8 @@ impl<F: Future> Future for Body<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Ended<F::Output>> {
         // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
         let this = unsafe { self.get_unchecked_mut() };
-        // Acquire: pairs with Release in `abort`.
-        let place = this.meta.place.load(Ordering::Acquire);
-        let result = if place & ABORTED != 0 {
+        let place = this.meta.place.look();
+        let result = if place.is_aborted() {
             Err(Cause::Aborted)
         } else {
             let future = this.future.as_mut().expect("not polled after its end");
@@ -289,7 +269,7 @@ impl<F: Future> Future for Body<F> {
             let future = unsafe { Pin::new_unchecked(future) };
             match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
                 Ok(Poll::Pending) => {
-                    if place & REGISTERED == 0 {
+                    if place.entry().is_none() {
                         this.meta.register(cx.waker());
                     }
                     return Poll::Pending;

@@ -5,7 +5,8 @@
 //!
 //! Cut into shards, two for each worker: one for the tasks pinned to it, and one for others that were first polled by it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::shim::{Mutex, MutexGuard};
+use std::sync::PoisonError;
 use std::task::Waker;
 
 /// No slot.
@@ -121,23 +122,5 @@ impl Registry {
     pub(crate) fn wake_others(&self) {
         (self.homes..self.shards.len())
             .for_each(|shard| self.wakers(shard).into_iter().for_each(Waker::wake));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_are_used_again_and_shards_are_apart() {
-        let registry = Registry::new(2);
-        let waker = || Waker::noop().clone();
-        let first = registry.insert(1, false, waker());
-        let second = registry.insert(1, false, waker());
-        assert_ne!(first, second);
-        assert_ne!(first.shard, registry.insert(1, true, waker()).shard);
-        assert!(registry.remove(first).is_some() && registry.remove(first).is_none());
-        assert!(registry.waker(first).is_none() && registry.waker(second).is_some());
-        assert_eq!(registry.insert(1, false, waker()), first);
     }
 }

@@ -1,0 +1,320 @@
+//! How tasks end with their runtime: spawns, wakes and aborts against a shutdown. Every task is dropped once, by whoever may, and
+//! no worker leaves while one is on its way.
+//!
+//! Census, registry, the task's place in it, the global queue and the countdown of the workers are the runtime's own. The task cell stands for another's, which is not ours to model: it promises that
+//! a task is in at most one place, and that a wake of a task that has ended does nothing. The worker takes the steps of
+//! `scheduler/shutdown.rs`.
+
+use crate::parts::census::{Census, Row};
+use crate::parts::ending::Ending;
+use crate::parts::global::Global;
+use crate::parts::place::Place;
+use crate::parts::registry::Registry;
+use loom::cell::UnsafeCell;
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// In a queue.
+const SCHEDULED: usize = 1;
+/// Its future is gone.
+const CLOSED: usize = 2;
+
+/// A runtime.
+struct House {
+    census: Census,
+    registry: Registry,
+    queue: Global<Arc<Cell>>,
+    ending: Ending,
+    workers: usize,
+    /// Wakes worker 0, which runs the tasks.
+    bell: Notify,
+    /// What was done before the shutdown.
+    said: UnsafeCell<usize>,
+    /// What the workers did before they left.
+    left: [UnsafeCell<usize>; 2],
+}
+
+// SAFETY: the model checker looks at every access of the cell.
+unsafe impl Send for House {}
+// SAFETY: as above.
+unsafe impl Sync for House {}
+
+impl House {
+    fn new(workers: usize) -> &'static Self {
+        Box::leak(Box::new(Self {
+            census: Census::new(1),
+            registry: Registry::new(1),
+            queue: Global::new(),
+            ending: Ending::new(workers),
+            workers,
+            bell: Notify::new(),
+            said: UnsafeCell::new(0),
+            left: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        }))
+    }
+
+    fn push(&self, cell: Arc<Cell>) {
+        self.queue.push(cell);
+        self.bell.notify();
+    }
+
+    fn pop(&self) -> Option<Arc<Cell>> {
+        self.queue.take(1, 0, |_| ())
+    }
+
+    /// As `task::start`, from a thread that is not a worker; false if refused.
+    fn spawn(&'static self, cell: &Arc<Cell>) -> bool {
+        let taken = self.census.begin(Row::Outside, false);
+        if taken {
+            self.push(cell.clone())
+        } else {
+            cell.drop_future(Row::Outside)
+        }
+        taken
+    }
+
+    fn close(&self) {
+        // SAFETY: the model checker has checked that nobody else accesses it now.
+        self.said.with_mut(|said| unsafe { *said = 1 });
+        self.census.close();
+        self.ending.close();
+        self.bell.notify();
+    }
+
+    /// The worker: polls until the runtime closes, then drops what is left.
+    fn work(&self) {
+        while !self.ending.is_closing() {
+            match self.pop() {
+                Some(cell) => cell.poll(),
+                None => self.bell.wait(),
+            }
+        }
+        // SAFETY: as above.
+        self.said.with(|said| assert_eq!(unsafe { *said }, 1));
+        self.leave(0);
+    }
+
+    /// As `shutdown::leave`.
+    fn leave(&self, worker: usize) {
+        // SAFETY: as above.
+        self.left[worker].with_mut(|left| unsafe { *left = 1 });
+        if self.ending.left_home() {
+            // SAFETY: as above.
+            self.left[..self.workers]
+                .iter()
+                .for_each(|left| left.with(|left| assert_eq!(unsafe { *left }, 1)));
+            self.drop_others();
+        }
+        self.ending.has_ended();
+    }
+
+    /// As `shutdown::drop_others`.
+    fn drop_others(&self) {
+        self.registry.wake_others();
+        loop {
+            while let Some(cell) = self.pop() {
+                cell.drop_future(Row::Worker(0));
+            }
+            if self.census.others() == 0 {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn at_rest(&self) {
+        assert!(self.ending.wait(Duration::MAX));
+        assert_eq!(self.census.len(), 0);
+        assert!(self.queue.take_all().is_empty(), "a task was left");
+    }
+}
+
+/// A task that waits for ever.
+struct Cell {
+    house: &'static House,
+    state: AtomicUsize,
+    /// How often it was polled and dropped. Touched by whoever popped the task.
+    future: UnsafeCell<(usize, usize)>,
+    place: Place,
+    /// What an aborter did before.
+    why: UnsafeCell<usize>,
+}
+
+// SAFETY: the model checker looks at every access of the cell.
+unsafe impl Send for Cell {}
+// SAFETY: as above.
+unsafe impl Sync for Cell {}
+
+impl Cell {
+    fn new(house: &'static House) -> Arc<Self> {
+        Arc::new(Self {
+            house,
+            state: AtomicUsize::new(SCHEDULED),
+            future: UnsafeCell::new((0, 0)),
+            place: Place::new(),
+            why: UnsafeCell::new(0),
+        })
+    }
+
+    /// A task that has been polled once, and waits.
+    fn waiting(house: &'static House) -> Arc<Self> {
+        let cell = Self::new(house);
+        assert!(house.spawn(&cell));
+        house.pop().expect("just pushed").poll();
+        cell
+    }
+
+    /// As `Body::poll`: an aborted task ends, another waits, and is registered.
+    fn poll(self: Arc<Self>) {
+        self.state.fetch_and(!SCHEDULED, Ordering::AcqRel);
+        let place = self.place.look();
+        if place.is_aborted() {
+            // SAFETY: the model checker has checked that nobody else accesses it now.
+            self.why.with(|why| assert_eq!(unsafe { *why }, 1));
+            return self.drop_future(Row::Worker(0));
+        }
+        // SAFETY: as above.
+        self.future.with_mut(|future| unsafe { (*future).0 += 1 });
+        if place.entry().is_none() {
+            let waker = Waker::from(self.clone());
+            let entry = self.house.registry.insert(0, false, waker.clone());
+            if self.place.register(entry) {
+                waker.wake();
+            }
+        }
+    }
+
+    /// As `Meta::abort`.
+    fn abort(&self) {
+        // SAFETY: as above.
+        self.why.with_mut(|why| unsafe { *why = 1 });
+        let Some(entry) = self.place.abort() else { return };
+        if let Some(waker) = self.house.registry.waker(entry) {
+            waker.wake();
+        }
+    }
+
+    /// As the destructor of a `Runnable`, and `Meta::forget`.
+    fn drop_future(&self, row: Row) {
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        // SAFETY: as above.
+        self.future.with_mut(|future| unsafe { (*future).1 += 1 });
+        if let Some(entry) = self.place.last_entry() {
+            drop(self.house.registry.remove(entry));
+        }
+        self.house.census.end(row);
+    }
+
+    fn drops(&self) -> usize {
+        // SAFETY: as above.
+        self.future.with(|future| unsafe { (*future).1 })
+    }
+}
+
+impl Wake for Cell {
+    fn wake(self: Arc<Self>) {
+        let before = self.state.fetch_or(SCHEDULED, Ordering::AcqRel);
+        if before & (SCHEDULED | CLOSED) == 0 {
+            self.house.push(self.clone());
+        }
+    }
+}
+
+/// A spawn from outside is refused, and its future dropped there; or the task is dropped by the worker, which waits for it.
+#[test]
+fn spawn_against_shutdown() {
+    loom::model(|| {
+        let house = House::new(1);
+        let cell = Cell::new(house);
+        let worker = thread::spawn(|| house.work());
+        let spawner = {
+            let cell = cell.clone();
+            thread::spawn(move || house.spawn(&cell))
+        };
+        house.close();
+        spawner.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!(cell.drops(), 1);
+        house.at_rest();
+    });
+}
+
+/// A task that waits is woken by a foreign thread while the runtime ends: one of the two wakes brings it, and it is dropped.
+#[test]
+fn wake_against_shutdown() {
+    loom::model(|| {
+        let house = House::new(1);
+        let cell = Cell::waiting(house);
+        let worker = thread::spawn(|| house.work());
+        let waker = Waker::from(cell.clone());
+        let foreign = thread::spawn(move || waker.wake());
+        house.close();
+        foreign.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!(cell.drops(), 1);
+        house.at_rest();
+    });
+}
+
+/// The same, while another wake of the same task is on its way, and with the shutdown already decided: whoever is late finds nothing
+/// to do.
+#[test]
+fn two_wakes_against_the_drop() {
+    loom::model(|| {
+        let house = House::new(1);
+        let cell = Cell::waiting(house);
+        house.close();
+        let wakes: Vec<_> = (0..2)
+            .map(|_| {
+                let waker = Waker::from(cell.clone());
+                thread::spawn(move || waker.wake())
+            })
+            .collect();
+        house.work();
+        wakes.into_iter().for_each(|wake| wake.join().unwrap());
+        assert_eq!(cell.drops(), 1);
+        house.at_rest();
+    });
+}
+
+/// A task is asked to end while it is polled for the first time: the poll sees it, or the registration does, or the aborter finds the
+/// entry. It ends without a shutdown.
+#[test]
+fn abort_against_the_first_poll() {
+    loom::model(|| {
+        let house = House::new(1);
+        let cell = Cell::new(house);
+        assert!(house.spawn(&cell));
+        let aborter = {
+            let cell = cell.clone();
+            thread::spawn(move || cell.abort())
+        };
+        while house.census.len() > 0 {
+            match house.pop() {
+                Some(cell) => cell.poll(),
+                None => house.bell.wait(),
+            }
+        }
+        aborter.join().unwrap();
+        assert_eq!(cell.drops(), 1);
+    });
+}
+
+/// Two workers leave: the last one has seen what the other did, and drops what belongs to nobody.
+#[test]
+fn the_last_worker_cleans_up() {
+    loom::model(|| {
+        let house = House::new(2);
+        let cell = Cell::waiting(house);
+        house.close();
+        let other = thread::spawn(|| house.leave(1));
+        house.leave(0);
+        other.join().unwrap();
+        assert_eq!(cell.drops(), 1);
+        house.at_rest();
+    });
+}

@@ -1,0 +1,77 @@
+//! That a runtime ends, and how far it has come: a flag for the workers, who are then counted down twice, when they have dropped
+//! what is theirs, and when they have ended.
+//!
+//! # Orderings
+//! Release in `close` pairs with Acquire in `is_closing`. Each `left_home` releases what that worker did, and the last one
+//! acquires it all.
+
+use crate::shim::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// The flag, and how many workers there still are.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    closing: AtomicBool,
+    /// Workers that still have tasks of their own.
+    at_home: AtomicUsize,
+    running: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Ending {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            closing: AtomicBool::new(false),
+            at_home: AtomicUsize::new(workers),
+            running: Mutex::new(workers),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// True once shutdown has begun.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        // Acquire: pairs with Release in `close`.
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// running => closing. The census has closed before.
+    pub(crate) fn close(&self) {
+        // Release: pairs with Acquire in `is_closing`: what was done before the shutdown.
+        self.closing.store(true, Ordering::Release);
+    }
+
+    /// A worker has dropped what was its own. True for the last one.
+    pub(crate) fn left_home(&self) -> bool {
+        // AcqRel: Release pairs with the Acquire of the last one, who cleans up after all.
+        self.at_home.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// A worker has ended.
+    pub(crate) fn has_ended(&self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running -= 1;
+        if *running == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    /// Waits for all workers; false when the time is over first.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while *running > 0 {
+            let Some(deadline) = deadline else {
+                running = self.ended.wait(running).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            running = self.ended.wait_timeout(running, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
