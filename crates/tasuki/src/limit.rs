@@ -68,8 +68,9 @@ impl LimitOp for OnCancelOp<&CancellationToken> {
 /// returns the error has withdrawn the wait already.
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
 pub struct Limited<W, L: LimitOp> {
-    wait: W,
+    /// Dropped first: what was armed last is disarmed first, which is measurably quicker.
     limit: Wait<L>,
+    wait: W,
     polled: bool,
 }
 

@@ -4,10 +4,13 @@
 
 mod kit;
 
-use kit::waker::Spy;
+use kit::poll::{panic_of, poll_with};
+use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::{CancellationSource, Cancelled, Elapsed, Event, Mutex, Semaphore};
@@ -214,4 +217,43 @@ fn a_hundred_thousand_deadlines_fire_or_are_cancelled() {
     drop(waits);
     event.set();
     assert!(event.is_set(), "nobody is left");
+}
+
+/// The lock is granted and the token cancelled while the outer of two limits is armed; the inner one, on its way out, meets a
+/// waker that panics. What was granted is passed on.
+#[test]
+fn a_panic_of_the_inner_limit_loses_no_grant() {
+    let _dog = watchdog(60);
+    for panics in [false, true] {
+        let (source, mutex) = (CancellationSource::new(), Arc::new(Mutex::new(0)));
+        let token = source.token();
+        let held = std::sync::Mutex::new(mutex.clone().try_lock_owned());
+        let clones = AtomicUsize::new(0);
+        let spy = Spy::hostile(Call::Clone, move || {
+            // The wait, the inner limit, the outer limit.
+            if clones.fetch_add(1, Ordering::Relaxed) == 2 {
+                drop(held.lock().unwrap().take());
+                source.request_cancel();
+            }
+        });
+        let drops = AtomicUsize::new(0);
+        // The outer limit has no need of its clone; the inner one is next.
+        spy.on(Call::Drop, move || {
+            let is_inner = drops.fetch_add(1, Ordering::Relaxed) == 1;
+            assert!(!(panics && is_inner), "a hostile waker");
+        });
+        let waker = spy.waker();
+        spy.arm(5);
+        let mut wait = Box::pin(mutex.lock().timeout(LONG).or_cancelled(&token));
+        if panics {
+            assert_eq!(panic_of(|| poll_with(&mut wait, &waker).is_ready()), "a hostile waker");
+        } else {
+            let first = poll_with(&mut wait, &waker);
+            assert!(matches!(first, Poll::Ready(Ok(Ok(_)))), "what was granted is returned");
+        }
+        drop(waker);
+        assert_eq!(spy.alive(), 0, "both limits have let go");
+        assert!(!mutex.is_locked(), "the lock was lost");
+        drop(wait);
+    }
 }

@@ -10,7 +10,6 @@ use kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::runtime::{self, Driver, TaskId, Timers};
@@ -460,43 +459,4 @@ fn what_is_free_is_had_in_no_time() {
     drop(ready(&mut Box::pin(lock.write().timeout(Duration::ZERO))).unwrap());
     assert!(ready(&mut Box::pin(lock.write().or_cancelled(&limits.token))).is_err());
     assert!(ready(&mut Box::pin(mutex.lock().timeout(Duration::ZERO).or_cancelled(&limits.token))).is_err());
-}
-
-/// The lock is granted and the token cancelled while the outer of two limits is armed; the inner one, on its way out, meets a
-/// waker that panics. What was granted is passed on.
-#[test]
-fn a_panic_of_the_inner_limit_loses_no_grant() {
-    let _dog = watchdog(60);
-    for panics in [false, true] {
-        let (limits, mutex) = (Limits::new(), Arc::new(Mutex::new(0)));
-        let held = std::sync::Mutex::new(mutex.clone().try_lock_owned());
-        let (source, clones) = (limits.source.clone(), AtomicUsize::new(0));
-        let spy = Spy::hostile(Call::Clone, move || {
-            // The wait, the inner limit, the outer limit.
-            if clones.fetch_add(1, Ordering::Relaxed) == 2 {
-                drop(held.lock().unwrap().take());
-                source.request_cancel();
-            }
-        });
-        let drops = AtomicUsize::new(0);
-        // The outer limit has no need of its clone; the inner one is next.
-        spy.on(Call::Drop, move || {
-            let is_inner = drops.fetch_add(1, Ordering::Relaxed) == 1;
-            assert!(!(panics && is_inner), "a hostile waker");
-        });
-        let waker = spy.waker();
-        spy.arm(5);
-        let mut wait = Box::pin(mutex.lock().deadline(limits.deadline()).or_cancelled(&limits.token));
-        if panics {
-            let first = || runtime::enter(&limits, || poll_with(&mut wait, &waker).is_ready());
-            assert_eq!(panic_of(first), "a hostile waker");
-        } else {
-            let first = runtime::enter(&limits, || poll_with(&mut wait, &waker));
-            assert!(matches!(first, Poll::Ready(Ok(Ok(_)))), "what was granted is returned");
-        }
-        drop(waker);
-        assert_eq!(spy.alive(), 0, "both limits have let go");
-        assert!(!mutex.is_locked(), "the lock was lost");
-        drop(wait);
-    }
 }

@@ -100,13 +100,18 @@ impl Timers {
         unsafe { &mut *self.books.get() }
     }
 
-    /// The first tick that is not before `deadline`; the last there is for what no clock can say.
-    fn tick_of(&self, deadline: Option<Instant>) -> u64 {
-        let Some(deadline) = deadline else { return LAST_TICK };
-        let since = deadline.saturating_duration_since(self.start);
-        // The seconds apart from the rest, so that nothing is divided that does not fit into a register.
-        let ticks = u64::from(since.subsec_nanos().div_ceil(NANOS_PER_TICK));
-        since.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(ticks).min(LAST_TICK)
+    /// The first tick that is not before `deadline`.
+    fn tick_of(&self, deadline: Instant) -> u64 {
+        ticks(deadline.saturating_duration_since(self.start))
+    }
+
+    /// The first tick that is not before `now` and this duration; the last there is for what no clock can say.
+    fn tick_after(&self, now: Instant, duration: Duration) -> u64 {
+        match now.checked_duration_since(self.start) {
+            Some(since) => since.checked_add(duration).map_or(LAST_TICK, ticks),
+            // A clock that is behind the wheel.
+            None => now.checked_add(duration).map_or(LAST_TICK, |deadline| self.tick_of(deadline)),
+        }
     }
 
     /// The last tick that is not after `now`.
@@ -124,8 +129,7 @@ impl Timers {
 
     /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, and must be rung for.
     #[must_use = "the alarm must be rung"]
-    fn arm(&self, seat: Seat<'_>, waker: Waker, deadline: Option<Instant>) -> bool {
-        let tick = self.tick_of(deadline);
+    fn arm(&self, seat: Seat<'_>, waker: Waker, tick: u64) -> bool {
         let mut editing = self.lock.edit();
         let waiter = seat.sit(waker, wheel::ask_for(tick));
         let books = self.books(&editing);
@@ -172,6 +176,13 @@ impl fmt::Debug for Timers {
     }
 }
 
+/// So long in ticks, rounded up.
+fn ticks(time: Duration) -> u64 {
+    // The seconds apart from the rest, so that nothing is divided that does not fit into a register.
+    let rest = u64::from(time.subsec_nanos().div_ceil(NANOS_PER_TICK));
+    time.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(rest).min(LAST_TICK)
+}
+
 /// The process-wide wheel, and its thread, which are never given up.
 fn shared() -> &'static Timers {
     static SHARED: OnceLock<&'static Timers> = OnceLock::new();
@@ -203,7 +214,7 @@ pub type Sleep = Wait<SleepOp>;
 
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
 pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
-    Wait::new(SleepOp { when: When::At(Some(deadline)), home: Home::Nowhere })
+    Wait::new(SleepOp { when: When::At(deadline), home: Home::Nowhere })
 }
 
 /// Waits for a time that begins with the first poll.
@@ -214,10 +225,9 @@ pub(crate) fn sleep(duration: Duration) -> Sleep {
 /// Until when.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    /// Not decided before the first poll.
+    /// From the first poll on.
     In(Duration),
-    /// `None`: beyond what the clock can say, which is never.
-    At(Option<Instant>),
+    At(Instant),
     /// The wheel knows.
     Armed,
     /// The wheel knows, and its alarm is still to be rung.
@@ -262,21 +272,25 @@ impl Op for SleepOp {
     const NAME: &'static str = "tasuki::Sleep";
 
     fn try_now(&mut self) -> Option<()> {
-        let now = runtime::now();
-        let deadline = match self.when {
-            When::In(duration) => now.checked_add(duration),
-            When::At(deadline) => deadline,
+        let is_over = match self.when {
+            // To look at the clock once is enough, and that is when the sleep is armed.
+            When::In(duration) => duration.is_zero(),
+            When::At(deadline) => runtime::now() >= deadline,
             When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
         };
-        self.when = When::At(deadline);
-        deadline.is_some_and(|deadline| now >= deadline).then_some(())
+        is_over.then_some(())
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        let waker = clone_waker(cx.waker());
-        let When::At(deadline) = self.when else { unreachable!("`try_now` decides the deadline") };
         self.home = Home::here();
-        self.when = if self.timers().arm(seat, waker, deadline) { When::ToRing } else { When::Armed };
+        let timers = self.timers();
+        let tick = match self.when {
+            When::In(duration) => timers.tick_after(runtime::now(), duration),
+            When::At(deadline) => timers.tick_of(deadline),
+            When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
+        };
+        let rings = timers.arm(seat, clone_waker(cx.waker()), tick);
+        self.when = if rings { When::ToRing } else { When::Armed };
         Poll::Pending
     }
 
@@ -314,11 +328,16 @@ mod tests {
         let cases = [(0, 0), (0, 1), (0, 999_999), (1, 0), (999, 999_999), (1_000, 0), (61_234, 1)];
         for (whole, rest) in cases {
             let time = ms(whole, rest);
-            assert_eq!(timers.tick_of(Some(time)), whole + u64::from(rest > 0), "{whole} {rest}");
+            assert_eq!(timers.tick_of(time), whole + u64::from(rest > 0), "{whole} {rest}");
+            assert_eq!(timers.tick_after(time, Duration::from_millis(5)), timers.tick_of(time) + 5);
             assert_eq!(timers.last_tick_at(time), whole, "{whole} {rest}");
         }
-        assert_eq!(timers.tick_of(None), LAST_TICK);
-        let far = timers.start.checked_add(Duration::from_secs(u64::MAX / 4));
-        assert_eq!(timers.tick_of(far), LAST_TICK);
+        for now in [timers.start, timers.start - Duration::from_secs(1)] {
+            assert_eq!(timers.tick_after(now, Duration::MAX), LAST_TICK);
+            assert_eq!(timers.tick_after(now, Duration::from_secs(u64::MAX / 4)), LAST_TICK);
+        }
+        let behind = timers.start - Duration::from_millis(300);
+        assert_eq!(timers.tick_after(behind, Duration::from_millis(200)), 0, "due at once");
+        assert_eq!(timers.tick_after(behind, Duration::from_millis(500)), 200);
     }
 }
