@@ -5,6 +5,7 @@
 //! on. What is still owed when a waker panics is served all the same.
 
 use super::batch::{Panics, WakeBatch};
+use core::task::Waker;
 
 /// An edit with the primitive's books open.
 pub(crate) trait Ledger: Sized {
@@ -17,10 +18,18 @@ pub(crate) trait Ledger: Sized {
 
 /// Serves whoever can be served, beginning with this ledger; `open` begins another edit.
 pub(crate) fn sweep<L: Ledger>(ledger: L, open: impl Fn() -> L) {
+    sweep_on(None, ledger, open);
+}
+
+/// The same after somebody has been served from this ledger, who is still to be woken.
+pub(crate) fn sweep_on<L: Ledger>(served: Option<Waker>, ledger: L, open: impl Fn() -> L) {
     let mut panics = Panics::default();
-    let mut sweep = Sweep { open, batch: WakeBatch::new(), owed: true };
-    sweep.run(ledger, &mut panics);
-    drop(sweep);
+    {
+        // Dropped in place: it is big.
+        let mut sweep = Sweep { open, batch: WakeBatch::new(), owed: true };
+        sweep.batch.push(served);
+        sweep.run(ledger, &mut panics);
+    }
     panics.resume();
 }
 

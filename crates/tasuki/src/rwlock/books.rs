@@ -9,6 +9,7 @@ use crate::queue::sweep::Ledger;
 use crate::queue::waiter::{Ask, Waiter};
 use crate::queue::word::{FIRST as WRITER, MAX_COUNT, SECOND as UPGRADABLE};
 use crate::shim::UnsafeCell;
+use core::task::Waker;
 
 /// The most who may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
 /// this less one: the upgradable reader, who entered under the same rule, can then always become a plain one.
@@ -125,6 +126,17 @@ enum Choice {
     Stop,
 }
 
+/// Who was served first.
+#[must_use = "whoever was served must be woken after the books are closed, and others served"]
+pub(super) enum First {
+    /// Nobody: all must wait.
+    Nobody,
+    /// The first in the queue, and nobody else can be served.
+    Alone(Waker),
+    /// The first in the queue, or nobody yet; there may be others.
+    Among(Option<Waker>),
+}
+
 /// The queue under `EDIT`, with the counts in plain sight.
 pub(super) struct Books<'l> {
     beside: &'l UnsafeCell<Beside>,
@@ -226,6 +238,23 @@ impl<'l> Books<'l> {
             Choice::Pass
         } else {
             Choice::Stop
+        }
+    }
+
+    /// Serves the first in the queue if it can be served, which in most cases is all there is to do.
+    pub(super) fn serve_first(&mut self) -> First {
+        let Some(kind) = self.editing.front().map(Kind::of) else { return First::Nobody };
+        match self.choose(kind) {
+            Choice::Stop => return First::Nobody,
+            Choice::Pass => return First::Among(None),
+            Choice::Grant => {}
+        }
+        self.take_up(kind);
+        self.queued.leave(kind);
+        let waker = self.editing.grant_sleeping_front();
+        match self.editing.front().map(|next| self.choose(Kind::of(next))) {
+            None | Some(Choice::Stop) => First::Alone(waker),
+            Some(Choice::Grant | Choice::Pass) => First::Among(Some(waker)),
         }
     }
 

@@ -49,10 +49,10 @@
 //! [`RawRwLock::try_enter_fast`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
-use super::books::{Beside, Books, Kind, is_full, too_many_readers, too_many_writers};
+use super::books::{Beside, Books, First, Kind, is_full, too_many_readers, too_many_writers};
 use crate::probe::{self, Site};
-use crate::queue::sweep::{Ledger, sweep};
-use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker};
+use crate::queue::sweep::{Ledger, sweep_on};
+use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FIRST as WRITER, SECOND as UPGRADABLE, WAITERS, Word};
 use crate::queue::{Pinned, Removed, WaitQueue};
 use crate::shim::{self, Ordering, UnsafeCell, const_fn};
@@ -333,8 +333,15 @@ impl RawRwLock {
     }
 
     /// Serves whoever can be served, and ends the edit.
-    fn sweep(&self, books: Books<'_>) {
-        if books.editing.has_waiters() { sweep(books, || self.open()) } else { books.close() }
+    fn sweep(&self, mut books: Books<'_>) {
+        match books.serve_first() {
+            First::Nobody => books.close(),
+            First::Alone(waker) => {
+                books.close();
+                wake_owner(Some(waker));
+            }
+            First::Among(waker) => sweep_on(waker, books, || self.open()),
+        }
     }
 }
 
