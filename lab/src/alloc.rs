@@ -14,7 +14,13 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 /// Bytes asked for less bytes given back while counting, by all threads.
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
+/// The same two, by the threads of the crew alone.
+static CREW_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static CREW_BYTES: AtomicI64 = AtomicI64::new(0);
+
 thread_local! {
+    /// Whether this thread is one of the crew.
+    static ENLISTED: Cell<bool> = const { Cell::new(false) };
     /// Allocations counted so far, by this thread.
     static OWN: Cell<u64> = const { Cell::new(0) };
 }
@@ -56,6 +62,10 @@ fn count(bytes: i64) {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         BYTES.fetch_add(bytes, Ordering::Relaxed);
         OWN.set(OWN.get() + 1);
+        if ENLISTED.get() {
+            CREW_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+            CREW_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -64,15 +74,33 @@ fn count(bytes: i64) {
 fn give_back(bytes: i64) {
     if COUNTING.load(Ordering::Relaxed) > 0 {
         BYTES.fetch_sub(bytes, Ordering::Relaxed);
+        if ENLISTED.get() {
+            CREW_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 }
 
 /// Runs `work` with allocations counted.
 pub(crate) fn counting<T>(work: impl FnOnce() -> T) -> T {
-    COUNTING.fetch_add(1, Ordering::Relaxed);
-    let result = work();
-    COUNTING.fetch_sub(1, Ordering::Relaxed);
-    result
+    let _watch = Watch::start();
+    work()
+}
+
+/// Allocations are counted while it exists.
+pub(crate) struct Watch(());
+
+impl Watch {
+    /// Begins to count.
+    pub(crate) fn start() -> Watch {
+        COUNTING.fetch_add(1, Ordering::Relaxed);
+        Watch(())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        COUNTING.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// How many allocations were counted so far, in all threads.
@@ -88,6 +116,16 @@ pub(crate) fn own_allocations() -> u64 {
 /// By how many bytes the heap grew so far, in all threads, while allocations were counted.
 pub(crate) fn live_bytes() -> i64 {
     BYTES.load(Ordering::Relaxed)
+}
+
+/// Makes this thread one of the crew, whose allocations are counted apart.
+pub(crate) fn enlist() {
+    ENLISTED.set(true);
+}
+
+/// How many allocations of the crew were counted so far, and by how many bytes it made the heap grow.
+pub(crate) fn of_crew() -> (u64, i64) {
+    (CREW_ALLOCATIONS.load(Ordering::Relaxed), CREW_BYTES.load(Ordering::Relaxed))
 }
 
 /// Resident memory of this process in bytes, where the system tells.

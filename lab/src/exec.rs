@@ -2,7 +2,7 @@
 //!
 //! It exists so that a primitive's own cost shows: one virtual call a poll, one reference count a
 //! wake, no allocation after the tasks are spawned. It runs on the thread that created it; wakes
-//! from other threads are taken through a locked inbox, so that threads and tasks can share a lock.
+//! from other threads are taken through a locked inbox, so that whoever holds a waker may use it.
 //!
 //! # Invariants
 //! 1. `ring`, `queued` and `future` are touched only by the thread that owns the [`Executor`]
@@ -18,7 +18,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 
 thread_local! {
     /// The executor this thread is inside `run` of.
@@ -45,7 +44,6 @@ struct Core {
 #[derive(Default)]
 struct Inbox {
     tasks: Vec<Arc<Task>>,
-    sleeper: Option<Thread>,
     /// The executor is gone: a waker that outlived it wakes nobody.
     closed: bool,
 }
@@ -102,18 +100,6 @@ impl Executor {
             }
             if !self.core.take_mail() {
                 return self.live;
-            }
-        }
-    }
-
-    /// Runs until every task is done, sleeping while only other threads can wake one.
-    pub(crate) fn run(&mut self) {
-        while self.run_until_stalled() > 0 {
-            let mut inbox = self.core.inbox();
-            if inbox.tasks.is_empty() {
-                inbox.sleeper = Some(std::thread::current());
-                drop(inbox);
-                std::thread::park();
             }
         }
     }
@@ -178,9 +164,6 @@ impl Core {
         inbox.tasks.push(task);
         // Release: pairs with the load in `take_mail`.
         self.mail.store(true, Ordering::Release);
-        if let Some(sleeper) = inbox.sleeper.take() {
-            sleeper.unpark();
-        }
     }
 }
 
@@ -331,7 +314,9 @@ mod tests {
             send.send(cx.waker().clone()).ok();
             Poll::Pending
         }));
-        exec.run();
+        while exec.run_until_stalled() > 0 {
+            std::thread::yield_now();
+        }
         thread.join().unwrap();
     }
 }

@@ -1,8 +1,8 @@
 //! The lab: a tour of Tasuki, and its benchmarks beside the peers.
 //!
 //! `peer` says what is measured, `peers/` who, `workload/` how, `measure` how often, `report/` in
-//! which form; `exec` is the executor of tour and benchmarks alike. Results go to stdout, progress
-//! to stderr.
+//! which form; `exec` is the least executor, under the benchmarks of one thread. Results go to stdout,
+//! progress to stderr.
 
 mod alloc;
 mod cli;

@@ -1,10 +1,9 @@
 //! A bounded queue out of a mutex and two condition variables.
 
-use super::{Guide, counted, grouped, rate};
-use crate::exec::Executor;
-use std::cell::Cell;
+use super::{Count, Guide, all, grouped, rate};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tasuki::{Condvar, Mutex};
 
 /// Room in the queue.
@@ -17,28 +16,35 @@ struct Queue {
     items: Mutex<VecDeque<usize>>,
     not_empty: Condvar,
     not_full: Condvar,
-    sum: Cell<usize>,
-    taken: Cell<usize>,
+    sum: AtomicUsize,
+    taken: AtomicUsize,
 }
 
 /// Hands numbers over and checks that each arrived once.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let items = guide.pick(400_000, 8_000);
-    let queue = Rc::new(Queue {
+    let queue = Arc::new(Queue {
         items: Mutex::new(VecDeque::with_capacity(ROOM)),
         not_empty: Condvar::new(),
         not_full: Condvar::new(),
-        sum: Cell::new(0),
-        taken: Cell::new(0),
+        sum: AtomicUsize::new(0),
+        taken: AtomicUsize::new(0),
     });
-    let mut exec = Executor::new(2 * EACH);
-    for part in 0..EACH {
-        exec.spawn(produce(queue.clone(), part, items));
-        exec.spawn(consume(queue.clone(), items / EACH));
-    }
-    let (left, taken, allocated) = counted(|| exec.run_until_stalled());
+    let given = queue.clone();
+    let work = async move {
+        let mut tasks = Vec::with_capacity(2 * EACH);
+        for part in 0..EACH {
+            tasks.push(tasuki_rt::spawn(produce(given.clone(), part, items)));
+            tasks.push(tasuki_rt::spawn(consume(given.clone(), items / EACH)));
+        }
+        let count = Count::start();
+        (all(tasks).await, count.stop())
+    };
+    let number = |of: &AtomicUsize| of.load(Ordering::Relaxed);
+    let progress = || format!("   {} items of {items}", number(&queue.taken));
+    let (failed, (taken, allocated)) = guide.run(work, progress)?;
     guide.check(
-        left == 0 && queue.taken.get() == items && queue.sum.get() == items * (items - 1) / 2,
+        failed == 0 && number(&queue.taken) == items && number(&queue.sum) == items * (items - 1) / 2,
         format_args!("{} items through room for {ROOM}: each arrived, and once", grouped(items)),
     )?;
     guide.check(allocated == 0, "no notification lost, no allocation by any wait")?;
@@ -47,7 +53,7 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
 }
 
 /// Puts every number of its share in.
-async fn produce(queue: Rc<Queue>, part: usize, items: usize) {
+async fn produce(queue: Arc<Queue>, part: usize, items: usize) {
     for item in (part..items).step_by(EACH) {
         let guard = queue.items.lock().await;
         let mut guard = queue.not_full.wait_while(guard, |items| items.len() == ROOM).await;
@@ -58,14 +64,15 @@ async fn produce(queue: Rc<Queue>, part: usize, items: usize) {
 }
 
 /// Takes so many out.
-async fn consume(queue: Rc<Queue>, items: usize) {
+async fn consume(queue: Arc<Queue>, items: usize) {
     for _ in 0..items {
         let guard = queue.items.lock().await;
         let mut guard = queue.not_empty.wait_while(guard, |items| items.is_empty()).await;
         let item = guard.pop_front().unwrap_or_default();
         drop(guard);
         queue.not_full.notify_one();
-        queue.sum.set(queue.sum.get() + item);
-        queue.taken.set(queue.taken.get() + 1);
+        // Relaxed: sums that are read when the tasks have ended.
+        queue.sum.fetch_add(item, Ordering::Relaxed);
+        queue.taken.fetch_add(1, Ordering::Relaxed);
     }
 }

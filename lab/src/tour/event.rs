@@ -1,10 +1,43 @@
 //! Events: one waiter for one signal, or everybody at once.
 
-use super::{Guide, counted, grouped, rate};
-use crate::exec::Executor;
-use std::cell::Cell;
-use std::rc::Rc;
+use super::{Count, Guide, all, grouped, note_wait, rate, until};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tasuki::Event;
+
+/// How long those who should wait on are given to prove it.
+const A_WHILE: Duration = Duration::from_millis(20);
+
+/// What the waiters share.
+struct Hall {
+    event: Event,
+    waiting: AtomicUsize,
+    through: AtomicUsize,
+}
+
+impl Hall {
+    fn new(event: Event) -> Arc<Self> {
+        Arc::new(Hall { event, waiting: AtomicUsize::new(0), through: AtomicUsize::new(0) })
+    }
+
+    /// Waits so many times.
+    async fn wait(self: Arc<Self>, times: usize) {
+        for _ in 0..times {
+            note_wait(self.event.wait(), &self.waiting).await;
+            self.through.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        // Acquire: pairs with Release in `note_wait`.
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    fn through(&self) -> usize {
+        self.through.load(Ordering::Relaxed)
+    }
+}
 
 /// Signals an auto and a manual event, and counts who came through.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
@@ -14,21 +47,25 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
 }
 
 fn auto(guide: &Guide, waiters: usize) -> Result<(), String> {
-    let (event, through) = (Rc::new(Event::auto()), Rc::new(Cell::new(0)));
-    let mut exec = Executor::new(waiters);
-    for _ in 0..waiters {
-        let (event, through) = (event.clone(), through.clone());
-        exec.spawn(async move {
-            event.wait().await;
-            through.set(through.get() + 1);
-        });
-    }
-    exec.run_until_stalled();
-    (0..waiters / 2).for_each(|_| event.set());
-    let left = exec.run_until_stalled();
-    let half = through.get() == waiters / 2 && left == waiters - waiters / 2;
-    guide.check(half, format_args!("auto: {} signals release as many waiters", grouped(waiters / 2)))?;
-    drop(exec);
+    let hall = Hall::new(Event::auto());
+    let given = hall.clone();
+    let work = async move {
+        let tasks: Vec<_> = (0..waiters).map(|_| tasuki_rt::spawn(given.clone().wait(1))).collect();
+        until(|| given.waiting() == waiters).await;
+        (0..waiters / 2).for_each(|_| given.event.set());
+        until(|| given.through() >= waiters / 2).await;
+        tasuki_rt::sleep(A_WHILE).await;
+        let through = given.through();
+        tasks.iter().for_each(tasuki_rt::JoinHandle::abort);
+        (through, all(tasks).await)
+    };
+    let (through, aborted) = guide.run(work, || format!("   {} came through", hall.through()))?;
+    guide.check(
+        through == waiters / 2,
+        format_args!("auto: {} signals release as many waiters", grouped(waiters / 2)),
+    )?;
+    guide.check(aborted == waiters - waiters / 2, "auto: the others wait until they are aborted")?;
+    let event = &hall.event;
     event.set();
     event.set();
     let kept = event.is_set();
@@ -37,28 +74,35 @@ fn auto(guide: &Guide, waiters: usize) -> Result<(), String> {
 }
 
 fn manual(guide: &Guide, waiters: usize) -> Result<(), String> {
-    let (event, rounds) = (Rc::new(Event::manual()), Rc::new(Cell::new(0)));
-    let mut exec = Executor::new(waiters);
-    for _ in 0..waiters {
-        let (event, rounds) = (event.clone(), rounds.clone());
-        exec.spawn(async move {
-            for _ in 0..2 {
-                event.wait().await;
-                rounds.set(rounds.get() + 1);
-            }
-        });
-    }
-    exec.run_until_stalled();
-    event.set();
-    event.reset();
-    let (left, taken, allocated) = counted(|| exec.run_until_stalled());
+    let hall = Hall::new(Event::manual());
+    let given = hall.clone();
+    let progress = || format!("   {} came through", hall.through());
+    // On one loop nobody can come back between `set` and `reset`.
+    let (once, failed, (taken, allocated)) =
+        guide.run_on_loop(move || set_twice(given, waiters), progress)?;
     guide.check(
-        left == waiters && rounds.get() == waiters,
+        once == waiters,
         format_args!("manual: one `set` releases the {} who wait, and none of them twice", grouped(waiters)),
     )?;
-    event.set();
-    guide.check(exec.run_until_stalled() == 0, "manual: a second `set` releases them again")?;
+    guide
+        .check(failed == 0 && hall.through() == 2 * waiters, "manual: a second `set` releases them again")?;
     guide.check(allocated == 0, "no allocation by any wait")?;
     guide.say(format_args!("       {}", rate(waiters, taken)));
     Ok(())
+}
+
+/// How many came through at the first signal, how many failed in the end, and what the first signal took.
+async fn set_twice(hall: Arc<Hall>, waiters: usize) -> (usize, usize, (Duration, u64)) {
+    let tasks: Vec<_> = (0..waiters).map(|_| tasuki_rt::spawn_local(hall.clone().wait(2))).collect();
+    until(|| hall.waiting() == waiters).await;
+    let count = Count::start();
+    hall.event.set();
+    hall.event.reset();
+    while hall.waiting() < 2 * waiters {
+        tasuki_rt::yield_now().await;
+    }
+    let count = count.stop();
+    let once = hall.through();
+    hall.event.set();
+    (once, all(tasks).await, count)
 }

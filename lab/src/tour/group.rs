@@ -1,11 +1,12 @@
 //! A wait group used again and again, and a latch.
 
-use super::{Guide, counted, grouped, rate};
-use crate::exec::{Executor, yield_now};
+use super::{Count, Guide, all, grouped, rate};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tasuki::{Latch, WaitGroup};
+use tasuki_rt::{spawn_local, yield_now};
 
 /// Times the group is used.
 const CYCLES: usize = 10;
@@ -13,35 +14,40 @@ const CYCLES: usize = 10;
 /// Waits for the members of one group, cycle after cycle.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let members = guide.pick(10_000, 500);
-    let (group, working) = (Arc::new(WaitGroup::new()), Rc::new(Cell::new(0)));
-    let mut early = 0;
-    let (mut allocated, mut taken) = (0, std::time::Duration::ZERO);
-    for _ in 0..CYCLES {
-        let mut exec = Executor::new(members + 1);
-        for _ in 0..members {
-            let (member, working) = (group.clone().member_owned(), working.clone());
-            working.set(working.get() + 1);
-            exec.spawn(async move {
-                yield_now().await;
-                working.set(working.get() - 1);
-                drop(member);
-            });
-        }
-        let (waiter, left, seen) = (group.clone(), working.clone(), Rc::new(Cell::new(usize::MAX)));
-        let note = seen.clone();
-        exec.spawn(async move {
-            waiter.wait().await;
-            note.set(left.get());
-        });
-        let (_, time, count) = counted(|| exec.run_until_stalled());
-        (taken, allocated) = (taken + time, allocated + count);
-        early += usize::from(seen.get() != 0);
-    }
+    let group = Arc::new(WaitGroup::new());
+    let given = group.clone();
+    let progress = || format!("   {} members at work", group.count());
+    let (early, taken, allocated) = guide.run_on_loop(move || cycles(given, members), progress)?;
     let claim = format_args!("one wait group, {CYCLES} times {} members: released at zero", grouped(members));
     guide.check(early == 0 && group.count() == 0, claim)?;
     guide.check(allocated == 0, "no allocation by any wait")?;
     guide.say(format_args!("       {}", rate(CYCLES * members, taken)));
     latch(guide)
+}
+
+/// How often the wait ended while somebody was at work, the time of all cycles, and their allocations.
+async fn cycles(group: Arc<WaitGroup>, members: usize) -> (usize, Duration, u64) {
+    let working = Rc::new(Cell::new(0));
+    let (mut early, mut taken, mut allocated) = (0, Duration::ZERO, 0);
+    for _ in 0..CYCLES {
+        let mut tasks = Vec::with_capacity(members);
+        for _ in 0..members {
+            let (member, working) = (group.clone().member_owned(), working.clone());
+            working.set(working.get() + 1);
+            tasks.push(spawn_local(async move {
+                yield_now().await;
+                working.set(working.get() - 1);
+                drop(member);
+            }));
+        }
+        let count = Count::start();
+        group.wait().await;
+        early += working.get();
+        early += all(tasks).await;
+        let (time, count) = count.stop();
+        (taken, allocated) = (taken + time, allocated + count);
+    }
+    (early, taken, allocated)
 }
 
 /// Threads wait for a latch that this one counts down.

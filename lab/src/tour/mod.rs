@@ -1,16 +1,19 @@
 //! The tour: what Tasuki promises, done before your eyes and checked.
 //!
 //! One file a stop; a later primitive adds its own to [`STOPS`]. A stop says what it does, does it,
-//! and fails the whole tour when a check fails.
+//! and fails the whole tour when a check fails. Tasks run on `tasuki-rt`: on all its workers, or, where a check
+//! needs to know who came first, on the event loop of one.
 
 mod barrier;
 mod baton;
 mod cancel;
 mod condvar;
+mod crew;
 mod event;
 mod group;
 mod memory;
 mod once;
+mod runtime;
 mod rwlock;
 mod semaphore;
 mod threads;
@@ -19,16 +22,17 @@ mod token;
 
 use crate::alloc;
 use crate::screen::Screen;
+use crew::{Count, all, note_wait, until};
 use std::fmt::Display;
 use std::process::ExitCode;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tasuki_rt::Runtime;
 
 /// A stop of the tour: its title and what happens there.
 type Stop = (&'static str, fn(&Guide) -> Result<(), String>);
 
 /// The stops in order.
-const STOPS: [Stop; 13] = [
+const STOPS: [Stop; 14] = [
     ("The baton: strict FIFO, hand to hand", baton::visit),
     ("Giving up: a million waiters leave the queue", cancel::visit),
     ("Threads and tasks in one queue", threads::visit),
@@ -41,14 +45,22 @@ const STOPS: [Stop; 13] = [
     ("Condvar: a bounded queue", condvar::visit),
     ("OnceCell: made once, though the first attempts fail", once::visit),
     ("Time: waits that run out", time::visit),
+    ("The runtime: a million tasks", runtime::visit),
     ("What it weighs", memory::visit),
 ];
 
 /// Takes the tour; the exit code tells whether every check passed.
 pub(crate) fn run(quick: bool) -> ExitCode {
-    let guide = Guide { screen: Rc::new(Screen::stdout()), quick };
+    let guide = match Guide::new(quick) {
+        Ok(guide) => guide,
+        Err(error) => {
+            eprintln!("FAILED: no runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let start = Instant::now();
     guide.say("Tasuki: the sash that relay runners hand on. A tour.");
+    guide.say(format_args!("Its tasks run on tasuki-rt, with {} workers.", guide.runtime.workers()));
     match visit_all(&guide) {
         Ok(()) => {
             let seconds = start.elapsed().as_secs_f64();
@@ -74,11 +86,19 @@ fn visit_all(guide: &Guide) -> Result<(), String> {
 
 /// Shows and checks.
 struct Guide {
-    screen: Rc<Screen>,
+    screen: Screen,
     quick: bool,
+    runtime: Runtime,
 }
 
 impl Guide {
+    fn new(quick: bool) -> std::io::Result<Self> {
+        let runtime = Runtime::new()?;
+        runtime.for_each_worker(|id| drop(runtime.spawn_on(id, || async { alloc::enlist() })));
+        runtime.start()?;
+        Ok(Guide { screen: Screen::stdout(), quick, runtime })
+    }
+
     /// The full number, or the small one.
     fn pick(&self, full: usize, quick: usize) -> usize {
         if self.quick { quick } else { full }
@@ -104,7 +124,7 @@ impl Guide {
     }
 }
 
-/// Runs `work` with the allocator counting; its result, its time and its thread's allocations.
+/// Runs `work` on this thread with the allocator counting; its result, its time and its thread's allocations.
 fn counted<T>(work: impl FnOnce() -> T) -> (T, Duration, u64) {
     alloc::counting(|| {
         let before = alloc::own_allocations();
@@ -149,13 +169,13 @@ mod tests {
 
     #[test]
     fn the_quick_tour_passes() {
-        let guide = Guide { screen: Rc::new(Screen::stdout()), quick: true };
+        let guide = Guide::new(true).unwrap();
         assert_eq!(visit_all(&guide), Ok(()));
     }
 
     #[test]
     fn a_false_claim_fails_the_tour() {
-        let guide = Guide { screen: Rc::new(Screen::stdout()), quick: true };
+        let guide = Guide::new(true).unwrap();
         assert!(guide.check(false, "one is two").is_err());
     }
 

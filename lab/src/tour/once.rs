@@ -1,15 +1,16 @@
 //! A value that many ask for and one makes, though the first who try fail or give up.
 
-use super::{Guide, counted, grouped};
-use crate::exec::{Executor, yield_now};
+use super::{Count, Guide, all, grouped};
 use std::cell::Cell;
 use std::rc::Rc;
 use tasuki::OnceCell;
+use tasuki_rt::{spawn_local, yield_now};
 
 /// How many fail before one succeeds.
 const FAILURES: usize = 3;
 
 /// What the tasks share.
+#[derive(Default)]
 struct Shop {
     cell: OnceCell<usize>,
     tries: Cell<usize>,
@@ -17,25 +18,46 @@ struct Shop {
     failed: Cell<usize>,
 }
 
+/// What they came out with.
+struct Sold {
+    stuck: usize,
+    tries: usize,
+    got: usize,
+    failed: usize,
+    value: Option<usize>,
+    allocated: u64,
+}
+
 /// Lets everybody ask at once.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let tasks = guide.pick(100_000, 2_000);
-    let shop =
-        Rc::new(Shop { cell: OnceCell::new(), tries: Cell::new(0), got: Cell::new(0), failed: Cell::new(0) });
-    let mut exec = Executor::new(tasks);
-    for _ in 0..tasks {
-        exec.spawn(ask(shop.clone()));
-    }
-    let (left, _, allocated) = counted(|| exec.run_until_stalled());
+    let sold = guide.run_on_loop(move || open(tasks), || "   the shop is open")?;
     guide.check(
-        left == 0 && shop.tries.get() == FAILURES + 1 && shop.failed.get() == FAILURES,
+        sold.stuck == 0 && sold.tries == FAILURES + 1 && sold.failed == FAILURES,
         format_args!("{FAILURES} initialisers failed, each passed the turn on, the next one succeeded"),
     )?;
     guide.check(
-        shop.got.get() == tasks - FAILURES && shop.cell.get() == Some(&FAILURES),
+        sold.got == tasks - FAILURES && sold.value == Some(FAILURES),
         format_args!("the {} others got its value, one initialiser at a time", grouped(tasks - FAILURES)),
     )?;
-    guide.check(allocated == 0, "no allocation by any wait")
+    guide.check(sold.allocated == 0, "no allocation by any wait")
+}
+
+/// Spawns all who ask, and waits for them.
+async fn open(tasks: usize) -> Sold {
+    let shop = Rc::new(Shop::default());
+    let tasks: Vec<_> = (0..tasks).map(|_| spawn_local(ask(shop.clone()))).collect();
+    let count = Count::start();
+    let stuck = all(tasks).await;
+    let (_, allocated) = count.stop();
+    Sold {
+        stuck,
+        tries: shop.tries.get(),
+        got: shop.got.get(),
+        failed: shop.failed.get(),
+        value: shop.cell.get().copied(),
+        allocated,
+    }
 }
 
 /// Asks for the value; the first few cannot make it.

@@ -1,10 +1,11 @@
 //! Readers together, writers alone, in the order they came; an upgrade nobody slips into.
 
-use super::{Guide, counted, grouped, rate};
-use crate::exec::{Executor, yield_now};
+use super::{Count, Guide, all, grouped, rate};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 use tasuki::{RwLock, RwLockUpgradableReadGuard};
+use tasuki_rt::{spawn_local, yield_now};
 
 /// One in so many writes.
 const WRITES: usize = 10;
@@ -17,32 +18,48 @@ struct Shelf {
     torn: Cell<usize>,
 }
 
+/// What they came out with.
+struct Shared {
+    failed: usize,
+    value: Option<usize>,
+    together: usize,
+    torn: usize,
+    taken: Duration,
+    allocated: u64,
+}
+
 /// Lets readers and writers share a value, then upgrades.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let tasks = guide.pick(100_000, 2_000);
+    let shared = guide.run_on_loop(move || share(tasks), || "   readers and writers come and go")?;
+    guide.check(
+        shared.failed == 0 && shared.value == Some(tasks / WRITES),
+        format_args!("{} readers and writers, on one event loop", grouped(tasks)),
+    )?;
+    guide.check(
+        shared.together == WRITES - 1 && shared.torn == 0,
+        format_args!("all {} readers between two writers read together, and in their place", WRITES - 1),
+    )?;
+    guide.check(shared.allocated == 0, "no allocation by any wait")?;
+    guide.say(format_args!("       {}", rate(tasks, shared.taken)));
+    let (seen, value) = guide.run_on_loop(upgrade, || "   an upgrade")?;
+    guide.check(seen == (1, 1) && value == Some(22), "an upgrade: no writer slips in, though one waits")
+}
+
+/// Spawns readers and writers in order, and waits for them.
+async fn share(tasks: usize) -> Shared {
     let shelf = Rc::new(Shelf {
         lock: RwLock::new(0),
         readers: Cell::new(0),
         together: Cell::new(0),
         torn: Cell::new(0),
     });
-    let mut exec = Executor::new(tasks);
-    for task in 0..tasks {
-        exec.spawn(visit_shelf(shelf.clone(), task));
-    }
-    let (left, taken, allocated) = counted(|| exec.run_until_stalled());
-    let value = *shelf.lock.try_read().ok_or("the lock was not given back")?;
-    guide.check(
-        left == 0 && value == tasks / WRITES,
-        format_args!("{} readers and writers", grouped(tasks)),
-    )?;
-    guide.check(
-        shelf.together.get() == WRITES - 1 && shelf.torn.get() == 0,
-        format_args!("all {} readers between two writers read together, and in their place", WRITES - 1),
-    )?;
-    guide.check(allocated == 0, "no allocation by any wait")?;
-    guide.say(format_args!("       {}", rate(tasks, taken)));
-    upgrade(guide)
+    let tasks: Vec<_> = (0..tasks).map(|task| spawn_local(visit_shelf(shelf.clone(), task))).collect();
+    let count = Count::start();
+    let failed = all(tasks).await;
+    let (taken, allocated) = count.stop();
+    let value = shelf.lock.try_read().map(|value| *value);
+    Shared { failed, value, together: shelf.together.get(), torn: shelf.torn.get(), taken, allocated }
 }
 
 /// A task in ten writes; what a reader sees must be the number of writers before it.
@@ -64,25 +81,20 @@ async fn visit_shelf(shelf: Rc<Shelf>, me: usize) {
 }
 
 /// Reads, finds that it must write, and writes what nobody changed in between.
-fn upgrade(guide: &Guide) -> Result<(), String> {
+async fn upgrade() -> ((usize, usize), Option<usize>) {
     let lock = Rc::new(RwLock::new(1));
-    let mut exec = Executor::new(2);
     let (upgrading, writing) = (lock.clone(), lock.clone());
-    let seen = Rc::new(Cell::new((0, 0)));
-    let note = seen.clone();
-    exec.spawn(async move {
+    let first = spawn_local(async move {
         let guard = upgrading.upgradable_read().await;
         let before = *guard;
         yield_now().await;
         let mut guard = RwLockUpgradableReadGuard::upgrade(guard).await;
-        note.set((before, *guard));
+        let after = *guard;
         *guard += 10;
+        (before, after)
     });
-    exec.spawn(async move { *writing.write().await *= 2 });
-    let left = exec.run_until_stalled();
-    let value = *lock.try_read().ok_or("the lock was not given back")?;
-    guide.check(
-        left == 0 && seen.get() == (1, 1) && value == 22,
-        "an upgrade: no writer slips in, though one waits",
-    )
+    let second = spawn_local(async move { *writing.write().await *= 2 });
+    let seen = first.await.unwrap_or_default();
+    let failed = all(vec![second]).await;
+    (seen, lock.try_read().map(|value| *value).filter(|_| failed == 0))
 }

@@ -1,10 +1,11 @@
 //! A semaphore whose permits are asked for in different amounts, and served in order.
 
-use super::{Guide, counted, grouped, rate};
-use crate::exec::{Executor, yield_now};
+use super::{Count, Guide, all, grouped, rate};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 use tasuki::Semaphore;
+use tasuki_rt::{spawn_local, yield_now};
 
 /// Permits there are; one request in so many wants them all.
 const PERMITS: usize = 4;
@@ -18,9 +19,36 @@ struct Pool {
     overtaken: Cell<usize>,
 }
 
+/// What they came out with.
+struct Served {
+    failed: usize,
+    overtaken: usize,
+    most: usize,
+    back: usize,
+    taken: Duration,
+    allocated: u64,
+}
+
 /// Queues small and big requests, and checks who was served when.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let tasks = guide.pick(100_000, 2_000);
+    let served = guide.run_on_loop(move || serve(tasks), || "   requests are served")?;
+    guide.check(
+        served.failed == 0,
+        format_args!("{} requests for 1 to {PERMITS} permits, on one event loop", grouped(tasks)),
+    )?;
+    guide.check(served.overtaken == 0, "served in order: a big request is never overtaken by small ones")?;
+    guide.check(
+        served.most == PERMITS && served.back == PERMITS,
+        format_args!("never more than {PERMITS} permits out, all of them back at the end"),
+    )?;
+    guide.check(served.allocated == 0, "no allocation by any wait")?;
+    guide.say(format_args!("       {}", rate(tasks, served.taken)));
+    Ok(())
+}
+
+/// Spawns all requests in order, and waits for them.
+async fn serve(tasks: usize) -> Served {
     let pool = Rc::new(Pool {
         semaphore: Semaphore::new(PERMITS),
         inside: Cell::new(0),
@@ -28,23 +56,12 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
         served: Cell::new(0),
         overtaken: Cell::new(0),
     });
-    let mut exec = Executor::new(tasks);
-    for task in 0..tasks {
-        exec.spawn(take(pool.clone(), task));
-    }
-    let (left, taken, allocated) = counted(|| exec.run_until_stalled());
-    guide.check(left == 0, format_args!("{} requests for 1 to {PERMITS} permits", grouped(tasks)))?;
-    guide.check(
-        pool.overtaken.get() == 0,
-        "served in order: a big request is never overtaken by small ones",
-    )?;
-    guide.check(
-        pool.most.get() == PERMITS && pool.semaphore.available_permits() == PERMITS,
-        format_args!("never more than {PERMITS} permits out, all of them back at the end"),
-    )?;
-    guide.check(allocated == 0, "no allocation by any wait")?;
-    guide.say(format_args!("       {}", rate(tasks, taken)));
-    Ok(())
+    let tasks: Vec<_> = (0..tasks).map(|task| spawn_local(take(pool.clone(), task))).collect();
+    let count = Count::start();
+    let failed = all(tasks).await;
+    let (taken, allocated) = count.stop();
+    let (overtaken, most) = (pool.overtaken.get(), pool.most.get());
+    Served { failed, overtaken, most, back: pool.semaphore.available_permits(), taken, allocated }
 }
 
 /// Asks for its amount, and notes whether it was its turn.

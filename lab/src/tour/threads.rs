@@ -1,7 +1,6 @@
 //! Plain threads and tasks that wait for the same lock in the same queue.
 
-use super::{Guide, grouped, rate};
-use crate::exec::Executor;
+use super::{Guide, all, grouped, rate};
 use std::sync::Arc;
 use std::time::Instant;
 use tasuki::Mutex;
@@ -23,20 +22,19 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
             std::thread::spawn(move || (0..turns).for_each(|_| *counter.lock().block() += 1))
         })
         .collect();
-    let mut exec = Executor::new(TASKS);
-    for _ in 0..TASKS {
+    let tasks = (0..TASKS).map(|_| {
         let counter = counter.clone();
-        exec.spawn(async move {
+        guide.runtime.spawn(async move {
             for _ in 0..turns {
                 let mut guard = counter.lock().await;
                 *guard += 1;
                 // Held over a yield, so that the others do queue.
-                crate::exec::yield_now().await;
+                tasuki_rt::yield_now().await;
                 drop(guard);
             }
-        });
-    }
-    exec.run();
+        })
+    });
+    let failed = guide.run(all(tasks.collect()), || "   threads and tasks share a lock")?;
     for thread in threads {
         thread.join().map_err(|_| "a thread panicked")?;
     }
@@ -44,7 +42,7 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let total = turns * (THREADS + TASKS);
     let count = *counter.try_lock().ok_or("the lock was not given back")?;
     guide.check(
-        count == total,
+        failed == 0 && count == total,
         format_args!("{THREADS} threads (`.block()`) and {TASKS} tasks (`.await`): {} turns", grouped(total)),
     )?;
     guide.say(format_args!("       {}", rate(total, taken)));

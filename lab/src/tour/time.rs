@@ -1,45 +1,63 @@
 //! Waits that end by a deadline or by a token, and take nothing with them.
 
-use super::{Guide, grouped};
-use crate::exec::Executor;
-use std::cell::Cell;
-use std::rc::Rc;
+use super::{Guide, all, grouped, until};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tasuki::{CancellationSource, Mutex, Semaphore};
 
 /// How long the short ones wait.
 const SHORT: Duration = Duration::from_millis(30);
 
+/// What the tasks share.
+#[derive(Default)]
+struct Desk {
+    mutex: Mutex<()>,
+    elapsed: AtomicUsize,
+    served: AtomicUsize,
+}
+
 /// Lets waits run out, and shows that those who stay are served.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let tasks = guide.pick(100_000, 2_000);
-    let (mutex, elapsed, served) = (Rc::new(Mutex::new(0)), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-    let held = mutex.try_lock().ok_or("a new mutex is free")?;
-    let mut exec = Executor::new(tasks);
-    for task in 0..tasks {
-        let (mutex, elapsed, served) = (mutex.clone(), elapsed.clone(), served.clone());
-        let limit = if task % 2 == 0 { SHORT } else { Duration::MAX };
-        exec.spawn(async move {
-            let outcome = mutex.lock().timeout(limit).await;
-            let count = if outcome.is_ok() { served } else { elapsed };
-            count.set(count.get() + 1);
-        });
-    }
-    let start = Instant::now();
-    exec.run_until_stalled();
-    while elapsed.get() < tasks.div_ceil(2) && start.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(1));
-        exec.run_until_stalled();
-    }
-    let taken = start.elapsed();
+    let desk = Arc::new(Desk::default());
+    let number = |of: &AtomicUsize| of.load(Ordering::Relaxed);
+    let progress = || format!("   {} waits ran out", number(&desk.elapsed));
+    let (taken, early, failed) = guide.run(wait_all(desk.clone(), tasks), progress)?;
     guide.check(
-        elapsed.get() == tasks.div_ceil(2) && taken >= SHORT,
-        format_args!("{} waits ran out after {} ms, not before", grouped(elapsed.get()), SHORT.as_millis()),
+        early == 0 && number(&desk.elapsed) == tasks.div_ceil(2) && taken >= SHORT,
+        format_args!(
+            "{} waits ran out after {} ms, not before",
+            grouped(number(&desk.elapsed)),
+            SHORT.as_millis()
+        ),
     )?;
-    drop(held);
-    let left = exec.run_until_stalled();
-    guide.check(left == 0 && served.get() == tasks / 2, "those with more patience were all served")?;
+    guide.check(
+        failed == 0 && number(&desk.served) == tasks / 2,
+        "those with more patience were all served",
+    )?;
     cancelled(guide)
+}
+
+/// Half of the waits for a held lock have a limit. How long until they ran out, how many others were served
+/// before the lock was given back, and how many failed.
+async fn wait_all(desk: Arc<Desk>, tasks: usize) -> (Duration, usize, usize) {
+    let mut held = Some(desk.mutex.lock().await);
+    let start = Instant::now();
+    let wait = |task: usize| {
+        let desk = desk.clone();
+        async move {
+            let limit = if task % 2 == 0 { SHORT } else { Duration::MAX };
+            let outcome = desk.mutex.lock().timeout(limit).await;
+            let count = if outcome.is_ok() { &desk.served } else { &desk.elapsed };
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let waits: Vec<_> = (0..tasks).map(|task| tasuki_rt::spawn(wait(task))).collect();
+    until(|| desk.elapsed.load(Ordering::Relaxed) == tasks.div_ceil(2)).await;
+    let (taken, early) = (start.elapsed(), desk.served.load(Ordering::Relaxed));
+    held.take();
+    (taken, early, all(waits).await)
 }
 
 /// A wait ended by a token, while permits stay whole.
