@@ -7,7 +7,7 @@ pub(crate) const USAGE: &str = "\
 usage: lab [tour [--quick]]
        lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR]
 
-  tour    passes a baton through 100,000 tasks, cancels 1,000,000 waiters, checks everything
+  tour    every primitive on tasuki-rt: 1,000,000 tasks, 1,000,000 cancelled waiters, all checked
   bench   measures Tasuki beside its peers in one process: mutex, parker, semaphore, event,
           wait-group, barrier, token, rwlock, condvar, time, runtime
   --quick smaller numbers: seconds instead of minutes

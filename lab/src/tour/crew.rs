@@ -14,6 +14,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 
+/// Allocations that a stop may make while tasks wait: none. Builds that can be debugged note who holds which lock, in
+/// a list that grows.
+pub(super) const NOTES: u64 = if cfg!(debug_assertions) { 16 } else { 0 };
+
 impl Guide {
     /// Runs a task that any worker may run, and shows its progress.
     pub(super) fn run<T: Send + 'static, D: Display>(
