@@ -103,10 +103,10 @@ impl House {
         // SAFETY: as above.
         self.left[worker].with_mut(|left| unsafe { *left = 1 });
         if self.ending.left_home() {
-            // SAFETY: as above.
-            self.left[..self.workers]
-                .iter()
-                .for_each(|left| left.with(|left| assert_eq!(unsafe { *left }, 1)));
+            for left in &self.left[..self.workers] {
+                // SAFETY: as above.
+                left.with(|left| assert_eq!(unsafe { *left }, 1));
+            }
             self.drop_others();
         }
         self.ending.has_ended();
