@@ -402,7 +402,7 @@ impl System for Real<'_> {
 }
 
 fn agree(held: Kind) {
-    let depth = env_or("TASUKI_SPEC_DEPTH", scaled(7, 4) as u64) as usize;
+    let depth = env_or("TASUKI_SPEC_DEPTH", scaled(7, 3) as u64) as usize;
     let waiters = env_or("TASUKI_SPEC_WAITERS", scaled(3, 2) as u64) as usize;
     assert!(waiters <= MAX_WAITERS);
     let _dog = watchdog(if depth > 7 { 7_200 } else { 300 });
