@@ -34,7 +34,7 @@ pub(crate) enum Placement {
     Moved,
     /// It cannot be told: fewer than two processors, or no way to pin.
     Unknown,
-    /// Somebody else took a processor from its threads; such a sample counts only when there is no other.
+    /// The one thread was preempted; such a sample counts only when there is no other.
     Disturbed,
 }
 
@@ -222,11 +222,6 @@ pub(crate) fn preemptions() -> i64 {
     sys::preemptions()
 }
 
-/// How often any thread of this process was preempted so far, where the system tells.
-pub(crate) fn process_preemptions() -> i64 {
-    sys::process_preemptions()
-}
-
 /// Pins this thread to the `index`-th processor of this process.
 pub(crate) fn pin_nth(index: usize) {
     let cpus = cpus();
@@ -280,19 +275,10 @@ mod sys {
 
     /// Involuntary context switches of this thread.
     pub(super) fn preemptions() -> i64 {
-        preemptions_of(libc::RUSAGE_THREAD)
-    }
-
-    /// Involuntary context switches of all threads.
-    pub(super) fn process_preemptions() -> i64 {
-        preemptions_of(libc::RUSAGE_SELF)
-    }
-
-    fn preemptions_of(whom: libc::c_int) -> i64 {
         // SAFETY: the record is made of integers, for which zero is a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer is to a live record.
-        unsafe { libc::getrusage(whom, &mut usage) };
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
         usage.ru_nivcsw
     }
 
@@ -323,11 +309,6 @@ mod sys {
 
     /// Nothing is known.
     pub(super) fn preemptions() -> i64 {
-        0
-    }
-
-    /// Nothing is known.
-    pub(super) fn process_preemptions() -> i64 {
         0
     }
 

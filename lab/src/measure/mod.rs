@@ -6,7 +6,6 @@
 
 mod group;
 mod plan;
-mod pressure;
 mod sample;
 
 pub(crate) use group::{Contender, Group, Metric};
@@ -19,7 +18,6 @@ use crate::report::{Record, table};
 use crate::screen::Screen;
 use crate::stats::{Summary, median};
 use plan::CHANCES;
-use pressure::Pressure;
 use std::time::{Duration, Instant};
 
 /// A session of measuring.
@@ -157,16 +155,13 @@ impl Bench {
                 if track.capped || track.is_spent(&self.plan) {
                     continue;
                 }
-                let pressure = group.two_threads.then(Pressure::now);
                 let (start, preempted) = (Instant::now(), preemptions());
                 let sample = (track.contender.run)(track.ops);
                 track.spent += start.elapsed();
-                let is_pressed = pressure.is_some_and(|before| before.is_felt());
                 let after = self.bounce(group);
                 let placement = match group.two_threads {
                     false if preemptions() != preempted => Placement::Disturbed,
                     false => Placement::Alone,
-                    true if is_pressed => Placement::Disturbed,
                     true => Placement::between(before, after),
                 };
                 track.samples.push((placement, sample));
