@@ -138,11 +138,11 @@ impl<P: Policy> RawMutex<P> {
     /// Takes a place in the queue, or the lock if it has become free.
     #[inline(always)]
     pub(crate) fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        if P::SPIN && self.queue.load() == HELD && self.spin() {
-            return Poll::Ready(());
-        }
         let waker = clone_waker(cx.waker());
         let word = self.queue.load();
+        if P::SPIN && word == HELD && !self.is_unclaimed() {
+            return self.spin_or_enqueue(seat, waker);
+        }
         if word.has(LOCKED) {
             if let Some(editing) = self.queue.try_edit(word) {
                 Self::append(editing, seat, waker);
@@ -150,6 +150,21 @@ impl<P: Policy> RawMutex<P> {
             }
         }
         self.enqueue_busy(seat, waker)
+    }
+
+    /// Somebody runs with the lock, and nobody waits.
+    #[cold]
+    #[inline(never)]
+    fn spin_or_enqueue(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+        if self.spin() { self.taken_after_all(waker) } else { self.enqueue_busy(seat, waker) }
+    }
+
+    /// The lock was to be had, and the waker is not needed.
+    fn taken_after_all(&self, waker: Waker) -> Poll<()> {
+        drop_spare(waker, || {
+            self.unlock();
+        });
+        Poll::Ready(())
     }
 
     /// The word is being edited, changed under our eyes, or has become free.
@@ -163,10 +178,7 @@ impl<P: Policy> RawMutex<P> {
                 patience.wait();
             } else if Self::is_open(word) {
                 if self.try_lock_at(word) {
-                    drop_spare(waker, || {
-                        self.unlock();
-                    });
-                    return Poll::Ready(());
+                    return self.taken_after_all(waker);
                 }
             } else if let Some(editing) = self.queue.try_edit(word) {
                 Self::append(editing, seat, waker);
@@ -401,8 +413,6 @@ impl<P: Policy> RawMutex<P> {
 
     /// Watches a lock that is held and that nobody waits for; true if it got it. Whoever queues meanwhile
     /// ends it, so nobody in the queue is ever overtaken.
-    #[cold]
-    #[inline(never)]
     fn spin(&self) -> bool {
         // In the model a spin is only more of the same executions.
         if shim::MODEL {
@@ -431,9 +441,6 @@ impl<P: Policy> RawMutex<P> {
 
     /// How long to spin, by what it brought before; 0: not at all.
     fn worthwhile_looks(&self) -> u32 {
-        if self.queue.load() != HELD || self.is_unclaimed() {
-            return 0;
-        }
         // Relaxed: a hint.
         let score = self.spin_score.load(Ordering::Relaxed);
         if score > 0 {
