@@ -9,6 +9,7 @@
 //! | first poll, the token is cancelled already | `Err`, the primitive is not touched |
 //! | any poll, the wait is ready | `Ok`, and the limit is withdrawn |
 //! | any poll, the wait is pending and the limit reached | the wait is withdrawn: `Ok` if it had been granted meanwhile, else `Err` |
+//! | a limit around both is reached | both are withdrawn: the output if it had been granted meanwhile |
 //! | drop | both are dropped |
 
 use crate::cancellation::{CancellationToken, OnCancelOp};
