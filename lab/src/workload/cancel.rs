@@ -119,6 +119,9 @@ fn storm<M: LocalMutex>(phase: Phase, waiters: usize, ops: u64) -> Sample {
     let mutex = M::new();
     // Not freed in a panic: futures that have not been dropped must keep their place.
     let mut slots = ManuallyDrop::new((0..width).map(|_| MaybeUninit::uninit()).collect::<Vec<_>>());
+    // So that the system gives the pages now, and not while they are timed. Not zeros: those it would give later.
+    // SAFETY: the slots are there, and may hold anything.
+    unsafe { slots.as_mut_ptr().write_bytes(0xa5, width) };
     let mut total = Reading::default();
     for _ in 0..rounds {
         let mut held = mutex.try_lock().expect("free between rounds");
