@@ -55,9 +55,12 @@ use core::task::Waker;
 use waiter::{State, Verdict, Waiter};
 use word::{EDIT, WAITERS, Word};
 
-/// Looks at a word that is being edited this often before the thread yields. An edit is about fifteen
-/// instructions, so more looks than this mean that the editor has lost its processor.
-const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 1 } else { 64 };
+/// Looks at a word that is being edited this often before the thread yields. An edit is about fifteen instructions, so
+/// more looks than this, with the pauses between them, mean that the editor has lost its processor.
+const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 1 } else { 8 };
+/// The pauses before the looks double up to two to this power. A look takes the word's cache line away from the editor,
+/// and whoever comes back later leaves the editor time for more than one edit on lines that it has.
+const LONGEST_PAUSE: u32 = 5;
 
 /// The word and, through it, the list.
 #[derive(Debug)]
@@ -181,8 +184,10 @@ impl Patience {
     #[inline(never)]
     pub(crate) fn wait(&mut self) {
         if self.looks < LOOKS_BEFORE_YIELD {
+            for _ in 0..1 << self.looks.min(LONGEST_PAUSE) {
+                shim::spin_hint();
+            }
             self.looks += 1;
-            shim::spin_hint();
         } else {
             shim::yield_thread();
         }
