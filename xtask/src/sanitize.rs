@@ -1,8 +1,7 @@
 //! `cargo xtask sanitize [address] [thread]`: the tests of both libraries on real threads, instrumented.
 //!
 //! The thread sanitizer needs a standard library built with it, or its locks and joins are invisible and
-//! every use of them looks like a race; it does not know fences, so `--cfg tasuki_tsan` turns ours into RMWs. The queues
-//! that the runtime is built on have fences of their own: it is not among the tests of that one.
+//! every use of them looks like a race; it does not know fences, so `--cfg tasuki_tsan` turns ours into RMWs.
 
 use crate::args::Args;
 use crate::miri::{PACKAGES, programs};

@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::time::Instant;
 use tasuki::runtime::{Driver, TaskId, Timers};
 
-/// How many ready operations of the runtime a poll may use before it must yield.
+/// How many ready operations, of the primitives and of the runtime, a poll may use before one yields.
 const BUDGET: u32 = 128;
 
 /// A thread's membership in a runtime, for as long as [`Context::enter`] lasts.
@@ -20,7 +20,6 @@ pub(crate) struct Context {
     task: Cell<Option<TaskId>>,
     /// The data of the waker that the current poll was given.
     waker: Cell<*const ()>,
-    budget: Cell<u32>,
 }
 
 /// What the thread is in its runtime.
@@ -59,12 +58,7 @@ pub(crate) fn shared<R>(what: &str, ask: impl FnOnce(&Arc<Shared>) -> R) -> R {
 
 /// Takes one from the budget of the current poll. False, and woken again, when it is used up: yield.
 pub(crate) fn charge(cx: &std::task::Context<'_>) -> bool {
-    let left = with(|context| {
-        let Some(context) = context else { return true };
-        let budget = context.budget.get();
-        context.budget.set(budget.saturating_sub(1));
-        budget > 0
-    });
+    let left = tasuki::runtime::charge();
     if !left {
         cx.waker().wake_by_ref();
     }
@@ -83,8 +77,7 @@ pub(crate) fn is_worker() -> bool {
 
 impl Context {
     pub(crate) fn new(shared: Arc<Shared>, seat: Seat) -> Self {
-        let (task, waker, budget) = (Cell::new(None), Cell::new(ptr::null()), Cell::new(BUDGET));
-        Self { shared, seat, task, waker, budget }
+        Self { shared, seat, task: Cell::new(None), waker: Cell::new(ptr::null()) }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
@@ -104,7 +97,7 @@ impl Context {
     pub(crate) fn poll<R>(&self, task: TaskId, waker: *const (), f: impl FnOnce() -> R) -> R {
         self.task.set(Some(task));
         self.waker.set(waker);
-        self.budget.set(BUDGET);
+        tasuki::runtime::set_budget(BUDGET);
         let output = f();
         self.task.set(None);
         self.waker.set(ptr::null());

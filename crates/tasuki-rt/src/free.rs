@@ -148,17 +148,18 @@ pub async fn yield_now() {
 
 /// Yields if this poll has used up its budget, and takes one from it otherwise.
 ///
-/// For loops that may never have to wait.
+/// For loops that await nothing which counts: the primitives of `tasuki` do.
 ///
 /// # Examples
 ///
 /// ```
 /// tasuki_rt::run(async {
-///     let mutex = tasuki::Mutex::new(0);
-///     for _ in 0..1000 {
-///         *mutex.lock().await += 1;
+///     let mut sum = 0_u64;
+///     for n in 0..1000 {
+///         sum += n;
 ///         tasuki_rt::checkpoint().await;
 ///     }
+///     assert_eq!(sum, 499_500);
 /// });
 /// ```
 #[doc(alias = "consume_budget")]

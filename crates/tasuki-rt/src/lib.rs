@@ -18,9 +18,9 @@
 //!
 //! # What a loop without waiting does
 //!
-//! A task that never waits keeps its worker. [`JoinHandle`], [`JoinSet`], [`Interval`] and [`LoopMutex`] yield by themselves when a poll has
-//! used them 128 times. The primitives of `tasuki` do not know the runtime when there is nothing to wait for: in a loop over
-//! locks that are always free, await a [`checkpoint`] now and then.
+//! A task that never waits keeps its worker. So whatever is ready at once is counted, locks that are free, signals that are set and what this
+//! crate offers, and after 128 of them in one poll the next one yields, once. A lock that was free is held during the yield: nobody
+//! overtakes. A loop that awaits nothing of the kind should await a [`checkpoint`] now and then.
 //!
 //! # Examples
 //!

@@ -336,7 +336,8 @@ impl<'a, T: ?Sized> Future for LoopLock<'a, T> {
         let wait = this.wait.as_mut().expect("there until the drop");
         // SAFETY: as above.
         let wait = unsafe { Pin::new_unchecked(wait) };
-        let Poll::Ready(guard) = wait.poll(cx) else { return Poll::Pending };
+        // Charged below, when the owner has been recorded.
+        let Poll::Ready(guard) = tasuki::runtime::uncharged(|| wait.poll(cx)) else { return Poll::Pending };
         let guard = LoopMutexGuard::new(this.mutex, guard, here);
         if context::charge(cx) {
             return Poll::Ready(Ok(guard));

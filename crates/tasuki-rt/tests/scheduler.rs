@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tasuki::{Event, Mutex, MutexGuard, Semaphore};
+use tasuki::{Event, Mutex, MutexGuard, RwLock, Semaphore, WaitGroup};
 use tasuki_rt::{JoinSet, LoopMutex, Resume, Runtime, WorkerId, checkpoint, sleep, spawn, yield_now};
 
 const EACH: [Resume; 3] = [Resume::Next, Resume::Local, Resume::Global];
@@ -260,25 +260,36 @@ fn batons_do_not_starve_others() {
     assert!(*mutex.try_lock().unwrap() > 0);
 }
 
-/// What is charged to the budget lets others run, on a single worker.
+/// A loop over what is always ready lets others run, on a single worker: everything is charged to the budget.
 #[test]
 fn loops_that_never_wait_yield_by_budget() {
-    let _dog = watchdog(60);
+    let _dog = watchdog(120);
     let runtime = runtime(1);
-    for kind in 0..4 {
+    for kind in 0..12 {
         let stop = Arc::new(AtomicBool::new(false));
         let end = stop.clone();
         let greedy = runtime.spawn_on(WorkerId::new(0), move || async move {
-            let (own, other) = (LoopMutex::new(0), Mutex::new(0));
+            let (own, mutex, rwlock) = (LoopMutex::new(0), Mutex::new(0), RwLock::new(0));
+            let (semaphore, event, group) = (Semaphore::new(1), Event::manual(), WaitGroup::new());
+            event.set();
             let mut ticks = tasuki_rt::interval(Duration::from_nanos(1));
             while !end.load(Ordering::Relaxed) {
                 match kind {
                     0 => *own.lock().await.unwrap() += 1,
-                    1 => {
-                        *other.lock().await += 1;
-                        checkpoint().await;
+                    1 => *mutex.lock().await += 1,
+                    2 => drop(rwlock.read().await),
+                    3 => *rwlock.write().await += 1,
+                    4 => drop(semaphore.acquire().await.unwrap()),
+                    5 => event.wait().await,
+                    6 => group.wait().await,
+                    7 => *mutex.lock().timeout(Duration::from_secs(60)).await.unwrap() += 1,
+                    8 => checkpoint().await,
+                    9 => _ = ticks.tick().await,
+                    10 => {
+                        let mut set = JoinSet::new();
+                        set.spawn(async {});
+                        set.join_next().await.unwrap().unwrap();
                     }
-                    2 => _ = ticks.tick().await,
                     _ => {
                         let ended = spawn(async {});
                         while !ended.is_finished() {
@@ -290,11 +301,49 @@ fn loops_that_never_wait_yield_by_budget() {
             }
         });
         runtime.block_on(async {
+            // One that anybody may run, a pinned one, and a timer.
             spawn(async {}).await.unwrap();
-            tasuki_rt::spawn_on(WorkerId::new(0), || async {}).await.unwrap();
+            tasuki_rt::spawn_on(WorkerId::new(0), || sleep(MS)).await.unwrap();
             stop.store(true, Ordering::Relaxed);
             greedy.await.unwrap();
         });
+    }
+}
+
+/// B123 with the locks of `tasuki`: A has used up its budget, and B comes later, while the lock is free and while it is held.
+#[test]
+fn the_budget_keeps_the_order_of_every_lock() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    for is_held in [false, true] {
+        let order = runtime.block_on(runtime.spawn_on(WorkerId::new(0), move || async move {
+            let (mutex, semaphore) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(1)));
+            let held = if is_held { Some((mutex.lock().await, semaphore.acquire().await)) } else { None };
+            let tasks = ['a', 'b'].map(|name| {
+                let (mutex, semaphore) = (mutex.clone(), semaphore.clone());
+                tasuki_rt::spawn_local(async move {
+                    let free = Mutex::new(());
+                    for _ in 0..if name == 'a' { 128 } else { 0 } {
+                        drop(free.lock().await);
+                    }
+                    mutex.lock().await.push(name);
+                    yield_now().await;
+                    let free = Mutex::new(());
+                    for _ in 0..if name == 'a' { 128 } else { 0 } {
+                        drop(free.lock().await);
+                    }
+                    let _permit = semaphore.acquire().await.unwrap();
+                    mutex.try_lock().expect("one permit").push(name);
+                })
+            });
+            yield_now().await;
+            drop(held);
+            for task in tasks {
+                task.await.unwrap();
+            }
+            mutex.lock().await.iter().collect::<String>()
+        }));
+        assert_eq!(order.unwrap(), "abab");
     }
 }
 

@@ -296,6 +296,7 @@ fn shutdown_with_many_timers_is_quick() {
     let timers = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
     let runtime = runtime(2);
     let armed = Arc::new(AtomicUsize::new(0));
+    let begin = Instant::now();
     for n in 0..timers {
         let armed = armed.clone();
         drop(runtime.spawn(async move {
@@ -307,12 +308,14 @@ fn shutdown_with_many_timers_is_quick() {
     }
     runtime.start().unwrap();
     until(|| armed.load(Ordering::Relaxed) == timers as usize);
+    let arming = begin.elapsed();
     let start = Instant::now();
     drop(runtime);
     let took = start.elapsed();
-    println!("shutdown with {timers} timers: {took:?}");
-    // A debug build on a busy machine gets five times the second of the requirement for five times less.
-    assert!(took < Duration::from_secs(1) * if cfg!(debug_assertions) { 5 } else { 1 }, "{took:?}");
+    println!("shutdown with {timers} timers: {took:?}, arming them: {arming:?}");
+    // A debug build, or one with a sanitizer, on a busy machine is measured by what else it does for each timer.
+    let limit = if cfg!(debug_assertions) { 4 * arming } else { Duration::from_secs(1) };
+    assert!(took < limit, "{took:?}");
 }
 
 #[test]

@@ -286,6 +286,7 @@ pub struct WaitEventOp<'a> {
 impl Op for WaitEventOp<'_> {
     type Output = ();
     const NAME: &'static str = "tasuki::WaitEvent";
+    const CHARGED: bool = true;
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

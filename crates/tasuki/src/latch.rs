@@ -194,6 +194,7 @@ pub struct WaitLatchOp<'a> {
 impl Op for WaitLatchOp<'_> {
     type Output = ();
     const NAME: &'static str = "tasuki::WaitLatch";
+    const CHARGED: bool = true;
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

@@ -469,6 +469,7 @@ impl<T> fmt::Debug for ValueOp<'_, T> {
 impl<'a, T> Op for ValueOp<'a, T> {
     type Output = &'a T;
     const NAME: &'static str = "tasuki::WaitValue";
+    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<&'a T> {
         self.op.cell.get()

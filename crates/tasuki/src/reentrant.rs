@@ -337,6 +337,7 @@ impl<T: ?Sized> fmt::Debug for LockReentrantOp<'_, T> {
 impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     type Output = Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity>;
     const NAME: &'static str = "tasuki::LockReentrant";
+    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.mutex.try_lock().transpose()

@@ -3,7 +3,8 @@
 //! A runtime installs a [`Driver`] on the threads where it polls tasks ([`enter`]). Through it the
 //! primitives learn which task runs, where its deadlines are kept, and whether the thread may be blocked;
 //! and the runtime learns, while a waker of its own is being called, whether the wake passes a baton
-//! ([`wake_kind`]). Without a driver everything works the same: deadlines come from one shared thread, and nobody has an
+//! ([`wake_kind`]). It says how much a poll may do without waiting ([`set_budget`]), and the primitives count it
+//! down ([`charge`]). Without a driver everything works the same: deadlines come from one shared thread, and nobody has an
 //! identity unless [`task::identify`](crate::task::identify) gives one.
 
 pub use crate::task::TaskId;
@@ -46,21 +47,65 @@ pub enum WakeKind {
 thread_local! {
     static DRIVER: Cell<Option<NonNull<dyn Driver>>> = const { Cell::new(None) };
     static WAKE_KIND: Cell<WakeKind> = const { Cell::new(WakeKind::Plain) };
+    static BUDGET: Cell<u32> = const { Cell::new(UNLIMITED) };
 }
+
+/// Counted down all the same: there is one path for everybody.
+const UNLIMITED: u32 = u32::MAX;
 
 /// Runs `f` with this driver installed on the thread; the one before comes back afterwards, also after a panic.
 pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<NonNull<dyn Driver>>);
+    struct Restore(Option<NonNull<dyn Driver>>, u32);
     impl Drop for Restore {
         fn drop(&mut self) {
             DRIVER.set(self.0);
+            BUDGET.set(self.1);
         }
     }
     let driver: NonNull<dyn Driver + '_> = NonNull::from(driver);
     // SAFETY: only the lifetime changes; `Restore` takes the pointer away before the borrow ends.
     let driver: NonNull<dyn Driver> = unsafe { core::mem::transmute(driver) };
-    let _restore = Restore(DRIVER.replace(Some(driver)));
+    let _restore = Restore(DRIVER.replace(Some(driver)), BUDGET.replace(UNLIMITED));
     f()
+}
+
+/// A poll begins: so many operations may be ready at once before one of them yields.
+#[inline]
+pub fn set_budget(operations: u32) {
+    BUDGET.set(operations);
+}
+
+/// An operation was ready at once. False if it has to yield, because the poll has used up what it may.
+#[inline(always)]
+pub fn charge() -> bool {
+    let left = BUDGET.get();
+    if left == 0 {
+        return refill();
+    }
+    BUDGET.set(left - 1);
+    true
+}
+
+/// What `f` does is not charged: the caller does that.
+pub fn uncharged<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(u32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            BUDGET.set(self.0);
+        }
+    }
+    let _restore = Restore(BUDGET.replace(UNLIMITED));
+    f()
+}
+
+/// The budget is used up, for the rest of the poll; without a runtime there is none.
+#[cold]
+fn refill() -> bool {
+    let unlimited = DRIVER.get().is_none();
+    if unlimited {
+        BUDGET.set(UNLIMITED);
+    }
+    unlimited
 }
 
 /// Why the waker that is being called on this thread is being called.

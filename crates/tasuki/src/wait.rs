@@ -6,15 +6,23 @@
 //! | phase     | event                  | calls        | next phase |
 //! |-----------|------------------------|--------------|------------|
 //! | `Idle`    | poll                   | `try_now`    | `Resumed` if it gave the output |
+//! | `Idle`    | poll, at once, but the budget of the task is used up | `try_now` | `Owed` |
 //! | `Idle`    | poll, not at once      | `start`      | `Queued`, or `Resumed` |
 //! | `Queued`  | poll                   | `poll_queued`| `Queued`, or `Resumed` |
+//! | `Owed`    | poll                   |              | `Resumed` |
 //! | `Queued`  | drop                   | `cancel`, `discard` | `Canceled` |
+//! | `Owed`    | drop                   | `discard`    |            |
 //! | `Idle`, `Queued` | giving up       | `cancel`, `withdrawn` | `Canceled` |
+//! | `Owed`    | giving up              |              | `Resumed`, with the output |
 //! | `Resumed` | poll                   | panics       |            |
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
 //! passes the baton on; a deadline returns it. That is all that timeouts and cancellation need, so they
 //! can be added here without another layer of `unsafe`.
+//!
+//! A task that finds everything free would never suspend, and keep its thread from all others. So a runtime may give each poll a
+//! budget ([`runtime`](crate::runtime)); the operation that exceeds it yields once, *after* it was served: what was
+//! free is its own meanwhile, so nobody overtakes (B123). The output stays where the waiter would have been.
 
 use crate::queue::Pinned;
 use crate::queue::waiter::{Ask, Waiter};
@@ -27,6 +35,15 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 
+#[cfg(feature = "std")]
+use crate::runtime::charge;
+
+/// Without threads there is no runtime that gives a budget.
+#[cfg(not(feature = "std"))]
+const fn charge() -> bool {
+    true
+}
+
 /// An operation that may have to wait. The primitives implement it; its functions take types that
 /// cannot be named elsewhere, so nobody else can.
 pub trait Op {
@@ -36,6 +53,10 @@ pub trait Op {
     /// How the future is called in a panic.
     #[doc(hidden)]
     const NAME: &'static str;
+
+    /// Is it charged to the budget of the task? Then the output may be kept in the future, and so must be `Send` if the operation is.
+    #[doc(hidden)]
+    const CHARGED: bool = false;
 
     /// The fast path: the output, if there is no need to wait.
     #[doc(hidden)]
@@ -98,6 +119,8 @@ enum Phase {
     Idle,
     /// The waiter has been published; only `poll_queued` and `cancel` end that.
     Queued,
+    /// The output is in the slot, for the next poll.
+    Owed,
     /// The output has been given.
     Resumed,
     /// The wait was withdrawn.
@@ -147,6 +170,10 @@ impl Slot {
 }
 
 impl<O: Op> Wait<O> {
+    /// Does the output fit where the waiter would be?
+    const FITS: bool =
+        size_of::<O::Output>() <= size_of::<Waiter>() && align_of::<O::Output>() <= align_of::<Waiter>();
+
     #[inline(always)]
     pub(crate) const fn new(op: O) -> Self {
         let waiter = UnsafeCell::new(MaybeUninit::uninit());
@@ -201,8 +228,29 @@ impl<O: Op> Wait<O> {
         }
     }
 
-    /// `Queued => Queued | Resumed`, or the panic of a finished future.
+    /// `Idle => Owed`: it was to be had at once, but others want to run.
+    #[cold]
+    fn owe(&mut self, output: O::Output, cx: &Context<'_>) -> Poll<O::Output> {
+        // SAFETY: it fits; nobody is in the slot of an idle future, and `Owed` says from now on what is in it.
+        unsafe { self.slot.as_ptr().cast().write(output) };
+        self.phase = Phase::Owed;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// `Owed => Resumed`.
+    fn pay(&mut self) -> O::Output {
+        debug_assert!(self.phase == Phase::Owed);
+        self.phase = Phase::Resumed;
+        // SAFETY: `owe` wrote it, and it is read once: the phase has changed.
+        unsafe { self.slot.as_ptr().cast().read() }
+    }
+
+    /// `Queued => Queued | Resumed`, or `Owed => Resumed`, or the panic of a finished future.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+        if self.phase == Phase::Owed {
+            return Poll::Ready(self.pay());
+        }
         assert!(self.phase == Phase::Queued, "`{}` polled after it was finished", O::NAME);
         // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
@@ -240,9 +288,13 @@ impl<O: Op> Future for Wait<O> {
         if this.phase != Phase::Idle {
             return this.poll_again(cx);
         }
-        // Before the try: a store behind its compare-exchange would have to wait for it.
+        // Before the try, both: a store behind its compare-exchange would have to wait for it.
+        let within = !(O::CHARGED && Self::FITS) || charge();
         this.phase = Phase::Resumed;
         if let Some(output) = this.op.try_now() {
+            if !within {
+                return this.owe(output, cx);
+            }
             return Poll::Ready(output);
         }
         let mut answer = Poll::Pending;
@@ -274,6 +326,7 @@ impl<O: Op> Waiting for Wait<O> {
         let this = unsafe { self.get_unchecked_mut() };
         let output = match this.phase {
             Phase::Queued => this.cancel(),
+            Phase::Owed => return Some(this.pay()),
             Phase::Idle => {
                 this.phase = Phase::Canceled;
                 None
@@ -347,7 +400,10 @@ impl<W: Waiting> Waiting for Compound<W> {
 impl<O: Op> Drop for Wait<O> {
     #[inline]
     fn drop(&mut self) {
-        if self.phase == Phase::Queued {
+        if self.phase == Phase::Owed {
+            let output = self.pay();
+            self.op.discard(output);
+        } else if self.phase == Phase::Queued {
             // A drop happens once, whatever panics, so the phase may stay: one store less before the edit.
             if let Some(output) = self.leave() {
                 self.op.discard(output);

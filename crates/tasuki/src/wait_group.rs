@@ -289,6 +289,7 @@ pub struct WaitMembersOp<'a> {
 impl Op for WaitMembersOp<'_> {
     type Output = ();
     const NAME: &'static str = "tasuki::WaitMembers";
+    const CHARGED: bool = true;
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

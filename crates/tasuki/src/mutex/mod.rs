@@ -294,6 +294,7 @@ impl<T: ?Sized, P: Policy> fmt::Debug for LockOp<'_, T, P> {
 impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
     type Output = MutexGuard<'a, T, P>;
     const NAME: &'static str = "tasuki::Lock";
+    const CHARGED: bool = true;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {

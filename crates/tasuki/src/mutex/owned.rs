@@ -83,6 +83,7 @@ impl<T: ?Sized, P: Policy> fmt::Debug for LockOwnedOp<T, P> {
 impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
     type Output = OwnedMutexGuard<T, P>;
     const NAME: &'static str = "tasuki::LockOwned";
+    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.mutex().raw.try_lock().then(|| self.guard())

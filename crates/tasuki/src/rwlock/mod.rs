@@ -433,6 +433,7 @@ impl<H: Access> fmt::Debug for AccessOp<H> {
 impl<H: Access> Op for AccessOp<H> {
     type Output = Guard<H>;
     const NAME: &'static str = H::NAME;
+    const CHARGED: bool = true;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Guard<H>> {

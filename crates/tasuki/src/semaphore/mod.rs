@@ -385,6 +385,7 @@ impl<'a, P: SemaphorePolicy> AcquireOp<'a, P> {
 impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
     type Output = Result<SemaphorePermit<'a, P>, Closed>;
     const NAME: &'static str = "tasuki::Acquire";
+    const CHARGED: bool = true;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {

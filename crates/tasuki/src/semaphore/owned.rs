@@ -141,6 +141,7 @@ impl<P: SemaphorePolicy> fmt::Debug for AcquireOwnedOp<P> {
 impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
     type Output = Result<OwnedSemaphorePermit<P>, Closed>;
     const NAME: &'static str = "tasuki::AcquireOwned";
+    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<Self::Output> {
         let permits = self.permits;

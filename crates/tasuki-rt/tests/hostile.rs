@@ -1,0 +1,248 @@
+//! Wakers that do anything, on everything of the runtime that keeps one: B121, B131, B133; and threads that end (B085).
+
+mod kit;
+#[path = "../../tasuki/tests/kit/waker.rs"]
+#[allow(dead_code, reason = "a part of the kit is used")]
+mod spy;
+
+use kit::{Drops, MS, poll_with, runtime, until, watchdog};
+use spy::{Call, Spy};
+use std::cell::RefCell;
+use std::future::{Future, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Duration;
+use tasuki::Event;
+use tasuki_rt::{JoinHandle, JoinSet, Runtime, WorkerId, interval, sleep, yield_now};
+
+/// What a hostile waker does when it is called.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Deed {
+    /// Uses the runtime: spawns, aborts, posts, counts.
+    Meddles,
+    Panics,
+}
+
+fn hostile(call: Call, deed: Deed, runtime: &Arc<Runtime>) -> Spy {
+    let runtime = runtime.clone();
+    let spy = Spy::hostile(call, move || {
+        if deed == Deed::Panics {
+            panic!("a hostile waker");
+        }
+        drop(runtime.spawn(async {}));
+        runtime.spawn(pending::<()>()).abort();
+        runtime.for_each_worker(|worker| drop(runtime.spawn_on(worker, || yield_now())));
+        assert!(runtime.tasks() < 1_000_000);
+    });
+    spy
+}
+
+/// A hostile waker and a harmless one, to replace each other. It is hostile once at a time: of two panics, one while the other
+/// unwinds, the process would end.
+struct Pair([Spy; 2]);
+
+impl Pair {
+    /// Calls foreign code; a panic of one of the wakers may come out.
+    fn provoke<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        self.0[0].arm(1);
+        let result = catch_unwind(AssertUnwindSafe(f)).ok();
+        self.0[0].arm(0);
+        result
+    }
+
+    /// Polls with one waker after the other, so that each replaces the one before.
+    fn poll<F: Future + Unpin>(&self, future: &mut F) -> Option<F::Output> {
+        [&self.0[0], &self.0[1], &self.0[0]].into_iter().find_map(|spy| {
+            let waker = spy.waker();
+            match self.provoke(|| poll_with(future, &waker)) {
+                Some(Poll::Ready(output)) => Some(output),
+                _ => None,
+            }
+        })
+    }
+
+    /// Polls with them, lets time pass in which others call them, and polls in peace: one that panics at every poll must not stop
+    /// it for ever.
+    async fn poll_twice<F: Future + Unpin>(&self, future: &mut F) -> Option<F::Output> {
+        if let Some(output) = self.poll(future) {
+            return Some(output);
+        }
+        self.0[0].arm(1);
+        sleep(MS / 2).await;
+        self.0[0].arm(0);
+        match catch_unwind(AssertUnwindSafe(|| poll_with(future, Waker::noop()))) {
+            Ok(Poll::Ready(output)) => Some(output),
+            // An async function that has panicked is at its end.
+            _ => None,
+        }
+    }
+
+    fn let_go<T>(&self, value: T) {
+        self.provoke(|| drop(value));
+    }
+}
+
+async fn join_all(pair: &Pair, handle: &mut JoinHandle<()>, set: &mut JoinSet<()>) {
+    loop {
+        if let Some(result) = pair.poll_twice(handle).await {
+            break result.unwrap();
+        }
+    }
+    let (mut joined, mut calm) = (0, false);
+    while joined < 3 {
+        // Dropped and made again: it loses no result, also when a panic has ended it.
+        let mut next = Box::pin(set.join_next());
+        let result = if calm { Some(next.as_mut().await) } else { pair.poll_twice(&mut next).await };
+        calm = !calm;
+        joined += result.map_or(0, |result| usize::from(result.expect("three were inserted").is_ok()));
+        pair.let_go(next);
+    }
+}
+
+/// Sleeps and ticks on the wheel of a worker.
+async fn keep_time(pair: &Pair) {
+    let mut long = Box::pin(sleep(60_000 * MS));
+    assert!(pair.poll(&mut long).is_none());
+    pair.let_go(long);
+    let mut short = Box::pin(sleep(2 * MS));
+    while pair.poll_twice(&mut short).await.is_none() {}
+    let mut ticks = interval(2 * MS);
+    for _ in 0..3 {
+        let mut tick = Box::pin(ticks.tick());
+        let ticked = pair.poll_twice(&mut tick).await.is_some();
+        pair.let_go(tick);
+        if !ticked {
+            ticks.tick().await;
+        }
+    }
+}
+
+#[test]
+fn everything_that_keeps_a_waker_survives_it() {
+    let _dog = watchdog(120);
+    for (call, deed) in Call::ALL.into_iter().flat_map(|call| [(call, Deed::Meddles), (call, Deed::Panics)]) {
+        let runtime = Arc::new(runtime(2));
+        runtime.start().unwrap();
+        let pair = Arc::new(Pair([hostile(call, deed, &runtime), Spy::new()]));
+        let gate = Arc::new(Event::manual());
+        let wait = || {
+            let gate = gate.clone();
+            runtime.spawn(async move { gate.wait().await })
+        };
+        let (mut handle, mut dropped, mut set) = (wait(), wait(), JoinSet::new());
+        (0..3).for_each(|_| set.insert(wait()));
+        assert!(pair.poll(&mut handle).is_none() && pair.poll(&mut dropped).is_none());
+        pair.let_go(dropped);
+        let mut next = Box::pin(set.join_next());
+        assert!(pair.poll(&mut next).is_none());
+        pair.let_go(next);
+        pair.provoke(|| gate.set());
+        runtime.block_on(join_all(&pair, &mut handle, &mut set));
+        let timed = {
+            let pair = pair.clone();
+            runtime.spawn_on(WorkerId::new(0), || async move { keep_time(&pair).await })
+        };
+        runtime.block_on(timed).unwrap();
+        assert!(pair.0[0].fired(), "{call:?} was never called");
+        until(|| runtime.tasks() == 0);
+        assert_eq!(runtime.block_on(runtime.spawn(async { 1 })).unwrap(), 1);
+    }
+}
+
+/// B121: a wake that comes when a task has been entered and not been polled, or while it is, is not lost.
+#[test]
+fn a_wake_at_any_moment_of_a_poll_counts() {
+    const ROUNDS: usize = 20_000;
+    let _dog = watchdog(120);
+    let runtime = runtime(2);
+    for pinned in [false, true] {
+        let (said, heard) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let slot = Arc::new(std::sync::Mutex::new(None::<Waker>));
+        let body = {
+            let (said, heard, slot) = (said.clone(), heard.clone(), slot.clone());
+            poll_fn(move |cx| {
+                *slot.lock().unwrap() = Some(cx.waker().clone());
+                heard.store(said.load(Ordering::SeqCst), Ordering::SeqCst);
+                if heard.load(Ordering::SeqCst) == ROUNDS { Poll::Ready(()) } else { Poll::Pending }
+            })
+        };
+        let task = if pinned { runtime.spawn_on(WorkerId::new(1), || body) } else { runtime.spawn(body) };
+        runtime.start().unwrap();
+        until(|| slot.lock().unwrap().is_some());
+        for round in 1..=ROUNDS {
+            said.store(round, Ordering::SeqCst);
+            let waker = slot.lock().unwrap().clone();
+            waker.expect("polled once").wake();
+            // Every third is waited for; the others meet the poll of the one before.
+            while round % 3 == 0 && heard.load(Ordering::SeqCst) < round {
+                thread::yield_now();
+            }
+        }
+        runtime.block_on(task).unwrap();
+    }
+}
+
+/// B085: the destructor of a thread's own storage wakes, spawns, polls and lets go of tasks, when everything else of the thread is gone.
+#[test]
+fn a_thread_that_ends_may_use_the_runtime() {
+    struct Last(RefCell<Option<Box<dyn FnOnce()>>>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.take().expect("set before")();
+        }
+    }
+    thread_local!(static LAST: Last = const { Last(RefCell::new(None)) });
+    let _dog = watchdog(60);
+    let (runtime, drops, woken) = (Arc::new(runtime(2)), Drops::default(), Arc::new(Event::manual()));
+    let (inner, held, event) = (runtime.clone(), drops.one(), woken.clone());
+    let waiting = runtime.spawn({
+        let woken = woken.clone();
+        async move { woken.wait().await }
+    });
+    runtime.start().unwrap();
+    thread::spawn(move || {
+        LAST.with(|last| {
+            *last.0.borrow_mut() = Some(Box::new(move || {
+                event.set();
+                drop(inner.spawn(async move { drop(held) }));
+                let mut sleep = Box::pin(sleep(Duration::from_secs(60)));
+                assert!(poll_with(&mut sleep, Waker::noop()).is_pending());
+                inner.block_on(yield_now());
+                drop(inner);
+            }));
+        });
+    })
+    .join()
+    .unwrap();
+    runtime.block_on(waiting).unwrap();
+    until(|| drops.count() == 1);
+}
+
+/// A runtime inside a task of another is as much of a mistake as its own; nothing else is lost.
+#[test]
+fn other_runtimes_inside_a_task() {
+    let _dog = watchdog(60);
+    let (runtime, other) = (runtime(1), Arc::new(kit::runtime(1)));
+    let inner = other.clone();
+    let nested = runtime.block_on(runtime.spawn(async move { inner.block_on(async {}) })).unwrap_err();
+    assert!(nested.is_panic() && nested.to_string().contains("`block_on` inside a task"), "{nested}");
+    let nested = runtime.block_on(runtime.spawn(async { tasuki_rt::run(async {}) })).unwrap_err();
+    assert!(nested.is_panic() && nested.to_string().contains("`block_on` inside a task"), "{nested}");
+    // To spawn there, and to wait for it, is none.
+    let inner = other.clone();
+    other.start().unwrap();
+    let across = runtime.spawn(async move { inner.spawn(async { 5 }).await.unwrap() });
+    assert_eq!(runtime.block_on(across).unwrap(), 5);
+    // What a runtime that has shut down is given is dropped, not run.
+    let drops = Drops::default();
+    other.shutdown_timeout(Duration::MAX).unwrap();
+    let (held, set) = (drops.one(), drops.one());
+    let blocking = other.spawn_blocking(move || drop(held));
+    let pinned = other.spawn_on(WorkerId::new(0), move || async move { drop(set) });
+    assert_eq!(drops.count(), 2);
+    assert!(runtime.block_on(blocking).unwrap_err().is_shut_down());
+    assert!(runtime.block_on(pinned).unwrap_err().is_shut_down());
+}
