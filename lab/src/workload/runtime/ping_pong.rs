@@ -86,7 +86,7 @@ impl Court {
 /// The task's side; an operation is one hop to the task, from the call of its waker to its poll.
 async fn play(court: Arc<Court>, other: Thread, hops: u64) -> Sample {
     let (cpus, before) = (&court.cpus, alloc::allocations());
-    let (mut counted, mut ns, mut misses) = (0, 0, 0);
+    let (mut counted, mut ns, mut misses, mut hopped) = (0, 0, 0, 0);
     for round in 0..CHANCES + PATIENCE * hops {
         court.pass(2 * round + 1);
         other.unpark();
@@ -95,6 +95,7 @@ async fn play(court: Arc<Court>, other: Thread, hops: u64) -> Sample {
             if court.has(2 * round + 2) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
+        hopped += 1;
         let hop = court.now() - court.served_at.load(Ordering::Relaxed);
         let place = court.thread_place.load(Ordering::Relaxed);
         // With nowhere else to go all hops count; so do those of whom nobody knows where they are.
@@ -116,7 +117,9 @@ async fn play(court: Arc<Court>, other: Thread, hops: u64) -> Sample {
     court.pass(OVER);
     other.unpark();
     assert!(counted > 0, "no hop went to another processor");
-    Sample::alone(counted, Reading { ns: ns as f64, allocations: alloc::allocations() - before })
+    // All hops may allocate: those that count answer for their share.
+    let allocations = (alloc::allocations() - before) * counted / hopped;
+    Sample::alone(counted, Reading { ns: ns as f64, allocations })
 }
 
 /// The thread's side.
