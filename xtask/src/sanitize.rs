@@ -46,7 +46,7 @@ fn instrumented(host: &str, name: &str, build: &str, options: (&str, &str)) -> O
     let mut command = cargo(&format!("+{NIGHTLY} test {build} --target {host} {words} {programs}"));
     command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target().join(name)).env(options.0, options.1);
     // Longer strings take the same steps more often.
-    command.env("TASUKI_SPEC_DEPTH", "5");
+    command.env("TASUKI_SPEC_DEPTH", "5").env("TASUKI_PATIENCE", "10");
     tests(&mut command).and_then(|tests| tests.verdict()).into()
 }
 
