@@ -20,7 +20,7 @@
 //!    afterwards, then between the two readings there was no task.
 //!
 //! # Orderings
-//! Release in `begin` and `end` pairs with Acquire in `sum`: who sees an end sees the beginning (invariant 2). Fence E in
+//! Release in `end` pairs with Acquire in `sum`: who sees an end sees the beginning (invariant 2), and what was done in between. Fence E in
 //! `end` pairs with itself: of two tasks that end in two rows while somebody waits, one sees both ends, and rings.
 
 use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence};
@@ -82,8 +82,9 @@ impl Census {
     #[inline]
     #[must_use]
     pub(crate) fn begin(&self, row: Row, inside: bool) -> bool {
-        // Release: pairs with Acquire in `sum`.
-        let door = self.row(row).begun.fetch_add(1, Ordering::Release) & !COUNT;
+        // Relaxed: what is done later in the life of the task, or of whoever spawned it, is released by an end; and whoever shuts
+        // the door has changed this very counter, before or after.
+        let door = self.row(row).begun.fetch_add(1, Ordering::Relaxed) & !COUNT;
         door == 0 || (door == DRAINING && inside)
     }
 
@@ -110,17 +111,17 @@ impl Census {
     /// Shuts the door to those from outside.
     pub(crate) fn begin_drain(&self) {
         for row in &self.rows {
-            // Acquire: who was counted before is seen; who is counted later sees the door.
-            row.begun.fetch_or(DRAINING, Ordering::Acquire);
-            row.ended.fetch_or(DRAINING, Ordering::Acquire);
+            // Relaxed: who was counted before is in the number; who is counted later sees the door.
+            row.begun.fetch_or(DRAINING, Ordering::Relaxed);
+            row.ended.fetch_or(DRAINING, Ordering::Relaxed);
         }
     }
 
     /// Shuts the door to everybody.
     pub(crate) fn close(&self) {
         for row in &self.rows {
-            // Acquire: as above.
-            row.begun.fetch_or(CLOSED, Ordering::Acquire);
+            // Relaxed: as above.
+            row.begun.fetch_or(CLOSED, Ordering::Relaxed);
         }
     }
 
@@ -152,9 +153,10 @@ impl Census {
 
     /// How many tasks in some rows have not ended.
     fn sum(rows: &[Counts]) -> usize {
-        // Acquire: pairs with Release in `end` and `begin`; the ends first, by invariant 2.
+        // Acquire: pairs with Release in `end`; the ends first, by invariant 2.
         let ended: u64 = rows.iter().map(|row| row.ended.load(Ordering::Acquire) & COUNT).sum();
-        let begun: u64 = rows.iter().map(|row| row.begun.load(Ordering::Acquire) & COUNT).sum();
+        // Relaxed: only the number counts, and whoever ended had begun before.
+        let begun: u64 = rows.iter().map(|row| row.begun.load(Ordering::Relaxed) & COUNT).sum();
         (begun - ended) as usize
     }
 
