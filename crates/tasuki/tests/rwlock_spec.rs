@@ -411,7 +411,7 @@ fn agree(held: Kind) {
         let lock = RwLock::new(0);
         body(&mut Real::new(&lock, held));
     });
-    assert!(strings > 500, "{strings} strings are no enumeration");
+    assert!(strings > scaled(500, 50) as u64, "{strings} strings are no enumeration");
 }
 
 #[test]
