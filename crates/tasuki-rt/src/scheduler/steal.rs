@@ -1,9 +1,10 @@
 //! Taking work from other workers, and when not to.
 //!
 //! Half of a queue is taken at once. One task alone, and the *next* slot, are left to their worker, which is about to run
-//! them, unless its polls are long: it is still in the same one as at an earlier look, or has not done many since.
+//! them, unless its polls are long: it is still in the same one as at an earlier look, or has not done many since. A queue that has
+//! had something at each look of a search is that of a worker with more to do than it can: there one task alone is taken as well.
 
-use super::worker::Local;
+use super::worker::{LOOKS, Local};
 use super::{Remote, Shared};
 use crate::task::Runnable;
 use st3::StealError;
@@ -20,6 +21,8 @@ const LONG_POLL: Duration = Duration::from_micros(20);
 pub(super) struct Sight {
     polls: u32,
     since: Option<Instant>,
+    /// At how many looks in a row its queue had something.
+    never_empty: u32,
 }
 
 impl Sight {
@@ -33,7 +36,7 @@ impl Sight {
     /// Remembers this look, unless there is one to judge by soon.
     fn remember(&mut self, polls: u32) {
         if self.since.is_none_or(|since| since.elapsed() >= APART) {
-            *self = Self { polls, since: Some(Instant::now()) };
+            (self.polls, self.since) = (polls, Some(Instant::now()));
         }
     }
 }
@@ -54,12 +57,14 @@ impl Local {
         // Relaxed: compared with itself only.
         let polls = remote.polls.load(Ordering::Relaxed);
         let long = sight.shows_long_polls(polls);
-        let mut held = false;
+        let (mut held, never_empty) = (false, sight.never_empty);
         let share = |len: usize| {
-            held = len == 1 && !long;
+            held = len == 1 && !long && never_empty + 1 < LOOKS;
             if held { 0 } else { len - len / 2 }
         };
-        if let Ok((runnable, _)) = remote.stealer.steal_and_pop(&self.queue, share) {
+        let stolen = remote.stealer.steal_and_pop(&self.queue, share);
+        sight.never_empty = if held { never_empty + 1 } else { 0 };
+        if let Ok((runnable, _)) = stolen {
             return Some(runnable);
         }
         if !remote.next.is_empty() {
@@ -74,6 +79,11 @@ impl Local {
             self.held.set(true);
         }
         None
+    }
+
+    /// A search begins: what was seen at the looks of an earlier one says nothing.
+    pub(super) fn look_anew(&self) {
+        self.sights.borrow_mut().iter_mut().for_each(|sight| sight.never_empty = 0);
     }
 
     /// The second look before a sleep: is there anything that was notified about? With `alone`, also what only its own worker

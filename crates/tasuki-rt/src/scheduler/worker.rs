@@ -26,7 +26,7 @@ const INBOX_EVERY: u32 = 16;
 /// Every so many picks the global queue is looked at first, and the clock.
 const GLOBAL_EVERY: u32 = 64;
 /// How many looks a search has, and the pause between them.
-const LOOKS: u32 = 4;
+pub(super) const LOOKS: u32 = 4;
 const PAUSE_SPINS: u32 = 32;
 /// How many tasks are taken from the global queue at once.
 const GLOBAL_BATCH: usize = 128;
@@ -51,7 +51,7 @@ pub(crate) struct Local {
     /// The last search saw tasks that their workers will run soon, or should.
     pub(super) held: Cell<bool>,
     /// Has watched since it last had something to do.
-    rested: Cell<bool>,
+    pub(super) rested: Cell<bool>,
     pub(super) dice: Cell<u64>,
 }
 
@@ -238,6 +238,7 @@ impl Local {
     }
 
     fn search(&self, shared: &Shared) -> Option<Item> {
+        self.look_anew();
         for look in 0..LOOKS {
             if look > 0 {
                 (0..PAUSE_SPINS).for_each(|_| hint::spin_loop());
@@ -287,8 +288,9 @@ impl Local {
     /// Wakes the sleeps that are due, and says when the next one is.
     pub(super) fn turn(&self) -> Option<Instant> {
         // A waker that panics is its owner's mistake; come back at once for the others.
-        let mut next = Some(Instant::now());
-        quietly(|| next = self.timers.advance(Instant::now()));
+        let now = Instant::now();
+        let mut next = Some(now);
+        quietly(|| next = self.timers.advance(now));
         next
     }
 
