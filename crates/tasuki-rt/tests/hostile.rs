@@ -28,16 +28,15 @@ enum Deed {
 
 fn hostile(call: Call, deed: Deed, runtime: &Arc<Runtime>) -> Spy {
     let runtime = runtime.clone();
-    let spy = Spy::hostile(call, move || {
+    Spy::hostile(call, move || {
         if deed == Deed::Panics {
             panic!("a hostile waker");
         }
         drop(runtime.spawn(async {}));
         runtime.spawn(pending::<()>()).abort();
-        runtime.for_each_worker(|worker| drop(runtime.spawn_on(worker, || yield_now())));
+        runtime.for_each_worker(|worker| drop(runtime.spawn_on(worker, yield_now)));
         assert!(runtime.tasks() < 1_000_000);
-    });
-    spy
+    })
 }
 
 /// A hostile waker and a harmless one, to replace each other. It is hostile once at a time: of two panics, one while the other

@@ -102,7 +102,7 @@ impl Queued {
         if kind.stops_readers() {
             self.0 -= Self::STOPPER;
             // Those behind it may be before the first now.
-            self.0 |= self.0 / Self::READERS_FAR & Self::READERS_NEAR;
+            self.0 |= (self.0 / Self::READERS_FAR) & Self::READERS_NEAR;
         }
     }
 
