@@ -4,7 +4,7 @@
 //! every use of them looks like a race; it does not know fences, so `--cfg tasuki_tsan` turns ours into RMWs.
 
 use crate::args::Args;
-use crate::miri::{PACKAGES, programs};
+use crate::miri::{self, PACKAGES};
 use crate::report::{Outcome, Report};
 use crate::shell::{cargo, root, target, tests};
 use crate::toolchain::{self, NIGHTLY, or_skip};
@@ -39,8 +39,8 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
 /// The tests with one sanitizer, in a folder of its own.
 fn instrumented(host: &str, name: &str, build: &str, options: (&str, &str)) -> Outcome {
     let (flags, programs) = match name {
-        "thread" => ("-Zsanitizer=thread --cfg tasuki_tsan".to_owned(), threaded()),
-        _ => (format!("-Zsanitizer={name}"), "--lib --tests".to_owned()),
+        "thread" => ("-Zsanitizer=thread --cfg tasuki_tsan".to_owned(), programs(&BUILDS, &ALONE)),
+        _ => (format!("-Zsanitizer={name}"), programs(&BUILDS, &[])),
     };
     let words = "-p tasuki -p tasuki-rt --no-fail-fast";
     let mut command = cargo(&format!("+{NIGHTLY} test {build} --target {host} {words} {programs}"));
@@ -50,18 +50,22 @@ fn instrumented(host: &str, name: &str, build: &str, options: (&str, &str)) -> O
     tests(&mut command).and_then(|tests| tests.verdict()).into()
 }
 
-/// The test programs with threads. Strings of operations and sizes are tried by one thread alone: no race to be seen, and
-/// with this sanitizer they take ten times as long.
-fn threaded() -> String {
-    let alone = |program: &str| program.contains("spec") || program.contains("scale");
+/// Tests that have cargo build something: not with these flags.
+const BUILDS: [&str; 1] = ["examples"];
+
+/// Strings of operations and sizes are tried by one thread alone: there is no race to be seen, and with the thread sanitizer
+/// they take ten times as long.
+const ALONE: [&str; 2] = ["spec", "scale"];
+
+/// The unit tests, and the test programs without these words in their names.
+fn programs(without: &[&str], nor: &[&str]) -> String {
+    let unwanted = |name: &str| without.iter().chain(nor).any(|word| name.contains(word));
     let mut words = vec!["--lib".to_owned()];
     for package in PACKAGES {
         let folder = root().join("crates").join(package).join("tests");
-        let own = programs(package, Some(&folder)).into_iter().filter(|program| !alone(program));
-        words.extend(
-            own.filter_map(|program| Some(program.split_once("--test ")?.1.to_owned()))
-                .map(|name| format!("--test {name}")),
-        );
+        let all = miri::programs(package, Some(&folder));
+        let names = all.iter().filter_map(|program| Some(program.split_once("--test ")?.1));
+        words.extend(names.filter(|name| !unwanted(name)).map(|name| format!("--test {name}")));
     }
     words.sort();
     words.dedup();
