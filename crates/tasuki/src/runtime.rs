@@ -78,12 +78,10 @@ pub fn set_budget(operations: u32) {
 /// An operation was ready at once. False if it has to yield, because the poll has used up what it may.
 #[inline(always)]
 pub fn charge() -> bool {
-    let left = BUDGET.get();
-    if left == 0 {
-        return refill();
-    }
-    BUDGET.set(left - 1);
-    true
+    // Subtracts first: that is two instructions.
+    let (left, used_up) = BUDGET.get().overflowing_sub(1);
+    BUDGET.set(left);
+    !used_up || refill()
 }
 
 /// What `f` does is not charged: the caller does that.
@@ -102,9 +100,7 @@ pub fn uncharged<R>(f: impl FnOnce() -> R) -> R {
 #[cold]
 fn refill() -> bool {
     let unlimited = DRIVER.get().is_none();
-    if unlimited {
-        BUDGET.set(UNLIMITED);
-    }
+    BUDGET.set(if unlimited { UNLIMITED } else { 0 });
     unlimited
 }
 

@@ -228,8 +228,19 @@ impl<O: Op> Wait<O> {
         }
     }
 
-    /// `Idle => Owed`: it was to be had at once, but others want to run.
+    /// The first poll, in a poll of the task that has done enough: ready at once is not to be had.
     #[cold]
+    #[inline(never)]
+    fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+        if let Some(output) = self.op.try_now() {
+            return self.owe(output, cx);
+        }
+        let mut answer = Poll::Pending;
+        self.start(cx, &mut answer);
+        answer
+    }
+
+    /// `Idle => Owed`: it was to be had at once, but others want to run.
     fn owe(&mut self, output: O::Output, cx: &Context<'_>) -> Poll<O::Output> {
         // SAFETY: it fits; nobody is in the slot of an idle future, and `Owed` says from now on what is in it.
         unsafe { self.slot.as_ptr().cast().write(output) };
@@ -281,20 +292,19 @@ impl<O: Op> Wait<O> {
 impl<O: Op> Future for Wait<O> {
     type Output = O::Output;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O::Output> {
         // SAFETY: nothing is moved out of the pinned future; `op` and `phase` are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         if this.phase != Phase::Idle {
             return this.poll_again(cx);
         }
-        // Before the try, both: a store behind its compare-exchange would have to wait for it.
-        let within = !(O::CHARGED && Self::FITS) || charge();
+        // Before the try: a store behind its compare-exchange would have to wait for it.
         this.phase = Phase::Resumed;
+        if O::CHARGED && Self::FITS && !charge() {
+            return this.poll_without_budget(cx);
+        }
         if let Some(output) = this.op.try_now() {
-            if !within {
-                return this.owe(output, cx);
-            }
             return Poll::Ready(output);
         }
         let mut answer = Poll::Pending;
