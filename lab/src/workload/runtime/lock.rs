@@ -28,7 +28,7 @@ const STAGES: [Stage; 5] = [
 ];
 
 /// Turns of each task in a sample of the contended lock. Before everybody queues, the first to come take more turns than
-/// others; so many are enough for fairness to be the lock's and not the start's.
+/// others; so many make that a small part of what is seen.
 const TURNS: u64 = 12_000;
 
 /// In place of the runtime's name in reports: each subject names its own.

@@ -74,9 +74,9 @@ mod tests {
 
     impl VisitRuntime for Plausible {
         fn visit<R: TaskRuntime>(&mut self) {
-            // Few, because other tests allocate at the same time.
-            let bytes = beyond_future::<R>(1_000);
-            assert!(bytes > 0.0 && bytes < 4_096.0, "{}: {bytes}", R::NAME);
+            // Other tests allocate and free at the same time: some try must be plausible, not every one.
+            let tries: Vec<f64> = (0..20).map(|_| beyond_future::<R>(1_000)).collect();
+            assert!(tries.iter().any(|&bytes| bytes > 0.0 && bytes < 4_096.0), "{}: {tries:?}", R::NAME);
         }
     }
 
