@@ -58,9 +58,9 @@ const HELD: Word = Word::flags(LOCKED);
 /// longer than a short section, shorter than a task switch on another thread.
 const SPIN_LOOKS: u32 = 10;
 /// How often it looks where spinning has always paid off: then a holder that takes longer has been interrupted in the
-/// middle of a short section. Some 25 us outlast an interrupt; queueing would begin a convoy that nothing ends as long as
+/// middle of a short section. Some 50 us outlast most interruptions; queueing would begin a convoy that nothing ends as long as
 /// the tasks keep coming back, because every owner has to be woken.
-const SPIN_LOOKS_TRUSTED: u32 = 1000;
+const SPIN_LOOKS_TRUSTED: u32 = 2000;
 /// A spin that got the lock adds one, one that did not takes two away.
 const SPIN_SCORE_MAX: i8 = 8;
 /// A new lock is not trusted yet. A long spin in vain leads back here.
