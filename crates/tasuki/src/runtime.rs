@@ -47,15 +47,16 @@ pub enum WakeKind {
 thread_local! {
     static DRIVER: Cell<Option<NonNull<dyn Driver>>> = const { Cell::new(None) };
     static WAKE_KIND: Cell<WakeKind> = const { Cell::new(WakeKind::Plain) };
-    static BUDGET: Cell<u32> = const { Cell::new(UNLIMITED) };
+    static BUDGET: Cell<u64> = const { Cell::new(UNLIMITED) };
 }
 
-/// Counted down all the same: there is one path for everybody.
-const UNLIMITED: u32 = u32::MAX;
+/// Counted down all the same: there is one path for everybody. So many that no thread lives to use them up; 32 bits were
+/// gone within a minute, on a runtime that gives no budget and so never sets it again.
+const UNLIMITED: u64 = u64::MAX;
 
 /// Runs `f` with this driver installed on the thread; the one before comes back afterwards, also after a panic.
 pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<NonNull<dyn Driver>>, u32);
+    struct Restore(Option<NonNull<dyn Driver>>, u64);
     impl Drop for Restore {
         fn drop(&mut self) {
             DRIVER.set(self.0);
@@ -72,7 +73,7 @@ pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
 /// A poll begins: so many operations may be ready at once before one of them yields.
 #[inline]
 pub fn set_budget(operations: u32) {
-    BUDGET.set(operations);
+    BUDGET.set(u64::from(operations));
 }
 
 /// An operation was ready at once. False if it has to yield, because the poll has used up what it may.
@@ -86,7 +87,7 @@ pub fn charge() -> bool {
 
 /// What `f` does is not charged: the caller does that.
 pub fn uncharged<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(u32);
+    struct Restore(u64);
     impl Drop for Restore {
         fn drop(&mut self) {
             BUDGET.set(self.0);
@@ -166,5 +167,43 @@ fn passing_baton_to_driver<R>(f: impl FnOnce() -> R) -> R {
 impl fmt::Debug for dyn Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Driver")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Frugal;
+
+    impl Driver for Frugal {
+        fn task(&self) -> Option<TaskId> {
+            None
+        }
+
+        fn timers(&self) -> Option<Arc<Timers>> {
+            None
+        }
+
+        fn may_block(&self) -> bool {
+            true
+        }
+    }
+
+    /// A runtime that gives no budget limits nobody, however long its thread has been running.
+    #[test]
+    fn no_budget_is_not_used_up() {
+        fn after_a_minute() {
+            BUDGET.set(BUDGET.get().saturating_sub(u64::from(u32::MAX)));
+            assert!(charge() && charge());
+        }
+        enter(&Frugal, || {
+            after_a_minute();
+            uncharged(after_a_minute);
+            set_budget(1);
+            assert_eq!([charge(), charge()], [true, false]);
+            uncharged(after_a_minute);
+            assert!(!charge());
+        });
     }
 }
