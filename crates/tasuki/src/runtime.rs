@@ -144,15 +144,10 @@ pub(crate) fn may_block() -> bool {
     ask(|driver| driver.may_block()).unwrap_or(true)
 }
 
-/// Marks the wakes inside `f` as passing a baton, where a driver is installed that may ask.
+/// Marks the wakes inside `f` as passing a baton; what they were before comes back afterwards, for the case that this is
+/// a wake inside a wake.
 #[inline]
 pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
-    if matches!(DRIVER.try_with(Cell::get), Ok(Some(_))) { passing_baton_to_driver(f) } else { f() }
-}
-
-/// What the wakes were before comes back afterwards, for the case that this is a wake inside a wake.
-#[inline(never)]
-fn passing_baton_to_driver<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(WakeKind);
     impl Drop for Restore {
         fn drop(&mut self) {
