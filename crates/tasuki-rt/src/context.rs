@@ -4,9 +4,11 @@ use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
 use crate::testing::Sim;
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::mem;
 use std::ptr;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 use tasuki::runtime::{Driver, TaskId, Timers};
 
@@ -63,6 +65,15 @@ pub(crate) fn charge(cx: &std::task::Context<'_>) -> bool {
         cx.waker().wake_by_ref();
     }
     left
+}
+
+/// Charges one operation, which yields at most once: whoever polls it again without a new budget, as a loop inside the poll does, goes on.
+pub(crate) async fn pay() {
+    let mut charged = false;
+    poll_fn(
+        |cx| if mem::replace(&mut charged, true) || charge(cx) { Poll::Ready(()) } else { Poll::Pending },
+    )
+    .await;
 }
 
 /// Is this the very waker that the runtime gave to the current poll?

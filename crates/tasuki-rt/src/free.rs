@@ -164,5 +164,5 @@ pub async fn yield_now() {
 /// ```
 #[doc(alias = "consume_budget")]
 pub async fn checkpoint() {
-    poll_fn(|cx| if context::charge(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+    context::pay().await;
 }

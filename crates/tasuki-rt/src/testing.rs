@@ -36,7 +36,7 @@ use crate::builder::Resume;
 use crate::context::{Context, Seat};
 use crate::error::JoinError;
 use crate::scheduler::shutdown::drop_item;
-use crate::scheduler::worker::run_task;
+use crate::scheduler::worker::{run_job, run_task};
 use crate::scheduler::{Item, Shared};
 use crate::task::{self, quietly};
 use std::cell::{Cell, RefCell};
@@ -186,7 +186,7 @@ impl Simulation {
             }
             match sim.pick(shared) {
                 Some(Item::Task(runnable)) => run_task(context, runnable),
-                Some(Item::Job(job)) => quietly(job),
+                Some(Item::Job(job)) => run_job(job),
                 None => break Err(Failure::Deadlock(shared.census.len())),
             }
         };

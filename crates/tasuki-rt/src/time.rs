@@ -136,7 +136,7 @@ impl Interval {
             Next::At(due) => due,
             Next::Never => std::future::pending().await,
         };
-        poll_fn(|cx| if context::charge(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+        context::pay().await;
         sleep_until(due).await;
         self.next = Some(self.after(due));
         due

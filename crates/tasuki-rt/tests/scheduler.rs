@@ -3,12 +3,17 @@
 mod kit;
 
 use kit::{MS, runtime, until, watchdog};
+use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::{Event, Mutex, MutexGuard, RwLock, Semaphore, WaitGroup};
-use tasuki_rt::{JoinSet, LoopMutex, Resume, Runtime, WorkerId, checkpoint, sleep, spawn, yield_now};
+use tasuki_rt::{
+    EventLoop, JoinSet, LoopMutex, Resume, Runtime, WorkerId, checkpoint, sleep, spawn, yield_now,
+};
 
 const EACH: [Resume; 3] = [Resume::Next, Resume::Local, Resume::Global];
 
@@ -308,6 +313,89 @@ fn loops_that_never_wait_yield_by_budget() {
             greedy.await.unwrap();
         });
     }
+}
+
+/// An operation yields once for want of budget: who polls it again in the same poll of the task, as an executor inside it does, gets on.
+#[test]
+fn a_loop_inside_a_poll_gets_on_without_budget() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let mut ended = spawn(async {});
+        until(|| ended.is_finished());
+        let mut set = JoinSet::new();
+        set.spawn(async {});
+        until(|| runtime.tasks() == 0);
+        let mut ticks = tasuki_rt::interval(Duration::from_secs(60));
+        let (mut next, mut tick) = (pin!(set.join_next()), pin!(ticks.tick()));
+        let cx = &mut Context::from_waker(Waker::noop());
+        until(|| pin!(checkpoint()).poll(cx).is_pending());
+        let mut last = pin!(checkpoint());
+        assert!(last.as_mut().poll(cx).is_pending() && last.as_mut().poll(cx).is_ready());
+        assert!(Pin::new(&mut ended).poll(cx).is_pending() && Pin::new(&mut ended).poll(cx).is_ready());
+        assert!(next.as_mut().poll(cx).is_pending() && tick.as_mut().poll(cx).is_pending());
+        // `join_next` also waits for an event of the set, which has a turn of its own.
+        until(|| next.as_mut().poll(cx).is_ready());
+        assert!(tick.as_mut().poll(cx).is_ready());
+    });
+}
+
+/// A posted closure is no poll, and does not pay for the one before it.
+#[test]
+fn a_posted_closure_has_no_budget_to_use_up() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let (answer, ready) = std::sync::mpsc::channel();
+    let task = runtime.spawn(async move {
+        let here = EventLoop::current().unwrap();
+        let look = move || {
+            let (mutex, cx) = (Mutex::new(()), &mut Context::from_waker(Waker::noop()));
+            answer.send(pin!(mutex.lock()).poll(cx).is_ready()).unwrap();
+        };
+        here.post(look).unwrap();
+        let cx = &mut Context::from_waker(Waker::noop());
+        until(|| pin!(checkpoint()).poll(cx).is_pending());
+    });
+    runtime.block_on(task).unwrap();
+    assert_eq!(ready.recv(), Ok(true));
+}
+
+/// Two pinned tasks hand a lock to and fro, so that one of them is always next; a task that is next and not pinned has its turn all
+/// the same.
+#[test]
+fn both_next_slots_are_served() {
+    let _dog = watchdog(60);
+    let (runtime, mutex, other) = (runtime(1), Arc::new(Mutex::new(0_u64)), Arc::new(Mutex::new(())));
+    let (rounds, served) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    for _ in 0..2 {
+        let (mutex, rounds, end) = (mutex.clone(), rounds.clone(), served.clone());
+        drop(runtime.spawn_on(WorkerId::new(0), move || async move {
+            let mut guard = mutex.lock().await;
+            yield_now().await;
+            while !end.load(Ordering::SeqCst) {
+                rounds.fetch_add(1, Ordering::SeqCst);
+                drop(guard);
+                guard = mutex.lock().await;
+            }
+        }));
+    }
+    let done = served.clone();
+    drop(runtime.spawn(async move {
+        let guard = other.lock().await;
+        let wanted = other.clone();
+        drop(spawn(async move {
+            let _guard = wanted.lock().await;
+            done.store(true, Ordering::SeqCst);
+        }));
+        // By then the other waits for the lock.
+        let seen = rounds.load(Ordering::SeqCst);
+        while rounds.load(Ordering::SeqCst) < seen + 1000 {
+            yield_now().await;
+        }
+        drop(guard);
+    }));
+    runtime.start().unwrap();
+    until(|| served.load(Ordering::SeqCst));
 }
 
 /// B123 with the locks of `tasuki`: A has used up its budget, and B comes later, while the lock is free and while it is held.

@@ -2,16 +2,16 @@
 
 mod kit;
 
-use kit::{Drops, MS, runtime, until, watchdog};
+use kit::{Drops, MS, panicking_waker, poll_with, runtime, until, watchdog};
 use std::cell::RefCell;
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::{Barrier, CancellationSource, Condvar, Event, Latch, Mutex, RwLock, Semaphore, WaitGroup};
-use tasuki_rt::{Runtime, ShutdownError, WorkerId, sleep, spawn, yield_now};
+use tasuki_rt::{EventLoop, Runtime, ShutdownError, WorkerId, sleep, spawn, yield_now};
 
 /// Everything that a task can be queued on, none of it free.
 #[derive(Default)]
@@ -334,4 +334,55 @@ fn a_runtime_is_built_on_a_small_stack() {
         sum
     });
     assert_eq!(small.unwrap().join().unwrap(), 3);
+}
+
+/// A sleep was begun on a worker with a waker that panics, carried away, and is due when the worker leaves.
+#[test]
+fn a_waker_that_panics_when_its_worker_leaves() {
+    let _dog = watchdog(60);
+    let (runtime, (waker, calls)) = (runtime(1), panicking_waker());
+    let kept = Arc::new(StdMutex::new(None));
+    let keep = kept.clone();
+    drop(runtime.spawn(async move {
+        let mut carried = Box::pin(sleep(MS));
+        assert!(poll_with(&mut carried, &waker).is_pending());
+        *keep.lock().unwrap() = Some(carried);
+        // In this poll until the shutdown has begun and the sleep is due.
+        let here = EventLoop::current().unwrap();
+        until(|| here.post(|| ()).is_err());
+        thread::sleep(5 * MS);
+    }));
+    runtime.start().unwrap();
+    until(|| kept.lock().unwrap().is_some());
+    drop(runtime);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+/// Tasks that would sleep for long are dropped by one worker, their sleeps are on the wheels of all: no thread stays behind for those.
+#[test]
+#[cfg(target_os = "linux")]
+fn no_thread_stays_for_sleeps_that_are_gone() {
+    let _dog = watchdog(60);
+    let is_for_timers = |comm: std::path::PathBuf| {
+        std::fs::read_to_string(comm).is_ok_and(|name| name.starts_with("tasuki-rt-timer"))
+    };
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    for _ in 0..5 {
+        let (runtime, all) = (runtime(4), Arc::new(std::sync::Barrier::new(4)));
+        let begun = Arc::new(AtomicUsize::new(0));
+        for _ in 0..4 {
+            let (all, begun) = (all.clone(), begun.clone());
+            drop(runtime.spawn(async move {
+                let mut long = Box::pin(sleep(Duration::from_secs(3600)));
+                let _ = poll_fn(|cx| Poll::Ready(long.as_mut().poll(cx))).await;
+                // Each on a worker of its own.
+                all.wait();
+                begun.fetch_add(1, Ordering::SeqCst);
+                long.await;
+            }));
+        }
+        runtime.start().unwrap();
+        until(|| begun.load(Ordering::SeqCst) == 4);
+    }
+    until(|| !threads().any(|thread| is_for_timers(thread.path().join("comm"))));
 }

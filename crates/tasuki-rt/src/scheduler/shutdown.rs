@@ -1,13 +1,13 @@
 //! How a runtime ends: the steps of docs/scheduler.md, from the worker's side.
 
-use super::worker::Local;
+use super::worker::{Local, turn};
 use super::{Item, Shared, Station};
 use crate::context::{Context, Seat};
 use crate::task::quietly;
 use std::ptr;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tasuki::Parker;
 use tasuki::runtime::Timers;
 
@@ -29,6 +29,8 @@ pub(super) fn leave(context: Context) {
         drop_own(&context, local);
         if context.shared.ending.left_home() {
             drop_others(&context, local);
+            // Whoever turns the wheel of a worker that has left: the sleeps of those tasks are gone.
+            context.shared.remotes.iter().for_each(|remote| remote.unparker.unpark());
         }
     });
     let Context { shared, seat, .. } = context;
@@ -51,9 +53,15 @@ fn drop_own(context: &Context, local: &Local) {
         }
         local.parker.park_timeout(ON_ITS_WAY);
     }
-    let inbox = &shared.remotes[local.index].inbox;
-    inbox.close();
-    while let Ok(item) = inbox.pop() {
+    close_inbox(context, local);
+}
+
+/// No pinned task is left: nothing more is taken, and what was is dropped.
+pub(super) fn close_inbox(context: &Context, local: &Local) {
+    let shared = &context.shared;
+    shared.remotes[local.index].inbox.close();
+    // Not only from the inbox: a closure that was posted at the last moment may wake a task by its drop, which is then ours.
+    while let Some(item) = local.take_own(shared) {
         drop_item(context, item);
     }
 }
@@ -86,16 +94,14 @@ pub(crate) fn drop_item(context: &Context, item: Item) {
     }
 }
 
-/// The sleeps left on the wheel belong to futures that were carried elsewhere: a thread rings them.
+/// The sleeps left on the wheel belong to futures that were carried elsewhere: a thread rings them. Or to tasks that the last worker
+/// is about to drop: it unparks the thread afterwards, which then finds the wheel empty, and ends.
 fn abandon(timers: Arc<Timers>, parker: Parker) {
-    if Arc::strong_count(&timers) == 1 || timers.advance(Instant::now()).is_none() {
+    if Arc::strong_count(&timers) == 1 || turn(&timers).is_none() {
         return;
     }
     let turn = move || {
-        loop {
-            let mut next = Some(Instant::now());
-            quietly(|| next = timers.advance(Instant::now()));
-            let Some(next) = next else { return };
+        while let Some(next) = turn(&timers) {
             parker.park_deadline(next);
         }
     };

@@ -2,10 +2,18 @@
 
 use super::global::Global;
 use super::idle::{Idle, Risen};
+use super::shutdown::{close_inbox, drop_item};
+use super::worker::{Local, run_task};
+use super::{Item, Shared};
+use crate::builder::Resume;
+use crate::context::{Context, Seat};
+use crate::runtime::spawn_in;
 use crate::task::census::{Census, Row};
 use crate::task::registry::Registry;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
+use tasuki::Event;
 
 #[test]
 fn at_most_half_search() {
@@ -78,4 +86,36 @@ fn slots_are_used_again_and_shards_are_apart() {
     assert!(registry.remove(first).is_some() && registry.remove(first).is_none());
     assert!(registry.waker(first).is_none() && registry.waker(second).is_some());
     assert_eq!(registry.insert(1, false, waker()), first);
+}
+
+/// A closure that was posted at the last moment wakes a task by its drop: the task is this worker's then, and is dropped by it.
+#[test]
+fn what_the_last_closure_wakes_is_dropped() {
+    struct Sets(Arc<Event>);
+    impl Drop for Sets {
+        fn drop(&mut self) {
+            self.0.set();
+        }
+    }
+    let (shared, mut stations) = Shared::new(2, Resume::default());
+    let local = Box::new(Local::new(&shared, stations.remove(0)));
+    let context = Context::new(shared.clone(), Seat::Worker(local));
+    context.enter(|| {
+        let Seat::Worker(local) = &context.seat else { unreachable!("made above") };
+        let event = Arc::new(Event::manual());
+        let (wait, sets) = (event.clone(), Sets(event));
+        drop(spawn_in(&shared, async move { wait.wait().await }));
+        let Some(Item::Task(runnable)) = local.take_own(&shared) else { unreachable!("spawned above") };
+        run_task(&context, runnable);
+        shared.close();
+        shared.send(0, Item::Job(Box::new(Box::new(move || drop(sets))))).unwrap();
+        close_inbox(&context, local);
+        let left = shared.census.others();
+        // Before the check: no task may outlive the runtime.
+        shared.registry.wake_others();
+        while let Some(item) = local.take_own(&shared) {
+            drop_item(&context, item);
+        }
+        assert_eq!(left, 0);
+    });
 }

@@ -3,7 +3,7 @@
 use super::idle::Risen;
 use super::shutdown;
 use super::steal::Sight;
-use super::{Item, Shared, Station};
+use super::{Item, Job, Shared, Station};
 use crate::builder::Resume;
 use crate::context::{Context, Seat};
 use crate::task::{Runnable, quietly};
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use tasuki::Parker;
-use tasuki::runtime::Timers;
+use tasuki::runtime::{Timers, uncharged};
 
 /// How often in a row the *next* slots go first.
 const STREAK: u32 = 32;
@@ -153,7 +153,7 @@ impl Local {
         polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         match item {
             Item::Task(runnable) => run_task(context, runnable),
-            Item::Job(job) => quietly(job),
+            Item::Job(job) => run_job(job),
         }
     }
 
@@ -182,10 +182,10 @@ impl Local {
     }
 
     fn pick_next(&self, shared: &Shared) -> Option<Item> {
-        if let Some(runnable) = self.home_next.take() {
-            return Some(Item::Task(runnable));
-        }
-        shared.remotes[self.index].next.take().map(from_slot)
+        let home = || self.home_next.take().map(Item::Task);
+        let slot = || shared.remotes[self.index].next.take().map(from_slot);
+        // By turns: two pinned tasks that hand a lock to and fro fill theirs with every poll.
+        if self.tick.get() % 2 == 0 { home().or_else(slot) } else { slot().or_else(home) }
     }
 
     #[cold]
@@ -286,12 +286,8 @@ impl Local {
     }
 
     /// Wakes the sleeps that are due, and says when the next one is.
-    pub(super) fn turn(&self) -> Option<Instant> {
-        // A waker that panics is its owner's mistake; come back at once for the others.
-        let now = Instant::now();
-        let mut next = Some(now);
-        quietly(|| next = self.timers.advance(now));
-        next
+    fn turn(&self) -> Option<Instant> {
+        turn(&self.timers)
     }
 
     /// Is there something that only this worker, or it first, would run?
@@ -312,6 +308,15 @@ impl Local {
     }
 }
 
+/// Wakes the sleeps of a wheel that are due, and says when the next one is.
+pub(super) fn turn(timers: &Timers) -> Option<Instant> {
+    // A waker that panics is its owner's mistake; come back at once for the others.
+    let now = Instant::now();
+    let mut next = Some(now);
+    quietly(|| next = timers.advance(now));
+    next
+}
+
 pub(super) fn from_slot(raw: NonNull<()>) -> Item {
     // SAFETY: the *next* slots hold raw runnables only.
     Item::Task(unsafe { Runnable::from_raw(raw) })
@@ -325,6 +330,11 @@ pub(crate) fn run_task(context: &Context, runnable: Runnable) {
     // SAFETY: just made by `into_raw`.
     let runnable = unsafe { Runnable::from_raw(raw) };
     context.poll(id, raw.as_ptr(), || runnable.run());
+}
+
+/// Calls a posted closure. It is no poll: what the task before it has left of its budget is not its own.
+pub(crate) fn run_job(job: Job) {
+    quietly(|| uncharged(job));
 }
 
 /// The life of a worker thread.

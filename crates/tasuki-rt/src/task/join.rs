@@ -6,7 +6,7 @@ use crate::error::JoinError;
 use async_task::{FallibleTask, Task};
 use std::fmt;
 use std::future::Future;
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct JoinHandle<T> {
     /// Valid while `task` is there.
     meta: NonNull<Meta>,
     id: TaskId,
+    /// The budget has been asked.
+    charged: bool,
 }
 
 // SAFETY: `meta` is a shared reference to a `Sync` value; the task itself is `Send` for outputs that are.
@@ -57,7 +59,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn new(task: Task<Ended<T>, Meta>) -> Self {
         let meta = NonNull::from(task.metadata());
         let id = task.metadata().id;
-        Self { task: Some(task.fallible()), meta, id }
+        Self { task: Some(task.fallible()), meta, id, charged: false }
     }
 
     /// The identity of the task, the same that [`tasuki::task::current`] gives inside it.
@@ -128,7 +130,8 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if !context::charge(cx) {
+        // Once: a loop inside a poll, whose budget is not renewed, would else never see the result.
+        if !mem::replace(&mut self.charged, true) && !context::charge(cx) {
             return Poll::Pending;
         }
         if context::is_ours(cx.waker()) {

@@ -11,7 +11,7 @@ use crate::event_loop::WorkerId;
 use crate::free;
 use concurrent_queue::ConcurrentQueue;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use tasuki::Event;
@@ -211,7 +211,7 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
-        poll_fn(|cx| if context::charge(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+        context::pay().await;
         while !self.is_empty() {
             while let Ok(index) = self.ended.places.pop() {
                 if let Some(result) = self.look(index) {
