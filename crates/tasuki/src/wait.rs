@@ -6,7 +6,7 @@
 //! | phase     | event                  | calls        | next phase |
 //! |-----------|------------------------|--------------|------------|
 //! | `Idle`    | poll                   | `try_now`    | `Resumed` if it gave the output |
-//! | `Idle`    | poll, at once, but the budget of the task is used up | `try_now` | `Owed` |
+//! | `Idle`    | poll, at once, but the budget of the task is used up | `try_now`, `start` | `Owed` |
 //! | `Idle`    | poll, not at once      | `start`      | `Queued`, or `Resumed` |
 //! | `Queued`  | poll                   | `poll_queued`| `Queued`, or `Resumed` |
 //! | `Owed`    | poll                   |              | `Resumed` |
@@ -237,12 +237,13 @@ impl<O: Op> Wait<O> {
         }
         let mut answer = Poll::Pending;
         self.start(cx, &mut answer);
-        answer
+        // Served after all, or refused for good: a loop over a closed semaphore must let others run too.
+        if let Poll::Ready(output) = answer { self.owe(output, cx) } else { Poll::Pending }
     }
 
-    /// `Idle => Owed`: it was to be had at once, but others want to run.
+    /// `Idle | Resumed => Owed`: it was to be had at once, but others want to run.
     fn owe(&mut self, output: O::Output, cx: &Context<'_>) -> Poll<O::Output> {
-        // SAFETY: it fits; nobody is in the slot of an idle future, and `Owed` says from now on what is in it.
+        // SAFETY: it fits; nobody is in the slot of a future that was not queued, and `Owed` says from now on what is in it.
         unsafe { self.slot.as_ptr().cast().write(output) };
         self.phase = Phase::Owed;
         cx.waker().wake_by_ref();

@@ -91,6 +91,19 @@ fn whatever_is_ready_at_once_yields_when_the_budget_is_used_up() {
     assert_eq!(semaphore.available_permits(), 3);
 }
 
+/// What is refused at once is ready at once too, though not on the fast path: a loop that tries again lets others run.
+#[test]
+fn a_refusal_yields() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    semaphore.close();
+    assert!(yields(semaphore.acquire(), || true).is_err());
+    assert!(yields(semaphore.clone().acquire_owned(), || true).is_err());
+    let mut given_up = Box::pin(semaphore.acquire());
+    with_budget(0, || pending(&mut given_up, &Spy::new()));
+    drop(given_up);
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
 /// B123: A comes first with its budget used up, B later; A is served first, whether the lock was free or held.
 #[test]
 fn the_budget_costs_no_place() {
