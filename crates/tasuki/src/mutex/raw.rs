@@ -372,12 +372,6 @@ impl<P: Policy> RawMutex<P> {
     #[inline(never)]
     #[must_use = "the waiter must be woken"]
     fn unlock_slow(&self, word: Word) -> Option<Waker> {
-        if P::OVERTAKES == 0 && word.has(WAITERS) {
-            return match self.queue.try_edit(word) {
-                Some(editing) => self.pass(editing),
-                None => self.unlock_busy(),
-            };
-        }
         self.try_unlock_at(word).unwrap_or_else(|Moved| self.unlock_busy())
     }
 
@@ -400,7 +394,8 @@ impl<P: Policy> RawMutex<P> {
     #[inline(always)]
     fn try_unlock_at(&self, word: Word) -> Result<Option<Waker>, Moved> {
         debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
-        if word == HELD {
+        // Asked first: who comes here usually has somebody to serve.
+        if !word.has(WAITERS) {
             // Release: pairs with Acquire in `try_lock_at`.
             return self.queue.replace(HELD, FREE, Ordering::Release).map(|()| None).map_err(|_| Moved);
         }
