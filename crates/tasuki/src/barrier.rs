@@ -176,7 +176,7 @@ impl Barrier {
     #[doc(alias = "wait")]
     #[inline]
     pub fn arrive_and_wait(&self) -> Arrive<'_> {
-        Wait::new(ArriveOp { barrier: self })
+        Wait::new(ArriveOp { barrier: Some(self) })
     }
 
     /// Would an arrival complete the phase? Exact under `EDIT`, a guess otherwise.
@@ -232,7 +232,15 @@ impl fmt::Debug for Barrier {
 /// The operation of [`Barrier::arrive_and_wait`].
 #[derive(Debug)]
 pub struct ArriveOp<'a> {
-    barrier: &'a Barrier,
+    /// None once it has completed a phase: if a waker panics then, the next poll must not arrive again.
+    barrier: Option<&'a Barrier>,
+}
+
+impl<'a> ArriveOp<'a> {
+    fn barrier(&self) -> &'a Barrier {
+        let Some(barrier) = self.barrier else { panic!("`{}` polled after it was finished", Self::NAME) };
+        barrier
+    }
 }
 
 impl Op for ArriveOp<'_> {
@@ -242,37 +250,37 @@ impl Op for ArriveOp<'_> {
     /// The last arrival needs no waker, so it is tried without.
     #[inline]
     fn try_now(&mut self) -> Option<BarrierWaitResult> {
-        if !self.barrier.is_last() {
-            return None;
-        }
-        let editing = self.barrier.waiters.queue.edit();
-        if self.barrier.is_last() {
-            return Some(self.barrier.complete(editing));
+        let barrier = self.barrier.filter(|barrier| barrier.is_last())?;
+        let editing = barrier.waiters.queue.edit();
+        if barrier.is_last() {
+            return Some(barrier.complete(editing));
         }
         editing.finish();
         None
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
+        let barrier = self.barrier();
         let waker = clone_waker(cx.waker());
-        let editing = self.barrier.waiters.queue.edit();
-        if self.barrier.is_last() {
-            let result = self.barrier.complete(editing);
+        let editing = barrier.waiters.queue.edit();
+        if barrier.is_last() {
+            self.barrier = None;
+            let result = barrier.complete(editing);
             drop_waker(Some(waker));
             return Poll::Ready(result);
         }
-        let ask = self.barrier.waiters.ask(&editing);
+        let ask = barrier.waiters.ask(&editing);
         let waiter = seat.sit(waker, ask);
-        self.barrier.join(editing, waiter);
+        barrier.join(editing, waiter);
         Poll::Pending
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
-        self.barrier.waiters.poll_queued(waiter, cx).map(|()| BarrierWaitResult::OTHER)
+        self.barrier().waiters.poll_queued(waiter, cx).map(|()| BarrierWaitResult::OTHER)
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<BarrierWaitResult> {
-        match self.barrier.withdraw(waiter) {
+        match self.barrier().withdraw(waiter) {
             Withdrawn::InTime => None,
             Withdrawn::Given => Some(BarrierWaitResult::OTHER),
         }

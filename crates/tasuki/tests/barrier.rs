@@ -231,6 +231,38 @@ fn a_clone_that_panics_is_no_arrival() {
     assert_eq!(hostile.alive(), 0);
 }
 
+/// The other party comes while the waker is cloned, and its waker panics when the phase is complete: the arrival has
+/// happened, so another poll must not arrive again.
+#[test]
+fn a_wake_that_panics_makes_no_second_arrival() {
+    let _dog = watchdog(5);
+    let barrier = Arc::new(Barrier::new(2));
+    let bad = Arc::new(Spy::hostile(Call::Wake, || panic!("no wake")));
+    bad.arm(1);
+    let others = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let late = Spy::hostile(Call::Clone, {
+        let (barrier, bad, others) = (barrier.clone(), bad.clone(), others.clone());
+        move || {
+            let mut other = <Barrier as Gate>::wait(&barrier);
+            pending(&mut other, &bad);
+            others.lock().unwrap().push(other);
+        }
+    });
+    late.arm(1);
+    let mut arrival = Box::pin(barrier.arrive_and_wait());
+    assert_eq!(panic_of(|| poll(&mut arrival, &late)), "no wake");
+
+    let mut next = arrived(&barrier, &Spy::new());
+    let message = panic_of(|| poll(&mut arrival, &late));
+    assert_eq!(message, "`tasuki::Arrive` polled after it was finished");
+    pending(&mut next, &Spy::new());
+    ready(&mut others.lock().unwrap()[0]);
+    drop(arrival);
+    assert!(leader(&barrier));
+    ready(&mut next);
+    assert_eq!((late.alive(), bad.alive()), (0, 0));
+}
+
 /// H5.
 #[test]
 fn polling_a_finished_arrival_panics() {
