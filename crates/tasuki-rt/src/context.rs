@@ -37,6 +37,8 @@ pub(crate) enum Seat {
 thread_local! {
     /// No destructor, so it can be read for as long as the thread lives.
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    /// The runtime whose blocking work this thread does; none has the number 0.
+    static BLOCKS_FOR: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Looks at the context of this thread.
@@ -84,6 +86,23 @@ pub(crate) fn is_ours(waker: &Waker) -> bool {
 /// May this thread wait for its own runtime, or any?
 pub(crate) fn is_worker() -> bool {
     with(|context| context.is_some_and(|context| !matches!(context.seat, Seat::Outside)))
+}
+
+/// Runs a closure of `spawn_blocking`, which is a task of the runtime with this number.
+pub(crate) fn block_for<T>(id: u32, work: impl FnOnce() -> T) -> T {
+    struct Restore(u32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            BLOCKS_FOR.set(self.0);
+        }
+    }
+    let _restore = Restore(BLOCKS_FOR.replace(id));
+    work()
+}
+
+/// Is this thread in the blocking work of this runtime?
+pub(crate) fn blocks_for(shared: &Shared) -> bool {
+    BLOCKS_FOR.get() == shared.id
 }
 
 impl Context {

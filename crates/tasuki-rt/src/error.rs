@@ -175,7 +175,7 @@ impl Error for JoinError {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShutdownError {
-    /// Called on a worker thread, which cannot wait for itself.
+    /// Called on a worker thread, or in a closure of `spawn_blocking` that would be waited for: they cannot wait for themselves.
     InsideTask,
     /// The time was over while a task was still running; its thread ends when the task lets go of it.
     TimedOut,
@@ -187,7 +187,7 @@ impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InsideTask => {
-                "a task cannot wait for the end of its own thread: shut down from the thread that made the runtime"
+                "a task cannot wait for its own end: shut down from the thread that made the runtime"
             }
             Self::TimedOut => "a task did not return from its poll in time: make it await, or use spawn_blocking",
             Self::TasksLeft => {

@@ -186,6 +186,8 @@ impl Runtime {
                 Ok(handle) => threads.handles.push(handle),
                 Err(error) => {
                     let failed = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    // What a task does when it is dropped may ask for the threads.
+                    drop(threads);
                     self.shared.close();
                     shutdown::leave_unstarted(&self.shared, failed.into_iter().chain(stations).collect());
                     return Err(error);
@@ -351,8 +353,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] on a worker thread: nothing has been done. [`ShutdownError::TasksLeft`] when the time is
-    /// over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
+    /// [`ShutdownError::InsideTask`] on a worker thread, and in a closure of `spawn_blocking`, which is a task of the runtime
+    /// that would wait for itself: nothing has been done. [`ShutdownError::TasksLeft`] when the time is over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
     /// [`shutdown_timeout`](Self::shutdown_timeout), or with the runtime.
     ///
     /// # Panics
@@ -375,7 +377,7 @@ impl Runtime {
     /// assert_eq!(runtime.tasks(), 0);
     /// ```
     pub fn drain(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        if context::is_worker() {
+        if context::is_worker() || context::blocks_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
         }
         let deadline = Instant::now().checked_add(timeout);
@@ -495,5 +497,6 @@ pub(crate) fn spawn_blocking_in<T: Send + 'static>(
         return spawn_in(shared, async move { work() });
     }
     // Begun by the first poll: what the runtime refuses, or drops before, does not run.
-    spawn_in(shared, async move { blocking::unblock(work).await })
+    let id = shared.id;
+    spawn_in(shared, async move { blocking::unblock(move || context::block_for(id, work)).await })
 }

@@ -252,6 +252,24 @@ fn from_inside_it_is_an_error_and_many_times_it_is_fine() {
     assert!(ShutdownError::TasksLeft.to_string().contains("shutdown_timeout"));
 }
 
+/// It would wait for itself. Another runtime can be waited for.
+#[test]
+fn inside_blocking_work_it_is_an_error() {
+    let _dog = watchdog(60);
+    let (own, other) = (Arc::new(runtime(1)), Arc::new(runtime(1)));
+    let (inner, foreign) = (own.clone(), other.clone());
+    let work = own.spawn_blocking(move || {
+        drop(foreign.spawn(yield_now()));
+        let in_block_on = foreign.block_on(async { inner.drain(Duration::MAX) });
+        (inner.drain(Duration::MAX), in_block_on, foreign.drain(Duration::MAX))
+    });
+    let refused = Err(ShutdownError::InsideTask);
+    assert_eq!(own.block_on(work).unwrap(), (refused, refused, Ok(())));
+    // Nothing has been done, and the thread is free again.
+    assert_eq!(own.block_on(own.spawn_blocking(|| 1)).unwrap(), 1);
+    own.drain(Duration::MAX).unwrap();
+}
+
 #[test]
 fn a_shutdown_ends_a_drain() {
     let _dog = watchdog(60);
