@@ -25,6 +25,36 @@ fn a_spawn_from_a_thread_that_never_runs_tasks_is_run() {
     }
 }
 
+/// B137: the local queue is a ring. Tasks that keep it nearly full go round it hundreds of times, each in its turn; with more than it
+/// holds, what overflows comes back, and nobody is lost nor run twice.
+#[test]
+fn the_local_queue_goes_round_and_round() {
+    let _dog = watchdog(200);
+    let laps: usize = if cfg!(miri) { 3 } else { 300 };
+    for tasks in [1000, 1500] {
+        let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
+        let (runtime, inside) = (runtime(1), counts.clone());
+        let spawns = runtime.spawn(async move {
+            for n in 0..tasks {
+                let counts = inside.clone();
+                drop(spawn(async move {
+                    let [polls, out_of_turn] = &*counts;
+                    for lap in 0..laps {
+                        let turn = polls.fetch_add(1, Ordering::Relaxed) == lap * tasks + n;
+                        out_of_turn.fetch_add(usize::from(!turn), Ordering::Relaxed);
+                        yield_now().await;
+                    }
+                }));
+            }
+        });
+        runtime.block_on(spawns).unwrap();
+        runtime.drain(Duration::MAX).unwrap();
+        let [polls, out_of_turn] = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(polls, laps * tasks);
+        assert!(tasks > 1024 || out_of_turn == 0, "{out_of_turn} of {polls} polls");
+    }
+}
+
 /// B125: every task is run exactly once, spawned from outside and inside, stolen and overflowed.
 #[test]
 fn a_million_tasks_each_run_once() {

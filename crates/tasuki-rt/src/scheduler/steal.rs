@@ -27,14 +27,14 @@ pub(super) struct Sight {
 
 impl Sight {
     /// Have the polls of the worker been long since an earlier look?
-    fn shows_long_polls(&self, polls: u32) -> bool {
+    pub(super) fn shows_long_polls(&self, polls: u32) -> bool {
         let elapsed = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         let begun = polls.wrapping_sub(self.polls).saturating_add(1);
         elapsed >= APART && elapsed / begun >= LONG_POLL
     }
 
     /// Remembers this look, unless there is one to judge by soon.
-    fn remember(&mut self, polls: u32) {
+    pub(super) fn remember(&mut self, polls: u32) {
         if self.since.is_none_or(|since| since.elapsed() >= APART) {
             (self.polls, self.since) = (polls, Some(Instant::now()));
         }

@@ -3,6 +3,7 @@
 use super::global::Global;
 use super::idle::{Idle, Risen};
 use super::shutdown::{close_inbox, drop_item};
+use super::steal::Sight;
 use super::worker::{Local, run_task};
 use super::{Item, Shared};
 use crate::builder::Resume;
@@ -12,7 +13,7 @@ use crate::task::census::{Census, Row};
 use crate::task::registry::Registry;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tasuki::Event;
 
 #[test]
@@ -86,6 +87,16 @@ fn slots_are_used_again_and_shards_are_apart() {
     assert!(registry.remove(first).is_some() && registry.remove(first).is_none());
     assert!(registry.waker(first).is_none() && registry.waker(second).is_some());
     assert_eq!(registry.insert(1, false, waker()), first);
+}
+
+/// B137: the number of polls wraps between two looks.
+#[test]
+fn long_polls_are_seen_across_the_wrap() {
+    let mut sight = Sight::default();
+    sight.remember(u32::MAX);
+    std::thread::sleep(Duration::from_millis(1));
+    assert!(sight.shows_long_polls(u32::MAX) && sight.shows_long_polls(0) && sight.shows_long_polls(2));
+    assert!(!sight.shows_long_polls(u32::MAX - 1), "nearly all numbers later");
 }
 
 /// A closure that was posted at the last moment wakes a task by its drop: the task is this worker's then, and is dropped by it.
