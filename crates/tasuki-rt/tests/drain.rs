@@ -2,7 +2,7 @@
 
 mod kit;
 
-use kit::{Drops, MS, runtime, until, watchdog};
+use kit::{Drops, MS, runtime, scaled, until, watchdog};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,8 +28,9 @@ fn is_refused(runtime: &Runtime) -> bool {
 #[test]
 fn tasks_of_every_kind_end_before_the_threads() {
     let _dog = watchdog(60);
+    const TASKS: usize = scaled(60, 8);
     let (runtime, ended) = (runtime(2), Count::default());
-    for n in 0..60_u64 {
+    for n in 0..TASKS as u64 {
         let ended = ended.clone();
         match n % 4 {
             0 => drop(runtime.spawn(async move {
@@ -54,7 +55,7 @@ fn tasks_of_every_kind_end_before_the_threads() {
     }
     runtime.start().unwrap();
     runtime.drain(Duration::MAX).unwrap();
-    assert_eq!((ended.load(Ordering::SeqCst), runtime.tasks()), (60, 0));
+    assert_eq!((ended.load(Ordering::SeqCst), runtime.tasks()), (TASKS, 0));
     // It has shut down.
     assert!(Runtime::new().unwrap().block_on(runtime.spawn(async {})).unwrap_err().is_shut_down());
 }
@@ -79,7 +80,7 @@ fn when_the_time_is_over_tasks_go_on_until_they_are_dropped() {
     assert!(start.elapsed() >= 20 * MS && drops.count() == 0 && runtime.tasks() == 10);
     // Nothing was stopped.
     let seen = turns.load(Ordering::SeqCst);
-    until(|| turns.load(Ordering::SeqCst) > seen + 20);
+    until(|| turns.load(Ordering::SeqCst) > seen + scaled(20, 3));
     // Once more, with no time at all; then the end.
     assert_eq!(runtime.drain(Duration::ZERO), Err(ShutdownError::TasksLeft));
     runtime.shutdown_timeout(Duration::from_secs(10)).unwrap();
@@ -162,11 +163,11 @@ fn a_chain_of_spawns_is_waited_for_to_its_end() {
         }
     }
     let _dog = watchdog(120);
-    for round in 0..30 {
+    for round in 0..scaled(30, 2) {
         let (runtime, ended) = (runtime(2), Count::default());
         let count = ended.clone();
         // Long, so that the drain looks while they hop.
-        drop(runtime.spawn(async move { link(3_000 + round, count) }));
+        drop(runtime.spawn(async move { link(scaled(3_000, 20) + round, count) }));
         runtime.start().unwrap();
         runtime.drain(Duration::MAX).unwrap();
         assert_eq!(ended.load(Ordering::SeqCst), 1);
@@ -176,17 +177,18 @@ fn a_chain_of_spawns_is_waited_for_to_its_end() {
 /// Everything that a task can wait for, released by a foreign thread while the runtime drains.
 #[test]
 fn tasks_queued_on_every_primitive_are_served_during_the_drain() {
+    const EACH: usize = scaled(10, 1);
     let _dog = watchdog(60);
     let runtime = runtime(2);
     let (mutex, rwlock) = (Arc::new(Mutex::new(0)), Arc::new(RwLock::new(())));
     let (event, condvar) = (Arc::new(Event::manual()), Arc::new((Condvar::new(), Mutex::new(false))));
     let (semaphore, group) = (Arc::new(Semaphore::new(0)), Arc::new(WaitGroup::new()));
     let (latch, barrier, source) =
-        (Arc::new(Latch::new(1)), Arc::new(Barrier::new(11)), CancellationSource::new());
+        (Arc::new(Latch::new(1)), Arc::new(Barrier::new(EACH + 1)), CancellationSource::new());
     group.add(1);
     let (held, write) = (mutex.clone().try_lock_owned().unwrap(), rwlock.try_write().unwrap());
     let (begun, ended) = (Count::default(), Count::default());
-    for n in 0..90 {
+    for n in 0..9 * EACH {
         let (mutex, rwlock, event, condvar) = (mutex.clone(), rwlock.clone(), event.clone(), condvar.clone());
         let (semaphore, group, latch, barrier) =
             (semaphore.clone(), group.clone(), latch.clone(), barrier.clone());
@@ -208,7 +210,7 @@ fn tasks_queued_on_every_primitive_are_served_during_the_drain() {
         }));
     }
     runtime.start().unwrap();
-    until(|| begun.load(Ordering::SeqCst) == 90);
+    until(|| begun.load(Ordering::SeqCst) == 9 * EACH);
     assert_eq!(runtime.drain(2 * MS), Err(ShutdownError::TasksLeft));
     assert_eq!(ended.load(Ordering::SeqCst), 0);
     thread::scope(|scope| {
@@ -221,11 +223,11 @@ fn tasks_queued_on_every_primitive_are_served_during_the_drain() {
         semaphore.release(1);
         group.done();
         latch.count_down();
-        assert!(!draining.is_finished(), "ten are at the barrier");
+        assert!(!draining.is_finished(), "some are at the barrier");
         let _ = barrier.arrive_and_wait().block();
         draining.join().unwrap().unwrap();
     });
-    assert_eq!((ended.load(Ordering::SeqCst), *mutex.try_lock().unwrap()), (90, 10));
+    assert_eq!((ended.load(Ordering::SeqCst), *mutex.try_lock().unwrap()), (9 * EACH, EACH));
 }
 
 #[test]

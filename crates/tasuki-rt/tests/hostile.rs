@@ -5,7 +5,7 @@ mod kit;
 #[allow(dead_code, reason = "a part of the kit is used")]
 mod spy;
 
-use kit::{Drops, MS, poll_with, runtime, until, watchdog};
+use kit::{Drops, MS, poll_with, runtime, scaled, until, watchdog};
 use spy::{Call, Spy};
 use std::cell::RefCell;
 use std::future::{Future, pending, poll_fn};
@@ -154,7 +154,7 @@ fn everything_that_keeps_a_waker_survives_it() {
 /// B121: a wake that comes when a task has been entered and not been polled, or while it is, is not lost.
 #[test]
 fn a_wake_at_any_moment_of_a_poll_counts() {
-    const ROUNDS: usize = 20_000;
+    const ROUNDS: usize = scaled(20_000, 30);
     let _dog = watchdog(120);
     let runtime = runtime(2);
     for pinned in [false, true] {

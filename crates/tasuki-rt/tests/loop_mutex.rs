@@ -3,7 +3,7 @@
 
 mod kit;
 
-use kit::{MS, panicking_waker, poll_with, runtime, until, watchdog};
+use kit::{MS, panicking_waker, poll_with, runtime, scaled, until, watchdog};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -254,6 +254,7 @@ fn unlocking_elsewhere_is_asserted() {
 /// S1-02, S1-03, S1-10..13: real loops, real threads; nothing is lost, and everybody unlocks where it locked.
 #[test]
 fn many_loops_one_lock() {
+    const ROUNDS: usize = scaled(300, 2);
     let _dog = watchdog(120);
     let runtime = runtime(4);
     let mutex = Arc::new(LoopMutex::new(0_usize));
@@ -263,7 +264,7 @@ fn many_loops_one_lock() {
             let mutex = mutex.clone();
             set.spawn_on(WorkerId::new(n % 4), move || async move {
                 let home = thread::current().id();
-                for round in 0..300 {
+                for round in 0..ROUNDS {
                     let mut guard = mutex.lock().await.unwrap();
                     assert_eq!(thread::current().id(), home);
                     *guard += 1;
@@ -284,7 +285,7 @@ fn many_loops_one_lock() {
         }
     });
     assert!(!mutex.is_locked() && mutex.owner().is_none());
-    assert_eq!(Arc::into_inner(mutex).unwrap().into_inner(), 16 * 300);
+    assert_eq!(Arc::into_inner(mutex).unwrap().into_inner(), 16 * ROUNDS);
 }
 
 /// A panic while the lock is held unlocks; a waker that panics loses nothing; the runtime may go with the lock held.

@@ -2,7 +2,7 @@
 
 mod kit;
 
-use kit::{Drops, MS, runtime, until, watchdog};
+use kit::{Drops, MS, runtime, scaled, until, watchdog};
 use std::cell::Cell;
 use std::future::{pending, poll_fn};
 use std::marker::PhantomData;
@@ -57,7 +57,7 @@ fn a_pinned_task_is_polled_at_home_whoever_wakes_it() {
             let (event, drops) = (event.clone(), drops.clone());
             runtime.spawn_on(WorkerId::new(worker), move || async move {
                 let at_home = AtHome::new(&drops);
-                for _ in 0..200 {
+                for _ in 0..scaled(200, 3) {
                     event.wait().await;
                     at_home.check();
                     yield_now().await;
@@ -96,7 +96,7 @@ fn an_abort_from_elsewhere_drops_at_home() {
     let runtime = runtime(2);
     let drops = Arc::new(AtomicUsize::new(0));
     runtime.start().unwrap();
-    for round in 0..300 {
+    for round in 0..scaled(300, 4) {
         let made = drops.clone();
         let task = runtime.spawn_on(WorkerId::new(round % 2), move || async move {
             let _at_home = AtHome::new(&made);
@@ -143,7 +143,7 @@ fn the_last_waker_may_go_anywhere() {
     }));
     runtime.start().unwrap();
     until(|| kept.lock().unwrap().is_some());
-    for _ in 0..100 {
+    for _ in 0..scaled(100, 3) {
         let waker = kept.lock().unwrap().clone();
         thread::spawn(move || waker.map(Waker::wake)).join().unwrap();
     }
@@ -157,11 +157,12 @@ fn the_last_waker_may_go_anywhere() {
 
 #[test]
 fn shutdown_drops_pinned_tasks_at_home() {
+    const TASKS: usize = scaled(300, 15);
     let _dog = watchdog(60);
     let runtime = runtime(3);
     let drops = Arc::new(AtomicUsize::new(0));
     let (event, started) = (Arc::new(Event::manual()), Arc::new(AtomicUsize::new(0)));
-    for n in 0..300 {
+    for n in 0..TASKS {
         let (drops, event, started) = (drops.clone(), event.clone(), started.clone());
         drop(runtime.spawn_on(WorkerId::new(n % 3), move || async move {
             let _at_home = AtHome::new(&drops);
@@ -178,12 +179,12 @@ fn shutdown_drops_pinned_tasks_at_home() {
         }));
     }
     runtime.start().unwrap();
-    until(|| started.load(Ordering::SeqCst) == 300);
+    until(|| started.load(Ordering::SeqCst) == TASKS);
     // Some are being woken while the runtime goes.
     let setter = thread::spawn(move || event.set());
     drop(runtime);
     setter.join().unwrap();
-    assert_eq!(drops.load(Ordering::SeqCst), 360);
+    assert_eq!(drops.load(Ordering::SeqCst), TASKS + TASKS / 5);
 }
 
 /// S2-74: into the inbox before the start, and after it.
@@ -228,6 +229,7 @@ fn a_runtime_that_was_never_started_drops_what_it_was_given() {
 /// S1-31: posted closures run on the loop, in order, never inside the call; a panic in one stops nothing.
 #[test]
 fn posts_run_on_their_loop_in_order() {
+    const POSTS: usize = scaled(100, 10);
     let _dog = watchdog(30);
     let runtime = runtime(2);
     let home = thread_of(&runtime, 1);
@@ -237,18 +239,18 @@ fn posts_run_on_their_loop_in_order() {
     assert_eq!(there.id(), WorkerId::new(1));
     assert!(!there.is_current() && EventLoop::current().is_none());
     let log = Arc::new(Mutex::new(Vec::new()));
-    for n in 0..100 {
+    for n in 0..POSTS {
         let (log, same) = (log.clone(), there.clone());
         there
             .post(move || {
                 assert!(same.is_current() && thread::current().id() == home);
                 log.lock().unwrap().push(n);
-                assert_ne!(n, 50, "one of them panics");
+                assert_ne!(n, POSTS / 2, "one of them panics");
             })
             .unwrap();
     }
-    until(|| log.lock().unwrap().len() == 100);
-    assert!(log.lock().unwrap().iter().copied().eq(0..100));
+    until(|| log.lock().unwrap().len() == POSTS);
+    assert!(log.lock().unwrap().iter().copied().eq(0..POSTS));
     let inside = runtime.spawn_on(WorkerId::new(1), move || async move {
         let ran = Arc::new(AtomicUsize::new(0));
         let count = ran.clone();
@@ -264,11 +266,12 @@ fn posts_run_on_their_loop_in_order() {
 
 #[test]
 fn local_tasks_share_what_is_not_send() {
+    const TASKS: usize = scaled(100, 8);
     let _dog = watchdog(30);
     let runtime = runtime(2);
     let task = runtime.spawn_on(WorkerId::new(0), || async {
         let cell = Rc::new(Cell::new(0));
-        let tasks: Vec<_> = (0..100)
+        let tasks: Vec<_> = (0..TASKS)
             .map(|_| {
                 let cell = cell.clone();
                 spawn_local(async move {
@@ -279,7 +282,7 @@ fn local_tasks_share_what_is_not_send() {
             })
             .collect();
         // Work for the others, so that there is something to steal.
-        let moving: Vec<_> = (0..100).map(|_| spawn(yield_now())).collect();
+        let moving: Vec<_> = (0..TASKS).map(|_| spawn(yield_now())).collect();
         for task in tasks {
             drop(task.await.unwrap());
         }
@@ -288,5 +291,5 @@ fn local_tasks_share_what_is_not_send() {
         }
         cell.get()
     });
-    assert_eq!(runtime.block_on(task).unwrap(), 100);
+    assert_eq!(runtime.block_on(task).unwrap(), TASKS);
 }

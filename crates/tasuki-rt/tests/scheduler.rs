@@ -2,7 +2,7 @@
 
 mod kit;
 
-use kit::{MS, runtime, until, watchdog};
+use kit::{MS, runtime, scaled, until, watchdog};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ fn a_spawn_from_a_thread_that_never_runs_tasks_is_run() {
     let _dog = watchdog(30);
     let runtime = Arc::new(runtime(1));
     runtime.start().unwrap();
-    for _ in 0..200 {
+    for _ in 0..scaled(200, 5) {
         let there = runtime.clone();
         let task = thread::spawn(move || there.spawn(async { 1 })).join().unwrap();
         until(|| task.is_finished());
@@ -28,9 +28,10 @@ fn a_spawn_from_a_thread_that_never_runs_tasks_is_run() {
 /// B137: the local queue is a ring. Tasks that keep it nearly full go round it hundreds of times, each in its turn; with more than it
 /// holds, what overflows comes back, and nobody is lost nor run twice.
 #[test]
+#[cfg_attr(miri, ignore = "thousands of polls, or the ring is not full")]
 fn the_local_queue_goes_round_and_round() {
     let _dog = watchdog(200);
-    let laps: usize = if cfg!(miri) { 3 } else { 300 };
+    let laps = 300;
     for tasks in [1000, 1500] {
         let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
         let (runtime, inside) = (runtime(1), counts.clone());
@@ -59,11 +60,11 @@ fn the_local_queue_goes_round_and_round() {
 #[test]
 fn a_million_tasks_each_run_once() {
     let _dog = watchdog(400);
-    let tasks: usize = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
+    let tasks = scaled(if cfg!(debug_assertions) { 200_000 } else { 1_000_000 }, 120);
     let runs: Arc<Vec<AtomicU8>> = Arc::new((0..tasks).map(|_| AtomicU8::new(0)).collect());
     let runtime = runtime(4);
     let done = Arc::new(AtomicUsize::new(0));
-    let batch = 1000;
+    let batch = scaled(1000, 40);
     runtime.block_on(async {
         let mut set = JoinSet::new();
         for start in (0..tasks).step_by(batch) {
@@ -98,6 +99,8 @@ fn a_million_tasks_each_run_once() {
 /// S0-01, S0-02: contended locks under every policy of resuming, with tasks that move.
 #[test]
 fn locks_are_exclusive_and_nobody_is_forgotten() {
+    const TASKS: usize = scaled(24, 6);
+    const ROUNDS: usize = scaled(300, 3);
     let _dog = watchdog(200);
     for resume in EACH {
         let runtime = Runtime::builder().workers(3).resume(resume).build().unwrap();
@@ -105,10 +108,10 @@ fn locks_are_exclusive_and_nobody_is_forgotten() {
         let inside = Arc::new(AtomicBool::new(false));
         runtime.block_on(async {
             let mut set = JoinSet::new();
-            for n in 0..24 {
+            for n in 0..TASKS {
                 let (mutex, permits, inside) = (mutex.clone(), permits.clone(), inside.clone());
                 set.spawn(async move {
-                    for round in 0..300 {
+                    for round in 0..ROUNDS {
                         let mut guard = mutex.lock().await;
                         assert!(!inside.swap(true, Ordering::Relaxed));
                         *guard += 1;
@@ -129,20 +132,21 @@ fn locks_are_exclusive_and_nobody_is_forgotten() {
                 result.unwrap();
             }
         });
-        assert_eq!(*mutex.try_lock().unwrap(), 24 * 300);
+        assert_eq!(*mutex.try_lock().unwrap(), TASKS * ROUNDS);
     }
 }
 
 /// S0-18, S0-19: a chain of hand-offs is a chain of turns, not of stack frames.
 #[test]
 fn a_long_chain_of_unlocks_needs_no_stack() {
+    const TASKS: usize = scaled(50_000, 30);
     let _dog = watchdog(120);
     let runtime = runtime(1);
     let mutex = Arc::new(Mutex::new(0));
     runtime.block_on(async {
         let guard = mutex.lock().await;
         let mut set = JoinSet::new();
-        for _ in 0..50_000 {
+        for _ in 0..TASKS {
             let mutex = mutex.clone();
             set.spawn(async move { *mutex.lock().await += 1 });
         }
@@ -152,7 +156,7 @@ fn a_long_chain_of_unlocks_needs_no_stack() {
             result.unwrap();
         }
     });
-    assert_eq!(*mutex.try_lock().unwrap(), 50_000);
+    assert_eq!(*mutex.try_lock().unwrap(), TASKS);
 }
 
 /// The new owner sits in the *next* slot of a worker whose poll goes on and on: another one takes it.
@@ -160,7 +164,7 @@ fn a_long_chain_of_unlocks_needs_no_stack() {
 fn the_next_slot_is_stolen_from_a_long_poll() {
     let _dog = watchdog(60);
     let runtime = runtime(2);
-    for _ in 0..5 {
+    for _ in 0..scaled(5, 1) {
         let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
         let (held, other, end) = (mutex.clone(), mutex.clone(), stop.clone());
         runtime.block_on(async {
@@ -193,7 +197,7 @@ fn a_lonely_task_is_stolen_from_a_long_poll() {
     let _dog = watchdog(60);
     let runtime = runtime(2);
     runtime.block_on(async {
-        for _ in 0..5 {
+        for _ in 0..scaled(5, 1) {
             sleep(3 * MS).await;
             spawn(async {
                 let ran = Arc::new(AtomicBool::new(false));
@@ -277,7 +281,7 @@ fn batons_do_not_starve_others() {
         chain.push(if n == 0 { runtime.spawn(body) } else { runtime.spawn_on(WorkerId::new(0), || body) });
     }
     runtime.block_on(async {
-        for _ in 0..20 {
+        for _ in 0..scaled(20, 1) {
             spawn(yield_now()).await.unwrap();
             tasuki_rt::spawn_on(WorkerId::new(0), yield_now).await.unwrap();
             spawn(sleep(MS)).await.unwrap();
@@ -319,7 +323,7 @@ fn both_next_slots_are_served() {
         }));
         // By then the other waits for the lock.
         let seen = rounds.load(Ordering::SeqCst);
-        while rounds.load(Ordering::SeqCst) < seen + 1000 {
+        while rounds.load(Ordering::SeqCst) < seen + scaled(1000, 20) {
             yield_now().await;
         }
         drop(guard);
@@ -334,7 +338,7 @@ fn a_flooded_worker_serves_everybody() {
     let _dog = watchdog(60);
     let runtime = runtime(1);
     let stop = Arc::new(AtomicBool::new(false));
-    let flood: Vec<_> = (0..600)
+    let flood: Vec<_> = (0..scaled(600, 12))
         .map(|_| {
             let stop = stop.clone();
             runtime.spawn(async move {
@@ -345,7 +349,7 @@ fn a_flooded_worker_serves_everybody() {
         })
         .collect();
     runtime.block_on(async {
-        for _ in 0..10 {
+        for _ in 0..scaled(10, 1) {
             spawn(async {}).await.unwrap();
             tasuki_rt::spawn_on(WorkerId::new(0), || async {}).await.unwrap();
             spawn(sleep(MS)).await.unwrap();
@@ -363,7 +367,7 @@ fn no_wake_up_is_lost_between_sleep_and_push() {
     let _dog = watchdog(120);
     for workers in [1, 2, 4] {
         let runtime = Arc::new(runtime(workers));
-        let rounds = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
+        let rounds = scaled(if cfg!(debug_assertions) { 2_000 } else { 10_000 }, 5);
         let from_outside = runtime.clone();
         let outside = thread::spawn(move || {
             for n in 0..rounds {

@@ -2,7 +2,7 @@
 
 mod kit;
 
-use kit::{Drops, MS, panicking_waker, poll_with, runtime, until, watchdog};
+use kit::{Drops, MS, panicking_waker, poll_with, runtime, scaled, until, watchdog};
 use std::cell::RefCell;
 use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +26,7 @@ struct Places {
 
 #[test]
 fn tasks_queued_on_every_primitive_are_dropped_cleanly() {
+    const TASKS: usize = scaled(90, 9);
     let _dog = watchdog(60);
     for pinned in [false, true] {
         let runtime = runtime(2);
@@ -35,7 +36,7 @@ fn tasks_queued_on_every_primitive_are_dropped_cleanly() {
         group.add(1);
         let (write, lock) = (places.rwlock.try_write().unwrap(), places.mutex.try_lock().unwrap());
         let (drops, queued) = (Drops::default(), Arc::new(AtomicUsize::new(0)));
-        for n in 0..90_usize {
+        for n in 0..TASKS {
             let (places, held, queued) = (places.clone(), drops.one(), queued.clone());
             let (semaphore, group, latch, barrier) =
                 (semaphore.clone(), group.clone(), latch.clone(), barrier.clone());
@@ -61,9 +62,9 @@ fn tasks_queued_on_every_primitive_are_dropped_cleanly() {
             }
         }
         runtime.start().unwrap();
-        until(|| queued.load(Ordering::SeqCst) == 90);
+        until(|| queued.load(Ordering::SeqCst) == TASKS);
         runtime.shutdown_timeout(Duration::MAX).unwrap();
-        assert_eq!((drops.count(), runtime.tasks()), (90, 0));
+        assert_eq!((drops.count(), runtime.tasks()), (TASKS, 0));
         drop((write, lock));
         assert!(places.mutex.try_lock().is_some() && places.rwlock.try_write().is_some());
         assert_eq!(Arc::strong_count(&places), 1);
@@ -74,7 +75,7 @@ fn tasks_queued_on_every_primitive_are_dropped_cleanly() {
 #[test]
 fn wakers_on_foreign_threads_stay_harmless() {
     let _dog = watchdog(120);
-    for round in 0..200 {
+    for round in 0..scaled(200, 2) {
         let runtime = runtime(2);
         let kept: Arc<StdMutex<Vec<Waker>>> = Arc::default();
         let drops = Drops::default();
@@ -135,7 +136,7 @@ fn no_task_is_dropped_inside_a_wake() {
     }
     let _dog = watchdog(60);
     let wrong = Arc::new(AtomicUsize::new(0));
-    for _ in 0..100 {
+    for _ in 0..scaled(100, 2) {
         let runtime = runtime(1);
         let kept: Arc<StdMutex<Vec<Waker>>> = Arc::default();
         for _ in 0..4 {
@@ -153,7 +154,7 @@ fn no_task_is_dropped_inside_a_wake() {
         until(|| kept.lock().unwrap().len() >= 4);
         let waking = thread::spawn(move || {
             WAKING.set(true);
-            for _ in 0..20 {
+            for _ in 0..scaled(20, 3) {
                 let wakers = kept.lock().unwrap().clone();
                 wakers.into_iter().for_each(Waker::wake);
             }
@@ -293,21 +294,21 @@ fn destructors_may_use_the_runtime_that_ends() {
 #[test]
 fn shutdown_with_many_timers_is_quick() {
     let _dog = watchdog(120);
-    let timers = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
+    let timers = scaled(if cfg!(debug_assertions) { 200_000 } else { 1_000_000 }, 30);
     let runtime = runtime(2);
     let armed = Arc::new(AtomicUsize::new(0));
     let begin = Instant::now();
     for n in 0..timers {
         let armed = armed.clone();
         drop(runtime.spawn(async move {
-            let mut sleep = Box::pin(sleep(Duration::from_secs(60 + n % 100_000)));
+            let mut sleep = Box::pin(sleep(Duration::from_secs(60 + n as u64 % 100_000)));
             assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await.is_pending());
             armed.fetch_add(1, Ordering::Relaxed);
             sleep.await;
         }));
     }
     runtime.start().unwrap();
-    until(|| armed.load(Ordering::Relaxed) == timers as usize);
+    until(|| armed.load(Ordering::Relaxed) == timers);
     let arming = begin.elapsed();
     let start = Instant::now();
     drop(runtime);
@@ -361,6 +362,7 @@ fn a_waker_that_panics_when_its_worker_leaves() {
 /// Tasks that would sleep for long are dropped by one worker, their sleeps are on the wheels of all: no thread stays behind for those.
 #[test]
 #[cfg(target_os = "linux")]
+#[cfg_attr(miri, ignore = "asks the system for the threads of the process")]
 fn no_thread_stays_for_sleeps_that_are_gone() {
     let _dog = watchdog(60);
     let is_for_timers = |comm: std::path::PathBuf| {

@@ -2,7 +2,7 @@
 
 mod kit;
 
-use kit::{Drops, MS, panicking_waker, poll_with, runtime, until, watchdog};
+use kit::{Drops, MS, panicking_waker, poll_with, runtime, scaled, until, watchdog};
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn a_detached_task_that_nobody_can_wake_lives_until_shutdown() {
         pending::<()>().await;
     }));
     runtime.block_on(async {
-        for _ in 0..100 {
+        for _ in 0..scaled(100, 5) {
             yield_now().await;
         }
         sleep(20 * MS).await;
@@ -43,7 +43,7 @@ fn a_panic_stays_in_its_task() {
     let _dog = watchdog(30);
     let runtime = runtime(2);
     runtime.block_on(async {
-        let bad: Vec<_> = (0..50)
+        let bad: Vec<_> = (0..scaled(50, 6))
             .map(|n| {
                 spawn(async move {
                     if n % 2 == 0 {
@@ -169,7 +169,7 @@ fn an_aborted_task_leaves_its_locks_in_order() {
     let runtime = runtime(2);
     let mutex = Arc::new(Mutex::new(0));
     runtime.block_on(async {
-        for _ in 0..200 {
+        for _ in 0..scaled(200, 2) {
             let tasks: Vec<_> = (0..8)
                 .map(|_| {
                     let mutex = mutex.clone();
@@ -193,12 +193,13 @@ fn an_aborted_task_leaves_its_locks_in_order() {
 
 #[test]
 fn join_set_gives_every_result_once() {
+    const TASKS: usize = scaled(1000, 30);
     let _dog = watchdog(60);
     let runtime = runtime(2);
     runtime.block_on(async {
         let mut set = JoinSet::new();
-        let mut seen = vec![0; 1000];
-        for n in 0..1000_usize {
+        let mut seen = vec![0; TASKS];
+        for n in 0..TASKS {
             set.spawn(async move {
                 if n % 3 == 0 {
                     yield_now().await;
@@ -361,6 +362,7 @@ fn a_panic_in_block_on_leaves_the_runtime_usable() {
 
 /// What a task costs beyond its future: its cell, and its place in the registry.
 #[test]
+#[cfg_attr(miri, ignore = "65,536 tasks, or the share of the registry is not theirs")]
 fn an_idle_task_is_small() {
     use std::alloc::{GlobalAlloc, Layout, System};
     struct Counting;

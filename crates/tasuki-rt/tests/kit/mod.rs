@@ -20,6 +20,11 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
+/// `full` outside Miri, where a task is polled some fifty times a second, `small` under it.
+pub(crate) const fn scaled(full: usize, small: usize) -> usize {
+    if cfg!(miri) { small } else { full }
+}
+
 /// Waits with the thread until it is so; the watchdog ends it otherwise.
 pub(crate) fn until(mut so: impl FnMut() -> bool) {
     while !so() {
