@@ -8,8 +8,7 @@ mod kit;
 
 use cancellation_kit::{Nodes, measure, nodes_here};
 use kit::spec::{Model, System, enumerate};
-use kit::watchdog::watchdog;
-use kit::{env_or, scaled, tally};
+use kit::{alone, env_or, scaled, tally};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Context;
@@ -262,33 +261,31 @@ impl System for Real {
 /// Compares all strings that begin with this tree; the depth is that of CI plus `TASUKI_DEEPER`.
 fn compare(name: &str, shape: Shape, depth: usize) {
     let depth = depth + env_or("TASUKI_DEEPER", 0) as usize;
-    let _dog = watchdog(env_or("TASUKI_WATCHDOG", 600));
     assert!(measure() != size_of::<OnCancelOwned>(), "blocks of that size are counted as nodes");
-    let strings = enumerate(name, depth, &Reference::new(shape), |body| body(&mut Real::new(shape)));
-    assert!(strings >= 10, "only {strings}");
+    enumerate(name, depth, &Reference::new(shape), |body| body(&mut Real::new(shape)));
 }
 
 #[test]
 fn every_string_from_a_root() {
-    compare("a root", &[], scaled(7, 3));
+    compare("a root", &[], alone(scaled(7, 3), 5));
 }
 
 #[test]
 fn every_string_from_a_chain() {
-    compare("a chain of four", &[0, 1, 2], scaled(4, 1));
+    compare("a chain of four", &[0, 1, 2], alone(scaled(4, 1), 3));
 }
 
 #[test]
 fn every_string_from_a_fork_below_the_root() {
-    compare("a fork below the root", &[0, 1, 1], scaled(4, 1));
+    compare("a fork below the root", &[0, 1, 1], alone(scaled(4, 1), 3));
 }
 
 #[test]
 fn every_string_from_a_wide_root() {
-    compare("a root with four children", &[0, 0, 0, 0], scaled(4, 1));
+    compare("a root with four children", &[0, 0, 0, 0], alone(scaled(4, 1), 3));
 }
 
 #[test]
 fn every_string_from_a_fork_below_a_fork() {
-    compare("a fork below a fork", &[0, 0, 1, 1], scaled(4, 1));
+    compare("a fork below a fork", &[0, 0, 1, 1], alone(scaled(4, 1), 3));
 }

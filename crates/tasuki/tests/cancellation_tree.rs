@@ -5,9 +5,9 @@ mod kit;
 
 use cancellation_kit::{Nodes, bytes_here, measure, nodes_here};
 use kit::poll::{pending, ready};
-use kit::scaled;
 use kit::waker::Spy;
 use kit::watchdog::watchdog;
+use kit::{alone, scaled};
 use std::time::{Duration, Instant};
 use tasuki::{CancellationSource, CancellationToken};
 
@@ -15,7 +15,7 @@ use tasuki::{CancellationSource, CancellationToken};
 static ALLOCATOR: Nodes = Nodes;
 
 /// A million, or what Miri can do.
-const MANY: usize = scaled(1_000_000, 300);
+const MANY: usize = alone(scaled(1_000_000, 300), 100_000);
 
 /// The nodes that exist now, minus those that existed at the start.
 struct Count(isize);

@@ -7,7 +7,7 @@ use kit::alloc::{Counting, allocations};
 use kit::poll::{poll_with, ready};
 use kit::rng::{Rng, Seed};
 use kit::watchdog::{watchdog, watchdog_with};
-use kit::{env_or, scaled};
+use kit::{alone, env_or, scaled};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -179,7 +179,7 @@ impl Wake for Wakes {
     }
 }
 
-const MILLION: usize = scaled(1_000_000, 100);
+const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
 const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
 
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {

@@ -6,9 +6,9 @@ mod kit;
 use kit::alloc::{Counting, allocations};
 use kit::poll::{BoxFuture, panic_of, panics, pending, poll, poll_with, ready};
 use kit::rng::{Rng, Seed};
-use kit::scaled;
 use kit::waker::{Call, Spy};
 use kit::watchdog::{watchdog, watchdog_with};
+use kit::{alone, scaled};
 use std::future::{pending as never, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -359,7 +359,7 @@ fn h3_hostile_wakers() {
     }
 }
 
-const MILLION: usize = scaled(1_000_000, 100);
+const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
 const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
 
 /// H9, H14: a million wait, a chain of a million turns is dropped.

@@ -8,7 +8,7 @@ use kit::poll::{BoxFuture, poll_with};
 use kit::rng::Seed;
 use kit::stress::Stress;
 use kit::watchdog::{watchdog, watchdog_with};
-use kit::{env_or, scaled};
+use kit::{alone, env_or, scaled};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tasuki::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const MILLION: usize = scaled(1_000_000, 100);
+const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
 const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
 
 /// Counts wakes; a million wakers share it.

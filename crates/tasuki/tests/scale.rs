@@ -6,8 +6,8 @@ mod kit;
 use kit::policy::Known;
 use kit::poll::poll_with;
 use kit::rng::Seed;
-use kit::scaled;
 use kit::watchdog::{watchdog, watchdog_with};
+use kit::{alone, scaled};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use std::task::{Wake, Waker};
 use std::time::Instant;
 use tasuki::{Bypass, Event, Fifo, Lifo, Lock, Mutex};
 
-const MILLION: usize = scaled(1_000_000, 300);
+const MILLION: usize = alone(scaled(1_000_000, 300), 100_000);
 const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
 
 /// Counts wakes; a million wakers share it.

@@ -6,9 +6,8 @@
 mod kit;
 
 use kit::poll::panics;
-use kit::spec::{Model, System, enumerate};
-use kit::watchdog::watchdog;
-use kit::{env_or, scaled, tally};
+use kit::spec::{self, Model, System, enumerate};
+use kit::tally;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Once;
@@ -292,17 +291,13 @@ impl System for Real<'_> {
 }
 
 fn agree(name: &str, kind: Kind) {
-    let depth = env_or("TASUKI_SPEC_DEPTH", scaled(7, 4) as u64) as usize;
-    let waiters = env_or("TASUKI_SPEC_WAITERS", scaled(3, 2) as u64) as usize;
-    assert!(waiters <= MAX_WAITERS);
+    let (depth, waiters) = spec::size(4, MAX_WAITERS);
     silence_expected_panics();
-    let _dog = watchdog(if depth > 7 { 3_600 } else { 300 });
-    let strings = enumerate(name, depth, &Spec::new(kind, waiters), |body| {
+    enumerate(name, depth, &Spec::new(kind, waiters), |body| {
         tally::reset();
         let object = Object::new(kind);
         body(&mut Real { object: &object, futures: [const { None }; MAX_WAITERS] });
     });
-    assert!(strings > 100, "{strings} strings are no enumeration");
 }
 
 /// The strings hold panics that are part of the contract: their messages would fill the screen.

@@ -20,6 +20,11 @@ pub(crate) fn env_or(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, parse)
 }
 
+/// `full`, or `fewer` under the thread sanitizer: for what one thread does alone, so that there is no race to see.
+pub(crate) const fn alone(full: usize, fewer: usize) -> usize {
+    if cfg!(tasuki_tsan) { fewer } else { full }
+}
+
 /// `full` outside Miri, `small` under it.
 pub(crate) const fn scaled(full: usize, small: usize) -> usize {
     if cfg!(miri) { small } else { full }

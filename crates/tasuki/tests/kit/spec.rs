@@ -3,6 +3,7 @@
 //! A model is a few lines of plain data. It says which operations make sense next, and what each shows.
 //! The real thing is built anew for every string and must show the same after every step.
 
+use super::watchdog::watchdog;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -106,6 +107,14 @@ fn prefixes<M: Model>(model: &M, depth: usize) -> Vec<Vec<M::Op>> {
     done
 }
 
+/// The depth, and how many waiters: what the environment says, or 7 and 3; under Miri `small` and 2.
+pub(crate) fn size(small: usize, most_waiters: usize) -> (usize, usize) {
+    let depth = super::env_or("TASUKI_SPEC_DEPTH", super::scaled(7, small) as u64) as usize;
+    let waiters = super::env_or("TASUKI_SPEC_WAITERS", super::scaled(3, 2) as u64) as usize;
+    assert!(waiters <= most_waiters, "at most {most_waiters} waiters here");
+    (depth, waiters)
+}
+
 /// Compares every string of up to `depth` operations, on all processors; returns how many there were.
 /// Panics at the first difference with the string that shows it. `TASUKI_PROGRESS=1` shows how far it is.
 pub(crate) fn enumerate<M: Model>(
@@ -114,6 +123,7 @@ pub(crate) fn enumerate<M: Model>(
     model: &M,
     run: impl Fn(&mut Body<'_, M>) + Copy + Send + Sync,
 ) -> u64 {
+    let _dog = watchdog(if depth > 7 { 7_200 } else { 600 });
     let started = Instant::now();
     let prefixes = prefixes(model, depth.min(4));
     let (strings, taken) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -143,5 +153,6 @@ pub(crate) fn enumerate<M: Model>(
     });
     let strings = strings.into_inner();
     println!("{name}: depth {depth}, {strings} strings agree, {:.1?}", started.elapsed());
+    assert!(strings >> depth > 0, "{strings} strings are no enumeration: there are always two things to do");
     strings
 }
