@@ -10,6 +10,7 @@ use crate::peer::{Broadcast, Kind};
 use crate::peers::VisitBroadcast;
 use crate::report::Record;
 use std::future::Future;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -108,12 +109,15 @@ fn storm<B: Broadcast>(phase: Phase, tally: Tally, ops: u64) -> Sample {
 fn round<B: Broadcast>(subject: &B, width: usize, tally: Tally) -> [Reading; 3] {
     let waker = tally.waker();
     let mut cx = Context::from_waker(&waker);
-    // Writing the empty slots touches the pages before the clock runs.
-    let mut slots: Vec<_> = (0..width).map(|_| None).collect();
+    // Not freed in a panic: futures that have not been dropped must keep their place.
+    let mut slots = ManuallyDrop::new((0..width).map(|_| MaybeUninit::uninit()).collect::<Vec<_>>());
+    // So that the system gives the pages now, and not while they are timed. Not zeros: those it would give later.
+    // SAFETY: the slots are there, and may hold anything.
+    unsafe { slots.as_mut_ptr().write_bytes(0xa5, width) };
     let before = tally.count();
     let meter = Meter::start();
-    for slot in &mut slots {
-        assert!(poll(slot.insert(subject.wait()), &mut cx).is_pending(), "{}: not released yet", B::NAME);
+    for slot in slots.iter_mut() {
+        assert!(poll(slot.write(subject.wait()), &mut cx).is_pending(), "{}: not released yet", B::NAME);
     }
     let registered = meter.read();
     assert_eq!(tally.count(), before, "{}: woken before the release", B::NAME);
@@ -121,12 +125,16 @@ fn round<B: Broadcast>(subject: &B, width: usize, tally: Tally) -> [Reading; 3] 
     subject.release();
     let called = meter.read();
     let meter = Meter::start();
-    for slot in &mut slots {
-        let ready = slot.as_mut().is_some_and(|wait| poll(wait, &mut cx).is_ready());
-        assert!(ready, "{}: a waiter was forgotten", B::NAME);
-        *slot = None;
+    for slot in slots.iter_mut() {
+        // SAFETY: all have been written.
+        let wait = unsafe { slot.assume_init_mut() };
+        assert!(poll(wait, &mut cx).is_ready(), "{}: a waiter was forgotten", B::NAME);
+        // SAFETY: as above, and it is not looked at again. Dropped where it is: an empty slot written over it would be timed.
+        unsafe { slot.assume_init_drop() };
     }
     let completed = meter.read();
+    // Of memory only: the futures have been dropped.
+    drop(ManuallyDrop::into_inner(slots));
     assert_eq!(tally.count() - before, width as u64, "{}: everybody is woken once", B::NAME);
     [registered, called, completed]
 }
@@ -153,7 +161,7 @@ fn give_up<B: Broadcast>(tally: Tally, ops: u64) -> Sample {
 /// Polls a wait where it lies.
 #[inline]
 fn poll<F: Future>(wait: &mut F, cx: &mut Context<'_>) -> Poll<F::Output> {
-    // SAFETY: the slots are in a vector that is never moved nor grown, and are emptied in place.
+    // SAFETY: the slots are in a vector that is never moved nor grown, and the waits are dropped in place.
     unsafe { Pin::new_unchecked(wait) }.poll(cx)
 }
 
