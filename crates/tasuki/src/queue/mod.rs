@@ -262,7 +262,7 @@ impl<'q> Editing<'q> {
     #[inline(always)]
     pub(crate) fn front(&self) -> Option<&Waiter> {
         // SAFETY: we hold `EDIT`, and the borrow of the evidence keeps it; a listed waiter is alive (invariant 2).
-        unsafe { self.word.head().as_ref() }
+        self.has_waiters().then(|| unsafe { &*self.word.some_head() })
     }
 
     /// The waiter after the first.

@@ -6,7 +6,7 @@ use super::SemaphorePolicy;
 use super::raw::{CLOSED, RawSemaphore};
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::{Panics, WakeBatch};
-use crate::queue::waiter::{Verdict, Waiter, wake};
+use crate::queue::waiter::{Verdict, wake};
 use crate::queue::{Editing, Pinned, Removed};
 use core::task::{Poll, Waker};
 
@@ -32,12 +32,18 @@ enum Served {
 impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     #[inline(always)]
     pub(super) fn new(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
-        let free = if editing.has_waiters() {
-            // SAFETY: invariant 3: we are the editor.
-            raw.surplus.with(|surplus| unsafe { *surplus })
-        } else {
-            editing.word().count()
-        };
+        if editing.has_waiters() {
+            return Self::queued(raw, editing);
+        }
+        Self { raw, free: editing.word().count(), editing }
+    }
+
+    /// Of a word that has `WAITERS`.
+    #[inline(always)]
+    pub(super) fn queued(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
+        debug_assert!(editing.has_waiters(), "nobody waits in {:?}", editing.word());
+        // SAFETY: invariant 3: we are the editor.
+        let free = raw.surplus.with(|surplus| unsafe { *surplus });
         Self { raw, editing, free }
     }
 
@@ -86,23 +92,25 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     /// Is there a front, and something to do for it?
     #[inline(always)]
     fn covers_front(&self) -> bool {
+        // Nobody waits for nothing: mostly that is known without a look at the front.
+        if self.free == 0 && !self.is_closed() {
+            return false;
+        }
         self.editing.front().is_some_and(|front| self.is_closed() || front.weight() <= self.free)
     }
 
     /// One turn of the serving loop.
     #[inline(always)]
     fn serve_front(&mut self) -> Served {
-        if !self.covers_front() {
-            return Served::Nobody;
-        }
+        let Some(front) = self.editing.front() else { return Served::Nobody };
         if self.is_closed() {
             return Served::Front(self.editing.refuse_front());
         }
-        let weight = self.editing.front().map_or(0, Waiter::weight);
-        if self.front_may_be_overtaken() && !self.covers_second(self.free - weight) {
+        let Some(rest) = self.free.checked_sub(front.weight()) else { return Served::Nobody };
+        if self.front_may_be_overtaken() && !self.covers_second(rest) {
             return Served::Called(self.editing.wake_front());
         }
-        self.free -= weight;
+        self.free = rest;
         if P::OVERTAKES == 0 {
             return Served::Front(Some(self.editing.grant_sleeping_front()));
         }

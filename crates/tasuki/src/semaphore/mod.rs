@@ -394,6 +394,7 @@ impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
         if semaphore.raw.take_fast(permits) { Some(Ok(Permit::new(semaphore, permits))) } else { None }
     }
 
+    #[inline(always)]
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.semaphore.raw.start(self.permits, seat, cx).map_ok(|taken| self.permit(taken))
     }

@@ -62,7 +62,7 @@ use super::ledger::Ledger;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::waiter::{Ask, State, Verdict, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FIRST, MAX_COUNT, WAITERS, Word};
-use crate::queue::{Editing, Patience, Pinned, WaitQueue};
+use crate::queue::{Patience, Pinned, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
@@ -159,6 +159,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     /// The first poll that could not be served at once.
+    #[inline(always)]
     pub(crate) fn start(
         &self,
         permits: usize,
@@ -173,31 +174,28 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 Err(TryAcquireError::NoPermits) => {}
             }
         }
-        let waker = clone_waker(cx.waker());
-        let editing = self.queue.edit();
-        if joins::<P>(editing.word(), permits) {
-            Self::join(editing, permits, seat, waker);
-            return Poll::Pending;
-        }
-        self.enqueue(Ledger::new(self, editing), permits, seat, waker)
+        self.join(permits, seat, clone_waker(cx.waker()))
     }
 
     /// Takes a place behind others. Nothing but the list changes: what is free stays what it is, and does not cover the front.
-    #[inline(always)]
-    fn join(mut editing: Editing<'_>, permits: usize, seat: Seat<'_>, waker: Waker) {
-        editing.push_back(seat.sit(waker, Ask { weight: permits, ..Ask::default() }));
-        editing.finish();
+    // A function of its own, which saves no registers: what is stored before an edit delays it.
+    #[inline(never)]
+    fn join(&self, permits: usize, seat: Seat<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
+        let word = self.queue.load();
+        if joins::<P>(word, permits) {
+            if let Some(mut editing) = self.queue.try_edit(word) {
+                editing.push_back(seat.sit(waker, Ask { weight: permits, ..Ask::default() }));
+                editing.finish();
+                return Poll::Pending;
+            }
+        }
+        self.enqueue(permits, seat, waker)
     }
 
     /// Takes a place in the queue, or the permits if they have become free.
     #[inline(never)]
-    fn enqueue(
-        &self,
-        mut ledger: Ledger<'_, P>,
-        permits: usize,
-        seat: Seat<'_>,
-        waker: Waker,
-    ) -> Poll<Result<(), Closed>> {
+    fn enqueue(&self, permits: usize, seat: Seat<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
+        let mut ledger = self.open();
         let taken = match ledger.take(permits) {
             Ok(()) => Taken { raw: self, permits },
             Err(TryAcquireError::Closed) => {
@@ -306,7 +304,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     fn release_slow(&self, word: Word, permits: usize) {
         if word.has(WAITERS) {
             if let Some(editing) = self.queue.try_edit(word) {
-                return self.put_beside(Ledger::new(self, editing), permits);
+                return self.put_beside(Ledger::queued(self, editing), permits);
             }
         }
         self.release_busy(permits);
@@ -323,7 +321,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 patience.wait();
             } else if word.has(WAITERS) {
                 if let Some(editing) = self.queue.try_edit(word) {
-                    return self.put_beside(Ledger::new(self, editing), permits);
+                    return self.put_beside(Ledger::queued(self, editing), permits);
                 }
             } else if !has_room(word.count(), permits) {
                 too_many(word.count(), permits);
