@@ -8,24 +8,17 @@
 
 mod kit;
 
-use kit::poll::{BoxFuture, catch, panics, pending, poll, poll_with};
+use kit::hostile::{Cast, every_deed};
+use kit::poll::{BoxFuture, panics, poll};
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
-use std::sync::{Arc, Mutex as StdMutex};
-use std::task::{Poll, Waker};
+use std::future::Future;
+use std::sync::Arc;
 use tasuki::{Bypass, Condvar, Fifo, Lifo, Mutex, OwnedMutexGuard, Policy};
 
 type Shared<P> = Arc<(Arc<Mutex<u32, P>>, Condvar)>;
 type Wait<P> = BoxFuture<OwnedMutexGuard<u32, P>>;
-type Place<T> = Arc<StdMutex<Option<T>>>;
-
-fn place<T>(value: T) -> Place<T> {
-    Arc::new(StdMutex::new(Some(value)))
-}
-
-fn take<T>(place: &Place<T>) -> Option<T> {
-    place.lock().unwrap().take()
-}
+type Scene<P> = Cast<(Arc<Mutex<u32, P>>, Condvar), dyn Future<Output = OwnedMutexGuard<u32, P>> + Send>;
 
 /// Locks, which must be possible at once, and waits.
 fn wait<P: Policy>(shared: &Shared<P>) -> Wait<P> {
@@ -35,25 +28,6 @@ fn wait<P: Policy>(shared: &Shared<P>) -> Wait<P> {
         shared.1.wait(guard).await
     })
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
-    CallEverything,
-    PollAnother,
-    DropAnother,
-    DropOneHandle,
-    Panic,
-    WakeElsewhere,
-}
-
-const DEEDS: [Deed; 6] = [
-    Deed::CallEverything,
-    Deed::PollAnother,
-    Deed::DropAnother,
-    Deed::DropOneHandle,
-    Deed::Panic,
-    Deed::WakeElsewhere,
-];
 
 /// When somebody comes to call a waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,149 +83,67 @@ fn call_everything<P: Policy>(shared: &Shared<P>) {
     assert_eq!(spy.alive(), 0);
 }
 
-/// A victim with a hostile waker, and a crowd and another behind it.
-struct Scene<P: Policy> {
-    shared: Shared<P>,
-    handle: Place<Shared<P>>,
-    victim: Option<Wait<P>>,
-    crowd: Vec<Wait<P>>,
-    other: Place<Wait<P>>,
-    hostile: Spy,
-    calm: Arc<Spy>,
-}
-
-impl<P: Policy> Scene<P> {
-    fn new(deed: Deed, call: Call, crowd: usize) -> Self {
-        let shared: Shared<P> = Arc::new((Arc::new(Mutex::with_policy(0)), Condvar::new()));
-        let scene = Self {
-            handle: place(shared.clone()),
-            victim: Some(wait(&shared)),
-            crowd: (0..crowd).map(|_| wait(&shared)).collect(),
-            other: place(wait(&shared)),
-            hostile: Spy::new(),
-            calm: Arc::new(Spy::new()),
-            shared,
-        };
-        let weak = Arc::downgrade(&scene.shared);
-        let (other, handle, calm) = (scene.other.clone(), scene.handle.clone(), scene.calm.clone());
-        scene.hostile.on(call, move || match deed {
-            Deed::CallEverything => call_everything(&weak.upgrade().unwrap()),
-            Deed::PollAnother => {
-                let Some(mut future) = take(&other) else { return };
-                if poll(&mut future, &calm).is_pending() {
-                    *other.lock().unwrap() = Some(future);
-                }
-            }
-            Deed::DropAnother => drop(take(&other)),
-            Deed::DropOneHandle => drop(take(&handle)),
-            Deed::Panic => panic!("a hostile waker"),
-            Deed::WakeElsewhere => {
-                let waker = calm.waker();
-                std::thread::spawn(move || waker.wake()).join().unwrap();
-            }
-        });
-        scene
+/// The hook runs once, at the moment; true if that panicked.
+fn play<P: Policy>(scene: &mut Scene<P>, moment: Moment) -> bool {
+    let hostile = scene.hostile.waker();
+    if moment != Moment::FirstPoll {
+        scene.queue_victim();
     }
-
-    fn queue_all(&mut self, victim_too: bool) {
-        if victim_too {
-            pending(self.victim.as_mut().unwrap(), &self.hostile);
-        }
-        let mut other = take(&self.other).unwrap();
-        pending(&mut other, &self.calm);
-        *self.other.lock().unwrap() = Some(other);
-        self.crowd.iter_mut().for_each(|future| pending(future, &self.calm));
+    scene.queue_other();
+    scene.queue_crowd();
+    let mut held = match moment {
+        Moment::JoinHeld
+        | Moment::AnotherWakerMoved
+        | Moment::Unlock
+        | Moment::CancelMoved
+        | Moment::CancelGranted => Some(scene.shared.0.clone().try_lock_owned().unwrap()),
+        _ => None,
+    };
+    let not_called = [Moment::FirstPoll, Moment::AnotherWaker, Moment::Notify, Moment::CancelWaiting];
+    if !not_called.contains(&moment) {
+        scene.shared.1.notify_all();
     }
-
-    /// One poll of the victim; false if it panicked. A future that is finished is taken away.
-    fn poll_victim(&mut self, waker: &Waker) -> bool {
-        let Some(mut victim) = self.victim.take() else { return true };
-        let poll = catch(|| poll_with(&mut victim, waker));
-        if poll.as_ref().is_none_or(Poll::is_pending) {
-            self.victim = Some(victim);
-        }
-        poll.is_some()
+    if held.is_some() && moment != Moment::JoinHeld {
+        assert!(scene.poll_victim(&hostile));
     }
-
-    /// The hook runs once, at the moment; true if that panicked.
-    fn play(&mut self, moment: Moment) -> bool {
-        let (hostile, calm) = (self.hostile.waker(), self.calm.waker());
-        self.queue_all(moment != Moment::FirstPoll);
-        let notify = |scene: &Self| scene.shared.1.notify_all();
-        let held = match moment {
-            Moment::JoinHeld
-            | Moment::AnotherWakerMoved
-            | Moment::Unlock
-            | Moment::CancelMoved
-            | Moment::CancelGranted => Some(self.shared.0.clone().try_lock_owned().unwrap()),
-            _ => None,
-        };
-        if !matches!(
-            moment,
-            Moment::FirstPoll | Moment::AnotherWaker | Moment::Notify | Moment::CancelWaiting
-        ) {
-            notify(self);
-        }
-        if held.is_some() && moment != Moment::JoinHeld {
-            assert!(self.poll_victim(&hostile));
-        }
-        let mut held = held;
-        if moment == Moment::CancelGranted {
-            held = None;
-        }
-        self.hostile.arm(1);
-        let panicked = match moment {
-            Moment::FirstPoll | Moment::JoinFree | Moment::JoinHeld => !self.poll_victim(&hostile),
-            Moment::AnotherWaker | Moment::AnotherWakerMoved => {
-                let away = self.poll_victim(&calm);
-                !(self.poll_victim(&hostile) && away)
-            }
-            Moment::Notify => panics(|| notify(self)),
-            Moment::Unlock => panics(|| drop(held.take())),
-            Moment::CancelWaiting | Moment::CancelCalled | Moment::CancelMoved | Moment::CancelGranted => {
-                panics(|| drop(self.victim.take()))
-            }
-        };
-        self.hostile.arm(0);
-        panicked
+    if moment == Moment::CancelGranted {
+        held = None;
     }
-
-    /// Everybody who is left comes back, and nothing is left behind.
-    fn settle(mut self, context: &str) {
-        let mut waiting: Vec<_> = self.victim.take().into_iter().chain(take(&self.other)).collect();
-        waiting.append(&mut self.crowd);
-        while !waiting.is_empty() {
-            let before = waiting.len();
-            self.shared.1.notify_all();
-            waiting.retain_mut(|future| {
-                catch(|| poll(future, &self.calm)).is_some_and(|poll| poll.is_pending())
-            });
-            assert!(waiting.len() < before, "{context}: {before} wait, and nobody comes back");
+    scene.hostile.arm(1);
+    let panicked = match moment {
+        Moment::FirstPoll | Moment::JoinFree | Moment::JoinHeld => !scene.poll_victim(&hostile),
+        Moment::AnotherWaker | Moment::AnotherWakerMoved => !scene.poll_victim_with_another(&hostile),
+        Moment::Notify => panics(|| scene.shared.1.notify_all()),
+        Moment::Unlock => panics(|| drop(held.take())),
+        Moment::CancelWaiting | Moment::CancelCalled | Moment::CancelMoved | Moment::CancelGranted => {
+            scene.drop_victim()
         }
-        assert!(!self.shared.0.is_locked(), "{context}: left locked");
-        drop(take(&self.handle));
-        assert_eq!(Arc::strong_count(&self.shared), 1, "{context}: somebody keeps them");
-        assert_eq!((self.hostile.alive(), self.calm.alive()), (0, 0), "{context}: wakers are left");
-    }
+    };
+    scene.hostile.arm(0);
+    panicked
 }
 
 fn all<P: Policy>() {
     let _dog = watchdog(120);
-    for (deed, call) in DEEDS.into_iter().flat_map(|deed| Call::ALL.map(|call| (deed, call))) {
-        let mut reached = false;
+    let is_made = |call| call != Call::WakeByRef;
+    every_deed(is_made, |deed, call| {
+        let mut done = false;
         for (moment, crowd) in
             MOMENTS.into_iter().flat_map(|moment| CROWDS.iter().map(move |crowd| (moment, *crowd)))
         {
             let context = format!("{deed:?} in {call:?} at {moment:?}, crowd {crowd}");
-            let mut scene = Scene::<P>::new(deed, call, crowd);
-            let panicked = scene.play(moment);
-            let fired = scene.hostile.fired();
-            reached |= fired;
-            assert_eq!(panicked, deed == Deed::Panic && fired, "{context}");
-            scene.settle(&context);
+            let shared: Shared<P> = Arc::new((Arc::new(Mutex::with_policy(0)), Condvar::new()));
+            let mut scene =
+                Scene::new(shared, crowd, |shared, _| wait(shared), (deed, call), call_everything);
+            let panicked = play(&mut scene, moment);
+            done |= scene.was_done(deed, panicked, &context);
+            let left = scene.left();
+            scene.serve_all(left, |shared| shared.1.notify_all(), &context);
+            assert!(!scene.shared.0.is_locked(), "{context}: left locked");
+            scene.leave(&context);
         }
-        assert_eq!(reached, call != Call::WakeByRef, "{deed:?} in {call:?}");
-    }
+        done
+    });
 }
 
 #[test]

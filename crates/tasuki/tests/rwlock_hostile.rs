@@ -9,9 +9,11 @@
 
 mod kit;
 
-use kit::poll::{BoxFuture, catch, panics, pending, poll, poll_with, ready};
+use kit::hostile::{Cast, Deed, every_deed};
+use kit::poll::{BoxFuture, panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex};
@@ -22,15 +24,6 @@ use tasuki::{
 };
 
 type Shared = Arc<RwLock<u32>>;
-type Place<T> = Arc<StdMutex<Option<T>>>;
-
-fn place<T>(value: T) -> Place<T> {
-    Arc::new(StdMutex::new(Some(value)))
-}
-
-fn take<T>(place: &Place<T>) -> Option<T> {
-    place.lock().unwrap().take()
-}
 
 /// What a wait ends with.
 enum Held {
@@ -60,35 +53,6 @@ fn wait(lock: &Shared, kind: Kind) -> BoxFuture<Held> {
 fn upgrade(guard: OwnedRwLockUpgradableReadGuard<u32>) -> BoxFuture<Held> {
     Box::pin(async { Held::Write(OwnedRwLockUpgradableReadGuard::upgrade(guard).await) })
 }
-
-/// Polls those who are left until all have been served; each round serves somebody.
-#[track_caller]
-fn drain(waiting: &mut Vec<BoxFuture<Held>>, spy: &Spy, context: &str) {
-    while !waiting.is_empty() {
-        let before = waiting.len();
-        waiting.retain_mut(|future| poll(future, spy).is_pending());
-        assert!(waiting.len() < before, "{context}: {before} wait, and nobody is served");
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
-    CallEverything,
-    PollAnother,
-    DropAnother,
-    DropOneHandle,
-    Panic,
-    WakeElsewhere,
-}
-
-const DEEDS: [Deed; 6] = [
-    Deed::CallEverything,
-    Deed::PollAnother,
-    Deed::DropAnother,
-    Deed::DropOneHandle,
-    Deed::Panic,
-    Deed::WakeElsewhere,
-];
 
 /// When the lock comes to call a waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,151 +103,101 @@ fn call_everything(lock: &Shared) {
     assert_eq!(spy.alive(), 0);
 }
 
-/// A victim with a hostile waker, a crowd and another behind it.
+/// A cast, and the writer who keeps it waiting.
 struct Scene {
-    lock: Shared,
-    handle: Place<Shared>,
+    cast: Cast<RwLock<u32>, dyn Future<Output = Held> + Send>,
     writer: Option<OwnedRwLockWriteGuard<u32>>,
-    victim: Option<BoxFuture<Held>>,
-    crowd: Vec<BoxFuture<Held>>,
-    other: Place<BoxFuture<Held>>,
-    hostile: Spy,
-    calm: Arc<Spy>,
 }
 
 impl Scene {
-    fn new(deed: Deed, call: Call, kind: Kind, crowd: usize) -> Self {
+    fn new(deed: (Deed, Call), kind: Kind, crowd: usize) -> Self {
         let lock: Shared = Arc::new(RwLock::new(0));
-        let scene = Self {
-            handle: place(lock.clone()),
-            writer: lock.clone().try_write_owned(),
-            victim: Some(wait(&lock, kind)),
-            crowd: (0..crowd).map(|at| wait(&lock, KINDS[at % 3])).collect(),
-            other: place(wait(&lock, Kind::Read)),
-            hostile: Spy::new(),
-            calm: Arc::new(Spy::new()),
-            lock,
+        let writer = lock.clone().try_write_owned();
+        let wait = |lock: &Shared, number| match number {
+            0 => wait(lock, kind),
+            1 => wait(lock, Kind::Read),
+            number => wait(lock, KINDS[(number - 2) % 3]),
         };
-        let weak = Arc::downgrade(&scene.lock);
-        let (other, handle, calm) = (scene.other.clone(), scene.handle.clone(), scene.calm.clone());
-        scene.hostile.on(call, move || match deed {
-            Deed::CallEverything => call_everything(&weak.upgrade().unwrap()),
-            Deed::PollAnother => {
-                let Some(mut future) = take(&other) else { return };
-                if poll(&mut future, &calm).is_pending() {
-                    *other.lock().unwrap() = Some(future);
-                }
-            }
-            Deed::DropAnother => drop(take(&other)),
-            Deed::DropOneHandle => drop(take(&handle)),
-            Deed::Panic => panic!("a hostile waker"),
-            Deed::WakeElsewhere => {
-                let waker = calm.waker();
-                std::thread::spawn(move || waker.wake()).join().unwrap();
-            }
-        });
-        scene
-    }
-
-    fn queue_all(&mut self, victim_too: bool) {
-        if victim_too {
-            pending(self.victim.as_mut().unwrap(), &self.hostile);
-        }
-        let mut other = take(&self.other).unwrap();
-        pending(&mut other, &self.calm);
-        *self.other.lock().unwrap() = Some(other);
-        self.crowd.iter_mut().for_each(|future| pending(future, &self.calm));
-    }
-
-    /// One poll of the victim; false if it panicked. A future that is finished is taken away.
-    fn poll_victim(&mut self, waker: &Waker) -> bool {
-        let Some(mut victim) = self.victim.take() else { return true };
-        let poll = catch(|| poll_with(&mut victim, waker));
-        if poll.as_ref().is_some_and(Poll::is_pending) {
-            self.victim = Some(victim);
-        }
-        poll.is_some()
+        Self { cast: Cast::new(lock, crowd, wait, deed, call_everything), writer }
     }
 
     /// The victim is an upgrade that waits for a reader.
-    fn play_upgrade(&mut self, hostile: &Waker, calm: &Waker) -> bool {
-        drop(self.victim.take());
+    fn play_upgrade(&mut self, hostile: &Waker) -> bool {
+        let cast = &mut self.cast;
+        drop(cast.victim.take());
         self.writer = None;
-        let guard = self.lock.clone().try_upgradable_read_owned().unwrap();
-        let _reader = self.lock.clone().try_read_owned().unwrap();
-        self.victim = Some(upgrade(guard));
-        self.hostile.arm(1);
-        let first = self.poll_victim(hostile);
-        let again = self.poll_victim(calm) && self.poll_victim(hostile);
-        let dropped = panics(|| drop(self.victim.take()));
-        !first || !again || dropped
+        let guard = cast.shared.clone().try_upgradable_read_owned().unwrap();
+        let _reader = cast.shared.clone().try_read_owned().unwrap();
+        cast.victim = Some(upgrade(guard));
+        cast.hostile.arm(1);
+        let first = cast.poll_victim(hostile);
+        let again = cast.poll_victim_with_another(hostile);
+        cast.drop_victim() || !first || !again
     }
 
     /// The hook runs once, at the moment; true if that panicked.
     fn play(&mut self, moment: Moment) -> bool {
-        let (hostile, calm) = (self.hostile.waker(), self.calm.waker());
+        let hostile = self.cast.hostile.waker();
         if moment == Moment::Upgrade {
-            let panicked = self.play_upgrade(&hostile, &calm);
-            self.hostile.arm(0);
+            let panicked = self.play_upgrade(&hostile);
+            self.cast.hostile.arm(0);
             return panicked;
         }
-        self.queue_all(moment != Moment::FirstPoll);
+        let cast = &mut self.cast;
+        if moment != Moment::FirstPoll {
+            cast.queue_victim();
+        }
+        cast.queue_other();
+        cast.queue_crowd();
         if moment == Moment::CancelGranted {
             self.writer = None;
         }
-        self.hostile.arm(1);
+        cast.hostile.arm(1);
         let panicked = match moment {
-            Moment::FirstPoll => !self.poll_victim(&hostile),
-            Moment::AnotherWaker => {
-                let away = self.poll_victim(&calm);
-                !(self.poll_victim(&hostile) && away)
-            }
+            Moment::FirstPoll => !cast.poll_victim(&hostile),
+            Moment::AnotherWaker => !cast.poll_victim_with_another(&hostile),
             Moment::Leave => panics(|| drop(self.writer.take())),
             Moment::Downgrade => {
                 let writer = self.writer.take().unwrap();
                 panics(|| drop(OwnedRwLockWriteGuard::downgrade(writer)))
             }
-            Moment::CancelGranted | Moment::CancelQueued => panics(|| drop(self.victim.take())),
+            Moment::CancelGranted | Moment::CancelQueued => cast.drop_victim(),
             Moment::Upgrade => unreachable!("played above"),
         };
-        self.hostile.arm(0);
+        cast.hostile.arm(0);
         panicked
     }
 
     /// Everybody who is left is served, and nothing is left behind.
     fn settle(mut self, context: &str) {
         self.writer = None;
-        let mut waiting: Vec<_> = self.victim.take().into_iter().chain(take(&self.other)).collect();
-        waiting.append(&mut self.crowd);
-        drain(&mut waiting, &self.calm, context);
-        assert!(self.lock.try_write().is_some(), "{context}: left locked");
-        drop(take(&self.handle));
-        assert_eq!(Arc::strong_count(&self.lock), 1, "{context}: somebody keeps the lock");
-        assert_eq!((self.hostile.alive(), self.calm.alive()), (0, 0), "{context}: wakers are left");
+        let left = self.cast.left();
+        self.cast.serve_all(left, |_| (), context);
+        assert!(self.cast.shared.try_write().is_some(), "{context}: left locked");
+        self.cast.leave(context);
     }
 }
 
 #[test]
 fn h3_wakers_do_anything() {
     let _dog = watchdog(120);
-    for (deed, call) in DEEDS.into_iter().flat_map(|deed| Call::ALL.map(|call| (deed, call))) {
-        let mut reached = false;
-        let kinds = if cfg!(miri) { &KINDS[2..] } else { &KINDS[..] };
+    let kinds = if cfg!(miri) { &KINDS[2..] } else { &KINDS[..] };
+    let is_made = |call| call != Call::WakeByRef;
+    every_deed(is_made, |deed, call| {
+        let mut done = false;
         for (moment, kind) in
             MOMENTS.into_iter().flat_map(|moment| kinds.iter().map(move |kind| (moment, *kind)))
         {
             for crowd in CROWDS.iter().copied() {
                 let context = format!("{deed:?} in {call:?} at {moment:?}, {kind:?}, crowd {crowd}");
-                let mut scene = Scene::new(deed, call, kind, crowd);
+                let mut scene = Scene::new((deed, call), kind, crowd);
                 let panicked = scene.play(moment);
-                let fired = scene.hostile.fired();
-                reached |= fired;
-                assert_eq!(panicked, deed == Deed::Panic && fired, "{context}");
+                done |= scene.cast.was_done(deed, panicked, &context);
                 scene.settle(&context);
             }
         }
-        assert_eq!(reached, call != Call::WakeByRef, "{deed:?} in {call:?}");
-    }
+        done
+    });
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,44 +11,20 @@
 
 mod kit;
 
+use kit::hostile::{Cast, DEEDS, Deed};
 use kit::poll::{panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::Waker;
 use tasuki::{AcquireOwned, Bypass, Fifo, Semaphore, SemaphorePolicy};
 
 type Shared<P> = Arc<Semaphore<P>>;
 type Future<P> = Pin<Box<AcquireOwned<P>>>;
-/// A place from which a hook can take something; never locked while foreign code runs.
-type Place<T> = Arc<Mutex<Option<T>>>;
-
-fn take<T>(place: &Place<T>) -> Option<T> {
-    place.lock().unwrap().take()
-}
 
 /// More than a batch of wakers.
 const MANY: usize = kit::scaled(40, 2);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
-    CallEverything,
-    PollAnother,
-    DropAnother,
-    DropLastArc,
-    Panic,
-    WakeOnAnotherThread,
-}
-
-const ACTIONS: [Action; 6] = [
-    Action::CallEverything,
-    Action::PollAnother,
-    Action::DropAnother,
-    Action::DropLastArc,
-    Action::Panic,
-    Action::WakeOnAnotherThread,
-];
 
 /// Where the semaphore comes to make a call on a waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,163 +74,94 @@ fn call_everything<P: SemaphorePolicy>(semaphore: &Shared<P>) {
     assert_eq!(spy.alive(), 0);
 }
 
-/// Everything a scene consists of. The hostile waker is that of the victim; `other` is queued behind it.
+/// A cast, whose crowd is queued only where it matters.
 struct Scene<P: SemaphorePolicy> {
-    semaphore: Shared<P>,
-    other: Place<Future<P>>,
-    other_spy: Arc<Spy>,
-    spare: Place<Shared<P>>,
-    hostile: Arc<Spy>,
+    cast: Cast<Semaphore<P>, AcquireOwned<P>>,
     /// How many permits there are in all.
     total: usize,
 }
 
 impl<P: SemaphorePolicy> Scene<P> {
-    fn new(action: Action, call: Call) -> Self {
+    fn new(deed: (Deed, Call)) -> Self {
         let semaphore: Shared<P> = Arc::new(Semaphore::with_policy(1));
-        let other = Arc::new(Mutex::new(Some(Box::pin(semaphore.clone().acquire_many_owned(2)))));
-        let spare = Arc::new(Mutex::new(Some(semaphore.clone())));
-        let (hostile, other_spy) = (Arc::new(Spy::new()), Arc::new(Spy::new()));
-        let scene = Self { semaphore, other, other_spy, spare, hostile, total: 1 };
-        scene.hostile.on(call, scene.hook(action));
-        scene
-    }
-
-    fn hook(&self, action: Action) -> Box<dyn Fn() + Send + Sync> {
-        let weak = Arc::downgrade(&self.semaphore);
-        let (other, spare) = (self.other.clone(), self.spare.clone());
-        let spy = self.other_spy.clone();
-        Box::new(move || match action {
-            Action::CallEverything => call_everything(&weak.upgrade().expect("somebody holds it")),
-            Action::PollAnother => {
-                let Some(mut future) = take(&other) else { return };
-                if poll(&mut future, &spy).is_pending() {
-                    *other.lock().unwrap() = Some(future);
-                }
-            }
-            Action::DropAnother => drop(take(&other)),
-            Action::DropLastArc => drop(take(&spare)),
-            Action::Panic => panic!("a hostile waker"),
-            Action::WakeOnAnotherThread => {
-                let waker = spy.waker();
-                std::thread::spawn(move || waker.wake()).join().unwrap();
-            }
-        })
-    }
-
-    fn future(&self, permits: usize) -> Future<P> {
-        Box::pin(self.semaphore.clone().acquire_many_owned(permits))
+        let wait = |semaphore: &Shared<P>, _| Box::pin(semaphore.clone().acquire_many_owned(2));
+        Self { cast: Cast::new(semaphore, MANY, wait, deed, call_everything), total: 1 }
     }
 
     fn release(&mut self, permits: usize) {
         // First: a panic comes after everything has been done.
         self.total += permits;
-        self.semaphore.release(permits);
+        self.cast.shared.release(permits);
     }
 
     fn loose(&mut self, call: impl FnOnce(&mut Self)) -> bool {
-        self.hostile.arm(1);
+        self.cast.hostile.arm(1);
         let panicked = panics(|| call(self));
-        self.hostile.arm(0);
+        self.cast.hostile.arm(0);
         panicked
     }
 
-    /// Runs the scene up to the moment, lets the hook loose there, and returns whether the moment panicked.
-    fn play(&mut self, moment: Moment, left: &mut Vec<Future<P>>) -> bool {
-        let hostile = self.hostile.clone();
+    /// One poll of the victim, which stays: it can be polled after a panic.
+    fn poll_victim(&mut self, waker: &Waker) -> bool {
+        self.loose(|scene| drop(poll_with(scene.cast.victim.as_mut().unwrap(), waker)))
+    }
+
+    /// Runs the scene up to the moment, lets the hook loose there, and returns whether the moment panicked. `head` stands before
+    /// the victim.
+    fn play(&mut self, moment: Moment, head: &mut Option<Future<P>>) -> bool {
+        let hostile = self.cast.hostile.waker();
         // One permit is free: kept for the head, and too few for everybody else.
-        let (mut head, mut victim) = (self.future(3), self.future(2));
-        pending(&mut head, &Spy::new());
+        pending(head.insert(Box::pin(self.cast.shared.clone().acquire_many_owned(3))), &Spy::new());
         if moment != Moment::FirstPoll {
-            pending(&mut victim, &hostile);
+            self.cast.queue_victim();
         }
-        let mut other = take(&self.other).unwrap();
-        pending(&mut other, &self.other_spy);
-        *self.other.lock().unwrap() = Some(other);
-        let mut many: Vec<_> = (0..MANY).map(|_| self.future(2)).collect();
-        let panicked = match moment {
-            Moment::FirstPoll => {
-                let waker = hostile.waker();
-                self.loose(|_| drop(poll_with(&mut victim, &waker)))
-            }
-            Moment::Repoll => {
-                let second = hostile.waker();
-                // To another waker and back, so that the clone of the hostile one has its turn too.
-                let away = self.loose(|_| drop(poll(&mut victim, &Spy::new())));
-                away || self.loose(|_| drop(poll_with(&mut victim, &second)))
-            }
+        self.cast.queue_other();
+        if matches!(moment, Moment::ReleaseMany | Moment::Close) {
+            self.cast.queue_crowd();
+        }
+        match moment {
+            Moment::FirstPoll => self.poll_victim(&hostile),
+            // To another waker and back, so that the clone of the hostile one has its turn too.
+            Moment::Repoll => self.poll_victim(&Spy::new().waker()) || self.poll_victim(&hostile),
             Moment::Release => self.loose(|scene| scene.release(4)),
-            Moment::ReleaseMany => {
-                many.iter_mut().for_each(|future| pending(future, &Spy::new()));
-                self.loose(|scene| scene.release(2 * MANY + 6))
-            }
+            Moment::ReleaseMany => self.loose(|scene| scene.release(2 * MANY + 6)),
             Moment::CancelGranted => {
                 self.release(2);
-                let granted = std::mem::replace(&mut head, self.future(1));
-                self.loose(|_| drop(granted))
+                self.loose(|_| drop(head.take()))
             }
-            Moment::CancelQueued => {
-                let dropped = std::mem::replace(&mut victim, self.future(1));
-                self.loose(|_| drop(dropped))
-            }
+            Moment::CancelQueued => self.loose(|scene| drop(scene.cast.victim.take())),
             Moment::CancelBigHead => {
                 self.release(1);
-                let dropped = std::mem::replace(&mut head, self.future(1));
-                self.loose(|_| drop(dropped))
+                self.loose(|_| drop(head.take()))
             }
-            Moment::Close => {
-                many.iter_mut().for_each(|future| pending(future, &Spy::new()));
-                self.loose(|scene| scene.semaphore.close())
-            }
-        };
-        left.extend([head, victim]);
-        left.extend(many);
-        panicked
+            Moment::Close => self.loose(|scene| scene.cast.shared.close()),
+        }
     }
 
     /// Whoever still waits is served, and then every permit is free.
-    fn settle(mut self, mut left: Vec<Future<P>>, context: &str) {
-        let served = Spy::new();
-        left.extend(take(&self.other));
+    fn settle(mut self, head: Option<Future<P>>, context: &str) {
         self.release(100);
-        let mut rounds = 0;
-        while !left.is_empty() {
-            left.retain_mut(|future| match poll(future, &served) {
-                Poll::Ready(outcome) => {
-                    drop(outcome);
-                    false
-                }
-                Poll::Pending => true,
-            });
-            rounds += 1;
-            assert!(rounds < 100, "{context}: {} are not served", left.len());
-        }
-        assert_eq!(self.semaphore.available_permits(), self.total, "{context}: permits are conserved");
-        drop(take(&self.spare));
-        assert_eq!(Arc::strong_count(&self.semaphore), 1, "{context}: somebody keeps the semaphore");
-        assert_eq!(self.hostile.calls(Call::WakeByRef), 0, "{context}");
-        assert_eq!((served.alive(), self.hostile.alive()), (0, 0), "{context}: wakers left over");
-        assert_eq!(self.other_spy.alive(), 0, "{context}: wakers left over");
+        let left = head.into_iter().chain(self.cast.left()).collect();
+        self.cast.serve_all(left, |_| (), context);
+        assert_eq!(self.cast.shared.available_permits(), self.total, "{context}: permits are conserved");
+        assert_eq!(self.cast.hostile.calls(Call::WakeByRef), 0, "{context}");
+        self.cast.leave(context);
     }
 }
 
-/// All of it for one policy; returns where hooks ran.
+/// All of it for one policy, and where hooks must run.
 fn all<P: SemaphorePolicy>() {
     let _dog = watchdog(60);
     let mut reached = Vec::new();
-    for action in ACTIONS {
-        for call in [Call::Clone, Call::Wake, Call::Drop] {
-            for moment in MOMENTS {
-                let context = format!("{action:?} in {call:?} at {moment:?}");
-                let mut scene = Scene::<P>::new(action, call);
-                let mut left = Vec::new();
-                let panicked = scene.play(moment, &mut left);
-                assert_eq!(panicked, action == Action::Panic && scene.hostile.fired(), "{context}");
-                if scene.hostile.fired() {
-                    reached.push((call, moment));
-                }
-                scene.settle(left, &context);
+    for (deed, call) in DEEDS.into_iter().flat_map(|deed| Call::ALL.map(|call| (deed, call))) {
+        for moment in MOMENTS {
+            let context = format!("{deed:?} in {call:?} at {moment:?}");
+            let (mut scene, mut head) = (Scene::<P>::new((deed, call)), None);
+            let panicked = scene.play(moment, &mut head);
+            if scene.cast.was_done(deed, panicked, &context) {
+                reached.push((call, moment));
             }
+            scene.settle(head, &context);
         }
     }
     for call in [
@@ -268,7 +175,7 @@ fn all<P: SemaphorePolicy>() {
         (Call::Wake, Moment::CancelBigHead),
         (Call::Wake, Moment::Close),
     ] {
-        assert_eq!(reached.iter().filter(|at| **at == call).count(), ACTIONS.len(), "{call:?}");
+        assert_eq!(reached.iter().filter(|at| **at == call).count(), DEEDS.len(), "{call:?}");
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_macros, unused_imports, reason = "each test binary uses a part of the kit")]
 
 pub(crate) mod alloc;
+pub(crate) mod hostile;
 pub(crate) mod policy;
 pub(crate) mod poll;
 pub(crate) mod rng;
