@@ -70,7 +70,7 @@ impl Pair {
             return Some(output);
         }
         self.0[0].arm(1);
-        sleep(MS / 2).await;
+        sleep(scaled(1, 400) as u32 * MS / 2).await;
         self.0[0].arm(0);
         match catch_unwind(AssertUnwindSafe(|| poll_with(future, Waker::noop()))) {
             Ok(Poll::Ready(output)) => Some(output),
