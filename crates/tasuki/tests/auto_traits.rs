@@ -1,57 +1,14 @@
 //! Which types cross threads, which may be moved, how large they are. The policy never matters.
 //! B067, B105, B109. What must not compile is in `compile_fail.md`, which the documentation tests run.
 
-use std::cell::Cell;
-use std::marker::PhantomData;
+mod kit;
+
+use kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use std::mem::size_of;
-use std::rc::Rc;
-use std::sync::MutexGuard as Local;
 use tasuki::{
     Bypass, Event, Fifo, HandOff, Lifo, Lock, LockOwned, MappedMutexGuard, Mutex, MutexGuard,
     OwnedMappedMutexGuard, OwnedMutexGuard, Parker, Reset, Unparker, WaitEvent,
 };
-
-/// Asks whether a type has a trait: the inherent constant exists only if it does, and hides the other.
-struct Ask<T: ?Sized>(PhantomData<T>);
-
-trait Otherwise {
-    const SEND: bool = false;
-    const SYNC: bool = false;
-    const UNPIN: bool = false;
-}
-
-impl<T: ?Sized> Otherwise for Ask<T> {}
-
-impl<T: ?Sized + Send> Ask<T> {
-    const SEND: bool = true;
-}
-
-impl<T: ?Sized + Sync> Ask<T> {
-    const SYNC: bool = true;
-}
-
-impl<T: ?Sized + Unpin> Ask<T> {
-    const UNPIN: bool = true;
-}
-
-/// Send, Sync and Unpin of a type, as three letters: "SYU", "S-U", "---".
-macro_rules! traits {
-    ($type:ty) => {
-        [
-            if Ask::<$type>::SEND { 'S' } else { '-' },
-            if Ask::<$type>::SYNC { 'Y' } else { '-' },
-            if Ask::<$type>::UNPIN { 'U' } else { '-' },
-        ]
-        .iter()
-        .collect::<String>()
-    };
-}
-
-/// Both; only Send; only Sync; neither.
-type Both = u32;
-type SendOnly = Cell<u32>;
-type SyncOnly = Local<'static, u32>;
-type Neither = Rc<u32>;
 
 #[test]
 fn the_probe_can_say_no() {

@@ -31,11 +31,10 @@ impl Count {
     }
 }
 
-/// On a thread with 256 KiB of stack: anything recursive over a million nodes overflows it.
+/// Anything recursive over a million nodes overflows the stack.
 fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
     let _dog = watchdog(120);
-    let thread = std::thread::Builder::new().stack_size(256 * 1024);
-    thread.spawn(body).unwrap().join().unwrap();
+    kit::fixture::on_a_small_stack(body);
 }
 
 #[test]

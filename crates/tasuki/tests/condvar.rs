@@ -3,38 +3,13 @@
 
 mod kit;
 
+use kit::fixture::{Site, Waiting};
 use kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Poll, Waker};
-use tasuki::{Condvar, Fifo, Mutex, OwnedMutexGuard, Policy, WaitNotified};
-
-type Waiting<'s, P = Fifo> = Pin<Box<WaitNotified<'s, &'s Mutex<u32, P>>>>;
-
-/// A mutex and a condvar.
-struct Site<P: Policy = Fifo> {
-    mutex: Mutex<u32, P>,
-    condvar: Condvar,
-}
-
-impl<P: Policy> Site<P> {
-    fn new() -> Self {
-        Self { mutex: Mutex::with_policy(0), condvar: Condvar::new() }
-    }
-
-    /// Somebody who waits.
-    fn wait(&self, spy: &Spy) -> Waiting<'_, P> {
-        let mut wait = Box::pin(self.condvar.wait(self.mutex.try_lock().expect("nobody holds it")));
-        pending(&mut wait, spy);
-        wait
-    }
-}
-
-fn spies<const N: usize>() -> [Spy; N] {
-    std::array::from_fn(|_| Spy::new())
-}
+use tasuki::{Condvar, Fifo, Mutex, OwnedMutexGuard};
 
 fn wakes(spies: &[Spy]) -> Vec<usize> {
     spies.iter().map(Spy::wakes).collect()
@@ -82,7 +57,7 @@ fn the_mutex_is_given_up_by_the_first_poll() {
 #[test]
 fn one_notification_is_one_wake() {
     let _dog = watchdog(30);
-    let (site, spies) = (Site::<Fifo>::new(), spies::<2>());
+    let (site, spies) = (Site::<Fifo>::new(), Spy::many::<2>());
     let (mut a, mut b) = (site.wait(&spies[0]), site.wait(&spies[1]));
     site.condvar.notify_one();
     assert_eq!(wakes(&spies), [1, 0]);
@@ -95,7 +70,7 @@ fn one_notification_is_one_wake() {
 #[test]
 fn notified_waiters_queue_on_the_mutex() {
     let _dog = watchdog(30);
-    let (site, spies) = (Site::<Fifo>::new(), spies::<100>());
+    let (site, spies) = (Site::<Fifo>::new(), Spy::many::<100>());
     let mut waiting: Vec<_> = spies.iter().map(|spy| site.wait(spy)).collect();
     let held = site.mutex.try_lock().unwrap();
     let (mut outside, stranger) = (Box::pin(site.mutex.lock()), Spy::new());
@@ -119,7 +94,7 @@ fn notified_waiters_queue_on_the_mutex() {
 #[test]
 fn b029_notifications_add_up() {
     let _dog = watchdog(30);
-    let (site, spies) = (Site::<Fifo>::new(), spies::<4>());
+    let (site, spies) = (Site::<Fifo>::new(), Spy::many::<4>());
     let mut waiting: Vec<_> = spies.iter().map(|spy| site.wait(spy)).collect();
     for _ in 0..3 {
         site.condvar.notify_one();
@@ -134,7 +109,7 @@ fn b029_notifications_add_up() {
 #[test]
 fn b003_notify_all_has_those_who_wait() {
     let _dog = watchdog(30);
-    let (site, spies) = (Site::<Fifo>::new(), spies::<3>());
+    let (site, spies) = (Site::<Fifo>::new(), Spy::many::<3>());
     let (a, mut b) = (site.wait(&spies[0]), site.wait(&spies[1]));
     site.condvar.notify_all();
     let mut late = site.wait(&spies[2]);
@@ -194,7 +169,7 @@ fn a_panicking_condition_gives_the_mutex_up() {
 #[test]
 fn two_mutexes_panic() {
     let _dog = watchdog(30);
-    let (site, other, spies) = (Site::<Fifo>::new(), Mutex::new(1_u32), spies::<3>());
+    let (site, other, spies) = (Site::<Fifo>::new(), Mutex::new(1_u32), Spy::many::<3>());
     let mut wait = site.wait(&spies[0]);
     let mut wrong = Box::pin(site.condvar.wait(other.try_lock().unwrap()));
     let message = panic_of(|| poll(&mut wrong, &spies[1]).is_ready());
@@ -218,7 +193,7 @@ fn two_mutexes_panic() {
 #[test]
 fn a_call_is_for_one_mutex() {
     let _dog = watchdog(30);
-    let (site, other, spies) = (Site::<Fifo>::new(), Mutex::new(1_u32), spies::<3>());
+    let (site, other, spies) = (Site::<Fifo>::new(), Mutex::new(1_u32), Spy::many::<3>());
     let mut a = site.wait(&spies[0]);
     site.condvar.notify_one();
     let mut b = Box::pin(site.condvar.wait(other.try_lock().unwrap()));
@@ -238,7 +213,7 @@ fn a_call_is_for_one_mutex() {
 #[test]
 fn h4_only_the_last_waker_counts() {
     let _dog = watchdog(30);
-    let (site, spies) = (Site::<Fifo>::new(), spies::<4>());
+    let (site, spies) = (Site::<Fifo>::new(), Spy::many::<4>());
     let (mut a, mut b) = (site.wait(&spies[0]), site.wait(&spies[0]));
     pending(&mut a, &spies[1]);
     pending(&mut b, &spies[1]);
@@ -276,7 +251,7 @@ fn h5_polled_after_the_end() {
 fn wakers_reenter() {
     let _dog = watchdog(10);
     let site = Arc::new((Arc::new(Mutex::new(0_u32)), Condvar::new()));
-    let spies = spies::<40>();
+    let spies = Spy::many::<40>();
     let mut waiting: Vec<_> = spies
         .iter()
         .map(|spy| {
@@ -347,7 +322,7 @@ fn whoever_comes_back_is_known_to_hold_the_mutex() {
 #[test]
 fn the_called_is_late() {
     let _dog = watchdog(30);
-    let (site, spies) = (Site::<Fifo>::new(), spies::<3>());
+    let (site, spies) = (Site::<Fifo>::new(), Spy::many::<3>());
     let (mut a, mut b) = (site.wait(&spies[0]), site.wait(&spies[1]));
     site.condvar.notify_one();
     site.condvar.notify_one();
@@ -358,7 +333,7 @@ fn the_called_is_late() {
     assert_eq!(wakes(&spies), [1, 1, 0]);
     drop(ready(&mut b));
     pending(&mut c, &spies[2]);
-    let slot: StdMutex<Option<Waiting<'_>>> = StdMutex::new(Some(c));
+    let slot: StdMutex<Option<Waiting<'_, Fifo>>> = StdMutex::new(Some(c));
     site.condvar.notify_one();
     std::thread::scope(|scope| {
         // H7: it ends on another thread.

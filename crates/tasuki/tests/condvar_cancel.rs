@@ -3,40 +3,15 @@
 
 mod kit;
 
+use kit::driver::Limits;
+use kit::fixture::{Site, Waiting};
 use kit::poll::{catch, panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tasuki::{
-    Bypass, CancellationSource, Cancelled, Condvar, Elapsed, Fifo, Lifo, Mutex, Policy, WaitNotified,
-};
-
-type Waiting<'s, P = Fifo> = Pin<Box<WaitNotified<'s, &'s Mutex<u32, P>>>>;
-
-/// A mutex and a condvar.
-struct Site<P: Policy = Fifo> {
-    mutex: Mutex<u32, P>,
-    condvar: Condvar,
-}
-
-impl<P: Policy> Site<P> {
-    fn new() -> Self {
-        Self { mutex: Mutex::with_policy(0), condvar: Condvar::new() }
-    }
-
-    /// Somebody who waits.
-    fn wait(&self, spy: &Spy) -> Waiting<'_, P> {
-        let mut wait = Box::pin(self.condvar.wait(self.mutex.try_lock().expect("nobody holds it")));
-        pending(&mut wait, spy);
-        wait
-    }
-}
-
-fn spies<const N: usize>() -> [Spy; N] {
-    std::array::from_fn(|_| Spy::new())
-}
+use tasuki::{Bypass, CancellationSource, Cancelled, Condvar, Elapsed, Fifo, Lifo, Mutex, Policy, runtime};
 
 /// Where a waiter is when it gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +41,7 @@ const PLACES: [Place; 7] = [
 /// woken who was not notified.
 fn drop_in<P: Policy>(place: Place, by_all: bool) {
     let context = format!("{place:?}, by all: {by_all}, {}", std::any::type_name::<P>());
-    let (site, spies) = (Site::<P>::new(), spies::<3>());
+    let (site, spies) = (Site::<P>::new(), Spy::many::<3>());
     let notify = || if by_all { site.condvar.notify_all() } else { site.condvar.notify_one() };
     if place == Place::NeverPolled {
         drop(site.condvar.wait(site.mutex.try_lock().unwrap()));
@@ -127,7 +102,7 @@ fn h2_drop_matrix() {
 #[test]
 fn a_chain_of_cancels_passes_on() {
     let _dog = watchdog(30);
-    let (site, spies) = (Site::<Fifo>::new(), spies::<50>());
+    let (site, spies) = (Site::<Fifo>::new(), Spy::many::<50>());
     let mut waiting: Vec<_> = spies.iter().map(|spy| Some(site.wait(spy))).collect();
     site.condvar.notify_one();
     for (number, wait) in waiting.iter_mut().enumerate().take(49) {
@@ -142,7 +117,7 @@ fn a_chain_of_cancels_passes_on() {
 #[test]
 fn b035_a_limit_loses_no_notification() {
     let _dog = watchdog(30);
-    let (site, spies, source) = (Site::<Fifo>::new(), spies::<2>(), CancellationSource::new());
+    let (site, spies, source) = (Site::<Fifo>::new(), Spy::many::<2>(), CancellationSource::new());
     let token = source.token();
     for place in [Place::Called, Place::Moved, Place::Granted] {
         let source = CancellationSource::new();
@@ -231,7 +206,7 @@ fn h6_a_forgotten_wait_outlives_its_mutex() {
     let _dog = watchdog(30);
     /// Leak checkers do not mind what a static points to.
     static FORGOTTEN: [AtomicPtr<()>; 6] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 6];
-    let forget = |wait: Waiting<'_>, at: usize| {
+    let forget = |wait: Waiting<'_, Fifo>, at: usize| {
         // SAFETY: it is neither moved nor freed.
         let wait = Box::into_raw(unsafe { Pin::into_inner_unchecked(wait) });
         FORGOTTEN[at].store(wait.cast(), Relaxed);
@@ -270,7 +245,7 @@ fn h6_a_forgotten_wait_outlives_its_mutex() {
 fn b133_a_panicking_drop_passes_on() {
     let _dog = watchdog(10);
     for place in [Place::Waiting, Place::Notified, Place::Moved] {
-        let (site, spies) = (Site::<Fifo>::new(), spies::<2>());
+        let (site, spies) = (Site::<Fifo>::new(), Spy::many::<2>());
         let hostile = Spy::hostile(Call::Drop, || panic!("a hostile waker"));
         let mut first = (place == Place::Notified).then(|| site.wait(&spies[0]));
         let mut victim = site.wait(&hostile);
@@ -326,7 +301,7 @@ fn b133_a_panic_in_the_unlock_of_the_first_poll() {
 fn b133_a_panicking_clone_of_the_called() {
     let _dog = watchdog(30);
     for goes_on in [false, true] {
-        let (site, spies) = (Site::<Fifo>::new(), spies::<2>());
+        let (site, spies) = (Site::<Fifo>::new(), Spy::many::<2>());
         let hostile = Spy::hostile(Call::Clone, || panic!("a hostile waker"));
         let (mut a, mut b) = (site.wait(&spies[0]), site.wait(&spies[1]));
         site.condvar.notify_all();
@@ -341,5 +316,53 @@ fn b133_a_panicking_clone_of_the_called() {
         drop(ready(&mut b));
         drop(waker);
         assert_eq!(hostile.alive(), 0);
+    }
+}
+
+/// B035: a notification that came to a wait whose time was over is another's.
+#[test]
+fn a_notification_at_the_last_moment_goes_on() {
+    let _dog = watchdog(30);
+    let (mutex, condvar, limits) = (Mutex::new(0), Condvar::new(), Limits::new());
+    let spies = Spy::many::<2>();
+    let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).deadline(limits.deadline()));
+    runtime::enter(&limits.told, || pending(&mut limited, &spies[0]));
+    let mut other = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+    pending(&mut other, &spies[1]);
+    // Called, and the time is over; and the mutex is not to be had.
+    let held = mutex.try_lock().unwrap();
+    condvar.notify_one();
+    limits.end();
+    assert!(ready(&mut limited).is_err());
+    drop(held);
+    drop(ready(&mut other));
+    assert!(!mutex.is_locked());
+}
+
+/// B133: it came back with a `notify_one`, and its waker panics when the limit lets go of it: the notification is another's.
+#[test]
+fn a_notification_is_not_lost_in_a_panic() {
+    let _dog = watchdog(30);
+    for all in [false, true] {
+        let (mutex, condvar, limits) = (Mutex::new(0), Condvar::new(), Limits::new());
+        let (hostile, calm) = (Spy::hostile(Call::Drop, || panic!("a hostile waker")), Spy::new());
+        let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).or_cancelled(&limits.token));
+        pending(&mut limited, &hostile);
+        if all {
+            condvar.notify_all();
+        } else {
+            condvar.notify_one();
+        }
+        let mut other = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+        pending(&mut other, &calm);
+        hostile.arm(1);
+        // The limit has the hostile waker still.
+        assert!(panics(|| poll(&mut limited, &calm).is_ready()));
+        assert!(!mutex.is_locked(), "the guard was lost in a panic");
+        drop(limited);
+        assert_eq!(poll(&mut other, &calm).is_ready(), !all);
+        drop(other);
+        assert!(!mutex.is_locked());
+        assert_eq!((hostile.alive(), calm.alive()), (0, 0));
     }
 }

@@ -4,16 +4,17 @@
 mod kit;
 
 use kit::alloc::{Counting, allocations};
+use kit::fixture::{Wakes, on_a_small_stack};
 use kit::poll::{poll_with, ready};
 use kit::rng::{Rng, Seed};
 use kit::watchdog::{watchdog, watchdog_with};
 use kit::{alone, env_or, scaled};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
-use tasuki::{Bypass, CancellationSource, Condvar, Fifo, Lifo, Mutex, MutexGuard, Policy};
+use tasuki::{Bypass, CancellationSource, Condvar, Fifo, Lifo, Mutex, MutexGuard, Policy, WaitNotified};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -169,21 +170,19 @@ fn ping_pong() {
     assert_eq!(turn.into_inner(), 2 * rounds);
 }
 
-/// Counts wakes; a million wakers share it.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
 const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
-const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
 
-fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
-    std::thread::Builder::new().stack_size(STACK).spawn(test).unwrap().join().unwrap();
+fn a_million<'c>(
+    mutex: &'c Mutex<usize>,
+    condvar: &'c Condvar,
+    waker: &Waker,
+) -> Vec<Pin<Box<WaitNotified<'c, &'c Mutex<usize>>>>> {
+    let wait = |_| {
+        let mut wait = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+        assert!(poll_with(&mut wait, waker).is_pending());
+        wait
+    };
+    (0..MILLION).map(wait).collect()
 }
 
 /// A million are notified, by one call and by as many: one is woken at a time, and none is left.
@@ -195,13 +194,7 @@ fn a_million_waiters() {
             let (mutex, condvar) = (Mutex::new(0_usize), Condvar::new());
             let wakes = Arc::new(Wakes::default());
             let waker = Waker::from(wakes.clone());
-            let mut waiting: Vec<_> = (0..MILLION)
-                .map(|_| {
-                    let mut wait = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
-                    assert!(poll_with(&mut wait, &waker).is_pending());
-                    wait
-                })
-                .collect();
+            let mut waiting = a_million(&mutex, &condvar, &waker);
             if all {
                 condvar.notify_all();
             } else {
@@ -228,13 +221,7 @@ fn a_million_cancelled() {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         for notified in [false, true] {
-            let mut waiting: Vec<_> = (0..MILLION)
-                .map(|_| {
-                    let mut wait = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
-                    assert!(poll_with(&mut wait, &waker).is_pending());
-                    wait
-                })
-                .collect();
+            let mut waiting = a_million(&mutex, &condvar, &waker);
             if notified {
                 condvar.notify_one();
             } else {

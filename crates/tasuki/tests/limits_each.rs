@@ -4,63 +4,20 @@
 
 mod kit;
 
+use kit::driver::Limits;
 use kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
-use tasuki::runtime::{self, Driver, TaskId, Timers};
+use std::task::Poll;
+use std::time::Duration;
+use tasuki::runtime;
 use tasuki::{
-    Barrier, Bypass, CancellationSource, CancellationToken, Condvar, Event, Latch, Lifo, Mutex, OnceCell,
-    RwLock, RwLockUpgradableReadGuard, Semaphore, WaitGroup,
+    Barrier, Bypass, CancellationSource, Condvar, Event, Latch, Lifo, Mutex, OnceCell, RwLock,
+    RwLockUpgradableReadGuard, Semaphore, WaitGroup,
 };
-
-/// A wheel that stands still until the end, and a token.
-struct Limits {
-    timers: Arc<Timers>,
-    source: CancellationSource,
-    token: CancellationToken,
-    begun: Instant,
-}
-
-impl Limits {
-    fn new() -> Self {
-        let source = CancellationSource::new();
-        let timers = Arc::new(Timers::new(Waker::noop().clone()));
-        Self { timers, token: source.token(), source, begun: Instant::now() }
-    }
-
-    fn deadline(&self) -> Instant {
-        self.begun + Duration::from_secs(100)
-    }
-
-    /// The time is over, and the token is cancelled.
-    fn end(&self) {
-        self.timers.advance(self.begun + Duration::from_secs(200));
-        self.source.request_cancel();
-    }
-}
-
-impl Driver for Limits {
-    fn task(&self) -> Option<TaskId> {
-        None
-    }
-
-    fn timers(&self) -> Option<Arc<Timers>> {
-        Some(self.timers.clone())
-    }
-
-    fn may_block(&self) -> bool {
-        true
-    }
-
-    fn now(&self) -> Instant {
-        self.begun
-    }
-}
 
 /// What happens to a limited wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +51,7 @@ fn play<T, E>(
     at_rest: impl FnOnce(bool) -> bool,
 ) {
     let spy = Spy::hostile(Call::Drop, || panic!("a hostile waker"));
-    runtime::enter(limits, || pending(&mut wait, &spy));
+    runtime::enter(&limits.told, || pending(&mut wait, &spy));
     match story {
         Story::Ended => {
             limits.end();
@@ -136,7 +93,7 @@ fn play<T, E>(
     assert!(at_rest(story == Story::Granted), "not at rest after {story:?}");
     assert_eq!(spy.alive(), 0, "wakers are left after {story:?}");
     limits.end();
-    assert_eq!(limits.timers.advance(Instant::now() + Duration::from_secs(1_000)), None, "sleeps are left");
+    assert_eq!(limits.told.pass(Duration::from_secs(1_000)), None, "sleeps are left");
 }
 
 /// Every story on a wait, with a deadline, a token, both, and one inside the other.
@@ -400,54 +357,6 @@ fn a_turn_that_ends() {
     assert_eq!(spy.alive(), 0);
 }
 
-/// B035: a notification that came to a wait whose time was over is another's.
-#[test]
-fn a_notification_at_the_last_moment_goes_on() {
-    let _dog = watchdog(30);
-    let (mutex, condvar, limits) = (Mutex::new(0), Condvar::new(), Limits::new());
-    let spies = [Spy::new(), Spy::new()];
-    let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).deadline(limits.deadline()));
-    runtime::enter(&limits, || pending(&mut limited, &spies[0]));
-    let mut other = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
-    pending(&mut other, &spies[1]);
-    // Called, and the time is over; and the mutex is not to be had.
-    let held = mutex.try_lock().unwrap();
-    condvar.notify_one();
-    limits.end();
-    assert!(ready(&mut limited).is_err());
-    drop(held);
-    drop(ready(&mut other));
-    assert!(!mutex.is_locked());
-}
-
-/// B133: it came back with a `notify_one`, and its waker panics when the limit lets go of it: the notification is another's.
-#[test]
-fn a_notification_is_not_lost_in_a_panic() {
-    let _dog = watchdog(30);
-    for all in [false, true] {
-        let (mutex, condvar, limits) = (Mutex::new(0), Condvar::new(), Limits::new());
-        let (hostile, calm) = (Spy::hostile(Call::Drop, || panic!("a hostile waker")), Spy::new());
-        let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).or_cancelled(&limits.token));
-        pending(&mut limited, &hostile);
-        if all {
-            condvar.notify_all();
-        } else {
-            condvar.notify_one();
-        }
-        let mut other = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
-        pending(&mut other, &calm);
-        hostile.arm(1);
-        // The limit has the hostile waker still.
-        assert!(panics(|| poll(&mut limited, &calm).is_ready()));
-        assert!(!mutex.is_locked(), "the guard was lost in a panic");
-        drop(limited);
-        assert_eq!(poll(&mut other, &calm).is_ready(), !all);
-        drop(other);
-        assert!(!mutex.is_locked());
-        assert_eq!((hostile.alive(), calm.alive()), (0, 0));
-    }
-}
-
 /// What can be had without waiting is had, also in no time; a token that is cancelled comes first.
 #[test]
 fn what_is_free_is_had_in_no_time() {
@@ -455,7 +364,7 @@ fn what_is_free_is_had_in_no_time() {
     let limits = Limits::new();
     limits.end();
     let (mutex, lock) = (Mutex::new(0), RwLock::new(0));
-    drop(ready(&mut Box::pin(mutex.lock().deadline(limits.begun))).unwrap());
+    drop(ready(&mut Box::pin(mutex.lock().deadline(limits.told.now.get()))).unwrap());
     drop(ready(&mut Box::pin(lock.write().timeout(Duration::ZERO))).unwrap());
     assert!(ready(&mut Box::pin(lock.write().or_cancelled(&limits.token))).is_err());
     assert!(ready(&mut Box::pin(mutex.lock().timeout(Duration::ZERO).or_cancelled(&limits.token))).is_err());

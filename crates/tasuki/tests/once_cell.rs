@@ -4,6 +4,7 @@
 mod kit;
 
 use kit::alloc::{Counting, allocations};
+use kit::fixture::on_a_small_stack;
 use kit::poll::{BoxFuture, panic_of, panics, pending, poll, poll_with, ready};
 use kit::rng::{Rng, Seed};
 use kit::waker::{Call, Spy};
@@ -360,13 +361,12 @@ fn h3_hostile_wakers() {
 }
 
 const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
-const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
 
 /// H9, H14: a million wait, a chain of a million turns is dropped.
 #[test]
 fn a_million() {
     let _dog = watchdog(120);
-    let test = || {
+    on_a_small_stack(|| {
         let cell = OnceCell::<usize>::new();
         let mut turns: Vec<_> = (0..MILLION).map(|_| Box::pin(cell.get_or_init(never))).collect();
         turns.iter_mut().for_each(|turn| assert!(poll_with(turn, Waker::noop()).is_pending()));
@@ -375,8 +375,7 @@ fn a_million() {
         waiting.iter_mut().for_each(|wait| assert!(poll_with(wait, Waker::noop()).is_pending()));
         assert_eq!(cell.set(1), Ok(()));
         assert!(waiting.iter_mut().all(|wait| ready(wait) == &1));
-    };
-    std::thread::Builder::new().stack_size(STACK).spawn(test).unwrap().join().unwrap();
+    });
 }
 
 #[test]

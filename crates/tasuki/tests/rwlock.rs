@@ -3,6 +3,7 @@
 
 mod kit;
 
+use kit::fixture::open;
 use kit::poll::{BoxFuture, panic_of, panics, pending, poll, ready};
 use kit::scaled;
 use kit::waker::{Call, Spy};
@@ -12,14 +13,6 @@ use tasuki::{
     OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockUpgradableReadGuard,
     RwLockWriteGuard,
 };
-
-/// Which of the three kinds could enter now.
-fn open<T>(lock: &RwLock<T>) -> String {
-    let read = lock.try_read().is_some();
-    let upgradable = lock.try_upgradable_read().is_some();
-    let write = lock.try_write().is_some();
-    [(read, 'r'), (upgradable, 'u'), (write, 'w')].into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect()
-}
 
 #[test]
 fn who_excludes_whom() {

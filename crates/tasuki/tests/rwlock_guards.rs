@@ -2,6 +2,7 @@
 
 mod kit;
 
+use kit::fixture::open;
 use kit::poll::{panics, pending, poll, ready};
 use kit::waker::Spy;
 use kit::watchdog::watchdog;
@@ -12,14 +13,6 @@ use tasuki::{
     OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard,
     RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
-
-/// Which of the three kinds could enter now.
-fn open<T>(lock: &RwLock<T>) -> String {
-    let read = lock.try_read().is_some();
-    let upgradable = lock.try_upgradable_read().is_some();
-    let write = lock.try_write().is_some();
-    [(read, 'r'), (upgradable, 'u'), (write, 'w')].into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect()
-}
 
 #[test]
 fn guards_are_released_on_every_way_out() {

@@ -4,16 +4,16 @@
 mod kit;
 
 use kit::alloc::{Counting, allocations};
-use kit::poll::{BoxFuture, poll_with};
+use kit::fixture::{Wakes, on_a_small_stack};
+use kit::poll::{BoxFuture, poll_with, yield_now};
 use kit::rng::Seed;
 use kit::stress::Stress;
 use kit::watchdog::{watchdog, watchdog_with};
 use kit::{alone, env_or, scaled};
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
@@ -21,21 +21,6 @@ use tasuki::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 static ALLOCATOR: Counting = Counting;
 
 const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
-const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
-
-/// Counts wakes; a million wakers share it.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
-fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
-    std::thread::Builder::new().stack_size(STACK).spawn(test).unwrap().join().unwrap();
-}
 
 /// So many futures, all pending.
 macro_rules! queue {
@@ -239,19 +224,6 @@ impl Drop for Entry<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
     }
-}
-
-/// Pending once, and woken at once.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 async fn visit(lock: &RwLock<u64>, inside: &Inside, writes: &AtomicUsize, kind: usize) {

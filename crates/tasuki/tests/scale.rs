@@ -3,6 +3,7 @@
 
 mod kit;
 
+use kit::fixture::{Wakes, on_a_small_stack};
 use kit::policy::Known;
 use kit::poll::poll_with;
 use kit::rng::Seed;
@@ -10,29 +11,12 @@ use kit::watchdog::{watchdog, watchdog_with};
 use kit::{alone, scaled};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Wake, Waker};
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Waker;
 use std::time::Instant;
 use tasuki::{Bypass, Event, Fifo, Lifo, Lock, Mutex};
 
 const MILLION: usize = alone(scaled(1_000_000, 300), 100_000);
-const STACK: usize = if cfg!(miri) { 1 << 22 } else { 256 << 10 };
-
-/// Counts wakes; a million wakers share it.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
-
-/// Runs on a thread with a small stack: recursion over the queue would overflow it.
-fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new().stack_size(STACK).spawn(test).unwrap();
-    thread.join().unwrap();
-}
 
 type Waiters<'m, P> = Vec<Option<Pin<Box<Lock<'m, u32, P>>>>>;
 

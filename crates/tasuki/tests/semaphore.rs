@@ -3,12 +3,12 @@
 mod kit;
 
 use kit::alloc::{Counting, allocations};
+use kit::fixture::{queue, wakes};
 use kit::poll::{panic_of, panics, pending, poll, ready};
 use kit::scaled;
 use kit::waker::Spy;
 use kit::watchdog::watchdog;
 use std::future::Future as _;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tasuki::{
@@ -20,23 +20,6 @@ use tasuki::{
 static ALLOCATOR: Counting = Counting;
 
 const MAX: usize = Semaphore::MAX_PERMITS;
-
-/// A queue of waiters of these weights, each with a spy.
-fn queue<'s, P: SemaphorePolicy>(
-    semaphore: &'s Semaphore<P>,
-    weights: &[usize],
-) -> Vec<(Pin<Box<Acquire<'s, P>>>, Spy)> {
-    let waiter = |weight: &usize| {
-        let (mut future, spy) = (Box::pin(semaphore.acquire_many(*weight)), Spy::new());
-        pending(&mut future, &spy);
-        (future, spy)
-    };
-    weights.iter().map(waiter).collect()
-}
-
-fn wakes<F>(waiters: &[(F, Spy)]) -> Vec<usize> {
-    waiters.iter().map(|(_, spy)| spy.wakes()).collect()
-}
 
 #[test]
 fn s2_24_it_can_be_a_static() {

@@ -3,6 +3,7 @@
 
 mod kit;
 
+use kit::fixture::{queue, wakes};
 use kit::poll::{panic_of, panics, pending, ready};
 use kit::scaled;
 use kit::waker::Spy;
@@ -10,23 +11,6 @@ use kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::Mutex;
 use tasuki::{Acquire, Bypass, Fifo, Semaphore, SemaphorePolicy};
-
-/// A queue of waiters of these weights, each with a spy.
-fn queue<'s, P: SemaphorePolicy>(
-    semaphore: &'s Semaphore<P>,
-    weights: &[usize],
-) -> Vec<(Pin<Box<Acquire<'s, P>>>, Spy)> {
-    let waiter = |weight: &usize| {
-        let (mut future, spy) = (Box::pin(semaphore.acquire_many(*weight)), Spy::new());
-        pending(&mut future, &spy);
-        (future, spy)
-    };
-    weights.iter().map(waiter).collect()
-}
-
-fn wakes<F>(waiters: &[(F, Spy)]) -> Vec<usize> {
-    waiters.iter().map(|(_, spy)| spy.wakes()).collect()
-}
 
 /// Every state of a wait x every place in the queue: dropping it loses no permit and nobody's place.
 #[test]

@@ -5,7 +5,7 @@
 
 mod kit;
 
-use kit::poll::BoxFuture;
+use kit::poll::{BoxFuture, yield_now};
 use kit::rng::Seed;
 use kit::stress::{Outcome, Stress};
 use kit::watchdog::watchdog_with;
@@ -39,19 +39,6 @@ fn for_a_while(threads: usize, run: impl Fn(Stress)) {
             return;
         }
     }
-}
-
-/// Pending once, and woken at once.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Says that somebody is inside, and that nobody else was.

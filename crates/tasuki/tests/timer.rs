@@ -3,63 +3,19 @@
 
 mod kit;
 
+use kit::driver::Told;
 use kit::poll::{panic_of, pending, poll, ready};
 use kit::rng::Seed;
 use kit::scaled;
 use kit::waker::{Call, Spy};
 use kit::watchdog::{watchdog, watchdog_with};
-use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use tasuki::runtime::{self, Driver, Sleep, TaskId, Timers};
+use tasuki::runtime::{self, Sleep, Timers};
 use tasuki::{Elapsed, Event};
-
-/// What a runtime says here.
-struct Told {
-    timers: Option<Arc<Timers>>,
-    task: Option<TaskId>,
-    may_block: bool,
-    now: Cell<Instant>,
-}
-
-impl Told {
-    fn with_timers(timers: &Arc<Timers>) -> Self {
-        Self { timers: Some(timers.clone()), task: None, may_block: true, now: Cell::new(Instant::now()) }
-    }
-
-    /// The clock goes on and the wheel is turned.
-    fn pass(&self, time: Duration) -> Option<Instant> {
-        self.now.set(self.now.get() + time);
-        self.timers.as_ref().unwrap().advance(self.now.get())
-    }
-
-    fn sleep(&self, time: Duration, spy: &Spy) -> Pin<Box<Sleep>> {
-        let mut sleep = Box::pin(runtime::sleep(time));
-        runtime::enter(self, || pending(&mut sleep, spy));
-        sleep
-    }
-}
-
-impl Driver for Told {
-    fn task(&self) -> Option<TaskId> {
-        self.task
-    }
-
-    fn timers(&self) -> Option<Arc<Timers>> {
-        self.timers.clone()
-    }
-
-    fn may_block(&self) -> bool {
-        self.may_block
-    }
-
-    fn now(&self) -> Instant {
-        self.now.get()
-    }
-}
 
 fn wheel() -> (Arc<Timers>, Spy) {
     let alarm = Spy::new();

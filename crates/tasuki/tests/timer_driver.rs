@@ -2,57 +2,15 @@
 
 mod kit;
 
+use kit::driver::Told;
 use kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
-use std::cell::Cell;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Waker;
-use std::time::{Duration, Instant};
-use tasuki::runtime::{self, Driver, TaskId, Timers, WakeKind};
+use std::time::Duration;
+use tasuki::runtime::{self, TaskId, Timers, WakeKind};
 use tasuki::{Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
-
-/// What a runtime says here.
-struct Told {
-    timers: Option<Arc<Timers>>,
-    task: Option<TaskId>,
-    may_block: bool,
-    now: Cell<Instant>,
-}
-
-impl Told {
-    fn with_timers(timers: &Arc<Timers>) -> Self {
-        Self { timers: Some(timers.clone()), task: None, may_block: true, now: Cell::new(Instant::now()) }
-    }
-
-    fn nothing() -> Self {
-        Self { timers: None, task: None, may_block: true, now: Cell::new(Instant::now()) }
-    }
-
-    /// The clock goes on and the wheel is turned.
-    fn pass(&self, time: Duration) {
-        self.now.set(self.now.get() + time);
-        self.timers.as_ref().unwrap().advance(self.now.get());
-    }
-}
-
-impl Driver for Told {
-    fn task(&self) -> Option<TaskId> {
-        self.task
-    }
-
-    fn timers(&self) -> Option<Arc<Timers>> {
-        self.timers.clone()
-    }
-
-    fn may_block(&self) -> bool {
-        self.may_block
-    }
-
-    fn now(&self) -> Instant {
-        self.now.get()
-    }
-}
 
 const MS: Duration = Duration::from_millis(1);
 

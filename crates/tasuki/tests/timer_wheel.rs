@@ -4,43 +4,19 @@
 
 mod kit;
 
+use kit::driver::Told;
 use kit::poll::{pending, ready};
 use kit::rng::{Rng, Seed};
 use kit::scaled;
 use kit::waker::Spy;
 use kit::watchdog::{watchdog, watchdog_with};
-use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tasuki::runtime::{self, Driver, Sleep, TaskId, Timers};
+use tasuki::runtime::{self, Sleep, Timers};
 
 /// What a sleep may be late: it ends with the first tick that is not before its deadline.
 const TICK: Duration = Duration::from_millis(1);
-
-/// A clock that is moved by hand, and a wheel.
-struct Clock {
-    timers: Arc<Timers>,
-    now: Cell<Instant>,
-}
-
-impl Driver for Clock {
-    fn task(&self) -> Option<TaskId> {
-        None
-    }
-
-    fn timers(&self) -> Option<Arc<Timers>> {
-        Some(self.timers.clone())
-    }
-
-    fn may_block(&self) -> bool {
-        true
-    }
-
-    fn now(&self) -> Instant {
-        self.now.get()
-    }
-}
 
 /// One who sleeps.
 struct Sleeper {
@@ -51,7 +27,7 @@ struct Sleeper {
 
 /// The wheel, and what it should do.
 struct World {
-    clock: Clock,
+    clock: Told,
     alarm: Spy,
     sleepers: Vec<Sleeper>,
     /// When the wheel said to come back; none: when the alarm rings.
@@ -65,7 +41,7 @@ impl World {
     fn new() -> Self {
         let alarm = Spy::new();
         let timers = Arc::new(Timers::new(alarm.waker()));
-        let clock = Clock { timers, now: Cell::new(Instant::now()) };
+        let clock = Told::with_timers(&timers);
         let mut world =
             Self { clock, alarm, sleepers: Vec::new(), promised: None, vague: Duration::ZERO, rung: 0 };
         world.advance(Duration::ZERO);
@@ -114,9 +90,8 @@ impl World {
 
     /// The clock goes on, and the wheel is turned.
     fn advance(&mut self, by: Duration) {
-        let now = self.clock.now.get() + by;
-        self.clock.now.set(now);
-        let promised = self.clock.timers.advance(now);
+        let promised = self.clock.pass(by);
+        let now = self.clock.now.get();
         let mut earliest = None;
         self.sleepers.retain_mut(|sleeper| {
             let woken = sleeper.spy.wakes();

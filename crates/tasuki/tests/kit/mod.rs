@@ -5,6 +5,8 @@
 #![allow(dead_code, unused_macros, unused_imports, reason = "each test binary uses a part of the kit")]
 
 pub(crate) mod alloc;
+pub(crate) mod driver;
+pub(crate) mod fixture;
 pub(crate) mod hostile;
 pub(crate) mod policy;
 pub(crate) mod poll;
@@ -12,6 +14,7 @@ pub(crate) mod rng;
 pub(crate) mod spec;
 pub(crate) mod stress;
 pub(crate) mod tally;
+pub(crate) mod traits;
 pub(crate) mod waker;
 pub(crate) mod watchdog;
 

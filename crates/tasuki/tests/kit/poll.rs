@@ -2,7 +2,7 @@
 
 use super::waker::Spy;
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll, Waker};
@@ -76,4 +76,17 @@ fn caught<R>(call: impl FnOnce() -> R) -> std::thread::Result<R> {
 /// Calls, and says whether it panicked.
 pub(crate) fn panics<R>(call: impl FnOnce() -> R) -> bool {
     catch(call).is_none()
+}
+
+/// Pending once, and woken at once.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -57,6 +57,10 @@ impl Spy {
         Self { core: Arc::new(Core::default()) }
     }
 
+    pub(crate) fn many<const N: usize>() -> [Self; N] {
+        std::array::from_fn(|_| Self::new())
+    }
+
     /// A waker that runs `hook` at the first such call after [`arm`](Self::arm).
     pub(crate) fn hostile(call: Call, hook: impl Fn() + Send + Sync + 'static) -> Self {
         let spy = Self::new();
