@@ -30,7 +30,7 @@ fn poll<T>(lock: &mut Pin<Box<LoopLock<'_, T>>>) -> bool {
 /// S1-01, S1-14, S1-16: U -> L0 -> U.
 #[test]
 fn free_locked_free() {
-    testing::check(20, || async {
+    testing::check(scaled(20, 2) as u64, || async {
         let mutex = LoopMutex::new(1);
         assert!(!mutex.is_locked() && mutex.owner().is_none());
         let guard = mutex.lock().await.unwrap();
@@ -45,7 +45,7 @@ fn free_locked_free() {
 /// S1-04, S1-15, S1-17, S1-18: L0 -> L1 -> L1, then out in the order they came in, from all loops.
 #[test]
 fn first_come_first_served_among_all_loops() {
-    testing::check(100, || async {
+    testing::check(scaled(100, 2) as u64, || async {
         let mutex = Arc::new(LoopMutex::new(Vec::new()));
         let guard = mutex.lock().await.unwrap();
         let mut set = JoinSet::new();
@@ -71,7 +71,7 @@ fn first_come_first_served_among_all_loops() {
 /// S1-05, S1-08, S1-09, S1-30: whoever waited on a loop resumes on it, through its queue, and never inside the unlock.
 #[test]
 fn a_waiter_resumes_on_its_loop() {
-    testing::check(50, || async {
+    testing::check(scaled(50, 2) as u64, || async {
         let mutex = Arc::new(LoopMutex::new(0));
         let mut set = JoinSet::new();
         for n in 0..12 {
@@ -102,7 +102,7 @@ fn a_waiter_resumes_on_its_loop() {
 /// S1-22, S1-23: the new owner is recorded by the unlock, before it runs; nobody passes it (S1-24: it resumes once).
 #[test]
 fn ownership_moves_with_the_unlock() {
-    testing::check(50, || async {
+    testing::check(scaled(50, 2) as u64, || async {
         let mutex = Arc::new(LoopMutex::new(()));
         let guard = mutex.lock().await.unwrap();
         let (queued, resumed) = (Arc::new(Event::auto()), Arc::new(AtomicUsize::new(0)));
@@ -135,7 +135,7 @@ fn ownership_moves_with_the_unlock() {
 /// S1-19, S1-20, S1-25..28: cancel in each of the four states, with and without somebody behind.
 #[test]
 fn cancel_in_every_state() {
-    testing::check(20, || async {
+    testing::check(scaled(20, 2) as u64, || async {
         for behind in [false, true] {
             let mutex = LoopMutex::new(());
             // Not polled yet: no place, nothing to give up.
@@ -179,7 +179,7 @@ fn cancel_in_every_state() {
 /// S1-26: the late post of a cancelled waiter does nothing.
 #[test]
 fn an_aborted_waiter_that_was_notified_passes_it_on() {
-    testing::check(100, || async {
+    testing::check(scaled(100, 2) as u64, || async {
         let mutex = Arc::new(LoopMutex::new(0));
         let guard = mutex.lock().await.unwrap();
         let tasks: Vec<_> = (0..4)
