@@ -77,7 +77,8 @@ const WANTS_VALUE: usize = 0;
 ///
 /// # Limits
 ///
-/// None on the number of waiters.
+/// None on the number of waiters. A turn that fails looks for the first who wants it, past those before it who wait for the value
+/// only: with many of these that takes time.
 ///
 /// # Futurelock
 ///

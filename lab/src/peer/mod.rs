@@ -21,7 +21,7 @@ pub(crate) use event::{AutoEvent, Broadcast};
 pub(crate) use group::Membership;
 pub(crate) use mutex::{AsyncMutex, LocalMutex};
 pub(crate) use parker::Park;
-pub(crate) use runtime::TaskRuntime;
+pub(crate) use runtime::{TaskRuntime, joined_runtime};
 pub(crate) use rwlock::AsyncRwLock;
 pub(crate) use semaphore::AsyncSemaphore;
 pub(crate) use timer::Timer;
