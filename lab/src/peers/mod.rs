@@ -11,6 +11,7 @@ mod futures_intrusive;
 mod list;
 mod maitake;
 mod mea;
+mod mea_family;
 mod parking;
 mod parking_lot;
 mod raw;

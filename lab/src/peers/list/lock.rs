@@ -14,8 +14,8 @@ list! {
     tasuki::Readers,
     tokio::TokioRwLock,
     async_lock::AsyncLockRwLock,
-    asyncband::AsyncbandRwLock,
-    mea::MeaRwLock,
+    asyncband::RwLock,
+    mea::RwLock,
     maitake::MaitakeRwLock,
     saa::SaaRwLock,
     standard::StdRwLock,
@@ -28,8 +28,8 @@ list! {
     /// Names every condition variable the lab knows.
     each_condvar: VisitCondvar;
     tasuki::Notified,
-    asyncband::AsyncbandCondvar,
-    mea::MeaCondvar,
+    asyncband::Condvar,
+    mea::Condvar,
 }
 visitor! {
     /// Visits every timer with its own type.

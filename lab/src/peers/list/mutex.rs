@@ -19,8 +19,8 @@ pub(crate) fn each_mutex(visit: &mut impl VisitMutex) {
     each_own_mutex(visit);
     visit.shared::<tokio::Tokio>();
     visit.shared::<async_lock::AsyncLock>();
-    visit.shared::<asyncband::Asyncband>();
-    visit.shared::<mea::Mea>();
+    visit.shared::<asyncband::Mutex>();
+    visit.shared::<mea::Mutex>();
     visit.shared::<futures::Futures>();
     visit.shared::<futures_intrusive::Fair>();
     visit.shared::<futures_intrusive::Unfair>();

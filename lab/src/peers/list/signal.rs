@@ -17,7 +17,7 @@ list! {
     tasuki::Auto,
     tokio::TokioNotify,
     event_listener::Flagged,
-    asyncband::AsyncbandAuto,
+    asyncband::Auto,
     futures_intrusive::IntrusiveEvent,
     maitake::MaitakeQueue,
     saa::SaaGate,
@@ -33,7 +33,7 @@ list! {
     tasuki::Manual,
     tokio::TokioNotify,
     event_listener::Flagged,
-    asyncband::AsyncbandManual,
+    asyncband::Manual,
     futures_intrusive::IntrusiveEvent,
     maitake::MaitakeQueue,
     saa::SaaGate,
@@ -43,8 +43,8 @@ list! {
     each_group_release: VisitBroadcast;
     tasuki::Release,
     tokio_util::UtilRelease,
-    asyncband::AsyncbandRelease,
-    mea::MeaRelease,
+    asyncband::Release,
+    mea::Release,
 }
 list! {
     /// Names every token that can be waited for.
@@ -52,8 +52,8 @@ list! {
     tasuki::Token,
     tokio_util::UtilToken,
     event_listener::Flagged,
-    asyncband::AsyncbandShutdown,
-    mea::MeaShutdown,
+    asyncband::Shutdown,
+    mea::Shutdown,
 }
 visitor! {
     /// Visits every token that can be asked.
@@ -65,8 +65,8 @@ list! {
     tasuki::Token,
     tokio_util::UtilToken,
     event_listener::Flagged,
-    asyncband::AsyncbandShutdown,
-    mea::MeaShutdown,
+    asyncband::Shutdown,
+    mea::Shutdown,
     raw::OneLoad,
 }
 visitor! {
@@ -79,8 +79,8 @@ list! {
     tasuki::Members,
     tasuki::OwnedMembers,
     tokio_util::UtilTracker,
-    asyncband::AsyncbandGroup,
-    mea::MeaGroup,
+    asyncband::Group,
+    mea::Group,
     raw::AddSub,
 }
 visitor! {
@@ -93,7 +93,7 @@ list! {
     tasuki::Parties,
     tokio::TokioBarrier,
     async_lock::AsyncLockBarrier,
-    asyncband::AsyncbandBarrier,
-    mea::MeaBarrier,
+    asyncband::Barrier,
+    mea::Barrier,
     saa::SaaBarrier,
 }
