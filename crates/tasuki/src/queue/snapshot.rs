@@ -28,7 +28,7 @@ impl Editing<'_> {
         unsafe { list::seal(last) };
         let mut batch = WakeBatch::new();
         // SAFETY: we hold `EDIT`; the list is out of the word, and has been sealed.
-        let rest = unsafe { notify_run(first, ptr::null_mut(), &mut batch) };
+        let rest = unsafe { notify_run(first, last, ptr::null_mut(), &mut batch) };
         let mut panics = Panics::default();
         if rest.is_null() {
             self.finish();
@@ -55,20 +55,36 @@ impl Editing<'_> {
 
 /// Notifies from `first` on, until `end` or until the batch is full; the first who was not.
 ///
-/// SAFETY: the caller holds `EDIT`; `first` is `end`, or the list that begins there leads to `end` and belongs to the
-/// caller; nobody in it has been called.
+/// Waiters of other threads are in other caches, and each says only there where the next one is. So a scout comes from
+/// the other end, and two are on their way at a time; it does nothing but look.
+///
+/// SAFETY: the caller holds `EDIT`; `first` is `end`, or the list that begins there leads to `end`, has `scout` in it, and belongs
+/// to the caller; nobody in it has been called.
 // Not inlined: the compiler would unroll it for the first batch.
 #[inline(never)]
-unsafe fn notify_run(first: *mut Waiter, end: *mut Waiter, batch: &mut WakeBatch) -> *mut Waiter {
+unsafe fn notify_run(
+    first: *mut Waiter,
+    mut scout: *mut Waiter,
+    end: *mut Waiter,
+    batch: &mut WakeBatch,
+) -> *mut Waiter {
     let mut waiter = first;
     batch.fill(|| {
         if waiter == end {
             return None;
         }
+        if scout != waiter {
+            // SAFETY: the caller's contract; it is behind the waiter, so it has not been notified.
+            scout = unsafe { list::prev(scout) };
+        }
         // SAFETY: the caller's contract; the link is read before the waiter is notified, and may be gone.
         let next = unsafe { list::next(waiter) };
         // SAFETY: the caller's contract: it is out of the list of the word, and its links are ours alone.
         let waker = unsafe { waiter::notify_waiting(waiter) };
+        if scout == waiter {
+            // They have met.
+            scout = next;
+        }
         waiter = next;
         Some(waker)
     });
@@ -101,7 +117,7 @@ impl Snapshot<'_> {
         // SAFETY: the caller holds `EDIT`.
         let first = unsafe { list::next(self.sentinel) };
         // SAFETY: the caller holds `EDIT`; the ring leads back to the sentinel, and nobody else takes from its front.
-        let rest = unsafe { notify_run(first, self.sentinel, self.batch) };
+        let rest = unsafe { notify_run(first, first, self.sentinel, self.batch) };
         // SAFETY: as above; everybody between the sentinel and `rest` has been notified.
         unsafe { list::join(self.sentinel, rest) };
         rest == self.sentinel
