@@ -108,9 +108,11 @@ pub(crate) fn programs(package: &str, folder: Option<&Path>) -> Vec<String> {
     programs
 }
 
-/// The runtime's tests leave threads that wait for blocking work or for a deadline: Miri must not mind, nor then look for leaks.
+/// The runtime's tests leave threads that wait for blocking work or for a deadline, and so does the shared timer: Miri must not mind,
+/// nor then look for leaks.
 fn lingering(program: &str) -> &'static str {
-    if program.starts_with("-p tasuki-rt --test") { "-Zmiri-ignore-leaks" } else { "" }
+    let lingers = program.starts_with("-p tasuki-rt --test") || program == "-p tasuki --test limits";
+    if lingers { "-Zmiri-ignore-leaks" } else { "" }
 }
 
 fn runs(programs: &[String], seeds: usize, tree: bool) -> Vec<Run> {

@@ -1,10 +1,10 @@
 //! Deadlines and tokens on waits (S2-65, S3-19, S3-23): what was granted is returned, what was not is withdrawn.
-// Miri wants every thread to end, and the timer's does not; `limits_each.rs` has no need of it.
-#![cfg(not(miri))]
+//! With the shared timer, whose thread never ends; `limits_each.rs` has no need of it.
 
 mod kit;
 
 use kit::poll::{panic_of, poll_with};
+use kit::scaled;
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
 use std::future::Future;
@@ -100,7 +100,7 @@ fn a_cancelled_token_leaves_the_primitive_untouched() {
     source.request_cancel();
     let token = source.token();
     let mutex = Mutex::new(0);
-    for _ in 0..1_000 {
+    for _ in 0..scaled(1_000, 10) {
         assert_eq!(mutex.lock().or_cancelled(&token).block().unwrap_err(), Cancelled);
         assert!(!mutex.is_locked());
     }
@@ -197,7 +197,7 @@ fn the_timer_wakes() {
 #[test]
 fn a_hundred_thousand_deadlines_fire_or_are_cancelled() {
     let _dog = watchdog(120);
-    let count = if cfg!(miri) { 50 } else { 100_000 };
+    let count = scaled(100_000, 50) as u64;
     let event = Event::auto();
     let mut waits: Vec<_> = (0..count)
         .map(|i| {
