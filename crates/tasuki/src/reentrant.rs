@@ -28,7 +28,7 @@ use crate::guard::{Guard, Holder, sealed};
 use crate::mutex::raw::{RawMutex, Unlocked};
 use crate::policy::Fifo;
 use crate::queue::Pinned;
-use crate::queue::waiter::State;
+use crate::queue::waiter::{State, clone_waker};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
 use crate::task::{self, TaskId};
 use crate::wait::{Op, Seat, Wait};
@@ -344,7 +344,7 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mutex.raw.start(seat, cx).map(|()| self.granted())
+        self.mutex.raw.start(seat, clone_waker(cx.waker())).map(|()| self.granted())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -144,8 +144,8 @@ pub(crate) fn may_block() -> bool {
     ask(|driver| driver.may_block()).unwrap_or(true)
 }
 
-/// Marks the wakes inside `f` as passing a baton; what they were before comes back afterwards, for the case that this is
-/// a wake inside a wake.
+/// Marks the wakes inside `f` as passing a baton, where a driver is installed that may ask; what they were before comes back
+/// afterwards, for the case that this is a wake inside a wake.
 #[inline]
 pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(WakeKind);
@@ -153,6 +153,10 @@ pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
         fn drop(&mut self) {
             let _ = WAKE_KIND.try_with(|kind| kind.set(self.0));
         }
+    }
+    // A look at what seldom changes, instead of two stores that the next locked operation would have to wait for.
+    if !matches!(DRIVER.try_with(Cell::get), Ok(Some(_))) {
+        return f();
     }
     let before = WAKE_KIND.try_with(|kind| kind.replace(WakeKind::Baton)).unwrap_or_default();
     let _restore = Restore(before);

@@ -30,7 +30,7 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::future::Future;
 use core::marker::{PhantomData, PhantomPinned};
-use core::mem::{self, MaybeUninit};
+use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
@@ -214,18 +214,20 @@ impl<O: Op> Wait<O> {
         this.phase == Phase::Idle && this.op.try_now().is_some()
     }
 
-    /// `Idle => Queued | Resumed`: it was not to be had at once. The answer has a place of its own, so that the output of
-    /// a fast path need not go through memory.
-    #[cold]
-    fn start(&mut self, cx: &mut Context<'_>, answer: &mut Poll<O::Output>) {
+    /// `Idle => Queued | Resumed`: it was not to be had at once.
+    #[inline]
+    fn start(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+        // If foreign code panics now, there is no place in the queue, and the future can be polled again.
+        self.phase = Phase::Idle;
         let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
-        let still_idle = IdleOnPanic(&mut self.phase);
-        *answer = self.op.start(seat, cx);
-        mem::forget(still_idle);
-        self.phase = if answer.is_ready() { Phase::Resumed } else { Phase::Queued };
-        if self.phase == Phase::Queued {
+        let answer = self.op.start(seat, cx);
+        if answer.is_ready() {
+            self.phase = Phase::Resumed;
+        } else {
+            self.phase = Phase::Queued;
             self.op.queued();
         }
+        answer
     }
 
     /// The first poll, in a poll of the task that has done enough: ready at once is not to be had.
@@ -235,19 +237,25 @@ impl<O: Op> Wait<O> {
         if let Some(output) = self.op.try_now() {
             return self.owe(output, cx);
         }
-        let mut answer = Poll::Pending;
-        self.start(cx, &mut answer);
         // Served after all, or refused for good: a loop over a closed semaphore must let others run too.
-        if let Poll::Ready(output) = answer { self.owe(output, cx) } else { Poll::Pending }
+        if let Poll::Ready(output) = self.start(cx) { self.owe(output, cx) } else { Poll::Pending }
     }
 
-    /// `Idle | Resumed => Owed`: it was to be had at once, but others want to run.
+    /// `Resumed => Owed`: it was to be had at once, but others want to run.
     fn owe(&mut self, output: O::Output, cx: &Context<'_>) -> Poll<O::Output> {
         // SAFETY: it fits; nobody is in the slot of a future that was not queued, and `Owed` says from now on what is in it.
         unsafe { self.slot.as_ptr().cast().write(output) };
         self.phase = Phase::Owed;
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// `Owed => Resumed`, or the panic of a finished future.
+    #[cold]
+    #[inline(never)]
+    fn collect(&mut self) -> O::Output {
+        assert!(self.phase == Phase::Owed, "`{}` polled after it was finished", O::NAME);
+        self.pay()
     }
 
     /// `Owed => Resumed`.
@@ -260,10 +268,9 @@ impl<O: Op> Wait<O> {
 
     /// `Queued => Queued | Resumed`, or `Owed => Resumed`, or the panic of a finished future.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
-        if self.phase == Phase::Owed {
-            return Poll::Ready(self.pay());
+        if self.phase != Phase::Queued {
+            return Poll::Ready(self.collect());
         }
-        assert!(self.phase == Phase::Queued, "`{}` polled after it was finished", O::NAME);
         // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
         let poll = self.op.poll_queued(waiter, cx);
@@ -279,6 +286,30 @@ impl<O: Op> Wait<O> {
         // First, so that a panic in foreign code cannot lead here a second time.
         self.phase = Phase::Canceled;
         self.leave()
+    }
+
+    /// The future is dropped with a place in the queue. Usually that is all, so nothing else is kept ready here: what a frame
+    /// stores delays the edit.
+    #[inline(never)]
+    fn abandon(&mut self) {
+        // A drop happens once, whatever panics, so the phase may stay: one store less before the edit.
+        if let Some(output) = self.leave() {
+            self.abandon_output(output);
+        }
+    }
+
+    /// The future is dropped with an output that nobody will hear of.
+    #[cold]
+    #[inline(never)]
+    fn abandon_owed(&mut self) {
+        let output = self.pay();
+        self.abandon_output(output);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn abandon_output(&mut self, output: O::Output) {
+        self.op.discard(output);
     }
 
     /// Leaves the queue. The one way to give up: drops, deadlines and tokens all come here, and each future at most once.
@@ -302,15 +333,14 @@ impl<O: Op> Future for Wait<O> {
         }
         // Before the try: a store behind its compare-exchange would have to wait for it.
         this.phase = Phase::Resumed;
+        // Also before the try, for the same reason: an operation that then has to wait is charged for nothing.
         if O::CHARGED && Self::FITS && !charge() {
             return this.poll_without_budget(cx);
         }
         if let Some(output) = this.op.try_now() {
             return Poll::Ready(output);
         }
-        let mut answer = Poll::Pending;
-        this.start(cx, &mut answer);
-        answer
+        this.start(cx)
     }
 }
 
@@ -409,16 +439,12 @@ impl<W: Waiting> Waiting for Compound<W> {
 }
 
 impl<O: Op> Drop for Wait<O> {
-    #[inline]
+    /// A question, asked wherever a wait ends; what there may be to do is elsewhere.
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.phase == Phase::Owed {
-            let output = self.pay();
-            self.op.discard(output);
-        } else if self.phase == Phase::Queued {
-            // A drop happens once, whatever panics, so the phase may stay: one store less before the edit.
-            if let Some(output) = self.leave() {
-                self.op.discard(output);
-            }
+        // One comparison on the way that is usual; a `match` becomes a table of jumps.
+        if matches!(self.phase, Phase::Queued | Phase::Owed) {
+            if self.phase == Phase::Queued { self.abandon() } else { self.abandon_owed() }
         }
     }
 }

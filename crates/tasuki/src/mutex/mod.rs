@@ -7,6 +7,7 @@ pub(crate) mod raw;
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};
 use crate::probe::{self, Site};
+use crate::queue::waiter::clone_waker;
 use crate::queue::{Moving, Pinned};
 use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Wait};
@@ -291,6 +292,16 @@ impl<T: ?Sized, P: Policy> fmt::Debug for LockOp<'_, T, P> {
     }
 }
 
+impl<'a, T: ?Sized, P: Policy> LockOp<'a, T, P> {
+    /// Apart, so that the usual first poll that has to wait calls nothing after the clone of its waker: whatever is stored
+    /// between these two locked operations delays the second.
+    #[cold]
+    #[inline(never)]
+    fn start_unusual(&self, seat: Seat<'_>, waker: Waker) -> Poll<MutexGuard<'a, T, P>> {
+        self.mutex.raw.start_unusual(seat, waker).map(|()| self.mutex.guard(self.site))
+    }
+}
+
 impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
     type Output = MutexGuard<'a, T, P>;
     const NAME: &'static str = "tasuki::Lock";
@@ -306,7 +317,14 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
     #[inline(always)]
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         probe::will_wait(&self.mutex.raw, self.site);
-        self.mutex.raw.start(seat, cx).map(|()| self.mutex.guard(self.site))
+        // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
+        let mutex = self.mutex;
+        let word = mutex.raw.look();
+        let waker = clone_waker(cx.waker());
+        match mutex.raw.try_enqueue(word, seat, waker) {
+            Ok(()) => Poll::Pending,
+            Err((seat, waker)) => self.start_unusual(seat, waker),
+        }
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

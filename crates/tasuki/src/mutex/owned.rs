@@ -1,7 +1,7 @@
 //! Locks and guards that keep the mutex alive through an `Arc`.
 
 use super::raw::Unlocked;
-use super::{Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker};
+use super::{Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker, clone_waker};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::probe::{self, Site};
 use alloc::sync::Arc;
@@ -91,7 +91,7 @@ impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         probe::will_wait(&self.mutex().raw, self.site);
-        self.mutex().raw.start(seat, cx).map(|()| self.guard())
+        self.mutex().raw.start(seat, clone_waker(cx.waker())).map(|()| self.guard())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

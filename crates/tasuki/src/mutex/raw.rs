@@ -18,7 +18,7 @@
 //! | from                | event                     | to                         | duty            | fn |
 //! |---------------------|---------------------------|----------------------------|-----------------|----|
 //! | `0`, `head·WOKEN`   | lock, try_lock            | `+ LOCKED`                 | none            | [`RawMutex::try_lock`] |
-//! | `·LOCKED`           | lock                      | waiter appended            | return `Pending`| [`RawMutex::start`] |
+//! | `·LOCKED`           | lock                      | waiter appended            | return `Pending`| [`RawMutex::append`] |
 //! | `LOCKED`            | unlock                    | `0`                        | none            | [`RawMutex::unlock`] |
 //! | `head·LOCKED`       | unlock                    | head granted, `LOCKED` stays | wake it       | [`RawMutex::pass`] |
 //! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::open`] |
@@ -137,26 +137,46 @@ impl<P: Policy> RawMutex<P> {
 
     /// Takes a place in the queue, or the lock if it has become free.
     #[inline(always)]
-    pub(crate) fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        let waker = clone_waker(cx.waker());
-        let word = self.queue.load();
-        if P::SPIN && word == HELD && !self.is_unclaimed() {
-            return self.spin_or_enqueue(seat, waker);
+    pub(crate) fn start(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+        match self.try_enqueue(self.look(), seat, waker) {
+            Ok(()) => Poll::Pending,
+            Err((seat, waker)) => self.start_unusual(seat, waker),
         }
-        if word.has(LOCKED) {
-            if let Some(editing) = self.queue.try_edit(word) {
-                Self::append(editing, seat, waker);
-                return Poll::Pending;
-            }
-        }
-        self.enqueue_busy(seat, waker)
     }
 
-    /// Somebody runs with the lock, and nobody waits.
+    /// The word now, for [`try_enqueue`](Self::try_enqueue).
+    #[inline(always)]
+    pub(crate) fn look(&self) -> Word {
+        self.queue.load()
+    }
+
+    /// One attempt to take a place in the queue, if the word still is what was seen and there is nothing to spin for: others wait
+    /// already, or the owner has not run yet. Otherwise gives everything back.
+    #[inline(always)]
+    pub(crate) fn try_enqueue<'f>(
+        &self,
+        word: Word,
+        seat: Seat<'f>,
+        waker: Waker,
+    ) -> Result<(), (Seat<'f>, Waker)> {
+        let worth_a_spin = P::SPIN && word == HELD && !self.is_unclaimed();
+        if !worth_a_spin && word.has(LOCKED) {
+            if let Some(editing) = self.queue.try_edit(word) {
+                Self::append(editing, seat, waker);
+                return Ok(());
+            }
+        }
+        Err((seat, waker))
+    }
+
+    /// Somebody runs with the lock and nobody waits, or the word is changing, or the lock has become free.
     #[cold]
     #[inline(never)]
-    fn spin_or_enqueue(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
-        if self.spin() { self.taken_after_all(waker) } else { self.enqueue_busy(seat, waker) }
+    pub(crate) fn start_unusual(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+        if P::SPIN && self.queue.load() == HELD && !self.is_unclaimed() && self.spin() {
+            return self.taken_after_all(waker);
+        }
+        self.enqueue_busy(seat, waker)
     }
 
     /// The lock was to be had, and the waker is not needed.
@@ -168,8 +188,6 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// The word is being edited, changed under our eyes, or has become free.
-    #[cold]
-    #[inline(never)]
     fn enqueue_busy(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
         let mut patience = Patience::new();
         loop {
