@@ -143,15 +143,6 @@ pub struct Wait<O: Op> {
     slot: Slot,
 }
 
-/// Foreign code panicked before there was a place in the queue: the future can be polled again.
-struct IdleOnPanic<'p>(&'p mut Phase);
-
-impl Drop for IdleOnPanic<'_> {
-    fn drop(&mut self) {
-        *self.0 = Phase::Idle;
-    }
-}
-
 /// Memory for the waiter, reached only through raw pointers: the queue may hold one to it.
 struct Slot {
     waiter: UnsafeCell<MaybeUninit<Waiter>>,
