@@ -221,24 +221,24 @@ impl<O: Op> Wait<O> {
         answer
     }
 
-    /// The first poll, in a poll of the task that has done enough: ready at once is not to be had.
+    /// The first poll, in a poll of the task that has done enough: ready at once is not to be had, and the answer is `Pending`.
     #[cold]
     #[inline(never)]
-    fn poll_without_budget(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+    fn poll_without_budget(&mut self, cx: &mut Context<'_>) {
         if let Some(output) = self.op.try_now() {
-            return self.owe(output, cx);
+            self.owe(output, cx);
+        } else if let Poll::Ready(output) = self.start(cx) {
+            // Served after all, or refused for good: a loop over a closed semaphore must let others run too.
+            self.owe(output, cx);
         }
-        // Served after all, or refused for good: a loop over a closed semaphore must let others run too.
-        if let Poll::Ready(output) = self.start(cx) { self.owe(output, cx) } else { Poll::Pending }
     }
 
     /// `Resumed => Owed`: it was to be had at once, but others want to run.
-    fn owe(&mut self, output: O::Output, cx: &Context<'_>) -> Poll<O::Output> {
+    fn owe(&mut self, output: O::Output, cx: &Context<'_>) {
         // SAFETY: it fits; nobody is in the slot of a future that was not queued, and `Owed` says from now on what is in it.
         unsafe { self.slot.as_ptr().cast().write(output) };
         self.phase = Phase::Owed;
         cx.waker().wake_by_ref();
-        Poll::Pending
     }
 
     /// `Owed => Resumed`, or the panic of a finished future.
@@ -326,7 +326,8 @@ impl<O: Op> Future for Wait<O> {
         this.phase = Phase::Resumed;
         // Also before the try, for the same reason: an operation that then has to wait is charged for nothing.
         if O::CHARGED && Self::FITS && !charge() {
-            return this.poll_without_budget(cx);
+            this.poll_without_budget(cx);
+            return Poll::Pending;
         }
         if let Some(output) = this.op.try_now() {
             return Poll::Ready(output);
