@@ -3,7 +3,7 @@
 mod kit;
 
 use kit::{Counted, Drops, runtime, until, watchdog};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tasuki_rt::{Runtime, WorkerId};
@@ -18,8 +18,14 @@ fn a_start_that_fails_drops_tasks_without_a_lock() {
     }
     let _dog = watchdog(60);
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "a_start_that_fails_drops_tasks_without_a_lock", "--test-threads=1"]);
-    let mut child = command.env(STACK.0, STACK.1).spawn().unwrap();
+    command.args([
+        "--exact",
+        "a_start_that_fails_drops_tasks_without_a_lock",
+        "--test-threads=1",
+        "--nocapture",
+    ]);
+    // What it has to say goes to the other stream.
+    let mut child = command.env(STACK.0, STACK.1).stdout(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
     until(|| child.try_wait().unwrap().is_some() || began.elapsed() > Duration::from_secs(20));
     let _ = child.kill();
