@@ -41,7 +41,7 @@ use crate::queue::{Editing, Pinned};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
 use crate::wait::{Op, Seat, Wait};
 use core::fmt;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 /// A meeting point: nobody passes until a fixed number of parties has arrived.
 ///
@@ -199,13 +199,14 @@ impl Barrier {
     }
 
     /// `k => k + 1`: one more, who has to wait.
-    fn join(&self, mut editing: Editing<'_>, waiter: Pinned<'_>) {
+    #[inline(always)]
+    fn join(&self, mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) {
         // Relaxed: guarded by `EDIT`.
         let arrived = self.arrived.load(Ordering::Relaxed) + 1;
         debug_assert!(arrived < self.parties, "{arrived} of {} wait: who completes the phase?", self.parties);
         // Relaxed: as above.
         self.arrived.store(arrived, Ordering::Relaxed);
-        editing.push_back(waiter);
+        editing.push_back(seat.sit(waker, self.waiters.ask(&editing)));
         editing.finish();
     }
 
@@ -241,6 +242,42 @@ impl<'a> ArriveOp<'a> {
         let Some(barrier) = self.barrier else { panic!("`{}` polled after it was finished", Self::NAME) };
         barrier
     }
+
+    /// One more arrival. A function of its own, which saves no registers: what is stored before an edit delays it.
+    #[inline(never)]
+    fn arrive(&mut self, barrier: &Barrier, seat: Seat<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
+        let queue = &barrier.waiters.queue;
+        match queue.try_edit(queue.load()) {
+            Some(editing) if !barrier.is_last() => {
+                barrier.join(editing, seat, waker);
+                Poll::Pending
+            }
+            Some(editing) => self.complete(barrier, editing, waker),
+            None => self.arrive_busy(barrier, seat, waker),
+        }
+    }
+
+    /// Others are arriving.
+    #[cold]
+    #[inline(never)]
+    fn arrive_busy(&mut self, barrier: &Barrier, seat: Seat<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
+        let editing = barrier.waiters.queue.edit();
+        if barrier.is_last() {
+            return self.complete(barrier, editing, waker);
+        }
+        barrier.join(editing, seat, waker);
+        Poll::Pending
+    }
+
+    /// It has become the last while it cloned its waker.
+    #[cold]
+    #[inline(never)]
+    fn complete(&mut self, barrier: &Barrier, editing: Editing<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
+        self.barrier = None;
+        let result = barrier.complete(editing);
+        drop_waker(Some(waker));
+        Poll::Ready(result)
+    }
 }
 
 impl Op for ArriveOp<'_> {
@@ -259,20 +296,10 @@ impl Op for ArriveOp<'_> {
         None
     }
 
+    #[inline]
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
         let barrier = self.barrier();
-        let waker = clone_waker(cx.waker());
-        let editing = barrier.waiters.queue.edit();
-        if barrier.is_last() {
-            self.barrier = None;
-            let result = barrier.complete(editing);
-            drop_waker(Some(waker));
-            return Poll::Ready(result);
-        }
-        let ask = barrier.waiters.ask(&editing);
-        let waiter = seat.sit(waker, ask);
-        barrier.join(editing, waiter);
-        Poll::Pending
+        self.arrive(barrier, seat, clone_waker(cx.waker()))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
