@@ -258,8 +258,9 @@ fn b127_s2_64_wide_trees_cost_in_proportion() {
     let small = wide(MANY / 8);
     let large = wide(MANY);
     assert_eq!(count.now(), 0);
-    // 8 x the nodes; a quadratic cost would be 64 x. Generous, because the machine has other things to do.
-    assert!(large < small * 24 + Duration::from_millis(200), "{small:?} then {large:?}");
+    // 8 x the nodes; a quadratic cost would be 64 x. Generous, because the machine has other things to do; Miri's time says nothing.
+    let limit = small * 24 + Duration::from_millis(200);
+    assert!(cfg!(miri) || large < limit, "{small:?} then {large:?}");
 }
 
 /// Makes so many children, drops every third, cancels, drops the rest in an order that is bad for lists.
