@@ -136,7 +136,7 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// Takes a place in the queue, or the lock if it has become free.
-    #[inline(always)]
+    #[cfg(feature = "alloc")]
     pub(crate) fn start(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
         match self.try_enqueue(self.look(), seat, waker) {
             Ok(()) => Poll::Pending,
