@@ -158,7 +158,7 @@ fn h9_cancel_storm_from_many_threads() {
 /// a scan of the queue would be 8 x.
 #[test]
 fn h9_cost_does_not_grow_with_the_queue() {
-    const SMALL: usize = scaled(10_000, 600);
+    const SMALL: usize = scaled(10_000, 10);
     const LARGE: usize = 8 * SMALL;
     let _dog = watchdog(120);
     let seed = Seed::pick();
