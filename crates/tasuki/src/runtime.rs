@@ -76,7 +76,7 @@ pub fn set_budget(operations: u32) {
     BUDGET.set(u64::from(operations));
 }
 
-/// An operation was ready at once. False if it has to yield, because the poll has used up what it may.
+/// An operation begins that may be ready at once. False if it has to yield then, because the poll has used up what it may.
 #[inline(always)]
 pub fn charge() -> bool {
     // Subtracts first: that is two instructions.
@@ -105,7 +105,7 @@ fn refill() -> bool {
     unlimited
 }
 
-/// Why the waker that is being called on this thread is being called.
+/// Why the waker that is being called on this thread is being called. Always [`WakeKind::Plain`] where no driver is installed.
 pub fn wake_kind() -> WakeKind {
     WAKE_KIND.try_with(Cell::get).unwrap_or_default()
 }
