@@ -30,7 +30,7 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::future::Future;
 use core::marker::{PhantomData, PhantomPinned};
-use core::mem::MaybeUninit;
+use core::mem::{self, MaybeUninit};
 use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
@@ -143,6 +143,16 @@ pub struct Wait<O: Op> {
     slot: Slot,
 }
 
+/// Foreign code panicked before there was a place in the queue: the future can be polled again. A guard, and not a store
+/// before every call: see decision 6.
+struct IdleOnPanic<'p>(&'p mut Phase);
+
+impl Drop for IdleOnPanic<'_> {
+    fn drop(&mut self) {
+        *self.0 = Phase::Idle;
+    }
+}
+
 /// Memory for the waiter, reached only through raw pointers: the queue may hold one to it.
 struct Slot {
     waiter: UnsafeCell<MaybeUninit<Waiter>>,
@@ -205,16 +215,14 @@ impl<O: Op> Wait<O> {
         this.phase == Phase::Idle && this.op.try_now().is_some()
     }
 
-    /// `Idle => Queued | Resumed`: it was not to be had at once.
+    /// `Resumed => Queued | Resumed`, or `Idle` after a panic: it was not to be had at once.
     #[inline]
     fn start(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
-        // If foreign code panics now, there is no place in the queue, and the future can be polled again.
-        self.phase = Phase::Idle;
         let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
+        let still_idle = IdleOnPanic(&mut self.phase);
         let answer = self.op.start(seat, cx);
-        if answer.is_ready() {
-            self.phase = Phase::Resumed;
-        } else {
+        mem::forget(still_idle);
+        if answer.is_pending() {
             self.phase = Phase::Queued;
             self.op.queued();
         }
