@@ -589,7 +589,7 @@ pub struct Conditional<'a, H: Relock, F> {
 
 impl<'a, H: Relock, F> Conditional<'a, H, F> {
     /// The wait, pinned, and the rest. The only projection.
-    #[allow(clippy::type_complexity)]
+    #[expect(clippy::type_complexity, reason = "four fields, taken apart at once")]
     fn project(
         self: Pin<&mut Self>,
     ) -> (&'a Condvar, &mut F, &mut Option<Guard<H>>, Pin<&mut Option<WaitNotified<'a, H>>>) {

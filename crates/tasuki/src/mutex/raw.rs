@@ -159,8 +159,7 @@ impl<P: Policy> RawMutex<P> {
         seat: Seat<'f>,
         waker: Waker,
     ) -> Result<(), (Seat<'f>, Waker)> {
-        let worth_a_spin = P::SPIN && word == HELD && !self.is_unclaimed();
-        if !worth_a_spin && word.has(LOCKED) {
+        if !self.is_worth_a_spin(word) && word.has(LOCKED) {
             if let Some(editing) = self.queue.try_edit(word) {
                 Self::append(editing, seat, waker);
                 return Ok(());
@@ -173,7 +172,7 @@ impl<P: Policy> RawMutex<P> {
     #[cold]
     #[inline(never)]
     pub(crate) fn start_unusual(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
-        if P::SPIN && self.queue.load() == HELD && !self.is_unclaimed() && self.spin() {
+        if self.is_worth_a_spin(self.look()) && self.spin() {
             return self.taken_after_all(waker);
         }
         self.enqueue_busy(seat, waker)
@@ -422,6 +421,12 @@ impl<P: Policy> RawMutex<P> {
         }
         let editing = self.queue.try_edit(word).ok_or(Moved)?;
         Ok(self.pass(editing))
+    }
+
+    /// Does somebody run with the lock, and nobody wait for it?
+    #[inline(always)]
+    fn is_worth_a_spin(&self, word: Word) -> bool {
+        P::SPIN && word == HELD && !self.is_unclaimed()
     }
 
     /// Watches a lock that is held and that nobody waits for; true if it got it. Whoever queues meanwhile

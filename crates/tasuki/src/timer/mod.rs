@@ -94,7 +94,6 @@ impl Timers {
     }
 
     /// The wheel, for as long as the edit lasts.
-    #[allow(clippy::mut_from_ref)]
     fn books<'e>(&'e self, _editing: &Editing<'e>) -> &'e mut Books {
         // SAFETY: the evidence: we hold `EDIT`, and every caller ends its use before `finish`.
         unsafe { &mut *self.books.get() }
