@@ -43,12 +43,16 @@ impl NextSlot {
     #[inline]
     #[must_use]
     pub(crate) fn take(&self) -> Option<NonNull<()>> {
-        // Relaxed: nothing is read through it before the exchange.
-        let task = NonNull::new(self.0.load(Ordering::Relaxed))?;
-        // Acquire: pairs with Release in `put`. A task that came back to the same address is as good. Relaxed on
-        // failure: nothing was taken.
-        let (from, to) = (task.as_ptr(), ptr::null_mut());
-        self.0.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok().then_some(task)
+        // Relaxed: only compared, nothing is read through it.
+        let seen = self.0.load(Ordering::Relaxed);
+        if seen.is_null() {
+            return None;
+        }
+        // Acquire: pairs with Release in `put`. Relaxed on failure: nothing was taken.
+        // The exchanged pointer, not `seen`: another task may have been put since at the address of a dead one, and only
+        // the pointer that was put is valid for it.
+        let taken = self.0.compare_exchange(seen, ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed);
+        taken.ok().and_then(NonNull::new)
     }
 
     /// A look; for the owner it is exact when empty.

@@ -1,7 +1,9 @@
-//! Steps of one thread. The races are in `model/`, whose program includes the files beside this one.
+//! Steps of one thread, and what only Miri can judge. The other races are in `model/`, whose program includes the files beside
+//! this one.
 
 use super::global::Global;
 use super::idle::{Idle, Risen};
+use super::next::NextSlot;
 use super::shutdown::{close_inbox, drop_item};
 use super::steal::Sight;
 use super::worker::{Local, run_task};
@@ -11,7 +13,9 @@ use crate::context::{Context, Seat};
 use crate::runtime::spawn_in;
 use crate::task::census::{Census, Row};
 use crate::task::registry::Registry;
+use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use tasuki::Event;
@@ -129,4 +133,40 @@ fn what_the_last_closure_wakes_is_dropped() {
         }
         assert_eq!(left, 0);
     });
+}
+
+/// Tasks that end and begin at the same address, while a thief looks: the pointer it takes must be the one that was put. Miri
+/// with reuse of addresses tells them apart.
+#[test]
+fn a_thief_takes_the_task_that_was_put() {
+    fn task(number: u64) -> NonNull<()> {
+        NonNull::from(Box::leak(Box::new(number))).cast()
+    }
+    fn run(task: NonNull<()>) -> u64 {
+        // SAFETY: made by `task`, and taken out of the slot once.
+        *unsafe { Box::from_raw(task.cast::<u64>().as_ptr()) }
+    }
+    let rounds = if cfg!(miri) { 3 } else { 100 };
+    for _ in 0..rounds {
+        let (slot, stop) = (NextSlot::new(), AtomicBool::new(false));
+        let ran = std::thread::scope(|scope| {
+            let thief = scope.spawn(|| {
+                let mut sum = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    sum += slot.take().map_or(0, run);
+                }
+                sum
+            });
+            let mut sum = 0;
+            for number in 1..=20 {
+                sum += slot.put(task(number)).map_or(0, run);
+                if number % 2 == 0 {
+                    sum += slot.take().map_or(0, run);
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            sum + thief.join().unwrap() + slot.take().map_or(0, run)
+        });
+        assert_eq!(ran, 210, "each task ran once");
+    }
 }
