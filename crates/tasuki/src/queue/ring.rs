@@ -10,7 +10,8 @@ use super::waiter::Waiter;
 use super::waiter::{self, Verdict};
 use core::task::Waker;
 
-/// The fixed point of a ring. It must not move, or be dropped, while somebody is in the ring.
+/// The fixed point of a ring. It keeps pointers to itself from its first use on: it must not move after that, nor be kept in a `Box`
+/// that moves (which ends every pointer that does not come from that box), nor be dropped while a waiter is in the ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
     sentinel: Waiter,

@@ -31,7 +31,7 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Instant;
-use wheel::{LAST_TICK, Turned, Wheel};
+use wheel::{NEVER, Turned, Wheel};
 
 /// A tick is a millisecond: sleeps end at the first tick that is not before their deadline.
 const TICKS_PER_SECOND: u64 = 1_000;
@@ -41,19 +41,38 @@ const NANOS_PER_TICK: u32 = 1_000_000;
 pub struct Timers {
     /// Nobody waits in its list; its `EDIT` bit guards the wheel.
     lock: WaitQueue,
-    books: UnsafeCell<Books>,
+    state: UnsafeCell<WheelState>,
     start: Instant,
     alarm: Waker,
 }
 
 /// What the lock guards.
-struct Books {
+struct WheelState {
     wheel: Wheel,
-    /// The tick until which the turner sleeps.
+    /// The tick until which the turner sleeps, [`NEVER`] if only the alarm wakes it.
     alarm_at: u64,
 }
 
-// SAFETY: `books` is touched only under `EDIT` (`Timers::books`).
+/// The evidence of holding the lock of a wheel, and the way to what it guards.
+struct Locked<'t> {
+    editing: Editing<'t>,
+    state: &'t UnsafeCell<WheelState>,
+}
+
+impl<'t> Locked<'t> {
+    /// The lock and what it guards, for no longer than it is held.
+    fn parts(&mut self) -> (&mut Editing<'t>, &mut WheelState) {
+        // SAFETY: `Timers::lock` paired the two: `EDIT` of the state's own lock is held, so this is the only `Locked` of it, and it
+        // is borrowed for as long as the reference lives.
+        (&mut self.editing, unsafe { &mut *self.state.get() })
+    }
+
+    fn finish(self) {
+        self.editing.finish();
+    }
+}
+
+// SAFETY: `state` is touched only through `Locked`, which holds `EDIT`.
 unsafe impl Send for Timers {}
 // SAFETY: as above.
 unsafe impl Sync for Timers {}
@@ -66,25 +85,28 @@ impl Timers {
     pub fn new(alarm: Waker) -> Self {
         Self {
             lock: WaitQueue::new(Word::flags(0)),
-            books: UnsafeCell::new(Books { wheel: Wheel::new(), alarm_at: 0 }),
+            state: UnsafeCell::new(WheelState { wheel: Wheel::new(), alarm_at: 0 }),
             start: Instant::now(),
             alarm,
         }
     }
 
     /// Releases every sleep that is due, and says when to come back. `None`: when the alarm rings.
+    ///
+    /// Time that was advanced does not go back. It ends after 2^60 ms, thirty-six million years: a later `now` is that end, and a
+    /// sleep until then or longer is never due.
     pub fn advance(&self, now: Instant) -> Option<Instant> {
         let to = self.last_tick_at(now);
         let mut panics = Panics::default();
         let mut batch = WakeBatch::new();
         loop {
-            let mut editing = self.lock.edit();
-            let books = self.books(&editing);
-            let turned = books.wheel.turn(&mut editing, to, &mut batch);
+            let mut locked = self.lock();
+            let (editing, state) = locked.parts();
+            let turned = state.wheel.turn(editing, to, &mut batch);
             if let Turned::Done(next) = turned {
-                books.alarm_at = next.unwrap_or(u64::MAX);
+                state.alarm_at = next.unwrap_or(NEVER);
             }
-            editing.finish();
+            locked.finish();
             batch.wake_all(&mut panics);
             if let Turned::Done(next) = turned {
                 panics.resume();
@@ -93,10 +115,8 @@ impl Timers {
         }
     }
 
-    /// The wheel, for as long as the edit lasts.
-    fn books<'e>(&'e self, _editing: &Editing<'e>) -> &'e mut Books {
-        // SAFETY: the evidence: we hold `EDIT`, and every caller ends its use before `finish`.
-        unsafe { &mut *self.books.get() }
+    fn lock(&self) -> Locked<'_> {
+        Locked { editing: self.lock.edit(), state: &self.state }
     }
 
     /// The first tick that is not before `deadline`.
@@ -104,12 +124,12 @@ impl Timers {
         ticks(deadline.saturating_duration_since(self.start))
     }
 
-    /// The first tick that is not before `now` and this duration; the last there is for what no clock can say.
+    /// The first tick that is not before `now` and this duration; [`NEVER`] for what no clock can say.
     fn tick_after(&self, now: Instant, duration: Duration) -> u64 {
         match now.checked_duration_since(self.start) {
-            Some(since) => since.checked_add(duration).map_or(LAST_TICK, ticks),
+            Some(since) => since.checked_add(duration).map_or(NEVER, ticks),
             // A clock that is behind the wheel.
-            None => now.checked_add(duration).map_or(LAST_TICK, |deadline| self.tick_of(deadline)),
+            None => now.checked_add(duration).map_or(NEVER, |deadline| self.tick_of(deadline)),
         }
     }
 
@@ -129,27 +149,28 @@ impl Timers {
     /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, and must be rung for.
     #[must_use = "the alarm must be rung"]
     fn arm(&self, seat: Seat<'_>, waker: Waker, tick: u64) -> bool {
-        let mut editing = self.lock.edit();
+        let mut locked = self.lock();
         let waiter = seat.sit(waker, wheel::ask_for(tick));
-        let books = self.books(&editing);
-        books.wheel.insert(&mut editing, waiter);
-        let rings = tick < books.alarm_at;
+        let (editing, state) = locked.parts();
+        state.wheel.insert(editing, waiter);
+        let rings = tick < state.alarm_at;
         if rings {
-            books.alarm_at = tick;
+            state.alarm_at = tick;
         }
-        editing.finish();
+        locked.finish();
         rings
     }
 
     /// Takes a waiter off the wheel; false if it had been released.
     fn disarm(&self, waiter: Pinned<'_>) -> bool {
-        let mut editing = self.lock.edit();
+        let mut locked = self.lock();
+        let (editing, state) = locked.parts();
         let Removed::Waker(waker) = editing.remove(waiter) else {
-            editing.finish();
+            locked.finish();
             return false;
         };
-        self.books(&editing).wheel.forget_one();
-        editing.finish();
+        state.wheel.forget(waiter);
+        locked.finish();
         drop_waker(waker);
         true
     }
@@ -175,11 +196,11 @@ impl fmt::Debug for Timers {
     }
 }
 
-/// So long in ticks, rounded up.
+/// So long in ticks, rounded up; [`NEVER`] beyond the last.
 fn ticks(time: Duration) -> u64 {
     // The seconds apart from the rest, so that nothing is divided that does not fit into a register.
     let rest = u64::from(time.subsec_nanos().div_ceil(NANOS_PER_TICK));
-    time.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(rest).min(LAST_TICK)
+    time.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(rest).min(NEVER)
 }
 
 /// The process-wide wheel, and its thread, which are never given up.
@@ -316,27 +337,4 @@ impl Op for SleepOp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A deadline is rounded up to a tick, the present down: nothing is early.
-    #[test]
-    fn ticks_are_milliseconds() {
-        let timers = Timers::new(Waker::noop().clone());
-        let ms = |ms, ns| timers.start + Duration::from_millis(ms) + Duration::from_nanos(ns);
-        let cases = [(0, 0), (0, 1), (0, 999_999), (1, 0), (999, 999_999), (1_000, 0), (61_234, 1)];
-        for (whole, rest) in cases {
-            let time = ms(whole, rest);
-            assert_eq!(timers.tick_of(time), whole + u64::from(rest > 0), "{whole} {rest}");
-            assert_eq!(timers.tick_after(time, Duration::from_millis(5)), timers.tick_of(time) + 5);
-            assert_eq!(timers.last_tick_at(time), whole, "{whole} {rest}");
-        }
-        for now in [timers.start, timers.start - Duration::from_secs(1)] {
-            assert_eq!(timers.tick_after(now, Duration::MAX), LAST_TICK);
-            assert_eq!(timers.tick_after(now, Duration::from_secs(u64::MAX / 4)), LAST_TICK);
-        }
-        let behind = timers.start - Duration::from_millis(300);
-        assert_eq!(timers.tick_after(behind, Duration::from_millis(200)), 0, "due at once");
-        assert_eq!(timers.tick_after(behind, Duration::from_millis(500)), 200);
-    }
-}
+mod tests;

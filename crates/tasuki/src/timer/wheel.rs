@@ -5,19 +5,26 @@
 //! reaches a slot of a higher level, its waiters move down. Insert and cancel are O(1); each waiter moves
 //! at most once per level. It knows ticks, not clocks, and nothing runs in it: what is due comes out in
 //! batches.
+//!
+//! Time has an end: the present never passes [`LAST_TICK`], however far it is advanced. A waiter that is due later waits for
+//! [`NEVER`]: it is in a ring of its own, is never released, and is not what [`Turned::Done`] tells to come back for.
 
 use crate::queue::batch::WakeBatch;
 use crate::queue::ring::Ring;
 use crate::queue::waiter::{Ask, Waiter};
 use crate::queue::{Editing, Pinned};
 use crate::shim;
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 const SLOT_BITS: u32 = if shim::MODEL { 1 } else { 6 };
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = if shim::MODEL { 3 } else { 10 };
-/// The last tick there is. In milliseconds, thirty million years.
+/// The last tick there is. In milliseconds, thirty-six million years.
 pub(super) const LAST_TICK: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
+/// The tick that does not come.
+pub(super) const NEVER: u64 = LAST_TICK + 1;
+/// The ring of the waiters that are due at [`NEVER`].
+const NEVER_RING: usize = LEVELS * SLOTS;
 /// How many waiters one hold of `EDIT` may move or release.
 const STEP: usize = if shim::MODEL { 2 } else { 32 };
 
@@ -26,10 +33,13 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 pub(super) struct Wheel {
     /// The present: everything due at or before it has been released, or is in its slot of level 0.
     now: u64,
-    /// `LEVELS × SLOTS`, boxed because a ring must not move.
-    rings: Box<[Ring]>,
+    /// `LEVELS × SLOTS`, and the one of those who wait for ever. A ring must not move, and sentinels keep pointers to
+    /// themselves. In an `Arc`, though it is not shared: a `Box` that is moved would be the only valid way to its content, and
+    /// every pointer of before the move would be dead.
+    rings: Arc<[Ring]>,
     /// A bit per slot that may have somebody in it; cancelling leaves it set until the slot is visited.
     occupied: [u64; LEVELS],
+    /// How many waiters there are, without those who wait for ever.
     len: usize,
 }
 
@@ -61,36 +71,34 @@ fn due(waiter: &Waiter) -> u64 {
 
 impl Wheel {
     pub(super) fn new() -> Self {
-        Self {
-            now: 0,
-            rings: (0..LEVELS * SLOTS).map(|_| Ring::new()).collect(),
-            occupied: [0; LEVELS],
-            len: 0,
-        }
+        Self { now: 0, rings: (0..=NEVER_RING).map(|_| Ring::new()).collect(), occupied: [0; LEVELS], len: 0 }
     }
 
     /// Puts a waiter that was made with [`ask_for`] where it belongs.
     pub(super) fn insert(&mut self, editing: &mut Editing<'_>, waiter: Pinned<'_>) {
-        let slot = self.slot_of(due(waiter.get()));
-        // SAFETY: the rings are boxed, and `Timers` drops them only when no future holds a reference to it.
-        unsafe { self.rings[slot].push_back(editing, waiter) };
-        self.len += 1;
+        let due = due(waiter.get());
+        let ring = if due >= NEVER { NEVER_RING } else { self.slot_of(due) };
+        // SAFETY: the rings are behind a pointer, and `Timers` drops them only when no future holds a reference to it.
+        unsafe { self.rings[ring].push_back(editing, waiter) };
+        self.len += usize::from(ring != NEVER_RING);
     }
 
     /// A waiter has left by `Editing::remove`.
-    pub(super) fn forget_one(&mut self) {
-        self.len -= 1;
+    pub(super) fn forget(&mut self, waiter: Pinned<'_>) {
+        self.len -= usize::from(due(waiter.get()) < NEVER);
     }
 
     /// Goes on towards `to`: releases what is due, moves down what is near, up to a bounded number of waiters.
     pub(super) fn turn(&mut self, editing: &mut Editing<'_>, to: u64, batch: &mut WakeBatch) -> Turned {
+        // A clock that is behind the wheel does not turn it back: what is due in the present is due.
+        let to = to.clamp(self.now, LAST_TICK);
         for _ in 0..STEP {
             let Some(slot) = self.next_slot() else {
-                self.now = self.now.max(to);
+                self.now = to;
                 return Turned::Done(None);
             };
             if slot.begins > to {
-                self.now = self.now.max(to);
+                self.now = to;
                 return Turned::Done(Some(slot.begins));
             }
             self.now = slot.begins;
@@ -118,9 +126,9 @@ impl Wheel {
         true
     }
 
-    /// The ring for this due tick, seen from the present; its slot is marked as occupied.
+    /// The ring for this due tick, at most [`LAST_TICK`], seen from the present; its slot is marked as occupied.
     fn slot_of(&mut self, due: u64) -> usize {
-        let due = due.clamp(self.now, LAST_TICK);
+        let due = due.max(self.now);
         let differing = (self.now ^ due).max(1).ilog2();
         let level = (differing / SLOT_BITS) as usize;
         let index = (due >> (level as u32 * SLOT_BITS)) as usize % SLOTS;
