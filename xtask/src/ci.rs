@@ -4,7 +4,7 @@
 use crate::args::Args;
 use crate::report::{Outcome, Report};
 use crate::shell::{self, Tests, cargo};
-use crate::{check, miri, model, tidy};
+use crate::{check, miri, model, targets, tidy};
 
 pub(crate) fn run(args: Args) -> Result<Report, String> {
     args.end()?;
@@ -24,6 +24,7 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     report.step("model", || whole(model::run(Args::of(&["--preemptions", "2"]))));
     // The integration tests under Miri take too long for every push: `cargo xtask miri` has them.
     report.step("miri", || whole(miri::run(Args::of(&["--lib", "--seeds", "2"]))));
+    report.step("targets", || whole(targets::run(Args::of(&["--quick"]))));
     report.step("tour", || shell::run(&mut cargo("run --release -- tour --quick")).into());
 
     for line in &counted.lines {

@@ -11,6 +11,7 @@ mod sanitize;
 mod shell;
 mod soak;
 mod source;
+mod targets;
 mod tidy;
 mod toolchain;
 
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 8] = [
+const TASKS: [Task; 9] = [
     ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
     (
@@ -42,6 +43,12 @@ const TASKS: [Task; 8] = [
         "[--minutes N] [--workers N] [--seed S]",
         "the runtime and every primitive under a random load",
         soak::run,
+    ),
+    (
+        "targets",
+        "[--quick]",
+        "other processors and operating systems: tests or compiler checks",
+        targets::run,
     ),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
     ("ci", "", "all that .ci/run wants: check, tidy, tests, models, Miri, tour", ci::run),

@@ -1,0 +1,68 @@
+//! `cargo xtask targets`: other processors and operating systems. The tests of `tasuki` run on i686 (32 bits, on this
+//! processor) and on aarch64 (under qemu's user mode); Windows, macOS, wasm32 and the GNU variants of the two are
+//! compile-checked. `--quick`, for CI, runs fewer test programs.
+//!
+//! The tested targets are those of musl: their programs are static and linked by the compiler's own linker, so that no foreign C
+//! toolchain is needed.
+
+use crate::args::Args;
+use crate::report::{Outcome, Report};
+use crate::shell::{self, cargo, output, program, target, tests};
+use crate::toolchain::{self, or_skip};
+
+/// Where the tests run, and what runs them.
+const TESTED: [(&str, Option<&str>); 2] =
+    [("i686-unknown-linux-musl", None), ("aarch64-unknown-linux-musl", Some("qemu-aarch64"))];
+
+/// What is compile-checked, and which packages.
+const CHECKED: [(&str, &str); 6] = [
+    ("aarch64-unknown-linux-gnu", "-p tasuki -p tasuki-rt"),
+    ("i686-unknown-linux-gnu", "-p tasuki -p tasuki-rt"),
+    ("x86_64-pc-windows-gnu", "-p tasuki -p tasuki-rt"),
+    ("aarch64-apple-darwin", "-p tasuki -p tasuki-rt"),
+    ("wasm32-unknown-unknown", "-p tasuki -p tasuki-rt"),
+    ("wasm32-unknown-unknown", "-p tasuki --no-default-features"),
+];
+
+pub(crate) fn run(mut args: Args) -> Result<Report, String> {
+    let quick = args.flag("--quick");
+    args.end()?;
+    let mut report = Report::new("targets");
+    for (triple, packages) in CHECKED {
+        report.step(&format!("check {triple} {packages}"), || {
+            or_skip(toolchain::target(triple), || {
+                let mut command = cargo(&format!("check --target {triple} {packages}"));
+                shell::run(command.env("CARGO_TARGET_DIR", target().join("targets"))).into()
+            })
+        });
+    }
+    for (triple, runner) in TESTED {
+        let tools = toolchain::target(triple).and_then(|()| runner.map_or(Ok(()), emulator));
+        report.step(&format!("test {triple}"), || or_skip(tools, || tested(triple, runner, quick)));
+    }
+    Ok(report)
+}
+
+/// The tests of the primitives, on one target.
+fn tested(triple: &str, runner: Option<&str>, quick: bool) -> Outcome {
+    let what = if quick { "--lib --test mutex --test parker" } else { "--lib --tests --no-fail-fast" };
+    let mut command = cargo(&format!("test -p tasuki --target {triple} {what}"));
+    let setting = |what: &str| format!("CARGO_TARGET_{}_{what}", triple.replace('-', "_").to_uppercase());
+    command.env(setting("LINKER"), "rust-lld").env("CARGO_TARGET_DIR", target().join("targets"));
+    // An emulated processor is slow: shorter strings of operations, more patient watchdogs.
+    command.env("TASUKI_SPEC_DEPTH", "5").env("TASUKI_PATIENCE", "10");
+    if let Some(runner) = runner {
+        command.env(setting("RUNNER"), runner);
+    }
+    tests(&mut command).and_then(|tests| tests.verdict()).into()
+}
+
+/// Makes sure of an emulator; installs it where packages can be installed.
+fn emulator(name: &str) -> Result<(), String> {
+    let works = || output(&mut program(name, "--version")).map(drop);
+    if works().is_ok() {
+        return Ok(());
+    }
+    let installed = shell::run(&mut program("apt-get", "install -y -q qemu-user"));
+    works().map_err(|_| format!("{name} cannot be had ({})", installed.err().unwrap_or_default()))
+}
