@@ -4,7 +4,7 @@
 use crate::args::Args;
 use crate::report::{Outcome, Report};
 use crate::shell::{self, Tests, cargo};
-use crate::{check, miri, model, targets, tidy};
+use crate::{check, counts, miri, model, targets, tidy};
 
 pub(crate) fn run(args: Args) -> Result<Report, String> {
     args.end()?;
@@ -21,6 +21,7 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
         counted.verdict().into()
     });
 
+    report.step("counts", || whole(counts::run(Args::of(&[]))));
     report.step("model", || whole(model::run(Args::of(&["--preemptions", "2"]))));
     // The integration tests under Miri take too long for every push: `cargo xtask miri` has them.
     report.step("miri", || whole(miri::run(Args::of(&["--lib", "--seeds", "2"]))));

@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod ci;
+mod counts;
 mod miri;
 mod model;
 mod mutants;
@@ -22,8 +23,14 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 9] = [
+const TASKS: [Task; 10] = [
     ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
+    (
+        "counts",
+        "[--write]",
+        "locked operations and loads of every operation, against their table",
+        counts::run,
+    ),
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
     (
         "miri",
@@ -51,7 +58,7 @@ const TASKS: [Task; 9] = [
         targets::run,
     ),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
-    ("ci", "", "all that .ci/run wants: check, tidy, tests, models, Miri, tour", ci::run),
+    ("ci", "", "all that .ci/run wants: check, tidy, tests, counts, models, Miri, tour", ci::run),
 ];
 
 fn main() -> ExitCode {

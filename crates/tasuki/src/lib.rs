@@ -116,6 +116,9 @@ pub use rwlock::{
 pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, SemaphorePermit, SemaphorePolicy};
 #[cfg(feature = "alloc")]
 pub use semaphore::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};
+#[cfg(tasuki_counts)]
+#[doc(hidden)]
+pub use shim::counted::{Access, Kind, trace};
 #[cfg(feature = "std")]
 pub use timer::{Sleep, SleepOp};
 pub use wait::{Compound, Op, Wait, Waiting};

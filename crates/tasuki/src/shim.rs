@@ -1,6 +1,7 @@
 //! What the model checker replaces: atomics, tracked cells, yields, and `const` constructors.
 //!
-//! This is the only file of the crate that knows `cfg(loom)`. Everything else imports from here.
+//! This is the only file of the crate that knows `cfg(loom)`. Everything else imports from here. With `cfg(tasuki_counts)` the real
+//! atomics record what is done to them ([`counted`]).
 
 /// True when the crate is built for the model checker.
 pub(crate) const MODEL: bool = cfg!(loom);
@@ -10,11 +11,17 @@ pub(crate) use real::*;
 
 #[cfg(not(loom))]
 mod real {
-    #[cfg(feature = "std")]
+    #[cfg(tasuki_counts)]
+    pub(crate) use super::counted::{
+        AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Sleeper,
+    };
+    #[cfg(all(feature = "std", not(tasuki_counts)))]
     pub(crate) use crate::parker::sleep::Sleeper;
-    #[cfg(feature = "std")]
+    #[cfg(all(feature = "std", not(tasuki_counts)))]
     pub(crate) use core::sync::atomic::AtomicU64;
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+    pub(crate) use core::sync::atomic::Ordering;
+    #[cfg(not(tasuki_counts))]
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize};
 
     /// A cell whose accesses the model checker can see; here it is `core`'s.
     #[derive(Debug)]
@@ -83,6 +90,9 @@ mod real {
         core::hint::spin_loop();
     }
 }
+
+#[cfg(tasuki_counts)]
+pub(crate) mod counted;
 
 #[cfg(loom)]
 mod dependent;
