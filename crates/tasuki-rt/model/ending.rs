@@ -1,15 +1,14 @@
 //! How tasks end with their runtime: spawns, wakes and aborts against a shutdown. Every task is dropped once, by whoever may, and
 //! no worker leaves while one is on its way.
 //!
-//! Census, registry, the task's place in it, the global queue and the countdown of the workers are the runtime's own. The task cell stands for another's, which is not ours to model: it promises that
+//! Census, registry, the task's entry in it, the global queue and the countdown of the workers are the runtime's own. The task cell stands for another's, which is not ours to model: it promises that
 //! a task is in at most one place, and that a wake of a task that has ended does nothing. The worker takes the steps of
 //! `scheduler/shutdown.rs`.
 
 use crate::parts::census::{Census, Row};
 use crate::parts::ending::Ending;
 use crate::parts::global::Global;
-use crate::parts::place::Place;
-use crate::parts::registry::Registry;
+use crate::parts::registry::{Entry, Registry};
 use loom::cell::UnsafeCell;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -139,7 +138,7 @@ struct Cell {
     state: AtomicUsize,
     /// How often it was polled and dropped. Touched by whoever popped the task.
     future: UnsafeCell<(usize, usize)>,
-    place: Place,
+    entry: Entry,
     /// What an aborter did before.
     why: UnsafeCell<usize>,
 }
@@ -155,7 +154,7 @@ impl Cell {
             house,
             state: AtomicUsize::new(SCHEDULED),
             future: UnsafeCell::new((0, 0)),
-            place: Place::new(),
+            entry: Entry::new(),
             why: UnsafeCell::new(0),
         })
     }
@@ -171,18 +170,18 @@ impl Cell {
     /// As `Body::poll`: an aborted task ends, another waits, and is registered.
     fn poll(self: Arc<Self>) {
         self.state.fetch_and(!SCHEDULED, Ordering::AcqRel);
-        let place = self.place.look();
-        if place.is_aborted() {
+        let look = self.entry.look();
+        if look.is_aborted() {
             // SAFETY: the model checker has checked that nobody else accesses it now.
             self.why.with(|why| assert_eq!(unsafe { *why }, 1));
             return self.drop_future(Row::Worker(0));
         }
         // SAFETY: as above.
         self.future.with_mut(|future| unsafe { (*future).0 += 1 });
-        if place.entry().is_none() {
+        if !look.is_registered() {
             let waker = Waker::from(self.clone());
-            let entry = self.house.registry.insert(0, false, waker.clone());
-            if self.place.register(entry) {
+            // SAFETY: the waker holds this cell; removed when the future is dropped.
+            if unsafe { self.house.registry.insert(0, false, &self.entry, waker.clone()) } {
                 waker.wake();
             }
         }
@@ -192,10 +191,8 @@ impl Cell {
     fn abort(&self) {
         // SAFETY: as above.
         self.why.with_mut(|why| unsafe { *why = 1 });
-        let Some(entry) = self.place.abort() else { return };
-        if let Some(waker) = self.house.registry.waker(entry) {
-            waker.wake();
-        }
+        // SAFETY: the caller's own `Arc` keeps the cell.
+        unsafe { self.entry.abort() };
     }
 
     /// As the destructor of a `Runnable`, and `Meta::forget`.
@@ -203,9 +200,7 @@ impl Cell {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
         // SAFETY: as above.
         self.future.with_mut(|future| unsafe { (*future).1 += 1 });
-        if let Some(entry) = self.place.last_entry() {
-            drop(self.house.registry.remove(entry));
-        }
+        self.house.registry.remove(&self.entry);
         self.house.census.end(row);
     }
 
@@ -301,6 +296,56 @@ fn abort_against_the_first_poll() {
         }
         aborter.join().unwrap();
         assert_eq!(cell.drops(), 1);
+    });
+}
+
+/// A task that waits is asked to end while its future is dropped by a shutdown: the aborter's wake finds a task that has ended,
+/// whose reference in the registry is gone.
+#[test]
+fn abort_against_shutdown() {
+    loom::model(|| {
+        let house = House::new(1);
+        let cell = Cell::waiting(house);
+        let aborter = {
+            let cell = cell.clone();
+            thread::spawn(move || cell.abort())
+        };
+        let worker = thread::spawn(|| house.work());
+        house.close();
+        aborter.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!(cell.drops(), 1);
+        house.at_rest();
+        assert_eq!(Arc::strong_count(&cell), 1, "every reference was given back");
+    });
+}
+
+/// Two tasks of one shard are dropped by two threads while a shutdown takes entries out of it: each entry leaves once, and the list is
+/// whole.
+#[test]
+fn two_drops_against_the_registry_of_a_shutdown() {
+    loom::model(|| {
+        let house = House::new(1);
+        let cells = [Cell::waiting(house), Cell::waiting(house)];
+        let dropping: Vec<_> = cells
+            .iter()
+            .map(|cell| {
+                let cell = cell.clone();
+                // As a wake that is popped and dropped there.
+                thread::spawn(move || {
+                    if cell.state.fetch_or(SCHEDULED, Ordering::AcqRel) & SCHEDULED == 0 {
+                        cell.drop_future(Row::Outside);
+                    }
+                })
+            })
+            .collect();
+        house.drop_others();
+        dropping.into_iter().for_each(|thread| thread.join().unwrap());
+        for cell in &cells {
+            assert_eq!(cell.drops(), 1);
+            assert_eq!(Arc::strong_count(cell), 1, "every reference was given back");
+        }
+        assert!(house.queue.take_all().is_empty(), "a task was left");
     });
 }
 

@@ -11,7 +11,5 @@ pub(crate) mod global;
 pub(crate) mod idle;
 #[path = "../src/scheduler/next.rs"]
 pub(crate) mod next;
-#[path = "../src/task/place.rs"]
-pub(crate) mod place;
 #[path = "../src/task/registry.rs"]
 pub(crate) mod registry;

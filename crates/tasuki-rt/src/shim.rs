@@ -3,7 +3,7 @@
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 /// The primitives' own: why, is said there.
@@ -13,9 +13,36 @@ pub(crate) use std::sync::{
 mod dependent;
 
 #[cfg(loom)]
-pub(crate) use dependent::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+pub(crate) use dependent::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 #[cfg(loom)]
-pub(crate) use loom::sync::{
-    Condvar, Mutex, MutexGuard,
-    atomic::{Ordering, fence},
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{Ordering, fence},
+    },
 };
+
+/// A cell whose accesses the model checker can see; here it is `std`'s.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// A read: no write may happen at the same time.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// A write: no other access may happen at the same time.
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}

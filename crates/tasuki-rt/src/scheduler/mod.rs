@@ -23,10 +23,9 @@ use global::Global;
 use idle::Idle;
 use next::NextSlot;
 use st3::fifo::{Stealer, Worker as Queue};
-use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tasuki::runtime::{WakeKind, wake_kind};
 use tasuki::{Parker, Unparker};
 
@@ -105,15 +104,7 @@ impl Shared {
             ending: Ending::new(workers),
             idle: Idle::new(workers),
         };
-        let shared = Arc::new(shared);
-        runtimes().insert(shared.id, Arc::downgrade(&shared));
-        (shared, stations)
-    }
-
-    /// The runtime with this number, unless it has ended.
-    pub(crate) fn find(id: u32) -> Option<Arc<Self>> {
-        let own = |context: &Context| (context.shared.id == id).then(|| context.shared.clone());
-        context::with(|context| context.and_then(own)).or_else(|| runtimes().get(&id).and_then(Weak::upgrade))
+        (Arc::new(shared), stations)
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -170,18 +161,6 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        runtimes().remove(&self.id);
-    }
-}
-
-/// All runtimes of the process, for those who have only a number.
-fn runtimes() -> MutexGuard<'static, BTreeMap<u32, Weak<Shared>>> {
-    static RUNTIMES: Mutex<BTreeMap<u32, Weak<Shared>>> = Mutex::new(BTreeMap::new());
-    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
@@ -200,7 +179,8 @@ pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
     let baton = !info.woken_while_running && wake_kind() == WakeKind::Baton;
     let meta = runnable.metadata();
     if let (true, Some(home)) = (baton, meta.home()) {
-        loop_mutex::transferred(meta.runtime, home);
+        // SAFETY: the runnable holds the future.
+        loop_mutex::transferred(unsafe { meta.shared() }.id, home);
     }
     context::with(|context| match context.filter(|context| runnable.metadata().is_of(&context.shared)) {
         Some(context) => match &context.seat {

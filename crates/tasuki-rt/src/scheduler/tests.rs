@@ -12,11 +12,11 @@ use crate::builder::Resume;
 use crate::context::{Context, Seat};
 use crate::runtime::spawn_in;
 use crate::task::census::{Census, Row};
-use crate::task::registry::Registry;
+use crate::task::registry::{Entry, Registry};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Wake;
 use std::time::{Duration, Instant};
 use tasuki::Event;
 
@@ -80,17 +80,38 @@ fn a_share_is_taken_from_the_front() {
     assert!(global.is_empty() && global.looks_empty());
 }
 
+/// Entries leave their list from its ends and its middle, and each is woken or dropped once.
 #[test]
-fn slots_are_used_again_and_shards_are_apart() {
-    let registry = Registry::new(2);
-    let waker = || Waker::noop().clone();
-    let first = registry.insert(1, false, waker());
-    let second = registry.insert(1, false, waker());
-    assert_ne!(first, second);
-    assert_ne!(first.shard, registry.insert(1, true, waker()).shard);
-    assert!(registry.remove(first).is_some() && registry.remove(first).is_none());
-    assert!(registry.waker(first).is_none() && registry.waker(second).is_some());
-    assert_eq!(registry.insert(1, false, waker()), first);
+fn entries_leave_their_list_in_any_order_and_shards_are_apart() {
+    struct Counts(AtomicUsize);
+    impl Wake for Counts {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1]] {
+        let registry = Registry::new(2);
+        let woken = Arc::new(Counts(AtomicUsize::new(0)));
+        let entries: Vec<_> = (0..5).map(|_| Entry::new()).collect();
+        for (n, entry) in entries.iter().enumerate() {
+            let (worker, pinned) = if n < 4 { (1, false) } else { (0, true) };
+            // SAFETY: the entries stay where they are until all are removed.
+            assert!(!unsafe { registry.insert(worker, pinned, entry, woken.clone().into()) });
+            assert!(entry.look().is_registered() && !entry.look().is_aborted());
+        }
+        for n in order {
+            registry.remove(&entries[n]);
+            registry.remove(&entries[n]);
+        }
+        assert_eq!(Arc::strong_count(&woken), 3);
+        registry.wake_pinned(1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "another shard");
+        registry.wake_others();
+        registry.wake_others();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        entries.iter().for_each(|entry| registry.remove(entry));
+        assert_eq!(Arc::strong_count(&woken), 1);
+    }
 }
 
 /// B137: the number of polls wraps between two looks.

@@ -108,7 +108,7 @@ impl<T> JoinHandle<T> {
     pub fn abort(&self) {
         if !self.is_finished() {
             // SAFETY: the handle keeps the task's cell, and with it the metadata.
-            unsafe { self.meta.as_ref() }.abort();
+            unsafe { self.meta.as_ref().abort() };
         }
     }
 

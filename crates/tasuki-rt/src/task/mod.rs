@@ -6,7 +6,6 @@
 
 pub(crate) mod census;
 pub(crate) mod join;
-mod place;
 pub(crate) mod registry;
 pub(crate) mod set;
 
@@ -16,7 +15,7 @@ use crate::scheduler::Shared;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use census::Row;
 use join::JoinHandle;
-use place::Place;
+use registry::Entry;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -56,10 +55,8 @@ pub(crate) struct Meta {
     pub(crate) id: TaskId,
     /// The runtime. It outlives the future, not the cell: the workers hold it until all futures are dropped.
     shared: NonNull<Shared>,
-    place: Place,
+    entry: Entry,
     home: u32,
-    /// The number of the runtime.
-    pub(crate) runtime: u32,
 }
 
 // SAFETY: `Shared` is `Send` and `Sync`.
@@ -107,15 +104,13 @@ impl Meta {
     }
 
     /// Asks the task to end; the poll that follows does it.
-    pub(crate) fn abort(&self) {
-        // Without an entry it is in a queue, or `register` sees the bit, or it has ended.
-        let Some(entry) = self.place.abort() else { return };
-        // The runtime may have ended with the task. If only the task has, its entry may be another's: that one is polled
-        // for nothing.
-        let shared = Shared::find(self.runtime);
-        if let Some(waker) = shared.and_then(|shared| shared.registry.waker(entry)) {
-            waker.wake();
-        }
+    ///
+    /// # Safety
+    ///
+    /// The caller keeps the cell, whatever the task does.
+    pub(crate) unsafe fn abort(&self) {
+        // SAFETY: promised by the caller.
+        unsafe { self.entry.abort() };
     }
 
     /// The first poll leaves the task waiting: from now on the registry keeps it.
@@ -125,8 +120,8 @@ impl Meta {
         let shared = unsafe { self.shared() };
         let here = context::with(|context| context.and_then(Context::event_loop));
         let here = here.expect("tasks are polled by event loops");
-        let entry = shared.registry.insert(here, self.home().is_some(), waker.clone());
-        if self.place.register(entry) {
+        // SAFETY: the waker of the task's own cell; once, because the word says so afterwards; removed by `forget`.
+        if unsafe { shared.registry.insert(here, self.home().is_some(), &self.entry, waker.clone()) } {
             waker.wake_by_ref();
         }
     }
@@ -135,9 +130,7 @@ impl Meta {
     fn forget(&self) {
         // SAFETY: the census counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
         let shared = unsafe { self.shared() };
-        if let Some(entry) = self.place.last_entry() {
-            drop(shared.registry.remove(entry));
-        }
+        shared.registry.remove(&self.entry);
         let here = context::with(|context| {
             context.filter(|context| self.is_of(&context.shared)).and_then(Context::worker)
         });
@@ -176,9 +169,8 @@ where
         id: TaskId::fresh(),
         // The pointer of the `Arc`, not of a reference: holds are made of it.
         shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
-        place: Place::new(),
+        entry: Entry::new(),
         home: home.map_or(Meta::ANYWHERE, |home| home as u32),
-        runtime: shared.id,
     };
     // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
     // (docs/scheduler.md, "Pinned tasks"). `schedule` is `Send`, `Sync` and captures nothing. The metadata outlives
@@ -260,8 +252,8 @@ impl<F: Future> Future for Body<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Ended<F::Output>> {
         // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
         let this = unsafe { self.get_unchecked_mut() };
-        let place = this.meta.place.look();
-        let result = if place.is_aborted() {
+        let look = this.meta.entry.look();
+        let result = if look.is_aborted() {
             Err(Cause::Aborted)
         } else {
             let future = this.future.as_mut().expect("not polled after its end");
@@ -269,7 +261,7 @@ impl<F: Future> Future for Body<F> {
             let future = unsafe { Pin::new_unchecked(future) };
             match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
                 Ok(Poll::Pending) => {
-                    if place.entry().is_none() {
+                    if !look.is_registered() {
                         this.meta.register(cx.waker());
                     }
                     return Poll::Pending;
