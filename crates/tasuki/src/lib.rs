@@ -48,6 +48,8 @@ extern crate alloc;
 mod barrier;
 #[cfg(feature = "alloc")]
 mod cancellation;
+#[cfg(feature = "std")]
+mod caught;
 mod condvar;
 mod countdown;
 mod error;
@@ -142,4 +144,6 @@ const _: () = {
     assert!(size_of::<Barrier>() <= 32);
     assert!(size_of::<RwLock<()>>() <= 24);
     assert!(size_of::<Read<'_, ()>>() <= 64);
+    assert!(size_of::<RwLockReadGuard<'_, ()>>() == size_of::<usize>());
+    assert!(size_of::<Upgrade<&RwLock<()>>>() <= 64);
 };

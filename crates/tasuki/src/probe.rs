@@ -2,9 +2,14 @@
 //!
 //! * **No foreign code under the queue lock.** Editing a queue raises a per-thread depth; every call into a
 //!   `Waker` asserts that the depth is zero.
-//! * **Self-deadlock.** Which task holds which lock, and where it took it, is written down while it is held; a task that
-//!   is about to wait for a lock that it holds is reported ([`task::on_self_deadlock`](crate::task::on_self_deadlock)). Only tasks
-//!   with an identity are written down, so nothing happens, and nothing is allocated, for all others.
+//! * **Self-deadlock.** A lock knows which task holds it, and where that took it; a task that is about to wait for a lock that
+//!   it holds is reported ([`task::on_self_deadlock`](crate::task::on_self_deadlock)). The note is in the lock itself and goes with
+//!   it, so a leaked guard is nothing to another lock at the same address, and locks do not meet. A lock with one holder has an
+//!   [`Owner`]; one that is shared has [`Holders`], and each of its guards knows in whose name it is ([`Held`]), for guards can
+//!   be sent and dropped by another task. Only tasks with an identity are noted, so nothing happens, and nothing is allocated, for
+//!   all others.
+//!
+//! A probe changes nothing: a driver that panics when it is asked here has no task, as where there is no probe.
 
 #[cfg(all(debug_assertions, feature = "std"))]
 mod depth {
@@ -48,13 +53,15 @@ pub(crate) use depth::{edit_begins, edit_ends, foreign_code};
 
 #[cfg(all(debug_assertions, feature = "std"))]
 mod holders {
+    use crate::caught::caught;
     use crate::shim::MODEL;
     use crate::task::{self, SelfDeadlock, TaskId};
     use core::fmt;
     use core::panic::Location;
-    use core::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Mutex, PoisonError};
-    use std::vec::Vec;
+    use core::ptr;
+    use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+    use std::collections::BTreeMap;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     /// Where in the user's code a lock was asked for.
     #[derive(Clone, Copy, Debug)]
@@ -67,79 +74,149 @@ mod holders {
         }
     }
 
-    /// A lock, by its address, in the hands of a task.
-    #[derive(Clone, Copy)]
-    struct Held {
-        lock: usize,
-        task: TaskId,
-        at: Site,
+    fn me() -> Option<TaskId> {
+        if MODEL { None } else { caught(task::current).flatten() }
     }
 
-    static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
-    /// How many are in the list, so that those who are not need not look. Relaxed: a task finds what it wrote itself.
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    /// No task.
+    const NONE: u64 = 0;
 
-    fn with_list<R>(f: impl FnOnce(&mut Vec<Held>) -> R) -> R {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = f(&mut held);
-        COUNT.store(held.len(), Ordering::Relaxed);
-        result
+    /// The one task that holds a lock, if it has an identity. Written by the holder only; all Relaxed: a task looks for what it wrote
+    /// itself, and for all others this is a hint.
+    #[derive(Debug)]
+    pub(crate) struct Owner {
+        task: AtomicU64,
+        at: AtomicPtr<Location<'static>>,
     }
 
-    /// The running task has got a lock.
-    pub(crate) fn acquired<L>(lock: &L, at: Site) {
-        if let Some(task) = task::current().filter(|_| !MODEL) {
-            let lock = (&raw const *lock).addr();
-            with_list(|held| held.push(Held { lock, task, at }));
+    impl Owner {
+        pub(crate) const fn new() -> Self {
+            Self { task: AtomicU64::new(NONE), at: AtomicPtr::new(ptr::null_mut()) }
         }
-    }
 
-    /// Somebody gives a lock up: this task's entry, or else any, for guards may be sent.
-    pub(crate) fn released<L>(lock: &L) {
-        if COUNT.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let (lock, me) = ((&raw const *lock).addr(), task::current());
-        with_list(|held| {
-            let mine = held.iter().rposition(|entry| entry.lock == lock && Some(entry.task) == me);
-            let any = || held.iter().rposition(|entry| entry.lock == lock);
-            if let Some(index) = mine.or_else(any) {
-                held.swap_remove(index);
+        /// The running task has got the lock.
+        pub(crate) fn set(&self, at: Site) {
+            if let Some(me) = me() {
+                self.at.store(ptr::from_ref(at.0).cast_mut(), Ordering::Relaxed);
+                self.task.store(me.get(), Ordering::Relaxed);
             }
-        });
-    }
-
-    /// The running task is about to wait for a lock; reported if it holds it.
-    pub(crate) fn will_wait<L>(lock: &L, wanted_at: Site) {
-        if COUNT.load(Ordering::Relaxed) == 0 {
-            return;
         }
-        let (lock, Some(me)) = ((&raw const *lock).addr(), task::current()) else { return };
-        let held =
-            with_list(|held| held.iter().find(|entry| entry.lock == lock && entry.task == me).copied());
-        if let Some(held) = held {
-            task::report(&SelfDeadlock::new(me, held.at.0, wanted_at.0));
-        }
-    }
 
-    /// Shows who holds a lock.
-    pub(crate) fn holder<L>(lock: &L) -> impl fmt::Debug {
-        struct Holder(Option<Held>);
-        impl fmt::Debug for Holder {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self.0 {
-                    Some(held) => write!(f, "<locked by {} at {}>", held.task, held.at.0),
-                    None => f.write_str("<locked>"),
+        /// The lock is about to be released.
+        pub(crate) fn clear(&self) {
+            if self.task.load(Ordering::Relaxed) != NONE {
+                self.task.store(NONE, Ordering::Relaxed);
+            }
+        }
+
+        /// The running task is about to wait for the lock; reported if it holds it.
+        pub(crate) fn check(&self, wanted_at: Site) {
+            if self.task.load(Ordering::Relaxed) == NONE {
+                return;
+            }
+            let Some(me) = me() else { return };
+            // A read-modify-write sees the newest value: what this task wrote is not there any more if another task, to which
+            // it sent the guard, has released the lock since.
+            if self.task.fetch_or(NONE, Ordering::Relaxed) == me.get() {
+                if let Some(held_at) = self.at() {
+                    task::report(&SelfDeadlock::new(me, held_at, wanted_at.0));
                 }
             }
         }
-        let lock = (&raw const *lock).addr();
-        Holder(with_list(|held| held.iter().find(|entry| entry.lock == lock).copied()))
+
+        fn at(&self) -> Option<&'static Location<'static>> {
+            // SAFETY: null, or made by `set` from a reference that is valid for ever.
+            unsafe { self.at.load(Ordering::Relaxed).as_ref() }
+        }
+
+        /// Shows which task holds the lock.
+        pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
+            let task = self.task.load(Ordering::Relaxed);
+            Shown((task != NONE).then_some(task).zip(self.at()))
+        }
+    }
+
+    /// The tasks that hold a lock that can be shared, as far as they have an identity.
+    #[derive(Debug)]
+    pub(crate) struct Holders(Mutex<BTreeMap<TaskId, Guards>>);
+
+    /// How a task holds a lock.
+    #[derive(Debug)]
+    struct Guards {
+        count: usize,
+        /// Where it took the first of them.
+        at: Site,
+    }
+
+    /// In whose name a guard is; it says so when it is dropped, wherever that is.
+    #[derive(Clone, Copy, Debug)]
+    #[must_use = "the guard must keep it"]
+    pub(crate) struct Held(Option<TaskId>);
+
+    impl Holders {
+        pub(crate) const fn new() -> Self {
+            Self(Mutex::new(BTreeMap::new()))
+        }
+
+        fn tasks(&self) -> MutexGuard<'_, BTreeMap<TaskId, Guards>> {
+            // Nothing in here panics halfway.
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// The running task has got the lock.
+        pub(crate) fn add(&self, at: Site) -> Held {
+            let me = me();
+            if let Some(me) = me {
+                self.tasks().entry(me).or_insert(Guards { count: 0, at }).count += 1;
+            }
+            Held(me)
+        }
+
+        /// A guard is about to release the lock.
+        pub(crate) fn remove(&self, held: Held) {
+            let Some(task) = held.0 else { return };
+            let mut tasks = self.tasks();
+            if let Some(guards) = tasks.get_mut(&task) {
+                guards.count -= 1;
+                if guards.count == 0 {
+                    tasks.remove(&task);
+                }
+            }
+        }
+
+        /// The running task is about to wait for the lock; reported if it holds it.
+        pub(crate) fn check(&self, wanted_at: Site) {
+            let Some(me) = me() else { return };
+            let held = self.tasks().get(&me).map(|guards| guards.at);
+            // Without the list: the hook is foreign.
+            if let Some(held_at) = held {
+                task::report(&SelfDeadlock::new(me, held_at.0, wanted_at.0));
+            }
+        }
+
+        /// Shows which task holds the lock, or one of those that do.
+        pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
+            Shown(self.tasks().iter().next().map(|(task, guards)| (task.get(), guards.at.0)))
+        }
+    }
+
+    /// A task that holds a lock, and where it took it.
+    struct Shown(Option<(u64, &'static Location<'static>)>);
+
+    impl fmt::Debug for Shown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self.0 {
+                Some((task, at)) => write!(f, "<locked by task {task} at {at}>"),
+                None => f.write_str("<locked>"),
+            }
+        }
     }
 }
 
 #[cfg(not(all(debug_assertions, feature = "std")))]
 mod holders {
+    use core::fmt;
+
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Site;
 
@@ -150,16 +227,51 @@ mod holders {
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn acquired<L>(_lock: &L, _at: Site) {}
-    #[inline(always)]
-    pub(crate) fn released<L>(_lock: &L) {}
-    #[inline(always)]
-    pub(crate) fn will_wait<L>(_lock: &L, _wanted_at: Site) {}
+    #[derive(Debug)]
+    pub(crate) struct Owner;
 
-    pub(crate) fn holder<L>(_lock: &L) -> impl core::fmt::Debug {
-        format_args!("<locked>")
+    impl Owner {
+        pub(crate) const fn new() -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn set(&self, _at: Site) {}
+        #[inline(always)]
+        pub(crate) fn clear(&self) {}
+        #[inline(always)]
+        pub(crate) fn check(&self, _wanted_at: Site) {}
+
+        pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
+            format_args!("<locked>")
+        }
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Held;
+
+    #[derive(Debug)]
+    pub(crate) struct Holders;
+
+    impl Holders {
+        pub(crate) const fn new() -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn add(&self, _at: Site) -> Held {
+            Held
+        }
+
+        #[inline(always)]
+        pub(crate) fn remove(&self, _held: Held) {}
+        #[inline(always)]
+        pub(crate) fn check(&self, _wanted_at: Site) {}
+
+        pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
+            format_args!("<locked>")
+        }
     }
 }
 
-pub(crate) use holders::{Site, acquired, holder, released, will_wait};
+pub(crate) use holders::{Held, Holders, Owner, Site};

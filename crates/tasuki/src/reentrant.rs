@@ -23,6 +23,7 @@
 //! depth. Release in [`ReentrantMutex::leave`] pairs with Acquire in the `leave` that reaches zero: what all guards did
 //! happens before the unlock. `owner`: Relaxed, a number that is compared.
 
+use crate::caught::caught;
 use crate::error::NoTaskIdentity;
 use crate::guard::{Guard, Holder, sealed};
 use crate::mutex::raw::{RawMutex, Unlocked};
@@ -316,9 +317,9 @@ pub struct LockReentrantOp<'a, T: ?Sized> {
 }
 
 impl<'a, T: ?Sized> LockReentrantOp<'a, T> {
-    /// The lock has been granted to whoever polls now.
-    fn granted(&self) -> Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity> {
-        match task::current() {
+    /// The lock has been granted to the task that polls now. Its identity was asked for before: the runtime that knows it may panic.
+    fn granted(&self, me: Option<TaskId>) -> Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity> {
+        match me {
             Some(me) => Ok(self.mutex.own(me)),
             None => {
                 self.mutex.raw.unlock();
@@ -344,13 +345,14 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mutex.raw.start(seat, clone_waker(cx.waker())).map(|()| self.granted())
+        let me = task::current();
+        self.mutex.raw.start(seat, clone_waker(cx.waker())).map(|()| self.granted(me))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let me = task::current();
         // Another branch of the same task may have got the lock meanwhile: then this one need not wait for it.
-        let shares = waiter.get().state() != State::Notified
-            && task::current().is_some_and(|me| self.mutex.reenter(me));
+        let shares = waiter.get().state() != State::Notified && me.is_some_and(|me| self.mutex.reenter(me));
         if shares {
             let guard = Guard::new(self.mutex);
             // First: if the waker panics when it is dropped, the drop of the future has nothing left to do.
@@ -359,17 +361,14 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
             debug_assert!(!granted, "nobody can be granted a lock that this task holds");
             return Poll::Ready(Ok(guard));
         }
-        self.mutex.raw.poll_queued(waiter, cx).map(|()| self.granted())
+        self.mutex.raw.poll_queued(waiter, cx).map(|()| self.granted(me))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         if self.left || !self.mutex.raw.cancel(waiter) {
             return None;
         }
-        match self.granted() {
-            Ok(guard) => Some(Ok(guard)),
-            // Dropped where nobody has an identity: `granted` has passed the lock on.
-            Err(NoTaskIdentity) => None,
-        }
+        // Dropped where no task has an identity, or none can be told: `granted` has passed the lock on.
+        self.granted(caught(task::current).flatten()).ok().map(Ok)
     }
 }

@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Mutex as StdMutex;
+use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use tasuki::task::{self, SelfDeadlock};
 use tasuki::{Mutex, RwLock};
@@ -27,6 +27,9 @@ fn a_task_that_waits_for_itself_is_found() {
     a_second_lock_of_the_same_task();
     a_recursive_read_behind_a_writer();
     nothing_is_found_where_nothing_is_wrong();
+    a_forgotten_guard_says_nothing_of_another_lock();
+    a_guard_that_was_sent_is_in_the_name_of_its_taker();
+    many_locks_are_held_and_none_is_confused();
     branches_of_a_join_may_wait_for_each_other();
     strict_mode_panics();
 }
@@ -80,6 +83,81 @@ fn nothing_is_found_where_nothing_is_wrong() {
     assert!(poll(pin!(mutex.lock())).is_pending());
     drop(guard);
     assert!(take().is_empty());
+}
+
+/// The note of a lock goes with the lock: another one at the same address is another lock.
+fn a_forgotten_guard_says_nothing_of_another_lock() {
+    macro_rules! forgets {
+        ($lock:expr, $try_lock:ident, $lock_future:ident) => {
+            let mut lock = $lock;
+            let mut job = pin!(task::identify(async {
+                std::mem::forget(lock.$try_lock().unwrap());
+                lock = $lock;
+                let outside = std::thread::scope(|s| s.spawn(|| lock.$try_lock().unwrap()).join().unwrap());
+                assert!(poll(pin!(lock.$lock_future())).is_pending());
+                drop(outside);
+            }));
+            assert!(poll(job.as_mut()).is_ready());
+            assert!(take().is_empty());
+        };
+    }
+    forgets!(Mutex::new(0), try_lock, lock);
+    forgets!(RwLock::new(0), try_write, write);
+    forgets!(RwLock::new(0), try_write, read);
+}
+
+/// A reads, B reads and drops the guard that A has sent: A holds nothing then, and B does.
+fn a_guard_that_was_sent_is_in_the_name_of_its_taker() {
+    let lock = Arc::new(RwLock::new(0));
+    let (send, receive) = mpsc::channel();
+    let mut a = pin!(task::identify(async {
+        send.send(lock.clone().read_owned().await).unwrap();
+        std::future::poll_fn(once_pending()).await;
+        drop(lock.write().await);
+    }));
+    let mut b = pin!(task::identify(async {
+        let _own = lock.read().await;
+        drop(receive.recv().unwrap());
+        std::future::poll_fn(once_pending()).await;
+        drop(lock.write().await);
+    }));
+    let b_id = b.id();
+    assert!(poll(a.as_mut()).is_pending() && poll(b.as_mut()).is_pending());
+    assert!(poll(a.as_mut()).is_pending());
+    assert!(take().is_empty(), "the one who holds it is another task");
+    assert!(poll(b.as_mut()).is_pending());
+    assert_eq!(take().iter().map(SelfDeadlock::task).collect::<Vec<_>>(), [b_id]);
+}
+
+fn once_pending() -> impl FnMut(&mut Context<'_>) -> Poll<()> {
+    let mut polled = false;
+    move |_| if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending }
+}
+
+/// Released oldest first, by two tasks with readers of the same locks.
+fn many_locks_are_held_and_none_is_confused() {
+    let locks: Vec<_> = (0..1_000).map(|_| (Mutex::new(()), RwLock::new(()))).collect();
+    let mut jobs: Vec<_> = (0..2)
+        .map(|_| {
+            Box::pin(task::identify(async {
+                let mut guards = std::collections::VecDeque::new();
+                for (mutex, lock) in &locks {
+                    guards.push_back((mutex.try_lock(), lock.read().await, lock.read().await));
+                }
+                std::future::poll_fn(once_pending()).await;
+                for (mutex, lock) in &locks {
+                    guards.pop_front();
+                    // The other task may hold it, this one does not.
+                    let _ = poll(pin!(mutex.lock()));
+                    let _ = poll(pin!(lock.write()));
+                }
+            }))
+        })
+        .collect();
+    for _ in 0..2 {
+        jobs.retain_mut(|job| poll(job.as_mut()).is_pending());
+    }
+    assert!(jobs.is_empty() && take().is_empty());
 }
 
 /// Legal: reported, because it may be a mistake, and it goes on.

@@ -347,3 +347,26 @@ fn the_shared_thread_survives_a_panic() {
         assert_eq!(event.wait().timeout(5 * MS).block(), Err(Elapsed));
     }
 }
+
+/// What the panic of a waker carries panics when it is dropped, and so does what that panic carries.
+#[test]
+#[cfg_attr(miri, ignore = "the shared thread never ends")]
+fn the_shared_thread_survives_what_a_panic_carries() {
+    struct Bomb(u8);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any(Bomb(self.0.wrapping_add(1)));
+        }
+    }
+    let _dog = watchdog(30);
+    for _ in 0..3 {
+        let hostile = Spy::hostile(Call::Wake, || std::panic::panic_any(Bomb(0)));
+        hostile.arm(1);
+        let mut sleep = Box::pin(runtime::sleep(MS));
+        pending(&mut sleep, &hostile);
+        while !hostile.fired() {
+            std::thread::yield_now();
+        }
+        assert_eq!(Event::auto().wait().timeout(MS).block(), Err(Elapsed), "the thread is there");
+    }
+}

@@ -6,7 +6,7 @@ pub(crate) mod raw;
 
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};
-use crate::probe::{self, Site};
+use crate::probe::Site;
 use crate::queue::waiter::clone_waker;
 use crate::queue::{Moving, Pinned};
 use crate::shim::const_fn;
@@ -226,7 +226,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// The lock has been acquired.
     #[inline(always)]
     fn guard(&self, site: Site) -> MutexGuard<'_, T, P> {
-        probe::acquired(&self.raw, site);
+        self.raw.owner.set(site);
         Guard::new(self)
     }
 
@@ -275,7 +275,7 @@ impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
             Some(value) => f.debug_struct("Mutex").field("value", &&*value).finish(),
-            None => f.debug_struct("Mutex").field("value", &probe::holder(&self.raw)).finish(),
+            None => f.debug_struct("Mutex").field("value", &self.raw.owner.shown()).finish(),
         }
     }
 }
@@ -316,7 +316,7 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
 
     #[inline(always)]
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        probe::will_wait(&self.mutex.raw, self.site);
+        self.mutex.raw.owner.check(self.site);
         // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
         let mutex = self.mutex;
         let word = mutex.raw.look();
@@ -397,7 +397,7 @@ impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     fn acquired(&self, site: Site) {
-        probe::acquired(&self.raw, site);
+        self.raw.owner.set(site);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::raw::Unlocked;
 use super::{Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker, clone_waker};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
-use crate::probe::{self, Site};
+use crate::probe::Site;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context, Poll};
@@ -50,7 +50,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     pub fn try_lock_owned(self: Arc<Self>) -> Option<OwnedMutexGuard<T, P>> {
         let site = Site::here();
         self.raw.try_lock().then(|| {
-            probe::acquired(&self.raw, site);
+            self.raw.owner.set(site);
             Guard::new(self)
         })
     }
@@ -69,7 +69,7 @@ impl<T: ?Sized, P: Policy> LockOwnedOp<T, P> {
     }
 
     fn guard(&mut self) -> OwnedMutexGuard<T, P> {
-        probe::acquired(&self.mutex().raw, self.site);
+        self.mutex().raw.owner.set(self.site);
         Guard::new(self.mutex.take().expect("the mutex is here until the guard takes it"))
     }
 }
@@ -90,7 +90,7 @@ impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        probe::will_wait(&self.mutex().raw, self.site);
+        self.mutex().raw.owner.check(self.site);
         self.mutex().raw.start(seat, clone_waker(cx.waker())).map(|()| self.guard())
     }
 
@@ -141,7 +141,7 @@ impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     fn acquired(&self, site: Site) {
-        probe::acquired(&self.raw, site);
+        self.raw.owner.set(site);
     }
 }
 

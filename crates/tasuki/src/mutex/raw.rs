@@ -42,7 +42,7 @@
 //! side bytes are hints or guarded, all Relaxed.
 
 use crate::policy::{Order, Policy};
-use crate::probe;
+use crate::probe::Owner;
 use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, WAITERS, Word};
 use crate::queue::{Editing, Moving, Patience, Pinned, Removed, WaitQueue};
@@ -78,6 +78,8 @@ pub(crate) struct RawMutex<P> {
     unclaimed: AtomicBool,
     /// Has spinning paid off here? Positive: yes. Negative: how many chances were let pass since.
     spin_score: AtomicI8,
+    /// With debug assertions, which task holds it.
+    pub(crate) owner: Owner,
     policy: PhantomData<P>,
 }
 
@@ -99,6 +101,7 @@ impl<P: Policy> RawMutex<P> {
                 overtakes: AtomicU32::new(0),
                 unclaimed: AtomicBool::new(false),
                 spin_score: AtomicI8::new(SPIN_SCORE_NEW),
+                owner: Owner::new(),
                 policy: PhantomData,
             }
         }
@@ -373,7 +376,7 @@ impl<P: Policy> RawMutex<P> {
     /// Gives the lock up.
     #[inline(always)]
     pub(crate) fn unlock(&self) -> Unlocked {
-        probe::released(self);
+        self.owner.clear();
         // The look saves a compare-exchange that cannot succeed while somebody waits.
         // Release: pairs with Acquire in `try_lock_at`.
         let word = self.queue.load();

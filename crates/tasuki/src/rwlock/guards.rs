@@ -4,6 +4,7 @@ use super::books::Kind;
 use super::raw::RawRwLock;
 use super::{Access, RwLock};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::probe::Held;
 use crate::queue::Pinned;
 use crate::wait::{Op, Seat, Wait};
 #[cfg(feature = "alloc")]
@@ -15,22 +16,23 @@ use core::task::{Context, Poll};
 /// Holds the lock for reading.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Reading<L>(pub(super) L);
+pub struct Reading<L>(pub(super) L, pub(super) Held);
 
 /// Holds the lock for reading, with the right to become the writer.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct UpgradablyReading<L>(pub(super) L);
+pub struct UpgradablyReading<L>(pub(super) L, pub(super) Held);
 
 /// Holds the lock for writing.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Writing<L>(pub(super) L);
+pub struct Writing<L>(pub(super) L, pub(super) Held);
 
 /// Holds the lock for reading, and shows a part of the value.
 #[doc(hidden)]
 pub struct MappedReading<R, U: ?Sized> {
     lock: R,
+    held: Held,
     part: *const U,
 }
 
@@ -38,6 +40,7 @@ pub struct MappedReading<R, U: ?Sized> {
 #[doc(hidden)]
 pub struct MappedWriting<R, U: ?Sized> {
     lock: R,
+    held: Held,
     part: *mut U,
 }
 
@@ -149,7 +152,7 @@ unsafe impl<L: Handle> Holder for Reading<L> {
 
     #[inline]
     fn release(&self) -> bool {
-        self.0.raw().leave(Kind::Read)
+        self.0.raw().release(Kind::Read, self.1)
     }
 }
 
@@ -163,7 +166,7 @@ unsafe impl<L: Handle> Holder for UpgradablyReading<L> {
 
     #[inline]
     fn release(&self) -> bool {
-        self.0.raw().leave(Kind::Upgradable)
+        self.0.raw().release(Kind::Upgradable, self.1)
     }
 }
 
@@ -177,7 +180,7 @@ unsafe impl<L: Handle> Holder for Writing<L> {
 
     #[inline]
     fn release(&self) -> bool {
-        self.0.raw().leave(Kind::Write)
+        self.0.raw().release(Kind::Write, self.1)
     }
 }
 
@@ -191,8 +194,9 @@ impl<L: Handle> Access for Reading<L> {
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Read;
 
-    fn entered(lock: L) -> Self {
-        Self(lock)
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn entered(lock: L, held: Held) -> Self {
+        Self(lock, held)
     }
 }
 
@@ -203,8 +207,9 @@ impl<L: Handle> Access for UpgradablyReading<L> {
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Upgradable;
 
-    fn entered(lock: L) -> Self {
-        Self(lock)
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn entered(lock: L, held: Held) -> Self {
+        Self(lock, held)
     }
 }
 
@@ -215,8 +220,9 @@ impl<L: Handle> Access for Writing<L> {
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Write;
 
-    fn entered(lock: L) -> Self {
-        Self(lock)
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn entered(lock: L, held: Held) -> Self {
+        Self(lock, held)
     }
 }
 
@@ -238,7 +244,7 @@ unsafe impl<R: Kept, U: ?Sized> Holder for MappedReading<R, U> {
     }
 
     fn release(&self) -> bool {
-        self.lock.raw().leave(Kind::Read)
+        self.lock.raw().release(Kind::Read, self.held)
     }
 }
 
@@ -251,7 +257,7 @@ unsafe impl<R: Kept, U: ?Sized> Holder for MappedWriting<R, U> {
     }
 
     fn release(&self) -> bool {
-        self.lock.raw().leave(Kind::Write)
+        self.lock.raw().release(Kind::Write, self.held)
     }
 }
 
@@ -263,7 +269,7 @@ unsafe impl<L: Handle> Narrow for Writing<L> {
     type Narrowed<U: ?Sized> = MappedWriting<L::Kept, U>;
 
     fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
-        MappedWriting { lock: self.0.keep(), part }
+        MappedWriting { held: self.1, lock: self.0.keep(), part }
     }
 }
 
@@ -272,7 +278,7 @@ unsafe impl<R: Kept, V: ?Sized> Narrow for MappedWriting<R, V> {
     type Narrowed<U: ?Sized> = MappedWriting<R, U>;
 
     fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
-        MappedWriting { lock: self.lock, part }
+        MappedWriting { held: self.held, lock: self.lock, part }
     }
 }
 
@@ -285,6 +291,13 @@ impl<R, U: ?Sized> fmt::Debug for MappedReading<R, U> {
 impl<R, U: ?Sized> fmt::Debug for MappedWriting<R, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MappedWriting")
+    }
+}
+
+impl<L: Handle> Reading<L> {
+    /// Holds the same, shows the part.
+    fn narrow<U: ?Sized>(self, part: *const U) -> MappedReading<L::Kept, U> {
+        MappedReading { held: self.1, lock: self.0.keep(), part }
     }
 }
 
@@ -305,7 +318,7 @@ impl<L: Handle> Guard<Reading<L>> {
         part: impl FnOnce(&L::Value) -> &U,
     ) -> Guard<MappedReading<L::Kept, U>> {
         let part: *const U = part(&guard);
-        Guard::new(MappedReading { lock: guard.into_holder().0.keep(), part })
+        Guard::new(guard.into_holder().narrow(part))
     }
 
     /// Keeps the lock and shows only a part of the value, if there is one; else gives the guard back.
@@ -329,7 +342,7 @@ impl<L: Handle> Guard<Reading<L>> {
         part: impl FnOnce(&L::Value) -> Option<&U>,
     ) -> Result<Guard<MappedReading<L::Kept, U>>, Self> {
         match part(&guard).map(|part| part as *const U) {
-            Some(part) => Ok(Guard::new(MappedReading { lock: guard.into_holder().0.keep(), part })),
+            Some(part) => Ok(Guard::new(guard.into_holder().narrow(part))),
             None => Err(guard),
         }
     }
@@ -350,7 +363,7 @@ impl<L: Handle> Guard<Writing<L>> {
     /// assert_eq!(*reader + *lock.try_read().unwrap(), 4);
     /// ```
     pub fn downgrade(guard: Self) -> Guard<Reading<L>> {
-        turn(guard, Kind::Write, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0))
+        turn(guard, Kind::Write, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0, holder.1))
     }
 
     /// Goes on as the upgradable reader; no other writer comes in between.
@@ -366,7 +379,13 @@ impl<L: Handle> Guard<Writing<L>> {
     /// # drop(reader);
     /// ```
     pub fn downgrade_to_upgradable(guard: Self) -> Guard<UpgradablyReading<L>> {
-        turn(guard, Kind::Write, Kind::Upgradable, |holder| &holder.0, |holder| UpgradablyReading(holder.0))
+        turn(
+            guard,
+            Kind::Write,
+            Kind::Upgradable,
+            |holder| &holder.0,
+            |holder| UpgradablyReading(holder.0, holder.1),
+        )
     }
 }
 
@@ -412,7 +431,8 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
     /// ```
     pub fn try_upgrade(guard: Self) -> Result<Guard<Writing<L>>, Self> {
         if guard.holder().0.raw().try_upgrade() {
-            Ok(Guard::new(Writing(guard.into_holder().0)))
+            let UpgradablyReading(lock, held) = guard.into_holder();
+            Ok(Guard::new(Writing(lock, held)))
         } else {
             Err(guard)
         }
@@ -431,7 +451,7 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
     /// # drop(reader);
     /// ```
     pub fn downgrade(guard: Self) -> Guard<Reading<L>> {
-        turn(guard, Kind::Upgradable, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0))
+        turn(guard, Kind::Upgradable, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0, holder.1))
     }
 }
 
@@ -467,7 +487,8 @@ impl<L: Handle> UpgradeOp<L> {
 
     fn upgraded(&mut self) -> Guard<Writing<L>> {
         let guard = self.guard.take().expect("the guard is here until the writer's takes its place");
-        Guard::new(Writing(guard.into_holder().0))
+        let UpgradablyReading(lock, held) = guard.into_holder();
+        Guard::new(Writing(lock, held))
     }
 }
 

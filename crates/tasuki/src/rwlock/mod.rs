@@ -15,7 +15,7 @@ pub use guards::{
 };
 
 use crate::guard::{Guard, Holder};
-use crate::probe::{self, Site};
+use crate::probe::{Held, Site};
 use crate::queue::Pinned;
 use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Wait};
@@ -228,7 +228,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.raw.try_enter(Kind::Read, Site::here()).then(|| Guard::new(Reading(self)))
+        self.raw.try_enter(Kind::Read, Site::here()).map(|held| Guard::new(Reading(self, held)))
     }
 
     /// As [`write`](Self::write), if it can be had without waiting.
@@ -243,7 +243,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.raw.try_enter(Kind::Write, Site::here()).then(|| Guard::new(Writing(self)))
+        self.raw.try_enter(Kind::Write, Site::here()).map(|held| Guard::new(Writing(self, held)))
     }
 
     /// As [`upgradable_read`](Self::upgradable_read), if it can be had without waiting.
@@ -259,7 +259,9 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_upgradable_read(&self) -> Option<RwLockUpgradableReadGuard<'_, T>> {
-        self.raw.try_enter(Kind::Upgradable, Site::here()).then(|| Guard::new(UpgradablyReading(self)))
+        self.raw
+            .try_enter(Kind::Upgradable, Site::here())
+            .map(|held| Guard::new(UpgradablyReading(self, held)))
     }
 
     /// The value, without locking: the exclusive borrow proves that nobody holds the lock.
@@ -328,7 +330,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[track_caller]
     pub fn try_read_owned(self: Arc<Self>) -> Option<OwnedRwLockReadGuard<T>> {
-        self.raw.try_enter(Kind::Read, Site::here()).then(|| Guard::new(Reading(self)))
+        self.raw.try_enter(Kind::Read, Site::here()).map(|held| Guard::new(Reading(self, held)))
     }
 
     /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
@@ -341,7 +343,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[track_caller]
     pub fn try_write_owned(self: Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
-        self.raw.try_enter(Kind::Write, Site::here()).then(|| Guard::new(Writing(self)))
+        self.raw.try_enter(Kind::Write, Site::here()).map(|held| Guard::new(Writing(self, held)))
     }
 
     /// As [`try_upgradable_read`](Self::try_upgradable_read), with a guard that keeps the lock alive.
@@ -354,7 +356,9 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[track_caller]
     pub fn try_upgradable_read_owned(self: Arc<Self>) -> Option<OwnedRwLockUpgradableReadGuard<T>> {
-        self.raw.try_enter(Kind::Upgradable, Site::here()).then(|| Guard::new(UpgradablyReading(self)))
+        self.raw
+            .try_enter(Kind::Upgradable, Site::here())
+            .map(|held| Guard::new(UpgradablyReading(self, held)))
     }
 }
 
@@ -375,7 +379,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_read() {
             Some(value) => f.debug_struct("RwLock").field("value", &&*value).finish(),
-            None => f.debug_struct("RwLock").field("value", &probe::holder(&self.raw)).finish(),
+            None => f.debug_struct("RwLock").field("value", &self.raw.holders.shown()).finish(),
         }
     }
 }
@@ -395,7 +399,8 @@ pub trait Access: Holder {
     const KIND: Kind;
 
     /// The lock has been entered.
-    fn entered(lock: Self::Lock) -> Self;
+    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    fn entered(lock: Self::Lock, held: Held) -> Self;
 }
 
 /// The operation of [`RwLock::read`] and its kin: `H` is how the lock will be held.
@@ -419,8 +424,8 @@ impl<H: Access> AccessOp<H> {
 
     #[inline(always)]
     fn guard(&mut self) -> Guard<H> {
-        probe::acquired(self.raw(), self.site);
-        Guard::new(H::entered(self.lock.take().expect("the lock is here until the guard takes it")))
+        let held = self.raw().holders.add(self.site);
+        Guard::new(H::entered(self.lock.take().expect("the lock is here until the guard takes it"), held))
     }
 }
 
@@ -441,7 +446,7 @@ impl<H: Access> Op for AccessOp<H> {
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
-        probe::will_wait(self.raw(), self.site);
+        self.raw().holders.check(self.site);
         self.raw().start(H::KIND, seat, cx).map(|()| self.guard())
     }
 

@@ -50,7 +50,7 @@
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
 use super::books::{Beside, Books, First, Kind, is_full, too_many_readers, too_many_writers};
-use crate::probe::{self, Site};
+use crate::probe::{Held, Holders, Site};
 use crate::queue::sweep::{Ledger, sweep_on};
 use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FIRST as WRITER, SECOND as UPGRADABLE, WAITERS, Word};
@@ -74,6 +74,8 @@ pub(crate) struct RawRwLock {
     queue: WaitQueue,
     /// See invariant 3.
     beside: UnsafeCell<Beside>,
+    /// With debug assertions, which tasks hold it.
+    pub(crate) holders: Holders,
 }
 
 // SAFETY: `beside` is touched only by the editor (invariant 3).
@@ -86,6 +88,7 @@ impl RawRwLock {
             Self {
                 queue: WaitQueue::new(FREE),
                 beside: UnsafeCell::new(Beside::NOBODY),
+                holders: Holders::new(),
             }
         }
     }
@@ -150,12 +153,9 @@ impl RawRwLock {
 
     /// Enters without waiting.
     #[inline]
-    pub(crate) fn try_enter(&self, kind: Kind, site: Site) -> bool {
+    pub(crate) fn try_enter(&self, kind: Kind, site: Site) -> Option<Held> {
         let entered = self.try_enter_fast(kind) || self.try_enter_slow(kind);
-        if entered {
-            probe::acquired(self, site);
-        }
-        entered
+        entered.then(|| self.holders.add(site))
     }
 
     #[cold]
@@ -272,10 +272,16 @@ impl RawRwLock {
         })
     }
 
+    /// Gives up what a guard holds; true if somebody waited.
+    #[inline(always)]
+    pub(crate) fn release(&self, kind: Kind, held: Held) -> bool {
+        self.holders.remove(held);
+        self.leave(kind)
+    }
+
     /// Gives up what is held; true if somebody waited.
     #[inline(always)]
     pub(crate) fn leave(&self, kind: Kind) -> bool {
-        probe::released(self);
         let alone = Self::alone(kind);
         let is_alone = self.queue.load() == alone;
         // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_edit`.
@@ -359,7 +365,8 @@ mod tests {
 
     fn refuses(lock: &RawRwLock, kind: Kind) -> bool {
         let before = lock.queue.load();
-        let refused = catch_unwind(AssertUnwindSafe(|| lock.try_enter(kind, Site::here()))).is_err();
+        let refused =
+            catch_unwind(AssertUnwindSafe(|| lock.try_enter(kind, Site::here()).is_some())).is_err();
         assert!(!refused || lock.queue.load() == before, "a refusal changes nothing");
         refused
     }
@@ -368,20 +375,20 @@ mod tests {
     #[test]
     fn there_are_only_so_many_readers() {
         let lock = lock_with(MAX_READERS - 2);
-        assert!(lock.try_enter(Kind::Upgradable, Site::here()));
-        assert!(lock.try_enter(Kind::Read, Site::here()));
+        assert!(lock.try_enter(Kind::Upgradable, Site::here()).is_some());
+        assert!(lock.try_enter(Kind::Read, Site::here()).is_some());
         assert!(refuses(&lock, Kind::Read));
         lock.turn_into(Kind::Upgradable, Kind::Read);
         assert_eq!(lock.queue.load().count(), MAX_READERS);
         assert!(refuses(&lock, Kind::Read) && refuses(&lock, Kind::Upgradable));
         assert!(
-            !lock.try_enter(Kind::Write, Site::here()),
+            lock.try_enter(Kind::Write, Site::here()).is_none(),
             "a writer is not let in, but not for this reason"
         );
         lock.leave(Kind::Read);
         assert!(refuses(&lock, Kind::Read) && refuses(&lock, Kind::Upgradable));
         lock.leave(Kind::Read);
-        assert!(lock.try_enter(Kind::Read, Site::here()));
+        assert!(lock.try_enter(Kind::Read, Site::here()).is_some());
     }
     /// H13: one writer too many in the queue panics, and changes nothing.
     #[test]

@@ -14,6 +14,7 @@
 
 mod wheel;
 
+use crate::caught::caught;
 use crate::parker::Parker;
 use crate::probe::foreign_code;
 use crate::queue::batch::{Panics, WakeBatch};
@@ -220,9 +221,7 @@ fn shared() -> &'static Timers {
 fn turn_for_ever(timers: &Timers, parker: &Parker) {
     loop {
         // A waker that panics is its owner's mistake; the deadlines of all others go on.
-        let turned =
-            std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| timers.advance(Instant::now())));
-        match turned.unwrap_or_else(|_| Some(Instant::now())) {
+        match caught(|| timers.advance(Instant::now())).unwrap_or_else(|| Some(Instant::now())) {
             Some(next) => drop(parker.park_deadline(next)),
             None => parker.park(),
         }

@@ -1,0 +1,60 @@
+//! Panics of foreign code that end here: its owner hears of them by the panic hook, and nothing of ours may end with them.
+//!
+//! What a panic carries is foreign too: its drop may panic, with something else to drop.
+
+use alloc::boxed::Box;
+use core::any::Any;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+/// So many payloads are dropped, each the panic of the drop before; the next one is leaked.
+const PATIENCE: usize = 4;
+
+/// Runs `f`; `None` if it panicked.
+pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(discard).ok()
+}
+
+/// Drops what a panic carried. Never panics.
+pub(crate) fn discard(mut payload: Box<dyn Any + Send>) {
+    for _ in 0..PATIENCE {
+        match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            Ok(()) => return,
+            Err(next) => payload = next,
+        }
+    }
+    core::mem::forget(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+    use std::panic::panic_any;
+    use std::rc::Rc;
+
+    /// Panics with another of its kind when it is dropped, so many times.
+    struct Bomb(usize, Rc<Cell<usize>>);
+
+    // SAFETY: this test has one thread.
+    unsafe impl Send for Bomb {}
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            self.1.set(self.1.get() + 1);
+            if self.0 > 0 {
+                panic_any(Self(self.0 - 1, self.1.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_it_is_dropped() {
+        assert_eq!(caught(|| 1), Some(1));
+        for (bombs, dropped) in [(0, 1), (1, 2), (3, 4), (9, PATIENCE)] {
+            let drops = Rc::new(Cell::new(0));
+            assert_eq!(caught(|| panic_any(Bomb(bombs, drops.clone()))), None::<()>);
+            assert_eq!(drops.get(), dropped);
+        }
+    }
+}
