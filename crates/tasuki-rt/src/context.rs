@@ -5,12 +5,11 @@ use crate::scheduler::worker::Local;
 use crate::testing::Sim;
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::mem;
 use std::ptr;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Instant;
-use tasuki::runtime::{Driver, TaskId, Timers};
+use tasuki::runtime::{Charge, Driver, TaskId, Timers};
 
 /// How many ready operations, of the primitives and of the runtime, a poll may use before one yields.
 const BUDGET: u32 = 128;
@@ -60,22 +59,10 @@ pub(crate) fn shared<R>(what: &str, ask: impl FnOnce(&Arc<Shared>) -> R) -> R {
     })
 }
 
-/// Takes one from the budget of the current poll. False, and woken again, when it is used up: yield.
-pub(crate) fn charge(cx: &std::task::Context<'_>) -> bool {
-    let left = tasuki::runtime::charge();
-    if !left {
-        cx.waker().wake_by_ref();
-    }
-    left
-}
-
-/// Charges one operation, which yields at most once: whoever polls it again without a new budget, as a loop inside the poll does, goes on.
+/// Charges one operation to the budget of the current poll; yields, once, if that is exhausted.
 pub(crate) async fn pay() {
-    let mut charged = false;
-    poll_fn(
-        |cx| if mem::replace(&mut charged, true) || charge(cx) { Poll::Ready(()) } else { Poll::Pending },
-    )
-    .await;
+    let mut charge = Charge::default();
+    poll_fn(|cx| charge.poll(cx)).await;
 }
 
 /// Is this the very waker that the runtime gave to the current poll?

@@ -234,7 +234,7 @@ impl<T: ?Sized> LoopMutex<T> {
     /// });
     /// ```
     pub fn lock(&self) -> LoopLock<'_, T> {
-        LoopLock { mutex: self, wait: Some(self.mutex.lock()), taken: None, _here: PhantomData }
+        LoopLock { mutex: self, wait: Some(self.mutex.lock()), _here: PhantomData }
     }
 
     /// The lock, if it can be had without waiting.
@@ -314,8 +314,6 @@ pub struct LoopLock<'a, T: ?Sized> {
     mutex: &'a LoopMutex<T>,
     /// Pinned; `None` when it has been dropped.
     wait: Option<Lock<'a, T>>,
-    /// Taken, and kept for one turn because the budget was used up.
-    taken: Option<LoopMutexGuard<'a, T>>,
     /// Not `Send`: it belongs to the loop that polls it.
     _here: PhantomData<*const ()>,
 }
@@ -330,20 +328,10 @@ impl<'a, T: ?Sized> Future for LoopLock<'a, T> {
             Ok(here) => here,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        if let Some(guard) = this.taken.take() {
-            return Poll::Ready(Ok(guard));
-        }
         let wait = this.wait.as_mut().expect("there until the drop");
         // SAFETY: as above.
         let wait = unsafe { Pin::new_unchecked(wait) };
-        // Charged below, when the owner has been recorded.
-        let Poll::Ready(guard) = tasuki::runtime::uncharged(|| wait.poll(cx)) else { return Poll::Pending };
-        let guard = LoopMutexGuard::new(this.mutex, guard, here);
-        if context::charge(cx) {
-            return Poll::Ready(Ok(guard));
-        }
-        this.taken = Some(guard);
-        Poll::Pending
+        wait.poll(cx).map(|guard| Ok(LoopMutexGuard::new(this.mutex, guard, here)))
     }
 }
 

@@ -50,7 +50,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Runs a future for at most this long. It is polled first: what is ready is returned, however late.
 ///
-/// For a wait of a primitive its own `.timeout()` is better: it also returns what was granted at the last moment.
+/// For a wait of a primitive its own `.timeout()` is better: it also returns what was granted at the last moment, and enqueues
+/// without a yield when the budget of the task is exhausted.
 ///
 /// # Errors
 ///
@@ -67,6 +68,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// });
 /// ```
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+    // Before anything is polled: whether the future will be ready is not known, and it may hold what it was given.
+    context::pay().await;
     let mut future = pin!(future);
     let mut limit = pin!(sleep(duration));
     poll_fn(|cx| {
@@ -136,7 +139,6 @@ impl Interval {
             Next::At(due) => due,
             Next::Never => std::future::pending().await,
         };
-        context::pay().await;
         sleep_until(due).await;
         self.next = Some(self.after(due));
         due

@@ -2,66 +2,15 @@
 
 mod kit;
 
-use kit::{MS, runtime, until, watchdog};
+use kit::{MS, runtime, scaled, until, watchdog};
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::rc::Rc;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use tasuki::{Event, Mutex, RwLock, Semaphore, WaitGroup};
-use tasuki_rt::{EventLoop, JoinSet, LoopMutex, WorkerId, checkpoint, sleep, spawn, yield_now};
-
-/// A loop over what is always ready lets others run, on a single worker: everything is charged to the budget.
-#[test]
-#[cfg_attr(miri, ignore = "dozens of polls, each with 128 operations: eight minutes")]
-fn loops_that_never_wait_yield_by_budget() {
-    let _dog = watchdog(120);
-    let runtime = runtime(1);
-    for kind in 0..12 {
-        let stop = Arc::new(AtomicBool::new(false));
-        let end = stop.clone();
-        let greedy = runtime.spawn_on(WorkerId::new(0), move || async move {
-            let (own, mutex, rwlock) = (LoopMutex::new(0), Mutex::new(0), RwLock::new(0));
-            let (semaphore, event, group) = (Semaphore::new(1), Event::manual(), WaitGroup::new());
-            event.set();
-            let mut ticks = tasuki_rt::interval(Duration::from_nanos(1));
-            while !end.load(Ordering::Relaxed) {
-                match kind {
-                    0 => *own.lock().await.unwrap() += 1,
-                    1 => *mutex.lock().await += 1,
-                    2 => drop(rwlock.read().await),
-                    3 => *rwlock.write().await += 1,
-                    4 => drop(semaphore.acquire().await.unwrap()),
-                    5 => event.wait().await,
-                    6 => group.wait().await,
-                    7 => *mutex.lock().timeout(Duration::from_secs(60)).await.unwrap() += 1,
-                    8 => checkpoint().await,
-                    9 => _ = ticks.tick().await,
-                    10 => {
-                        let mut set = JoinSet::new();
-                        set.spawn(async {});
-                        set.join_next().await.unwrap().unwrap();
-                    }
-                    _ => {
-                        let ended = spawn(async {});
-                        while !ended.is_finished() {
-                            yield_now().await;
-                        }
-                        ended.await.unwrap();
-                    }
-                }
-            }
-        });
-        runtime.block_on(async {
-            // One that anybody may run, a pinned one, and a timer.
-            spawn(async {}).await.unwrap();
-            tasuki_rt::spawn_on(WorkerId::new(0), || sleep(MS)).await.unwrap();
-            stop.store(true, Ordering::Relaxed);
-            greedy.await.unwrap();
-        });
-    }
-}
+use tasuki::{Mutex, Semaphore};
+use tasuki_rt::{EventLoop, JoinSet, LoopMutex, WorkerId, checkpoint, spawn, yield_now};
 
 /// An operation yields once for want of budget: who polls it again in the same poll of the task, as an executor inside it does, gets on.
 #[test]
@@ -108,67 +57,109 @@ fn a_posted_closure_has_no_budget_to_use_up() {
     assert_eq!(ready.recv(), Ok(true));
 }
 
-/// B123 with the locks of `tasuki`: A has used up its budget, and B comes later, while the lock is free and while it is held.
+/// B123: A has used up its budget and B comes later, while the lock is held: A is served first.
 #[test]
-fn the_budget_keeps_the_order_of_every_lock() {
+fn the_budget_keeps_the_order_of_enqueueing() {
     let _dog = watchdog(60);
     let runtime = runtime(1);
-    for is_held in [false, true] {
-        let order = runtime.block_on(runtime.spawn_on(WorkerId::new(0), move || async move {
-            let (mutex, semaphore) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(1)));
-            let held = if is_held { Some((mutex.lock().await, semaphore.acquire().await)) } else { None };
-            let tasks = ['a', 'b'].map(|name| {
-                let (mutex, semaphore) = (mutex.clone(), semaphore.clone());
-                tasuki_rt::spawn_local(async move {
-                    let free = Mutex::new(());
+    let order = runtime.block_on(runtime.spawn_on(WorkerId::new(0), || async {
+        let (mutex, semaphore) = (Rc::new(Mutex::new(String::new())), Rc::new(Semaphore::new(1)));
+        let on_loop = Rc::new(LoopMutex::new(()));
+        let held = (mutex.lock().await, semaphore.acquire().await, on_loop.lock().await.unwrap());
+        let tasks = ['a', 'b'].map(|name| {
+            let (mutex, semaphore, on_loop) = (mutex.clone(), semaphore.clone(), on_loop.clone());
+            tasuki_rt::spawn_local(async move {
+                let exhaust = async || {
                     for _ in 0..if name == 'a' { 128 } else { 0 } {
-                        drop(free.lock().await);
+                        checkpoint().await;
                     }
-                    mutex.lock().await.push(name);
-                    yield_now().await;
-                    let free = Mutex::new(());
-                    for _ in 0..if name == 'a' { 128 } else { 0 } {
-                        drop(free.lock().await);
-                    }
-                    let _permit = semaphore.acquire().await.unwrap();
-                    mutex.try_lock().expect("one permit").push(name);
-                })
-            });
+                };
+                exhaust().await;
+                drop(on_loop.lock().await.unwrap());
+                exhaust().await;
+                mutex.lock().await.push(name);
+                exhaust().await;
+                let _permit = semaphore.acquire().await.unwrap();
+                mutex.try_lock().expect("one permit").push(name);
+            })
+        });
+        let (lock, permit, on_loop) = held;
+        for _ in 0..4 {
             yield_now().await;
-            drop(held);
-            for task in tasks {
-                task.await.unwrap();
-            }
-            mutex.lock().await.iter().collect::<String>()
-        }));
-        assert_eq!(order.unwrap(), "abab");
-    }
+        }
+        drop(on_loop);
+        for _ in 0..4 {
+            yield_now().await;
+        }
+        drop(lock);
+        for _ in 0..4 {
+            yield_now().await;
+        }
+        drop(permit);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        mutex.lock().await.clone()
+    }));
+    assert_eq!(order.unwrap(), "abab");
 }
 
-/// B123: the budget does not cost a place. A takes the free lock with its budget used up, and B comes later.
+/// A lock that its user takes again and again is free whenever that task does not run.
 #[test]
-fn the_budget_keeps_the_order() {
+fn a_lock_is_not_held_during_a_yield() {
     let _dog = watchdog(60);
     let runtime = runtime(1);
-    let task = runtime.spawn_on(WorkerId::new(0), || async {
-        let mutex = std::rc::Rc::new(LoopMutex::new(Vec::new()));
-        let first = {
-            let mutex = mutex.clone();
-            tasuki_rt::spawn_local(async move {
-                let free = LoopMutex::new(());
-                for _ in 0..128 {
-                    drop(free.lock().await.unwrap());
-                }
-                mutex.lock().await.unwrap().push('a');
-            })
-        };
-        let second = {
-            let mutex = mutex.clone();
-            tasuki_rt::spawn_local(async move { mutex.lock().await.unwrap().push('b') })
-        };
-        first.await.unwrap();
-        second.await.unwrap();
-        mutex.lock().await.unwrap().clone()
+    let held = runtime.block_on(runtime.spawn_on(WorkerId::new(0), || async {
+        let (mutex, stop) = (Rc::new(Mutex::new(0_u64)), Rc::new(Cell::new(false)));
+        let (user, end) = (mutex.clone(), stop.clone());
+        let busy = tasuki_rt::spawn_local(async move {
+            while !end.get() {
+                *user.lock().await += 1;
+            }
+        });
+        let mut held = 0;
+        for _ in 0..scaled(1_000, 3) {
+            yield_now().await;
+            held += u32::from(mutex.is_locked());
+        }
+        stop.set(true);
+        busy.await.unwrap();
+        held
+    }));
+    assert_eq!(held.unwrap(), 0);
+}
+
+/// A yield for want of budget is no wait: a time that is over takes nothing away that is ready.
+#[test]
+fn no_time_is_enough_for_what_is_ready() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let task = runtime.spawn(async {
+        let mutex = Mutex::new(());
+        for _ in 0..scaled(1_000, 150) {
+            drop(mutex.lock().await);
+            assert!(tasuki_rt::timeout(Duration::ZERO, std::future::ready(())).await.is_ok());
+            assert!(tasuki_rt::timeout(Duration::ZERO, mutex.lock()).await.is_ok());
+            assert!(mutex.lock().timeout(Duration::ZERO).await.is_ok());
+            assert!(mutex.lock_for(Duration::ZERO).await.is_ok());
+        }
     });
-    assert_eq!(runtime.block_on(task).unwrap(), ['a', 'b']);
+    runtime.block_on(task).unwrap();
+}
+
+/// A time that is over ends a future that never waits, though it uses up its budget in every poll.
+#[test]
+fn a_timeout_ends_a_loop_that_never_waits() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let task = runtime.spawn(async {
+        let mutex = Mutex::new(());
+        let greedy = async {
+            loop {
+                drop(mutex.lock().await);
+            }
+        };
+        tasuki_rt::timeout(MS, greedy).await
+    });
+    assert!(runtime.block_on(task).unwrap().is_err());
 }

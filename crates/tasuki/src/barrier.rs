@@ -296,6 +296,11 @@ impl Op for ArriveOp<'_> {
         None
     }
 
+    /// The arrival that would complete the phase is not made before the yield.
+    fn is_ready(&self) -> bool {
+        self.barrier.is_some_and(Barrier::is_last)
+    }
+
     #[inline]
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
         let barrier = self.barrier();

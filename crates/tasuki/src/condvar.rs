@@ -43,6 +43,7 @@
 //! None of its own: both words are edited with Acquire and Release, and the grant is the mutex's. The look of
 //! [`Condvar::notify_one`] before the edit is Relaxed: a notifier that must not miss a waiter has the mutex's word between the two.
 
+use crate::budget::Charge;
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
 use crate::probe::Site;
@@ -57,7 +58,7 @@ use core::fmt;
 use core::future::Future;
 use core::panic::RefUnwindSafe;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll, Waker, ready};
 
 /// Notified by `notify_one`: the notification is passed on if nobody comes of it.
 const BY_ONE: u32 = 1;
@@ -214,7 +215,15 @@ impl Condvar {
         condition: F,
     ) -> WaitWhile<'_, H, F> {
         let site = Site::here();
-        Compound::new(Conditional { condvar: self, condition, guard: Some(guard), wait: None, site })
+        Compound::new(Conditional {
+            condvar: self,
+            condition,
+            guard: Some(guard),
+            wait: None,
+            is_over: false,
+            charge: Charge::default(),
+            site,
+        })
     }
 
     /// Notifies the first waiter that is not notified yet. Does nothing if there is none.
@@ -512,6 +521,11 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         None
     }
 
+    /// A notification comes after the mutex was given up, so there is always a wait.
+    fn is_ready(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
         let ask = Ask { weight: self.holder().address(), ..Ask::default() };
@@ -584,20 +598,32 @@ pub struct Conditional<'a, H: Relock, F> {
     /// The lock, between two waits.
     guard: Option<Guard<H>>,
     wait: Option<WaitNotified<'a, H>>,
+    /// The condition was found false. It is not asked again: it may have effects.
+    is_over: bool,
+    charge: Charge,
+    site: Site,
+}
+
+/// A [`Conditional`], taken apart.
+struct Parts<'p, 'a, H: Relock, F> {
+    condvar: &'a Condvar,
+    condition: &'p mut F,
+    guard: &'p mut Option<Guard<H>>,
+    wait: Pin<&'p mut Option<WaitNotified<'a, H>>>,
+    is_over: &'p mut bool,
+    charge: &'p mut Charge,
     site: Site,
 }
 
 impl<'a, H: Relock, F> Conditional<'a, H, F> {
     /// The wait, pinned, and the rest. The only projection.
-    #[expect(clippy::type_complexity, reason = "four fields, taken apart at once")]
-    fn project(
-        self: Pin<&mut Self>,
-    ) -> (&'a Condvar, &mut F, &mut Option<Guard<H>>, Pin<&mut Option<WaitNotified<'a, H>>>) {
+    fn project(self: Pin<&mut Self>) -> Parts<'_, 'a, H, F> {
         // SAFETY: nothing is moved out; the wait is only ever reached pinned.
-        let this = unsafe { self.get_unchecked_mut() };
+        let Self { condvar, condition, guard, wait, is_over, charge, site } =
+            unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
-        let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
-        (this.condvar, &mut this.condition, &mut this.guard, wait)
+        let wait = unsafe { Pin::new_unchecked(wait) };
+        Parts { condvar, condition, guard, wait, is_over, charge, site: *site }
     }
 }
 
@@ -605,36 +631,37 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, 
     type Output = Guard<H>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
-        let site = self.site;
-        let (condvar, condition, held, mut wait) = self.project();
+        let mut parts = self.project();
         loop {
-            if let Some(mut guard) = held.take() {
-                if !condition(&mut guard) {
-                    return Poll::Ready(guard);
+            if let Some(mut guard) = parts.guard.take() {
+                if *parts.is_over || !(parts.condition)(&mut guard) {
+                    *parts.is_over = true;
+                    // Kept if it yields, or if the waker panics. The caller has it locked, and goes on with it locked.
+                    *parts.guard = Some(guard);
+                    ready!(parts.charge.poll(cx));
+                    return Poll::Ready(parts.guard.take().expect("it was put there"));
                 }
-                wait.set(Some(condvar.wait_at(guard, site)));
+                parts.charge.waive();
+                parts.wait.set(Some(parts.condvar.wait_at(guard, parts.site)));
             }
-            let Some(waiting) = wait.as_mut().as_pin_mut() else {
+            let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
                 panic!("`tasuki::WaitWhile` polled after it was finished")
             };
-            match waiting.poll(cx) {
-                Poll::Ready(guard) => *held = Some(guard),
-                Poll::Pending => return Poll::Pending,
-            }
-            wait.set(None);
+            *parts.guard = Some(ready!(waiting.poll(cx)));
+            parts.wait.set(None);
         }
     }
 }
 
 impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Waiting for Conditional<'_, H, F> {
     fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Guard<H>> {
-        let (_, condition, held, mut wait) = self.project();
-        let mut guard = match wait.as_mut().as_pin_mut() {
-            Some(waiting) => waiting.withdraw(right)?,
-            None => held.take()?,
+        let mut parts = self.project();
+        let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
+            return parts.guard.take().filter(|_| *parts.is_over);
         };
-        wait.set(None);
-        (!condition(&mut guard)).then_some(guard)
+        let mut guard = waiting.withdraw(right)?;
+        parts.wait.set(None);
+        (!(parts.condition)(&mut guard)).then_some(guard)
     }
 }
 

@@ -286,11 +286,14 @@ pub struct WaitEventOp<'a> {
 impl Op for WaitEventOp<'_> {
     type Output = ();
     const NAME: &'static str = "tasuki::WaitEvent";
-    const CHARGED: bool = true;
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {
         self.event.try_wait().then_some(())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.event.is_set()
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {

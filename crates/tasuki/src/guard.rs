@@ -4,6 +4,7 @@
 //! guard types of the crate are this guard over different holders. So there is one `Drop`, one `Deref`
 //! and one place that decides what may cross threads.
 
+use crate::budget::{Charge, wake_again};
 use core::fmt;
 use core::future::Future;
 use core::marker::PhantomData;
@@ -125,7 +126,7 @@ impl<H: Exclusive> Guard<H> {
     /// ```
     pub fn hand_off(guard: Self) -> HandOff {
         let holder = guard.into_holder();
-        HandOff { yields: holder.release() }
+        HandOff { yields: holder.release(), charge: Charge::default() }
     }
 }
 
@@ -189,7 +190,9 @@ impl<H: Holder> Drop for Guard<H> {
 #[derive(Debug)]
 #[must_use = "the lock is given up already, but only awaiting this lets the next owner run"]
 pub struct HandOff {
+    /// Still to yield, because there was a waiter.
     yields: bool,
+    charge: Charge,
 }
 
 impl Future for HandOff {
@@ -197,10 +200,11 @@ impl Future for HandOff {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if core::mem::take(&mut self.yields) {
-            cx.waker().wake_by_ref();
+            self.charge.waive();
+            wake_again(cx);
             return Poll::Pending;
         }
-        Poll::Ready(())
+        self.charge.poll(cx)
     }
 }
 

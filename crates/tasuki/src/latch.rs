@@ -194,11 +194,14 @@ pub struct WaitLatchOp<'a> {
 impl Op for WaitLatchOp<'_> {
     type Output = ();
     const NAME: &'static str = "tasuki::WaitLatch";
-    const CHARGED: bool = true;
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {
         self.latch.try_wait().then_some(())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.latch.try_wait()
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {

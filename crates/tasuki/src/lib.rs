@@ -46,6 +46,11 @@
 extern crate alloc;
 
 mod barrier;
+#[cfg_attr(
+    not(feature = "std"),
+    expect(unreachable_pub, reason = "only a runtime reaches it, which needs threads")
+)]
+mod budget;
 #[cfg(feature = "alloc")]
 mod cancellation;
 #[cfg(feature = "std")]

@@ -7,6 +7,7 @@
 //! | event | outcome |
 //! |---|---|
 //! | first poll, the token is cancelled already | `Err`, the primitive is not touched |
+//! | any poll, the budget is exhausted and what would be returned is ready | nothing, the task is woken: a yield is no wait, so the limit is not judged |
 //! | any poll, the wait is ready | `Ok`, and the limit is withdrawn |
 //! | any poll, the wait is pending and the limit reached | the wait is withdrawn: `Ok` if it had been granted meanwhile, else `Err` |
 //! | a limit around both is reached | both are withdrawn: the output if it had been granted meanwhile |
@@ -22,7 +23,7 @@ use crate::wait::{Compound, Op, Wait, Waiting, Withdraw};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 #[cfg(feature = "std")]
 use core::time::Duration;
 #[cfg(feature = "std")]
@@ -207,11 +208,15 @@ impl<W: Waiting, L: LimitOp> Future for Limited<W, L> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (mut wait, mut limit, polled) = self.project();
-        if !core::mem::replace(polled, true) && L::LOOKS_FIRST && limit.as_mut().is_over() {
+        if L::LOOKS_FIRST && !*polled && limit.is_over() {
+            // Charged as a wait for the limit. If it yields, the next poll begins here again.
+            ready!(limit.as_mut().poll(cx));
             // As if it had been polled and had given up: a later poll panics.
+            *polled = true;
             let _ = wait.withdraw(Withdraw(()));
             return Poll::Ready(Err(limit.op().error()));
         }
+        *polled = true;
         if let Poll::Ready(output) = wait.as_mut().poll(cx) {
             // To withdraw the limit drops its waker: if that panics, what was granted must not be lost.
             let mut kept = Kept { wait, output: Some(output) };

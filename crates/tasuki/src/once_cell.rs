@@ -470,10 +470,13 @@ impl<T> fmt::Debug for ValueOp<'_, T> {
 impl<'a, T> Op for ValueOp<'a, T> {
     type Output = &'a T;
     const NAME: &'static str = "tasuki::WaitValue";
-    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<&'a T> {
         self.op.cell.get()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.op.cell.get().is_some()
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<&'a T> {
@@ -495,6 +498,11 @@ impl<'a, T> Op for TurnOp<'a, T> {
 
     fn try_now(&mut self) -> Option<Outcome<'a, T>> {
         TurnOp::try_now(self)
+    }
+
+    fn is_ready(&self) -> bool {
+        // With a value, and also without one if the turn is free.
+        !self.cell.waiters.queue.load_settled().has(RUNNING)
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {

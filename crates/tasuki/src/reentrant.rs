@@ -338,10 +338,15 @@ impl<T: ?Sized> fmt::Debug for LockReentrantOp<'_, T> {
 impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     type Output = Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity>;
     const NAME: &'static str = "tasuki::LockReentrant";
-    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.mutex.try_lock().transpose()
+    }
+
+    fn is_ready(&self) -> bool {
+        // Without an identity it is refused at once; the owner goes deeper at once.
+        let owner = self.mutex.owner.load(Ordering::Relaxed);
+        task::current().is_none_or(|me| me.get() == owner) || self.mutex.raw.is_ready()
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -7,6 +7,7 @@
 //! down ([`charge`]). Without a driver everything works the same: deadlines come from one shared thread, and nobody has an
 //! identity unless [`task::identify`](crate::task::identify) gives one.
 
+pub use crate::budget::{Charge, charge, set_budget, uncharged};
 pub use crate::task::TaskId;
 pub use crate::timer::{Sleep, Timers};
 
@@ -47,62 +48,26 @@ pub enum WakeKind {
 thread_local! {
     static DRIVER: Cell<Option<NonNull<dyn Driver>>> = const { Cell::new(None) };
     static WAKE_KIND: Cell<WakeKind> = const { Cell::new(WakeKind::Plain) };
-    static BUDGET: Cell<u64> = const { Cell::new(UNLIMITED) };
 }
-
-/// Counted down all the same: there is one path for everybody. So many that no thread lives to use them up; 32 bits were
-/// gone within a minute, on a runtime that gives no budget and so never sets it again.
-const UNLIMITED: u64 = u64::MAX;
 
 /// Runs `f` with this driver installed on the thread; the one before comes back afterwards, also after a panic.
 pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<NonNull<dyn Driver>>, u64);
+    struct Restore(Option<NonNull<dyn Driver>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             DRIVER.set(self.0);
-            BUDGET.set(self.1);
         }
     }
     let driver: NonNull<dyn Driver + '_> = NonNull::from(driver);
     // SAFETY: only the lifetime changes; `Restore` takes the pointer away before the borrow ends.
     let driver: NonNull<dyn Driver> = unsafe { core::mem::transmute(driver) };
-    let _restore = Restore(DRIVER.replace(Some(driver)), BUDGET.replace(UNLIMITED));
-    f()
+    let _restore = Restore(DRIVER.replace(Some(driver)));
+    uncharged(f)
 }
 
-/// A poll begins: so many operations may be ready at once before one of them yields.
-#[inline]
-pub fn set_budget(operations: u32) {
-    BUDGET.set(u64::from(operations));
-}
-
-/// An operation begins that may be ready at once. False if it has to yield then, because the poll has used up what it may.
-#[inline(always)]
-pub fn charge() -> bool {
-    // Subtracts first: that is two instructions.
-    let (left, used_up) = BUDGET.get().overflowing_sub(1);
-    BUDGET.set(left);
-    !used_up || refill()
-}
-
-/// What `f` does is not charged: the caller does that.
-pub fn uncharged<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(u64);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            BUDGET.set(self.0);
-        }
-    }
-    let _restore = Restore(BUDGET.replace(UNLIMITED));
-    f()
-}
-
-/// The budget is used up, for the rest of the poll; without a runtime there is none.
-#[cold]
-fn refill() -> bool {
-    let unlimited = DRIVER.get().is_none();
-    BUDGET.set(if unlimited { UNLIMITED } else { 0 });
-    unlimited
+/// Is a driver installed on this thread?
+pub(crate) fn is_entered() -> bool {
+    matches!(DRIVER.try_with(Cell::get), Ok(Some(_)))
 }
 
 /// Why the waker that is being called on this thread is being called. Always [`WakeKind::Plain`] where no driver is installed.
@@ -155,7 +120,7 @@ pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     // A look at what seldom changes, instead of two stores that the next locked operation would have to wait for.
-    if !matches!(DRIVER.try_with(Cell::get), Ok(Some(_))) {
+    if !is_entered() {
         return f();
     }
     let before = WAKE_KIND.try_with(|kind| kind.replace(WakeKind::Baton)).unwrap_or_default();
@@ -166,43 +131,5 @@ pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
 impl fmt::Debug for dyn Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Driver")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Frugal;
-
-    impl Driver for Frugal {
-        fn task(&self) -> Option<TaskId> {
-            None
-        }
-
-        fn timers(&self) -> Option<Arc<Timers>> {
-            None
-        }
-
-        fn may_block(&self) -> bool {
-            true
-        }
-    }
-
-    /// A runtime that gives no budget limits nobody, however long its thread has been running.
-    #[test]
-    fn no_budget_is_not_used_up() {
-        fn after_a_minute() {
-            BUDGET.set(BUDGET.get().saturating_sub(u64::from(u32::MAX)));
-            assert!(charge() && charge());
-        }
-        enter(&Frugal, || {
-            after_a_minute();
-            uncharged(after_a_minute);
-            set_budget(1);
-            assert_eq!([charge(), charge()], [true, false]);
-            uncharged(after_a_minute);
-            assert!(!charge());
-        });
     }
 }

@@ -3,6 +3,7 @@
 //! A runtime that knows its tasks says so through its [`Driver`](crate::runtime::Driver). Under any other executor,
 //! wrap the task's future in [`identify`].
 
+use crate::budget::Charge;
 use crate::runtime;
 use crate::shim::identity;
 use core::cell::Cell;
@@ -13,7 +14,7 @@ use core::panic::Location;
 use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use std::thread_local;
 
 /// The identity of a task: equal exactly for the same task, never used twice in a process.
@@ -108,7 +109,7 @@ pub fn current() -> Option<TaskId> {
 /// assert!(id.is_some());
 /// ```
 pub fn identify<F: Future>(future: F) -> Identified<F> {
-    Identified { id: TaskId::fresh(), future }
+    Identified { id: TaskId::fresh(), charge: Charge::default(), future }
 }
 
 /// The future of [`identify`].
@@ -116,6 +117,7 @@ pub fn identify<F: Future>(future: F) -> Identified<F> {
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Identified<F> {
     id: TaskId,
+    charge: Charge,
     future: F,
 }
 
@@ -143,10 +145,12 @@ impl<F: Future> Future for Identified<F> {
                 identity::replace(self.0);
             }
         }
-        let _restore = Restore(identity::replace(self.id.get()));
         // SAFETY: a projection: the future is never moved out of the pinned whole.
-        let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
-        future.poll(cx)
+        let this = unsafe { self.get_unchecked_mut() };
+        ready!(this.charge.poll(cx));
+        let _restore = Restore(identity::replace(this.id.get()));
+        // SAFETY: as above.
+        unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx)
     }
 }
 

@@ -3,27 +3,36 @@
 //! This file is the only one that pins. An operation ([`Op`]) is four safe functions over a queue; the
 //! future keeps its waiter in place and calls them in the right order:
 //!
-//! | phase     | event                  | calls        | next phase |
-//! |-----------|------------------------|--------------|------------|
-//! | `Idle`    | poll                   | `try_now`    | `Resumed` if it gave the output |
-//! | `Idle`    | poll, at once, but the budget of the task is used up | `try_now`, `start` | `Owed` |
-//! | `Idle`    | poll, not at once      | `start`      | `Queued`, or `Resumed` |
-//! | `Queued`  | poll                   | `poll_queued`| `Queued`, or `Resumed` |
-//! | `Owed`    | poll                   |              | `Resumed` |
-//! | `Queued`  | drop                   | `cancel`, `discard` | `Canceled` |
-//! | `Owed`    | drop                   | `discard`    |            |
-//! | `Idle`, `Queued` | giving up       | `cancel`, `withdrawn` | `Canceled` |
-//! | `Owed`    | giving up              |              | `Resumed`, with the output |
-//! | `Resumed` | poll                   | panics       |            |
+//! | phase      | event                  | calls        | next phase |
+//! |------------|------------------------|--------------|------------|
+//! | `Idle`     | poll                   | `try_now`    | `Finished` if it gave the output |
+//! | `Idle`     | poll, not at once      | `start`      | `Queued`, or `Finished` |
+//! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
+//! | `Yielded`  | poll                   | as `Idle` with a budget | |
+//! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
+//! | `Queued`   | drop                   | `cancel`, `discard` | |
+//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, `withdrawn` | `Canceled` |
+//! | `Finished`, `Canceled` | poll       | panics       |            |
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
 //! passes the baton on; a deadline returns it. That is all that timeouts and cancellation need, so they
 //! can be added here without another layer of `unsafe`.
 //!
-//! A task that finds everything free would never suspend, and keep its thread from all others. So a runtime may give each poll a
-//! budget ([`runtime`](crate::runtime)); the operation that exceeds it yields once, *after* it was served: what was
-//! free is its own meanwhile, so nobody overtakes (B123). The output stays where the waiter would have been.
+//! # Budget
+//!
+//! Every operation is charged to the budget of its task ([`budget`](crate::budget)), here and nowhere else. With the budget exhausted the
+//! first poll asks `is_ready`, which changes nothing. A lock that is free stays free during the yield; one that is held gets a waiter at once,
+//! so the order of enqueueing does not depend on budgets (B123). The answer can be outdated when it is used:
+//!
+//! | `is_ready` said | meanwhile | what happens |
+//! |---|---|---|
+//! | yes | taken by another | the next poll waits, as it would have if it had come then |
+//! | no  | released, perhaps during the spin | it is taken: ready without a budget. That needs another thread each time, and each further operation asks again |
+//!
+//! A future yields once: `Yielded` is not charged again, so an executor inside a task, which has no new budget to give, gets on. A limit is
+//! judged only after the operation was tried: the limit is a wait too, is polled after it, and with the same exhausted budget yields as well.
 
+use crate::budget::{charge, wake_again};
 use crate::queue::Pinned;
 use crate::queue::waiter::{Ask, Waiter};
 use core::cell::UnsafeCell;
@@ -35,15 +44,6 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 
-#[cfg(feature = "std")]
-use crate::runtime::charge;
-
-/// Without threads there is no runtime that gives a budget.
-#[cfg(not(feature = "std"))]
-const fn charge() -> bool {
-    true
-}
-
 /// An operation that may have to wait. The primitives implement it; its functions take types that
 /// cannot be named elsewhere, so nobody else can.
 pub trait Op {
@@ -54,13 +54,13 @@ pub trait Op {
     #[doc(hidden)]
     const NAME: &'static str;
 
-    /// Is it charged to the budget of the task? Then the output may be kept in the future, and so must be `Send` if the operation is.
-    #[doc(hidden)]
-    const CHARGED: bool = false;
-
     /// The fast path: the output, if there is no need to wait.
     #[doc(hidden)]
     fn try_now(&mut self) -> Option<Self::Output>;
+
+    /// Would it end without waiting, whether it succeeds or is refused? Changes nothing; a look at one moment.
+    #[doc(hidden)]
+    fn is_ready(&self) -> bool;
 
     /// The first poll that could not be served at once: takes a place, or is served after all. After
     /// `Ready` the seat is in no queue.
@@ -117,12 +117,12 @@ impl<'f> Seat<'f> {
 enum Phase {
     /// Not polled, or polled and not queued: there is no waiter.
     Idle,
+    /// Polled once with the budget exhausted, and not queued: there is no waiter.
+    Yielded,
     /// The waiter has been published; only `poll_queued` and `cancel` end that.
     Queued,
-    /// The output is in the slot, for the next poll.
-    Owed,
     /// The output has been given.
-    Resumed,
+    Finished,
     /// The wait was withdrawn.
     Canceled,
 }
@@ -171,10 +171,6 @@ impl Slot {
 }
 
 impl<O: Op> Wait<O> {
-    /// Does the output fit where the waiter would be?
-    const FITS: bool =
-        size_of::<O::Output>() <= size_of::<Waiter>() && align_of::<O::Output>() <= align_of::<Waiter>();
-
     #[inline(always)]
     pub(crate) const fn new(op: O) -> Self {
         let waiter = UnsafeCell::new(MaybeUninit::uninit());
@@ -207,15 +203,13 @@ impl<O: Op> Wait<O> {
         &self.op
     }
 
-    /// Would the first poll be ready? Does not queue.
+    /// Not queued yet, and would it be ready?
     #[cfg(feature = "alloc")]
-    pub(crate) fn is_over(self: Pin<&mut Self>) -> bool {
-        // SAFETY: nothing is moved out of the pinned future; `op` is not pinned.
-        let this = unsafe { self.get_unchecked_mut() };
-        this.phase == Phase::Idle && this.op.try_now().is_some()
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Idle | Phase::Yielded) && self.op.is_ready()
     }
 
-    /// `Resumed => Queued | Resumed`, or `Idle` after a panic: it was not to be had at once.
+    /// `Finished => Queued | Finished`, or `Idle` after a panic: it was not to be had at once.
     #[inline]
     fn start(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
         let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
@@ -229,52 +223,42 @@ impl<O: Op> Wait<O> {
         answer
     }
 
-    /// The first poll, in a poll of the task that has done enough: ready at once is not to be had, and the answer is `Pending`.
+    /// `Finished => Yielded`, and true, if it would be ready: the first poll, with the budget exhausted.
     #[cold]
     #[inline(never)]
-    fn poll_without_budget(&mut self, cx: &mut Context<'_>) {
-        if let Some(output) = self.op.try_now() {
-            self.owe(output, cx);
-        } else if let Poll::Ready(output) = self.start(cx) {
-            // Served after all, or refused for good: a loop over a closed semaphore must let others run too.
-            self.owe(output, cx);
+    fn yields(&mut self, cx: &Context<'_>) -> bool {
+        // Before the foreign code: if that panics, the future can be polled again, and does not yield again.
+        self.phase = Phase::Yielded;
+        if self.op.is_ready() {
+            wake_again(cx);
+            return true;
+        }
+        self.phase = Phase::Finished;
+        false
+    }
+
+    /// The poll after a yield, or the panic of a finished future.
+    #[cold]
+    #[inline(never)]
+    fn poll_yielded(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+        assert!(self.phase == Phase::Yielded, "`{}` polled after it was finished", O::NAME);
+        self.phase = Phase::Finished;
+        match self.op.try_now() {
+            Some(output) => Poll::Ready(output),
+            None => self.start(cx),
         }
     }
 
-    /// `Resumed => Owed`: it was to be had at once, but others want to run.
-    fn owe(&mut self, output: O::Output, cx: &Context<'_>) {
-        // SAFETY: it fits; nobody is in the slot of a future that was not queued, and `Owed` says from now on what is in it.
-        unsafe { self.slot.as_ptr().cast().write(output) };
-        self.phase = Phase::Owed;
-        cx.waker().wake_by_ref();
-    }
-
-    /// `Owed => Resumed`, or the panic of a finished future.
-    #[cold]
-    #[inline(never)]
-    fn collect(&mut self) -> O::Output {
-        assert!(self.phase == Phase::Owed, "`{}` polled after it was finished", O::NAME);
-        self.pay()
-    }
-
-    /// `Owed => Resumed`.
-    fn pay(&mut self) -> O::Output {
-        debug_assert!(self.phase == Phase::Owed);
-        self.phase = Phase::Resumed;
-        // SAFETY: `owe` wrote it, and it is read once: the phase has changed.
-        unsafe { self.slot.as_ptr().cast().read() }
-    }
-
-    /// `Queued => Queued | Resumed`, or `Owed => Resumed`, or the panic of a finished future.
+    /// `Queued => Queued | Finished`, or `Yielded`, or the panic of a finished future.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
         if self.phase != Phase::Queued {
-            return Poll::Ready(self.collect());
+            return self.poll_yielded(cx);
         }
         // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
         let poll = self.op.poll_queued(waiter, cx);
         if poll.is_ready() {
-            self.phase = Phase::Resumed;
+            self.phase = Phase::Finished;
         }
         poll
     }
@@ -295,14 +279,6 @@ impl<O: Op> Wait<O> {
         if let Some(output) = self.leave() {
             self.abandon_output(output);
         }
-    }
-
-    /// The future is dropped with an output that nobody will hear of.
-    #[cold]
-    #[inline(never)]
-    fn abandon_owed(&mut self) {
-        let output = self.pay();
-        self.abandon_output(output);
     }
 
     #[cold]
@@ -331,10 +307,9 @@ impl<O: Op> Future for Wait<O> {
             return this.poll_again(cx);
         }
         // Before the try: a store behind its compare-exchange would have to wait for it.
-        this.phase = Phase::Resumed;
+        this.phase = Phase::Finished;
         // Also before the try, for the same reason: an operation that then has to wait is charged for nothing.
-        if O::CHARGED && Self::FITS && !charge() {
-            this.poll_without_budget(cx);
+        if !charge() && this.yields(cx) {
             return Poll::Pending;
         }
         if let Some(output) = this.op.try_now() {
@@ -367,12 +342,11 @@ impl<O: Op> Waiting for Wait<O> {
         let this = unsafe { self.get_unchecked_mut() };
         let output = match this.phase {
             Phase::Queued => this.cancel(),
-            Phase::Owed => return Some(this.pay()),
-            Phase::Idle => {
+            Phase::Idle | Phase::Yielded => {
                 this.phase = Phase::Canceled;
                 None
             }
-            Phase::Resumed | Phase::Canceled => return None,
+            Phase::Finished | Phase::Canceled => return None,
         };
         if output.is_none() {
             this.op.withdrawn();
@@ -442,9 +416,8 @@ impl<O: Op> Drop for Wait<O> {
     /// A question, asked wherever a wait ends; what there may be to do is elsewhere.
     #[inline(always)]
     fn drop(&mut self) {
-        // One comparison on the way that is usual; a `match` becomes a table of jumps.
-        if matches!(self.phase, Phase::Queued | Phase::Owed) {
-            if self.phase == Phase::Queued { self.abandon() } else { self.abandon_owed() }
+        if self.phase == Phase::Queued {
+            self.abandon();
         }
     }
 }

@@ -289,11 +289,14 @@ pub struct WaitMembersOp<'a> {
 impl Op for WaitMembersOp<'_> {
     type Output = ();
     const NAME: &'static str = "tasuki::WaitMembers";
-    const CHARGED: bool = true;
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {
         self.group.members.is_zero().then_some(())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.group.members.is_zero()
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {

@@ -203,7 +203,7 @@ fn what_they_print() {
     shows(&future, "Queued");
     drop(mapped);
     let Poll::Ready(guard) = poll(&mut future, &spy) else { panic!("granted") };
-    shows(&future, "Resumed");
+    shows(&future, "Finished");
     let hand_off: HandOff = MutexGuard::hand_off(guard);
     shows(&hand_off, "HandOff");
     let event = Event::manual();

@@ -6,11 +6,12 @@ use crate::error::JoinError;
 use async_task::{FallibleTask, Task};
 use std::fmt;
 use std::future::Future;
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
+use tasuki::runtime::Charge;
 use tasuki::task::TaskId;
 
 /// The result of a task, and the right to abort it.
@@ -46,8 +47,7 @@ pub struct JoinHandle<T> {
     /// Valid while `task` is there.
     meta: NonNull<Meta>,
     id: TaskId,
-    /// The budget has been asked.
-    charged: bool,
+    charge: Charge,
 }
 
 // SAFETY: `meta` is a shared reference to a `Sync` value; the task itself is `Send` for outputs that are.
@@ -59,7 +59,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn new(task: Task<Ended<T>, Meta>) -> Self {
         let meta = NonNull::from(task.metadata());
         let id = task.metadata().id;
-        Self { task: Some(task.fallible()), meta, id, charged: false }
+        Self { task: Some(task.fallible()), meta, id, charge: Charge::default() }
     }
 
     /// The identity of the task, the same that [`tasuki::task::current`] gives inside it.
@@ -130,9 +130,10 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Once: a loop inside a poll, whose budget is not renewed, would else never see the result.
-        if !mem::replace(&mut self.charged, true) && !context::charge(cx) {
-            return Poll::Pending;
+        if self.is_finished() {
+            ready!(self.charge.poll(cx));
+        } else {
+            self.charge.waive();
         }
         if context::is_ours(cx.waker()) {
             return self.poll_trusted(cx);

@@ -44,6 +44,10 @@ impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
         self.node().is_cancelled().then_some(())
     }
 
+    fn is_ready(&self) -> bool {
+        self.node().is_cancelled()
+    }
+
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
         let waiters = &self.node().waiters;

@@ -5,6 +5,7 @@
 //!
 //! | state    | poll finds                     | does                                   | to        |
 //! |----------|--------------------------------|----------------------------------------|-----------|
+//! | running  | the first time, budget exhausted | nothing; wakes the task              | running   |
 //! | running  | cancelled                      | drops the future unpolled; `None`      | finished  |
 //! | running  | the future is ready            | drops it; `Some`                       | finished  |
 //! | running  | the future is pending          | registers with the token               | running   |
@@ -12,10 +13,11 @@
 //! | finished |                                | panics                                 |           |
 
 use super::{CancellationToken, OnCancel};
+use crate::budget::Charge;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 /// The future of [`CancellationToken::run_until_cancelled`].
 #[must_use = "nothing runs unless it is awaited or polled"]
@@ -23,6 +25,7 @@ pub struct RunUntilCancelled<'a, F> {
     token: &'a CancellationToken,
     /// Gone when finished. Both are pinned, and dropped in their place.
     running: Option<Running<'a, F>>,
+    charge: Charge,
 }
 
 struct Running<'a, F> {
@@ -32,7 +35,14 @@ struct Running<'a, F> {
 
 impl<'a, F> RunUntilCancelled<'a, F> {
     pub(super) fn new(token: &'a CancellationToken, future: F) -> Self {
-        Self { token, running: Some(Running { on_cancel: token.on_cancel(), future }) }
+        let running = Some(Running { on_cancel: token.on_cancel(), future });
+        Self { token, running, charge: Charge::default() }
+    }
+
+    /// The charge, which is not pinned.
+    fn charge(self: Pin<&mut Self>) -> &mut Charge {
+        // SAFETY: nothing is moved out of the reference.
+        unsafe { &mut self.get_unchecked_mut().charge }
     }
 
     /// The pinned parts, while it runs.
@@ -59,6 +69,10 @@ impl<F: Future> Future for RunUntilCancelled<'_, F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Before anything is polled: whether the future will be ready is not known, and it may hold what it was given.
+        if self.running.is_some() {
+            ready!(self.as_mut().charge().poll(cx));
+        }
         let cancelled = self.token.stop_requested();
         let Some((on_cancel, future)) = self.as_mut().parts() else {
             panic!("`tasuki::RunUntilCancelled` polled after it was finished");

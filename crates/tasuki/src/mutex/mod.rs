@@ -305,13 +305,16 @@ impl<'a, T: ?Sized, P: Policy> LockOp<'a, T, P> {
 impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
     type Output = MutexGuard<'a, T, P>;
     const NAME: &'static str = "tasuki::Lock";
-    const CHARGED: bool = true;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
         // Copied first: after the compare-exchange they would be read from memory again.
         let (mutex, site) = (self.mutex, self.site);
         mutex.raw.try_lock().then(|| mutex.guard(site))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.mutex.raw.is_ready()
     }
 
     #[inline(always)]

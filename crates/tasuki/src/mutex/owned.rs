@@ -83,10 +83,13 @@ impl<T: ?Sized, P: Policy> fmt::Debug for LockOwnedOp<T, P> {
 impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
     type Output = OwnedMutexGuard<T, P>;
     const NAME: &'static str = "tasuki::LockOwned";
-    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.mutex().raw.try_lock().then(|| self.guard())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.mutex().raw.is_ready()
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -189,6 +189,11 @@ impl<P: Policy> RawMutex<P> {
         Poll::Ready(())
     }
 
+    /// Could a newcomer take the lock?
+    pub(crate) fn is_ready(&self) -> bool {
+        Self::is_open(self.queue.load_settled())
+    }
+
     /// The word is being edited, changed under our eyes, or has become free.
     fn enqueue_busy(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
         let mut patience = Patience::new();

@@ -10,7 +10,7 @@
 //!
 //! `Notified` comes with a verdict: granted, or refused (the primitive was closed).
 //!
-//! `Resumed` and `Canceled`, the two ends of the story, are states of the future (`wait::Phase`): the
+//! `Finished` and `Canceled`, the two ends of the story, are states of the future (`wait::Phase`): the
 //! waiter is then out of the list, its slot is empty, and nobody else knows it.
 //!
 //! | from       | event                          | to         | function          |

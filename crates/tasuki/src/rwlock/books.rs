@@ -162,9 +162,14 @@ impl<'l> Books<'l> {
         self.editing.word().has(flag)
     }
 
+    /// May a newcomer enter, or an upgrade pass the queue?
+    pub(super) fn may_enter(&self, kind: Kind) -> bool {
+        self.is_next(kind) && self.is_open_to(kind)
+    }
+
     /// A newcomer enters if it may.
     pub(super) fn let_in(&mut self, kind: Kind) -> bool {
-        let enters = self.is_next(kind) && self.is_open_to(kind);
+        let enters = self.may_enter(kind);
         if enters {
             self.take_up(kind);
         }
@@ -176,11 +181,12 @@ impl<'l> Books<'l> {
         is_full(self.readers as usize) && self.is_next(kind) && self.has_room(kind)
     }
 
-    /// A newcomer may not pass the queue, but for a reader that no writer waits behind.
+    /// A newcomer may not pass the queue, but for a reader that no writer waits behind. An upgrade goes before all others.
     fn is_next(&self, kind: Kind) -> bool {
         match kind {
             Kind::Read => !self.queued.has_stoppers(),
-            _ => !self.editing.has_waiters(),
+            Kind::Upgradable | Kind::Write => !self.editing.has_waiters(),
+            Kind::Upgrade => true,
         }
     }
 

@@ -506,6 +506,10 @@ impl<L: Handle> Op for UpgradeOp<L> {
         self.raw().try_upgrade().then(|| self.upgraded())
     }
 
+    fn is_ready(&self) -> bool {
+        self.raw().is_ready(Kind::Upgrade)
+    }
+
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.raw().start_upgrade(seat, cx).map(|()| self.upgraded())
     }

@@ -438,11 +438,14 @@ impl<H: Access> fmt::Debug for AccessOp<H> {
 impl<H: Access> Op for AccessOp<H> {
     type Output = Guard<H>;
     const NAME: &'static str = H::NAME;
-    const CHARGED: bool = true;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Guard<H>> {
         self.raw().try_enter_fast(H::KIND).then(|| self.guard())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.raw().is_ready(H::KIND)
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {

@@ -176,6 +176,15 @@ impl RawRwLock {
         (books, entered)
     }
 
+    /// Would a newcomer of this kind enter, or be refused, or an upgrade succeed, without waiting?
+    #[cold]
+    pub(crate) fn is_ready(&self, kind: Kind) -> bool {
+        let books = self.open();
+        let is_ready = books.may_enter(kind) || books.is_refused(kind);
+        books.close();
+        is_ready
+    }
+
     /// The first poll that could not enter at once.
     pub(crate) fn start(&self, kind: Kind, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());

@@ -61,7 +61,7 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         if permits == 0 {
             return Ok(());
         }
-        if self.free < permits || self.editing.has_waiters() && !self.front_may_be_overtaken() {
+        if !self.covers_newcomer(permits) {
             return Err(TryAcquireError::NoPermits);
         }
         if P::OVERTAKES > 0 {
@@ -69,6 +69,17 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         }
         self.free -= permits;
         Ok(())
+    }
+
+    /// Are so many free, and not kept for the front?
+    #[inline(always)]
+    fn covers_newcomer(&self, permits: usize) -> bool {
+        self.free >= permits && (!self.editing.has_waiters() || self.front_may_be_overtaken())
+    }
+
+    /// Would [`take`](Self::take) end the acquisition, with the permits or because it is closed?
+    pub(super) fn may_take(&self, permits: usize) -> bool {
+        self.is_closed() || self.covers_newcomer(permits)
     }
 
     #[inline(always)]

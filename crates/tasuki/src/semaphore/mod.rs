@@ -385,13 +385,16 @@ impl<'a, P: SemaphorePolicy> AcquireOp<'a, P> {
 impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
     type Output = Result<SemaphorePermit<'a, P>, Closed>;
     const NAME: &'static str = "tasuki::Acquire";
-    const CHARGED: bool = true;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
         // Copied before the exchange: nothing is loaded again after it.
         let Self { semaphore, permits } = *self;
         if semaphore.raw.take_fast(permits) { Some(Ok(Permit::new(semaphore, permits))) } else { None }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.semaphore.raw.is_ready(self.permits)
     }
 
     #[inline(always)]

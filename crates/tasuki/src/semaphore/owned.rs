@@ -141,11 +141,14 @@ impl<P: SemaphorePolicy> fmt::Debug for AcquireOwnedOp<P> {
 impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
     type Output = Result<OwnedSemaphorePermit<P>, Closed>;
     const NAME: &'static str = "tasuki::AcquireOwned";
-    const CHARGED: bool = true;
 
     fn try_now(&mut self) -> Option<Self::Output> {
         let permits = self.permits;
         self.semaphore().raw.take_fast(permits).then(|| Ok(self.permit(())))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.semaphore().raw.is_ready(self.permits)
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

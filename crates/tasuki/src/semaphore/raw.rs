@@ -158,6 +158,24 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         Ok(())
     }
 
+    /// Would an acquisition end without waiting, with the permits or because it is closed?
+    pub(crate) fn is_ready(&self, permits: usize) -> bool {
+        let word = self.queue.load_settled();
+        if word.has(CLOSED) || permits == 0 {
+            return true;
+        }
+        if !word.has(WAITERS) {
+            return word.count() >= permits;
+        }
+        if P::OVERTAKES == 0 {
+            return false;
+        }
+        let ledger = self.open();
+        let is_ready = ledger.may_take(permits);
+        ledger.finish();
+        is_ready
+    }
+
     /// The first poll that could not be served at once.
     #[inline(always)]
     pub(crate) fn start(

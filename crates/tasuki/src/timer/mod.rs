@@ -291,13 +291,16 @@ impl Op for SleepOp {
     const NAME: &'static str = "tasuki::Sleep";
 
     fn try_now(&mut self) -> Option<()> {
-        let is_over = match self.when {
+        self.is_ready().then_some(())
+    }
+
+    fn is_ready(&self) -> bool {
+        match self.when {
             // To look at the clock once is enough, and that is when the sleep is armed.
             When::In(duration) => duration.is_zero(),
             When::At(deadline) => runtime::now() >= deadline,
             When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
-        };
-        is_over.then_some(())
+        }
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {

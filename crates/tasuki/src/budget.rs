@@ -1,0 +1,150 @@
+//! The cooperative budget: how many operations a poll of a task may end without waiting.
+//!
+//! A task that finds everything ready would never suspend, and keep its worker from all other tasks. So a runtime gives each
+//! poll of a task a number ([`set_budget`]), and every awaitable takes one from it at its own first poll ([`charge`]). With the
+//! budget exhausted an awaitable that would be ready does nothing, wakes its task and returns `Pending`; one that must wait enqueues as
+//! always. So nothing is held during the yield, and no place in a queue is lost by it.
+//!
+//! An awaitable yields at most once. An executor inside a task, which polls again without a new budget, gets on.
+//!
+//! [`Wait`](crate::Wait) is charged in `wait.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
+//!
+//! Without threads there is no runtime that gives a budget, and nothing is counted.
+
+use crate::probe::foreign_code;
+use core::task::{Context, Poll};
+
+#[cfg(feature = "std")]
+pub use count::{charge, set_budget, uncharged};
+
+/// Nothing is counted.
+#[cfg(not(feature = "std"))]
+pub(crate) const fn charge() -> bool {
+    true
+}
+
+/// Wakes the task that polls, which therefore runs again after the others.
+pub(crate) fn wake_again(cx: &Context<'_>) {
+    foreign_code();
+    cx.waker().wake_by_ref();
+}
+
+/// The charge of one awaitable: taken once, and followed by at most one yield.
+#[derive(Debug, Default)]
+pub struct Charge {
+    taken: bool,
+}
+
+impl Charge {
+    /// Takes one from the budget, at the first call. `Pending`, with the task woken, if the budget is exhausted: the caller has
+    /// done nothing yet, and does nothing now.
+    pub fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.taken {
+            return Poll::Ready(());
+        }
+        self.taken = true;
+        if charge() {
+            return Poll::Ready(());
+        }
+        wake_again(cx);
+        Poll::Pending
+    }
+
+    /// The awaitable has to wait, so there is nothing to charge.
+    pub fn waive(&mut self) {
+        self.taken = true;
+    }
+}
+
+#[cfg(feature = "std")]
+mod count {
+    use core::cell::Cell;
+    use std::thread_local;
+
+    thread_local! {
+        static BUDGET: Cell<u64> = const { Cell::new(UNLIMITED) };
+    }
+
+    /// Counted down all the same: there is one path for all. So many that no thread lives to use them up; 32 bits were
+    /// gone within a minute, on a runtime that gives no budget and so never sets it again.
+    const UNLIMITED: u64 = u64::MAX;
+
+    /// A poll begins: so many operations may be ready at once before one of them yields.
+    #[inline]
+    pub fn set_budget(operations: u32) {
+        let _ = BUDGET.try_with(|budget| budget.set(u64::from(operations)));
+    }
+
+    /// An operation begins that may be ready at once. False if it has to yield then, because the budget is exhausted.
+    #[inline(always)]
+    pub fn charge() -> bool {
+        let charged = BUDGET.try_with(|budget| {
+            // Subtracts first: that is two instructions.
+            let (left, exhausted) = budget.get().overflowing_sub(1);
+            budget.set(left);
+            !exhausted || refill(budget)
+        });
+        // Where a thread ends there is no poll.
+        charged.unwrap_or(true)
+    }
+
+    /// What `f` does is not charged: it is no part of the poll, or has a budget of its own.
+    pub fn uncharged<R>(f: impl FnOnce() -> R) -> R {
+        struct Restore(u64);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                let _ = BUDGET.try_with(|budget| budget.set(self.0));
+            }
+        }
+        let _restore = Restore(BUDGET.try_with(|budget| budget.replace(UNLIMITED)).unwrap_or(UNLIMITED));
+        f()
+    }
+
+    /// The budget is exhausted, for the rest of the poll; without a runtime there is none.
+    #[cold]
+    fn refill(budget: &Cell<u64>) -> bool {
+        let unlimited = !crate::runtime::is_entered();
+        budget.set(if unlimited { UNLIMITED } else { 0 });
+        unlimited
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::runtime::{Driver, TaskId, Timers, enter};
+        use alloc::sync::Arc;
+
+        struct Frugal;
+
+        impl Driver for Frugal {
+            fn task(&self) -> Option<TaskId> {
+                None
+            }
+
+            fn timers(&self) -> Option<Arc<Timers>> {
+                None
+            }
+
+            fn may_block(&self) -> bool {
+                true
+            }
+        }
+
+        /// A runtime that gives no budget limits nothing, however long its thread has been running.
+        #[test]
+        fn no_budget_is_not_exhausted() {
+            fn after_a_minute() {
+                BUDGET.set(BUDGET.get().saturating_sub(u64::from(u32::MAX)));
+                assert!(charge() && charge());
+            }
+            enter(&Frugal, || {
+                after_a_minute();
+                uncharged(after_a_minute);
+                set_budget(1);
+                assert_eq!([charge(), charge()], [true, false]);
+                uncharged(after_a_minute);
+                assert!(!charge());
+            });
+        }
+    }
+}
