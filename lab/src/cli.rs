@@ -1,19 +1,25 @@
 //! What the command line asks for.
 
+use crate::workload::{FAMILIES, hostile};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How to ask.
 pub(crate) const USAGE: &str = "\
 usage: lab [tour [--quick]]
-       lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR]
+       lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR] [--patience SECONDS]
+       lab verify FILE
 
   tour    every primitive on tasuki-rt: 1,000,000 tasks, 1,000,000 cancelled waiters, all checked
-  bench   measures Tasuki beside its peers in one process: mutex, parker, semaphore, event,
-          wait-group, barrier, token, rwlock, condvar, time, runtime
+  bench   measures Tasuki beside its peers: mutex, parker, semaphore, event, wait-group, barrier,
+          token, rwlock, condvar, time, runtime. One process a cell; a subject that panics or hangs there
+          is reported, and the run goes on. Fails at the end if one of ours did
+  verify  whether FILE, written by bench all --json, has every cell
   --quick smaller numbers: seconds instead of minutes
   --only  keeps to workloads (\"mutex/hand-off n=64 minimal\") or subjects whose name contains SUBSTR
-  --json  writes every number to FILE
-  --svg   draws bar charts into DIR";
+  --json  writes every number to FILE, anew after each cell
+  --svg   draws bar charts into DIR
+  --patience  a subject that is silent for so long (60 s) hangs";
 
 /// A request.
 #[derive(Debug, PartialEq)]
@@ -25,12 +31,16 @@ pub(crate) enum Command {
     },
     /// A benchmark.
     Bench(BenchArgs),
+    /// One cell of a benchmark, in a process that a benchmark started.
+    Cell(CellArgs),
+    /// Whether a file has every cell.
+    Verify(PathBuf),
     /// How to ask.
     Help,
 }
 
 /// A request to measure.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct BenchArgs {
     /// Which primitive.
     pub(crate) what: Vec<&'static str>,
@@ -42,22 +52,27 @@ pub(crate) struct BenchArgs {
     pub(crate) json: Option<PathBuf>,
     /// Where charts go.
     pub(crate) svg: Option<PathBuf>,
+    /// After how much silence a subject hangs.
+    pub(crate) patience: Duration,
 }
 
-/// What can be benchmarked.
-const BENCHES: [&str; 11] = [
-    "mutex",
-    "parker",
-    "semaphore",
-    "event",
-    "wait-group",
-    "barrier",
-    "token",
-    "rwlock",
-    "condvar",
-    "time",
-    "runtime",
-];
+/// A request to measure one cell.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct CellArgs {
+    /// Which family.
+    pub(crate) what: String,
+    /// Which cell.
+    pub(crate) key: String,
+    /// Which subjects of it.
+    pub(crate) subjects: Vec<String>,
+    /// Where everything is written.
+    pub(crate) journal: PathBuf,
+    /// Smaller numbers.
+    pub(crate) quick: bool,
+}
+
+/// Longer than any sample takes, also on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, String> {
@@ -71,13 +86,19 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, Strin
             _ => Err("tour takes --quick and nothing else".into()),
         },
         Some("bench") => bench(args).map(Command::Bench),
+        Some("cell") => cell(args).map(Command::Cell),
+        Some("verify") => match (args.next(), args.next()) {
+            (Some(file), None) => Ok(Command::Verify(file.into())),
+            _ => Err("verify takes one file".into()),
+        },
         Some("help" | "--help" | "-h") => Ok(Command::Help),
         Some(other) => Err(format!("unknown command {other:?}")),
     }
 }
 
 fn bench(mut args: impl Iterator<Item = String>) -> Result<BenchArgs, String> {
-    let mut bench = BenchArgs::default();
+    let mut bench =
+        BenchArgs { what: Vec::new(), quick: false, only: None, json: None, svg: None, patience: PATIENCE };
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} wants a value"));
         match arg.as_str() {
@@ -85,17 +106,38 @@ fn bench(mut args: impl Iterator<Item = String>) -> Result<BenchArgs, String> {
             "--only" => bench.only = Some(value()?),
             "--json" => bench.json = Some(value()?.into()),
             "--svg" => bench.svg = Some(value()?.into()),
-            "all" => bench.what.extend(BENCHES),
-            name => match BENCHES.iter().find(|known| **known == name) {
-                Some(known) => bench.what.push(known),
+            "--patience" => bench.patience = seconds(&value()?)?,
+            "all" => bench.what.extend(FAMILIES.map(|(name, _)| name)),
+            name => match FAMILIES.iter().chain([&hostile::FAMILY]).find(|(known, _)| *known == name) {
+                Some((known, _)) => bench.what.push(known),
                 None => return Err(format!("unknown benchmark or option {name:?}")),
             },
         }
     }
     if bench.what.is_empty() {
-        return Err(format!("bench wants one of {}, all", BENCHES.join(", ")));
+        return Err(format!("bench wants one of {}, all", FAMILIES.map(|(name, _)| name).join(", ")));
     }
     Ok(bench)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or(format!("{text:?} is no number of seconds"))
+}
+
+fn cell(mut args: impl Iterator<Item = String>) -> Result<CellArgs, String> {
+    let mut next = || args.next().ok_or("cell wants a family, a name, and what follows them");
+    let mut cell = CellArgs { what: next()?, key: next()?, ..CellArgs::default() };
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(format!("{arg} wants a value"));
+        match arg.as_str() {
+            "--quick" => cell.quick = true,
+            "--subjects" => cell.subjects = value()?.split(',').map(String::from).collect(),
+            "--journal" => cell.journal = value()?.into(),
+            _ => return Err(format!("unknown option {arg:?}")),
+        }
+    }
+    Ok(cell)
 }
 
 #[cfg(test)]
@@ -118,9 +160,17 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for line in
-            ["dance", "bench", "bench dance", "bench mutex --json", "tour --slow", "tour --quick more"]
-        {
+        for line in [
+            "dance",
+            "bench",
+            "bench dance",
+            "bench mutex --json",
+            "tour --slow",
+            "tour --quick more",
+            "verify",
+            "bench mutex --patience long",
+            "cell mutex",
+        ] {
             assert!(read(line).is_err(), "{line}");
         }
     }

@@ -1,7 +1,7 @@
 //! The lab: a tour of Tasuki, and its benchmarks beside the peers.
 //!
-//! `peer` says what is measured, `peers/` who, `workload/` how, `measure` how often, `report/` in
-//! which form; `exec` is the least executor, under the benchmarks of one thread. Results go to stdout,
+//! `peer` says what is measured, `peers/` who, `workload/` how, `measure` how often, `supervise` in which process,
+//! `report/` in which form; `exec` is the least executor, under the benchmarks of one thread. Results go to stdout,
 //! progress to stderr.
 
 mod alloc;
@@ -14,13 +14,19 @@ mod placement;
 mod report;
 mod screen;
 mod stats;
+mod supervise;
 mod tour;
 mod workload;
 
 use cli::{BenchArgs, Command, USAGE};
 use measure::{Bench, Plan};
-use report::{figures, json, svg};
+use report::json::Document;
+use report::{figures, svg, table};
+use screen::Screen;
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
+use supervise::{Measured, Supervisor};
 
 /// Counts allocations when a check or a sample asks for it.
 #[global_allocator]
@@ -30,6 +36,8 @@ fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
         Ok(Command::Tour { quick }) => tour::run(quick),
         Ok(Command::Bench(args)) => bench(&args),
+        Ok(Command::Cell(args)) => supervise::child(args),
+        Ok(Command::Verify(file)) => verify(&file),
         Ok(Command::Help) => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -41,42 +49,93 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures, reports and judges; a missed figure is a result, not an error of the program.
+/// Measures cell by cell, reports and judges. A missed figure is a result, not an error of the program; a subject of
+/// ours that panics, hangs or crashes is one, and told at the end.
 fn bench(args: &BenchArgs) -> ExitCode {
-    let plan = if args.quick { Plan::QUICK } else { Plan::FULL };
-    let mut bench = Bench::new(plan, args.only.clone());
-    for what in &args.what {
-        workload::run(what, &mut bench);
+    let plan = Plan::of(args.quick);
+    let mut cells = Vec::new();
+    for &what in &args.what {
+        let listed = Bench::list(plan, |bench| workload::run(what, bench));
+        cells
+            .extend(listed.into_iter().filter_map(|cell| Some((what, cell.filtered(args.only.as_deref())?))));
     }
-    bench.show();
-    let records = bench.records;
-    if records.is_empty() {
+    if cells.is_empty() {
         eprintln!("error: no workload or subject matches --only");
         return ExitCode::from(2);
     }
-    println!(
-        "\n* ours   _ floor   fair = least-served / most-served task   capped = too slow, one short probe"
-    );
-    println!("\nFigures to reach (ratios inside this run)");
-    for verdict in figures::judge(&records) {
-        println!("{}", verdict.line());
+    let supervisor = Supervisor { quick: args.quick, patience: args.patience };
+    let (screen, count) = (Screen::stderr(), cells.len());
+    let mut document = Document { quick: args.quick, ..Document::default() };
+    let mut written = Ok(());
+    for (index, (what, cell)) in cells.iter().enumerate() {
+        screen.live(format_args!("{} of {count}: {}", index + 1, cell.key()));
+        let Measured { records, failures } = supervisor.measure(what, cell);
+        screen.line(&format!("measured {} ({} of {count})", cell.key(), index + 1));
+        show(&table::tables(&records, &failures));
+        document.records.extend(records);
+        document.failures.extend(failures);
+        document.complete = index + 1 == count;
+        if let Some(file) = &args.json {
+            written =
+                document.write(file).map_err(|error| format!("cannot write {}: {error}", file.display()));
+        }
     }
-    write_files(args, &records)
+    conclude(args, &document, written)
 }
 
-/// Writes what `--json` and `--svg` ask for.
-fn write_files(args: &BenchArgs, records: &[report::Record]) -> ExitCode {
-    if let Some(file) = &args.json
-        && let Err(error) = std::fs::write(file, json::document(records))
-    {
-        eprintln!("error: cannot write {}: {error}", file.display());
-        return ExitCode::FAILURE;
+/// The judgement, the charts, and the exit code.
+fn conclude(args: &BenchArgs, document: &Document, mut written: Result<(), String>) -> ExitCode {
+    let mut text = String::from(
+        "\n* ours   _ floor   ! no number   fair = least-served / most-served task   capped = too slow, one short probe\n\
+         \nFigures to reach (ratios inside this run)\n",
+    );
+    for verdict in figures::judge(&document.records) {
+        text.push_str(&format!("{}\n", verdict.line()));
     }
-    if let Some(dir) = &args.svg
-        && let Err(error) = svg::write(records, dir)
-    {
-        eprintln!("error: cannot draw into {}: {error}", dir.display());
-        return ExitCode::FAILURE;
+    let missing = &document.failures;
+    text.push_str(&format!("\n{} numbers, {} without\n", document.records.len(), missing.len()));
+    text.push_str(&table::tables(&[], missing));
+    show(&text);
+    if let Some(dir) = &args.svg {
+        let drawn = svg::write(&document.records, dir);
+        let drawn = drawn.map_err(|error| format!("cannot draw into {}: {error}", dir.display()));
+        written = written.and(drawn.map(drop));
     }
-    ExitCode::SUCCESS
+    let defects = missing.iter().filter(|failure| failure.is_defect_of_ours()).count();
+    if defects > 0 {
+        written = written.and(Err(format!("{defects} of ours failed")));
+    }
+    finish(written)
+}
+
+/// Whether a file has every cell of `bench all`.
+fn verify(file: &Path) -> ExitCode {
+    let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+    let verified = read.and_then(|text| Document::read(&text)).and_then(|document| {
+        let all = |bench: &mut Bench| workload::FAMILIES.iter().for_each(|(_, describe)| describe(bench));
+        let cells = Bench::list(Plan::of(document.quick), all);
+        let complaints = document.complaints(&cells);
+        let (numbers, missing) = (document.records.len(), document.failures.len());
+        println!("{} cells, {numbers} numbers, {missing} without", cells.len());
+        print!("{}", table::tables(&[], &document.failures));
+        if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+    });
+    finish(verified.map_err(|why| format!("{}: {why}", file.display())))
+}
+
+/// Success, or the error and failure.
+fn finish(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes to stdout; a reader that has gone is no reason to stop measuring.
+fn show(text: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).ok();
 }

@@ -27,12 +27,26 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     report.step("miri", || whole(miri::run(Args::of(&["--lib", "--seeds", "2"]))));
     report.step("targets", || whole(targets::run(Args::of(&["--quick"]))));
     report.step("tour", || shell::run(&mut cargo("run --release -- tour --quick")).into());
+    report.step("bench all --quick", || bench().into());
 
     for line in &counted.lines {
         report.note(line.clone());
     }
     report.note(format!("{} passed, {} failed", counted.passed, counted.failed));
     Ok(report)
+}
+
+/// Every benchmark to its end: no figure is judged, but every cell must be in the file, and none of ours may fail.
+fn bench() -> Result<(), String> {
+    let file = shell::target().join("bench-quick.json");
+    let tables = shell::target().join("bench-quick.txt");
+    // What an earlier run left must not be taken for this one's.
+    std::fs::remove_file(&file).ok();
+    println!("tables: {}", tables.display());
+    let tables = std::fs::File::create(&tables).map_err(|error| error.to_string())?;
+    let mut bench = cargo("run --release -- bench all --quick --json");
+    shell::run(bench.arg(&file).stdout(tables))?;
+    shell::run(cargo("run --quiet --release -- verify").arg(&file))
 }
 
 /// A check as one row: its own table is printed, then its outcome counted.

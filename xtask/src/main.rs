@@ -58,7 +58,7 @@ const TASKS: [Task; 10] = [
         targets::run,
     ),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
-    ("ci", "", "all that .ci/run wants: check, tidy, tests, counts, models, Miri, tour", ci::run),
+    ("ci", "", "all that .ci/run wants: check, tidy, tests, counts, models, Miri, tour, benchmarks", ci::run),
 ];
 
 fn main() -> ExitCode {

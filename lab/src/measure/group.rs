@@ -13,6 +13,13 @@ pub(crate) struct Contender {
     pub(crate) run: Box<dyn FnMut(u64) -> Sample>,
 }
 
+impl Contender {
+    /// A subject with a number that needs no clock, such as a size.
+    pub(crate) fn exact(subject: &'static str, kind: Kind, value: impl Fn() -> f64 + 'static) -> Contender {
+        Contender { subject, kind, run: Box::new(move |_| Sample::exact(value())) }
+    }
+}
+
 /// What is read off a sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metric {
@@ -20,6 +27,28 @@ pub(crate) enum Metric {
     Time,
     /// The longest wait in acquisitions by others.
     LongestWait,
+    /// A number that one sample shows, in this unit.
+    Exact(&'static str),
+}
+
+impl Metric {
+    /// The unit of its values.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Metric::Time => "ns/op",
+            Metric::LongestWait => "acquisitions",
+            Metric::Exact(unit) => unit,
+        }
+    }
+
+    /// Its value in a sample.
+    pub(super) fn value(self, sample: &Sample) -> f64 {
+        match self {
+            Metric::Time => sample.reading.ns / sample.ops.max(1) as f64,
+            Metric::LongestWait => sample.longest_wait as f64,
+            Metric::Exact(_) => sample.exact,
+        }
+    }
 }
 
 /// Subjects that do the same work.
@@ -45,6 +74,20 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// A group of numbers that need no clock.
+    pub(crate) fn exact(
+        workload: impl Into<String>,
+        unit: &'static str,
+        contenders: Vec<Contender>,
+    ) -> Group {
+        Group { metric: Metric::Exact(unit), ..Self::on_one_thread(workload, 1, "none", 1, contenders) }
+    }
+
+    /// Its name: "mutex/hand-off n=64 minimal".
+    pub(crate) fn key(&self) -> String {
+        format!("{} n={} {}", self.workload, self.n, self.runtime)
+    }
+
     /// A group on one thread whose smallest unit of work is `unit` operations.
     pub(crate) fn on_one_thread(
         workload: impl Into<String>,

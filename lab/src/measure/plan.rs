@@ -36,6 +36,11 @@ impl Plan {
         quick: false,
     };
 
+    /// The plan of a run.
+    pub(crate) const fn of(quick: bool) -> Plan {
+        if quick { Self::QUICK } else { Self::FULL }
+    }
+
     /// Nanoseconds a sample of the group should fill: two threads need longer to settle.
     pub(super) fn target_ns(&self, group: &Group) -> f64 {
         let times = if group.two_threads { 4 } else { 1 };

@@ -54,12 +54,31 @@ pub(crate) struct Sample {
     pub(crate) fairness: f64,
     /// The longest wait, in acquisitions by others, where the workload measures it.
     pub(crate) longest_wait: u64,
+    /// The number itself, where it needs no clock.
+    pub(crate) exact: f64,
+    /// Why nothing could be measured, where that is no defect of the subject. Such a sample counts for nothing.
+    pub(crate) unmeasured: Option<&'static str>,
 }
 
 impl Sample {
     /// A sample of work that nobody competed for.
     pub(crate) fn alone(ops: u64, reading: Reading) -> Sample {
-        Sample { ops, reading, fairness: 1.0, longest_wait: 0 }
+        Sample { ops, reading, fairness: 1.0, longest_wait: 0, exact: 0.0, unmeasured: None }
+    }
+
+    /// A sample of work that tasks shared.
+    pub(crate) fn shared(ops: u64, reading: Reading, fairness: f64) -> Sample {
+        Sample { fairness, ..Self::alone(ops, reading) }
+    }
+
+    /// A number that needs no clock.
+    pub(crate) fn exact(exact: f64) -> Sample {
+        Sample { exact, ..Self::alone(1, Reading::default()) }
+    }
+
+    /// No sample: this machine, now, did not let it be measured.
+    pub(crate) fn unmeasured(why: &'static str) -> Sample {
+        Sample { unmeasured: Some(why), ..Self::alone(0, Reading::default()) }
     }
 }
 

@@ -1,27 +1,104 @@
 //! Every number, for programs.
 
-use super::Record;
+use super::{Failure, Outcome, Record, parse};
+use crate::measure::Cell;
 use std::fmt::Write;
+use std::path::Path;
+use std::{fs, io};
 
-/// The records as one JSON document.
-pub(crate) fn document(records: &[Record]) -> String {
-    let mut out = String::from("{\"results\": [");
-    for (index, record) in records.iter().enumerate() {
-        out.push_str(if index == 0 { "\n  " } else { ",\n  " });
-        push(&mut out, record);
-    }
-    out.push_str("\n]}\n");
-    out
+/// A run: all that was measured so far, and all that was not.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Document {
+    /// Smaller numbers: not for quoting.
+    pub(crate) quick: bool,
+    /// Whether every cell that was asked for has been tried.
+    pub(crate) complete: bool,
+    /// What was measured.
+    pub(crate) records: Vec<Record>,
+    /// What was not.
+    pub(crate) failures: Vec<Failure>,
 }
 
-fn push(out: &mut String, record: &Record) {
+impl Document {
+    /// The document as JSON.
+    pub(crate) fn text(&self) -> String {
+        let Document { quick, complete, .. } = self;
+        let list =
+            |items: Vec<String>| items.iter().map(|item| format!("\n  {item}")).collect::<Vec<_>>().join(",");
+        let results = list(self.records.iter().map(record).collect());
+        let failures = list(self.failures.iter().map(failure).collect());
+        format!(
+            "{{\"quick\": {quick}, \"complete\": {complete},\n\"failures\": [{failures}],\n\"results\": [{results}\n]}}\n"
+        )
+    }
+
+    /// Writes the document so that whoever reads the file finds the old one or the new one, and never a part.
+    pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
+        let mut partial = file.as_os_str().to_owned();
+        partial.push(".partial");
+        fs::write(&partial, self.text())?;
+        fs::rename(&partial, file)
+    }
+
+    /// Reads a document.
+    pub(crate) fn read(text: &str) -> Result<Document, String> {
+        let value = parse::value(text)?;
+        let all = |name| value.get(name).map(parse::Value::list).unwrap_or_default();
+        let records: Option<Vec<Record>> = all("results").iter().map(parse::record).collect();
+        let failures: Option<Vec<Failure>> = all("failures").iter().map(parse::failure).collect();
+        let is = |name| value.get(name).is_some_and(parse::Value::is_true);
+        Ok(Document {
+            quick: is("quick"),
+            complete: is("complete"),
+            records: records.ok_or("a result lacks a field")?,
+            failures: failures.ok_or("a failure lacks a field")?,
+        })
+    }
+
+    /// What is wrong with it beside the cells it should have: a line each.
+    pub(crate) fn complaints(&self, cells: &[Cell]) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut expected = 0;
+        for cell in cells {
+            for (subject, _) in &cell.subjects {
+                expected += 1;
+                let key = (&cell.workload, cell.n, &cell.runtime, subject);
+                let results =
+                    self.records.iter().filter(|at| (&at.workload, at.n, &at.runtime, &at.subject) == key);
+                let gaps =
+                    self.failures.iter().filter(|at| (&at.workload, at.n, &at.runtime, &at.subject) == key);
+                match results.count() + gaps.count() {
+                    0 => lines.push(format!("missing: {} {subject}", cell.key())),
+                    1 => {}
+                    more => lines.push(format!("{more} times: {} {subject}", cell.key())),
+                }
+            }
+        }
+        let found = self.records.len() + self.failures.len();
+        if lines.is_empty() && found != expected {
+            lines.push(format!("{found} results and failures, {expected} expected"));
+        }
+        if !self.complete {
+            lines.push("the run did not come to its end".into());
+        }
+        lines.extend(self.failures.iter().filter(|failure| failure.is_defect_of_ours()).map(|failure| {
+            format!(
+                "ours failed: {} n={} {} {}: {}",
+                failure.workload, failure.n, failure.runtime, failure.subject, failure.why
+            )
+        }));
+        lines
+    }
+}
+
+/// One measured number.
+pub(crate) fn record(record: &Record) -> String {
     let text = [
-        ("workload", record.workload.as_str()),
-        ("runtime", record.runtime),
-        ("subject", record.subject),
-        ("kind", record.kind.name()),
-        ("unit", record.unit),
-        ("placement", record.placement),
+        ("workload", &record.workload),
+        ("runtime", &record.runtime),
+        ("subject", &record.subject),
+        ("unit", &record.unit),
+        ("placement", &record.placement),
     ];
     let numbers = [
         ("median", record.median),
@@ -31,7 +108,7 @@ fn push(out: &mut String, record: &Record) {
         ("fairness", record.fairness),
         ("allocs_per_op", record.allocs_per_op),
     ];
-    out.push('{');
+    let mut out = format!("{{\"kind\": {}, ", quoted(record.kind.name()));
     for (name, value) in text {
         out.push_str(&format!("\"{name}\": {}, ", quoted(value)));
     }
@@ -40,6 +117,21 @@ fn push(out: &mut String, record: &Record) {
     }
     let Record { n, samples, capped, .. } = record;
     out.push_str(&format!("\"n\": {n}, \"samples\": {samples}, \"capped\": {capped}}}"));
+    out
+}
+
+/// One missing number.
+fn failure(failure: &Failure) -> String {
+    let Failure { workload, n, runtime, subject, kind, outcome, why } = failure;
+    format!(
+        "{{\"workload\": {}, \"n\": {n}, \"runtime\": {}, \"subject\": {}, \"kind\": {}, \"outcome\": {}, \"why\": {}}}",
+        quoted(workload),
+        quoted(runtime),
+        quoted(subject),
+        quoted(kind.name()),
+        quoted(Outcome::name(*outcome)),
+        quoted(why)
+    )
 }
 
 /// A number as JSON has it: never an infinity, four decimals at most.
@@ -52,7 +144,7 @@ fn number(value: f64) -> String {
 }
 
 /// A string as JSON has it.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -73,70 +165,47 @@ mod tests {
     use crate::peer::Kind;
     use crate::report::tests::record;
 
-    /// Reads one JSON value and returns the rest; panics where it is not one.
-    fn skip(text: &str) -> &str {
-        let text = text.trim_start();
-        match text.as_bytes()[0] {
-            b'{' => skip_list(&text[1..], '}', true),
-            b'[' => skip_list(&text[1..], ']', false),
-            b'"' => skip_string(text),
-            _ => {
-                let end = text.find([',', '}', ']']).expect("a value ends");
-                let word = text[..end].trim();
-                assert!(word.parse::<f64>().is_ok() || ["null", "true", "false"].contains(&word), "{word}");
-                &text[end..]
-            }
-        }
-    }
-
-    fn skip_string(text: &str) -> &str {
-        let mut escaped = false;
-        for (at, c) in text.char_indices().skip(1) {
-            match c {
-                '"' if !escaped => return &text[at + 1..],
-                '\\' => escaped = !escaped,
-                _ => escaped = false,
-            }
-        }
-        panic!("a string ends");
-    }
-
-    fn skip_list(mut text: &str, close: char, named: bool) -> &str {
-        loop {
-            text = text.trim_start();
-            if let Some(rest) = text.strip_prefix(close) {
-                return rest;
-            }
-            if named {
-                text = skip_string(text).trim_start().strip_prefix(':').expect("a name has a value");
-            }
-            text = skip(text).trim_start();
-            text = text.strip_prefix(',').unwrap_or(text);
-        }
-    }
-
-    #[test]
-    fn the_document_is_json_of_the_agreed_form() {
+    fn document() -> Document {
         let mut odd = record("mutex/\"odd\"\n", 1, "x", Kind::Peer, f64::INFINITY);
         odd.capped = true;
-        let text = document(&[record("mutex/uncontended", 1, "tasuki-fifo", Kind::Ours, 4.6), odd]);
-        assert_eq!(skip(&text).trim(), "");
-        for part in [
-            "{\"results\": [",
-            "\"workload\": \"mutex/uncontended\"",
-            "\"kind\": \"ours\"",
-            "\"median\": 4.6,",
-            "\"n\": 1",
-            "\"unit\": \"ns/op\"",
-            "\"fairness\": 1,",
-            "\"median\": null",
-        ] {
-            assert!(text.contains(part), "{part} in {text}");
-        }
+        let records = vec![record("mutex/uncontended", 1, "tasuki-fifo", Kind::Ours, 4.6), odd];
+        let failures = vec![Failure {
+            workload: "mutex/uncontended".into(),
+            n: 1,
+            runtime: "none".into(),
+            subject: "tokio".into(),
+            kind: Kind::Peer,
+            outcome: Outcome::Hung,
+            why: "did not end".into(),
+        }];
+        Document { quick: true, complete: true, records, failures }
     }
 
     #[test]
-    fn no_records_are_still_a_document() {
-        assert_eq!(skip(&document(&[])).trim(), "");
+    fn a_document_is_read_as_it_was_written() {
+        assert_eq!(Document::read(&document().text()), Ok(document()));
+        assert_eq!(Document::read(&Document::default().text()), Ok(Document::default()));
+        assert!(Document::read("{\"results\": [{}]}").is_err());
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let cell = |workload: &str, subjects: &[&str]| Cell {
+            workload: workload.into(),
+            n: 1,
+            runtime: "none".into(),
+            subjects: subjects.iter().map(|subject| ((*subject).into(), Kind::Ours)).collect(),
+        };
+        let all = [cell("mutex/uncontended", &["tasuki-fifo", "tokio"]), cell("mutex/\"odd\"\n", &["x"])];
+        assert!(document().complaints(&all).is_empty());
+        assert_eq!(document().complaints(&all[..1]).len(), 1);
+        let more = [&all[..], &[cell("mutex/hand-off", &["tokio"])]].concat();
+        assert_eq!(document().complaints(&more), ["missing: mutex/hand-off n=1 none tokio"]);
+        let mut ours = document();
+        ours.failures[0].kind = Kind::Ours;
+        ours.complete = false;
+        assert_eq!(ours.complaints(&all).len(), 2);
+        ours.failures[0].outcome = Outcome::Unmeasured;
+        assert_eq!(ours.complaints(&all).len(), 1);
     }
 }

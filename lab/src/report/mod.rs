@@ -2,6 +2,7 @@
 
 pub(crate) mod figures;
 pub(crate) mod json;
+pub(crate) mod parse;
 pub(crate) mod svg;
 pub(crate) mod table;
 
@@ -11,16 +12,16 @@ use crate::peer::Kind;
 pub(crate) const FAIR: f64 = 0.95;
 
 /// One measured number with its spread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     /// Name of the workload.
     pub(crate) workload: String,
     /// Tasks or waiters.
     pub(crate) n: u64,
     /// The executor.
-    pub(crate) runtime: &'static str,
+    pub(crate) runtime: String,
     /// Who was measured.
-    pub(crate) subject: &'static str,
+    pub(crate) subject: String,
     /// Whose it is.
     pub(crate) kind: Kind,
     /// One in ten samples is below this.
@@ -32,13 +33,13 @@ pub(crate) struct Record {
     /// The largest sample.
     pub(crate) max: f64,
     /// Unit of the four above.
-    pub(crate) unit: &'static str,
+    pub(crate) unit: String,
     /// Least-served task / most-served task.
     pub(crate) fairness: f64,
     /// Samples kept.
     pub(crate) samples: usize,
     /// Placement of the processors during the samples kept.
-    pub(crate) placement: &'static str,
+    pub(crate) placement: String,
     /// Heap allocations an operation.
     pub(crate) allocs_per_op: f64,
     /// Too slow to be sampled: one short probe instead.
@@ -46,36 +47,9 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// A number that needs no sampling.
-    pub(crate) fn exact(
-        workload: &str,
-        subject: &'static str,
-        kind: Kind,
-        value: f64,
-        unit: &'static str,
-    ) -> Record {
-        Record {
-            workload: workload.into(),
-            n: 1,
-            runtime: "none",
-            subject,
-            kind,
-            p10: value,
-            median: value,
-            p90: value,
-            max: value,
-            unit,
-            fairness: 1.0,
-            samples: 1,
-            placement: "alone",
-            allocs_per_op: 0.0,
-            capped: false,
-        }
-    }
-
     /// Whether both belong to one table: same work, same number, same runtime.
     pub(crate) fn is_beside(&self, other: &Record) -> bool {
-        (&self.workload, self.n, self.runtime) == (&other.workload, other.n, other.runtime)
+        (&self.workload, self.n, &self.runtime) == (&other.workload, other.n, &other.runtime)
     }
 
     /// Whether it is another crate's.
@@ -86,6 +60,61 @@ impl Record {
     /// Whether everybody was served alike.
     pub(crate) fn is_fair(&self) -> bool {
         self.fairness >= FAIR
+    }
+}
+
+/// A subject of a cell that has no number, and the reason.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    /// Name of the workload.
+    pub(crate) workload: String,
+    /// Tasks or waiters.
+    pub(crate) n: u64,
+    /// The executor.
+    pub(crate) runtime: String,
+    /// Which subject.
+    pub(crate) subject: String,
+    /// Whose it is.
+    pub(crate) kind: Kind,
+    /// What happened.
+    pub(crate) outcome: Outcome,
+    /// The reason, for people.
+    pub(crate) why: String,
+}
+
+/// Why there is no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// This machine did not let it be measured; no defect of the subject.
+    Unmeasured,
+    /// It panicked: a check of the workload, or the subject itself.
+    Panicked,
+    /// It did not end in time, and was ended.
+    Hung,
+    /// It brought the process down.
+    Crashed,
+}
+
+impl Outcome {
+    /// All of them.
+    pub(crate) const ALL: [Outcome; 4] =
+        [Outcome::Unmeasured, Outcome::Panicked, Outcome::Hung, Outcome::Crashed];
+
+    /// Its name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Outcome::Unmeasured => "unmeasured",
+            Outcome::Panicked => "panicked",
+            Outcome::Hung => "hung",
+            Outcome::Crashed => "crashed",
+        }
+    }
+}
+
+impl Failure {
+    /// Whether it is a defect of ours.
+    pub(crate) fn is_defect_of_ours(&self) -> bool {
+        self.kind == Kind::Ours && self.outcome != Outcome::Unmeasured
     }
 }
 
@@ -104,8 +133,24 @@ pub(crate) mod tests {
     use super::*;
 
     /// A record for the tests of the forms.
-    pub(crate) fn record(workload: &str, n: u64, subject: &'static str, kind: Kind, median: f64) -> Record {
-        Record { n, ..Record::exact(workload, subject, kind, median, "ns/op") }
+    pub(crate) fn record(workload: &str, n: u64, subject: &str, kind: Kind, median: f64) -> Record {
+        Record {
+            workload: workload.into(),
+            n,
+            runtime: "none".into(),
+            subject: subject.into(),
+            kind,
+            p10: median,
+            median,
+            p90: median,
+            max: median,
+            unit: "ns/op".into(),
+            fairness: 1.0,
+            samples: 1,
+            placement: "alone".into(),
+            allocs_per_op: 0.0,
+            capped: false,
+        }
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! Every number, for people: one table a cell, fastest first, with ratios.
 
-use super::{Record, cells, fastest};
+use super::{Failure, Record, cells, fastest};
 use crate::peer::Kind;
 use std::fmt::Write;
 
 /// Least room for a name.
 const NAME: usize = 26;
 
-/// All tables.
-pub(crate) fn tables(records: &[Record]) -> String {
+/// All tables, and below them who has no number, and why.
+pub(crate) fn tables(records: &[Record], failures: &[Failure]) -> String {
     let mut out = String::new();
     for cell in cells(records) {
         table(&mut out, cell);
+    }
+    for failure in failures {
+        let Failure { workload, n, runtime, subject, outcome, why, .. } = failure;
+        let line = format!("! {workload} n={n} {runtime}: {subject} {}: {why}", outcome.name());
+        writeln!(out, "{line}").expect("a string takes everything");
     }
     out
 }
@@ -88,7 +93,7 @@ mod tests {
             record("w", 1, "them", Kind::Peer, 4.0),
             record("w", 1, "bottom", Kind::Floor, 2.0),
         ];
-        let text = tables(&records);
+        let text = tables(&records, &[]);
         assert!(text.contains("3.00x") && text.contains("1.50x"), "{text}");
         let place = |name| text.find(name).unwrap();
         assert!(place("bottom") < place("them") && place("them") < place("us"));

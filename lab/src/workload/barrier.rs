@@ -6,7 +6,6 @@ use super::stage::Stage;
 use crate::measure::{Bench, Contender, Group, Sample};
 use crate::peer::AsyncBarrier;
 use crate::peers::{VisitBarrier, each_barrier};
-use crate::report::Record;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -19,9 +18,10 @@ const PARTIES: [usize; 2] = [8, 64];
 
 /// Measures every barrier, and tells which of them count an arrival that was cancelled.
 pub(crate) fn run(bench: &mut Bench) {
-    each_barrier(&mut Note { bench, what: What::Size });
-    each_barrier(&mut Note { bench, what: What::Leak });
-    bench.show();
+    let mut note = Note { sizes: Vec::new(), leaks: Vec::new() };
+    each_barrier(&mut note);
+    bench.group(Group::exact("barrier/size", "bytes", note.sizes));
+    bench.group(Group::exact("barrier/cancelled-arrival", "arrivals leaked", note.leaks));
     for parties in PARTIES {
         let mut build = Build { two_threads: false, parties, contenders: Vec::new() };
         each_barrier(&mut build);
@@ -51,25 +51,16 @@ pub(crate) fn leaked_arrivals<B: AsyncBarrier>() -> usize {
     usize::from(second || third)
 }
 
-/// What is noted without sampling.
-#[derive(Clone, Copy)]
-enum What {
-    Size,
-    Leak,
+/// What needs no clock.
+struct Note {
+    sizes: Vec<Contender>,
+    leaks: Vec<Contender>,
 }
 
-struct Note<'a> {
-    bench: &'a mut Bench,
-    what: What,
-}
-
-impl VisitBarrier for Note<'_> {
+impl VisitBarrier for Note {
     fn visit<B: AsyncBarrier>(&mut self) {
-        let (workload, value, unit) = match self.what {
-            What::Size => ("barrier/size", B::BYTES, "bytes"),
-            What::Leak => ("barrier/cancelled-arrival", leaked_arrivals::<B>(), "arrivals leaked"),
-        };
-        self.bench.note(Record::exact(workload, B::NAME, B::KIND, value as f64, unit));
+        self.sizes.push(Contender::exact(B::NAME, B::KIND, || B::BYTES as f64));
+        self.leaks.push(Contender::exact(B::NAME, B::KIND, || leaked_arrivals::<B>() as f64));
     }
 }
 

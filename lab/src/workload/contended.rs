@@ -177,7 +177,7 @@ pub(crate) fn sample<M: AsyncMutex>(scene: Scene, ops: u64) -> Sample {
     let ops = *arena.lock.0.try_lock().expect("given back");
     assert_eq!(served.iter().sum::<u64>(), ops, "{}: one increment an operation, somebody's", M::NAME);
     let longest_wait = arena.longest_wait.load(Ordering::Relaxed);
-    Sample { ops, reading, fairness: fairness(&served), longest_wait }
+    Sample { longest_wait, ..Sample::shared(ops, reading, fairness(&served)) }
 }
 
 struct Build {

@@ -105,7 +105,7 @@ where
     let reading = stage.run((0..tasks).map(|task| pass(ring.clone(), task)));
     let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
     assert!(served.iter().sum::<u64>() >= ring.total, "every operation was somebody's");
-    Sample { ops: ring.total, reading, fairness: fairness(&served), longest_wait: 0 }
+    Sample::shared(ring.total, reading, fairness(&served))
 }
 
 /// A ring around a fresh lock.

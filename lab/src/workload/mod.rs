@@ -11,6 +11,7 @@ pub(crate) mod event;
 pub(crate) mod gate;
 pub(crate) mod group;
 pub(crate) mod handoff;
+pub(crate) mod hostile;
 pub(crate) mod minimal;
 pub(crate) mod parker;
 pub(crate) mod release;
@@ -37,22 +38,28 @@ fn mutex(bench: &mut Bench) {
     contended::run(bench);
 }
 
-/// Every workload of one primitive, by the name it has on the command line.
+/// A family of workloads: its name on the command line, and what describes its groups.
+pub(crate) type Family = (&'static str, fn(&mut Bench));
+
+/// All families.
+pub(crate) const FAMILIES: [Family; 11] = [
+    ("mutex", mutex),
+    ("parker", parker::run),
+    ("semaphore", semaphore::run),
+    ("event", event::run),
+    ("wait-group", group::run),
+    ("barrier", barrier::run),
+    ("token", token::run),
+    ("rwlock", rwlock::run),
+    ("condvar", condvar::run),
+    ("time", time::run),
+    ("runtime", runtime::run),
+];
+
+/// Describes every workload of a family; nothing if there is none of that name.
 pub(crate) fn run(what: &str, bench: &mut Bench) {
-    match what {
-        "mutex" => mutex(bench),
-        "parker" => parker::run(bench),
-        "semaphore" => semaphore::run(bench),
-        "event" => event::run(bench),
-        "wait-group" => group::run(bench),
-        "barrier" => barrier::run(bench),
-        "token" => token::run(bench),
-        "rwlock" => rwlock::run(bench),
-        "condvar" => condvar::run(bench),
-        "time" => time::run(bench),
-        "runtime" => runtime::run(bench),
-        other => unreachable!("{other} is not in the list of the command line"),
-    }
+    let families = FAMILIES.iter().chain([&hostile::FAMILY]);
+    families.filter(|(name, _)| *name == what).for_each(|(_, describe)| describe(bench));
 }
 
 /// What a future that need not wait yields. A macro, so that the future is polled where it was made:

@@ -8,7 +8,6 @@ use super::tally::Tally;
 use crate::measure::{Bench, Contender, Group, Meter, Reading, Sample};
 use crate::peer::{Broadcast, Kind};
 use crate::peers::VisitBroadcast;
-use crate::report::Record;
 use std::future::Future;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::pin::{Pin, pin};
@@ -47,21 +46,18 @@ pub(crate) fn run_give_up(bench: &mut Bench, workload: &str, each: fn(&mut Build
 }
 
 /// Notes the sizes of everything that `each` names.
-pub(crate) fn sizes(bench: &mut Bench, workload: &'static str, each: fn(&mut Weigh)) {
-    let mut weigh = Weigh { workload, records: Vec::new() };
+pub(crate) fn sizes(bench: &mut Bench, workload: &str, each: fn(&mut Weigh)) {
+    let mut weigh = Weigh(Vec::new());
     each(&mut weigh);
-    weigh.records.into_iter().for_each(|record| bench.note(record));
+    bench.group(Group::exact(workload, "bytes", weigh.0));
 }
 
 /// Notes sizes.
-pub(crate) struct Weigh {
-    workload: &'static str,
-    records: Vec<Record>,
-}
+pub(crate) struct Weigh(Vec<Contender>);
 
 impl VisitBroadcast for Weigh {
     fn visit<B: Broadcast>(&mut self) {
-        self.records.push(Record::exact(self.workload, B::NAME, B::KIND, B::BYTES as f64, "bytes"));
+        self.0.push(Contender::exact(B::NAME, B::KIND, || B::BYTES as f64));
     }
 }
 

@@ -1,32 +1,31 @@
 //! What a lock and a wait for it weigh.
 
-use crate::measure::Bench;
+use crate::measure::{Bench, Contender, Group};
 use crate::peer::{AsyncMutex, LocalMutex};
 use crate::peers::{VisitMutex, each_mutex};
-use crate::report::Record;
 
-/// Notes the sizes of every mutex, then of every wait.
+/// Notes the sizes of every mutex and of every wait.
 pub(crate) fn run(bench: &mut Bench) {
-    each_mutex(&mut Weigh { bench, waits: false });
-    each_mutex(&mut Weigh { bench, waits: true });
+    let mut weigh = Weigh { locks: Vec::new(), waits: Vec::new() };
+    each_mutex(&mut weigh);
+    bench.group(Group::exact("mutex/size/lock", "bytes", weigh.locks));
+    bench.group(Group::exact("mutex/size/future", "bytes", weigh.waits));
 }
 
-struct Weigh<'a> {
-    bench: &'a mut Bench,
-    waits: bool,
+struct Weigh {
+    locks: Vec<Contender>,
+    waits: Vec<Contender>,
 }
 
-impl VisitMutex for Weigh<'_> {
+impl VisitMutex for Weigh {
     fn shared<M: AsyncMutex>(&mut self) {
         self.local::<M>();
     }
 
     fn local<M: LocalMutex>(&mut self) {
-        let (workload, bytes) = match self.waits {
-            false => ("mutex/size/lock", M::LOCK_BYTES),
-            true if M::BLOCKS => return,
-            true => ("mutex/size/future", M::new().future_bytes()),
-        };
-        self.bench.note(Record::exact(workload, M::NAME, M::KIND, bytes as f64, "bytes"));
+        self.locks.push(Contender::exact(M::NAME, M::KIND, || M::LOCK_BYTES as f64));
+        if !M::BLOCKS {
+            self.waits.push(Contender::exact(M::NAME, M::KIND, || M::new().future_bytes() as f64));
+        }
     }
 }

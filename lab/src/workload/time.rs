@@ -55,8 +55,10 @@ fn sample<T: Timer>(timers: usize, tally: Tally, ops: u64) -> Sample {
     } else {
         together::<T>(timers, &home, &mut cx, ops)
     };
-    assert_eq!(tally.count(), before, "{}: a limit ran out", T::NAME);
-    assert!(early.poll(&mut cx).is_pending(), "{}: the sample took too long", T::NAME);
+    if early.poll(&mut cx).is_ready() {
+        return Sample::unmeasured("the sample took longer than the shortest limit, 15 s");
+    }
+    assert_eq!(tally.count(), before, "{}: a limit ran out before its time", T::NAME);
     sample
 }
 

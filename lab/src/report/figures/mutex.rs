@@ -76,7 +76,7 @@ fn queue(cell: Cell<'_>, out: &mut Vec<Verdict>) {
 
 /// Every one-thread cell <= 1.03 x with the spin compiled out.
 fn spin_costs_nothing(cell: Cell<'_>, out: &mut Vec<Verdict>) {
-    if ["alone", "disturbed"].contains(&cell.0[0].placement) && cell.0[0].unit == "ns/op" {
+    if ["alone", "disturbed"].contains(&cell.0[0].placement.as_str()) && cell.0[0].unit == "ns/op" {
         cell.ratio(FIFO, cell.find(NO_SPIN), NOISE, out);
     }
 }
@@ -85,7 +85,7 @@ fn spin_costs_nothing(cell: Cell<'_>, out: &mut Vec<Verdict>) {
 pub(super) fn flatness(records: &[Record], out: &mut Vec<Verdict>) {
     let ours = |record: &&Record| record.kind == Kind::Ours && record.workload.starts_with("mutex/cancel/");
     for many in records.iter().filter(ours) {
-        let Some((growth, text)) = growth(records, &many.workload, many.subject) else { continue };
+        let Some((growth, text)) = growth(records, &many.workload, &many.subject) else { continue };
         if many.n == 1_000_000 {
             let floor = self::growth(records, &many.workload, UNLINK);
             let floor = floor.map_or_else(String::new, |(times, _)| format!("; {UNLINK}: {times:.1}"));
@@ -135,7 +135,7 @@ mod tests {
             record("mutex/contended/section-0", 16, "slow", Kind::Peer, 60.0),
             unfair,
         ];
-        records.iter_mut().for_each(|record| record.runtime = "tokio-2");
+        records.iter_mut().for_each(|record| record.runtime = "tokio-2".into());
         let verdicts = judge(&records);
         let lines: Vec<String> = verdicts.iter().map(Verdict::line).collect();
         assert!(lines.iter().any(|line| line.starts_with("PASS") && line.contains("0.667")), "{lines:?}");

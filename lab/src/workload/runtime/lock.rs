@@ -106,7 +106,7 @@ fn hand_offs(stage: Stage, tasks: usize, ops: u64) -> Sample {
     let (reading, served) = arena.gate.run(|| arena.total.0.store(0, Ordering::Relaxed));
     let ops = *arena.lock.0.try_lock().expect("given back");
     assert_eq!(served.iter().sum::<u64>(), ops, "one increment an operation, somebody's");
-    Sample { ops, reading, fairness: fairness(&served), longest_wait: 0 }
+    Sample::shared(ops, reading, fairness(&served))
 }
 
 /// A task that takes the lock, and yields to whom it gives it.

@@ -2,10 +2,9 @@
 
 use super::OWN;
 use crate::alloc;
-use crate::measure::Bench;
+use crate::measure::{Bench, Contender, Group};
 use crate::peer::TaskRuntime;
 use crate::peers::{VisitRuntime, each_runtime};
-use crate::report::Record;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tasuki::Event;
@@ -15,18 +14,16 @@ const TASKS: usize = 100_000;
 
 /// Weighs a task of every runtime.
 pub(super) fn run(bench: &mut Bench) {
-    each_runtime(&mut Weigh(bench));
+    let mut weigh = Weigh(Vec::new());
+    each_runtime(&mut weigh);
+    bench.group(Group { n: TASKS as u64, runtime: OWN, ..Group::exact("runtime/memory", "bytes", weigh.0) });
 }
 
-struct Weigh<'a>(&'a mut Bench);
+struct Weigh(Vec<Contender>);
 
-impl VisitRuntime for Weigh<'_> {
+impl VisitRuntime for Weigh {
     fn visit<R: TaskRuntime>(&mut self) {
-        if self.0.wants("runtime/memory") || self.0.wants(R::NAME) {
-            let bytes = beyond_future::<R>(TASKS);
-            let record = Record::exact("runtime/memory", R::NAME, R::KIND, bytes, "bytes");
-            self.0.note(Record { n: TASKS as u64, runtime: OWN, ..record });
-        }
+        self.0.push(Contender::exact(R::NAME, R::KIND, || beyond_future::<R>(TASKS)));
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn sample<L: AsyncRwLock>(percent: u64, ops: u64) -> Sample {
     let ops = served.iter().sum::<u64>();
     let value = *now!(arena.lock.0.read());
     assert_eq!(value, arena.writes.load(Ordering::Relaxed), "{}: one increment a write", L::NAME);
-    Sample { ops, reading, fairness: fairness(&served), longest_wait: 0 }
+    Sample::shared(ops, reading, fairness(&served))
 }
 
 /// A task that reads and writes until the budget is used.

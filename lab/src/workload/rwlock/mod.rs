@@ -6,13 +6,14 @@ mod readers;
 use crate::measure::{Bench, Contender, Group, Meter, Sample};
 use crate::peer::AsyncRwLock;
 use crate::peers::{VisitRwLock, each_rwlock};
-use crate::report::Record;
 use crate::workload::now;
 use std::hint::black_box;
 
 /// Measures every readers-writer lock.
 pub(crate) fn run(bench: &mut Bench) {
-    each_rwlock(&mut Weigh(bench));
+    let mut weigh = Weigh(Vec::new());
+    each_rwlock(&mut weigh);
+    bench.group(Group::exact("rwlock/size", "bytes", weigh.0));
     for (workload, writes) in [("rwlock/read", false), ("rwlock/write", true)] {
         let mut build = Build { writes, contenders: Vec::new() };
         each_rwlock(&mut build);
@@ -23,11 +24,11 @@ pub(crate) fn run(bench: &mut Bench) {
 }
 
 /// Notes sizes.
-struct Weigh<'a>(&'a mut Bench);
+struct Weigh(Vec<Contender>);
 
-impl VisitRwLock for Weigh<'_> {
+impl VisitRwLock for Weigh {
     fn visit<L: AsyncRwLock>(&mut self) {
-        self.0.note(Record::exact("rwlock/size", L::NAME, L::KIND, L::BYTES as f64, "bytes"));
+        self.0.push(Contender::exact(L::NAME, L::KIND, || L::BYTES as f64));
     }
 }
 

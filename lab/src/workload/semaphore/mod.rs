@@ -5,7 +5,6 @@ mod shared;
 use crate::measure::{Bench, Contender, Group, Meter, Sample};
 use crate::peer::AsyncSemaphore;
 use crate::peers::{VisitSemaphore, each_semaphore};
-use crate::report::Record;
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::pin;
@@ -13,8 +12,10 @@ use std::task::{Context, Poll, Waker};
 
 /// Measures every semaphore.
 pub(crate) fn run(bench: &mut Bench) {
-    each_semaphore(&mut Weigh { bench, waits: false });
-    each_semaphore(&mut Weigh { bench, waits: true });
+    let mut weigh = Weigh { semaphores: Vec::new(), waits: Vec::new() };
+    each_semaphore(&mut weigh);
+    bench.group(Group::exact("semaphore/size", "bytes", weigh.semaphores));
+    bench.group(Group::exact("semaphore/size/future", "bytes", weigh.waits));
     for (workload, tries) in [("semaphore/uncontended", false), ("semaphore/try_acquire", true)] {
         let mut build = Build { tries, contenders: Vec::new() };
         each_semaphore(&mut build);
@@ -24,19 +25,17 @@ pub(crate) fn run(bench: &mut Bench) {
 }
 
 /// Notes sizes.
-struct Weigh<'a> {
-    bench: &'a mut Bench,
-    waits: bool,
+struct Weigh {
+    semaphores: Vec<Contender>,
+    waits: Vec<Contender>,
 }
 
-impl VisitSemaphore for Weigh<'_> {
+impl VisitSemaphore for Weigh {
     fn visit<S: AsyncSemaphore>(&mut self) {
-        let (workload, bytes) = match self.waits {
-            false => ("semaphore/size", S::BYTES),
-            true if S::NEVER_WAITS => return,
-            true => ("semaphore/size/future", S::new(1).future_bytes()),
-        };
-        self.bench.note(Record::exact(workload, S::NAME, S::KIND, bytes as f64, "bytes"));
+        self.semaphores.push(Contender::exact(S::NAME, S::KIND, || S::BYTES as f64));
+        if !S::NEVER_WAITS {
+            self.waits.push(Contender::exact(S::NAME, S::KIND, || S::new(1).future_bytes() as f64));
+        }
     }
 }
 

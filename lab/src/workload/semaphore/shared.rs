@@ -80,7 +80,7 @@ fn local<S: AsyncSemaphore>(ops: u64) -> Sample {
     let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
     assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", S::NAME);
     check_permits(&ring.semaphore, PERMITS);
-    Sample { ops, reading, fairness: fairness(&served), longest_wait: 0 }
+    Sample::shared(ops, reading, fairness(&served))
 }
 
 /// A task that holds a permit over a yield until the budget is used.
@@ -119,7 +119,7 @@ fn on_tokio<S: AsyncSemaphore>(ops: u64) -> Sample {
     let (reading, served) = arena.gate.run(|| arena.budget.cut());
     let ops = served.iter().sum::<u64>();
     check_permits(&arena.semaphore.0, PERMITS);
-    Sample { ops, reading, fairness: fairness(&served), longest_wait: 0 }
+    Sample::shared(ops, reading, fairness(&served))
 }
 
 /// A task that takes permits until the budget is used.
