@@ -30,7 +30,7 @@
 //! 3. Each completed phase has one leader, the arrival that completed it, and `parties - 1` others.
 //!
 //! # Orderings
-//! Each arrival is an edit: Acquire of `WaitQueue::try_edit` and Release of `Editing::finish` hand what the earlier
+//! Each arrival is an edit: Acquire of `WaitQueue::try_edit` and Release in the drop of `Editing` hand what the earlier
 //! ones did on to the later ones, and the last passes all of it to the waiters through the round and their states.
 //! `arrived` itself is guarded, so Relaxed.
 
@@ -192,8 +192,6 @@ impl Barrier {
         self.arrived.store(0, Ordering::Relaxed);
         if editing.has_waiters() {
             self.waiters.release_all(editing);
-        } else {
-            editing.finish();
         }
         BarrierWaitResult::LEADER
     }
@@ -207,7 +205,6 @@ impl Barrier {
         // Relaxed: as above.
         self.arrived.store(arrived, Ordering::Relaxed);
         editing.push_back(seat.sit(waker, self.waiters.ask(&editing)));
-        editing.finish();
     }
 
     /// `k => k - 1`, unless the phase is complete.
@@ -292,7 +289,6 @@ impl Op for ArriveOp<'_> {
         if barrier.is_last() {
             return Some(barrier.complete(editing));
         }
-        editing.finish();
         None
     }
 

@@ -49,9 +49,9 @@ use crate::mutex::Relock;
 use crate::probe::Site;
 use crate::queue::batch::WakeBatch;
 use crate::queue::sweep::{Ledger, sweep};
-use crate::queue::waiter::{Ask, State, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_waker, wake};
 use crate::queue::word::{EDIT, FIRST as SOMEBODY_CALLED, WAITERS, Word};
-use crate::queue::{Editing, Moving, Pinned, Place, Removed, WaitQueue};
+use crate::queue::{Deferred, Editing, Moving, Pinned, Place, QueueLock, QueueUnlocked, Removed, WaitQueue};
 use crate::shim::{self, UnsafeCell, const_fn};
 use crate::wait::{Compound, Op, Seat, Wait, Waiting, Withdraw};
 use core::fmt;
@@ -240,14 +240,13 @@ impl Condvar {
         let mut editing = self.queue.edit();
         let called = if editing.word().has(SOMEBODY_CALLED) {
             self.notify_next(&mut editing);
-            None
+            Deferred::none()
         } else {
             let called = self.call_front(&mut editing, BY_ONE);
             self.set_notified_until(&editing, editing.first());
             called
         };
-        editing.finish();
-        wake(called);
+        wake(editing.unlock_with(called));
     }
 
     /// Notifies everybody who waits now.
@@ -262,11 +261,13 @@ impl Condvar {
             return;
         }
         let mut editing = self.queue.edit();
-        let called =
-            if editing.word().has(SOMEBODY_CALLED) { None } else { self.call_front(&mut editing, 0) };
+        let called = if editing.word().has(SOMEBODY_CALLED) {
+            Deferred::none()
+        } else {
+            self.call_front(&mut editing, 0)
+        };
         self.set_notified_until(&editing, Place::END);
-        editing.finish();
-        wake(called);
+        wake(editing.unlock_with(called));
     }
 
     fn notified_until(&self, _editing: &Editing<'_>) -> Place {
@@ -282,31 +283,30 @@ impl Condvar {
     /// Somebody is called: one more is notified, and will be brought.
     fn notify_next(&self, editing: &mut Editing<'_>) {
         let mut place = self.notified_until(editing);
-        if editing.set_mark(place, BY_ONE) {
-            editing.pass(&mut place);
-            self.set_notified_until(editing, place);
-        }
+        // SAFETY: the place of a listed waiter, or the end; see the invariants.
+        let Some(waiter) = (unsafe { editing.at(place) }) else { return };
+        waiter.set_mark(BY_ONE);
+        // SAFETY: there is a waiter at this place.
+        unsafe { editing.pass(&mut place) };
+        self.set_notified_until(editing, place);
     }
 
     /// Calls the first in the list, if there is one, with what its notification was.
-    #[must_use = "whoever is called must be woken after the edit"]
-    fn call_front(&self, editing: &mut Editing<'_>, by: u32) -> Option<Waker> {
-        if !editing.set_mark(editing.first(), CALLED | by) {
-            return None;
-        }
+    fn call_front(&self, editing: &mut Editing<'_>, by: u32) -> Deferred<Option<Waker>> {
+        let Some(front) = editing.front() else { return Deferred::none() };
+        front.set_mark(CALLED | by);
         editing.set(SOMEBODY_CALLED);
-        editing.grant_front()
+        // SAFETY: there is a front.
+        unsafe { editing.grant_front() }
     }
 
     /// Whoever was called has done what it was called for, or leaves: the next who is notified is called, if there is one.
-    #[must_use = "whoever is called must be woken after the edit"]
-    fn end_call(&self, editing: &mut Editing<'_>) -> Option<Waker> {
+    fn end_call(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
         editing.clear(SOMEBODY_CALLED);
-        let front = editing.first();
-        if front == self.notified_until(editing) {
-            return None;
+        if editing.first() == self.notified_until(editing) {
+            return Deferred::none();
         }
-        let by = editing.mark(front) & BY_ONE;
+        let by = editing.front().map_or(0, Waiter::mark) & BY_ONE;
         self.call_front(editing, by)
     }
 
@@ -315,7 +315,7 @@ impl Condvar {
         if !self.has_notified(editing, mutex) {
             return None;
         }
-        let by = editing.mark(editing.first()) & BY_ONE;
+        let by = editing.front().map_or(0, Waiter::mark) & BY_ONE;
         editing.take_front(MOVED | by)
     }
 
@@ -346,8 +346,10 @@ struct Moves<'e, H> {
     /// Whoever was called goes first, with its new waker and mark.
     me: Option<(Pinned<'e>, Waker, u32)>,
     /// My waker, if I own the mutex at once.
-    spare: Option<Waker>,
+    spare: Deferred<Option<Waker>>,
 }
+
+impl<H> QueueLock for Moves<'_, H> {}
 
 impl<H: Relock> Ledger for Moves<'_, H> {
     fn serve(&mut self, batch: &mut WakeBatch) -> bool {
@@ -355,7 +357,8 @@ impl<H: Relock> Ledger for Moves<'_, H> {
         let (editing, me) = (&mut self.editing, &mut self.me);
         let mut left = STEP;
         let mut next = || match me.take() {
-            Some((waiter, waker, mark)) => Some(editing.revive(waiter, waker, mark)),
+            // SAFETY: it was called, so it is `Notified`.
+            Some((waiter, waker, mark)) => Some(unsafe { editing.revive(waiter, waker, mark) }),
             None => {
                 left = left.checked_sub(1)?;
                 condvar.take_notified(editing, mutex)
@@ -374,9 +377,10 @@ impl<H: Relock> Ledger for Moves<'_, H> {
         false
     }
 
-    fn close(self) {
-        self.editing.finish();
-        drop_waker(self.spare);
+    fn close(self) -> QueueUnlocked {
+        let unlocked = self.editing.unlock();
+        drop_waker(self.spare.open(unlocked));
+        unlocked
     }
 }
 
@@ -424,7 +428,8 @@ impl<H: Relock> CondvarOp<'_, H> {
     fn join(&self, waiter: Pinned<'_>, mark: u32, cx: &mut Context<'_>) {
         let waker = clone_waker(cx.waker());
         let (condvar, holder) = (self.condvar, self.holder());
-        let moves = |me| Moves { editing: condvar.queue.edit(), condvar, holder, me, spare: None };
+        let moves =
+            |me| Moves { editing: condvar.queue.edit(), condvar, holder, me, spare: Deferred::none() };
         sweep(moves(Some((waiter, waker, mark & BY_ONE | MOVED))), || moves(None));
     }
 
@@ -442,14 +447,14 @@ impl<H: Relock> CondvarOp<'_, H> {
     fn poll_in_place(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
         let mut editing = self.condvar.queue.edit();
-        let mark = editing.mark(Place::of(waiter));
+        let mark = waiter.get().mark();
         if mark & (CALLED | MOVED) == 0 {
-            let old = editing.rearm(waiter, waker);
-            editing.finish();
-            drop_waker(old);
+            // SAFETY: neither called nor moved, so it is in this list.
+            let old = unsafe { editing.rearm(waiter, waker) };
+            drop_waker(editing.unlock_with(old));
             return Poll::Pending;
         }
-        editing.finish();
+        drop(editing);
         drop_waker(Some(waker));
         if mark & CALLED != 0 {
             self.join(waiter, mark, cx);
@@ -475,22 +480,24 @@ impl<H: Relock> CondvarOp<'_, H> {
 
     /// Leaves the condvar: the list, or the call.
     fn cancel_here(&self, mut editing: Editing<'_>, waiter: Pinned<'_>, mark: u32) {
-        let mut mine = None;
+        let mut mine = Deferred::none();
         if mark & CALLED == 0 {
             let mut place = self.condvar.notified_until(&editing);
             if place == Place::of(waiter) {
-                editing.pass(&mut place);
+                // SAFETY: it is in this list: not called, and its cancel says that it was not moved.
+                unsafe { editing.pass(&mut place) };
                 self.condvar.set_notified_until(&editing, place);
             }
-            if let Removed::Waker(waker) = editing.remove(waiter) {
+            // SAFETY: as above.
+            if let Removed::Waker(waker) = unsafe { editing.remove(waiter) } {
                 mine = waker;
             }
         }
         if mark & BY_ONE != 0 {
             self.condvar.notify_next(&mut editing);
         }
-        let called = if mark & CALLED == 0 { None } else { self.condvar.end_call(&mut editing) };
-        editing.finish();
+        let called = if mark & CALLED == 0 { Deferred::none() } else { self.condvar.end_call(&mut editing) };
+        let (called, mine) = editing.unlock_with(called.and(mine));
         wake(called);
         drop_waker(mine);
     }
@@ -531,15 +538,14 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         let ask = Ask { weight: self.holder().address(), ..Ask::default() };
         let mut editing = self.condvar.queue.edit();
         if editing.front().is_some_and(|front| front.weight() != ask.weight) {
-            editing.finish();
+            // The panic hook is foreign code.
+            drop(editing);
             panic!("a condvar can be used with one mutex at a time: somebody waits on this one with another");
         }
-        let waiter = seat.sit(waker, ask);
-        editing.push_back(waiter);
+        let waiter = editing.push_back(seat.sit(waker, ask));
         if self.condvar.notified_until(&editing) == Place::END {
             self.condvar.set_notified_until(&editing, Place::of(waiter));
         }
-        editing.finish();
         Poll::Pending
     }
 
@@ -567,12 +573,12 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
         let editing = self.condvar.queue.edit();
-        let mark = editing.mark(Place::of(waiter));
+        let mark = waiter.get().mark();
         if mark & MOVED == 0 {
             self.cancel_here(editing, waiter, mark);
             return None;
         }
-        editing.finish();
+        drop(editing);
         self.by_one = mark & BY_ONE != 0;
         self.cancel_moved(waiter)
     }

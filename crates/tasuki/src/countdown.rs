@@ -196,7 +196,6 @@ impl Countdown {
             Ordering::Relaxed,
         );
         if closing.is_err() {
-            editing.finish();
             return false;
         }
         self.waiters.begin_round(&editing);
@@ -236,13 +235,12 @@ impl Countdown {
         let waker = clone_waker(cx.waker());
         let mut editing = self.waiters.queue.edit();
         if !self.announce(&editing) {
-            editing.finish();
+            drop(editing);
             drop_waker(Some(waker));
             return Poll::Ready(());
         }
         let ask = self.waiters.ask(&editing);
         editing.push_back(seat.sit(waker, ask));
-        editing.finish();
         Poll::Pending
     }
 

@@ -31,10 +31,10 @@
 //! read-modify-write all the same, so that a later wait sees what was done before both sets. Grants publish through the waiter's
 //! state, releases through the round.
 
-use crate::queue::Pinned;
 use crate::queue::broadcast::{Broadcast, Withdrawn};
 use crate::queue::waiter::{clone_waker, drop_spare, wake};
 use crate::queue::word::{FIRST as SET, Word};
+use crate::queue::{Pinned, QueueLock as _};
 use crate::shim::{Ordering, const_fn};
 use crate::wait::{Op, Seat, Wait};
 use core::fmt;
@@ -208,13 +208,13 @@ impl Event {
         let mut editing = self.waiters.queue.edit();
         if !editing.has_waiters() {
             editing.set(SET);
-            return editing.finish();
+            return;
         }
         match self.waiters.note {
             Reset::Auto => {
-                let waker = editing.grant_front();
-                editing.finish();
-                wake(waker);
+                // SAFETY: there are waiters, asked above.
+                let waker = unsafe { editing.grant_front() };
+                wake(editing.unlock_with(waker));
             }
             Reset::Manual => {
                 editing.set(SET);
@@ -239,7 +239,6 @@ impl Event {
         }
         let mut editing = self.waiters.queue.edit();
         editing.clear(SET);
-        editing.finish();
     }
 
     /// Is it set? True or false only for the moment of the look.
@@ -303,13 +302,12 @@ impl Op for WaitEventOp<'_> {
             if self.event.waiters.note == Reset::Auto {
                 editing.clear(SET);
             }
-            editing.finish();
+            drop(editing);
             drop_spare(waker, || self.discard(()));
             return Poll::Ready(());
         }
         let ask = self.event.waiters.ask(&editing);
         editing.push_back(seat.sit(waker, ask));
-        editing.finish();
         Poll::Pending
     }
 

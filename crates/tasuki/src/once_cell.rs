@@ -28,10 +28,10 @@
 //! The word: Release of the edit in [`Turn::complete`] pairs with Acquire of [`OnceCell::get`]: the value. A turn publishes
 //! nothing. Waiters that no batch has reached read the round.
 
-use crate::queue::Pinned;
 use crate::queue::broadcast::{Broadcast, Withdrawn};
 use crate::queue::waiter::{Ask, clone_waker, drop_waker, wake};
 use crate::queue::word::{FIRST as RUNNING, SECOND as DONE, Word};
+use crate::queue::{Deferred, Pinned, QueueLock as _};
 use crate::shim::{Ordering, const_fn};
 use crate::wait::{Compound, Op, Seat, Wait, Waiting, Withdraw};
 use core::cell::UnsafeCell;
@@ -147,7 +147,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // Acquire: pairs with Release in `Editing::finish` of `Turn::complete`.
+        // Acquire: pairs with Release in the drop of `Editing` in `Turn::complete`.
         // SAFETY: `DONE`: the value is there, and is not written again.
         self.waiters.queue.load_with(Ordering::Acquire).has(DONE).then(|| unsafe { self.value() })
     }
@@ -299,7 +299,7 @@ impl<T> OnceCell<T> {
         if free {
             editing.set(RUNNING);
         }
-        editing.finish();
+        drop(editing);
         free.then(|| Turn { cell: self })
     }
 }
@@ -360,18 +360,20 @@ impl<T> Drop for Turn<'_, T> {
         let mut editing = self.cell.waiters.queue.edit();
         let mut at = editing.first();
         let mut next = None;
-        while let Some(waiter) = editing.at(at) {
+        // SAFETY: a place of this list, from `first` on, and nothing else changes it.
+        while let Some(waiter) = unsafe { editing.at(at) } {
             if waiter.weight() == WANTS_TURN {
-                next = Some(editing.grant_at(&mut at));
+                // SAFETY: there is a waiter at this place.
+                next = Some(unsafe { editing.grant_at(&mut at) });
                 break;
             }
-            editing.pass(&mut at);
+            // SAFETY: there is a waiter at this place.
+            unsafe { editing.pass(&mut at) };
         }
         if next.is_none() {
             editing.clear(RUNNING);
         }
-        editing.finish();
-        wake(next.flatten());
+        wake(editing.unlock_with(next.unwrap_or_else(Deferred::none)));
     }
 }
 
@@ -401,14 +403,14 @@ impl<'a, T> TurnOp<'a, T> {
         let waker = clone_waker(cx.waker());
         let mut editing = self.cell.waiters.queue.edit();
         if editing.word().has(DONE) {
-            editing.finish();
+            drop(editing);
             drop_waker(Some(waker));
             // SAFETY: `DONE`, seen under `EDIT`: the value is there.
             return Poll::Ready(Outcome::Value(unsafe { self.cell.value() }));
         }
         if self.wants == WANTS_TURN && !editing.word().has(RUNNING) {
             editing.set(RUNNING);
-            editing.finish();
+            drop(editing);
             // Before the foreign code: if that panics, the turn passes on.
             let turn = Turn { cell: self.cell };
             drop_waker(Some(waker));
@@ -416,7 +418,6 @@ impl<'a, T> TurnOp<'a, T> {
         }
         let ask = Ask { weight: self.wants, ..self.cell.waiters.ask(&editing) };
         editing.push_back(seat.sit(waker, ask));
-        editing.finish();
         Poll::Pending
     }
 

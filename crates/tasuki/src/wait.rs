@@ -33,8 +33,8 @@
 //! judged only after the operation was tried: the limit is a wait too, is polled after it, and with the same exhausted budget yields as well.
 
 use crate::budget::{charge, wake_again};
-use crate::queue::Pinned;
 use crate::queue::waiter::{Ask, Waiter};
+use crate::queue::{Fresh, Pinned};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::future::Future;
@@ -104,11 +104,11 @@ pub struct Seat<'f> {
 impl<'f> Seat<'f> {
     /// Makes the waiter, complete, ready to be published.
     #[inline(always)]
-    pub(crate) fn sit(self, waker: Waker, ask: Ask) -> Pinned<'f> {
+    pub(crate) fn sit(self, waker: Waker, ask: Ask) -> Fresh<'f> {
         // SAFETY: `Wait::poll` gives out a seat for its pinned slot, and only while nobody is in it.
         unsafe { self.slot.write(Waiter::new(waker, ask)) };
         // SAFETY: written above; the slot is pinned, and `Wait` does not let go of it while it is queued.
-        unsafe { Pinned::new(self.slot) }
+        unsafe { Fresh::new(self.slot) }
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `next_wake` | by the cancel that set `CANCELLED`               | by the same                            |
 //!
 //! # Orderings
-//! * `CANCELLED`: Release of [`Editing::finish`](crate::queue::Editing::finish) in `tree.rs` pairs with
+//! * `CANCELLED`: Release in the drop of [`Editing`](crate::queue::Editing) in `tree.rs` pairs with
 //!   Acquire of [`Node::is_cancelled`]: the reason, and what was done before the cancel, is visible to whoever
 //!   sees the flag.
 //! * `handles`: Release and Acquire of [`Handle::drop`] pair with each other: what was done through a handle
@@ -120,7 +120,7 @@ impl Node {
     /// The one load of `stop_requested`.
     #[inline(always)]
     pub(super) fn is_cancelled(&self) -> bool {
-        // Acquire: pairs with Release in `Editing::finish`, by which `Locked::cancel_one` publishes the flag.
+        // Acquire: pairs with Release in the drop of `Editing`, by which `Locked::cancel_one` publishes the flag.
         self.waiters.queue.load_with(Ordering::Acquire).has(CANCELLED)
     }
 

@@ -53,13 +53,12 @@ impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
         let waiters = &self.node().waiters;
         let mut editing = waiters.queue.edit();
         if editing.word().has(CANCELLED) {
-            editing.finish();
+            drop(editing);
             drop_waker(Some(waker));
             return Poll::Ready(());
         }
         let ask = waiters.ask(&editing);
         editing.push_back(seat.sit(waker, ask));
-        editing.finish();
         Poll::Pending
     }
 

@@ -56,7 +56,7 @@
 //! 6. Nobody enters the queue of a cancelled node, so step 3 finds everybody who ever waited and has not left.
 //!
 //! # Orderings
-//! The lock: Acquire of [`WaitQueue::edit`](crate::queue::WaitQueue::edit) pairs with Release of [`Editing::finish`]; all
+//! The lock: Acquire of [`WaitQueue::edit`](crate::queue::WaitQueue::edit) pairs with Release of the drop of [`Editing`]; all
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
 use super::duty::{Garbage, Wakes};
@@ -85,10 +85,9 @@ pub(super) fn child(parent: &Handle) -> Handle {
         if !parent.is_cancelled() {
             let child = Handle::publish(node, Some(parent.tree));
             locked.adopt(parent.node(), child.node());
-            locked.finish();
             return child;
         }
-        locked.finish();
+        drop(locked);
     }
     let reason = parent.reason().cloned().unwrap_or(Reason::Unsaid);
     Handle::publish(Box::new(Node::born_cancelled(reason)), None)
@@ -105,7 +104,7 @@ pub(super) fn cancel(target: &Handle, reason: Reason) {
     }
     loop {
         let more = locked.spread(&mut wakes, &mut garbage);
-        locked.finish();
+        drop(locked);
         garbage.free();
         if !more {
             break;
@@ -124,16 +123,17 @@ pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
     // SAFETY: a node without handles lives until it is buried, below.
     let locked = Locked::new(unsafe { node.as_ref() });
     locked.bury(node, &mut garbage);
-    locked.finish();
+    drop(locked);
     garbage.free();
 }
 
 /// The evidence of holding the lock of a tree. The functions take nodes of that tree only.
 #[derive(Debug)]
-#[must_use = "the lock must be let go"]
+#[must_use = "the tree is unlocked when this is dropped, and may be gone then"]
 struct Locked<'t> {
     tree: NonNull<Node>,
-    editing: Editing<'t>,
+    /// Unlocks the tree when dropped.
+    _editing: Editing<'t>,
 }
 
 impl<'t> Locked<'t> {
@@ -142,12 +142,7 @@ impl<'t> Locked<'t> {
         let tree = member.tree;
         // SAFETY: invariant 2.
         let lock = unsafe { &(*tree.as_ptr()).lock };
-        Self { tree, editing: lock.edit() }
-    }
-
-    /// Lets go of the lock. The tree may be gone after that.
-    fn finish(self) {
-        self.editing.finish();
+        Self { tree, _editing: lock.edit() }
     }
 
     fn at(&self, node: NonNull<Node>) -> &Node {
@@ -291,7 +286,7 @@ impl<'t> Locked<'t> {
         editing.set(CANCELLED);
         let waited_for = editing.has_waiters();
         // The Release in it publishes the reason; pairs with Acquire in `Node::is_cancelled`.
-        editing.finish();
+        drop(editing);
         let next = self.common().spreading;
         self.change(node, |links| (links.place, links.next) = (Place::Spreading, next));
         self.change_common(|common| common.spreading = Some(node));

@@ -8,7 +8,7 @@ use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};
 use crate::probe::Site;
 use crate::queue::waiter::clone_waker;
-use crate::queue::{Moving, Pinned};
+use crate::queue::{Deferred, Moving, Pinned};
 use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Wait};
 use core::cell::UnsafeCell;
@@ -367,7 +367,7 @@ pub trait Relock: Exclusive {
 
     /// Takes over waiters of another queue, which is being edited; see `RawMutex::adopt`.
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker>;
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>>;
 
     /// A poll of a waiter that is, or was, in the queue of the mutex.
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
@@ -386,7 +386,7 @@ impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
     }
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>> {
         self.raw.adopt(next)
     }
 

@@ -1,7 +1,7 @@
 //! Locks and guards that keep the mutex alive through an `Arc`.
 
 use super::raw::Unlocked;
-use super::{Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker, clone_waker};
+use super::{Deferred, Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker, clone_waker};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::probe::Site;
 use alloc::sync::Arc;
@@ -130,7 +130,7 @@ impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
     }
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>> {
         self.raw.adopt(next)
     }
 

@@ -45,7 +45,7 @@ use crate::policy::{Order, Policy};
 use crate::probe::Owner;
 use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, WAITERS, Word};
-use crate::queue::{Editing, Moving, Patience, Pinned, Removed, WaitQueue};
+use crate::queue::{Deferred, Editing, Moving, Patience, Pinned, QueueLock as _, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
@@ -128,7 +128,6 @@ impl<P: Policy> RawMutex<P> {
             return match self.queue.try_edit(word) {
                 Some(mut editing) => {
                     editing.set(LOCKED);
-                    editing.finish();
                     true
                 }
                 None => false,
@@ -219,8 +218,7 @@ impl<P: Policy> RawMutex<P> {
         match P::ORDER {
             Order::Oldest => editing.push_back(waiter),
             Order::Newest => editing.push_front(waiter),
-        }
-        editing.finish();
+        };
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
@@ -261,7 +259,7 @@ impl<P: Policy> RawMutex<P> {
         let mut editing = self.queue.edit();
         let state = waiter.get().state();
         if state == State::Notified {
-            editing.finish();
+            drop(editing);
             drop_waker(Some(waker));
             self.claim();
             return Poll::Ready(());
@@ -270,18 +268,18 @@ impl<P: Policy> RawMutex<P> {
             editing.clear(WOKEN);
             if !editing.word().has(LOCKED) {
                 // The head must take a free lock: nobody else may ever come to unlock it.
-                // The slot of a called waiter is empty.
-                let _ = editing.remove(waiter);
+                // SAFETY: `Woken`, so it is in this list. Its slot is empty.
+                let _ = unsafe { editing.remove(waiter) };
                 editing.set(LOCKED);
                 self.reset_overtakes();
-                editing.finish();
+                drop(editing);
                 drop_waker(Some(waker));
                 return Poll::Ready(());
             }
         }
-        let old = editing.rearm(waiter, waker);
-        editing.finish();
-        drop_waker(old);
+        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+        let old = unsafe { editing.rearm(waiter, waker) };
+        drop_waker(editing.unlock_with(old));
         Poll::Pending
     }
 
@@ -307,16 +305,15 @@ impl<P: Policy> RawMutex<P> {
         }
         let mut editing = self.queue.try_edit(self.queue.load())?;
         if waiter.get().state() != State::Waiting {
-            editing.finish();
             return None;
         }
         // If it is the first, the lock is held and nobody has been called (invariant 2): there is nobody to call instead.
         if P::OVERTAKES > 0 && editing.is_front(waiter) {
             self.reset_overtakes();
         }
-        let waker = editing.remove_sleeping(waiter);
-        editing.finish();
-        Some(waker)
+        // SAFETY: `Waiting`, asked under the lock, so it is in this list (invariant 3 of the queue).
+        let waker = unsafe { editing.remove_sleeping(waiter) };
+        Some(editing.unlock_with(waker))
     }
 
     /// Leaves the queue, whatever the state.
@@ -329,23 +326,25 @@ impl<P: Policy> RawMutex<P> {
         }
         let mut editing = self.queue.edit();
         let was_front = P::OVERTAKES > 0 && editing.is_front(waiter);
-        let Removed::Waker(waker) = editing.remove(waiter) else {
-            editing.finish();
+        // SAFETY: it is in this list, or was granted: a waiter that comes here from a condvar stays.
+        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else {
+            drop(editing);
             self.claim();
             return true;
         };
-        let mut next = None;
+        let mut next = Deferred::none();
         if was_front {
             editing.clear(WOKEN);
             self.reset_overtakes();
             // Invariant 2: a free lock has called its first waiter. It is open to it, which counts as in `open`.
             if !editing.word().has(LOCKED) && editing.has_waiters() {
                 self.count_overtake();
-                next = editing.wake_front();
+                // SAFETY: there is a waiter, asked above.
+                next = unsafe { editing.wake_front() };
                 editing.set(WOKEN);
             }
         }
-        editing.finish();
+        let (next, waker) = editing.unlock_with(next.and(waker));
         wake(next);
         drop_waker(waker);
         false
@@ -353,10 +352,9 @@ impl<P: Policy> RawMutex<P> {
 
     /// Takes over waiters of another queue, which is being edited: the first becomes the owner if the lock is free,
     /// the others queue. The owner's waker is to be called after both edits.
-    #[must_use = "the new owner must be woken"]
-    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Option<Waker> {
+    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>> {
         let mut editing = self.queue.edit();
-        let mut owner = None;
+        let mut owner = Deferred::none();
         while let Some(waiter) = next() {
             if editing.word() == FREE {
                 editing.set(LOCKED);
@@ -369,7 +367,6 @@ impl<P: Policy> RawMutex<P> {
                 }
             }
         }
-        editing.finish();
         owner
     }
 
@@ -425,10 +422,15 @@ impl<P: Policy> RawMutex<P> {
             return self.queue.replace(HELD, FREE, Ordering::Release).map(|()| None).map_err(|_| Moved);
         }
         if P::OVERTAKES > 0 && !word.has(EDIT) && self.may_be_overtaken() {
-            return if word.has(WOKEN) { self.reopen(word) } else { self.open(word) };
+            if word.has(WOKEN) {
+                return self.reopen(word);
+            }
+            // SAFETY: the word has `WAITERS`, asked above.
+            return unsafe { self.open(word) };
         }
         let editing = self.queue.try_edit(word).ok_or(Moved)?;
-        Ok(self.pass(editing))
+        // SAFETY: the word that was exchanged has waiters.
+        Ok(unsafe { self.pass(editing) })
     }
 
     /// Does somebody run with the lock, and nobody wait for it?
@@ -491,32 +493,37 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock.
+    ///
+    /// SAFETY: there is a waiter.
     #[inline(always)]
-    fn pass(&self, mut editing: Editing<'_>) -> Option<Waker> {
+    unsafe fn pass(&self, mut editing: Editing<'_>) -> Option<Waker> {
         let waker = if P::OVERTAKES == 0 {
-            Some(editing.grant_sleeping_front())
+            // SAFETY: the caller's contract; without overtakes no waiter is ever `Woken`.
+            unsafe { editing.grant_sleeping_front() }.some()
         } else {
             editing.clear(WOKEN);
             self.reset_overtakes();
-            editing.grant_front()
+            // SAFETY: the caller's contract.
+            unsafe { editing.grant_front() }
         };
         // Nobody spins while others wait.
         if editing.word() == HELD {
             self.set_unclaimed();
         }
-        editing.finish();
-        waker
+        editing.unlock_with(waker)
     }
 
     /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is called to compete for it.
-    fn open(&self, word: Word) -> Result<Option<Waker>, Moved> {
+    ///
+    /// SAFETY: the word has `WAITERS`.
+    unsafe fn open(&self, word: Word) -> Result<Option<Waker>, Moved> {
         let mut editing = self.queue.try_edit(word).ok_or(Moved)?;
         self.count_overtake();
-        let waker = editing.wake_front();
+        // SAFETY: the caller's contract: the word that was exchanged has waiters.
+        let waker = unsafe { editing.wake_front() };
         editing.clear(LOCKED);
         editing.set(WOKEN);
-        editing.finish();
-        Ok(waker)
+        Ok(editing.unlock_with(waker))
     }
 
     /// `head·LOCKED·WOKEN => head·WOKEN`: the head has been called already, and will look.

@@ -4,7 +4,7 @@
 //! then the panic goes on. Without `std` nothing can catch it; the remaining wakers are woken while it
 //! unwinds, and a second panic aborts.
 
-use super::waiter;
+use super::{Deferred, QueueUnlocked, waiter};
 use core::mem::MaybeUninit;
 use core::task::Waker;
 
@@ -32,8 +32,8 @@ impl WakeBatch {
     }
 
     /// Adds what came out of a slot. The batch is not full.
-    pub(crate) fn push(&mut self, waker: Option<Waker>) {
-        if let Some(waker) = waker {
+    pub(crate) fn push(&mut self, waker: Deferred<Option<Waker>>) {
+        if let Some(waker) = waker.into_inner() {
             self.wakers[self.len].write(waker);
             self.len += 1;
         }
@@ -52,7 +52,7 @@ impl WakeBatch {
     }
 
     /// Wakes them in the order in which they were taken; the batch is empty again.
-    pub(crate) fn wake_all(&mut self, panics: &mut Panics) {
+    pub(crate) fn wake_all(&mut self, _unlocked: QueueUnlocked, panics: &mut Panics) {
         while self.woken < self.len {
             // One catch for as many as go well.
             panics.catch(|| {

@@ -12,7 +12,7 @@
 
 use super::waiter::{Ask, State, Waiter, clone_waker, drop_waker};
 use super::word::Word;
-use super::{Editing, Pinned, Removed, WaitQueue};
+use super::{Editing, Pinned, QueueLock as _, Removed, WaitQueue};
 use crate::shim::{AtomicU32, Ordering, const_fn};
 use core::task::{Context, Poll};
 
@@ -99,13 +99,13 @@ impl<N> Broadcast<N> {
         let waker = clone_waker(cx.waker());
         let mut editing = self.queue.edit();
         if waiter.get().state() == State::Notified {
-            editing.finish();
+            drop(editing);
             drop_waker(Some(waker));
             return Poll::Ready(());
         }
-        let old = editing.rearm(waiter, waker);
-        editing.finish();
-        drop_waker(old);
+        // SAFETY: not `Notified`, so it is where `push_back` put it, or in a snapshot (invariant 3 of the queue).
+        let old = unsafe { editing.rearm(waiter, waker) };
+        drop_waker(editing.unlock_with(old));
         Poll::Pending
     }
 
@@ -115,18 +115,15 @@ impl<N> Broadcast<N> {
             return Withdrawn::Given;
         }
         let mut editing = self.queue.edit();
-        let Removed::Waker(waker) = editing.remove(waiter) else {
-            editing.finish();
-            return Withdrawn::Given;
-        };
+        // SAFETY: the waiters of this queue are never moved to another.
+        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return Withdrawn::Given };
         let withdrawn = if self.is_released(waiter.get()) {
             Withdrawn::Given
         } else {
             in_time(&mut editing);
             Withdrawn::InTime
         };
-        editing.finish();
-        drop_waker(waker);
+        drop_waker(editing.unlock_with(waker));
         withdrawn
     }
 }

@@ -3,11 +3,9 @@
 //!
 //! The wheel of the timers is made of rings. A ring belongs to one queue, whose `EDIT` bit guards it; a waiter leaves through [`Editing::remove`](super::Editing::remove) like any other.
 
-use super::Editing;
-use super::Pinned;
 use super::list;
-use super::waiter::Waiter;
-use super::waiter::{self, Verdict};
+use super::waiter::{self, Verdict, Waiter};
+use super::{Deferred, Editing, Pinned};
 use core::task::Waker;
 
 /// The fixed point of a ring. It keeps pointers to itself from its first use on: it must not move after that, nor be kept in a `Box`
@@ -40,10 +38,10 @@ impl Ring {
     }
 
     /// Takes the first waiter out and notifies it; `None` if there is none.
-    pub(crate) fn grant_front(&self, editing: &mut Editing<'_>) -> Option<Option<Waker>> {
+    pub(crate) fn grant_front(&self, editing: &mut Editing<'_>) -> Option<Deferred<Option<Waker>>> {
         let front = self.take_front(editing)?;
         // SAFETY: the evidence; it has just been taken out of the ring.
-        Some(unsafe { waiter::notify(front, Verdict::Granted) })
+        Some(Deferred::new(unsafe { waiter::notify(front, Verdict::Granted) }))
     }
 
     /// The first waiter, to look at.

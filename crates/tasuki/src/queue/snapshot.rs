@@ -10,7 +10,7 @@
 use super::batch::{Panics, WakeBatch};
 use super::list;
 use super::waiter::{self, Waiter};
-use super::{Editing, WaitQueue};
+use super::{Editing, QueueLock as _, QueueUnlocked, WaitQueue};
 use core::ptr;
 
 impl Editing<'_> {
@@ -19,7 +19,7 @@ impl Editing<'_> {
     pub(crate) fn grant_all(mut self) {
         let first = self.word.head();
         if first.is_null() {
-            return self.finish();
+            return;
         }
         self.word = self.word.with_head(ptr::null_mut());
         // SAFETY: we hold `EDIT`; the head is in the list. Asked now, since the first may be gone after the run.
@@ -31,8 +31,7 @@ impl Editing<'_> {
         let rest = unsafe { notify_run(first, last, ptr::null_mut(), &mut batch) };
         let mut panics = Panics::default();
         if rest.is_null() {
-            self.finish();
-            batch.wake_all(&mut panics);
+            batch.wake_all(self.unlock(), &mut panics);
         } else {
             self.grant_rest(rest, last, &mut batch, &mut panics);
         }
@@ -48,8 +47,7 @@ impl Editing<'_> {
         // `Snapshot` sees to, also when a waker panics.
         unsafe { list::close_ring(sentinel, rest, last) };
         let mut snapshot = Snapshot { queue: self.queue, sentinel, batch, drained: false };
-        self.finish();
-        snapshot.release(panics);
+        snapshot.release(self.unlock(), panics);
     }
 }
 
@@ -102,19 +100,18 @@ struct Snapshot<'s> {
 
 impl Snapshot<'_> {
     /// Wakes the batch, then takes further ones until the ring is empty.
-    fn release(&mut self, panics: &mut Panics) {
-        self.batch.wake_all(panics);
+    fn release(&mut self, unlocked: QueueUnlocked, panics: &mut Panics) {
+        self.batch.wake_all(unlocked, panics);
         while !self.drained {
             let editing = self.queue.edit();
-            self.drained = self.take();
-            editing.finish();
-            self.batch.wake_all(panics);
+            self.drained = self.take(&editing);
+            self.batch.wake_all(editing.unlock(), panics);
         }
     }
 
-    /// Notifies until the batch is full; true when the ring is empty. The caller holds `EDIT`.
-    fn take(&mut self) -> bool {
-        // SAFETY: the caller holds `EDIT`.
+    /// Notifies until the batch is full; true when the ring is empty.
+    fn take(&mut self, _editing: &Editing<'_>) -> bool {
+        // SAFETY: the evidence: the caller holds `EDIT` of this queue.
         let first = unsafe { list::next(self.sentinel) };
         // SAFETY: the caller holds `EDIT`; the ring leads back to the sentinel, and nobody else takes from its front.
         let rest = unsafe { notify_run(first, first, self.sentinel, self.batch) };
@@ -130,7 +127,8 @@ impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         if !self.drained {
             let mut panics = Panics::default();
-            self.release(&mut panics);
+            let unlocked = self.queue.edit().unlock();
+            self.release(unlocked, &mut panics);
             panics.resume();
         }
     }

@@ -5,32 +5,46 @@
 //! on. What is still owed when a waker panics is served all the same.
 
 use super::batch::{Panics, WakeBatch};
+use super::{Deferred, QueueLock, QueueUnlocked};
 use core::task::Waker;
 
-/// An edit with the primitive's books open.
-pub(crate) trait Ledger: Sized {
+/// The lock of a queue, with the state of the primitive open beside it.
+pub(crate) trait Ledger: QueueLock {
     /// Serves until the batch is full (true: there may be more to do) or nobody more can be served (false).
     fn serve(&mut self, batch: &mut WakeBatch) -> bool;
 
-    /// Closes the books and ends the edit.
-    fn close(self);
+    /// Closes the books and unlocks the queue.
+    fn close(self) -> QueueUnlocked {
+        self.unlock()
+    }
 }
 
-/// Serves whoever can be served, beginning with this ledger; `open` begins another edit.
+/// Serves every waiter that can be served, beginning with this ledger; `open` locks the queue again.
 pub(crate) fn sweep<L: Ledger>(ledger: L, open: impl Fn() -> L) {
-    sweep_on(None, ledger, open);
+    sweep_on(Deferred::none(), Deferred::nothing(), ledger, open);
 }
 
-/// The same after somebody has been served from this ledger, who is still to be woken.
-pub(crate) fn sweep_on<L: Ledger>(served: Option<Waker>, ledger: L, open: impl Fn() -> L) {
+/// The same after a waiter has been served from this ledger, which is still to be woken. Opens what else had come out of
+/// the queue.
+pub(crate) fn sweep_on<L: Ledger, T>(
+    served: Deferred<Option<Waker>>,
+    deferred: Deferred<T>,
+    mut ledger: L,
+    open: impl Fn() -> L,
+) -> T {
     let mut panics = Panics::default();
+    let foreign;
     {
         // Dropped in place: it is big.
         let mut sweep = Sweep { open, batch: WakeBatch::new(), owed: true };
         sweep.batch.push(served);
-        sweep.run(ledger, &mut panics);
+        sweep.owed = ledger.serve(&mut sweep.batch);
+        let unlocked = ledger.close();
+        foreign = deferred.open(unlocked);
+        sweep.run(unlocked, &mut panics);
     }
     panics.resume();
+    foreign
 }
 
 struct Sweep<L: Ledger, F: Fn() -> L> {
@@ -40,16 +54,22 @@ struct Sweep<L: Ledger, F: Fn() -> L> {
 }
 
 impl<L: Ledger, F: Fn() -> L> Sweep<L, F> {
-    fn run(&mut self, mut ledger: L, panics: &mut Panics) {
+    /// Wakes the batch, and serves further ones until there is nothing more to do.
+    fn run(&mut self, mut unlocked: QueueUnlocked, panics: &mut Panics) {
         loop {
-            self.owed = ledger.serve(&mut self.batch);
-            ledger.close();
-            self.batch.wake_all(panics);
+            self.batch.wake_all(unlocked, panics);
             if !self.owed {
                 return;
             }
-            ledger = (self.open)();
+            unlocked = self.serve();
         }
+    }
+
+    /// One batch is served.
+    fn serve(&mut self) -> QueueUnlocked {
+        let mut ledger = (self.open)();
+        self.owed = ledger.serve(&mut self.batch);
+        ledger.close()
     }
 }
 
@@ -58,7 +78,8 @@ impl<L: Ledger, F: Fn() -> L> Drop for Sweep<L, F> {
     fn drop(&mut self) {
         if self.owed {
             let mut panics = Panics::default();
-            self.run((self.open)(), &mut panics);
+            let unlocked = self.serve();
+            self.run(unlocked, &mut panics);
             panics.resume();
         }
     }

@@ -72,9 +72,9 @@ pub(crate) struct Waiter {
     pub(super) links: Links,
     waker: UnsafeCell<MaybeUninit<Waker>>,
     state: AtomicU32,
-    /// A number of the primitive: the round of a wake-all in which the wait began, never changed; or how
-    /// often the waiter has been overtaken, read and written only under `EDIT`.
-    number: UnsafeCell<u32>,
+    /// A number of the primitive: the round of a wake-all in which the wait began, never changed; or how often the
+    /// waiter has been overtaken; or its mark. Relaxed: changed only under `EDIT`, or by the future that alone knows it.
+    number: AtomicU32,
     /// How much is asked for; written before publication only.
     weight: usize,
 }
@@ -91,7 +91,7 @@ impl Waiter {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
             state: AtomicU32::new(WAITING),
-            number: UnsafeCell::new(ask.round),
+            number: AtomicU32::new(ask.round),
             weight: ask.weight,
         }
     }
@@ -102,7 +102,7 @@ impl Waiter {
             links: Links::null(),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             state: AtomicU32::new(NOTIFIED),
-            number: UnsafeCell::new(0),
+            number: AtomicU32::new(0),
             weight: 0,
         }
     }
@@ -110,8 +110,8 @@ impl Waiter {
     /// The round in which the wait began.
     #[inline(always)]
     pub(crate) fn round(&self) -> u32 {
-        // SAFETY: a primitive with rounds does not count overtakes, so nobody writes after publication.
-        self.number.with(|round| unsafe { *round })
+        // Relaxed: in a primitive with rounds nothing writes it after publication.
+        self.number.load(Ordering::Relaxed)
     }
 
     /// How much is asked for.
@@ -120,42 +120,37 @@ impl Waiter {
         self.weight
     }
 
-    /// How often the waiter has been overtaken, by the books of [`count_overtake`](Self::count_overtake).
-    ///
-    /// SAFETY: the caller holds `EDIT`, and the primitive has no rounds.
-    pub(super) unsafe fn overtaken(&self) -> u32 {
-        // SAFETY: the caller's contract.
-        self.number.with(|times| unsafe { *times })
+    /// How often the waiter has been overtaken. Exact under `EDIT`.
+    #[inline]
+    pub(super) fn overtaken(&self) -> u32 {
+        // Relaxed: written under `EDIT`.
+        self.number.load(Ordering::Relaxed)
     }
 
-    /// The waiter has been overtaken once more.
-    ///
-    /// SAFETY: as [`overtaken`](Self::overtaken).
-    pub(super) unsafe fn count_overtake(&self) {
-        // SAFETY: the caller's contract.
-        self.number.with_mut(|times| unsafe { *times += 1 });
+    /// The waiter has been overtaken once more. Called under `EDIT`.
+    #[inline]
+    pub(super) fn count_overtake(&self) {
+        // Relaxed, and not one operation: under `EDIT` only.
+        self.number.store(self.number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Which mark the waiter was given when it was moved to another queue, 0 if it was not.
-    ///
-    /// SAFETY: the caller holds `EDIT` of the queue that marks, or has seen `Notified`; the primitive has no
-    /// rounds and counts no overtakes here.
-    pub(super) unsafe fn mark(&self) -> u32 {
-        // SAFETY: the caller's contract.
-        self.number.with(|mark| unsafe { *mark })
+    /// Which mark the waiter was given last, 0 if it was not. Exact under `EDIT` of the queue that marks; for a primitive
+    /// that has no rounds and counts no overtakes here.
+    pub(crate) fn mark(&self) -> u32 {
+        // Relaxed: written under `EDIT`, or before the state that the future has seen with Acquire.
+        self.number.load(Ordering::Relaxed)
     }
 
-    /// The mark of a waiter that has been notified, which nobody changes any more; `None` while it is in a list. Asked by the
+    /// The mark of a waiter that has been notified, which nothing changes any more; `None` while it is in a list. Asked by the
     /// future itself.
     pub(crate) fn last_mark(&self) -> Option<u32> {
-        // SAFETY: invariant 3: a `Notified` waiter is in no list, so nobody but its future touches it any more.
-        (self.state() == State::Notified).then(|| unsafe { self.mark() })
+        (self.state() == State::Notified).then(|| self.mark())
     }
 
-    /// SAFETY: the caller holds `EDIT` of the queue that marks.
-    pub(super) unsafe fn set_mark(&self, mark: u32) {
-        // SAFETY: the caller's contract.
-        self.number.with_mut(|place| unsafe { *place = mark });
+    /// Marks the waiter. Called under `EDIT` of the queue that marks.
+    pub(crate) fn set_mark(&self, mark: u32) {
+        // Relaxed: see `mark`.
+        self.number.store(mark, Ordering::Relaxed);
     }
 
     /// `Notified => Waiting`, to be put into another queue.
@@ -164,8 +159,7 @@ impl Waiter {
     pub(super) unsafe fn revive(&self, waker: Waker, mark: u32) {
         // SAFETY: nobody else knows the waiter.
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
-        // SAFETY: as above.
-        unsafe { self.set_mark(mark) };
+        self.set_mark(mark);
         // Relaxed: whoever comes to know the waiter does so through the queue that it is put into.
         self.state.store(WAITING, Ordering::Relaxed);
     }
@@ -201,6 +195,7 @@ impl Waiter {
     /// `Waiting => Waiting`, `Woken => Waiting` with another waker; returns the one it replaces.
     ///
     /// SAFETY: the caller is the waiter's own future, holds `EDIT`, and the waiter is in the list.
+    #[inline]
     pub(crate) unsafe fn rearm(&self, waker: Waker) -> Option<Waker> {
         // SAFETY: the caller's contract.
         let old = unsafe { self.disarm() };
@@ -215,6 +210,7 @@ impl Waiter {
     ///
     /// SAFETY: the caller holds `EDIT`; the waiter is in the list; the slot is not read again before it
     /// is written.
+    #[inline]
     pub(crate) unsafe fn disarm(&self) -> Option<Waker> {
         // Relaxed: only the holder of `EDIT` changes the state of a listed waiter.
         if self.state.load(Ordering::Relaxed) == WAITING {
@@ -272,6 +268,7 @@ pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> Waker {
 /// `Waiting => Woken`: the head is called to compete for a free lock, and stays in its place.
 ///
 /// SAFETY: the caller holds `EDIT` and the waiter is in the list.
+#[inline]
 #[must_use = "the waiter must be woken, after the queue has been unlocked"]
 pub(crate) unsafe fn wake_only(waiter: *mut Waiter) -> Option<Waker> {
     // SAFETY: invariant 2: a listed waiter is alive.

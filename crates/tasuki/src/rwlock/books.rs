@@ -3,11 +3,11 @@
 //! They are open while the queue is edited, and nobody else looks at them then; the table of who may enter is that of
 //! [`raw`](super::raw).
 
-use crate::queue::Editing;
 use crate::queue::batch::WakeBatch;
 use crate::queue::sweep::Ledger;
 use crate::queue::waiter::{Ask, Waiter};
 use crate::queue::word::{FIRST as WRITER, MAX_COUNT, SECOND as UPGRADABLE};
+use crate::queue::{Deferred, Editing, QueueLock};
 use crate::shim::UnsafeCell;
 use core::task::Waker;
 
@@ -132,9 +132,9 @@ pub(super) enum First {
     /// Nobody: all must wait.
     Nobody,
     /// The first in the queue, and nobody else can be served.
-    Alone(Waker),
+    Alone(Deferred<Waker>),
     /// The first in the queue, or nobody yet; there may be others.
-    Among(Option<Waker>),
+    Among(Deferred<Option<Waker>>),
 }
 
 /// The queue under `EDIT`, with the counts in plain sight.
@@ -252,25 +252,28 @@ impl<'l> Books<'l> {
         let Some(kind) = self.editing.front().map(Kind::of) else { return First::Nobody };
         match self.choose(kind) {
             Choice::Stop => return First::Nobody,
-            Choice::Pass => return First::Among(None),
+            Choice::Pass => return First::Among(Deferred::none()),
             Choice::Grant => {}
         }
         self.take_up(kind);
         self.queued.leave(kind);
-        let waker = self.editing.grant_sleeping_front();
+        // SAFETY: there is a front; a lock never wakes a waiter without a grant.
+        let waker = unsafe { self.editing.grant_sleeping_front() };
         match self.editing.front().map(|next| self.choose(Kind::of(next))) {
             None | Some(Choice::Stop) => First::Alone(waker),
-            Some(Choice::Grant | Choice::Pass) => First::Among(Some(waker)),
+            Some(Choice::Grant | Choice::Pass) => First::Among(waker.some()),
         }
     }
 
     /// Could anybody be served?
     pub(super) fn owes(&self) -> bool {
         let mut at = self.editing.first();
-        while let Some(waiter) = self.editing.at(at) {
+        // SAFETY: a place of this list, from `first` on, and nothing changes it.
+        while let Some(waiter) = unsafe { self.editing.at(at) } {
             match self.choose(Kind::of(waiter)) {
                 Choice::Grant => return true,
-                Choice::Pass => self.editing.pass(&mut at),
+                // SAFETY: there is a waiter at this place.
+                Choice::Pass => unsafe { self.editing.pass(&mut at) },
                 Choice::Stop => return false,
             }
         }
@@ -282,7 +285,8 @@ impl Ledger for Books<'_> {
     fn serve(&mut self, batch: &mut WakeBatch) -> bool {
         let mut at = self.editing.first();
         while !batch.is_full() {
-            let Some(waiter) = self.editing.at(at) else {
+            // SAFETY: a place of this list, from `first` on, and only `grant_at` changes it.
+            let Some(waiter) = (unsafe { self.editing.at(at) }) else {
                 self.queued.has_no_readers();
                 return false;
             };
@@ -291,9 +295,11 @@ impl Ledger for Books<'_> {
                 Choice::Grant => {
                     self.take_up(kind);
                     self.queued.leave(kind);
-                    batch.push(self.editing.grant_at(&mut at));
+                    // SAFETY: there is a waiter at this place.
+                    batch.push(unsafe { self.editing.grant_at(&mut at) });
                 }
-                Choice::Pass => self.editing.pass(&mut at),
+                // SAFETY: there is a waiter at this place.
+                Choice::Pass => unsafe { self.editing.pass(&mut at) },
                 Choice::Stop => {
                     if kind.stops_readers() {
                         self.queued.has_no_readers_near();
@@ -304,8 +310,13 @@ impl Ledger for Books<'_> {
         }
         true
     }
+}
 
-    fn close(mut self) {
+impl QueueLock for Books<'_> {}
+
+impl Drop for Books<'_> {
+    /// Writes the counts back; the queue is unlocked behind it.
+    fn drop(&mut self) {
         if self.editing.has_waiters() {
             let beside = Beside { readers: self.readers, queued: self.queued };
             // SAFETY: invariant 3 of the lock: we are the editor.
@@ -313,7 +324,6 @@ impl Ledger for Books<'_> {
         } else {
             self.editing.set_count(self.readers as usize);
         }
-        self.editing.finish();
     }
 }
 

@@ -51,10 +51,10 @@
 
 use super::books::{Beside, Books, First, Kind, is_full, too_many_readers, too_many_writers};
 use crate::probe::{Held, Holders, Site};
-use crate::queue::sweep::{Ledger, sweep_on};
+use crate::queue::sweep::sweep_on;
 use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FIRST as WRITER, SECOND as UPGRADABLE, WAITERS, Word};
-use crate::queue::{Pinned, Removed, WaitQueue};
+use crate::queue::{Deferred, Pinned, QueueLock as _, Removed, WaitQueue};
 use crate::shim::{self, Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::panic::RefUnwindSafe;
@@ -122,7 +122,7 @@ impl RawRwLock {
     pub(crate) fn try_enter_fast(&self, kind: Kind) -> bool {
         // A constant is compared and stored: nothing has to wait for the look, which is only there to save a
         // compare-exchange that cannot succeed.
-        // Acquire: pairs with Release in `leave`, `turn_into` and `Editing::finish`.
+        // Acquire: pairs with Release in `leave`, `turn_into` and the drop of `Editing`.
         let is_free = self.queue.load() == FREE;
         is_free && self.queue.replace(FREE, Self::alone(kind), Ordering::Acquire).is_ok()
             || kind != Kind::Write && self.try_enter_beside(kind, is_free)
@@ -160,9 +160,7 @@ impl RawRwLock {
 
     #[cold]
     fn try_enter_slow(&self, kind: Kind) -> bool {
-        let (books, entered) = self.let_in(kind);
-        books.close();
-        entered
+        self.let_in(kind).1
     }
 
     /// Opens the books, and lets a newcomer in if it may enter; panics if it may not because there are too many.
@@ -170,7 +168,7 @@ impl RawRwLock {
         let mut books = self.open();
         let entered = books.let_in(kind);
         if !entered && books.is_refused(kind) {
-            books.close();
+            drop(books);
             too_many_readers();
         }
         (books, entered)
@@ -180,9 +178,7 @@ impl RawRwLock {
     #[cold]
     pub(crate) fn is_ready(&self, kind: Kind) -> bool {
         let books = self.open();
-        let is_ready = books.may_enter(kind) || books.is_refused(kind);
-        books.close();
-        is_ready
+        books.may_enter(kind) || books.is_refused(kind)
     }
 
     /// The first poll that could not enter at once.
@@ -190,19 +186,18 @@ impl RawRwLock {
         let waker = clone_waker(cx.waker());
         let (mut books, entered) = self.let_in(kind);
         if entered {
-            books.close();
+            drop(books);
             drop_spare(waker, || {
                 self.leave(kind);
             });
             return Poll::Ready(());
         }
         if !books.queued.has_room() {
-            books.close();
+            drop(books);
             too_many_writers();
         }
         books.editing.push_back(seat.sit(waker, kind.ask()));
         books.queued.enter(kind);
-        books.close();
         Poll::Pending
     }
 
@@ -211,24 +206,20 @@ impl RawRwLock {
         let waker = clone_waker(cx.waker());
         let mut books = self.open_settled();
         if books.try_upgrade() {
-            books.close();
+            drop(books);
             // On a panic the caller still believes that it holds an upgradable read.
             drop_spare(waker, || self.turn_into(Kind::Write, Kind::Upgradable));
             return Poll::Ready(());
         }
         books.editing.push_front(seat.sit(waker, Kind::Upgrade.ask()));
         books.queued.enter(Kind::Upgrade);
-        books.close();
         Poll::Pending
     }
 
     /// `UPGRADABLE => WRITER`, if there are no readers.
     pub(crate) fn try_upgrade(&self) -> bool {
         // Between the batches of a sweep there are readers: whoever leaves goes on with the sweep.
-        let mut books = self.open();
-        let upgraded = books.try_upgrade();
-        books.close();
-        upgraded
+        self.open().try_upgrade()
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
@@ -241,13 +232,13 @@ impl RawRwLock {
         let waker = clone_waker(cx.waker());
         let mut editing = self.queue.edit();
         if waiter.get().state() == State::Notified {
-            editing.finish();
+            drop(editing);
             drop_waker(Some(waker));
             return Poll::Ready(());
         }
-        let old = editing.rearm(waiter, waker);
-        editing.finish();
-        drop_waker(old);
+        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+        let old = unsafe { editing.rearm(waiter, waker) };
+        drop_waker(editing.unlock_with(old));
         Poll::Pending
     }
 
@@ -257,14 +248,11 @@ impl RawRwLock {
             return true;
         }
         let mut books = self.open();
-        let Removed::Waker(waker) = books.editing.remove(waiter) else {
-            books.close();
-            return true;
-        };
+        // SAFETY: the waiters of a lock are never moved to another queue.
+        let Removed::Waker(waker) = (unsafe { books.editing.remove(waiter) }) else { return true };
         books.queued.leave(Kind::of(waiter.get()));
         // Whoever was stopped by it may enter now.
-        self.sweep(books);
-        drop_waker(waker);
+        drop_waker(self.sweep_with(books, waker));
         false
     }
 
@@ -347,15 +335,21 @@ impl RawRwLock {
         }
     }
 
-    /// Serves whoever can be served, and ends the edit.
-    fn sweep(&self, mut books: Books<'_>) {
+    /// Serves whoever can be served, and unlocks the queue.
+    fn sweep(&self, books: Books<'_>) {
+        self.sweep_with(books, Deferred::nothing());
+    }
+
+    /// As [`sweep`](Self::sweep), and opens what had come out of the queue.
+    fn sweep_with<T>(&self, mut books: Books<'_>, deferred: Deferred<T>) -> T {
         match books.serve_first() {
-            First::Nobody => books.close(),
+            First::Nobody => books.unlock_with(deferred),
             First::Alone(waker) => {
-                books.close();
+                let (waker, foreign) = books.unlock_with(waker.and(deferred));
                 wake_owner(Some(waker));
+                foreign
             }
-            First::Among(waker) => sweep_on(waker, books, || self.open()),
+            First::Among(waker) => sweep_on(waker, deferred, books, || self.open()),
         }
     }
 }

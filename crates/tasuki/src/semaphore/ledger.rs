@@ -7,11 +7,11 @@ use super::raw::{CLOSED, RawSemaphore};
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::waiter::{Verdict, wake};
-use crate::queue::{Editing, Pinned, Removed};
+use crate::queue::{Deferred, Editing, Pinned, QueueLock, QueueUnlocked, Removed};
 use core::task::{Poll, Waker};
 
 /// The queue under `EDIT`, with what is free in plain sight. The evidence that invariant 3 asks for.
-#[must_use = "a ledger must be closed, by `finish` or by a sweep"]
+#[must_use = "the queue is unlocked when this is dropped"]
 pub(super) struct Ledger<'s, P> {
     raw: &'s RawSemaphore<P>,
     pub(super) editing: Editing<'s>,
@@ -24,9 +24,9 @@ enum Served {
     /// Nobody waits, or the front must go on waiting: there is nothing more to do.
     Nobody,
     /// It was granted or refused and is out of the queue; there may be more to serve.
-    Front(Option<Waker>),
+    Front(Deferred<Option<Waker>>),
     /// It was called to take what is free; there is nothing more to do.
-    Called(Option<Waker>),
+    Called(Deferred<Option<Waker>>),
 }
 
 impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
@@ -115,17 +115,21 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     fn serve_front(&mut self) -> Served {
         let Some(front) = self.editing.front() else { return Served::Nobody };
         if self.is_closed() {
-            return Served::Front(self.editing.refuse_front());
+            // SAFETY: there is a front.
+            return Served::Front(unsafe { self.editing.refuse_front() });
         }
         let Some(rest) = self.free.checked_sub(front.weight()) else { return Served::Nobody };
         if self.front_may_be_overtaken() && !self.covers_second(rest) {
-            return Served::Called(self.editing.wake_front());
+            // SAFETY: there is a front.
+            return Served::Called(unsafe { self.editing.wake_front() });
         }
         self.free = rest;
         if P::OVERTAKES == 0 {
-            return Served::Front(Some(self.editing.grant_sleeping_front()));
+            // SAFETY: there is a front; without overtakes no waiter is ever `Woken`.
+            return Served::Front(unsafe { self.editing.grant_sleeping_front() }.some());
         }
-        Served::Front(self.editing.grant_front())
+        // SAFETY: there is a front.
+        Served::Front(unsafe { self.editing.grant_front() })
     }
 
     /// Would so many serve the waiter after the front?
@@ -134,16 +138,59 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     }
 
     /// Takes a waiter out that has not been granted; by its own future.
-    pub(super) fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Option<Waker> {
-        match self.editing.remove_as(waiter, verdict) {
+    pub(super) fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Deferred<Option<Waker>> {
+        // SAFETY: the waiters of a semaphore are never moved to another queue.
+        match unsafe { self.editing.remove_as(waiter, verdict) } {
             Removed::Waker(waker) => waker,
-            Removed::AlreadyGranted => None,
+            Removed::AlreadyGranted => Deferred::none(),
         }
     }
 
-    /// Ends the edit.
+    /// Serves whoever can be served, unlocks the queue, and wakes.
     #[inline(always)]
-    pub(super) fn finish(mut self) {
+    pub(super) fn sweep(self) {
+        self.sweep_with(Deferred::nothing());
+    }
+
+    /// As [`sweep`](Self::sweep), and opens what had come out of the queue.
+    #[inline(always)]
+    pub(super) fn sweep_with<T>(mut self, deferred: Deferred<T>) -> T {
+        // Mostly there is nobody to serve, or one.
+        let (waker, is_last) = match self.serve_front() {
+            Served::Nobody => return self.unlock_with(deferred),
+            Served::Called(waker) => (waker, true),
+            Served::Front(waker) => (waker, !self.covers_front()),
+        };
+        if is_last {
+            let (waker, foreign) = self.unlock_with(waker.and(deferred));
+            wake(waker);
+            return foreign;
+        }
+        self.sweep_on(waker, deferred)
+    }
+
+    /// More than one waiter is to be served; the first has been.
+    #[inline(never)]
+    fn sweep_on<T>(mut self, first: Deferred<Option<Waker>>, deferred: Deferred<T>) -> T {
+        let mut sweep = Sweep { raw: self.raw, batch: WakeBatch::new(), owed: true };
+        let mut panics = Panics::default();
+        sweep.batch.push(first);
+        sweep.owed = sweep.fill(&mut self);
+        let unlocked = self.unlock();
+        let foreign = deferred.open(unlocked);
+        sweep.run(unlocked, &mut panics);
+        drop(sweep);
+        panics.resume();
+        foreign
+    }
+}
+
+impl<P> QueueLock for Ledger<'_, P> {}
+
+impl<P> Drop for Ledger<'_, P> {
+    /// Writes back what is free; the queue is unlocked behind it.
+    #[inline(always)]
+    fn drop(&mut self) {
         if self.editing.has_waiters() {
             let free = self.free;
             // SAFETY: invariant 3: we are the editor.
@@ -151,34 +198,6 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         } else {
             self.editing.set_count(self.free);
         }
-        self.editing.finish();
-    }
-
-    /// Serves whoever can be served, ends the edit, and wakes.
-    #[inline(always)]
-    pub(super) fn sweep(mut self) {
-        // Mostly there is nobody to serve, or one.
-        let (waker, is_last) = match self.serve_front() {
-            Served::Nobody => return self.finish(),
-            Served::Called(waker) => (waker, true),
-            Served::Front(waker) => (waker, !self.covers_front()),
-        };
-        if is_last {
-            self.finish();
-            return wake(waker);
-        }
-        self.sweep_on(waker);
-    }
-
-    /// More than one waiter is to be served; the first has been.
-    #[inline(never)]
-    fn sweep_on(self, first: Option<Waker>) {
-        let mut sweep = Sweep { raw: self.raw, batch: WakeBatch::new(), owed: true };
-        let mut panics = Panics::default();
-        sweep.batch.push(first);
-        sweep.run(self, &mut panics);
-        drop(sweep);
-        panics.resume();
     }
 }
 
@@ -189,18 +208,23 @@ struct Sweep<'s, P: SemaphorePolicy> {
     owed: bool,
 }
 
-impl<'s, P: SemaphorePolicy> Sweep<'s, P> {
-    /// Serves by batches until there is nothing more to do; `ledger` is the first hold of `EDIT`.
-    fn run(&mut self, mut ledger: Ledger<'s, P>, panics: &mut Panics) {
+impl<P: SemaphorePolicy> Sweep<'_, P> {
+    /// Wakes the batch, and serves further ones until there is nothing more to do.
+    fn run(&mut self, mut unlocked: QueueUnlocked, panics: &mut Panics) {
         loop {
-            self.owed = self.fill(&mut ledger);
-            ledger.finish();
-            self.batch.wake_all(panics);
+            self.batch.wake_all(unlocked, panics);
             if !self.owed {
                 return;
             }
-            ledger = self.raw.open();
+            unlocked = self.serve();
         }
+    }
+
+    /// One batch is served.
+    fn serve(&mut self) -> QueueUnlocked {
+        let mut ledger = self.raw.open();
+        self.owed = self.fill(&mut ledger);
+        ledger.unlock()
     }
 
     /// Serves until the batch is full; false when there is nothing more to do.
@@ -224,7 +248,8 @@ impl<P: SemaphorePolicy> Drop for Sweep<'_, P> {
     fn drop(&mut self) {
         if self.owed {
             let mut panics = Panics::default();
-            self.run(self.raw.open(), &mut panics);
+            let unlocked = self.serve();
+            self.run(unlocked, &mut panics);
             panics.resume();
         }
     }

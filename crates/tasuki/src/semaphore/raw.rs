@@ -62,7 +62,7 @@ use super::ledger::Ledger;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::waiter::{Ask, State, Verdict, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FIRST, MAX_COUNT, WAITERS, Word};
-use crate::queue::{Patience, Pinned, WaitQueue};
+use crate::queue::{Patience, Pinned, QueueLock as _, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
@@ -112,7 +112,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     #[inline(always)]
     fn take_at(&self, word: Word, permits: usize) -> Result<(), Word> {
-        // Acquire: pairs with Release in `release`, and in `Editing::finish`.
+        // Acquire: pairs with Release in `release`, and in the drop of `Editing`.
         self.queue.replace(word, word.minus(permits), Ordering::Acquire)
     }
 
@@ -148,10 +148,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Takes permits of a semaphore that somebody waits for.
     fn barge(&self, permits: usize) -> Result<(), TryAcquireError> {
         let mut ledger = self.open();
-        if let Err(error) = ledger.take(permits) {
-            ledger.finish();
-            return Err(error);
-        }
+        ledger.take(permits)?;
         let taken = Taken { raw: self, permits };
         ledger.sweep();
         mem::forget(taken);
@@ -170,10 +167,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         if P::OVERTAKES == 0 {
             return false;
         }
-        let ledger = self.open();
-        let is_ready = ledger.may_take(permits);
-        ledger.finish();
-        is_ready
+        self.open().may_take(permits)
     }
 
     /// The first poll that could not be served at once.
@@ -203,7 +197,6 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         if joins::<P>(word, permits) {
             if let Some(mut editing) = self.queue.try_edit(word) {
                 editing.push_back(seat.sit(waker, Ask { weight: permits, ..Ask::default() }));
-                editing.finish();
                 return Poll::Pending;
             }
         }
@@ -217,7 +210,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         let taken = match ledger.take(permits) {
             Ok(()) => Taken { raw: self, permits },
             Err(TryAcquireError::Closed) => {
-                ledger.finish();
+                drop(ledger);
                 drop_waker(Some(waker));
                 return Poll::Ready(Err(Closed));
             }
@@ -225,7 +218,6 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 let ask = Ask { weight: permits, ..Ask::default() };
                 // Invariant 2 holds: what is free does not cover the newcomer, or is kept for the front.
                 ledger.editing.push_back(seat.sit(waker, ask));
-                ledger.finish();
                 return Poll::Pending;
             }
         };
@@ -252,22 +244,21 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         let waker = clone_waker(cx.waker());
         let mut ledger = self.open();
         if waiter.get().state() == State::Notified {
-            ledger.finish();
+            drop(ledger);
             drop_waker(Some(waker));
             return Poll::Ready(outcome(waiter));
         }
         let ended = ledger.claim(waiter);
         if ended.is_pending() {
-            let old = ledger.editing.rearm(waiter, waker);
-            ledger.finish();
-            drop_waker(old);
+            // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+            let old = unsafe { ledger.editing.rearm(waiter, waker) };
+            drop_waker(ledger.unlock_with(old));
             return Poll::Pending;
         }
         // Should foreign code panic below, the drop of the future finds the verdict and gives back what was granted.
         let verdict = if ended == Poll::Ready(Ok(())) { Verdict::Granted } else { Verdict::Refused };
         let old = ledger.remove(waiter, verdict);
-        ledger.sweep();
-        drop_waker(old);
+        drop_waker(ledger.sweep_with(old));
         drop_waker(Some(waker));
         ended
     }
@@ -279,13 +270,11 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         }
         let mut ledger = self.open();
         if waiter.get().state() == State::Notified {
-            ledger.finish();
             return Some(outcome(waiter));
         }
         let waker = ledger.remove(waiter, Verdict::Granted);
         // What was too little for this one may be enough for others.
-        ledger.sweep();
-        drop_waker(waker);
+        drop_waker(ledger.sweep_with(waker));
         None
     }
 
@@ -355,7 +344,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         let free = ledger.free;
         if !has_room(free, permits) {
             // A panic runs foreign code, so the edit ends first.
-            ledger.finish();
+            drop(ledger);
             too_many(free, permits);
         }
         ledger.free += permits;

@@ -20,7 +20,7 @@ use crate::probe::foreign_code;
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::waiter::{State, clone_waker, drop_waker};
 use crate::queue::word::Word;
-use crate::queue::{Editing, Pinned, Removed, WaitQueue};
+use crate::queue::{Editing, Pinned, QueueLock, Removed, WaitQueue};
 use crate::runtime;
 use crate::wait::{Op, Seat, Wait};
 use alloc::boxed::Box;
@@ -67,11 +67,9 @@ impl<'t> Locked<'t> {
         // is borrowed for as long as the reference lives.
         (&mut self.editing, unsafe { &mut *self.state.get() })
     }
-
-    fn finish(self) {
-        self.editing.finish();
-    }
 }
+
+impl QueueLock for Locked<'_> {}
 
 // SAFETY: `state` is touched only through `Locked`, which holds `EDIT`.
 unsafe impl Send for Timers {}
@@ -107,8 +105,7 @@ impl Timers {
             if let Turned::Done(next) = turned {
                 state.alarm_at = next.unwrap_or(NEVER);
             }
-            locked.finish();
-            batch.wake_all(&mut panics);
+            batch.wake_all(locked.unlock(), &mut panics);
             if let Turned::Done(next) = turned {
                 panics.resume();
                 return next.and_then(|tick| self.time_of(tick));
@@ -151,14 +148,13 @@ impl Timers {
     #[must_use = "the alarm must be rung"]
     fn arm(&self, seat: Seat<'_>, waker: Waker, tick: u64) -> bool {
         let mut locked = self.lock();
-        let waiter = seat.sit(waker, wheel::ask_for(tick));
+        let waiter = seat.sit(waker, wheel::ask_for(tick)).into_pinned();
         let (editing, state) = locked.parts();
         state.wheel.insert(editing, waiter);
         let rings = tick < state.alarm_at;
         if rings {
             state.alarm_at = tick;
         }
-        locked.finish();
         rings
     }
 
@@ -166,13 +162,10 @@ impl Timers {
     fn disarm(&self, waiter: Pinned<'_>) -> bool {
         let mut locked = self.lock();
         let (editing, state) = locked.parts();
-        let Removed::Waker(waker) = editing.remove(waiter) else {
-            locked.finish();
-            return false;
-        };
+        // SAFETY: a waiter of this wheel is in one of its rings, or was released.
+        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return false };
         state.wheel.forget(waiter);
-        locked.finish();
-        drop_waker(waker);
+        drop_waker(locked.unlock_with(waker));
         true
     }
 
@@ -180,13 +173,13 @@ impl Timers {
     fn rearm(&self, waiter: Pinned<'_>, waker: Waker) -> bool {
         let mut editing = self.lock.edit();
         if waiter.get().state() == State::Notified {
-            editing.finish();
+            drop(editing);
             drop_waker(Some(waker));
             return false;
         }
-        let old = editing.rearm(waiter, waker);
-        editing.finish();
-        drop_waker(old);
+        // SAFETY: not `Notified`, so it is in one of the rings of this wheel.
+        let old = unsafe { editing.rearm(waiter, waker) };
+        drop_waker(editing.unlock_with(old));
         true
     }
 }

@@ -1,0 +1,470 @@
+//! The lock of the queue, as evidence: what may be done with a list while `EDIT` is held, and what comes out of it.
+//!
+//! [`Editing`] exists exactly while its thread holds `EDIT`; its drop publishes the word and unlocks the queue, on
+//! every way out of a scope, also by a panic. Wakers leave the queue as [`Deferred`] values, alone or in a
+//! [`WakeBatch`](super::batch::WakeBatch). What opens them is [`QueueUnlocked`], which only the end of an `Editing` makes, so
+//! code that wakes or drops a waker before it has unlocked the queue does not compile.
+//!
+//! Transitions and invariants are those of the [module above](super). A function is `unsafe` where it relies on something
+//! that the evidence does not show: that there is a waiter, or that a waiter is in this list and in no other.
+
+use super::list;
+use super::waiter::{self, State, Verdict, Waiter};
+use super::word::{EDIT, WAITERS, Word};
+use super::{Fresh, Pinned, WaitQueue};
+use crate::probe;
+use crate::shim::Ordering;
+use core::mem::ManuallyDrop;
+use core::task::Waker;
+
+/// The evidence of holding `EDIT`. Nothing foreign runs while it exists (invariant 6).
+#[derive(Debug)]
+#[must_use = "the queue is unlocked when this is dropped"]
+pub(crate) struct Editing<'q> {
+    pub(super) queue: &'q WaitQueue,
+    /// What the word will be, without `EDIT`.
+    pub(super) word: Word,
+}
+
+impl Drop for Editing<'_> {
+    /// Unlocks the queue: the word, and with it the list, becomes visible.
+    #[inline(always)]
+    fn drop(&mut self) {
+        probe::edit_ends();
+        // Release: pairs with Acquire in `WaitQueue::try_edit` and in the fast paths of the primitives.
+        self.queue.word.store(self.word.raw(), Ordering::Release);
+    }
+}
+
+/// Something foreign that left the queue while it was locked, and must not run before the queue is unlocked.
+///
+/// It has no destructor of its own: what a panic under the lock leaves behind is leaked, not dropped under the lock.
+#[derive(Debug)]
+#[must_use = "a waker that left the queue must be woken or dropped, after the queue was unlocked"]
+pub(crate) struct Deferred<T>(ManuallyDrop<T>);
+
+/// The evidence that the caller has unlocked the queue it held. Made by the end of an [`Editing`], or of what holds one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueUnlocked(());
+
+/// What holds the lock of a queue, and unlocks it when dropped.
+pub(crate) trait QueueLock: Sized {
+    /// Unlocks the queue.
+    #[inline(always)]
+    fn unlock(self) -> QueueUnlocked {
+        drop(self);
+        QueueUnlocked(())
+    }
+
+    /// Unlocks the queue and opens what came out of it.
+    #[inline(always)]
+    fn unlock_with<T>(self, deferred: Deferred<T>) -> T {
+        deferred.open(self.unlock())
+    }
+}
+
+impl QueueLock for Editing<'_> {}
+
+impl<T> Deferred<T> {
+    #[inline(always)]
+    pub(super) fn new(foreign: T) -> Self {
+        Self(ManuallyDrop::new(foreign))
+    }
+
+    /// What it is: the queue has been unlocked.
+    #[inline(always)]
+    pub(crate) fn open(self, _unlocked: QueueUnlocked) -> T {
+        self.into_inner()
+    }
+
+    /// What it is, to be kept closed in something else.
+    #[inline(always)]
+    pub(super) fn into_inner(self) -> T {
+        ManuallyDrop::into_inner(self.0)
+    }
+
+    /// Two at once, for one unlock.
+    #[inline(always)]
+    pub(crate) fn and<U>(self, other: Deferred<U>) -> Deferred<(T, U)> {
+        Deferred::new((self.into_inner(), other.into_inner()))
+    }
+}
+
+impl Deferred<Waker> {
+    /// As what may be nothing.
+    #[inline(always)]
+    pub(crate) fn some(self) -> Deferred<Option<Waker>> {
+        Deferred::new(Some(self.into_inner()))
+    }
+}
+
+impl Deferred<()> {
+    /// Nothing to open.
+    #[inline(always)]
+    pub(crate) fn nothing() -> Self {
+        Self::new(())
+    }
+}
+
+impl Deferred<Option<Waker>> {
+    /// No waker.
+    #[inline(always)]
+    pub(crate) fn none() -> Self {
+        Self::new(None)
+    }
+}
+
+impl<'q> Editing<'q> {
+    /// The caller has just set `EDIT`; `word` is what the word was.
+    #[inline(always)]
+    pub(super) fn new(queue: &'q WaitQueue, word: Word) -> Self {
+        Self { queue, word }
+    }
+
+    /// The word as it will be stored.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> Word {
+        self.word
+    }
+
+    /// Sets the flags in `bits`.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, bits: usize) {
+        debug_assert_eq!(bits & (EDIT | WAITERS), 0, "not a flag of the primitive");
+        self.word = self.word.with(bits);
+    }
+
+    /// Clears the flags in `bits`.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self, bits: usize) {
+        debug_assert_eq!(bits & (EDIT | WAITERS), 0, "not a flag of the primitive");
+        self.word = self.word.without(bits);
+    }
+
+    /// Is there a waiter (snapshots not counted)?
+    #[inline(always)]
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.word.has(WAITERS)
+    }
+
+    /// Is this waiter the first?
+    #[inline]
+    pub(crate) fn is_front(&self, waiter: Pinned<'_>) -> bool {
+        self.word.head() == waiter.as_ptr()
+    }
+
+    /// The first waiter.
+    #[inline(always)]
+    pub(crate) fn front(&self) -> Option<&Waiter> {
+        // SAFETY: we hold `EDIT`, and the borrow of the evidence keeps it; a listed waiter is alive (invariant 2).
+        self.has_waiters().then(|| unsafe { &*self.word.some_head() })
+    }
+
+    /// The waiter after the first.
+    #[inline]
+    pub(crate) fn second(&self) -> Option<&Waiter> {
+        let front = self.word.head();
+        if front.is_null() {
+            return None;
+        }
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        let second = unsafe { list::after(front, front) };
+        // SAFETY: as in `front`.
+        unsafe { second.as_ref() }
+    }
+
+    /// How often the first waiter has been overtaken while it was the first; 0 if there is none. For primitives
+    /// without rounds.
+    #[inline]
+    pub(crate) fn front_overtaken(&self) -> u32 {
+        self.front().map_or(0, Waiter::overtaken)
+    }
+
+    /// Counts that the first waiter has been overtaken. For primitives without rounds.
+    #[inline]
+    pub(crate) fn overtake_front(&mut self) {
+        if let Some(front) = self.front() {
+            front.count_overtake();
+        }
+    }
+
+    /// The word will have this count; there is no waiter.
+    #[inline(always)]
+    pub(crate) fn set_count(&mut self, count: usize) {
+        debug_assert!(!self.has_waiters(), "the count has no room in {:?}", self.word);
+        self.word = self.word.with_count(count);
+    }
+
+    /// Enqueues at the end.
+    #[inline(always)]
+    pub(crate) fn push_back<'f>(&mut self, waiter: Fresh<'f>) -> Pinned<'f> {
+        let waiter = waiter.into_pinned();
+        self.link_back(waiter.as_ptr());
+        waiter
+    }
+
+    /// A waiter that is in no list, and stays alive while it is in this one (invariant 2), becomes the last.
+    #[inline(always)]
+    fn link_back(&mut self, waiter: *mut Waiter) {
+        if self.has_waiters() {
+            // SAFETY: we hold `EDIT`; the head is in the list, the waiter in none.
+            unsafe { list::append(self.word.some_head(), waiter) };
+        } else {
+            // SAFETY: we hold `EDIT`; the waiter is in no list.
+            unsafe { list::begin(waiter) };
+            self.word = self.word.with_some_head(waiter);
+        }
+    }
+
+    /// Enqueues before all others.
+    #[inline(always)]
+    pub(crate) fn push_front<'f>(&mut self, waiter: Fresh<'f>) -> Pinned<'f> {
+        let waiter = waiter.into_pinned();
+        // SAFETY: as in `push_back`.
+        let head = unsafe { list::push_front(self.word.head(), waiter.as_ptr()) };
+        self.word = self.word.with_head(head);
+        waiter
+    }
+
+    /// Takes the first waiter out and grants it.
+    ///
+    /// SAFETY: there is a waiter.
+    #[inline(always)]
+    pub(crate) unsafe fn grant_front(&mut self) -> Deferred<Option<Waker>> {
+        // SAFETY: the caller's contract.
+        unsafe { self.notify_front(Verdict::Granted) }
+    }
+
+    /// As [`grant_front`](Self::grant_front), for a primitive that never wakes a waiter without a grant, so that every
+    /// slot is full.
+    ///
+    /// SAFETY: there is a waiter, and it is `Waiting`.
+    #[inline(always)]
+    pub(crate) unsafe fn grant_sleeping_front(&mut self) -> Deferred<Waker> {
+        // SAFETY: the caller's contract.
+        let front = unsafe { self.pop_front() };
+        // SAFETY: we hold `EDIT` and have just taken it out of the list; it is `Waiting`.
+        Deferred::new(unsafe { waiter::notify_waiting(front) })
+    }
+
+    /// Takes the first waiter out and refuses it.
+    ///
+    /// SAFETY: there is a waiter.
+    #[inline]
+    pub(crate) unsafe fn refuse_front(&mut self) -> Deferred<Option<Waker>> {
+        // SAFETY: the caller's contract.
+        unsafe { self.notify_front(Verdict::Refused) }
+    }
+
+    /// SAFETY: there is a waiter.
+    #[inline(always)]
+    unsafe fn notify_front(&mut self, verdict: Verdict) -> Deferred<Option<Waker>> {
+        // SAFETY: the caller's contract.
+        let front = unsafe { self.pop_front() };
+        // SAFETY: we hold `EDIT` and have just taken it out of the list.
+        Deferred::new(unsafe { waiter::notify(front, verdict) })
+    }
+
+    /// The first waiter, out of the list.
+    ///
+    /// SAFETY: there is a waiter.
+    #[inline(always)]
+    unsafe fn pop_front(&mut self) -> *mut Waiter {
+        debug_assert!(self.has_waiters(), "no waiter in {:?}", self.word);
+        let front = self.word.some_head();
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        let head = unsafe { list::pop_front(front) };
+        self.word = if head.is_null() { self.word.without_waiters() } else { self.word.with_next_head(head) };
+        front
+    }
+
+    /// The place of the first waiter.
+    pub(crate) fn first(&self) -> Place {
+        Place(self.word.head())
+    }
+
+    /// The waiter at this place; `None` at the end of the list.
+    ///
+    /// SAFETY: the place is the end, or that of a waiter in the list of this queue.
+    #[inline]
+    pub(crate) unsafe fn at(&self, place: Place) -> Option<&Waiter> {
+        // SAFETY: the caller's contract; a listed waiter is alive, and the borrow of the evidence keeps it so.
+        unsafe { place.0.as_ref() }
+    }
+
+    /// Goes on to the next place.
+    ///
+    /// SAFETY: the place is that of a waiter in the list of this queue.
+    #[inline]
+    pub(crate) unsafe fn pass(&self, place: &mut Place) {
+        // SAFETY: we hold `EDIT`; the caller's contract.
+        place.0 = unsafe { list::after(self.word.head(), place.0) };
+    }
+
+    /// Takes the waiter at this place out, grants it, and goes on to the next place.
+    ///
+    /// SAFETY: the place is that of a waiter in the list of this queue.
+    #[inline]
+    pub(crate) unsafe fn grant_at(&mut self, place: &mut Place) -> Deferred<Option<Waker>> {
+        let granted = place.0;
+        // SAFETY: the caller's contract.
+        unsafe { self.pass(place) };
+        // SAFETY: we hold `EDIT`; the caller's contract.
+        let head = unsafe { list::remove(self.word.head(), granted) };
+        self.word = self.word.with_head(head);
+        // SAFETY: we hold `EDIT` and have just taken it out of the list.
+        Deferred::new(unsafe { waiter::notify(granted, Verdict::Granted) })
+    }
+
+    /// Wakes the first waiter without a grant; it stays in its place.
+    ///
+    /// SAFETY: there is a waiter.
+    #[inline]
+    pub(crate) unsafe fn wake_front(&mut self) -> Deferred<Option<Waker>> {
+        debug_assert!(self.has_waiters(), "no waiter in {:?}", self.word);
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        Deferred::new(unsafe { waiter::wake_only(self.word.head()) })
+    }
+
+    /// Takes a waiter out, unless it has been granted; by its own future.
+    ///
+    /// SAFETY: the waiter was enqueued in this queue, and has not been moved to another.
+    #[inline]
+    pub(crate) unsafe fn remove(&mut self, waiter: Pinned<'_>) -> Removed {
+        // SAFETY: the caller's contract.
+        unsafe { self.remove_as(waiter, Verdict::Granted) }
+    }
+
+    /// As [`remove`](Self::remove); if the poll that does it panics, the drop of the future finds this verdict.
+    ///
+    /// SAFETY: as [`remove`](Self::remove).
+    #[inline]
+    pub(crate) unsafe fn remove_as(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Removed {
+        if waiter.get().state() == State::Notified {
+            return Removed::AlreadyGranted;
+        }
+        // SAFETY: we hold `EDIT`; not `Notified`, so it is in the list or in a snapshot (invariant 3).
+        let head = unsafe { list::remove(self.word.head(), waiter.as_ptr()) };
+        self.word = self.word.with_head(head);
+        // `Notified`, as everything that is out of the list (invariant 3): if the waker's drop panics in a poll,
+        // the drop of the future must not take the waiter out a second time.
+        // SAFETY: we hold `EDIT` and have just taken it out of the list.
+        Removed::Waker(Deferred::new(unsafe { waiter::notify(waiter.as_ptr(), verdict) }))
+    }
+
+    /// Takes out a waiter that is `Waiting`; by its own future. For a primitive without rounds, so that it is in the list.
+    /// Unless it is the first the word stays as it is, and the next editor need not wait for it to be made.
+    ///
+    /// SAFETY: the waiter is `Waiting` and in the list of this queue.
+    #[inline(always)]
+    pub(crate) unsafe fn remove_sleeping(&mut self, waiter: Pinned<'_>) -> Deferred<Waker> {
+        let node = waiter.as_ptr();
+        let head = self.word.some_head();
+        if node == head {
+            // SAFETY: we hold `EDIT`; the head is in the list.
+            self.word = self.word.with_head(unsafe { list::pop_front(node) });
+        } else {
+            // SAFETY: we hold `EDIT`; `Waiting`, so it is in the list (invariant 3), and not the first.
+            unsafe { list::unlink(head, node) };
+        }
+        // SAFETY: we hold `EDIT` and have just taken it out of the list; it is `Waiting`.
+        Deferred::new(unsafe { waiter::notify_waiting(node) })
+    }
+
+    /// Changes the waker of a waiter that has not been granted; by its own future.
+    ///
+    /// SAFETY: the waiter is in the list of this queue, or in a snapshot of it.
+    #[inline]
+    pub(crate) unsafe fn rearm(&mut self, waiter: Pinned<'_>, waker: Waker) -> Deferred<Option<Waker>> {
+        debug_assert_ne!(waiter.get().state(), State::Notified);
+        // SAFETY: we hold `EDIT`; the waiter is in the list, and its own future asks.
+        Deferred::new(unsafe { waiter.get().rearm(waker) })
+    }
+
+    /// Takes the first waiter out, to be put into another queue, and marks it; `None` if there is none.
+    pub(crate) fn take_front(&mut self, mark: u32) -> Option<Moving> {
+        self.front()?.set_mark(mark);
+        let front = self.word.some_head();
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        let head = unsafe { list::pop_front(front) };
+        self.word = self.word.with_head(head);
+        Some(Moving(front))
+    }
+
+    /// A waiter that was notified here goes on to another queue, with another waker and a new mark; by its own future.
+    ///
+    /// SAFETY: the waiter is `Notified`.
+    pub(crate) unsafe fn revive(&mut self, waiter: Pinned<'_>, waker: Waker, mark: u32) -> Moving {
+        // SAFETY: it was notified, so only its future knows it; and that is the caller.
+        unsafe { waiter.get().revive(waker, mark) };
+        Moving(waiter.as_ptr())
+    }
+
+    /// Enqueues a waiter that comes from another queue at the end.
+    pub(crate) fn put_back(&mut self, waiter: Moving) {
+        self.link_back(waiter.0);
+    }
+
+    /// Enqueues a waiter that comes from another queue before all others.
+    pub(crate) fn put_front(&mut self, waiter: Moving) {
+        // SAFETY: as in `put_back`.
+        let head = unsafe { list::push_front(self.word.head(), waiter.0) };
+        self.word = self.word.with_head(head);
+    }
+
+    /// Grants a waiter that comes from another queue, without its having been in this one.
+    pub(crate) fn grant(&mut self, waiter: Moving) -> Deferred<Option<Waker>> {
+        // SAFETY: both queues are locked by the caller, and it is out of the list.
+        Deferred::new(unsafe { waiter::notify(waiter.0, Verdict::Granted) })
+    }
+}
+
+/// A waiter between two queues. Both are locked while this exists, the one it comes from first.
+#[derive(Debug)]
+#[must_use = "a waiter must be put somewhere, or granted"]
+pub(crate) struct Moving(*mut Waiter);
+
+/// A place in the list of a queue. A primitive may keep one while the queue is not locked, as long as it knows that the
+/// waiter is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(*mut Waiter);
+
+impl Place {
+    /// Behind the last waiter.
+    pub(crate) const END: Self = Self(core::ptr::null_mut());
+
+    /// Where this waiter is.
+    pub(crate) fn of(waiter: Pinned<'_>) -> Self {
+        Self(waiter.as_ptr())
+    }
+}
+
+/// What became of a waiter that its future wanted to remove.
+#[derive(Debug)]
+#[must_use = "a grant must be used or passed on, a waker dropped after the queue was unlocked"]
+pub(crate) enum Removed {
+    /// It was granted before; it is not in the list.
+    AlreadyGranted,
+    /// It is out of the list, and this was in its slot.
+    Waker(Deferred<Option<Waker>>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// A panic while the queue is locked unlocks it, with what had been changed.
+    #[test]
+    fn a_panic_unlocks_the_queue() {
+        let queue = WaitQueue::new(Word::flags(0));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let mut editing = queue.edit();
+            editing.set(super::super::word::FIRST);
+            panic!("under the lock");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(queue.load(), Word::flags(super::super::word::FIRST));
+        drop(queue.edit());
+    }
+}
