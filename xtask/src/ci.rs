@@ -21,6 +21,10 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
         counted.verdict().into()
     });
 
+    // Without what debug assertions allocate.
+    report.step("allocation", || {
+        shell::run(&mut cargo("test --release -p tasuki-rt --test allocation")).into()
+    });
     report.step("counts", || whole(counts::run(Args::of(&[]))));
     report.step("model", || whole(model::run(Args::of(&["--preemptions", "2"]))));
     // The integration tests under Miri take too long for every push: `cargo xtask miri` has them.

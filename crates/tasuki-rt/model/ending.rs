@@ -6,13 +6,15 @@
 //! `scheduler/shutdown.rs`.
 
 use crate::parts::census::{Census, Row};
+use crate::parts::chain::{Link, Linked};
 use crate::parts::ending::Ending;
-use crate::parts::global::Global;
 use crate::parts::registry::{Entry, Registry};
+use crate::parts::shared_queue::SharedQueue;
 use loom::cell::UnsafeCell;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -26,7 +28,7 @@ const CLOSED: usize = 2;
 struct House {
     census: Census,
     registry: Registry,
-    queue: Global<Arc<Cell>>,
+    queue: SharedQueue<Arc<Cell>>,
     ending: Ending,
     workers: usize,
     /// Wakes worker 0, which runs the tasks.
@@ -47,7 +49,7 @@ impl House {
         Box::leak(Box::new(Self {
             census: Census::new(1),
             registry: Registry::new(1),
-            queue: Global::new(),
+            queue: SharedQueue::new(),
             ending: Ending::new(workers),
             workers,
             bell: Notify::new(),
@@ -57,7 +59,7 @@ impl House {
     }
 
     fn push(&self, cell: Arc<Cell>) {
-        self.queue.push(cell);
+        assert!(self.queue.push(cell).is_ok());
         self.bell.notify();
     }
 
@@ -139,6 +141,7 @@ struct Cell {
     /// How often it was polled and dropped. Touched by whoever popped the task.
     future: UnsafeCell<(usize, usize)>,
     entry: Entry,
+    link: Link,
     /// What an aborter did before.
     why: UnsafeCell<usize>,
 }
@@ -155,6 +158,7 @@ impl Cell {
             state: AtomicUsize::new(SCHEDULED),
             future: UnsafeCell::new((0, 0)),
             entry: Entry::new(),
+            link: Link::new(),
             why: UnsafeCell::new(0),
         })
     }
@@ -207,6 +211,23 @@ impl Cell {
     fn drops(&self) -> usize {
         // SAFETY: as above.
         self.future.with(|future| unsafe { (*future).1 })
+    }
+}
+
+// SAFETY: the `Arc` that is given away keeps the cell, which is in one queue at most.
+unsafe impl Linked for Arc<Cell> {
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::new(Self::into_raw(self).cast_mut().cast()).expect("an `Arc` points somewhere")
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: made by `into_raw`, and given back once.
+        unsafe { Self::from_raw(raw.cast().as_ptr()) }
+    }
+
+    unsafe fn link<'a>(raw: NonNull<()>) -> &'a Link {
+        // SAFETY: made by `into_raw`, and not given back.
+        unsafe { &raw.cast::<Cell>().as_ref().link }
     }
 }
 

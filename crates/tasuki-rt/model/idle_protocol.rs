@@ -3,8 +3,9 @@
 //!
 //! The queue is the global one: its lock is all that orders pushes against workers that go to sleep.
 
-use crate::parts::global::Global;
 use crate::parts::idle::{Idle, Risen};
+use crate::parts::shared_queue::SharedQueue;
+use crate::tasks::Token;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -23,7 +24,7 @@ enum Without {
 
 struct Pool {
     idle: Idle,
-    tasks: Global<()>,
+    tasks: SharedQueue<Token>,
     closing: AtomicBool,
     parkers: Vec<Notify>,
     without: Without,
@@ -34,7 +35,7 @@ impl Pool {
     fn new(workers: usize, without: Without) -> &'static Self {
         Box::leak(Box::new(Self {
             idle: Idle::new(workers),
-            tasks: Global::new(),
+            tasks: SharedQueue::new(),
             closing: AtomicBool::new(false),
             parkers: (0..workers).map(|_| Notify::new()).collect(),
             without,
@@ -48,7 +49,7 @@ impl Pool {
     }
 
     fn push(&self, tasks: usize) {
-        self.tasks.extend((0..tasks).map(|_| ()));
+        self.tasks.append((0..tasks).map(Token::new).collect());
         self.notify();
     }
 

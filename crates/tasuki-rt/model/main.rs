@@ -10,6 +10,8 @@ mod ending;
 #[cfg(all(test, loom))]
 mod idle_protocol;
 #[cfg(all(test, loom))]
+mod inbox;
+#[cfg(all(test, loom))]
 mod next_slot;
 #[cfg(all(test, loom))]
 mod parts;

@@ -1,5 +1,6 @@
 //! Tasks that nothing but the places they are in orders.
 
+use crate::parts::chain::{Link, Linked};
 use loom::cell::UnsafeCell;
 use std::ptr::NonNull;
 
@@ -24,4 +25,38 @@ pub(crate) fn run(task: NonNull<()>) {
 
 pub(crate) fn run_all(tasks: impl IntoIterator<Item = Option<NonNull<()>>>) -> usize {
     tasks.into_iter().flatten().map(run).count()
+}
+
+/// Something to queue, with a number that only the queue publishes.
+pub(crate) struct Token(Box<(Link, UnsafeCell<usize>)>);
+
+impl Token {
+    pub(crate) fn new(number: usize) -> Self {
+        let token = Self(Box::new((Link::new(), UnsafeCell::new(0))));
+        // SAFETY: nothing else knows it yet.
+        token.0.1.with_mut(|place| unsafe { *place = number });
+        token
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        // SAFETY: the model checker looks at the access.
+        self.0.1.with(|number| unsafe { *number })
+    }
+}
+
+// SAFETY: the box stays where it is, and its link is used for nothing else.
+unsafe impl Linked for Token {
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::from(Box::leak(self.0)).cast()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: made by `into_raw`, and given back once.
+        Self(unsafe { Box::from_raw(raw.cast().as_ptr()) })
+    }
+
+    unsafe fn link<'a>(raw: NonNull<()>) -> &'a Link {
+        // SAFETY: made by `into_raw`, and not given back.
+        unsafe { &raw.cast::<(Link, UnsafeCell<usize>)>().as_ref().0 }
+    }
 }

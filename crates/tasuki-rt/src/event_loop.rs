@@ -2,7 +2,7 @@
 
 use crate::context::{self, Seat};
 use crate::error::LoopEnded;
-use crate::scheduler::{Item, Shared};
+use crate::scheduler::{Item, Job, Shared};
 use std::fmt;
 use std::sync::Arc;
 
@@ -159,7 +159,7 @@ impl EventLoop {
         if self.shared.is_closing() {
             return Err(LoopEnded);
         }
-        let item = Item::Job(Box::new(Box::new(job)));
+        let item = Item::Job(Job::new(job));
         context::with(|context| {
             match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)).map(|here| &here.seat)
             {

@@ -272,9 +272,9 @@ impl Sim {
 
     fn take_from_outside(&self, shared: &Shared) {
         let mut ready = self.ready.borrow_mut();
-        ready.extend(shared.global.take_all().into_iter().map(|runnable| (None, Item::Task(runnable))));
+        ready.extend(shared.global.take_all().map(|runnable| (None, Item::Task(runnable))));
         for (worker, remote) in shared.remotes.iter().enumerate() {
-            ready.extend(remote.inbox.try_iter().map(|item| (Some(worker), item)));
+            ready.extend(remote.inbox.take_all().map(|item| (Some(worker), item)));
         }
     }
 

@@ -1,9 +1,12 @@
 //! What the workers share, and what a wake does. The design is in docs/scheduler.md.
 
+pub(crate) mod chain;
 pub(crate) mod ending;
-mod global;
 pub(crate) mod idle;
+mod item;
+mod job;
 mod next;
+mod shared_queue;
 pub(crate) mod shutdown;
 mod steal;
 #[cfg(test)]
@@ -17,11 +20,12 @@ use crate::task::Runnable;
 use crate::task::census::Census;
 use crate::task::registry::Registry;
 use async_task::ScheduleInfo;
-use concurrent_queue::{ConcurrentQueue, PushError};
 use ending::Ending;
-use global::Global;
 use idle::Idle;
+pub(crate) use item::Item;
+pub(crate) use job::Job;
 use next::NextSlot;
+use shared_queue::SharedQueue;
 use st3::fifo::{Stealer, Worker as Queue};
 use std::fmt;
 use std::sync::Arc;
@@ -32,28 +36,10 @@ use tasuki::{Parker, Unparker};
 /// How many tasks a local queue holds; more overflow into the global one.
 const LOCAL_CAPACITY: usize = 1024;
 
-/// What an event loop is given to do. Two words, which travel in registers: it changes hands several times a poll.
-pub(crate) enum Item {
-    Task(Runnable),
-    Job(Job),
-}
-
-/// A posted closure, behind a thin pointer.
-pub(crate) type Job = Box<Box<dyn FnOnce() + Send>>;
-
-impl fmt::Debug for Item {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Task(runnable) => runnable.metadata().fmt(f),
-            Self::Job(_) => f.write_str("Job"),
-        }
-    }
-}
-
 /// What the others see of a worker. On cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Remote {
-    pub(crate) inbox: ConcurrentQueue<Item>,
+    pub(crate) inbox: SharedQueue<Item>,
     stealer: Stealer<Runnable>,
     unparker: Unparker,
     next: NextSlot,
@@ -74,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) id: u32,
     pub(crate) resume: Resume,
     pub(crate) remotes: Box<[Remote]>,
-    pub(crate) global: Global<Runnable>,
+    pub(crate) global: SharedQueue<Runnable>,
     pub(crate) registry: Registry,
     pub(crate) census: Census,
     pub(crate) ending: Ending,
@@ -87,7 +73,7 @@ impl Shared {
         let station = |index| Station { index, queue: Queue::new(LOCAL_CAPACITY), parker: Parker::new() };
         let stations: Vec<Station> = (0..workers).map(station).collect();
         let remote = |station: &Station| Remote {
-            inbox: ConcurrentQueue::unbounded(),
+            inbox: SharedQueue::new(),
             stealer: station.queue.stealer(),
             unparker: station.parker.unparker(),
             next: NextSlot::new(),
@@ -98,7 +84,7 @@ impl Shared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             resume,
             remotes: stations.iter().map(remote).collect(),
-            global: Global::new(),
+            global: SharedQueue::new(),
             registry: Registry::new(workers),
             census: Census::new(workers),
             ending: Ending::new(workers),
@@ -119,14 +105,14 @@ impl Shared {
     }
 
     fn push_global(&self, runnable: Runnable) {
-        self.global.push(runnable);
+        self.global.push(runnable).expect("the global queue does not close");
         self.notify();
     }
 
     /// Gives a worker something to do; gives it back if the worker has ended.
     pub(crate) fn send(&self, worker: usize, item: Item) -> Result<(), Item> {
         let remote = &self.remotes[worker];
-        remote.inbox.push(item).map_err(PushError::into_inner)?;
+        remote.inbox.push(item)?;
         remote.unparker.unpark();
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! Steps of one thread, and what only Miri can judge. The other races are in `model/`, whose program includes the files beside
 //! this one.
 
-use super::global::Global;
+use super::chain::{Chain, Link, Linked};
 use super::idle::{Idle, Risen};
 use super::next::NextSlot;
+use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
 use super::steal::Sight;
 use super::worker::{Local, run_task};
-use super::{Item, Shared};
+use super::{Item, Job, Shared};
 use crate::builder::Resume;
 use crate::context::{Context, Seat};
 use crate::runtime::spawn_in;
@@ -65,19 +66,90 @@ fn a_draining_census_takes_what_comes_from_inside_and_closes_when_empty() {
     assert!(!census.begin(Row::Worker(1), true), "closed for good");
 }
 
+/// A number that can be queued.
+struct Number(Box<(Link, u32)>);
+
+fn numbers(values: impl IntoIterator<Item = u32>) -> Chain<Number> {
+    values.into_iter().map(|value| Number(Box::new((Link::new(), value)))).collect()
+}
+
+// SAFETY: the box stays where it is, and its link is used for nothing else.
+unsafe impl Linked for Number {
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::from(Box::leak(self.0)).cast()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: made by `into_raw`, and given back once.
+        Self(unsafe { Box::from_raw(raw.cast().as_ptr()) })
+    }
+
+    unsafe fn link<'a>(raw: NonNull<()>) -> &'a Link {
+        // SAFETY: made by `into_raw`, and not given back.
+        unsafe { &raw.cast::<(Link, u32)>().as_ref().0 }
+    }
+}
+
+fn values(chain: impl Iterator<Item = Number>) -> Vec<u32> {
+    chain.map(|number| number.0.1).collect()
+}
+
+#[test]
+fn chains_keep_their_order() {
+    let mut chain = numbers([]);
+    assert!(chain.is_empty() && chain.pop().is_none());
+    chain.append(numbers([]));
+    chain.append(numbers(0..2));
+    chain.append(numbers([]));
+    chain.append(numbers(2..5));
+    assert_eq!((chain.len(), chain.is_empty()), (5, false));
+    assert_eq!(values(chain.by_ref().take(2)), [0, 1]);
+    chain.append(numbers([5]));
+    assert_eq!((values(chain.by_ref()), chain.len()), (vec![2, 3, 4, 5], 0));
+    chain.append(numbers(6..9));
+    assert_eq!(values(chain.by_ref().take(1)), [6]);
+    // What is left is freed; Miri sees to it.
+    drop(chain);
+}
+
 #[test]
 fn a_share_is_taken_from_the_front() {
-    let global = Global::new();
+    let queue = SharedQueue::new();
     let mut kept = Vec::new();
-    assert_eq!(global.take(2, 9, |_| unreachable!("nothing to keep")), None::<u32>);
-    global.extend(0..10);
-    global.push(10);
-    assert_eq!(global.take(2, 3, |tasks| kept.extend(tasks)), Some(0));
-    assert_eq!(global.take(2, 9, |tasks| kept.extend(tasks)), Some(4));
+    assert!(queue.take(2, 9, |_| unreachable!("nothing to keep")).is_none());
+    queue.append(numbers(0..10));
+    assert!(numbers([10]).all(|number| queue.push(number).is_ok()));
+    assert_eq!(values(queue.take(2, 3, |tasks| kept.extend(values(tasks))).into_iter()), [0]);
+    assert_eq!(values(queue.take(2, 9, |tasks| kept.extend(values(tasks))).into_iter()), [4]);
     assert_eq!(kept, [1, 2, 3, 5, 6, 7]);
-    assert!(!global.is_empty() && !global.looks_empty());
-    assert_eq!(global.take_all(), [8, 9, 10]);
-    assert!(global.is_empty() && global.looks_empty());
+    assert!(!queue.is_empty() && !queue.looks_empty());
+    queue.close();
+    assert!(numbers([11]).all(|number| queue.push(number).is_err_and(|back| back.0.1 == 11)));
+    assert_eq!(values(queue.take_all()), [8, 9, 10]);
+    assert!(queue.is_empty() && queue.looks_empty());
+}
+
+/// A closure is called once or dropped once, and comes out of a queue as what it went in.
+#[test]
+fn jobs_are_called_or_dropped_once() {
+    let held = Arc::new(());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let job = || {
+        let (held, calls) = (held.clone(), calls.clone());
+        Item::Job(Job::new(move || {
+            calls.fetch_add(Arc::strong_count(&held).min(1), Ordering::Relaxed);
+        }))
+    };
+    let mut chain: Chain<Item> = (0..4).map(|_| job()).collect();
+    chain.push(Item::Job(Job::new(|| ())));
+    for _ in 0..2 {
+        let Some(Item::Job(job)) = chain.pop() else { unreachable!("jobs only") };
+        job.call();
+    }
+    drop(chain.pop());
+    assert_eq!((calls.load(Ordering::Relaxed), Arc::strong_count(&held)), (2, 2));
+    drop(chain);
+    assert_eq!((calls.load(Ordering::Relaxed), Arc::strong_count(&held)), (2, 1));
 }
 
 /// Entries leave their list from its ends and its middle, and each is woken or dropped once.
@@ -144,7 +216,7 @@ fn what_the_last_closure_wakes_is_dropped() {
         let Some(Item::Task(runnable)) = local.take_own(&shared) else { unreachable!("spawned above") };
         run_task(&context, runnable);
         shared.close();
-        shared.send(0, Item::Job(Box::new(Box::new(move || drop(sets))))).unwrap();
+        shared.send(0, Item::Job(Job::new(move || drop(sets)))).unwrap();
         close_inbox(&context, local);
         let left = shared.census.others();
         // Before the check: no task may outlive the runtime.

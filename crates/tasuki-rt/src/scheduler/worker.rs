@@ -1,5 +1,6 @@
 //! A worker: what it runs, in which order, and how it goes to sleep.
 
+use super::chain::Chain;
 use super::idle::Risen;
 use super::shutdown;
 use super::steal::Sight;
@@ -9,7 +10,6 @@ use crate::context::{Context, Seat};
 use crate::task::{Runnable, quietly};
 use st3::fifo::Worker as Queue;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::hint;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) struct Local {
     pub(crate) timers: Arc<Timers>,
     pub(super) queue: Queue<Runnable>,
     /// Tasks pinned here, and posted closures.
-    pub(super) home: RefCell<VecDeque<Item>>,
+    pub(super) home: RefCell<Chain<Item>>,
     /// A pinned task that was given a baton.
     home_next: Cell<Option<Runnable>>,
     pub(super) parker: Parker,
@@ -97,7 +97,7 @@ impl Local {
 
     /// To the end of the home queue.
     pub(crate) fn post(&self, item: Item) {
-        self.home.borrow_mut().push_back(item);
+        self.home.borrow_mut().push(item);
     }
 
     fn put_next(&self, shared: &Shared, runnable: Runnable) {
@@ -122,7 +122,7 @@ impl Local {
     fn overflow(&self, shared: &Shared, runnable: Runnable) {
         // No drain when a thief is at it: then there will be room.
         let half = self.queue.drain(|len| len / 2).into_iter().flatten();
-        shared.global.extend(half.chain([runnable]));
+        shared.global.append(half.chain([runnable]).collect());
         shared.notify();
     }
 
@@ -176,7 +176,7 @@ impl Local {
         }
         self.streak.set(0);
         let local = || self.queue.pop().map(Item::Task);
-        let home = || self.home.borrow_mut().pop_front();
+        let home = || self.home.borrow_mut().pop();
         let first = if tick % 2 == 0 { local().or_else(home) } else { home().or_else(local) };
         first.or_else(|| self.pick_next(shared)).or_else(|| self.pick_from_outside(shared))
     }
@@ -196,11 +196,19 @@ impl Local {
                 return Some(item);
             }
         }
-        shared.remotes[self.index].inbox.pop().ok()
+        self.pick_inbox(shared)
+    }
+
+    /// Everything in the inbox goes to the end of the home queue; the first of that.
+    fn pick_inbox(&self, shared: &Shared) -> Option<Item> {
+        let posted = shared.remotes[self.index].inbox.take_all();
+        let mut home = self.home.borrow_mut();
+        home.append(posted);
+        home.pop()
     }
 
     fn pick_from_outside(&self, shared: &Shared) -> Option<Item> {
-        shared.remotes[self.index].inbox.pop().ok().or_else(|| self.pick_global(shared))
+        self.pick_inbox(shared).or_else(|| self.pick_global(shared))
     }
 
     /// One task from the global queue, and our share of the rest into the local one.
@@ -300,11 +308,10 @@ impl Local {
 
     /// Everything that is this worker's own, for shutdown.
     pub(super) fn take_own(&self, shared: &Shared) -> Option<Item> {
-        let remote = &shared.remotes[self.index];
-        let home = self.home.borrow_mut().pop_front();
+        let home = self.home.borrow_mut().pop();
         home.or_else(|| self.pick_next(shared))
             .or_else(|| self.queue.pop().map(Item::Task))
-            .or_else(|| remote.inbox.pop().ok())
+            .or_else(|| self.pick_inbox(shared))
     }
 }
 
@@ -334,7 +341,7 @@ pub(crate) fn run_task(context: &Context, runnable: Runnable) {
 
 /// Calls a posted closure. It is no poll: what the task before it has left of its budget is not its own.
 pub(crate) fn run_job(job: Job) {
-    quietly(|| uncharged(job));
+    quietly(|| uncharged(|| job.call()));
 }
 
 /// The life of a worker thread.

@@ -12,6 +12,7 @@ pub(crate) mod set;
 use crate::context::{self, Context};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
+use crate::scheduler::chain::Link;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use census::Row;
 use join::JoinHandle;
@@ -56,6 +57,8 @@ pub(crate) struct Meta {
     /// The runtime. It outlives the future, not the cell: the workers hold it until all futures are dropped.
     shared: NonNull<Shared>,
     entry: Entry,
+    /// For the queue that the task is in.
+    pub(crate) link: Link,
     home: u32,
 }
 
@@ -170,6 +173,7 @@ where
         // The pointer of the `Arc`, not of a reference: holds are made of it.
         shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
         entry: Entry::new(),
+        link: Link::new(),
         home: home.map_or(Meta::ANYWHERE, |home| home as u32),
     };
     // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
