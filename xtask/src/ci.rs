@@ -28,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     report.step("counts", || whole(counts::run(Args::of(&[]))));
     report.step("model", || whole(model::run(Args::of(&["--preemptions", "2"]))));
     // The integration tests under Miri take too long for every push: `cargo xtask miri` has them.
-    report.step("miri", || whole(miri::run(Args::of(&["--lib", "--seeds", "2"]))));
+    report.step("miri", || whole(miri::run(Args::of(&["--small", "--seeds", "2"]))));
     report.step("targets", || whole(targets::run(Args::of(&["--quick"]))));
     report.step("tour", || shell::run(&mut cargo("run --release -- tour --quick")).into());
     report.step("bench all --quick", || bench().into());

@@ -34,7 +34,7 @@ const TASKS: [Task; 10] = [
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
     (
         "miri",
-        "[--seeds N] [--jobs N] [--tree] [--lib] [FILTER]",
+        "[--small] [--seeds N] [--jobs N] [--stacked] [--lib] [--program NAME] [FILTER]",
         "unit and integration tests under Miri",
         miri::run,
     ),

@@ -1,6 +1,10 @@
-//! `cargo xtask miri`: the tests of both libraries under Miri, several schedules, strict provenance; `--tree` adds a pass
-//! with Tree Borrows, `--lib` leaves the integration tests out, `--program NAME` runs those whose names have it. The
-//! models are not among them: their target is empty without `--cfg loom`.
+//! `cargo xtask miri`: the tests of both libraries under Miri, several schedules, strict provenance, both borrow models, and every
+//! freed address reused at once, also by other threads. `--small` runs the unit tests and [`SMALL`], with 64 seeds unless
+//! `--seeds` says otherwise; `--lib` the unit tests only; `--stacked` leaves Tree Borrows out; `--program NAME` runs those programs
+//! whose names have it.
+//!
+//! Why addresses are reused: a pointer that was compared and not exchanged has the right address and the wrong provenance once
+//! another allocation is there, and nothing shows that where addresses are fresh.
 //!
 //! Each test program and each seed is a run of its own, so that two cores are used and every run is timed.
 
@@ -14,7 +18,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// What every run is given. Timeouts need the clock of the host.
-const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation";
+const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation \
+    -Zmiri-address-reuse-rate=1 -Zmiri-address-reuse-cross-thread-rate=1";
+
+/// What `--small` has beside the unit tests: programs of the runtime that are over in seconds.
+const SMALL: [&str; 1] = ["-p tasuki-rt --test small"];
 
 /// A run that takes longer than this hangs.
 const CAP: Duration = Duration::from_secs(3600);
@@ -38,9 +46,10 @@ struct Run {
 }
 
 pub(crate) fn run(mut args: Args) -> Result<Report, String> {
-    let seeds: usize = args.value("--seeds", 4)?;
+    let small = args.flag("--small");
+    let seeds: usize = args.value("--seeds", if small { 64 } else { 4 })?;
     let jobs = args.value("--jobs", 2)?;
-    let tree = args.flag("--tree");
+    let tree = !args.flag("--stacked");
     let lib = args.flag("--lib");
     let only: String = args.value("--program", String::new())?;
     let filter = args.word().unwrap_or_default();
@@ -57,6 +66,9 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         programs.extend(self::programs(package, if lib { None } else { Some(&tests) }));
     }
     programs.retain(|program| program.contains(&only));
+    if small {
+        programs.retain(|program| program.ends_with("--lib") || SMALL.contains(&program.as_str()));
+    }
     for (program, why) in BEYOND {
         if programs.iter().any(|wanted| wanted == program) {
             programs.retain(|wanted| wanted != program);

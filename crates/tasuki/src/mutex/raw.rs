@@ -533,7 +533,7 @@ impl<P: Policy> RawMutex<P> {
         // The head is the one that was seen: only an owner sets `WOKEN` beside `LOCKED`, so this word does not come back
         // with another head while the lock is ours.
         // Release: pairs with Acquire in `try_lock_at` and, for the head, in `WaitQueue::try_edit`.
-        if self.queue.replace(word, word.without(LOCKED), Ordering::Release).is_ok() {
+        if self.queue.replace_beside(word, word.without(LOCKED), Ordering::Release).is_ok() {
             return Ok(None);
         }
         self.uncount_overtake();

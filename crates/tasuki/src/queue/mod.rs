@@ -54,7 +54,7 @@ use crate::shim::{self, AtomicPtr, Ordering, const_fn};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use waiter::Waiter;
-use word::{EDIT, Word};
+use word::{EDIT, WAITERS, Word};
 
 pub(crate) use editing::{Deferred, Editing, Moving, Place, QueueLock, QueueUnlocked, Removed};
 
@@ -116,11 +116,21 @@ impl WaitQueue {
         }
     }
 
-    /// A fast path of the primitive: `from => to` if the word still is `from`. Neither has waiters, or the caller
-    /// knows that the head cannot have changed: a pointer that was seen earlier must not be stored for another waiter at the same
-    /// address.
+    /// A fast path of the primitive: `from => to` if the word still is `from`. Neither has waiters: a pointer that was seen earlier
+    /// must not be stored for another waiter at the same address, which it is not valid for.
     #[inline(always)]
     pub(crate) fn replace(&self, from: Word, to: Word, ordering: Ordering) -> Result<(), Word> {
+        debug_assert!(
+            !from.has(WAITERS) && !to.has(WAITERS),
+            "{from:?} => {to:?} stores a pointer that was seen"
+        );
+        self.replace_beside(from, to, ordering)
+    }
+
+    /// As [`replace`](Self::replace), beside waiters: the caller knows that a word with another head would differ from `from`, also if
+    /// its head were at the same address.
+    #[inline(always)]
+    pub(crate) fn replace_beside(&self, from: Word, to: Word, ordering: Ordering) -> Result<(), Word> {
         debug_assert!(!from.has(EDIT) && !to.has(EDIT), "{from:?} => {to:?} needs the edit bit");
         // Relaxed on failure: the caller only looks at the value and tries again.
         match self.word.compare_exchange(from.raw(), to.raw(), ordering, Ordering::Relaxed) {
