@@ -2,14 +2,16 @@
 
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
+use crate::task::join::JoinHandle;
 use crate::testing::Sim;
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
-use tasuki::runtime::{Charge, Driver, TaskId, Timers};
+use tasuki::runtime::{Charge, Driver, LockEvent, TaskId, Timers};
 
 /// How many ready operations, of the primitives and of the runtime, a poll may use before one yields.
 const BUDGET: u32 = 128;
@@ -21,6 +23,8 @@ pub(crate) struct Context {
     task: Cell<Option<TaskId>>,
     /// The data of the waker that the current poll was given.
     waker: Cell<*const ()>,
+    /// With which a poll begins.
+    budget: u32,
 }
 
 /// What the thread is in its runtime.
@@ -75,6 +79,21 @@ pub(crate) fn is_worker() -> bool {
     with(|context| context.is_some_and(|context| !matches!(context.seat, Seat::Outside)))
 }
 
+/// The simulation of this thread.
+pub(crate) fn simulation<R>(tell: impl FnOnce(&Sim) -> R) -> Option<R> {
+    with(|context| match context.map(|context| &context.seat) {
+        Some(Seat::Sim(sim)) => Some(tell(sim)),
+        _ => None,
+    })
+}
+
+/// A simulation remembers where its tasks were spawned.
+#[inline]
+pub(crate) fn spawned<T>(handle: JoinHandle<T>, at: &'static Location<'static>) -> JoinHandle<T> {
+    simulation(|sim| sim.spawned(handle.id(), at));
+    handle
+}
+
 /// Runs a closure of `spawn_blocking`, which is a task of the runtime with this number.
 pub(crate) fn block_for<T>(id: u32, work: impl FnOnce() -> T) -> T {
     struct Restore(u32);
@@ -94,7 +113,9 @@ pub(crate) fn blocks_for(shared: &Shared) -> bool {
 
 impl Context {
     pub(crate) fn new(shared: Arc<Shared>, seat: Seat) -> Self {
-        Self { shared, seat, task: Cell::new(None), waker: Cell::new(ptr::null()) }
+        // A simulation is asked at every operation.
+        let budget = if let Seat::Sim(_) = seat { 0 } else { BUDGET };
+        Self { shared, seat, task: Cell::new(None), waker: Cell::new(ptr::null()), budget }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
@@ -114,7 +135,7 @@ impl Context {
     pub(crate) fn poll<R>(&self, task: TaskId, waker: *const (), f: impl FnOnce() -> R) -> R {
         self.task.set(Some(task));
         self.waker.set(waker);
-        tasuki::runtime::set_budget(BUDGET);
+        tasuki::runtime::set_budget(self.budget);
         let output = f();
         self.task.set(None);
         self.waker.set(ptr::null());
@@ -165,5 +186,15 @@ impl Driver for Context {
 
     fn now(&self) -> Instant {
         self.time()
+    }
+
+    fn refill(&self) -> u32 {
+        if let Seat::Sim(sim) = &self.seat { sim.operation() } else { 0 }
+    }
+
+    fn lock_event(&self, lock: usize, event: LockEvent) {
+        if let Seat::Sim(sim) = &self.seat {
+            sim.lock_event(lock, event);
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::event_loop::WorkerId;
 use crate::runtime::{Runtime, spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
 use crate::task::join::JoinHandle;
 use std::future::{Future, poll_fn};
+use std::panic::Location;
 use std::task::Poll;
 
 /// Runs a future on a runtime of its own: [`Runtime::new`], [`Runtime::block_on`], and the end of it.
@@ -36,11 +37,13 @@ pub fn run<F: Future>(future: F) -> F::Output {
 /// });
 /// ```
 #[doc(alias = "co_spawn")]
+#[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    context::shared("spawn", |shared| spawn_in(shared, future))
+    let at = Location::caller();
+    context::shared("spawn", |shared| context::spawned(spawn_in(shared, future), at))
 }
 
 /// Spawns a task on a worker of the runtime of this thread; see [`Runtime::spawn_on`].
@@ -60,12 +63,14 @@ where
 /// });
 /// ```
 #[doc(alias = "co_spawn_static")]
+#[track_caller]
 pub fn spawn_on<C, F>(worker: WorkerId, make: C) -> JoinHandle<F::Output>
 where
     C: FnOnce() -> F + Send + 'static,
     F: Future<Output: Send + 'static> + 'static,
 {
-    context::shared("spawn_on", |shared| spawn_on_in(shared, worker, make))
+    let at = Location::caller();
+    context::shared("spawn_on", |shared| context::spawned(spawn_on_in(shared, worker, make), at))
 }
 
 /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`].
@@ -86,11 +91,13 @@ where
 ///     assert_eq!(outer.await.unwrap(), 8);
 /// });
 /// ```
+#[track_caller]
 pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: 'static> + 'static,
 {
-    context::shared("spawn_local", |shared| spawn_local_in(shared, future))
+    let at = Location::caller();
+    context::shared("spawn_local", |shared| context::spawned(spawn_local_in(shared, future), at))
 }
 
 /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`].
@@ -106,8 +113,10 @@ where
 ///     assert_eq!(tasuki_rt::spawn_blocking(|| 4).await.unwrap(), 4);
 /// });
 /// ```
+#[track_caller]
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    context::shared("spawn_blocking", |shared| spawn_blocking_in(shared, work))
+    let at = Location::caller();
+    context::shared("spawn_blocking", |shared| context::spawned(spawn_blocking_in(shared, work), at))
 }
 
 /// Calls `f` with each worker of the runtime of this thread; see [`Runtime::for_each_worker`].

@@ -14,7 +14,7 @@
 //! | many tasks, one result at a time | [`JoinSet`] |
 //! | to wait for a time | [`sleep`], [`timeout`], [`interval`] |
 //! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
-//! | to test with every schedule | [`testing`] |
+//! | to test under many schedules | [`testing`] |
 //!
 //! # What a loop without waiting does
 //!

@@ -249,6 +249,7 @@ impl Runtime {
     /// assert_eq!(runtime.block_on(task).unwrap(), "done");
     /// ```
     #[doc(alias = "co_spawn")]
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -277,6 +278,7 @@ impl Runtime {
     /// assert_eq!(runtime.block_on(task).unwrap(), WorkerId::new(1));
     /// ```
     #[doc(alias = "co_spawn_static")]
+    #[track_caller]
     pub fn spawn_on<C, F>(&self, worker: WorkerId, make: C) -> JoinHandle<F::Output>
     where
         C: FnOnce() -> F + Send + 'static,
@@ -305,6 +307,7 @@ impl Runtime {
     /// });
     /// assert_eq!(runtime.block_on(task).unwrap(), 5);
     /// ```
+    #[track_caller]
     pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: 'static> + 'static,
@@ -321,6 +324,7 @@ impl Runtime {
     /// let read = runtime.spawn_blocking(|| std::fs::metadata("Cargo.toml").is_ok());
     /// assert!(runtime.block_on(read).is_ok());
     /// ```
+    #[track_caller]
     pub fn spawn_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -453,6 +457,7 @@ impl fmt::Debug for Runtime {
     }
 }
 
+#[track_caller]
 pub(crate) fn spawn_in<F>(shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -461,6 +466,7 @@ where
     unsafe { task::spawn(shared, None, future) }
 }
 
+#[track_caller]
 pub(crate) fn spawn_on_in<C, F>(shared: &Arc<Shared>, worker: WorkerId, make: C) -> JoinHandle<F::Output>
 where
     C: FnOnce() -> F + Send + 'static,
@@ -472,6 +478,7 @@ where
     unsafe { task::spawn(shared, Some(index), async move { make().await }) }
 }
 
+#[track_caller]
 pub(crate) fn spawn_local_in<F>(shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: 'static> + 'static,
@@ -486,6 +493,7 @@ where
     unsafe { task::spawn(shared, Some(here), future) }
 }
 
+#[track_caller]
 pub(crate) fn spawn_blocking_in<T: Send + 'static>(
     shared: &Arc<Shared>,
     work: impl FnOnce() -> T + Send + 'static,

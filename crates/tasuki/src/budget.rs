@@ -100,12 +100,12 @@ mod count {
         f()
     }
 
-    /// The budget is exhausted, for the rest of the poll; without a runtime there is none.
+    /// The budget is exhausted, for the rest of the poll unless the driver has more; without a runtime there is none.
     #[cold]
     fn refill(budget: &Cell<u64>) -> bool {
-        let unlimited = !crate::runtime::is_entered();
-        budget.set(if unlimited { UNLIMITED } else { 0 });
-        unlimited
+        let more = crate::runtime::refill().map_or(UNLIMITED, u64::from);
+        budget.set(more.saturating_sub(1));
+        more > 0
     }
 
     #[cfg(test)]
@@ -114,7 +114,8 @@ mod count {
         use crate::runtime::{Driver, TaskId, Timers, enter};
         use alloc::sync::Arc;
 
-        struct Frugal;
+        /// With so much at each refill.
+        struct Frugal(u32);
 
         impl Driver for Frugal {
             fn task(&self) -> Option<TaskId> {
@@ -128,6 +129,18 @@ mod count {
             fn may_block(&self) -> bool {
                 true
             }
+
+            fn refill(&self) -> u32 {
+                self.0
+            }
+        }
+
+        #[test]
+        fn a_driver_that_has_more_is_asked_again() {
+            enter(&Frugal(2), || {
+                set_budget(0);
+                assert!((0..10).all(|_| charge()));
+            });
         }
 
         /// A runtime that gives no budget limits nothing, however long its thread has been running.
@@ -137,7 +150,7 @@ mod count {
                 BUDGET.set(BUDGET.get().saturating_sub(u64::from(u32::MAX)));
                 assert!(charge() && charge());
             }
-            enter(&Frugal, || {
+            enter(&Frugal(0), || {
                 after_a_minute();
                 uncharged(after_a_minute);
                 set_budget(1);

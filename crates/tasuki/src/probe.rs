@@ -54,6 +54,7 @@ pub(crate) use depth::{edit_begins, edit_ends, foreign_code};
 #[cfg(all(debug_assertions, feature = "std"))]
 mod holders {
     use crate::caught::caught;
+    use crate::runtime::LockEvent;
     use crate::shim::MODEL;
     use crate::task::{self, SelfDeadlock, TaskId};
     use core::fmt;
@@ -78,6 +79,13 @@ mod holders {
         if MODEL { None } else { caught(task::current).flatten() }
     }
 
+    /// Tells the driver what becomes of a lock.
+    fn tell<L>(lock: &L, event: LockEvent) {
+        if !MODEL {
+            caught(|| crate::runtime::lock_event((&raw const *lock).addr(), event));
+        }
+    }
+
     /// No task.
     const NONE: u64 = 0;
 
@@ -99,6 +107,7 @@ mod holders {
             if let Some(me) = me() {
                 self.at.store(ptr::from_ref(at.0).cast_mut(), Ordering::Relaxed);
                 self.task.store(me.get(), Ordering::Relaxed);
+                tell(self, LockEvent::Acquired(me, at.0));
             }
         }
 
@@ -106,11 +115,13 @@ mod holders {
         pub(crate) fn clear(&self) {
             if self.task.load(Ordering::Relaxed) != NONE {
                 self.task.store(NONE, Ordering::Relaxed);
+                tell(self, LockEvent::Released);
             }
         }
 
         /// The running task is about to wait for the lock; reported if it holds it.
         pub(crate) fn check(&self, wanted_at: Site) {
+            tell(self, LockEvent::Waits(wanted_at.0));
             if self.task.load(Ordering::Relaxed) == NONE {
                 return;
             }
@@ -168,6 +179,7 @@ mod holders {
             let me = me();
             if let Some(me) = me {
                 self.tasks().entry(me).or_insert(Guards { count: 0, at }).count += 1;
+                tell(self, LockEvent::Acquired(me, at.0));
             }
             Held(me)
         }
@@ -175,6 +187,7 @@ mod holders {
         /// A guard is about to release the lock.
         pub(crate) fn remove(&self, held: Held) {
             let Some(task) = held.0 else { return };
+            tell(self, LockEvent::Released);
             let mut tasks = self.tasks();
             if let Some(guards) = tasks.get_mut(&task) {
                 guards.count -= 1;
@@ -186,6 +199,7 @@ mod holders {
 
         /// The running task is about to wait for the lock; reported if it holds it.
         pub(crate) fn check(&self, wanted_at: Site) {
+            tell(self, LockEvent::Waits(wanted_at.0));
             let Some(me) = me() else { return };
             let held = self.tasks().get(&me).map(|guards| guards.at);
             // Without the list: the hook is foreign.

@@ -14,6 +14,7 @@ pub use crate::timer::{Sleep, Timers};
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::fmt;
+use core::panic::Location;
 use core::ptr::NonNull;
 use std::thread_local;
 use std::time::{Duration, Instant};
@@ -33,6 +34,26 @@ pub trait Driver {
     fn now(&self) -> Instant {
         Instant::now()
     }
+
+    /// The budget of the poll is exhausted: so many operations that are ready may go on before the next question, 0 if the task must yield. A
+    /// runtime for tests decides here where its tasks are switched.
+    fn refill(&self) -> u32 {
+        0
+    }
+
+    /// Something happens to the lock that this number stands for, for as long as a task holds it or waits for it. Only with debug assertions.
+    fn lock_event(&self, _lock: usize, _event: LockEvent) {}
+}
+
+/// What happens to a lock, for a driver that keeps account of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockEvent {
+    /// The task that is being polled is about to wait for it, asked for here.
+    Waits(&'static Location<'static>),
+    /// A task has got it, asked for here.
+    Acquired(TaskId, &'static Location<'static>),
+    /// A holder has released it.
+    Released,
 }
 
 /// Why a waker is being called.
@@ -103,6 +124,17 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// The time on this thread.
 pub fn now() -> Instant {
     ask(|driver| driver.now()).unwrap_or_else(Instant::now)
+}
+
+/// More of an exhausted budget; `None` without a driver.
+pub(crate) fn refill() -> Option<u32> {
+    ask(|driver| driver.refill())
+}
+
+/// Tells the driver what becomes of a lock.
+#[cfg(debug_assertions)]
+pub(crate) fn lock_event(lock: usize, event: LockEvent) {
+    ask(|driver| driver.lock_event(lock, event));
 }
 
 pub(crate) fn may_block() -> bool {

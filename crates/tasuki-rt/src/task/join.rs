@@ -3,6 +3,7 @@
 use super::{Ended, Meta, quietly};
 use crate::context;
 use crate::error::JoinError;
+use crate::testing::Reason;
 use async_task::{FallibleTask, Task};
 use std::fmt;
 use std::future::Future;
@@ -116,7 +117,10 @@ impl<T> JoinHandle<T> {
     pub(crate) fn poll_trusted(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let task = self.task.as_mut().expect("`tasuki_rt::JoinHandle` polled after it was finished");
         let ended = match Pin::new(task).poll(cx) {
-            Poll::Pending => return Poll::Pending,
+            Poll::Pending => {
+                context::simulation(|sim| sim.waits(Reason::Task(self.id)));
+                return Poll::Pending;
+            }
             Poll::Ready(ended) => ended,
         };
         self.task = None;

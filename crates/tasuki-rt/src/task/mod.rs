@@ -9,7 +9,7 @@ pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;
 
-use crate::context::{self, Context};
+use crate::context::{self, Context, Seat};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
 use crate::scheduler::chain::Link;
@@ -135,7 +135,11 @@ impl Meta {
         let shared = unsafe { self.shared() };
         shared.registry.remove(&self.entry);
         let here = context::with(|context| {
-            context.filter(|context| self.is_of(&context.shared)).and_then(Context::worker)
+            let context = context.filter(|context| self.is_of(&context.shared))?;
+            if let Seat::Sim(sim) = &context.seat {
+                sim.ended(self.id);
+            }
+            context.worker()
         });
         shared.census.end(row(self.home(), here));
     }
@@ -230,9 +234,21 @@ impl<T> Ended<T> {
 
 impl<T> Drop for Ended<T> {
     fn drop(&mut self) {
-        if let Some(result) = self.0.take() {
-            quietly(|| drop(result));
+        match self.0.take() {
+            Some(Err(Cause::Panicked(payload))) => unobserved(*payload),
+            Some(result) => quietly(|| drop(result)),
+            None => (),
         }
+    }
+}
+
+/// A panic that no handle reports. In a simulation it is a failure.
+#[cold]
+fn unobserved(payload: Payload) {
+    let mut payload = Some(payload);
+    context::simulation(|sim| payload.take().map(|payload| sim.panicked(payload)));
+    if let Some(payload) = payload {
+        discard(payload);
     }
 }
 

@@ -159,6 +159,7 @@ impl<T> JoinSet<T> {
     ///     assert_eq!(tasks.join_next().await.unwrap().unwrap(), 3);
     /// });
     /// ```
+    #[track_caller]
     pub fn spawn<F>(&mut self, future: F)
     where
         F: Future<Output = T> + Send + 'static,
@@ -183,6 +184,7 @@ impl<T> JoinSet<T> {
     ///     assert_eq!(tasks.join_next().await.unwrap().unwrap(), 3);
     /// });
     /// ```
+    #[track_caller]
     pub fn spawn_on<C, F>(&mut self, worker: WorkerId, make: C)
     where
         C: FnOnce() -> F + Send + 'static,

@@ -82,10 +82,15 @@ impl Timers {
     ///
     /// Its time begins here: a deadline before this moment is due at once, also by a clock that is behind it.
     pub fn new(alarm: Waker) -> Self {
+        Self::starting_at(Instant::now(), alarm)
+    }
+
+    /// The same, for a clock whose first moment is `start`: the ticks of the wheel are whole milliseconds after it.
+    pub fn starting_at(start: Instant, alarm: Waker) -> Self {
         Self {
             lock: WaitQueue::new(Word::flags(0)),
             state: UnsafeCell::new(WheelState { wheel: Wheel::new(), alarm_at: 0 }),
-            start: Instant::now(),
+            start,
             alarm,
         }
     }

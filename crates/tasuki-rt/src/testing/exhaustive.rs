@@ -1,0 +1,216 @@
+//! Every schedule of a small program, up to a number of deviations: a depth-first search over the decisions of its runs.
+
+use super::choices::{Record, Strategy};
+use super::sim::Settings;
+use super::{Found, Origin, attempt, from_environment, give_up};
+use std::future::Future;
+use std::time::Duration;
+
+/// How many switches a schedule has at most, and how many schedules are run, unless a test says otherwise.
+const SWITCHES: u32 = 2;
+const SCHEDULES: u64 = 100_000;
+/// Polls of a run.
+const POLLS: u64 = 100_000;
+
+/// Runs a small test under all its schedules, one after the other.
+///
+/// A schedule says which task goes on whenever one waits or ends, in every possible order, and where a task is interrupted
+/// although it could go on: at an operation that is ready, at most so often in a run as [`switches`](Self::switches) says. Few bugs need more than
+/// two. To run a task that has yielded before all others that can run costs one as well. On which worker a task runs is not varied.
+///
+/// The number of schedules grows very fast with the number of tasks and of awaits. See [the module](super) for what a step is.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tasuki::Mutex;
+/// use tasuki_rt::testing::Exhaustive;
+///
+/// let explored = Exhaustive::new().check(|| async {
+///     let total = Arc::new(Mutex::new(0));
+///     let add = |total: Arc<Mutex<i32>>| async move { *total.lock().await += 1 };
+///     let tasks = [tasuki_rt::spawn(add(total.clone())), tasuki_rt::spawn(add(total.clone()))];
+///     for task in tasks {
+///         task.await.unwrap();
+///     }
+///     assert_eq!(*total.lock().await, 2);
+/// });
+/// assert!(explored.is_complete());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before `check`"]
+pub struct Exhaustive {
+    settings: Settings,
+    switches: u32,
+    schedules: u64,
+}
+
+/// How far a search has come.
+///
+/// # Examples
+///
+/// ```
+/// let explored = tasuki_rt::testing::Exhaustive::new().check(|| async {});
+/// assert_eq!((explored.schedules(), explored.is_complete()), (1, true));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a search that is not complete has shown little"]
+pub struct Explored {
+    schedules: u64,
+    complete: bool,
+}
+
+impl Explored {
+    /// How many schedules were run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let explored = tasuki_rt::testing::Exhaustive::new().check(|| async {});
+    /// assert_eq!(explored.schedules(), 1);
+    /// ```
+    pub fn schedules(self) -> u64 {
+        self.schedules
+    }
+
+    /// Were those all? If not, [`Exhaustive::schedules`] stopped it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let explored = tasuki_rt::testing::Exhaustive::new().check(|| async {});
+    /// assert!(explored.is_complete());
+    /// ```
+    pub fn is_complete(self) -> bool {
+        self.complete
+    }
+}
+
+impl Exhaustive {
+    /// One worker, two switches, at most 100,000 schedules.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let _ = tasuki_rt::testing::Exhaustive::new().check(|| async {});
+    /// ```
+    pub fn new() -> Self {
+        let settings = Settings { workers: 1, polls: POLLS, ..Settings::default() };
+        Self { settings, switches: SWITCHES, schedules: SCHEDULES }
+    }
+
+    /// So many workers instead.
+    ///
+    /// # Panics
+    ///
+    /// For zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let _ = tasuki_rt::testing::Exhaustive::new().workers(2).check(|| async {});
+    /// ```
+    #[track_caller]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings = self.settings.workers(workers);
+        self
+    }
+
+    /// So many switches at operations that are ready, in one run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let _ = tasuki_rt::testing::Exhaustive::new().switches(3).check(|| async {});
+    /// ```
+    pub fn switches(mut self, switches: u32) -> Self {
+        self.switches = switches;
+        self
+    }
+
+    /// So long, instead of a second of the real clock, a foreign thread has to wake a task before a deadlock is reported.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let _ = tasuki_rt::testing::Exhaustive::new().grace(Duration::ZERO).check(|| async {});
+    /// ```
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// At most so many schedules.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let _ = tasuki_rt::testing::Exhaustive::new().schedules(1_000).check(|| async {});
+    /// ```
+    pub fn schedules(mut self, schedules: u64) -> Self {
+        self.schedules = schedules;
+        self
+    }
+
+    /// Runs the test under one schedule after the other, or under that of `TASUKI_SCHEDULE` if it is set.
+    ///
+    /// # Panics
+    ///
+    /// As [`check`](super::check()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki_rt::testing::Exhaustive;
+    ///
+    /// let explored = Exhaustive::new().check(|| async {
+    ///     let tasks = [tasuki_rt::spawn(async {}), tasuki_rt::spawn(async {})];
+    ///     for task in tasks {
+    ///         task.await.unwrap();
+    ///     }
+    /// });
+    /// assert!(explored.is_complete() && explored.schedules() > 1);
+    /// ```
+    #[track_caller]
+    pub fn check<F: Future<Output = ()> + 'static>(self, mut test: impl FnMut() -> F) -> Explored {
+        let mut explored = Explored { schedules: 0, complete: false };
+        if let Some((strategy, origin)) = from_environment() {
+            super::run_once(&self.settings, strategy, origin, test());
+            return Explored { schedules: 1, complete: false };
+        }
+        let (mut prefix, mut complete) = (Some(Vec::new()), true);
+        while let Some(next) = prefix.take() {
+            if explored.schedules == self.schedules {
+                return explored;
+            }
+            explored.schedules += 1;
+            let strategy = Strategy::Search { prefix: next, left: self.switches };
+            let run = attempt(&self.settings, strategy, test());
+            if let Err(failure) = run.result {
+                let found = Found { failure, history: run.history, origin: Origin::Search };
+                give_up(&self.settings, found, &mut test);
+            }
+            complete &= run.history.record.complete;
+            prefix = next_prefix(&run.history.record);
+        }
+        explored.complete = complete;
+        explored
+    }
+}
+
+impl Default for Exhaustive {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The next one in the order of the search: the last decision that has another option takes it.
+fn next_prefix(record: &Record) -> Option<Vec<u32>> {
+    let last = record.choices.iter().rposition(|choice| choice.taken + 1 < choice.of)?;
+    let mut prefix: Vec<u32> = record.choices[..=last].iter().map(|choice| choice.taken).collect();
+    prefix[last] += 1;
+    Some(prefix)
+}

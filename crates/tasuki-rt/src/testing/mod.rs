@@ -1,0 +1,414 @@
+//! Tests by exploration: the same test under many schedules, drawn at random or enumerated, with a virtual clock.
+//!
+//! A schedule is who runs when. A test that is run once sees one of them, and on an idle machine nearly always the same; this module runs
+//! its tasks on virtual workers, all on the calling thread, and decides itself what runs next. It finds deadlocks, lost wake-ups, races
+//! between tasks and wrong assumptions about order that a thousand runs on a real runtime may miss.
+//!
+//! | I want | use |
+//! |---|---|
+//! | many schedules, new ones each time | [`check()`] |
+//! | all schedules of a small program, up to a number of switches | [`Exhaustive`] |
+//! | one schedule, and its result | [`Simulation`] |
+//! | to repeat a failure | `TASUKI_SEED=..` or `TASUKI_SCHEDULE=..`, which it has printed |
+//!
+//! # What a step is
+//!
+//! A task may be switched away at every await of a primitive of `tasuki` or of this crate, also when it need not wait: then the
+//! operation has done nothing yet, and the others run first. What is between two such awaits is one step, and runs as a whole. So a race inside a step, between
+//! atomics or `std` mutexes on two threads, is not found here; that is what `loom` is for.
+//!
+//! It is exploration, not proof: [`check()`] sees some schedules, and [`Exhaustive`] all up to a bound that it is given.
+//!
+//! # What decides
+//!
+//! The seed. In half of the runs every decision is random, and one ready operation in 2 to 30 switches. In the other half each task has a random
+//! priority, and at one to four random steps the running task falls below all others; that finds a bug which needs a few events in a certain order
+//! however long the rest of the program is. The same seed gives the same run, as long as the test itself does
+//! nothing else at random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread.
+//!
+//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way.
+//!
+//! # Time
+//!
+//! [`sleep`](crate::sleep()) and every `.timeout()` follow a virtual clock. It stands still while anything can run and jumps to the next deadline when
+//! nothing can; an hour takes no time, and a sleep of 10 ms takes exactly 10 ms. As in a runtime, deadlines are rounded up to a
+//! millisecond. A task that does nothing but yield, waiting for something to happen, uses up time too: 1 µs a poll at first, twice as much after each
+//! 1,000 polls in which nothing else happened. A deadline that is 10,000 years away never comes.
+//!
+//! # What fails
+//!
+//! * The test panics, or a posted closure does.
+//! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, or is dropped later with the panic inside.
+//! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits: where it was spawned
+//!   and, with debug assertions, where it asked for which lock, and who has that.
+//! * It does not end: so many polls as [`Simulation::polls`] says.
+//!
+//! Tasks that still wait when the test has ended are dropped, as at the end of a runtime.
+//!
+//! # What else there is
+//!
+//! Everything of the crate works: pinned tasks, [`EventLoop`](crate::EventLoop), [`LoopMutex`](crate::LoopMutex).
+//! [`spawn_blocking`](crate::spawn_blocking()) runs its closure as one step of a task, on the same thread, so it must not wait for another task.
+//!
+//! Other threads have no place in it, but are not forbidden: what they wake is run, in an order that no seed repeats. When nothing
+//! else can run, the simulation waits for them, one second of the real clock, before it speaks of a deadlock; if that may
+//! be too short, hold a [`foreign_wakes`] for as long as a wake may come.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use tasuki::Mutex;
+//! use tasuki_rt::testing;
+//!
+//! // A hundred schedules; a failure prints its seed and its schedule.
+//! testing::check(100, || async {
+//!     let counter = Arc::new(Mutex::new(0));
+//!     let other = counter.clone();
+//!     let task = tasuki_rt::spawn(async move {
+//!         let mut n = other.lock().await;
+//!         tasuki_rt::sleep(Duration::from_secs(3600)).await;
+//!         *n += 1;
+//!     });
+//!     *counter.lock().await += 1;
+//!     task.await.unwrap();
+//!     assert_eq!(*counter.lock().await, 2);
+//! });
+//! ```
+//!
+//! Two locks, taken in opposite order:
+//!
+//! ```should_panic
+//! use std::sync::Arc;
+//! use tasuki::Mutex;
+//! use tasuki_rt::{spawn, testing};
+//!
+//! testing::check(1_000, || async {
+//!     let (a, b) = (Arc::new(Mutex::new(1)), Arc::new(Mutex::new(2)));
+//!     let (c, d) = (a.clone(), b.clone());
+//!     let one = spawn(async move { *a.lock().await + *b.lock().await });
+//!     let two = spawn(async move { *d.lock().await + *c.lock().await });
+//!     assert_eq!(one.await.unwrap() + two.await.unwrap(), 6);
+//! });
+//! ```
+
+mod choices;
+mod exhaustive;
+mod report;
+mod shrink;
+mod sim;
+mod simulation;
+
+pub use exhaustive::{Exhaustive, Explored};
+pub(crate) use report::Reason;
+pub(crate) use sim::Sim;
+pub use simulation::Simulation;
+
+use crate::builder::Resume;
+use crate::context::{self, Context, Seat};
+use crate::scheduler::Shared;
+use crate::task::{self, Payload};
+use choices::Strategy;
+use sim::{History, Settings};
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
+use std::task::{Poll, Waker};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Runs a test under so many schedules, or under the one that `TASUKI_SEED` or `TASUKI_SCHEDULE` names.
+///
+/// The seeds are new each time. Of the schedule that fails a smaller one is made, and both are printed. For fixed
+/// seeds, use [`Simulation`].
+///
+/// # Panics
+///
+/// If the test fails; see [the module](self).
+///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::testing::check(10, || async {
+///     assert_eq!(tasuki_rt::spawn(async { 5 }).await.unwrap(), 5);
+/// });
+/// ```
+#[track_caller]
+pub fn check<F: Future<Output = ()> + 'static>(schedules: u64, mut test: impl FnMut() -> F) {
+    let settings = Settings::default();
+    if let Some((strategy, origin)) = from_environment() {
+        return run_once(&settings, strategy, origin, test());
+    }
+    let base = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    for step in 0..schedules {
+        let seed = base.wrapping_add(step);
+        let run = attempt(&settings, Strategy::of(seed), test());
+        if let Err(failure) = run.result {
+            give_up(
+                &settings,
+                Found { failure, history: run.history, origin: Origin::Seed(seed) },
+                &mut test,
+            );
+        }
+    }
+}
+
+/// Tells the simulation that a foreign thread may wake its tasks, for as long as it exists: nothing is called a deadlock meanwhile.
+///
+/// Move it to the thread, and drop it when the last wake has been sent. Without one the simulation waits for one second. Outside of a simulation
+/// it does nothing.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tasuki::Event;
+/// use tasuki_rt::testing::{self, Simulation};
+///
+/// Simulation::new(1).run(async {
+///     let done = Arc::new(Event::manual());
+///     let (told, guard) = (done.clone(), testing::foreign_wakes());
+///     std::thread::spawn(move || {
+///         told.set();
+///         drop(guard);
+///     });
+///     done.wait().await;
+/// });
+/// ```
+pub fn foreign_wakes() -> ForeignWakes {
+    let count = context::with(|context| match context.map(|context| &context.seat) {
+        Some(Seat::Sim(sim)) => sim.foreign(),
+        _ => Arc::default(),
+    });
+    // Relaxed: the simulation's own thread reads it.
+    count.fetch_add(1, Ordering::Relaxed);
+    ForeignWakes(count)
+}
+
+/// The guard of [`foreign_wakes`].
+#[derive(Debug)]
+#[must_use = "it has an effect for as long as it exists"]
+pub struct ForeignWakes(Arc<AtomicUsize>);
+
+impl Drop for ForeignWakes {
+    fn drop(&mut self) {
+        // Release: pairs with Acquire in `Sim::wait_for_outside`. Who sees the number sees the wakes before it.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Why a simulation failed.
+pub(crate) enum Failure {
+    /// The test, a task, or a posted closure panicked.
+    Panic(Payload),
+    /// The test was aborted.
+    NoResult(String),
+    /// And the report.
+    Deadlock(String),
+    /// After so many polls.
+    TooLong(u64),
+}
+
+impl Failure {
+    /// What is the same when a smaller schedule fails in the same way.
+    fn kind(&self) -> (u8, Option<String>) {
+        match self {
+            Self::Panic(payload) => {
+                let text = payload.downcast_ref::<String>().cloned();
+                (0, text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).into())))
+            }
+            Self::NoResult(_) => (1, None),
+            Self::Deadlock(_) => (2, None),
+            Self::TooLong(_) => (3, None),
+        }
+    }
+
+    #[track_caller]
+    fn raise(self) -> ! {
+        match self {
+            Self::Panic(payload) => resume_unwind(payload),
+            Self::NoResult(text) | Self::Deadlock(text) => panic!("{text}"),
+            Self::TooLong(polls) => panic!("the test has not ended after {polls} polls"),
+        }
+    }
+}
+
+/// What a run was told to do.
+enum Origin {
+    Seed(u64),
+    Depth(u64, usize),
+    Schedule,
+    Search,
+}
+
+/// A run, and how it ended.
+struct Run<T> {
+    result: Result<T, Failure>,
+    history: History,
+}
+
+/// A failure.
+struct Found {
+    failure: Failure,
+    history: History,
+    origin: Origin,
+}
+
+/// What `TASUKI_SCHEDULE` or `TASUKI_SEED` asks for.
+fn from_environment() -> Option<(Strategy, Origin)> {
+    if let Ok(schedule) = std::env::var("TASUKI_SCHEDULE") {
+        let parsed = schedule.parse();
+        let schedule = parsed.unwrap_or_else(|error| panic!("TASUKI_SCHEDULE={schedule:?}: {error}"));
+        return Some((Strategy::Script(schedule), Origin::Schedule));
+    }
+    let seed = std::env::var("TASUKI_SEED").ok()?;
+    let seed = seed.parse().unwrap_or_else(|_| panic!("TASUKI_SEED={seed:?} is no number"));
+    Some((Strategy::of(seed), Origin::Seed(seed)))
+}
+
+/// A run whose failure is the caller's.
+#[track_caller]
+fn run_once<F>(settings: &Settings, strategy: Strategy, origin: Origin, future: F) -> F::Output
+where
+    F: Future<Output: 'static> + 'static,
+{
+    let Run { result, history } = attempt(settings, strategy, future);
+    match result {
+        Ok(output) => output,
+        Err(failure) => {
+            let found = Found { failure, history, origin };
+            found.print("");
+            found.failure.raise()
+        }
+    }
+}
+
+/// Makes the failure smaller, and reports it.
+#[track_caller]
+fn give_up<F>(settings: &Settings, found: Found, test: &mut impl FnMut() -> F) -> !
+where
+    F: Future<Output = ()> + 'static,
+{
+    found.print("");
+    let kind = found.failure.kind();
+    let record = &found.history.record;
+    let mut settings = settings.clone();
+    if !found.history.met_foreign {
+        // It has been waited for, once.
+        settings.grace = Duration::ZERO;
+    }
+    let mut fails = |schedule| {
+        let run = attempt(&settings, Strategy::Script(schedule), test());
+        let same = run.result.is_err_and(|failure| failure.kind() == kind);
+        same.then(|| run.history.record.schedule())
+    };
+    let schedule = record.schedule();
+    let smaller = quietly(|| {
+        // A run that cannot be repeated cannot be made smaller.
+        record
+            .complete
+            .then(|| fails(schedule))
+            .flatten()
+            .map(|schedule| shrink::shrink(schedule, &mut fails))
+    });
+    let Some(smaller) = smaller else {
+        eprintln!(
+            "its schedule alone does not make it fail again: something outside of the simulation decides"
+        );
+        found.failure.raise();
+    };
+    let Run { result, history } = attempt(&settings, Strategy::Script(smaller), test());
+    if let Err(failure) = result {
+        let found = Found { failure, history, origin: Origin::Schedule };
+        found.print("the smallest schedule that still fails: ");
+        found.failure.raise();
+    }
+    found.failure.raise()
+}
+
+impl Found {
+    fn print(&self, what: &str) {
+        let schedule = self.history.record.schedule();
+        let switches = schedule.len();
+        match self.origin {
+            Origin::Seed(seed) => eprintln!("{what}failed with TASUKI_SEED={seed}"),
+            Origin::Depth(seed, depth) => eprintln!("{what}failed with seed {seed}, depth {depth}"),
+            Origin::Schedule => eprintln!("{what}TASUKI_SCHEDULE={schedule} ({switches} not the default)"),
+            Origin::Search => eprintln!("{what}failed in a search, TASUKI_SCHEDULE={schedule}"),
+        }
+        eprintln!("the last steps:\n{}", self.history.steps);
+    }
+}
+
+/// One run.
+fn attempt<F>(settings: &Settings, strategy: Strategy, future: F) -> Run<F::Output>
+where
+    F: Future<Output: 'static> + 'static,
+{
+    assert!(!context::is_worker(), "a simulation inside a task would stop its worker");
+    let (shared, _stations) = Shared::new(settings.workers, Resume::default());
+    let sim = Box::new(Sim::new(settings.clone(), strategy));
+    let context = Context::new(shared, Seat::Sim(sim));
+    let Seat::Sim(sim) = &context.seat else { unreachable!("made above") };
+    let result = context.enter(|| {
+        let result = drive(&context, sim, future);
+        sim.end(&context);
+        result
+    });
+    let result = match sim.failure() {
+        Some(failure) => Err(failure),
+        None => result,
+    };
+    Run { result, history: sim.history() }
+}
+
+/// The future as a task pinned to the first worker, and all that it spawns, until it has ended or something has failed.
+fn drive<F>(context: &Context, sim: &Sim, future: F) -> Result<F::Output, Failure>
+where
+    F: Future<Output: 'static> + 'static,
+{
+    // SAFETY: pinned to a worker whose thread this is, as all are.
+    let mut main = unsafe { task::spawn(&context.shared, Some(0), future) };
+    let mut cx = std::task::Context::from_waker(Waker::noop());
+    loop {
+        if let Some(failure) = sim.failure() {
+            return Err(failure);
+        }
+        if let Poll::Ready(result) = main.poll_trusted(&mut cx) {
+            return result.map_err(|error| match error.into_panic() {
+                Ok(payload) => Failure::Panic(payload),
+                Err(error) => Failure::NoResult(format!("the test ended without a result: {error}")),
+            });
+        }
+        sim.step(context)?;
+    }
+}
+
+thread_local! {
+    /// Panics on this thread are expected, and not printed.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f` without a word about its panics. The hook that is replaced for that, once and only after a failure, is asked for all others.
+fn quietly<R>(f: impl FnOnce() -> R) -> R {
+    static HOOK: Once = Once::new();
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            QUIET.set(false);
+        }
+    }
+    HOOK.call_once(|| {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !QUIET.try_with(Cell::get).unwrap_or(false) {
+                hook(panic);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let _loud = Loud;
+    f()
+}

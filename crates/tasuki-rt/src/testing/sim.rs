@@ -1,0 +1,411 @@
+//! The machine of a simulation: virtual workers on one thread, what is ready on them, and a virtual clock.
+//!
+//! [`Sim`] is what a runtime's context holds instead of a worker. The scheduler gives it what becomes ready ([`Sim::put`]), the budget
+//! asks it at every operation that is ready ([`Sim::operation`]), and the loop of a run takes from it what runs next ([`Sim::pick`]). It decides
+//! nothing itself: that is the [`Chooser`]'s part.
+//!
+//! Invariants:
+//! 1. No foreign code runs while a `RefCell` of it is borrowed.
+//! 2. The clock stands at a tick of the wheel, and moves only in [`Sim::pick`]: so a duration of whole milliseconds takes exactly as long.
+//! 3. Of the closures posted to one worker only the oldest can be picked.
+
+use super::Failure;
+use super::choices::{Candidate, Chooser, Record, Strategy};
+use super::report::{Fate, Reason, Tasks};
+use crate::context::Context;
+use crate::scheduler::shutdown::drop_item;
+use crate::scheduler::worker::run_task;
+use crate::scheduler::{Item, Job, Shared};
+use crate::task::{Payload, quietly};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+use std::thread;
+use std::time::{Duration, Instant};
+use tasuki::runtime::{LockEvent, TaskId, Timers, uncharged};
+
+/// How many operations of one poll may be ready before the task yields, whatever the strategy says; as in a runtime.
+const BUDGET: u32 = 128;
+/// A deadline further away never comes: `Duration::MAX` is one.
+const NEVER: Duration = Duration::from_secs(10_000 * 365 * 86_400);
+/// What a poll that only yields costs at first, and after how many of them in a row it costs twice as much.
+const YIELD_COSTS: Duration = Duration::from_micros(1);
+const YIELDS_DOUBLE: u32 = 1_000;
+
+/// What a run has beside its strategy.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) workers: usize,
+    /// A run that takes more polls has failed.
+    pub(super) polls: u64,
+    /// How long a foreign thread has to wake a task before the wait is called a deadlock.
+    pub(super) grace: Duration,
+}
+
+/// Something that can run.
+struct Ready {
+    /// The worker that must be played to run it, if there is one.
+    home: Option<usize>,
+    /// Number of the task. A posted closure has that of its worker; those of tasks begin after them.
+    task: usize,
+    yielded: bool,
+    item: Item,
+}
+
+impl Ready {
+    fn is_job(&self) -> bool {
+        matches!(self.item, Item::Job(_))
+    }
+}
+
+/// The poll that is going on.
+#[derive(Default)]
+struct Polling {
+    /// Number of the task.
+    task: Cell<Option<usize>>,
+    operations: Cell<u32>,
+    /// It switched at an operation that was ready.
+    switched: Cell<bool>,
+    /// It did so the last time, and nothing has run since: the next operation goes on.
+    again: Cell<bool>,
+}
+
+/// All workers of a simulation.
+pub(crate) struct Sim {
+    pub(crate) timers: Arc<Timers>,
+    settings: Settings,
+    ready: RefCell<Vec<Ready>>,
+    chooser: RefCell<Chooser>,
+    tasks: RefCell<Tasks>,
+    polling: Polling,
+    /// The task that switched in the last poll: it is not picked again if something else can run.
+    switched: Cell<Option<usize>>,
+    here: Cell<usize>,
+    start: Instant,
+    now: Cell<Instant>,
+    polls: Cell<u64>,
+    /// Polls in a row that did nothing but yield, and the time they have cost.
+    yields: Cell<u32>,
+    yielded: Cell<Duration>,
+    failure: RefCell<Option<Failure>>,
+    ending: Cell<bool>,
+    /// Guards of [`foreign_wakes`](super::foreign_wakes).
+    foreign: Arc<AtomicUsize>,
+    /// A foreign thread has woken a task, or posted something.
+    met_foreign: Cell<bool>,
+}
+
+impl Sim {
+    pub(super) fn new(settings: Settings, strategy: Strategy) -> Self {
+        let start = Instant::now();
+        Self {
+            timers: Arc::new(Timers::starting_at(start, Waker::noop().clone())),
+            ready: RefCell::default(),
+            chooser: RefCell::new(Chooser::new(strategy)),
+            tasks: RefCell::new(Tasks::new(settings.workers)),
+            settings,
+            polling: Polling::default(),
+            switched: Cell::new(None),
+            here: Cell::new(0),
+            start,
+            now: Cell::new(start),
+            polls: Cell::new(0),
+            yields: Cell::new(0),
+            yielded: Cell::new(Duration::ZERO),
+            failure: RefCell::default(),
+            ending: Cell::new(false),
+            foreign: Arc::default(),
+            met_foreign: Cell::new(false),
+        }
+    }
+
+    /// The worker that is played now.
+    pub(crate) fn here(&self) -> usize {
+        self.here.get()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    pub(super) fn foreign(&self) -> Arc<AtomicUsize> {
+        self.foreign.clone()
+    }
+
+    /// Something has become ready.
+    pub(crate) fn put(&self, home: Option<usize>, item: Item) {
+        let task = match &item {
+            Item::Task(runnable) => self.tasks.borrow_mut().number(runnable.metadata().id),
+            Item::Job(_) => home.expect("closures are posted to a worker"),
+        };
+        let own = self.polling.task.get() == Some(task) && matches!(item, Item::Task(_));
+        let yielded = own && !self.polling.switched.get();
+        if own {
+            self.tasks.borrow_mut().has_fared(if yielded { Fate::Yielded } else { Fate::Switched });
+        } else {
+            self.yields.set(0);
+            self.yielded.set(Duration::ZERO);
+        }
+        if yielded {
+            self.chooser.borrow_mut().has_yielded(task);
+        }
+        self.ready.borrow_mut().push(Ready { home, task, yielded, item });
+    }
+
+    /// A task was spawned here.
+    pub(crate) fn spawned(&self, id: TaskId, at: &'static Location<'static>) {
+        self.tasks.borrow_mut().spawned(id, at);
+    }
+
+    /// The future of a task is gone.
+    pub(crate) fn ended(&self, id: TaskId) {
+        // At the end all are dropped, which is no step of the test.
+        if !self.ending.get() {
+            self.tasks.borrow_mut().ended(id);
+        }
+    }
+
+    /// The running task waits for this.
+    pub(crate) fn waits(&self, reason: Reason) {
+        if let Some(task) = self.polling.task.get() {
+            self.tasks.borrow_mut().waits(task, reason);
+        }
+    }
+
+    /// A lock is waited for, taken or released.
+    pub(crate) fn lock_event(&self, lock: usize, event: LockEvent) {
+        match event {
+            LockEvent::Waits(at) => self.waits(Reason::Lock(lock, at)),
+            LockEvent::Acquired(task, at) => self.tasks.borrow_mut().acquired(lock, task, at),
+            LockEvent::Released => self.tasks.borrow_mut().released(lock),
+        }
+    }
+
+    /// A task has panicked, and its handle was not awaited.
+    pub(crate) fn panicked(&self, payload: Payload) {
+        self.fail(Failure::Panic(payload));
+    }
+
+    /// The first failure is the one that is reported.
+    fn fail(&self, failure: Failure) {
+        let mut first = self.failure.borrow_mut();
+        let second = if first.is_none() { first.replace(failure) } else { Some(failure) };
+        drop(first);
+        quietly(|| drop(second));
+    }
+
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure.borrow_mut().take()
+    }
+
+    /// An operation of the running task is ready: how many may go on before the next question? 0: the task yields.
+    pub(crate) fn operation(&self) -> u32 {
+        let polling = &self.polling;
+        let Some(task) = polling.task.get().filter(|_| !self.ending.get()) else { return 1 };
+        let operations = polling.operations.get() + 1;
+        polling.operations.set(operations);
+        if operations > BUDGET {
+            return 0;
+        }
+        if polling.again.take() {
+            return 1;
+        }
+        let others: Vec<Candidate> = self.ready.borrow().iter().map(candidate).collect();
+        let switches = self.chooser.borrow_mut().operation(task, &others);
+        if switches {
+            polling.switched.set(true);
+        }
+        u32::from(!switches)
+    }
+
+    /// Runs one thing that can run, on a worker that may run it; lets the time pass if nothing can. The run has failed if nothing
+    /// will, or if it takes too long.
+    pub(super) fn step(&self, context: &Context) -> Result<(), Failure> {
+        if self.polls.get() >= self.settings.polls {
+            return Err(Failure::TooLong(self.settings.polls));
+        }
+        self.polls.set(self.polls.get() + 1);
+        let Some(Ready { task, item, .. }) = self.pick(&context.shared) else {
+            return Err(self.deadlock(&context.shared));
+        };
+        let polling = &self.polling;
+        polling.task.set(Some(task));
+        polling.operations.set(0);
+        polling.switched.set(false);
+        polling.again.set(self.switched.replace(None) == Some(task));
+        self.tasks.borrow_mut().runs(task, self.here.get());
+        match item {
+            Item::Task(runnable) => run_task(context, runnable),
+            Item::Job(job) => self.run_job(job),
+        }
+        if polling.switched.get() {
+            self.switched.set(Some(task));
+        }
+        polling.task.set(None);
+        Ok(())
+    }
+
+    fn run_job(&self, job: Job) {
+        // A closure is no task: it is not asked to yield.
+        self.polling.task.set(None);
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| uncharged(|| job.call()))) {
+            self.fail(Failure::Panic(payload));
+        }
+    }
+
+    fn pick(&self, shared: &Shared) -> Option<Ready> {
+        self.take_from_outside(shared);
+        self.pass_time_beside_yields();
+        while self.ready.borrow().is_empty() {
+            if !self.pass_time() && !self.wait_for_outside(shared) {
+                return None;
+            }
+        }
+        let (places, options) = self.options();
+        let mut chooser = self.chooser.borrow_mut();
+        let chosen = places[chooser.item(&options)];
+        let ready = self.ready.borrow_mut().remove(chosen);
+        let worker = ready.home.unwrap_or_else(|| chooser.worker(ready.task, self.settings.workers));
+        self.here.set(worker);
+        Some(ready)
+    }
+
+    /// What can be picked, by place; those that have yielded last.
+    fn options(&self) -> (Vec<usize>, Vec<Candidate>) {
+        let ready = self.ready.borrow();
+        let switched = self.switched.get().filter(|_| ready.len() > 1);
+        let mut jobs = vec![false; self.settings.workers];
+        let mut can_run = |entry: &Ready| {
+            let behind = entry.is_job() && std::mem::replace(&mut jobs[entry.task], true);
+            !behind && (entry.is_job() || switched != Some(entry.task))
+        };
+        let mut all: Vec<usize> = (0..ready.len()).filter(|at| can_run(&ready[*at])).collect();
+        // Stable: otherwise in the order in which they became ready.
+        all.sort_by_key(|at| ready[*at].yielded);
+        let options = all.iter().map(|at| candidate(&ready[*at])).collect();
+        (all, options)
+    }
+
+    /// The clock goes to the next deadline, if one will come, and what is due becomes ready.
+    fn pass_time(&self) -> bool {
+        let Some(next) = self.next_deadline() else { return false };
+        self.now.set(next);
+        self.advance();
+        true
+    }
+
+    /// What is due now becomes ready; the next deadline, or a time before it.
+    fn advance(&self) -> Option<Instant> {
+        let now = self.now.get();
+        // A waker that panics is its owner's mistake; come back for the others.
+        let mut next = Some(now);
+        quietly(|| next = self.timers.advance(now));
+        next
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.advance().filter(|next| next.saturating_duration_since(self.start) < NEVER)
+    }
+
+    /// A task that asks again and again, and yields in between, uses up time: little, but the more the longer nothing else happens.
+    fn pass_time_beside_yields(&self) {
+        let ready = self.ready.borrow();
+        if ready.is_empty() || ready.iter().any(|entry| !entry.yielded) {
+            return;
+        }
+        drop(ready);
+        let yields = self.yields.get();
+        self.yields.set(yields.saturating_add(1));
+        let doubled = (yields / YIELDS_DOUBLE).min(30);
+        self.yielded.set(self.yielded.get().saturating_add(YIELD_COSTS * (1 << doubled)));
+        if yields % 64 == 63 {
+            let now = self.now.get();
+            match self.next_deadline() {
+                Some(next) if now + self.yielded.get() >= next => {
+                    self.yielded.set(self.yielded.get().saturating_sub(next - now));
+                    self.pass_time();
+                }
+                _ => (),
+            }
+        }
+    }
+
+    /// Nothing can run, and nothing is due: only a foreign thread can help. False if none does in time.
+    fn wait_for_outside(&self, shared: &Shared) -> bool {
+        let start = Instant::now();
+        loop {
+            // Acquire: pairs with Release in the drop of the guard, which comes after the wake.
+            let awaited = self.foreign.load(Ordering::Acquire) > 0;
+            let over = start.elapsed() >= self.settings.grace;
+            self.take_from_outside(shared);
+            if !self.ready.borrow().is_empty() {
+                return true;
+            }
+            if over && !awaited {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn take_from_outside(&self, shared: &Shared) {
+        let tasks = shared.global.take_all().map(|runnable| (None, Item::Task(runnable)));
+        let inboxes = shared.remotes.iter().enumerate();
+        let items =
+            inboxes.flat_map(|(at, remote)| remote.inbox.take_all().map(move |item| (Some(at), item)));
+        for (home, item) in tasks.chain(items) {
+            self.met_foreign.set(true);
+            self.put(home, item);
+        }
+    }
+
+    fn deadlock(&self, shared: &Shared) -> Failure {
+        Failure::Deadlock(self.tasks.borrow().deadlock(shared.census.len()))
+    }
+
+    /// Drops every task that is left.
+    pub(super) fn end(&self, context: &Context) {
+        self.ending.set(true);
+        let shared = &context.shared;
+        shared.close();
+        shared.registry.wake_others();
+        (0..self.settings.workers).for_each(|worker| shared.registry.wake_pinned(worker));
+        while shared.census.len() > 0 {
+            self.take_from_outside(shared);
+            let Some(Ready { home, item, .. }) = self.ready.borrow_mut().pop() else {
+                // A foreign thread is about to push it.
+                thread::yield_now();
+                continue;
+            };
+            self.here.set(home.unwrap_or(0));
+            drop_item(context, item);
+        }
+        let left = self.ready.take();
+        left.into_iter().for_each(|entry| drop_item(context, entry.item));
+    }
+
+    /// What the run was like.
+    pub(super) fn history(&self) -> History {
+        let chooser = self.chooser.replace(Chooser::new(Strategy::Script(Default::default())));
+        History {
+            record: chooser.into_record(),
+            steps: self.tasks.borrow().to_string(),
+            met_foreign: self.met_foreign.get(),
+        }
+    }
+}
+
+/// What a run leaves behind.
+#[derive(Debug)]
+pub(super) struct History {
+    pub(super) record: Record,
+    /// The last steps, to be read.
+    pub(super) steps: String,
+    pub(super) met_foreign: bool,
+}
+
+fn candidate(ready: &Ready) -> Candidate {
+    Candidate { task: ready.task, yielded: ready.yielded }
+}

@@ -1,0 +1,186 @@
+//! One run of a test, and what it can be told.
+
+use super::choices::{Schedule, Strategy};
+use super::sim::Settings;
+use super::{Origin, run_once};
+use std::future::Future;
+use std::time::Duration;
+
+/// How many virtual workers a test has unless it says otherwise.
+const WORKERS: usize = 4;
+/// How many polls a run may take.
+const POLLS: u64 = 10_000_000;
+/// How long a foreign thread has to wake a task.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { workers: WORKERS, polls: POLLS, grace: GRACE }
+    }
+}
+
+impl Settings {
+    pub(super) fn workers(self, workers: usize) -> Self {
+        assert!(workers > 0, "a simulation needs at least one worker: pass 1 or more");
+        Self { workers, ..self }
+    }
+}
+
+/// One run: a seed or a schedule, and what it is run on.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::testing::Simulation;
+///
+/// let order = |seed| Simulation::new(seed).workers(2).run(async {
+///     let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+///     let mut tasks = tasuki_rt::JoinSet::new();
+///     for n in 0..8 {
+///         let log = log.clone();
+///         tasks.spawn(async move { log.lock().unwrap().push(n) });
+///     }
+///     while tasks.join_next().await.is_some() {}
+///     let log = log.lock().unwrap().clone();
+///     log
+/// });
+/// assert_eq!(order(3), order(3));
+/// assert!((0..20).any(|seed| order(seed) != order(3)));
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before `run`"]
+pub struct Simulation {
+    plan: Plan,
+    settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+enum Plan {
+    Seed(u64),
+    Depth(u64, usize),
+    Schedule(Schedule),
+}
+
+impl Simulation {
+    /// A run with this seed, on four workers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::testing::Simulation::new(1).run(async {});
+    /// ```
+    pub fn new(seed: u64) -> Self {
+        Self { plan: Plan::Seed(seed), settings: Settings::default() }
+    }
+
+    /// The run that a failure has printed behind `TASUKI_SCHEDULE=`.
+    ///
+    /// # Panics
+    ///
+    /// If it is not one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::testing::Simulation::replay("3:1,17:2").run(async {});
+    /// ```
+    #[track_caller]
+    pub fn replay(schedule: &str) -> Self {
+        let parsed = schedule.parse().unwrap_or_else(|error| panic!("{schedule:?} is no schedule: {error}"));
+        Self { plan: Plan::Schedule(parsed), settings: Settings::default() }
+    }
+
+    /// By priorities of the tasks, which change so many times, instead of what the seed would choose: 1 finds what needs two
+    /// events in a certain order, 2 what needs three.
+    ///
+    /// # Panics
+    ///
+    /// For a schedule, which has been decided.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::testing::Simulation::new(1).depth(2).run(async {});
+    /// ```
+    #[track_caller]
+    pub fn depth(mut self, depth: usize) -> Self {
+        self.plan = match self.plan {
+            Plan::Seed(seed) | Plan::Depth(seed, _) => Plan::Depth(seed, depth),
+            Plan::Schedule(_) => panic!("a schedule has no depth: `replay` decides everything"),
+        };
+        self
+    }
+
+    /// So many workers instead.
+    ///
+    /// # Panics
+    ///
+    /// For zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::testing::Simulation::new(1).workers(1).run(async {});
+    /// ```
+    #[track_caller]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings = self.settings.workers(workers);
+        self
+    }
+
+    /// So many polls, instead of ten million, before the run has failed for not coming to an end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::testing::Simulation::new(1).polls(1_000).run(async {});
+    /// ```
+    pub fn polls(mut self, polls: u64) -> Self {
+        self.settings.polls = polls;
+        self
+    }
+
+    /// So long, instead of a second of the real clock, a foreign thread has to wake a task before a deadlock is reported.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// tasuki_rt::testing::Simulation::new(1).grace(Duration::ZERO).run(async {});
+    /// ```
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// Runs a future as a task pinned to the first worker, and everything that it spawns, until it is done. What is left is
+    /// dropped.
+    ///
+    /// # Panics
+    ///
+    /// If the future fails, see [the module](super); the seed and the last steps are printed. Inside a task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tasuki_rt::testing::Simulation;
+    ///
+    /// let slept = Simulation::new(1).run(async {
+    ///     let start = tasuki_rt::now();
+    ///     tasuki_rt::sleep(Duration::from_secs(86_400)).await;
+    ///     tasuki_rt::now() - start
+    /// });
+    /// assert_eq!(slept, Duration::from_secs(86_400));
+    /// ```
+    #[track_caller]
+    pub fn run<F: Future<Output: 'static> + 'static>(self, future: F) -> F::Output {
+        let (strategy, origin) = match self.plan {
+            Plan::Seed(seed) => (Strategy::of(seed), Origin::Seed(seed)),
+            Plan::Depth(seed, depth) => (Strategy::of_depth(seed, depth), Origin::Depth(seed, depth)),
+            Plan::Schedule(schedule) => (Strategy::Script(schedule), Origin::Schedule),
+        };
+        run_once(&self.settings, strategy, origin, future)
+    }
+}
