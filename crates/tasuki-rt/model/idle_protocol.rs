@@ -3,7 +3,7 @@
 //!
 //! The queue is the global one: its lock is all that orders pushes against workers that go to sleep.
 
-use crate::parts::idle::{Idle, Risen};
+use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;
 use crate::tasks::Token;
 use loom::sync::Notify;
@@ -80,20 +80,37 @@ impl Pool {
                 }
                 continue;
             }
-            let look = |_| match self.without {
-                Without::SecondLook => false,
-                // Without the lock it is a glance.
-                Without::Lock => !self.tasks.looks_empty(),
-                _ => !self.tasks.is_empty(),
-            };
-            let park = |_| self.parkers[worker].wait();
-            let searched = std::mem::take(&mut searching);
-            searching = self.idle.rest(worker, searched, false, look, park) == Risen::Chosen;
+            let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
+            searching = self.idle.rest(rest, &Going { pool: self, worker }).chosen;
         }
         if searching && self.idle.found() {
             self.notify();
         }
         done
+    }
+}
+
+struct Going<'a> {
+    pool: &'a Pool,
+    worker: usize,
+}
+
+impl Sleeper for Going<'_> {
+    fn sees_work(&self, _alone: bool) -> bool {
+        match self.pool.without {
+            Without::SecondLook => false,
+            // Without the lock it is a glance.
+            Without::Lock => !self.pool.tasks.looks_empty(),
+            _ => !self.pool.tasks.is_empty(),
+        }
+    }
+
+    fn earliest_deadline(&self) -> u64 {
+        NEVER
+    }
+
+    fn park(&self, _nap: Nap) {
+        self.pool.parkers[self.worker].wait();
     }
 }
 
@@ -112,10 +129,10 @@ fn one_worker(without: Without) {
 fn two_workers(without: Without) {
     loom::model(move || {
         let pool = Pool::new(2, without);
-        assert!(pool.idle.sleep(1, false));
+        assert!(pool.idle.sleep(1, false).look);
         let other = thread::spawn(move || {
             pool.parkers[1].wait();
-            pool.work_on(1, 1, pool.idle.rise(1) == Risen::Chosen)
+            pool.work_on(1, 1, pool.idle.rise(1).chosen)
         });
         let spawner = thread::spawn(move || pool.push(2));
         assert_eq!(pool.work(0, 1), 1);

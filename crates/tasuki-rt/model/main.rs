@@ -22,3 +22,5 @@ mod shim;
 mod stealing;
 #[cfg(all(test, loom))]
 mod tasks;
+#[cfg(all(test, loom))]
+mod timekeeper;

@@ -3,7 +3,7 @@
 //! *Next* slot, searching, sleeping and watching are the runtime's own. The local queue stands for another's, which is
 //! not ours to model: a list under a mutex. A thief's look finds every poll long, so it takes whatever it sees.
 
-use crate::parts::idle::{Idle, Risen};
+use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::next::NextSlot;
 use crate::tasks::{run, run_all, task};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -99,17 +99,26 @@ impl Pair {
                 }
                 continue;
             }
-            let look = |alone: bool| {
-                self.fence();
-                let seen = self.queue.lock().unwrap().len();
-                self.closing.load(Ordering::Acquire)
-                    || seen > usize::from(!alone)
-                    || (alone && !self.next.is_empty())
-            };
-            let park = |watch: bool| if watch { thread::yield_now() } else { self.bell.wait() };
             let watch = !std::mem::replace(&mut rested, true);
-            searching = self.idle.rest(1, std::mem::take(&mut searching), watch, look, park) == Risen::Chosen;
+            let rest = Rest { worker: 1, searching: std::mem::take(&mut searching), watch };
+            searching = self.idle.rest(rest, self).chosen;
         }
+    }
+}
+
+impl Sleeper for Pair {
+    fn sees_work(&self, alone: bool) -> bool {
+        self.fence();
+        let seen = self.queue.lock().unwrap().len();
+        self.closing.load(Ordering::Acquire) || seen > usize::from(!alone) || (alone && !self.next.is_empty())
+    }
+
+    fn earliest_deadline(&self) -> u64 {
+        NEVER
+    }
+
+    fn park(&self, nap: Nap) {
+        if nap.watch { thread::yield_now() } else { self.bell.wait() }
     }
 }
 

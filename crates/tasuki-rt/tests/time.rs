@@ -4,12 +4,14 @@ mod kit;
 
 use kit::{MS, runtime, scaled, until, watchdog};
 use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use tasuki::{Mutex, Semaphore};
-use tasuki_rt::{Interval, interval, sleep, sleep_until, spawn, testing, timeout, yield_now};
+use tasuki::{Event, Mutex, Semaphore};
+use tasuki_rt::{EventLoop, Interval, JoinHandle, Runtime, WorkerId, testing};
+use tasuki_rt::{interval, sleep, sleep_until, spawn, timeout, yield_now};
 
 #[test]
 fn sleeps_end_not_before_their_time_and_soon_after() {
@@ -85,6 +87,121 @@ fn primitives_give_up_in_time_on_workers() {
     });
 }
 
+/// A task that keeps this worker in one poll until `so`.
+fn keep_worker_busy(runtime: &Runtime, worker: usize, so: &Arc<AtomicBool>) -> JoinHandle<()> {
+    let so = so.clone();
+    runtime.spawn_on(WorkerId::new(worker), move || async move { until(|| so.load(Ordering::SeqCst)) })
+}
+
+/// Begins `wait` on worker 0, in a task that any worker may run, which then says that it has ended.
+fn begin_on_worker_0<F>(runtime: &Runtime, wait: F) -> (JoinHandle<()>, Arc<AtomicBool>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (begun, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begins, ends) = (begun.clone(), ended.clone());
+    let task = runtime.spawn(async move {
+        while EventLoop::current().unwrap().id() != WorkerId::new(0) {
+            yield_now().await;
+        }
+        begins.store(true, Ordering::SeqCst);
+        wait.await;
+        ends.store(true, Ordering::SeqCst);
+    });
+    until(|| begun.load(Ordering::SeqCst));
+    (task, ended)
+}
+
+/// What waits for a time, each on a runtime with one worker in a poll that ends only after the wait: another worker wakes for it, in
+/// whatever state that one is.
+#[test]
+fn no_deadline_waits_for_the_poll_of_a_stranger() {
+    let _dog = watchdog(60);
+    type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+    let waits: [fn() -> Wait; 4] = [
+        || Box::pin(sleep(3 * MS)),
+        || Box::pin(async { assert!(timeout(3 * MS, pending::<()>()).await.is_err()) }),
+        || Box::pin(async { assert!(Event::auto().wait().timeout(3 * MS).await.is_err()) }),
+        || {
+            Box::pin(async {
+                let mut ticks = interval(3 * MS);
+                ticks.tick().await;
+                ticks.tick().await;
+            })
+        },
+    ];
+    for (others, wait) in [(1, 0), (1, 1), (1, 2), (1, 3), (3, 0), (2, 1)].map(|(n, wait)| (n, waits[wait])) {
+        let runtime = runtime(1 + others);
+        runtime.start().unwrap();
+        let (task, ended) = begin_on_worker_0(&runtime, wait());
+        // All but the last are busy, one after the other, so that the duty is passed on.
+        let busy: Vec<_> = (0..others).map(|worker| keep_worker_busy(&runtime, worker, &ended)).collect();
+        runtime.block_on(async {
+            task.await.unwrap();
+            for hog in busy {
+                hog.await.unwrap();
+            }
+        });
+    }
+}
+
+/// No worker is idle: the one with short polls wakes for the deadline of the other.
+#[test]
+fn a_busy_worker_minds_the_deadlines_of_another() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.start().unwrap();
+    let (task, ended) = begin_on_worker_0(&runtime, sleep(3 * MS));
+    let stop = ended.clone();
+    let yields = runtime.spawn_on(WorkerId::new(1), || async move {
+        while !stop.load(Ordering::SeqCst) {
+            yield_now().await;
+        }
+    });
+    let hog = keep_worker_busy(&runtime, 0, &ended);
+    runtime.block_on(async {
+        task.await.unwrap();
+        yields.await.unwrap();
+        hog.await.unwrap();
+    });
+}
+
+/// Many sleeps are due at one tick: a task that yields runs between any few of them.
+#[test]
+fn many_sleeps_due_at_once_are_woken_in_steps() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let _dog = watchdog(120);
+    let runtime = runtime(1);
+    let all = scaled(20_000, 300);
+    let longest = runtime.spawn(async move {
+        let woken = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(woken.clone());
+        let due = Instant::now() + Duration::from_secs(1);
+        let sleeps: Vec<_> = (0..all)
+            .map(|_| {
+                let mut sleep = Box::pin(sleep_until(due));
+                let _ = sleep.as_mut().poll(&mut Context::from_waker(&waker));
+                sleep
+            })
+            .collect();
+        let (mut last, mut longest) = (0, 0);
+        while last < all {
+            yield_now().await;
+            let now = woken.0.load(Ordering::SeqCst);
+            (longest, last) = (longest.max(now - last), now);
+        }
+        drop(sleeps);
+        longest
+    });
+    let longest = runtime.block_on(longest).unwrap();
+    assert!(longest <= 256, "{longest} wakes in a row");
+}
+
 /// A sleep armed for an earlier time, from another thread's poll and from its own, moves the alarm forward.
 #[test]
 fn an_earlier_sleep_rings_the_worker() {
@@ -136,6 +253,35 @@ fn a_sleep_outlives_its_runtime() {
     let start = Instant::now();
     runtime(1).block_on(spawn_and_wait(&mut carried));
     assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+/// The sleep is dropped instead: the thread that waits for its deadline, an hour away, ends.
+#[cfg(target_os = "linux")]
+#[cfg_attr(miri, ignore = "reads /proc")]
+#[test]
+fn no_thread_waits_for_a_sleep_that_is_gone() {
+    fn timer_threads() -> usize {
+        let name = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("comm"));
+        let threads = std::fs::read_dir("/proc/self/task").unwrap();
+        threads
+            .filter_map(|thread| name(thread.unwrap()).ok())
+            .filter(|name| name.starts_with("tasuki-rt-timer"))
+            .count()
+    }
+    let _dog = watchdog(30);
+    for _ in 0..5 {
+        let runtime = runtime(1);
+        let carried = runtime.spawn(async {
+            let mut sleep = Box::pin(sleep(Duration::from_secs(3600)));
+            assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await.is_pending());
+            (sleep,)
+        });
+        let carried = runtime.block_on(carried).unwrap();
+        drop(runtime);
+        until(|| timer_threads() > 0);
+        drop(carried);
+    }
+    until(|| timer_threads() == 0);
 }
 
 async fn spawn_and_wait(sleep: &mut (impl Future<Output = ()> + Unpin)) {

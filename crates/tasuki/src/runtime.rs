@@ -9,7 +9,7 @@
 
 pub use crate::budget::{Charge, charge, set_budget, uncharged};
 pub use crate::task::TaskId;
-pub use crate::timer::{Sleep, Timers};
+pub use crate::timer::{Advanced, Sleep, Timers};
 
 use alloc::sync::Arc;
 use core::cell::Cell;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use tasuki::runtime::{self, Sleep, Timers};
+use tasuki::runtime::{self, Advanced, Sleep, Timers};
 use tasuki::{Elapsed, Event};
 
 fn wheel() -> (Arc<Timers>, Spy) {
@@ -165,6 +165,42 @@ fn a_panicking_waker_does_not_stop_the_others() {
     assert!(spies.iter().all(|spy| (spy.wakes(), spy.alive()) == (1, 0)));
     sleeps.iter_mut().for_each(ready);
     assert_eq!(told.pass(MS), None);
+}
+
+/// A step wakes a bounded number; the wheel is due until the last step, and then at the next deadline.
+#[test]
+fn a_step_is_bounded_and_due_says_what_is_left() {
+    let (timers, _alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    assert_eq!(timers.due(), None);
+    let _crowd: Vec<_> = (0..100).map(|_| told.sleep(5 * MS, &spy)).collect();
+    let _later = told.sleep(50 * MS, &spy);
+    let first = timers.due().unwrap();
+    let now = told.now.get() + 7 * MS;
+    let mut steps = 0;
+    while timers.advance_step(now) == Advanced::More {
+        assert!(timers.due() == Some(first) && spy.wakes() <= 32 * (steps + 1));
+        steps += 1;
+    }
+    assert!(steps >= 3 && spy.wakes() == 100);
+    assert!(timers.due().is_some_and(|due| due > now && due <= now + 50 * MS));
+}
+
+/// For a thread that turns a wheel until it is empty: the cancel of the last sleep rings, once that was asked for.
+#[test]
+fn the_last_cancel_rings_if_it_was_asked_to() {
+    let (timers, alarm) = wheel();
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    drop(told.sleep(5 * MS, &spy));
+    let sleeps = [told.sleep(5 * MS, &spy), told.sleep(9 * MS, &spy)];
+    timers.ring_when_empty();
+    let rung = alarm.wakes();
+    let [first, last] = sleeps;
+    drop(first);
+    assert_eq!(alarm.wakes(), rung);
+    drop(last);
+    assert_eq!(alarm.wakes(), rung + 1);
+    assert_eq!(told.advance(), None);
 }
 
 /// B131: an alarm that panics leaves nobody on the wheel who is gone.

@@ -1,6 +1,7 @@
 //! What the workers share, and what a wake does. The design is in docs/scheduler.md.
 
 pub(crate) mod chain;
+mod deadlines;
 pub(crate) mod ending;
 pub(crate) mod idle;
 mod item;
@@ -20,6 +21,7 @@ use crate::task::Runnable;
 use crate::task::census::Census;
 use crate::task::registry::Registry;
 use async_task::ScheduleInfo;
+use deadlines::Alarm;
 use ending::Ending;
 use idle::Idle;
 pub(crate) use item::Item;
@@ -29,8 +31,10 @@ use shared_queue::SharedQueue;
 use st3::fifo::{Stealer, Worker as Queue};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use tasuki::runtime::{WakeKind, wake_kind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::Waker;
+use std::time::Instant;
+use tasuki::runtime::{Timers, WakeKind, wake_kind};
 use tasuki::{Parker, Unparker};
 
 /// How many tasks a local queue holds; more overflow into the global one.
@@ -45,6 +49,11 @@ pub(crate) struct Remote {
     next: NextSlot,
     /// Counts the polls of the worker: the same number twice is the same poll.
     polls: AtomicU32,
+    /// The deadlines of its tasks.
+    pub(crate) timers: Arc<Timers>,
+    alarm: Arc<Alarm>,
+    /// It wakes for its own deadlines.
+    asleep: AtomicBool,
 }
 
 /// What a worker has for itself, before its thread starts.
@@ -65,23 +74,38 @@ pub(crate) struct Shared {
     pub(crate) census: Census,
     pub(crate) ending: Ending,
     idle: Idle,
+    /// A worker that is awake has deadlines: all look at the clock.
+    armed: AtomicBool,
+    /// The zero of deadlines that are numbers.
+    epoch: Instant,
 }
 
 impl Shared {
     pub(crate) fn new(workers: usize, resume: Resume) -> (Arc<Self>, Vec<Station>) {
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+        // Relaxed: each number is given once, and nothing else is said by it.
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let epoch = Instant::now();
         let station = |index| Station { index, queue: Queue::new(LOCAL_CAPACITY), parker: Parker::new() };
         let stations: Vec<Station> = (0..workers).map(station).collect();
-        let remote = |station: &Station| Remote {
-            inbox: SharedQueue::new(),
-            stealer: station.queue.stealer(),
-            unparker: station.parker.unparker(),
-            next: NextSlot::new(),
-            polls: AtomicU32::new(0),
+        let remote = |station: &Station| {
+            let alarm = Arc::new(Alarm::new(id, station.index, station.parker.unparker()));
+            let timers = Arc::new(Timers::starting_at(epoch, Waker::from(alarm.clone())));
+            // Says that nothing is due: from now on the first sleep rings.
+            timers.advance(epoch);
+            Remote {
+                inbox: SharedQueue::new(),
+                stealer: station.queue.stealer(),
+                unparker: station.parker.unparker(),
+                next: NextSlot::new(),
+                polls: AtomicU32::new(0),
+                timers,
+                alarm,
+                asleep: AtomicBool::new(false),
+            }
         };
         let shared = Self {
-            // Relaxed: each number is given once, and nothing else is said by it.
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id,
             resume,
             remotes: stations.iter().map(remote).collect(),
             global: SharedQueue::new(),
@@ -89,6 +113,8 @@ impl Shared {
             census: Census::new(workers),
             ending: Ending::new(workers),
             idle: Idle::new(workers),
+            armed: AtomicBool::new(false),
+            epoch,
         };
         (Arc::new(shared), stations)
     }

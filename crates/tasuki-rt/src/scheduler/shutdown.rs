@@ -1,13 +1,13 @@
 //! How a runtime ends: the steps of docs/scheduler.md, from the worker's side.
 
-use super::worker::{Local, turn};
+use super::worker::Local;
 use super::{Item, Shared, Station};
 use crate::context::{Context, Seat};
 use crate::task::quietly;
 use std::ptr;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tasuki::Parker;
 use tasuki::runtime::Timers;
 
@@ -29,8 +29,6 @@ pub(super) fn leave(context: Context) {
         drop_own(&context, local);
         if context.shared.ending.left_home() {
             drop_others(&context, local);
-            // Whoever turns the wheel of a worker that has left: the sleeps of those tasks are gone.
-            context.shared.remotes.iter().for_each(|remote| remote.unparker.unpark());
         }
     });
     let Context { shared, seat, .. } = context;
@@ -94,10 +92,11 @@ pub(crate) fn drop_item(context: &Context, item: Item) {
     }
 }
 
-/// The sleeps left on the wheel belong to futures that were carried elsewhere: a thread rings them. Or to tasks that the last worker
-/// is about to drop: it unparks the thread afterwards, which then finds the wheel empty, and ends.
+/// The sleeps left on the wheel belong to futures that were carried elsewhere: a thread wakes them, and ends with the last, also when that is
+/// cancelled. Or to tasks that the last worker is about to drop.
 fn abandon(timers: Arc<Timers>, parker: Parker) {
-    if Arc::strong_count(&timers) == 1 || turn(&timers).is_none() {
+    timers.ring_when_empty();
+    if turn(&timers).is_none() {
         return;
     }
     let turn = move || {
@@ -107,4 +106,13 @@ fn abandon(timers: Arc<Timers>, parker: Parker) {
     };
     let started = thread::Builder::new().name("tasuki-rt-timers".into()).spawn(turn);
     drop(started);
+}
+
+/// Wakes the sleeps of a wheel that are due, and says when the next one is.
+fn turn(timers: &Timers) -> Option<Instant> {
+    // A waker that panics is its owner's mistake; come back at once for the others.
+    let now = Instant::now();
+    let mut next = Some(now);
+    quietly(|| next = timers.advance(now));
+    next
 }

@@ -2,7 +2,7 @@
 //! this one.
 
 use super::chain::{Chain, Link, Linked};
-use super::idle::{Idle, Risen};
+use super::idle::{Idle, NEVER, Risen};
 use super::next::NextSlot;
 use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
@@ -34,13 +34,32 @@ fn at_most_half_search() {
 fn a_notifier_chooses_only_when_nobody_searches() {
     let idle = Idle::new(2);
     assert_eq!(idle.notify(), None);
-    assert!(idle.sleep(1, false));
+    assert!(idle.sleep(1, false).look);
     assert_eq!(idle.notify(), Some(1));
     assert_eq!(idle.notify(), None);
-    assert_eq!(idle.rise(1), Risen::Chosen);
-    assert!(idle.sleep(1, true));
-    assert_eq!(idle.rise(1), Risen::Alone);
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false });
+    assert!(idle.sleep(1, true).look);
+    assert_eq!(idle.rise(1), Risen { chosen: false, kept_time: false });
     assert_eq!(idle.notify(), None);
+}
+
+/// The first to fall asleep keeps the time, is chosen last, and passes the duty on when it rises.
+#[test]
+fn one_sleeper_keeps_the_time() {
+    let idle = Idle::new(4);
+    assert_eq!(idle.cover(|| 7), None, "no sleeper");
+    assert!([2, 3, 1].map(|worker| idle.sleep(worker, false).keeps_time) == [true, false, false]);
+    assert_eq!(idle.cover(|| NEVER), None);
+    assert_eq!([9, 9, 10, 8].map(|deadline| idle.cover(|| deadline)), [Some(2), None, None, Some(2)]);
+    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true });
+    assert_eq!(idle.cover(|| 9), Some(1), "another sleeper, which has looked at no deadline");
+    assert!(!idle.sleep(2, false).keeps_time, "there is one");
+    assert_eq!([idle.notify(), idle.notify()], [Some(2), None]);
+    assert!(idle.found());
+    assert_eq!(idle.rise(3), Risen { chosen: false, kept_time: false });
+    assert_eq!(idle.notify(), Some(1), "the last sleeper");
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false });
+    assert!(idle.sleep(0, false).keeps_time);
 }
 
 #[test]

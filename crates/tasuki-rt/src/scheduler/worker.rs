@@ -1,7 +1,7 @@
 //! A worker: what it runs, in which order, and how it goes to sleep.
 
 use super::chain::Chain;
-use super::idle::Risen;
+use super::idle::{Nap, Rest, Sleeper};
 use super::shutdown;
 use super::steal::Sight;
 use super::{Item, Job, Shared, Station};
@@ -14,7 +14,6 @@ use std::hint;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 use tasuki::Parker;
 use tasuki::runtime::{Timers, uncharged};
@@ -23,7 +22,7 @@ use tasuki::runtime::{Timers, uncharged};
 const STREAK: u32 = 32;
 /// Every so many picks the inbox is looked at first.
 const INBOX_EVERY: u32 = 16;
-/// Every so many picks the global queue is looked at first, and the clock.
+/// Every so many picks the global queue is looked at first.
 const GLOBAL_EVERY: u32 = 64;
 /// How many looks a search has, and the pause between them.
 pub(super) const LOOKS: u32 = 4;
@@ -53,6 +52,16 @@ pub(crate) struct Local {
     /// Has watched since it last had something to do.
     pub(super) rested: Cell<bool>,
     pub(super) dice: Cell<u64>,
+    /// What the clock said last.
+    pub(super) now: Cell<Instant>,
+    /// How many polls come before the next look at the clock.
+    pub(super) skip: Cell<u32>,
+    /// When to look at the wheels again.
+    pub(super) look_at: Cell<Instant>,
+    /// How many looks at the clock come before the next step of a wheel.
+    pub(super) pause: Cell<u32>,
+    /// Was the timekeeper, and has not asked for cover for all since.
+    pub(super) kept_time: Cell<bool>,
 }
 
 impl Local {
@@ -60,7 +69,7 @@ impl Local {
         let Station { index, queue, parker } = station;
         Self {
             index,
-            timers: Arc::new(Timers::new(Waker::from(parker.unparker()))),
+            timers: shared.remotes[index].timers.clone(),
             queue,
             home: RefCell::default(),
             home_next: Cell::new(None),
@@ -72,6 +81,11 @@ impl Local {
             held: Cell::new(false),
             rested: Cell::new(false),
             dice: Cell::new(index as u64 + 1),
+            now: Cell::new(shared.epoch),
+            skip: Cell::new(0),
+            look_at: Cell::new(shared.epoch),
+            pause: Cell::new(0),
+            kept_time: Cell::new(false),
         }
     }
 
@@ -140,6 +154,7 @@ impl Local {
             if let Some(item) = self.pick(shared).or_else(|| self.idle(shared)) {
                 // Wherever it was found: nobody relies on a searcher that has begun to work.
                 self.found(shared);
+                self.cover_deadlines(shared);
                 self.run(context, item);
             }
         }
@@ -160,6 +175,7 @@ impl Local {
     /// What to do next, by the order of docs/scheduler.md.
     #[inline]
     fn pick(&self, shared: &Shared) -> Option<Item> {
+        self.mind_deadlines(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick % INBOX_EVERY == 0 {
@@ -191,7 +207,6 @@ impl Local {
     #[cold]
     fn pick_rarely(&self, shared: &Shared, tick: u32) -> Option<Item> {
         if tick % GLOBAL_EVERY == 0 {
-            self.turn();
             if let Some(item) = self.pick_global(shared) {
                 return Some(item);
             }
@@ -237,11 +252,9 @@ impl Local {
                 return Some(item);
             }
         }
-        let alarm = self.turn();
-        if self.has_work(shared) {
-            return None;
+        if !self.advance_idle(shared) && !self.has_work(shared) {
+            self.sleep(shared);
         }
-        self.sleep(shared, alarm);
         None
     }
 
@@ -271,31 +284,19 @@ impl Local {
     }
 
     /// awake | searching => asleep => awake | searching.
-    fn sleep(&self, shared: &Shared, alarm: Option<Instant>) {
+    fn sleep(&self, shared: &Shared) {
         // Once also when nothing was held: a push that counted on our search may have come after our last look.
         let watch = self.held.get() || !self.rested.get();
         self.rested.set(!self.held.get());
-        let park = |watch: bool| {
-            let until = if watch { Instant::now().checked_add(WATCH) } else { None };
-            match [alarm, until].into_iter().flatten().min() {
-                Some(deadline) => drop(self.parker.park_deadline(deadline)),
-                None => self.parker.park(),
-            }
-        };
-        let look = |alone| self.sees_work(shared, alone);
-        if shared.idle.rest(self.index, self.searching.take(), watch, look, park) == Risen::Chosen {
+        let rest = Rest { worker: self.index, searching: self.searching.take(), watch };
+        self.falls_asleep(shared);
+        let risen = shared.idle.rest(rest, &Going { local: self, shared });
+        self.rises(shared, risen.kept_time);
+        if risen.chosen {
             self.searching.set(true);
             // From now on pushes rely on this search.
             self.rested.set(false);
         }
-        if alarm.is_some() {
-            self.turn();
-        }
-    }
-
-    /// Wakes the sleeps that are due, and says when the next one is.
-    fn turn(&self) -> Option<Instant> {
-        turn(&self.timers)
     }
 
     /// Is there something that only this worker, or it first, would run?
@@ -315,13 +316,29 @@ impl Local {
     }
 }
 
-/// Wakes the sleeps of a wheel that are due, and says when the next one is.
-pub(super) fn turn(timers: &Timers) -> Option<Instant> {
-    // A waker that panics is its owner's mistake; come back at once for the others.
-    let now = Instant::now();
-    let mut next = Some(now);
-    quietly(|| next = timers.advance(now));
-    next
+/// A worker on its way to sleep.
+struct Going<'a> {
+    local: &'a Local,
+    shared: &'a Shared,
+}
+
+impl Sleeper for Going<'_> {
+    fn sees_work(&self, alone: bool) -> bool {
+        self.local.sees_work(self.shared, alone)
+    }
+
+    fn earliest_deadline(&self) -> u64 {
+        self.local.earliest_deadline(self.shared)
+    }
+
+    fn park(&self, nap: Nap) {
+        let watch = if nap.watch { Instant::now().checked_add(WATCH) } else { None };
+        let ends = [self.local.timers.due(), self.shared.time_of(nap.until), watch];
+        match ends.into_iter().flatten().min() {
+            Some(deadline) => drop(self.local.parker.park_deadline(deadline)),
+            None => self.local.parker.park(),
+        }
+    }
 }
 
 pub(super) fn from_slot(raw: NonNull<()>) -> Item {

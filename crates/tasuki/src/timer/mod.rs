@@ -10,7 +10,8 @@
 //! turner saw the new waiter, or the waiter saw where the turner stands.
 //!
 //! # Orderings
-//! Everything is under `EDIT`; a release publishes through the waiter's state, as every grant does.
+//! Everything is under `EDIT`; a release publishes through the waiter's state, as every grant does. `alarm_at` is written under it, and read
+//! also without it, as a hint that its readers order themselves.
 
 mod wheel;
 
@@ -22,6 +23,7 @@ use crate::queue::waiter::{State, clone_waker, drop_waker};
 use crate::queue::word::Word;
 use crate::queue::{Editing, Pinned, QueueLock, Removed, WaitQueue};
 use crate::runtime;
+use crate::shim::{AtomicBool, AtomicU64, Ordering};
 use crate::wait::{Op, Seat, Wait};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -43,6 +45,10 @@ pub struct Timers {
     /// Nobody waits in its list; its `EDIT` bit guards the wheel.
     lock: WaitQueue,
     state: UnsafeCell<WheelState>,
+    /// The tick until which the turner sleeps, [`NEVER`] if only the alarm wakes it. Written under the lock, read without it.
+    alarm_at: AtomicU64,
+    /// Ring the alarm also when the last sleep is cancelled.
+    rings_when_empty: AtomicBool,
     start: Instant,
     alarm: Waker,
 }
@@ -50,8 +56,15 @@ pub struct Timers {
 /// What the lock guards.
 struct WheelState {
     wheel: Wheel,
-    /// The tick until which the turner sleeps, [`NEVER`] if only the alarm wakes it.
-    alarm_at: u64,
+}
+
+/// Where [`Timers::advance_step`] stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advanced {
+    /// More sleeps are due: take another step.
+    More,
+    /// Nothing is due before this time; `None`: before the alarm rings.
+    Until(Option<Instant>),
 }
 
 /// The evidence of holding the lock of a wheel, and the way to what it guards.
@@ -89,7 +102,9 @@ impl Timers {
     pub fn starting_at(start: Instant, alarm: Waker) -> Self {
         Self {
             lock: WaitQueue::new(Word::flags(0)),
-            state: UnsafeCell::new(WheelState { wheel: Wheel::new(), alarm_at: 0 }),
+            state: UnsafeCell::new(WheelState { wheel: Wheel::new() }),
+            alarm_at: AtomicU64::new(0),
+            rings_when_empty: AtomicBool::new(false),
             start,
             alarm,
         }
@@ -100,22 +115,53 @@ impl Timers {
     /// Time that was advanced does not go back. It ends after 2^60 ms, thirty-six million years: a later `now` is that end, and a
     /// sleep until then or longer is never due.
     pub fn advance(&self, now: Instant) -> Option<Instant> {
-        let to = self.last_tick_at(now);
         let mut panics = Panics::default();
-        let mut batch = WakeBatch::new();
         loop {
-            let mut locked = self.lock();
-            let (editing, state) = locked.parts();
-            let turned = state.wheel.turn(editing, to, &mut batch);
-            if let Turned::Done(next) = turned {
-                state.alarm_at = next.unwrap_or(NEVER);
-            }
-            batch.wake_all(locked.unlock(), &mut panics);
-            if let Turned::Done(next) = turned {
+            if let Advanced::Until(next) = self.step(now, &mut panics) {
                 panics.resume();
-                return next.and_then(|tick| self.time_of(tick));
+                return next;
             }
         }
+    }
+
+    /// As [`advance`](Self::advance), for a bounded number of sleeps: wakes at most 32. Any thread may call it, also while others do.
+    pub fn advance_step(&self, now: Instant) -> Advanced {
+        let mut panics = Panics::default();
+        let advanced = self.step(now, &mut panics);
+        panics.resume();
+        advanced
+    }
+
+    fn step(&self, now: Instant, panics: &mut Panics) -> Advanced {
+        let to = self.last_tick_at(now);
+        let mut batch = WakeBatch::new();
+        let mut locked = self.lock();
+        let (editing, state) = locked.parts();
+        let turned = state.wheel.turn(editing, to, &mut batch);
+        if let Turned::Done(next) = turned {
+            // Relaxed: see `due`.
+            self.alarm_at.store(next.unwrap_or(NEVER), Ordering::Relaxed);
+        }
+        batch.wake_all(locked.unlock(), panics);
+        match turned {
+            Turned::More => Advanced::More,
+            Turned::Done(next) => Advanced::Until(next.and_then(|tick| self.time_of(tick))),
+        }
+    }
+
+    /// When to advance: what the last call of `advance` said, or an earlier deadline that was armed since. Without the lock, for runtimes
+    /// whose threads look after each other's wheels.
+    pub fn due(&self) -> Option<Instant> {
+        // Relaxed: written under the lock; a thread that relies on seeing an arm orders the two itself, by a fence or the alarm.
+        let tick = self.alarm_at.load(Ordering::Relaxed);
+        if tick >= NEVER { None } else { self.time_of(tick) }
+    }
+
+    /// From now on the alarm is also rung when the last sleep is cancelled: for a thread that turns the wheel until it is empty. Call it
+    /// before the first `advance` of that thread.
+    pub fn ring_when_empty(&self) {
+        // Relaxed: the lock orders it, which the caller's `advance` takes next.
+        self.rings_when_empty.store(true, Ordering::Relaxed);
     }
 
     fn lock(&self) -> Locked<'_> {
@@ -156,9 +202,11 @@ impl Timers {
         let waiter = seat.sit(waker, wheel::ask_for(tick)).into_pinned();
         let (editing, state) = locked.parts();
         state.wheel.insert(editing, waiter);
-        let rings = tick < state.alarm_at;
+        // Relaxed: written under the lock, which is held.
+        let rings = tick < self.alarm_at.load(Ordering::Relaxed);
         if rings {
-            state.alarm_at = tick;
+            // Relaxed: see `due`.
+            self.alarm_at.store(tick, Ordering::Relaxed);
         }
         rings
     }
@@ -169,8 +217,14 @@ impl Timers {
         let (editing, state) = locked.parts();
         // SAFETY: a waiter of this wheel is in one of its rings, or was released.
         let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return false };
-        state.wheel.forget(waiter);
+        let empty = state.wheel.forget(waiter);
+        // Relaxed: ordered by the lock, see `ring_when_empty`.
+        let rings = empty && self.rings_when_empty.load(Ordering::Relaxed);
         drop_waker(locked.unlock_with(waker));
+        if rings {
+            foreign_code();
+            self.alarm.wake_by_ref();
+        }
         true
     }
 

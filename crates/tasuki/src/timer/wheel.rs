@@ -83,9 +83,10 @@ impl Wheel {
         self.len += usize::from(ring != NEVER_RING);
     }
 
-    /// A waiter has left by `Editing::remove`.
-    pub(super) fn forget(&mut self, waiter: Pinned<'_>) {
+    /// A waiter has left by `Editing::remove`; true if no deadline is left.
+    pub(super) fn forget(&mut self, waiter: Pinned<'_>) -> bool {
         self.len -= usize::from(due(waiter.get()) < NEVER);
+        self.len == 0
     }
 
     /// Goes on towards `to`: releases what is due, moves down what is near, up to a bounded number of waiters.

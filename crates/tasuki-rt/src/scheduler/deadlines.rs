@@ -1,0 +1,250 @@
+//! The wheels of deadlines: which worker advances which, and when. The design is in docs/scheduler.md, "Timers".
+//!
+//! Every worker has a wheel, on which its tasks arm their sleeps without meeting another worker. It advances it between two polls. A worker in
+//! a long poll cannot, so the others advance a wheel that is overdue: those that are awake look once a millisecond, and of those that
+//! sleep the timekeeper (see `idle`) wakes for it.
+//!
+//! While no worker that is awake has a deadline (`armed` is false) no clock is read; otherwise once a poll, or once every eight polls while these
+//! take less than 50 µs together.
+//!
+//! # Orderings
+//! Fence A in `cover`, between the arm and `armed`, pairs with fence A in `disarm`, between the reset of `armed` and the second look at the
+//! wheels: a deadline that is armed while `armed` is reset is seen by one of the two. Release of `rung` pairs with its Acquire in `cover`.
+
+use super::idle::NEVER;
+use super::worker::Local;
+use super::{Remote, Shared};
+use crate::context;
+use crate::task::quietly;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::task::Wake;
+use std::time::{Duration, Instant};
+use tasuki::Unparker;
+use tasuki::runtime::{Advanced, Timers};
+
+/// How late a wheel must be before another worker than its own advances it: tasks stay with a worker whose polls are short.
+const GRACE: Duration = Duration::from_micros(250);
+/// How often a worker that is awake looks at the wheels of the others.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How many short polls come between two steps of a wheel on which more is due. As many as a step wakes: then the queue does not grow.
+const POLLS_PER_STEP: u32 = 32;
+/// How many polls the clock is not read after some that were short, and how short these must be together. A clock costs as much as a short poll.
+const SKIP: u32 = 7;
+const SHORT: Duration = Duration::from_micros(50);
+/// How many steps a worker takes that has nothing else to do.
+const IDLE_STEPS: u32 = 8;
+
+/// Notes that a wheel has a deadline that is earlier than what its worker knows.
+pub(super) struct Alarm {
+    /// Or that the worker has slept: it must ask for cover before its next poll.
+    rung: AtomicBool,
+    runtime: u32,
+    worker: usize,
+    unparker: Unparker,
+}
+
+impl Alarm {
+    pub(super) fn new(runtime: u32, worker: usize, unparker: Unparker) -> Self {
+        Self { rung: AtomicBool::new(false), runtime, worker, unparker }
+    }
+
+    fn ring(&self) {
+        // Release: pairs with Acquire in `cover`: the deadline.
+        self.rung.store(true, Ordering::Release);
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ring();
+        // Its own task armed it: it is awake, and looks before it parks.
+        let here = context::with(|context| {
+            context.is_some_and(|context| {
+                context.shared.id == self.runtime && context.worker() == Some(self.worker)
+            })
+        });
+        if !here {
+            self.unparker.unpark();
+        }
+    }
+}
+
+impl Remote {
+    /// When another worker should advance its wheel. `None` if there is no deadline, or its worker sleeps and wakes for it.
+    fn overdue_at(&self) -> Option<Instant> {
+        // Relaxed: after fence T of the timekeeper; the looks of the others are hints.
+        if self.asleep.load(Ordering::Relaxed) { None } else { self.timers.due()?.checked_add(GRACE) }
+    }
+}
+
+impl Shared {
+    fn nanos(&self, time: Option<Instant>) -> u64 {
+        let nanos = |time: Instant| time.saturating_duration_since(self.epoch).as_nanos();
+        time.map_or(NEVER, |time| u64::try_from(nanos(time)).unwrap_or(NEVER))
+    }
+
+    pub(super) fn time_of(&self, nanos: u64) -> Option<Instant> {
+        if nanos == NEVER { None } else { self.epoch.checked_add(Duration::from_nanos(nanos)) }
+    }
+
+    fn has_deadlines(&self) -> bool {
+        self.remotes.iter().any(|remote| remote.overdue_at().is_some())
+    }
+
+    /// No wheel of a worker that is awake had a deadline: they need no clock.
+    fn disarm(&self) {
+        // Relaxed: see fence A.
+        self.armed.store(false, Ordering::Relaxed);
+        // Fence A: SeqCst, pairs with fence A in `cover`.
+        fence(Ordering::SeqCst);
+        if self.has_deadlines() {
+            // Relaxed: the next poll of each worker sees it, or the one after that.
+            self.armed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Local {
+    /// Before each pick, if a worker that is awake has a deadline: advances the wheels that are due.
+    #[inline]
+    pub(super) fn mind_deadlines(&self, shared: &Shared) {
+        // Relaxed: a hint; what it delays is bounded by the next poll.
+        if shared.armed.load(Ordering::Relaxed) {
+            if let Some(now) = self.read_clock() {
+                self.look_at_wheels(shared, now);
+            }
+        }
+    }
+
+    /// The time, at most once a poll. `None` if the polls have been so short that the last reading will do.
+    #[inline]
+    pub(super) fn read_clock(&self) -> Option<Instant> {
+        let skip = self.skip.get();
+        if skip > 0 {
+            self.skip.set(skip - 1);
+            return None;
+        }
+        let now = Instant::now();
+        let short = now.saturating_duration_since(self.now.replace(now)) < SHORT;
+        self.skip.set(if short { SKIP } else { 0 });
+        Some(now)
+    }
+
+    fn look_at_wheels(&self, shared: &Shared, now: Instant) {
+        let pause = self.pause.get();
+        if pause > 0 {
+            self.pause.set(pause - 1);
+        } else if now >= self.look_at.get() {
+            self.advance(shared, now, 1);
+        }
+    }
+
+    /// Nothing else to do: advances all wheels that are due. True if more is due.
+    pub(super) fn advance_idle(&self, shared: &Shared) -> bool {
+        self.advance(shared, Instant::now(), IDLE_STEPS)
+    }
+
+    /// So many steps of the own wheel, and of those of others that are overdue. True if more is due.
+    fn advance(&self, shared: &Shared, now: Instant, steps: u32) -> bool {
+        let (mut more, mut armed) = (false, false);
+        for (index, remote) in shared.remotes.iter().enumerate() {
+            let due = if index == self.index { self.timers.due() } else { remote.overdue_at() };
+            armed |= due.is_some();
+            if due.is_some_and(|due| due <= now) {
+                more |= advance(&remote.timers, now, steps);
+            }
+        }
+        if !armed {
+            shared.disarm();
+        }
+        self.pause.set(if more { POLLS_PER_STEP / (SKIP + 1) } else { 0 });
+        let others = if shared.workers() > 1 { Some(now + LOOK_EVERY) } else { None };
+        let next = [self.timers.due(), others].into_iter().flatten().min();
+        self.look_at.set(if more { now } else { next.unwrap_or(now + LOOK_EVERY) });
+        more
+    }
+
+    /// Before a poll, which may be long: sees to it that another worker wakes for the deadlines of this one, if they have changed.
+    #[inline]
+    pub(super) fn cover_deadlines(&self, shared: &Shared) {
+        // Relaxed: our own tasks ring it, on this thread; what another thread rings in this moment comes with an unpark.
+        if shared.remotes[self.index].alarm.rung.load(Ordering::Relaxed) {
+            self.cover(shared);
+        }
+    }
+
+    #[cold]
+    fn cover(&self, shared: &Shared) {
+        // Acquire: pairs with Release in `Alarm::ring`.
+        shared.remotes[self.index].alarm.rung.swap(false, Ordering::Acquire);
+        let own = self.timers.due();
+        if let Some(due) = own {
+            self.look_at.set(self.look_at.get().min(due));
+            // Fence A: SeqCst, pairs with fence A in `disarm`.
+            fence(Ordering::SeqCst);
+            // Relaxed: see fence A.
+            if !shared.armed.load(Ordering::Relaxed) {
+                shared.armed.store(true, Ordering::Relaxed);
+            }
+        }
+        if shared.workers() == 1 {
+            return;
+        }
+        let timekeeper = if self.kept_time.take() {
+            shared.idle.cover(|| shared.nanos(self.earliest_deadline_of_all(shared)))
+        } else {
+            shared.idle.cover(|| shared.nanos(own.and_then(|due| due.checked_add(GRACE))))
+        };
+        if let Some(worker) = timekeeper {
+            shared.remotes[worker].unparker.unpark();
+        }
+    }
+
+    /// The earliest time at which a wheel of a worker that is awake is overdue.
+    fn earliest_deadline_of_all(&self, shared: &Shared) -> Option<Instant> {
+        shared.remotes.iter().filter_map(Remote::overdue_at).min()
+    }
+
+    /// The earliest deadline of all workers that are awake, and our own.
+    pub(super) fn earliest_deadline(&self, shared: &Shared) -> u64 {
+        let times = [self.earliest_deadline_of_all(shared), self.timers.due()];
+        shared.nanos(times.into_iter().flatten().min())
+    }
+
+    /// From now on, until `rises`, it wakes for its own deadlines.
+    pub(super) fn falls_asleep(&self, shared: &Shared) {
+        // Relaxed: the timekeeper wakes once in vain if it does not see it.
+        shared.remotes[self.index].asleep.store(true, Ordering::Relaxed);
+    }
+
+    /// Awake: asks for cover before its next poll. `kept_time`: for the deadlines of all.
+    pub(super) fn rises(&self, shared: &Shared, kept_time: bool) {
+        let remote = &shared.remotes[self.index];
+        // Relaxed: `cover` comes before the next poll, with fence T.
+        remote.asleep.store(false, Ordering::Relaxed);
+        self.kept_time.set(kept_time);
+        remote.alarm.ring();
+        if self.timers.due().is_some() {
+            // Relaxed: a hint for the next pick; `cover` repeats it with fence A.
+            shared.armed.store(true, Ordering::Relaxed);
+        }
+        self.pause.set(0);
+        self.skip.set(0);
+        self.look_at.set(shared.epoch);
+    }
+}
+
+/// So many steps of a wheel. True if more is due.
+fn advance(timers: &Timers, now: Instant, steps: u32) -> bool {
+    (0..steps).all(|_| {
+        // A waker that panics is its owner's mistake; come back for the others.
+        let mut advanced = Advanced::More;
+        quietly(|| advanced = timers.advance_step(now));
+        advanced == Advanced::More
+    })
+}
