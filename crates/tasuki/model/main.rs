@@ -15,6 +15,8 @@ mod condvar;
 #[cfg(loom)]
 mod event;
 #[cfg(loom)]
+mod hints;
+#[cfg(loom)]
 mod latch;
 #[cfg(loom)]
 mod lifo;

@@ -123,6 +123,10 @@ pub use rwlock::{
 pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, SemaphorePermit, SemaphorePolicy};
 #[cfg(feature = "alloc")]
 pub use semaphore::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};
+shim::in_model! {
+    #[doc(hidden)]
+    pub use shim::hints;
+}
 #[cfg(tasuki_counts)]
 #[doc(hidden)]
 pub use shim::counted::{Access, Kind, trace};

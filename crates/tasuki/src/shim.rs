@@ -75,6 +75,15 @@ mod real {
         }
     }
 
+    /// A flag that may be wrong at any time.
+    pub(crate) use AtomicBool as AtomicHint;
+
+    /// An answer that may be wrong at any time; here it is the one that was stored.
+    #[inline(always)]
+    pub(crate) fn hint(stored: impl FnOnce() -> bool) -> bool {
+        stored()
+    }
+
     /// One step of a bounded busy wait.
     #[inline(always)]
     pub(crate) fn spin_hint() {
@@ -135,6 +144,15 @@ mod model {
         }
     }
 
+    /// A flag that may be wrong at any time. The model does not see it, or every access would be a branch: models of hints
+    /// choose the answers, all others take what was stored.
+    pub(crate) use std::sync::atomic::AtomicBool as AtomicHint;
+
+    /// An answer that may be wrong at any time.
+    pub(crate) fn hint(stored: impl FnOnce() -> bool) -> bool {
+        super::hints::answer().unwrap_or_else(stored)
+    }
+
     pub(crate) fn spin_hint() {
         loom::thread::yield_now();
     }
@@ -172,6 +190,46 @@ mod model {
         }
     }
 }
+
+/// Hints with answers that the model chooses.
+#[cfg(loom)]
+pub mod hints {
+    use std::sync::Mutex;
+
+    /// The answers to come, the next in the lowest bit, and how many.
+    static ANSWERS: Mutex<Option<(u32, u32)>> = Mutex::new(None);
+
+    /// The next hints of this execution answer by the bits of `answers`, over and over; `of` is how many there are. Called at its beginning.
+    pub fn shuffle(answers: u32, of: u32) {
+        *ANSWERS.lock().expect("nothing panics here") = Some((answers, of));
+    }
+
+    /// From now on hints answer as they were stored.
+    pub fn restore() {
+        *ANSWERS.lock().expect("nothing panics here") = None;
+    }
+
+    pub(super) fn answer() -> Option<bool> {
+        let mut answers = ANSWERS.lock().expect("nothing panics here");
+        let (bits, of) = answers.as_mut()?;
+        let answer = *bits & 1;
+        *bits = *bits >> 1 | answer << (*of - 1);
+        Some(answer == 1)
+    }
+}
+
+/// Items that exist in the model only.
+#[cfg(loom)]
+macro_rules! in_model {
+    ($($item:item)*) => { $($item)* };
+}
+
+#[cfg(not(loom))]
+macro_rules! in_model {
+    ($($item:item)*) => {};
+}
+
+pub(crate) use in_model;
 
 /// `const fn` outside the model, `fn` inside it: loom's constructors are not `const`.
 #[cfg(not(loom))]

@@ -104,8 +104,8 @@ fn wait<F: Future>(future: Pin<&mut F>) {
 
 fn mutex<P: Policy>(table: &mut Table, name: &str) {
     let mutex = Mutex::<(), P>::with_policy(());
-    table.row(format!("`{name}`: lock and unlock"), Rule::Table, || drop(now(mutex.lock())));
-    table.row(format!("`{name}`: try_lock and unlock"), Rule::Table, || drop(mutex.try_lock().unwrap()));
+    table.row(format!("`{name}`: lock and unlock"), Rule::Bare(2), || drop(now(mutex.lock())));
+    table.row(format!("`{name}`: try_lock and unlock"), Rule::Bare(2), || drop(mutex.try_lock().unwrap()));
     let holder = mutex.try_lock().unwrap();
     table.row(format!("`{name}`: try_lock in vain"), Rule::Table, || assert!(mutex.try_lock().is_none()));
     let (mut first, mut second) = (pin!(mutex.lock()), pin!(mutex.lock()));
@@ -130,7 +130,7 @@ fn mutex<P: Policy>(table: &mut Table, name: &str) {
     });
     assert!(last.is_ready());
     drop(last);
-    table.row(format!("`{name}`: lock and unlock, after a queue"), Rule::Table, || drop(now(mutex.lock())));
+    table.row(format!("`{name}`: lock and unlock, after a queue"), Rule::Bare(2), || drop(now(mutex.lock())));
     let holder = mutex.try_lock().unwrap();
     let mut dropped = Some(Box::pin(mutex.lock()));
     wait(dropped.as_mut().unwrap().as_mut());

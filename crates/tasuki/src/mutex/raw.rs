@@ -36,6 +36,11 @@
 //!    under `EDIT`. A racing reset may be lost to the owner's count: then the bound is kept too early,
 //!    never too late.
 //!
+//! # The hint
+//!
+//! The uncontended pair is two compare-exchanges of constants, without a look at the word ([`Hint`]). The hint is set when the queue forms, or by a
+//! try that fails because others wait, and cleared by an unlock that finds the queue empty.
+//!
 //! # Orderings
 //! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`],
 //! [`RawMutex::try_unlock_at`] and [`RawMutex::reopen`] (the protected value). A grant publishes the value through the waiter's state. The
@@ -43,6 +48,7 @@
 
 use crate::policy::{Order, Policy};
 use crate::probe::Owner;
+use crate::queue::hint::Hint;
 use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, WAITERS, Word};
 use crate::queue::{Deferred, Editing, Moving, Patience, Pinned, QueueLock as _, Removed, WaitQueue};
@@ -76,6 +82,7 @@ pub(crate) struct RawMutex<P> {
     overtakes: AtomicU32,
     /// The lock was granted and its new owner has not run yet: it makes no sense to spin.
     unclaimed: AtomicBool,
+    hint: Hint,
     /// Has spinning paid off here? Positive: yes. Negative: how many chances were let pass since.
     spin_score: AtomicI8,
     /// With debug assertions, which task holds it.
@@ -100,6 +107,7 @@ impl<P: Policy> RawMutex<P> {
                 queue: WaitQueue::new(FREE),
                 overtakes: AtomicU32::new(0),
                 unclaimed: AtomicBool::new(false),
+                hint: Hint::new(),
                 spin_score: AtomicI8::new(SPIN_SCORE_NEW),
                 owner: Owner::new(),
                 policy: PhantomData,
@@ -116,7 +124,28 @@ impl<P: Policy> RawMutex<P> {
     /// `0 => LOCKED`, and for `Bypass` also `head·WOKEN => head·LOCKED·WOKEN`.
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> bool {
-        // The look saves a compare-exchange that cannot succeed: half of the price of queueing.
+        if self.hint.says_look() {
+            return self.try_lock_looking();
+        }
+        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `reopen`.
+        match self.queue.replace(FREE, HELD, Ordering::Acquire) {
+            Ok(()) => true,
+            Err(now) => self.try_lock_late(now),
+        }
+    }
+
+    /// A try without a look has failed; the word was `now`.
+    #[cold]
+    fn try_lock_late(&self, now: Word) -> bool {
+        if now.has(WAITERS) {
+            self.hint.look_first();
+        }
+        P::OVERTAKES > 0 && Self::is_open(now) && self.try_lock_at(now)
+    }
+
+    /// A look saves a compare-exchange that cannot succeed: half of the price of queueing.
+    #[inline(always)]
+    fn try_lock_looking(&self) -> bool {
         let word = self.queue.load();
         Self::is_open(word) && self.try_lock_at(word)
     }
@@ -163,7 +192,7 @@ impl<P: Policy> RawMutex<P> {
     ) -> Result<(), (Seat<'f>, Waker)> {
         if !self.is_worth_a_spin(word) && word.has(LOCKED) {
             if let Some(editing) = self.queue.try_edit(word) {
-                Self::append(editing, seat, waker);
+                self.append(editing, seat, waker);
                 return Ok(());
             }
         }
@@ -205,7 +234,7 @@ impl<P: Policy> RawMutex<P> {
                     return self.taken_after_all(waker);
                 }
             } else if let Some(editing) = self.queue.try_edit(word) {
-                Self::append(editing, seat, waker);
+                self.append(editing, seat, waker);
                 return Poll::Pending;
             }
         }
@@ -213,7 +242,10 @@ impl<P: Policy> RawMutex<P> {
 
     /// A new waiter enters the queue; the one place where the order is decided.
     #[inline(always)]
-    fn append(mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) {
+    fn append(&self, mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) {
+        if !editing.has_waiters() {
+            self.hint.look_first();
+        }
         let waiter = seat.sit(waker, Ask::default());
         match P::ORDER {
             Order::Oldest => editing.push_back(waiter),
@@ -361,6 +393,7 @@ impl<P: Policy> RawMutex<P> {
                 self.set_unclaimed();
                 owner = editing.grant(waiter);
             } else {
+                self.hint.look_first();
                 match P::ORDER {
                     Order::Oldest => editing.put_back(waiter),
                     Order::Newest => editing.put_front(waiter),
@@ -379,11 +412,22 @@ impl<P: Policy> RawMutex<P> {
     #[inline(always)]
     pub(crate) fn unlock(&self) -> Unlocked {
         self.owner.clear();
-        // The look saves a compare-exchange that cannot succeed while somebody waits.
-        // Release: pairs with Acquire in `try_lock_at`.
-        let word = self.queue.load();
-        if word == HELD && self.queue.replace(HELD, FREE, Ordering::Release).is_ok() {
-            return Unlocked::NobodyWaited;
+        let mut word = HELD;
+        if self.hint.says_look() {
+            word = self.queue.load();
+            if word == HELD {
+                self.hint.try_first();
+            }
+        }
+        if word == HELD {
+            // Release: pairs with Acquire in `try_lock` and `try_lock_at`.
+            match self.queue.replace(HELD, FREE, Ordering::Release) {
+                Ok(()) => return Unlocked::NobodyWaited,
+                Err(now) => {
+                    self.hint.look_first();
+                    word = now;
+                }
+            }
         }
         wake_owner(self.unlock_slow(word));
         Unlocked::SomebodyWaited

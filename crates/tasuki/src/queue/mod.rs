@@ -41,6 +41,7 @@
 pub(crate) mod batch;
 pub(crate) mod broadcast;
 mod editing;
+pub(crate) mod hint;
 pub(crate) mod list;
 #[cfg(feature = "std")]
 pub(crate) mod ring;

@@ -1,0 +1,45 @@
+//! Hints may be wrong at any time: every sequence of answers, of every length that these scenarios can ask for before they repeat.
+
+use crate::support::{Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
+use tasuki::{Bypass, Fifo, Policy, hints};
+
+/// How many answers differ before they are given again.
+const ANSWERS: u32 = 4;
+
+/// Runs a scenario with every sequence of answers.
+fn with_every_hint<T: 'static>(
+    object: impl Fn() -> T + Copy + Send + Sync + 'static,
+    scenario: impl Fn(&'static T) + Copy + Send + Sync + 'static,
+) {
+    for answers in 0..1 << ANSWERS {
+        model(
+            move || {
+                hints::shuffle(answers, ANSWERS);
+                object()
+            },
+            scenario,
+        );
+    }
+    hints::restore();
+}
+
+fn lock_and_cancel<P: Policy>(mutex: &'static crate::support::LogMutex<P>) {
+    let held = mutex.try_lock().unwrap();
+    let given_up = Task::waiting(mutex.lock());
+    let thread = spawn(move || lock_and_sign(mutex, 'a'));
+    drop(held);
+    drop(given_up);
+    try_and_sign(mutex, 'm');
+    join([thread]);
+    assert!(matches!(at_rest(mutex).as_str(), "a" | "am" | "ma"));
+}
+
+#[test]
+fn a_mutex_with_any_hints() {
+    with_every_hint(log_mutex::<Fifo<false>>, lock_and_cancel);
+}
+
+#[test]
+fn a_mutex_that_may_be_overtaken_with_any_hints() {
+    with_every_hint(log_mutex::<Bypass<1>>, lock_and_cancel);
+}
