@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// How to ask.
 pub(crate) const USAGE: &str = "\
-usage: lab [tour [--quick]]
+usage: lab [tour] [--quick] [--workers N]
        lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR] [--patience SECONDS]
        lab verify FILE
 
@@ -25,10 +25,7 @@ usage: lab [tour [--quick]]
 #[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     /// The tour.
-    Tour {
-        /// Smaller numbers.
-        quick: bool,
-    },
+    Tour(TourArgs),
     /// A benchmark.
     Bench(BenchArgs),
     /// One cell of a benchmark, in a process that a benchmark started.
@@ -37,6 +34,15 @@ pub(crate) enum Command {
     Verify(PathBuf),
     /// How to ask.
     Help,
+}
+
+/// A request for the tour.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct TourArgs {
+    /// Smaller numbers.
+    pub(crate) quick: bool,
+    /// How many workers, if not one a processor.
+    pub(crate) workers: Option<usize>,
 }
 
 /// A request to measure.
@@ -77,14 +83,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, String> {
     let mut args = args.peekable();
+    // Without a command it is the tour.
+    if args.peek().is_none_or(|first| ["--quick", "--workers"].contains(&first.as_str())) {
+        return tour(args).map(Command::Tour);
+    }
     match args.next().as_deref() {
-        None => Ok(Command::Tour { quick: false }),
-        Some("--quick") if args.peek().is_none() => Ok(Command::Tour { quick: true }),
-        Some("tour") => match (args.next().as_deref(), args.next()) {
-            (None, None) => Ok(Command::Tour { quick: false }),
-            (Some("--quick"), None) => Ok(Command::Tour { quick: true }),
-            _ => Err("tour takes --quick and nothing else".into()),
-        },
+        Some("tour") => tour(args).map(Command::Tour),
         Some("bench") => bench(args).map(Command::Bench),
         Some("cell") => cell(args).map(Command::Cell),
         Some("verify") => match (args.next(), args.next()) {
@@ -92,8 +96,23 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, Strin
             _ => Err("verify takes one file".into()),
         },
         Some("help" | "--help" | "-h") => Ok(Command::Help),
-        Some(other) => Err(format!("unknown command {other:?}")),
+        other => Err(format!("unknown command {:?}", other.unwrap_or_default())),
     }
+}
+
+fn tour(mut args: impl Iterator<Item = String>) -> Result<TourArgs, String> {
+    let mut tour = TourArgs::default();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--quick" => tour.quick = true,
+            "--workers" => {
+                let workers = args.next().and_then(|text| text.parse().ok()).filter(|&workers| workers > 0);
+                tour.workers = Some(workers.ok_or("--workers wants a number above zero")?);
+            }
+            _ => return Err(format!("the tour takes --quick and --workers N, not {arg:?}")),
+        }
+    }
+    Ok(tour)
 }
 
 fn bench(mut args: impl Iterator<Item = String>) -> Result<BenchArgs, String> {
@@ -150,8 +169,10 @@ mod tests {
 
     #[test]
     fn requests_are_understood() {
-        assert_eq!(read(""), Ok(Command::Tour { quick: false }));
-        assert_eq!(read("tour --quick"), Ok(Command::Tour { quick: true }));
+        assert_eq!(read(""), Ok(Command::Tour(TourArgs::default())));
+        assert_eq!(read("--quick"), read("tour --quick"));
+        let asked = TourArgs { quick: true, workers: Some(64) };
+        assert_eq!(read("tour --workers 64 --quick"), Ok(Command::Tour(asked)));
         let Ok(Command::Bench(bench)) = read("bench mutex --json out.json --only hand") else {
             panic!("a benchmark");
         };
@@ -167,6 +188,7 @@ mod tests {
             "bench mutex --json",
             "tour --slow",
             "tour --quick more",
+            "tour --workers 0",
             "verify",
             "bench mutex --patience long",
             "cell mutex",

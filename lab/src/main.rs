@@ -34,7 +34,7 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
-        Ok(Command::Tour { quick }) => tour::run(quick),
+        Ok(Command::Tour(args)) => tour::run(args),
         Ok(Command::Bench(args)) => bench(&args),
         Ok(Command::Cell(args)) => supervise::child(args),
         Ok(Command::Verify(file)) => verify(&file),

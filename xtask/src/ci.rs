@@ -4,7 +4,7 @@
 use crate::args::Args;
 use crate::report::{Outcome, Report};
 use crate::shell::{self, Tests, cargo};
-use crate::{check, counts, miri, model, targets, tidy};
+use crate::{check, counts, miri, model, targets, tidy, tour};
 
 pub(crate) fn run(args: Args) -> Result<Report, String> {
     args.end()?;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     // The integration tests under Miri take too long for every push: `cargo xtask miri` has them.
     report.step("miri", || whole(miri::run(Args::of(&["--small", "--seeds", "2"]))));
     report.step("targets", || whole(targets::run(Args::of(&["--quick"]))));
-    report.step("tour", || shell::run(&mut cargo("run --release -- tour --quick")).into());
+    report.step("tour", || whole(tour::run(Args::of(&["--quick", "--runs", "2"]))));
     report.step("bench all --quick", || bench().into());
 
     for line in &counted.lines {

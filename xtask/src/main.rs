@@ -3,10 +3,12 @@
 mod args;
 mod check;
 mod ci;
+mod conditions;
 mod counts;
 mod miri;
 mod model;
 mod mutants;
+mod repeat;
 mod report;
 mod sanitize;
 mod shell;
@@ -15,6 +17,7 @@ mod source;
 mod targets;
 mod tidy;
 mod toolchain;
+mod tour;
 
 use args::Args;
 use report::Report;
@@ -23,7 +26,7 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 10] = [
+const TASKS: [Task; 12] = [
     ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
     (
         "counts",
@@ -57,6 +60,13 @@ const TASKS: [Task; 10] = [
         "other processors and operating systems: tests or compiler checks",
         targets::run,
     ),
+    (
+        "tour",
+        "[--runs N] [--quick]",
+        "the tour: quiet, busy, one processor, real-time, little memory, 1 to 64 workers",
+        tour::run,
+    ),
+    ("repeat", "[--runs N] [--package NAME] [FILTER]", "the tests under the same conditions", repeat::run),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
     ("ci", "", "all that .ci/run wants: check, tidy, tests, counts, models, Miri, tour, benchmarks", ci::run),
 ];

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tasuki_rt::{JoinHandle, WorkerId};
 
-/// How long a stop may take.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How long a stop may show no progress. Hours of work for the slowest machine: only what never ends is stuck.
+pub(super) const LIMIT: Duration = Duration::from_secs(600);
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -43,15 +43,21 @@ impl Guide {
 
     /// Waits for the end of a task from outside.
     fn watch<T, D: Display>(&self, mut task: JoinHandle<T>, progress: impl Fn() -> D) -> Result<T, String> {
-        let start = Instant::now();
+        let (mut since, mut seen) = (Instant::now(), String::new());
         self.runtime.block_on(async {
-            while start.elapsed() < LIMIT {
+            while since.elapsed() < LIMIT {
                 match tasuki_rt::timeout(TICK, &mut task).await {
                     Ok(ended) => return ended.map_err(|error| error.to_string()),
-                    Err(_) => self.live(progress()),
+                    Err(_) => {
+                        let now = progress().to_string();
+                        self.live(&now);
+                        if now != seen {
+                            (since, seen) = (Instant::now(), now);
+                        }
+                    }
                 }
             }
-            Err(format!("still waiting after {} s: a wake-up was lost", LIMIT.as_secs()))
+            Err(format!("nothing happened for {} s: a wake-up was lost", LIMIT.as_secs()))
         })
     }
 }

@@ -21,6 +21,7 @@ mod time;
 mod token;
 
 use crate::alloc;
+use crate::cli::TourArgs;
 use crate::screen::Screen;
 use crew::{Count, all, note_wait, until};
 use std::fmt::Display;
@@ -50,8 +51,8 @@ const STOPS: [Stop; 14] = [
 ];
 
 /// Takes the tour; the exit code tells whether every check passed.
-pub(crate) fn run(quick: bool) -> ExitCode {
-    let guide = match Guide::new(quick) {
+pub(crate) fn run(args: TourArgs) -> ExitCode {
+    let guide = match Guide::new(args) {
         Ok(guide) => guide,
         Err(error) => {
             eprintln!("FAILED: no runtime: {error}");
@@ -87,21 +88,24 @@ fn visit_all(guide: &Guide) -> Result<(), String> {
 /// Shows and checks.
 struct Guide {
     screen: Screen,
-    quick: bool,
+    args: TourArgs,
     runtime: Runtime,
 }
 
 impl Guide {
-    fn new(quick: bool) -> std::io::Result<Self> {
-        let runtime = Runtime::new()?;
-        runtime.for_each_worker(|id| drop(runtime.spawn_on(id, || async { alloc::enlist() })));
+    fn new(args: TourArgs) -> std::io::Result<Self> {
+        let runtime = runtime(args)?;
+        let mut enlisted = Vec::new();
+        runtime.for_each_worker(|id| enlisted.push(runtime.spawn_on(id, || async { alloc::enlist() })));
         runtime.start()?;
-        Ok(Guide { screen: Screen::stdout(), quick, runtime })
+        // What a worker allocates before it is enlisted would not be counted, and what it frees later would.
+        runtime.block_on(all(enlisted));
+        Ok(Guide { screen: Screen::stdout(), args, runtime })
     }
 
     /// The full number, or the small one.
     fn pick(&self, full: usize, quick: usize) -> usize {
-        if self.quick { quick } else { full }
+        if self.args.quick { quick } else { full }
     }
 
     /// A lasting line.
@@ -121,6 +125,15 @@ impl Guide {
         }
         self.say(format_args!("   ok  {claim}"));
         Ok(())
+    }
+}
+
+/// A runtime with as many workers as the tour was asked to have.
+fn runtime(args: TourArgs) -> std::io::Result<Runtime> {
+    let builder = Runtime::builder();
+    match args.workers {
+        Some(workers) => builder.workers(workers).build(),
+        None => builder.build(),
     }
 }
 
@@ -167,16 +180,14 @@ fn resident() -> String {
 mod tests {
     use super::*;
 
+    /// One test: workers of another tour in this process would be counted among the crew of this one.
     #[test]
-    fn the_quick_tour_passes() {
-        let guide = Guide::new(true).unwrap();
-        assert_eq!(visit_all(&guide), Ok(()));
-    }
-
-    #[test]
-    fn a_false_claim_fails_the_tour() {
-        let guide = Guide::new(true).unwrap();
-        assert!(guide.check(false, "one is two").is_err());
+    fn the_quick_tour_passes_and_a_false_claim_fails_it() {
+        for workers in [None, Some(1), Some(3)] {
+            let guide = Guide::new(TourArgs { quick: true, workers }).unwrap();
+            assert_eq!(visit_all(&guide), Ok(()));
+            assert!(guide.check(false, "one is two").is_err());
+        }
     }
 
     #[test]

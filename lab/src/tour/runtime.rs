@@ -1,5 +1,6 @@
 //! The runtime itself: many tasks, many sleeps, tasks that stay where they are, tasks that end badly.
 
+use super::crew::LIMIT;
 use super::{Guide, grouped, note_wait, rate, resident, until};
 use crate::alloc;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::Event;
-use tasuki_rt::{Runtime, WorkerId, spawn, yield_now};
+use tasuki_rt::{WorkerId, spawn, yield_now};
 
 /// Most bytes of a task beyond its future.
 const TASK_BYTES: usize = 200;
@@ -45,7 +46,7 @@ fn idle(guide: &Guide, tasks: usize) -> Result<(), String> {
         until(|| waiting.load(Ordering::Acquire) == tasks).await;
         let (taken, bytes) = (start.elapsed(), alloc::of_crew().1 - before);
         drop(watch);
-        let beyond = (bytes as f64 / tasks as f64).ceil() as usize - future_bytes;
+        let beyond = (bytes as f64 / tasks as f64).ceil() - future_bytes as f64;
         let memory = resident();
         end.set();
         let mut sum = 0;
@@ -61,7 +62,7 @@ fn idle(guide: &Guide, tasks: usize) -> Result<(), String> {
         format_args!("{} tasks waited at once, and all returned what they should", grouped(tasks)),
     )?;
     guide.say(format_args!("       spawned and queued: {}; {memory}", rate(tasks, taken)));
-    guide.check(beyond <= TASK_BYTES, format_args!("a task weighs {beyond} bytes beyond its future"))
+    guide.check(beyond <= TASK_BYTES as f64, format_args!("a task weighs {beyond} bytes beyond its future"))
 }
 
 /// As many sleep, for different times.
@@ -161,21 +162,25 @@ fn shut_down(guide: &Guide, tasks: usize) -> Result<(), String> {
         }
     }
 
-    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+    let runtime = super::runtime(guide.args).map_err(|error| error.to_string())?;
     let (alive, mutex) = (Arc::new(AtomicUsize::new(0)), Arc::new(tasuki::Mutex::new(0)));
     let held = mutex.try_lock().ok_or("a new mutex is free")?;
+    let waiting = Arc::new(AtomicUsize::new(0));
     for _ in 0..tasks {
         alive.fetch_add(1, Ordering::Relaxed);
-        let (alive, mutex) = (Alive(alive.clone()), mutex.clone());
+        let (alive, mutex, waiting) = (Alive(alive.clone()), mutex.clone(), waiting.clone());
         drop(runtime.spawn(async move {
             let _alive = alive;
-            *mutex.lock().await += 1;
+            *note_wait(mutex.lock(), &waiting).await += 1;
         }));
     }
     runtime.start().map_err(|error| error.to_string())?;
-    thread::sleep(Duration::from_millis(20));
+    // Until the first of them wait; the others may have been polled or not, and are dropped all the same.
+    while waiting.load(Ordering::Relaxed) == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
     let start = Instant::now();
-    runtime.shutdown_timeout(Duration::from_secs(60)).map_err(|error| error.to_string())?;
+    runtime.shutdown_timeout(LIMIT).map_err(|error| error.to_string())?;
     let taken = start.elapsed();
     drop(held);
     let unharmed = mutex.try_lock().is_some_and(|value| *value == 0);

@@ -1,0 +1,47 @@
+//! `cargo xtask repeat`: the tests again and again, under every condition alone. A test that fails once is a defect, of the test or
+//! of what it tests.
+
+use crate::args::Args;
+use crate::conditions::Condition;
+use crate::report::{Outcome, Report};
+use crate::shell::{self, cargo, output, program, tests};
+
+pub(crate) fn run(mut args: Args) -> Result<Report, String> {
+    let runs = args.value("--runs", 3)?;
+    let package = args.optional::<String>("--package")?;
+    let filter = args.word().unwrap_or_default();
+    args.end()?;
+    let packages = package.map_or_else(|| "--workspace".to_owned(), |name| format!("--package {name}"));
+    shell::run(&mut cargo(&format!("test {packages} --no-run --tests")))?;
+    let runner = runner()?;
+    let mut report = Report::new("repeat");
+    for condition in Condition::ALL {
+        for run in 1..=runs {
+            let name = format!("{}, run {run} of {runs}", condition.name());
+            report.step(&name, || once(condition, &runner, &format!("{packages} --tests -- {filter}")));
+        }
+    }
+    Ok(report)
+}
+
+/// The name of the setting by which cargo runs a test program through another one: the compiler stays outside.
+fn runner() -> Result<String, String> {
+    let version = output(&mut program("rustc", "-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
+    Ok(format!("CARGO_TARGET_{}_RUNNER", host.replace('-', "_").to_uppercase()))
+}
+
+fn once(condition: Condition, runner: &str, words: &str) -> Outcome {
+    let prefix = match condition.prefix() {
+        Ok(prefix) => prefix,
+        Err(why) => return Outcome::Skipped(why),
+    };
+    let _load = condition.load();
+    let mut command = cargo(&format!("test --no-fail-fast {words}"));
+    // Watchdogs are there for what never ends.
+    command.env("TASUKI_PATIENCE", "10");
+    if !prefix.is_empty() {
+        command.env(runner, prefix.join(" "));
+    }
+    tests(&mut command).and_then(|tests| tests.verdict()).into()
+}
