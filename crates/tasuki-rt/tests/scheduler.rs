@@ -3,6 +3,8 @@
 mod kit;
 
 use kit::{MS, runtime, scaled, until, watchdog};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread;
@@ -387,4 +389,34 @@ fn no_wake_up_is_lost_between_sleep_and_push() {
         });
         outside.join().unwrap();
     }
+}
+
+/// S0-20: with `Resume::Global` the new owner of a lock is in the queue that all workers share: another worker runs it while the
+/// releaser's poll goes on, which waits for that.
+#[test]
+fn resume_global_lets_another_worker_run_the_owner() {
+    let _dog = watchdog(30);
+    let runtime = Runtime::builder().workers(2).resume(Resume::Global).build().unwrap();
+    let (mutex, states) = (Arc::new(Mutex::new(())), Arc::new([const { AtomicBool::new(false) }; 2]));
+    let guard = runtime.block_on(mutex.clone().lock_owned());
+    let told = states.clone();
+    let waiter = runtime.spawn(async move {
+        let mut lock = pin!(mutex.lock());
+        let _guard = poll_fn(|cx| {
+            let poll = lock.as_mut().poll(cx);
+            told[usize::from(poll.is_ready())].store(true, Ordering::SeqCst);
+            poll
+        })
+        .await;
+    });
+    let releaser = runtime.spawn(async move {
+        let [queued, owned] = &*states;
+        until(|| queued.load(Ordering::SeqCst));
+        drop(guard);
+        until(|| owned.load(Ordering::SeqCst)); // in the same poll
+    });
+    runtime.block_on(async {
+        releaser.await.unwrap();
+        waiter.await.unwrap();
+    });
 }

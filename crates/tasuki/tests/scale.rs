@@ -1,5 +1,5 @@
 //! A million waiters, a small stack, and no cost that grows with the queue.
-//! S0-19, S2-44, S3-13..S3-16; B083, H9, H14.
+//! S0-19, S2-44, S2-54, S2-64, S2-76, S3-13..S3-16; B083, H9, H14.
 
 mod kit;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 use std::time::Instant;
-use tasuki::{Bypass, Event, Fifo, Lifo, Lock, Mutex};
+use tasuki::{Barrier, Bypass, CancellationSource, Event, Fifo, Lifo, Lock, Mutex, WaitGroup};
 
 const MILLION: usize = alone(scaled(1_000_000, 300), 100_000);
 
@@ -182,5 +182,36 @@ fn h9_cost_does_not_grow_with_the_queue() {
         let time = paced(waiters.iter_mut().flatten(), |future| drop(poll_with(future, waker)));
         assert!(!mutex.is_locked());
         time
+    });
+}
+
+/// Queues a million of these waits, releases them with one call, and finds every one ready: one wake each, whatever the number.
+fn released<W: Future>(mut wait: impl FnMut() -> W, release: impl FnOnce()) {
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(wakes.clone());
+    let mut waits: Vec<_> = (0..MILLION).map(|_| Box::pin(wait())).collect();
+    waits.iter_mut().for_each(|wait| assert!(poll_with(wait, &waker).is_pending()));
+    release();
+    assert_eq!(wakes.0.load(Relaxed), MILLION);
+    waits.iter_mut().for_each(|wait| assert!(poll_with(wait, &waker).is_ready()));
+}
+
+/// S2-54, S2-64, S2-76: cost in proportion to the waiters. A quadratic release would outlast the watchdog by hours.
+#[test]
+fn a_million_waiters_of_a_group_of_a_barrier_and_of_a_token() {
+    let _dog = watchdog(120);
+    on_a_small_stack(|| {
+        let group = WaitGroup::new();
+        group.add(1);
+        released(|| group.wait(), || group.done());
+        let source = CancellationSource::new();
+        let token = source.token();
+        released(|| token.on_cancel(), || source.request_cancel());
+        let barrier = Barrier::new(MILLION + 1);
+        let last = || {
+            let mut last = Box::pin(barrier.arrive_and_wait());
+            assert!(poll_with(&mut last, Waker::noop()).is_ready());
+        };
+        released(|| barrier.arrive_and_wait(), last);
     });
 }

@@ -3,6 +3,7 @@
 mod documents;
 pub(crate) mod orderings;
 mod rust;
+mod seeds;
 
 use crate::args::Args;
 use crate::report::{Outcome, Report};
@@ -51,7 +52,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 14] = [
+const RULES: [(&str, Rule); 15] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("the inspector's cfg only in probe.rs", rust::probe_cfg),
     ("the list knows no wakers", rust::list_without_wakers),
@@ -65,6 +66,7 @@ const RULES: [(&str, Rule); 14] = [
     ("no paths of somebody's machine", documents::foreign_paths),
     ("links lead somewhere, documents are linked", documents::links),
     ("the code map names every file, and no other", documents::code_map),
+    ("every promise of the seeds names what shows it", seeds::rows),
     ("the changelog has an Unreleased section", documents::changelog),
 ];
 

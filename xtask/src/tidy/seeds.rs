@@ -1,0 +1,86 @@
+//! docs/seeds.md: every row has its id once, and names at least one test, model, benchmark or chapter, all of which exist.
+
+use super::{Breach, Page};
+
+const SEEDS: &str = "docs/seeds.md";
+
+/// How many rows each seed has.
+const ROWS: [usize; 5] = [23, 31, 79, 29, 17];
+
+pub(crate) fn rows(pages: &[Page]) -> Vec<Breach> {
+    let Some(page) = pages.iter().find(|page| page.path == SEEDS) else {
+        return vec![Breach::whole(SEEDS, "is missing")];
+    };
+    let mut breaches = Vec::new();
+    let mut expected = ROWS
+        .iter()
+        .enumerate()
+        .flat_map(|(seed, rows)| (1..=*rows).map(move |row| format!("S{seed}-{row:02}")));
+    for (number, line) in page.text.lines().enumerate().filter(|(_, line)| line.starts_with("| S")) {
+        let cells: Vec<&str> = line.split(" | ").map(|cell| cell.trim_matches(['|', ' '])).collect();
+        let next = expected.next().unwrap_or_default();
+        if cells.len() != 3 || cells[0] != next {
+            let found = cells[0];
+            breaches.push(Breach::at(SEEDS, number, format!("expected row {next}, found {found}")));
+            return breaches;
+        }
+        let named: Vec<&str> = cells[2].split(", ").map(|name| name.trim_matches('`')).collect();
+        let missing = named.into_iter().filter(|name| !exists(pages, name));
+        breaches.extend(missing.map(|name| Breach::at(SEEDS, number, format!("{name:?} does not exist"))));
+    }
+    if let Some(next) = expected.next() {
+        breaches.push(Breach::whole(SEEDS, format!("row {next} is missing")));
+    }
+    breaches
+}
+
+/// Does a reference of the last column lead to something?
+fn exists(pages: &[Page], name: &str) -> bool {
+    let Some((kind, what)) = name.split_once(' ') else { return false };
+    let function = |folders: &[&str]| {
+        let Some((file, function)) = what.split_once("::") else { return false };
+        let wanted = [format!("fn {function}("), format!("fn {function}<")];
+        let there = |page: &&Page| folders.iter().any(|folder| page.path.starts_with(folder));
+        let mut files = pages.iter().filter(there).filter(|page| page.path.contains(&format!("/{file}")));
+        files.any(|page| wanted.iter().any(|start| page.text.contains(start)))
+    };
+    match kind {
+        "tasuki" => function(&["crates/tasuki/tests/", "crates/tasuki/src/"]),
+        "tasuki-rt" => function(&["crates/tasuki-rt/tests/", "crates/tasuki-rt/src/"]),
+        "model" => function(&["crates/tasuki/model/", "crates/tasuki-rt/model/"]),
+        "bench" => {
+            let quoted = format!("\"{what}\"");
+            pages.iter().any(|page| page.path.starts_with("lab/src/workload/") && page.text.contains(&quoted))
+        }
+        "guide" => pages.iter().any(|page| page.path == format!("docs/guide/{what}.md")),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_looked_up() {
+        let pages = [
+            Page::new("crates/tasuki/tests/mutex.rs", "#[test]\nfn in_order() {}\n"),
+            Page::new("lab/src/workload/mutex.rs", "\"mutex/size\""),
+            Page::new("docs/guide/why.md", ""),
+        ];
+        for name in ["tasuki mutex::in_order", "bench mutex/size", "guide why"] {
+            assert!(exists(&pages, name), "{name}");
+        }
+        for name in ["tasuki mutex::in", "tasuki event::in_order", "tasuki-rt mutex::in_order", "guide", ""] {
+            assert!(!exists(&pages, name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_missing_row_and_a_row_without_a_test_are_seen() {
+        let page = |text: &str| [Page::new(SEEDS, text)];
+        assert_eq!(rows(&page("| S0-01 | a promise | `tasuki mutex::gone` |\n")).len(), 2);
+        assert_eq!(rows(&page("| S0-02 | a promise | `tasuki mutex::gone` |\n")).len(), 1);
+        assert_eq!(rows(&[]).len(), 1);
+    }
+}
