@@ -296,6 +296,42 @@ fn batons_do_not_starve_others() {
     assert!(*mutex.try_lock().unwrap() > 0);
 }
 
+/// New owners of a lock go first, but not for long: with sections of a millisecond others run after a few of them.
+#[test]
+fn long_sections_do_not_starve_others() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+    let sections = Arc::new(AtomicUsize::new(0));
+    for _ in 0..3 {
+        let (mutex, stop, sections) = (mutex.clone(), stop.clone(), sections.clone());
+        drop(runtime.spawn(async move {
+            let guard = mutex.lock().await;
+            // The others enqueue: from now on each release grants.
+            yield_now().await;
+            drop(guard);
+            while !stop.load(Ordering::SeqCst) {
+                let _guard = mutex.lock().await;
+                sections.fetch_add(1, Ordering::SeqCst);
+                thread::sleep(MS);
+            }
+        }));
+    }
+    let yields = runtime.spawn(async move {
+        let mut longest = 0;
+        while sections.load(Ordering::SeqCst) < scaled(300, 30) {
+            let before = sections.load(Ordering::SeqCst);
+            yield_now().await;
+            longest = longest.max(sections.load(Ordering::SeqCst) - before);
+        }
+        stop.store(true, Ordering::SeqCst);
+        longest
+    });
+    let longest = runtime.block_on(yields).unwrap();
+    println!("at most {longest} sections between two turns");
+    assert!(longest <= 12, "{longest} sections while a task yields");
+}
+
 /// Two pinned tasks hand a lock to and fro, so that one of them is always next; a task that is next and not pinned has its turn all
 /// the same.
 #[test]

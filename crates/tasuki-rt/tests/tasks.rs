@@ -242,6 +242,41 @@ fn join_set_gives_every_result_once() {
     until(|| drops.count() == 10);
 }
 
+/// An abort of all: each task has one result, and each output is dropped once, whether its task had ended, was running, waited, or had not begun.
+#[test]
+fn abort_all_loses_and_doubles_no_output() {
+    const TASKS: usize = scaled(400, 12);
+    let _dog = watchdog(60);
+    for workers in [1, 2] {
+        let (runtime, held, outputs) = (runtime(workers), Drops::default(), Drops::default());
+        let made = Arc::new(AtomicUsize::new(0));
+        let (mut results, mut ended) = (0, 0);
+        runtime.block_on(async {
+            let mut set = JoinSet::new();
+            for n in 0..TASKS {
+                let (holds, output, made) = (held.one(), outputs.clone(), made.clone());
+                set.spawn(async move {
+                    let _holds = holds;
+                    match n % 4 {
+                        0 => pending().await,
+                        1 => yield_now().await,
+                        _ => (),
+                    }
+                    made.fetch_add(1, Ordering::SeqCst);
+                    output.one()
+                });
+            }
+            set.abort_all();
+            while let Some(result) = set.join_next().await {
+                results += 1;
+                ended += usize::from(result.is_ok());
+            }
+        });
+        assert_eq!((results, held.count()), (TASKS, TASKS));
+        assert_eq!((ended, outputs.count()), (made.load(Ordering::SeqCst), ended));
+    }
+}
+
 /// B131 and "a panicking waker": the hostile waker's panic goes nowhere, and nothing else is lost.
 #[test]
 fn hostile_wakers_on_handles_sets_and_sleeps() {

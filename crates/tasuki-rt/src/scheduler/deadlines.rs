@@ -110,20 +110,24 @@ impl Shared {
 }
 
 impl Local {
-    /// Before each pick, if a worker that is awake has a deadline: advances the wheels that are due.
+    /// Before each pick: if a worker that is awake has a deadline, advances the wheels that are due; and ends a streak that takes long.
     #[inline]
-    pub(super) fn mind_deadlines(&self, shared: &Shared) {
+    pub(super) fn mind_time(&self, shared: &Shared) {
         // Relaxed: a hint; what it delays is bounded by the next poll.
-        if shared.armed.load(Ordering::Relaxed) {
+        let armed = shared.armed.load(Ordering::Relaxed);
+        if armed || self.has_streak() {
             if let Some(now) = self.read_clock() {
-                self.look_at_wheels(shared, now);
+                self.limit_streak(now);
+                if armed {
+                    self.look_at_wheels(shared, now);
+                }
             }
         }
     }
 
     /// The time, at most once a poll. `None` if the polls have been so short that the last reading will do.
     #[inline]
-    pub(super) fn read_clock(&self) -> Option<Instant> {
+    fn read_clock(&self) -> Option<Instant> {
         let skip = self.skip.get();
         if skip > 0 {
             self.skip.set(skip - 1);

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 use tasuki::Parker;
 use tasuki::runtime::{Timers, uncharged};
 
-/// How often in a row the *next* slots go first.
+/// How often in a row, and how long, the *next* slots go first.
 const STREAK: u32 = 32;
+const STREAK_TIME: Duration = Duration::from_micros(200);
 /// Every so many picks the inbox is looked at first.
 const INBOX_EVERY: u32 = 16;
 /// Every so many picks the global queue is looked at first.
@@ -44,6 +45,8 @@ pub(crate) struct Local {
     pub(super) parker: Parker,
     tick: Cell<u32>,
     streak: Cell<u32>,
+    /// When a streak is over; known after its first poll.
+    streak_ends: Cell<Option<Instant>>,
     searching: Cell<bool>,
     /// What the last looks at the others showed.
     pub(super) sights: RefCell<Box<[Sight]>>,
@@ -76,6 +79,7 @@ impl Local {
             parker,
             tick: Cell::new(0),
             streak: Cell::new(0),
+            streak_ends: Cell::new(None),
             searching: Cell::new(false),
             sights: RefCell::new(vec![Sight::default(); shared.workers()].into()),
             held: Cell::new(false),
@@ -175,7 +179,7 @@ impl Local {
     /// What to do next, by the order of docs/scheduler.md.
     #[inline]
     fn pick(&self, shared: &Shared) -> Option<Item> {
-        self.mind_deadlines(shared);
+        self.mind_time(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick % INBOX_EVERY == 0 {
@@ -187,6 +191,9 @@ impl Local {
         if streak < STREAK {
             if let Some(item) = self.pick_next(shared) {
                 self.streak.set(streak + 1);
+                if streak == 0 {
+                    self.streak_ends.set(None);
+                }
                 return Some(item);
             }
         }
@@ -195,6 +202,22 @@ impl Local {
         let home = || self.home.borrow_mut().pop();
         let first = if tick % 2 == 0 { local().or_else(home) } else { home().or_else(local) };
         first.or_else(|| self.pick_next(shared)).or_else(|| self.pick_from_outside(shared))
+    }
+
+    #[inline]
+    pub(super) fn has_streak(&self) -> bool {
+        self.streak.get() > 0
+    }
+
+    /// A streak that has lasted so long is over.
+    pub(super) fn limit_streak(&self, now: Instant) {
+        if self.has_streak() {
+            let ends = self.streak_ends.get().unwrap_or(now + STREAK_TIME);
+            self.streak_ends.set(Some(ends));
+            if now >= ends {
+                self.streak.set(STREAK);
+            }
+        }
     }
 
     fn pick_next(&self, shared: &Shared) -> Option<Item> {

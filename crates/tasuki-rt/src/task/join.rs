@@ -115,14 +115,17 @@ impl<T> JoinHandle<T> {
 
     /// A poll by a waker that is known not to panic: the cell would end the process.
     pub(crate) fn poll_trusted(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        let poll = self.register(cx);
+        if poll.is_pending() {
+            context::simulation(|sim| sim.waits(Reason::Task(self.id)));
+        }
+        poll
+    }
+
+    /// The same for a caller that goes on: it does not wait for the task yet.
+    pub(crate) fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let task = self.task.as_mut().expect("`tasuki_rt::JoinHandle` polled after it was finished");
-        let ended = match Pin::new(task).poll(cx) {
-            Poll::Pending => {
-                context::simulation(|sim| sim.waits(Reason::Task(self.id)));
-                return Poll::Pending;
-            }
-            Poll::Ready(ended) => ended,
-        };
+        let ended = ready!(Pin::new(task).poll(cx));
         self.task = None;
         let id = self.id;
         let Some(ended) = ended else { return Poll::Ready(Err(JoinError::shut_down(id))) };

@@ -1,7 +1,7 @@
 //! Many tasks, and their results in the order they end.
 //!
-//! Every handle is polled with a waker of its own, which puts the task's place into a queue and sets an event. So a
-//! result costs the same however many tasks there are, and no lock is held while anybody is woken.
+//! Every handle is polled once when it is inserted, with a waker of its own, which puts the task's place into a queue and sets an event. So a
+//! result costs the same however many tasks there are, and no lock is held during a wake.
 
 use super::join::JoinHandle;
 use super::quietly;
@@ -51,9 +51,10 @@ pub struct JoinSet<T> {
     ended: Arc<Ended>,
 }
 
-struct Member<T> {
-    handle: JoinHandle<T>,
-    waker: Waker,
+enum Member<T> {
+    Running(JoinHandle<T>),
+    /// Had ended when it was inserted.
+    Ended(Result<T, JoinError>),
 }
 
 /// The places of tasks that may have ended.
@@ -74,9 +75,15 @@ impl Wake for Place {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        self.announce();
+    }
+}
+
+impl Place {
+    fn announce(&self) {
         // Unbounded and never closed, so it cannot fail.
         let _ = self.ended.places.push(self.index);
-        // The waker of whoever waits for the set is foreign code.
+        // The waker of the task that waits for the set is foreign code.
         quietly(|| self.ended.some.set());
     }
 }
@@ -123,6 +130,10 @@ impl<T> JoinSet<T> {
 
     /// Takes a task into the set.
     ///
+    /// # Panics
+    ///
+    /// If the handle has given its result.
+    ///
     /// # Examples
     ///
     /// ```
@@ -132,15 +143,21 @@ impl<T> JoinSet<T> {
     /// tasks.insert(runtime.spawn(async { 1 }));
     /// assert_eq!(runtime.block_on(tasks.join_next()).unwrap().unwrap(), 1);
     /// ```
-    pub fn insert(&mut self, handle: JoinHandle<T>) {
+    pub fn insert(&mut self, mut handle: JoinHandle<T>) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        let waker = Waker::from(Arc::new(Place { index, ended: self.ended.clone() }));
-        // Looked at once, so that the handle knows its waker.
-        waker.wake_by_ref();
-        self.slots[index] = Some(Member { handle, waker });
+        let place = Arc::new(Place { index, ended: self.ended.clone() });
+        let waker = Waker::from(place.clone());
+        let member = match handle.register(&mut Context::from_waker(&waker)) {
+            Poll::Pending => Member::Running(handle),
+            Poll::Ready(result) => {
+                place.announce();
+                Member::Ended(result)
+            }
+        };
+        self.slots[index] = Some(member);
     }
 
     /// Spawns a task into the set; see [`spawn`](crate::spawn()).
@@ -227,11 +244,17 @@ impl<T> JoinSet<T> {
 
     /// The result of the task in this place, if it has ended.
     fn look(&mut self, index: usize) -> Option<Result<T, JoinError>> {
-        // A place may be announced more often than it is taken.
-        let member = self.slots[index].as_mut()?;
-        let mut cx = Context::from_waker(&member.waker);
-        let Poll::Ready(result) = member.handle.poll_trusted(&mut cx) else { return None };
-        self.slots[index] = None;
+        let result = match self.slots[index].take()? {
+            Member::Ended(result) => result,
+            Member::Running(mut handle) => {
+                let waker = Waker::from(Arc::new(Place { index, ended: self.ended.clone() }));
+                let Poll::Ready(result) = handle.poll_trusted(&mut Context::from_waker(&waker)) else {
+                    self.slots[index] = Some(Member::Running(handle));
+                    return None;
+                };
+                result
+            }
+        };
         self.free.push(index);
         Some(result)
     }
@@ -250,7 +273,11 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     pub fn abort_all(&self) {
-        self.slots.iter().flatten().for_each(|member| member.handle.abort());
+        self.slots.iter().flatten().for_each(|member| {
+            if let Member::Running(handle) = member {
+                handle.abort();
+            }
+        });
     }
 
     /// Lets all tasks go: they run on by themselves.
@@ -289,5 +316,38 @@ impl<T> Drop for JoinSet<T> {
 impl<T> fmt::Debug for JoinSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinSet").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::Builder;
+
+    /// Nothing is left to look at but what has ended: a `join_next` looks at one task, however many there are.
+    #[test]
+    fn a_task_is_registered_when_it_is_inserted() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        runtime.block_on(async {
+            let (mut set, gate) = (JoinSet::new(), Arc::new(Event::manual()));
+            for _ in 0..100 {
+                let gate = gate.clone();
+                set.spawn(async move { gate.wait().await });
+            }
+            assert_eq!(set.ended.places.len(), 0);
+            gate.set();
+            for left in (0..100).rev() {
+                set.join_next().await.unwrap().unwrap();
+                assert_eq!(set.len(), left);
+            }
+            assert_eq!(set.ended.places.len(), 0);
+            let ended = free::spawn(async {});
+            while !ended.is_finished() {
+                free::yield_now().await;
+            }
+            set.insert(ended);
+            assert_eq!(set.ended.places.len(), 1);
+            set.join_next().await.unwrap().unwrap();
+        });
     }
 }
