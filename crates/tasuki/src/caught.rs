@@ -10,13 +10,22 @@ use std::panic::catch_unwind;
 /// So many payloads are dropped, each the panic of the drop before; the next one is leaked.
 const PATIENCE: usize = 4;
 
+/// What a panic carries. Whoever has one lets it go on, or calls [`discard`]; a plain drop may panic.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// Runs `f`; what its panic carried, if it panicked.
+#[inline]
+pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
+    catch_unwind(AssertUnwindSafe(f))
+}
+
 /// Runs `f`; `None` if it panicked.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(discard).ok()
+    catch(f).map_err(discard).ok()
 }
 
 /// Drops what a panic carried. Never panics.
-pub(crate) fn discard(mut payload: Box<dyn Any + Send>) {
+pub(crate) fn discard(mut payload: Payload) {
     for _ in 0..PATIENCE {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             Ok(()) => return,

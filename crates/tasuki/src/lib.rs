@@ -38,7 +38,8 @@
 //!
 //! * `std` (default): `Parker`, `.block()`.
 //! * `alloc`: guards that own an `Arc`; `CancellationSource`.
-//! * neither: everything else, on bare metal.
+//! * neither: everything else, on bare metal. A waker that drops or polls another waiter of the same queue before it returns nests there, as deep as
+//!   there are such waiters; with `std` the stack stays bounded.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

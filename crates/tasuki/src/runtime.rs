@@ -62,7 +62,8 @@ pub enum WakeKind {
     /// Something may have changed.
     #[default]
     Plain,
-    /// The task has been given something that others wait for, and should run soon.
+    /// The task has been given something that others wait for, or is the next that may take it while it is free, and should run
+    /// soon.
     Baton,
 }
 
@@ -145,17 +146,19 @@ pub(crate) fn may_block() -> bool {
 /// afterwards, for the case that this is a wake inside a wake.
 #[inline]
 pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
+    // A look at what seldom changes, instead of two stores that the next locked operation would have to wait for.
+    if is_entered() { waking_as(WakeKind::Baton, f) } else { f() }
+}
+
+/// Marks the wakes inside `f` as being of this kind.
+pub(crate) fn waking_as<R>(kind: WakeKind, f: impl FnOnce() -> R) -> R {
     struct Restore(WakeKind);
     impl Drop for Restore {
         fn drop(&mut self) {
             let _ = WAKE_KIND.try_with(|kind| kind.set(self.0));
         }
     }
-    // A look at what seldom changes, instead of two stores that the next locked operation would have to wait for.
-    if !is_entered() {
-        return f();
-    }
-    let before = WAKE_KIND.try_with(|kind| kind.replace(WakeKind::Baton)).unwrap_or_default();
+    let before = WAKE_KIND.try_with(|current| current.replace(kind)).unwrap_or_default();
     let _restore = Restore(before);
     f()
 }

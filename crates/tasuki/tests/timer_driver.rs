@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Waker;
 use std::time::Duration;
 use tasuki::runtime::{self, TaskId, Timers, WakeKind};
-use tasuki::{Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
+use tasuki::{Bypass, Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -108,4 +108,26 @@ fn wakes_say_their_kind() {
     drop(ready(&mut lock));
     ready(&mut wait);
     assert!(poll_with(&mut waiter, Waker::noop()).is_ready());
+}
+
+/// The first waiter of a free lock is woken as the same kind, whether an unlock or the cancel of the waiter before it wakes it: the queue gets on only
+/// when it runs.
+#[test]
+fn a_called_head_is_woken_as_one_kind() {
+    let seen: Arc<StdMutex<Vec<WakeKind>>> = Arc::default();
+    let listener = Spy::new();
+    listener.on(Call::Wake, {
+        let seen = seen.clone();
+        move || seen.lock().unwrap().push(runtime::wake_kind())
+    });
+    let mutex = Mutex::<u32, Bypass>::with_policy(0);
+    let guard = mutex.try_lock().unwrap();
+    let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    pending(&mut first, &listener);
+    pending(&mut second, &listener);
+    listener.arm(2);
+    runtime::enter(&Told::nothing(), || drop(guard));
+    assert!(!mutex.is_locked(), "the first was called, and owns nothing");
+    runtime::enter(&Told::nothing(), || drop(first));
+    assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
 }

@@ -52,10 +52,11 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 15] = [
+const RULES: [(&str, Rule); 16] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("the inspector's cfg only in probe.rs", rust::probe_cfg),
     ("the list knows no wakers", rust::list_without_wakers),
+    ("panics are caught in one file", rust::panics_caught_in_one_place),
     ("nothing unfinished", rust::unfinished),
     ("unsafe cites an invariant", rust::unsafe_cites),
     ("files stay small", rust::file_length),

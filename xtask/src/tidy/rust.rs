@@ -37,6 +37,23 @@ pub(crate) fn probe_cfg(pages: &[Page]) -> Vec<Breach> {
     cfg_breaches(pages, allowed, names_probe, "only probe.rs (and lib.rs) may ask for the inspector")
 }
 
+/// What a panic carries is foreign code: one file of the library catches it, and drops it with care.
+pub(crate) fn panics_caught_in_one_place(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    let library = |path: &str| path.starts_with("crates/tasuki/src/") && !path.ends_with("/caught.rs");
+    for (page, source) in rust(pages).filter(|(page, _)| library(&page.path)) {
+        let tests = source.bare.find("mod tests").unwrap_or(source.bare.len());
+        for (at, _) in words(&source.bare[..tests]).filter(|(_, word)| *word == "catch_unwind") {
+            breaches.push(Breach::at(
+                &page.path,
+                source.line_of(at),
+                "a payload's drop may panic: catch panics by `caught::catch`",
+            ));
+        }
+    }
+    breaches
+}
+
 /// Conditions of conditional compilation in files where they do not belong.
 fn cfg_breaches(
     pages: &[Page],
@@ -203,6 +220,14 @@ mod tests {
         let text = "fn a() { if cfg!(feature = \"inspect\") {} }\n#[cfg(feature = \"std\")]\nfn b() {}";
         assert_eq!(lines(probe_cfg, "crates/tasuki/src/mutex.rs", text), [1]);
         assert!(lines(probe_cfg, "crates/tasuki/src/probe.rs", text).is_empty());
+    }
+
+    #[test]
+    fn panics_are_caught_in_one_file() {
+        let text = "// catch_unwind in prose\nfn a() { catch_unwind(b) }\nmod tests { fn c() { catch_unwind(b) } }\n";
+        assert_eq!(lines(panics_caught_in_one_place, "crates/tasuki/src/queue/batch.rs", text), [2]);
+        assert!(lines(panics_caught_in_one_place, "crates/tasuki/src/caught.rs", text).is_empty());
+        assert!(lines(panics_caught_in_one_place, "crates/tasuki/tests/mutex.rs", text).is_empty());
     }
 
     #[test]

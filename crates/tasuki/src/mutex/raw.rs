@@ -49,7 +49,7 @@
 use crate::policy::{Order, Policy};
 use crate::probe::Owner;
 use crate::queue::hint::Hint;
-use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake, wake_owner};
+use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, WAITERS, Word};
 use crate::queue::{Deferred, Editing, Moving, Patience, Pinned, QueueLock as _, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
@@ -377,7 +377,7 @@ impl<P: Policy> RawMutex<P> {
             }
         }
         let (next, waker) = editing.unlock_with(next.and(waker));
-        wake(next);
+        wake_owner(next);
         drop_waker(waker);
         false
     }

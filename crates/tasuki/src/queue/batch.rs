@@ -5,6 +5,10 @@
 //! unwinds, and a second panic aborts.
 
 use super::{Deferred, QueueUnlocked, waiter};
+#[cfg(feature = "std")]
+use crate::caught::{Payload, catch, discard};
+#[cfg(feature = "std")]
+use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
 use core::task::Waker;
 
@@ -86,16 +90,28 @@ impl Drop for WakeBatch {
 #[derive(Debug, Default)]
 #[must_use = "a caught panic goes on when the series is over"]
 pub(crate) struct Panics {
+    /// What the first carried. No destructor: what is not resumed is leaked, for its drop may panic.
     #[cfg(feature = "std")]
-    first: Option<std::boxed::Box<dyn core::any::Any + Send>>,
+    first: Option<ManuallyDrop<Payload>>,
 }
 
 impl Panics {
     #[cfg(feature = "std")]
+    #[inline]
     pub(crate) fn catch(&mut self, call: impl FnOnce()) {
         // Unwind-safe: the state of the primitive was complete before the first foreign call.
-        if let Err(panic) = std::panic::catch_unwind(core::panic::AssertUnwindSafe(call)) {
-            self.first.get_or_insert(panic);
+        if let Err(panic) = catch(call) {
+            self.keep(panic);
+        }
+    }
+
+    #[cfg(feature = "std")]
+    #[cold]
+    fn keep(&mut self, panic: Payload) {
+        match self.first {
+            None => self.first = Some(ManuallyDrop::new(panic)),
+            // What a panic carries is foreign too: its drop may panic.
+            Some(_) => discard(panic),
         }
     }
 
@@ -104,11 +120,22 @@ impl Panics {
         call();
     }
 
-    /// Lets the panic go on.
+    /// Lets the panic go on, unless the thread is unwinding already: a second panic would abort the process.
+    #[inline]
     pub(crate) fn resume(self) {
         #[cfg(feature = "std")]
         if let Some(panic) = self.first {
-            std::panic::resume_unwind(panic);
+            go_on(ManuallyDrop::into_inner(panic));
         }
+    }
+}
+
+#[cfg(feature = "std")]
+#[cold]
+fn go_on(panic: Payload) {
+    if std::thread::panicking() {
+        discard(panic);
+    } else {
+        std::panic::resume_unwind(panic);
     }
 }

@@ -44,6 +44,8 @@ mod editing;
 pub(crate) mod hint;
 pub(crate) mod list;
 #[cfg(feature = "std")]
+pub(crate) mod nested;
+#[cfg(feature = "std")]
 pub(crate) mod ring;
 mod snapshot;
 pub(crate) mod sweep;

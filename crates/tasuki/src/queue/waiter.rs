@@ -318,11 +318,14 @@ pub(crate) fn drop_spare(waker: Waker, give_back: impl FnOnce()) {
 pub(crate) fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         probe::foreign_code();
+        #[cfg(feature = "std")]
+        super::nested::wake(waker);
+        #[cfg(not(feature = "std"))]
         waker.wake();
     }
 }
 
-/// Wakes somebody who has been made the owner of something; never under `EDIT`.
+/// Wakes a waiter that was made the owner of something, or that is the next to take a lock that is free; never under `EDIT`.
 #[inline]
 pub(crate) fn wake_owner(waker: Option<Waker>) {
     #[cfg(feature = "std")]

@@ -1,0 +1,121 @@
+//! A wake inside a wake: nested while the stack is shallow, kept for later when it is deep.
+//!
+//! A waker is foreign code. It may drop the granted wait at once (an executor that has shut down), or poll it at once; then
+//! the lock is released inside the wake, which wakes the next waiter, and so on: 100,000 waiters would be 100,000
+//! nested calls. So a wake that comes [`NESTING`] bytes of stack below the shallowest wake of its thread becomes the
+//! *root* of a chain: wakes inside it are kept, in order, and the root makes them one by one when the wake before has
+//! returned.
+//!
+//! | where                                   | `ACTIVE` | what                                        |
+//! |-----------------------------------------|----------|---------------------------------------------|
+//! | above [`NESTING`] bytes                 | any      | woken at once                               |
+//! | shallower than ever on this thread      | any      | this is the new measure; woken at once      |
+//! | below                                   | null     | root: woken at once, then all that are kept |
+//! | below                                   | a root's | kept                                        |
+//!
+//! The depth is measured by the address of a local variable, which costs a load and a comparison. A count would be two stores around
+//! every wake, which the next locked operation has to wait for (decision 6). A thread that wakes only from great depth
+//! is always a root, which is slower by some instructions.
+//!
+//! # Invariants
+//! 1. `ACTIVE` is null, or leads to the list of a root that is on this stack.
+//! 2. A kept waker is woken before its root returns, whatever panics; and before this thread parks on a
+//!    [`Parker`](crate::Parker), so `.block()` inside a waker does not wait for what it keeps itself.
+//!
+//! Only for one thread, so there are no orderings. Without `std` there are no variables of a thread, and wakes nest as
+//! deep as the wakers make them.
+
+use super::batch::Panics;
+use crate::runtime::{self, WakeKind};
+use crate::shim::MODEL;
+use alloc::collections::VecDeque;
+use core::cell::{Cell, RefCell};
+use core::ptr;
+use core::task::Waker;
+use std::thread_local;
+
+/// So many bytes of stack may be between two wakes that are nested.
+const NESTING: usize = 32 * 1024;
+
+thread_local! {
+    /// Where the stack was in the shallowest wake of this thread.
+    static SHALLOWEST: Cell<usize> = const { Cell::new(0) };
+    static ACTIVE: Cell<*const RefCell<VecDeque<Kept>>> = const { Cell::new(ptr::null()) };
+}
+
+/// A waker to be woken later, as what it would have been woken now.
+struct Kept {
+    waker: Waker,
+    kind: WakeKind,
+}
+
+impl Kept {
+    fn wake(self) {
+        runtime::waking_as(self.kind, || self.waker.wake());
+    }
+}
+
+/// Wakes, now or after the wake that this one is in.
+#[inline]
+pub(super) fn wake(waker: Waker) {
+    let local = 0_u8;
+    let here = (&raw const local).addr();
+    // The stack grows downwards. Where it has been shallower, the difference wraps.
+    let below = SHALLOWEST.try_with(Cell::get).unwrap_or(0).wrapping_sub(here);
+    // Loom's threads share the variables of one thread; its chains are short.
+    if MODEL || below <= NESTING { waker.wake() } else { wake_at(here, waker) }
+}
+
+/// Not where this thread's wakes usually are: shallower, or deeper.
+#[cold]
+#[inline(never)]
+fn wake_at(here: usize, waker: Waker) {
+    if here > SHALLOWEST.get() {
+        SHALLOWEST.set(here);
+        return waker.wake();
+    }
+    match active() {
+        Some(kept) => kept.borrow_mut().push_back(Kept { waker, kind: runtime::wake_kind() }),
+        None => wake_as_root(waker),
+    }
+}
+
+/// Wakes, and then whatever was kept meanwhile. The first panic goes on at the end.
+fn wake_as_root(waker: Waker) {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            ACTIVE.set(ptr::null());
+        }
+    }
+    let mut panics = Panics::default();
+    let kept = RefCell::new(VecDeque::new());
+    {
+        ACTIVE.set(&raw const kept);
+        let _reset = Reset;
+        panics.catch(|| waker.wake());
+        while let Some(next) = next(&kept) {
+            panics.catch(|| next.wake());
+        }
+    }
+    panics.resume();
+}
+
+/// Wakes what this thread keeps: it is about to sleep.
+pub(crate) fn wake_kept() {
+    let Some(kept) = active() else { return };
+    while let Some(next) = next(kept) {
+        next.wake();
+    }
+}
+
+/// The list of this thread's root.
+fn active<'r>() -> Option<&'r RefCell<VecDeque<Kept>>> {
+    // SAFETY: invariant 1; no caller keeps the reference for longer than its own call, which the root is above.
+    unsafe { ACTIVE.get().as_ref() }
+}
+
+/// The oldest that is kept; a function of its own, so that the list is not borrowed while it is woken.
+fn next(kept: &RefCell<VecDeque<Kept>>) -> Option<Kept> {
+    kept.borrow_mut().pop_front()
+}
