@@ -30,9 +30,11 @@ fn compile(report: &mut Report) {
     report
         .step("clippy", || shell::run(&mut cargo("clippy --workspace --all-targets -- -D warnings")).into());
     report.step("clippy of the models", || {
-        let mut command = cargo("clippy -p tasuki --test model -- -D warnings");
-        shell::run(command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target().join("loom")))
-            .into()
+        let mut command = cargo("clippy -p tasuki-model -p tasuki-rt-model --all-targets -- -D warnings");
+        shell::run(
+            command.env("RUSTFLAGS", "--cfg tasuki_loom").env("CARGO_TARGET_DIR", target().join("loom")),
+        )
+        .into()
     });
     for features in &FEATURES[..3] {
         report.step(&format!("clippy {features}"), || {

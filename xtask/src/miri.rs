@@ -94,7 +94,8 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     pool(jobs, runs.len(), |at, worker| {
         let log = target().join(format!("miri-{worker}.log"));
         let mut command = cargo(&format!("+{NIGHTLY} miri test {} {filter}", runs[at].program));
-        command.env("MIRIFLAGS", format!("{FLAGS} {}", runs[at].flags));
+        // A backtrace of an expected panic would take minutes here.
+        command.env("MIRIFLAGS", format!("{FLAGS} {}", runs[at].flags)).env("RUST_BACKTRACE", "0");
         let (outcome, tests, time) = counted(capped(&mut command, CAP, &log), &log);
         *passed.lock().expect("no worker panics") += tests;
         println!("  {:>7.1} s  {} ({tests} tests)", time.as_secs_f64(), runs[at].name);

@@ -32,7 +32,7 @@ pub(crate) struct Suite {
 
 /// All of them.
 pub(crate) const SUITES: [Suite; 2] = [
-    Suite { prefix: "", program: "-p tasuki --test model", library: "crates/tasuki", includes: None },
+    Suite { prefix: "", program: "-p tasuki-model --test model", library: "crates/tasuki", includes: None },
     Suite {
         prefix: "rt::",
         program: "-p tasuki-rt-model --lib",
@@ -147,7 +147,7 @@ impl Models {
                 .arg("--message-format=json-render-diagnostics")
                 .current_dir(root)
                 .env("CARGO_TARGET_DIR", target)
-                .env("RUSTFLAGS", format!("--cfg loom -Cdebug-assertions {more_flags}"))
+                .env("RUSTFLAGS", format!("--cfg tasuki_loom -Cdebug-assertions {more_flags}"))
                 .env("CARGO_PROFILE_RELEASE_LTO", "off")
                 .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
                 .env("CARGO_INCREMENTAL", "1");
@@ -159,7 +159,7 @@ impl Models {
             let before = models.names.len();
             models.names.extend(names.map(|name| format!("{}{name}", suite.prefix)));
             if models.names.len() == before {
-                return Err(format!("there are no models in {:?} under `--cfg loom`", suite.program));
+                return Err(format!("there are no models in {:?} under `--cfg tasuki_loom`", suite.program));
             }
             models.programs.push((*suite, program));
         }

@@ -1,20 +1,20 @@
-//! What the model checker replaces. The only file of the crate that knows `cfg(loom)`.
+//! What the model checker replaces. The only file of the crate that knows `cfg(tasuki_loom)`.
 
-#[cfg(not(loom))]
+#[cfg(not(tasuki_loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 /// The primitives' own: why, is said there.
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 #[path = "../../tasuki/src/shim/dependent.rs"]
 #[allow(dead_code, reason = "it has every width")]
 mod dependent;
 
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 pub(crate) use dependent::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{
@@ -24,11 +24,11 @@ pub(crate) use loom::{
 };
 
 /// A cell whose accesses the model checker can see; here it is `std`'s.
-#[cfg(not(loom))]
+#[cfg(not(tasuki_loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(loom))]
+#[cfg(not(tasuki_loom))]
 impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))

@@ -1,46 +1,49 @@
 //! The loom models: every interleaving, and every value that a weak memory lets a thread read, of small
-//! scenarios with real threads. Empty unless built with `--cfg loom`; `cargo xtask model` runs them.
+//! scenarios with real threads. Empty unless built with `--cfg tasuki_loom`; `cargo xtask model` runs them.
 //!
 //! A model waits only by being woken, so a lost wake-up is a deadlock, which loom reports (or, for a thread that
 //! sleeps on a `Parker`, a path with too many branches).
 
-#[cfg(loom)]
+/// The library under its own name.
+extern crate tasuki_model as tasuki;
+
+#[cfg(tasuki_loom)]
 mod barrier;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod bypass;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod cancellation;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod condvar;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod event;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod hints;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod latch;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod lifo;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod limit;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod mutex;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod once_cell;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod parker;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod queue;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod reentrant;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod rwlock;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod semaphore;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod semaphore_bypass;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod support;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod versus;
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod wait_group;

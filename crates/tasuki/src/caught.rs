@@ -60,7 +60,10 @@ mod tests {
     #[test]
     fn a_payload_that_panics_when_it_is_dropped() {
         assert_eq!(caught(|| 1), Some(1));
-        for (bombs, dropped) in [(0, 1), (1, 2), (3, 4), (9, PATIENCE)] {
+        // The last one leaks, as it must: Miri would mind.
+        for (bombs, dropped) in
+            [(0, 1), (1, 2), (3, 4), (9, PATIENCE)].into_iter().take(3 + usize::from(!cfg!(miri)))
+        {
             let drops = Rc::new(Cell::new(0));
             assert_eq!(caught(|| panic_any(Bomb(bombs, drops.clone()))), None::<()>);
             assert_eq!(drops.get(), dropped);

@@ -1,15 +1,15 @@
 //! What the model checker replaces: atomics, tracked cells, yields, and `const` constructors.
 //!
-//! This is the only file of the crate that knows `cfg(loom)`. Everything else imports from here. With `cfg(tasuki_counts)` the real
+//! This is the only file of the crate that knows `cfg(tasuki_loom)`. Everything else imports from here. With `cfg(tasuki_counts)` the real
 //! atomics record what is done to them ([`counted`]).
 
 /// True when the crate is built for the model checker.
-pub(crate) const MODEL: bool = cfg!(loom);
+pub(crate) const MODEL: bool = cfg!(tasuki_loom);
 
-#[cfg(not(loom))]
+#[cfg(not(tasuki_loom))]
 pub(crate) use real::*;
 
-#[cfg(not(loom))]
+#[cfg(not(tasuki_loom))]
 mod real {
     #[cfg(tasuki_counts)]
     pub(crate) use super::counted::{
@@ -103,13 +103,13 @@ mod real {
 #[cfg(tasuki_counts)]
 pub(crate) mod counted;
 
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod dependent;
 
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 pub(crate) use model::*;
 
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 mod model {
     pub(crate) use super::dependent::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use loom::cell::UnsafeCell;
@@ -192,7 +192,7 @@ mod model {
 }
 
 /// Hints with answers that the model chooses.
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 pub mod hints {
     use std::sync::Mutex;
 
@@ -219,12 +219,12 @@ pub mod hints {
 }
 
 /// Items that exist in the model only.
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 macro_rules! in_model {
     ($($item:item)*) => { $($item)* };
 }
 
-#[cfg(not(loom))]
+#[cfg(not(tasuki_loom))]
 macro_rules! in_model {
     ($($item:item)*) => {};
 }
@@ -232,14 +232,14 @@ macro_rules! in_model {
 pub(crate) use in_model;
 
 /// `const fn` outside the model, `fn` inside it: loom's constructors are not `const`.
-#[cfg(not(loom))]
+#[cfg(not(tasuki_loom))]
 macro_rules! const_fn {
     ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
         $(#[$meta])* $vis const fn $($rest)*
     };
 }
 
-#[cfg(loom)]
+#[cfg(tasuki_loom)]
 macro_rules! const_fn {
     ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
         $(#[$meta])* $vis fn $($rest)*

@@ -9,14 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// What a copy consists of, beside a manifest of its own.
-const PARTS: [&str; 6] = [
-    "crates/tasuki/Cargo.toml",
-    "crates/tasuki/src",
-    "crates/tasuki/model",
-    "crates/tasuki/tests",
-    "crates/tasuki-rt/src",
-    "crates/tasuki-rt/model",
-];
+const PARTS: [&str; 4] =
+    ["crates/tasuki/src", "crates/tasuki/model", "crates/tasuki-rt/src", "crates/tasuki-rt/model"];
 
 /// One copy.
 pub(crate) struct Copy {
@@ -117,7 +111,7 @@ fn included(text: &str) -> Vec<String> {
 fn manifest(original: &str) -> String {
     let mut kept = String::from(
         "[workspace]\nresolver = \"3\"\n\
-                                 members = [\"crates/tasuki\", \"crates/tasuki-rt/model\"]\n",
+                                 members = [\"crates/tasuki/model\", \"crates/tasuki-rt/model\"]\n",
     );
     let mut keep = false;
     for line in original.lines() {

@@ -27,7 +27,9 @@ fn rust(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
 pub(crate) fn model_cfg(pages: &[Page]) -> Vec<Breach> {
     let allowed =
         |path: &str| path.ends_with("/src/shim.rs") || path.contains("/model/") || path.contains("/tests/");
-    let names_model = |condition: &str| words(condition).any(|(_, word)| matches!(word, "loom" | "shuttle"));
+    let names_model = |condition: &str| {
+        words(condition).any(|(_, word)| matches!(word, "loom" | "tasuki_loom" | "shuttle"))
+    };
     cfg_breaches(pages, allowed, names_model, "only shim.rs may ask which model runs: give it a name there")
 }
 
@@ -212,8 +214,7 @@ mod tests {
 
     #[test]
     fn cfgs_have_their_one_file() {
-        let text =
-            "#[cfg(not(loom))]\nfn a() {}\n// cfg(loom) in prose\n#[cfg_attr(\n    shuttle, x)]\nfn b() {}\n";
+        let text = "#[cfg(not(tasuki_loom))]\nfn a() {}\n// cfg(loom) in prose\n#[cfg_attr(\n    shuttle, x)]\nfn b() {}\n";
         assert_eq!(lines(model_cfg, "crates/tasuki/src/mutex.rs", text), [1, 4]);
         assert!(lines(model_cfg, "crates/tasuki/src/shim.rs", text).is_empty());
         assert!(lines(model_cfg, "crates/tasuki/model/main.rs", text).is_empty());
