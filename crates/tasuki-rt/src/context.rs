@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::panic::Location;
 use std::ptr;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{RawWakerVTable, Waker};
 use std::time::Instant;
 use tasuki::runtime::{Charge, Driver, LockEvent, TaskId, Timers};
 
@@ -21,11 +21,14 @@ pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) seat: Seat,
     task: Cell<Option<TaskId>>,
-    /// The data of the waker that the current poll was given.
-    waker: Cell<*const ()>,
+    /// The waker that the current poll was given, to compare with.
+    waker: Cell<Option<WakerParts>>,
     /// With which a poll begins.
     budget: u32,
 }
+
+/// Data and table of a waker. Both make it the one it is: the data alone may be null, or taken over by a foreign table.
+type WakerParts = (*const (), *const RawWakerVTable);
 
 /// What the thread is in its runtime.
 pub(crate) enum Seat {
@@ -71,7 +74,21 @@ pub(crate) async fn pay() {
 
 /// Is this the very waker that the runtime gave to the current poll?
 pub(crate) fn is_ours(waker: &Waker) -> bool {
-    with(|context| context.is_some_and(|context| ptr::eq(context.waker.get(), waker.data())))
+    with(|context| context.is_some_and(|context| context.waker.get() == Some(parts(waker))))
+}
+
+fn parts(waker: &Waker) -> WakerParts {
+    (waker.data(), waker.vtable())
+}
+
+/// The current poll was given this waker.
+#[inline]
+pub(crate) fn polled_with(waker: &Waker) {
+    with(|context| {
+        if let Some(context) = context {
+            context.waker.set(Some(parts(waker)));
+        }
+    });
 }
 
 /// May this thread wait for its own runtime, or any?
@@ -115,7 +132,7 @@ impl Context {
     pub(crate) fn new(shared: Arc<Shared>, seat: Seat) -> Self {
         // A simulation is asked at every operation.
         let budget = if let Seat::Sim(_) = seat { 0 } else { BUDGET };
-        Self { shared, seat, task: Cell::new(None), waker: Cell::new(ptr::null()), budget }
+        Self { shared, seat, task: Cell::new(None), waker: Cell::new(None), budget }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
@@ -130,15 +147,14 @@ impl Context {
         tasuki::runtime::enter(self, f)
     }
 
-    /// A poll of this task, with this waker, by `f`.
+    /// A poll of this task by `f`, which says with what waker ([`polled_with`]); or the drop of its future.
     #[inline]
-    pub(crate) fn poll<R>(&self, task: TaskId, waker: *const (), f: impl FnOnce() -> R) -> R {
+    pub(crate) fn poll<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> R {
         self.task.set(Some(task));
-        self.waker.set(waker);
         tasuki::runtime::set_budget(self.budget);
         let output = f();
         self.task.set(None);
-        self.waker.set(ptr::null());
+        self.waker.set(None);
         output
     }
 

@@ -227,7 +227,10 @@ impl Runtime {
         context.enter(|| {
             loop {
                 let mut cx = std::task::Context::from_waker(&waker);
-                let poll = context.poll(id, waker.data(), || future.as_mut().poll(&mut cx));
+                let poll = context.poll(id, || {
+                    context::polled_with(&waker);
+                    future.as_mut().poll(&mut cx)
+                });
                 if let Poll::Ready(output) = poll {
                     return output;
                 }

@@ -9,14 +9,16 @@ use kit::{Drops, MS, poll_with, runtime, scaled, until, watchdog};
 use spy::{Call, Spy};
 use std::cell::RefCell;
 use std::future::{Future, pending, poll_fn};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Poll, Waker};
+use std::task::{Poll, RawWaker, RawWakerVTable, Waker};
 use std::thread;
 use std::time::Duration;
 use tasuki::Event;
-use tasuki_rt::{JoinHandle, JoinSet, Runtime, WorkerId, interval, sleep, yield_now};
+use tasuki_rt::{EventLoop, JoinHandle, JoinSet, Runtime, WorkerId, interval, sleep, yield_now};
 
 /// What a hostile waker does when it is called.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,12 +104,23 @@ async fn join_all(pair: &Pair, handle: &mut JoinHandle<()>, set: &mut JoinSet<()
 }
 
 /// Sleeps and ticks on the wheel of a worker.
-async fn keep_time(pair: &Pair) {
+async fn keep_time(pair: &Pair, call: Call) {
     let mut long = Box::pin(sleep(60_000 * MS));
     assert!(pair.poll(&mut long).is_none());
     pair.let_go(long);
     let mut short = Box::pin(sleep(2 * MS));
     while pair.poll_twice(&mut short).await.is_none() {}
+    // Armed until the wheel has called it: that it does is the property.
+    if call == Call::Wake {
+        let mut due = Box::pin(sleep(2 * MS));
+        let waker = pair.0[0].waker();
+        assert!(poll_with(&mut due, &waker).is_pending());
+        pair.0[0].arm(1);
+        while !pair.0[0].fired() {
+            sleep(MS / 2).await;
+        }
+        pair.0[0].arm(0);
+    }
     let mut ticks = interval(2 * MS);
     for _ in 0..3 {
         let mut tick = Box::pin(ticks.tick());
@@ -138,17 +151,109 @@ fn everything_that_keeps_a_waker_survives_it() {
         let mut next = Box::pin(set.join_next());
         assert!(pair.poll(&mut next).is_none());
         pair.let_go(next);
-        pair.provoke(|| gate.set());
+        // A handle wakes by reference: armed until that has come, for whatever else the end of the task does is a race with us.
+        pair.provoke(|| {
+            gate.set();
+            until(|| call != Call::WakeByRef || pair.0[0].fired());
+        });
         runtime.block_on(join_all(&pair, &mut handle, &mut set));
         let timed = {
             let pair = pair.clone();
-            runtime.spawn_on(WorkerId::new(0), || async move { keep_time(&pair).await })
+            runtime.spawn_on(WorkerId::new(0), move || async move { keep_time(&pair, call).await })
         };
         runtime.block_on(timed).unwrap();
         assert!(pair.0[0].fired(), "{call:?} was never called");
         until(|| runtime.tasks() == 0);
         assert_eq!(runtime.block_on(runtime.spawn(async { 1 })).unwrap(), 1);
     }
+}
+
+/// A waker that only looks like the one that the poll was given: the same data, or none, and another table. It is foreign, so its
+/// panics go no further.
+#[test]
+fn a_waker_with_the_data_of_ours_is_not_ours() {
+    static HOSTILE: RawWakerVTable = RawWakerVTable::new(
+        |data| RawWaker::new(data, &HOSTILE),
+        |_| panic!("a hostile waker"),
+        |_| panic!("a hostile waker"),
+        |_| panic!("a hostile waker"),
+    );
+    fn poll_hostile<T>(handle: &mut JoinHandle<T>, data: *const ()) {
+        // SAFETY: the functions of the table do nothing with the data, so any will do.
+        let waker = ManuallyDrop::new(unsafe { Waker::new(data, &HOSTILE) });
+        assert!(poll_with(handle, &waker).is_pending());
+    }
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    let gate = Arc::new(Event::manual());
+    let wait = || {
+        let gate = gate.clone();
+        runtime.spawn(async move { gate.wait().await })
+    };
+    // In a posted closure no poll has been given a waker.
+    let there = runtime.block_on(runtime.spawn(async { EventLoop::current().unwrap() })).unwrap();
+    let (mut handle, told) = (wait(), Arc::new(Event::manual()));
+    let tells = told.clone();
+    let job = move || {
+        poll_hostile(&mut handle, ptr::null());
+        std::mem::forget(handle);
+        tells.set();
+    };
+    there.post(job).unwrap();
+    runtime.block_on(told.wait());
+    // In a task, and in `block_on`, one has.
+    let mut handle = wait();
+    let inside = runtime.spawn(poll_fn(move |cx| {
+        poll_hostile(&mut handle, ptr::null());
+        poll_hostile(&mut handle, cx.waker().data());
+        handle.abort();
+        Poll::Ready(())
+    }));
+    runtime.block_on(inside).unwrap();
+    let mut handle = wait();
+    runtime.block_on(poll_fn(|cx| {
+        poll_hostile(&mut handle, cx.waker().data());
+        Poll::Ready(())
+    }));
+    gate.set();
+    until(|| runtime.tasks() == 0 && handle.is_finished());
+    assert_eq!(runtime.block_on(runtime.spawn(async { 1 })).unwrap(), 1);
+}
+
+/// A handle that is dropped lets go of the waker it was polled with, at once; its task wakes nothing when it ends.
+#[test]
+fn a_dropped_handle_keeps_no_waker() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.start().unwrap();
+    let gate = Arc::new(Event::manual());
+    let wait = || {
+        let gate = gate.clone();
+        runtime.spawn(async move { gate.wait().await })
+    };
+    let foreign = Spy::new();
+    let mut handles: Vec<_> = (0..scaled(100, 3)).map(|_| wait()).collect();
+    let waker = foreign.waker();
+    handles.iter_mut().for_each(|handle| assert!(poll_with(handle, &waker).is_pending()));
+    drop(waker);
+    assert_eq!(foreign.alive(), handles.len() as isize);
+    drop(handles);
+    assert_eq!(foreign.alive(), 0);
+    // A task that gave its own waker to a handle, and dropped that, is not polled again when the other ends.
+    let polls = Arc::new(AtomicUsize::new(0));
+    let (mut handle, counted) = (Some(wait()), polls.clone());
+    drop(runtime.spawn(poll_fn(move |cx| {
+        if let Some(mut handle) = handle.take() {
+            assert!(poll_with(&mut handle, cx.waker()).is_pending());
+        }
+        counted.fetch_add(1, Ordering::SeqCst);
+        Poll::<()>::Pending
+    })));
+    until(|| polls.load(Ordering::SeqCst) == 1);
+    gate.set();
+    until(|| runtime.tasks() == 1);
+    (0..100).for_each(|_| runtime.block_on(runtime.spawn(yield_now())).unwrap());
+    assert_eq!((polls.load(Ordering::SeqCst), foreign.wakes(), foreign.alive()), (1, 0, 0));
 }
 
 /// B121: a wake that comes when a task has been entered and not been polled, or while it is, is not lost.

@@ -4,7 +4,6 @@ use super::worker::Local;
 use super::{Item, Shared, Station};
 use crate::context::{Context, Seat};
 use crate::task::quietly;
-use std::ptr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -86,7 +85,7 @@ pub(crate) fn drop_item(context: &Context, item: Item) {
     match item {
         Item::Task(runnable) => {
             let id = runnable.metadata().id;
-            context.poll(id, ptr::null(), || drop(runnable));
+            context.poll(id, || drop(runnable));
         }
         Item::Job(job) => quietly(|| drop(job)),
     }

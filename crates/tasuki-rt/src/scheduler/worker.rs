@@ -372,11 +372,7 @@ pub(super) fn from_slot(raw: NonNull<()>) -> Item {
 /// Polls a task in its context.
 #[inline]
 pub(crate) fn run_task(context: &Context, runnable: Runnable) {
-    let id = runnable.metadata().id;
-    let raw = runnable.into_raw();
-    // SAFETY: just made by `into_raw`.
-    let runnable = unsafe { Runnable::from_raw(raw) };
-    context.poll(id, raw.as_ptr(), || runnable.run());
+    context.poll(runnable.metadata().id, || runnable.run());
 }
 
 /// Calls a posted closure. It is no poll: what the task before it has left of its budget is not its own.

@@ -22,7 +22,7 @@ use tasuki::task::TaskId;
 ///
 /// # Cancel
 ///
-/// A dropped handle loses the result, and nothing else.
+/// A dropped handle loses the result, and nothing else; it lets go of the waker that it was polled with.
 ///
 /// # Panic
 ///
@@ -49,6 +49,8 @@ pub struct JoinHandle<T> {
     meta: NonNull<Meta>,
     id: TaskId,
     charge: Charge,
+    /// A poll has left a waker in the cell.
+    waits: bool,
 }
 
 // SAFETY: `meta` is a shared reference to a `Sync` value; the task itself is `Send` for outputs that are.
@@ -60,7 +62,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn new(task: Task<Ended<T>, Meta>) -> Self {
         let meta = NonNull::from(task.metadata());
         let id = task.metadata().id;
-        Self { task: Some(task.fallible()), meta, id, charge: Charge::default() }
+        Self { task: Some(task.fallible()), meta, id, charge: Charge::default(), waits: false }
     }
 
     /// The identity of the task, the same that [`tasuki::task::current`] gives inside it.
@@ -125,6 +127,8 @@ impl<T> JoinHandle<T> {
     /// The same for a caller that goes on: it does not wait for the task yet.
     pub(crate) fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let task = self.task.as_mut().expect("`tasuki_rt::JoinHandle` polled after it was finished");
+        // Before the poll: a pending one leaves its waker in the cell.
+        self.waits = true;
         let ended = ready!(Pin::new(task).poll(cx));
         self.task = None;
         let id = self.id;
@@ -172,7 +176,10 @@ impl Drop for Quiet {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        if let Some(task) = self.task.take() {
+        let Some(mut task) = self.task.take() else { return };
+        // The cell would keep the waker until the task ends, and then wake it: this one takes its place.
+        let mut cx = Context::from_waker(Waker::noop());
+        if !self.waits || Pin::new(&mut task).poll(&mut cx).is_pending() {
             task.detach();
         }
     }

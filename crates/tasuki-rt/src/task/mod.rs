@@ -276,6 +276,7 @@ impl<F: Future> Future for Body<F> {
         let result = if look.is_aborted() {
             Err(Cause::Aborted)
         } else {
+            context::polled_with(cx.waker());
             let future = this.future.as_mut().expect("not polled after its end");
             // SAFETY: as above.
             let future = unsafe { Pin::new_unchecked(future) };
