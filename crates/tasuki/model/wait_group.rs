@@ -2,6 +2,7 @@
 
 use crate::support::{Data, Task, join, model, spawn};
 use crate::versus::race;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tasuki::{WaitGroup, WaitMembers};
 
@@ -246,4 +247,42 @@ fn a_member_may_be_the_last_to_hold_the_group() {
             versus.run(move || drop(member), wait);
         },
     );
+}
+
+/// Counts one out; 1 if there was a member, 0 if that panicked.
+fn done_or_panic(group: &WaitGroup) -> usize {
+    usize::from(catch_unwind(AssertUnwindSafe(|| group.done())).is_ok())
+}
+
+/// Two are counted out and one in: whichever of the two comes too late panics, and nothing is left of it.
+#[test]
+fn one_done_too_many() {
+    race(
+        || site(0),
+        |site, versus| {
+            let member = || {
+                site.group.add(1);
+                done_or_panic(&site.group)
+            };
+            let (first, second) = versus.run(member, || done_or_panic(&site.group));
+            assert_eq!(first + second, 1);
+            assert_eq!(site.group.count(), 0);
+        },
+    );
+}
+
+/// The same against a waiter, who is released by the one that counted.
+#[test]
+fn one_done_too_many_with_a_waiter() {
+    race(one, |site, versus| {
+        let waiter = site.waiting();
+        let here = move || {
+            let counted = done_or_panic(&site.group);
+            site.finish(waiter);
+            counted
+        };
+        let (first, second) = versus.run(here, || done_or_panic(&site.group));
+        assert_eq!(first + second, 1);
+        assert_eq!(site.group.count(), 0);
+    });
 }

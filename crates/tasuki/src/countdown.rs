@@ -6,43 +6,53 @@
 //!
 //! # States of the count
 //!
-//! | count           | meaning                                          | changed by                |
+//! | count           | meaning                                          | left by                   |
 //! |-----------------|--------------------------------------------------|---------------------------|
-//! | `0`             | zero; nobody waits                               | anybody                   |
-//! | `n`             | `n` to go; nobody waits                          | anybody                   |
-//! | `n·AWAITED`     | `n` to go; somebody waits, or has waited         | anybody; away from `1·AWAITED` downwards only under `EDIT` |
-//! | `CLOSING`       | zero is being announced to the waiters           | only the editor that set it |
+//! | `0`             | zero; nothing waits                              | any caller                |
+//! | `n`             | `n` to go; nothing waits                         | any caller                |
+//! | `n·AWAITED`     | `n` to go; waiters, or there have been some      | any caller                |
+//! | `0·AWAITED`     | a `done` has reached zero, and is about to release the waiters | that `done`, or an `add` |
+//! | `n·CLOSING`     | zero is being announced to the waiters; `n` were counted in meanwhile | the editor that set it |
+//!
+//! Each may be less than zero while a `done` without a member is being taken back.
 //!
 //! # Transitions
 //!
+//! Counting is one addition or subtraction, without a look before it; what it found decides what is left to do.
+//!
 //! | from            | event         | to              | duty             | fn |
 //! |-----------------|---------------|-----------------|------------------|----|
-//! | `0`, `n`, `n·AWAITED` | add `k` | `+ k`           | none             | [`Countdown::add`] |
+//! | any             | add `k`       | `+ k`           | none             | [`Countdown::add`] |
 //! | any             | add, too many | the same        | panic            | [`Countdown::add`] |
-//! | `n`, `n·AWAITED` with `n > 1`, `1` | one less | `- 1`   | none             | [`Countdown::take_one`] |
-//! | `1·AWAITED`     | one less      | `CLOSING`, round released, `0`; one edit | wake all | [`Countdown::close`] |
-//! | `0`             | one less      | the same        | panic            | [`Countdown::take_one`] |
-//! | `CLOSING`       | add, one less, look | waits for `0` | try again      | [`Countdown::settled`] |
+//! | `n > 0`         | one less      | `- 1`           | at `0·AWAITED`: [`Countdown::close`] | [`Countdown::take_one`] |
+//! | `n <= 0`        | one less      | `- 1`, then `+ 1` | panic          | [`Countdown::take_back`] |
+//! | the same, but members came meanwhile | one less | `- 1` | as above       | [`Countdown::take_back`] |
+//! | `0·AWAITED`     | the done goes on | `CLOSING`, round released, `0`; one edit | wake all | [`Countdown::close`] |
+//! | `n·AWAITED`     | the done goes on, an add was faster | the same | none     | [`Countdown::close`] |
+//! | `0·AWAITED`, `n·CLOSING` | look, wait | waits for the end of it | look again | [`Countdown::settled`] |
 //! | `0`             | wait          | the same        | return `Ready`   | [`Countdown::is_zero`] |
-//! | `n`, `n·AWAITED`| wait          | `n·AWAITED`, waiter appended; one edit | return `Pending` | [`Countdown::start`] |
+//! | `n`, `n·AWAITED`| wait          | `n·AWAITED`, waiter enqueued; one edit | return `Pending` | [`Countdown::start`] |
 //! | any             | drop of a wait| waiter removed  | none             | [`Countdown::cancel`] |
 //!
 //! # Invariants
-//! 1. While the list is not empty, the count is `n·AWAITED` or `CLOSING`. (The last waiter that is dropped leaves
-//!    `AWAITED` behind: the next zero then takes the long way, finds nobody and clears it.)
-//! 2. With `AWAITED` the count falls to zero only in an edit, and a waiter is appended only in an edit that has
-//!    seen `AWAITED` or set it. So either the waiter is in the list when the count falls, and is released, or it
-//!    comes later and finds zero: no wake-up is lost.
-//! 3. `CLOSING` lasts for two stores. It makes zero and the release one step for everybody who looks: nobody
-//!    sees zero, or begins the next cycle, while a waiter of this one is still held back.
-//! 4. A check that fails has changed nothing.
+//! 1. While the list is not empty, the count is `AWAITED` or `CLOSING`. (The last waiter that is dropped leaves
+//!    `AWAITED` behind: the next zero then takes the long way, finds no waiter and clears it.)
+//! 2. `AWAITED` is cleared only in an edit that finds zero, and a waiter is enqueued only in an edit that has
+//!    seen `n·AWAITED` or set it. The `done` that makes `0·AWAITED` goes on to such an edit. So either the waiter is in the
+//!    list then, and is released, or it comes later and finds zero: no wake-up is lost.
+//! 3. An `add` that finds `0·AWAITED` comes before the `done` that made it, which has not returned: the count has not
+//!    been zero, and the `done`, in its edit, leaves the waiters to the next one.
+//! 4. `CLOSING` lasts for two stores. With `0·AWAITED` it makes zero and the release one step for every caller that looks: none
+//!    sees zero while a waiter of that cycle is still held back.
+//! 5. A check that fails has changed nothing. A `done` that found no member has subtracted one; it takes that back as long as the
+//!    count is below zero. If it is not, members for all outstanding subtractions have come, and the subtraction stands. So
+//!    among callers of `done` exactly as many panic as there were too many.
 //!
 //! # Orderings
-//! The count: Release of [`Countdown::take_one`] begins a release sequence that all later read-modify-writes
-//! continue, whatever their ordering; it pairs with Acquire in [`Countdown::settled`] and [`Countdown::announce`]
-//! (the waiter that finds zero) and with Acquire in [`Countdown::close`] (the last one, who goes on to release the
-//! waiters through the round and their states). The plain store that ends `CLOSING` breaks the sequence, so it is
-//! a Release of its own, after that Acquire.
+//! The count: Release of [`Countdown::take_one`] begins a release sequence that all later changes continue, because all are read-modify-writes;
+//! it pairs with Acquire in [`Countdown::settled`] and [`Countdown::announce`] (the waiter that finds zero) and in [`Countdown::close`] (the `done` that
+//! releases the waiters through the round and their states). The Release that ends `CLOSING` publishes the round to the callers
+//! that find zero.
 
 use crate::queue::broadcast::{Broadcast, Withdrawn};
 use crate::queue::waiter::{clone_waker, drop_waker};
@@ -52,48 +62,60 @@ use crate::shim::{AtomicUsize, Ordering, const_fn};
 use crate::wait::Seat;
 use core::task::{Context, Poll};
 
-/// Somebody waits for zero, or has waited.
-const AWAITED: usize = 0b1;
-/// The count begins above the flag.
-const SHIFT: u32 = 1;
+/// Waiters wait for zero, or have waited.
+const AWAITED: usize = 0b01;
+/// Zero is being announced.
+const CLOSING: usize = 0b10;
+/// The count begins above the flags.
+const SHIFT: u32 = 2;
+const ONE: usize = 1 << SHIFT;
+
+/// What is added without asking first whether there is room. So many threads at once that their additions leave the range of the
+/// word, before they take them back, there are not.
+const SMALL: usize = Countdown::MAX >> 16;
 
 /// One value of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Count(usize);
 
 impl Count {
-    const ZERO: Self = Self(0);
-    /// One to go, and somebody waits for it.
-    const LAST_AWAITED: Self = Self(1 << SHIFT | AWAITED);
-    /// Zero with the flag: no other state uses it.
-    const CLOSING: Self = Self(AWAITED);
-
-    fn number(self) -> usize {
-        self.0 >> SHIFT
+    /// How many are to go; less than none while a `done` without a member is being taken back.
+    #[inline(always)]
+    fn number(self) -> isize {
+        // The sign is the highest bit of the word.
+        self.0 as isize >> SHIFT
     }
 
-    fn is_awaited(self) -> bool {
-        self.0 & AWAITED != 0
+    #[inline(always)]
+    fn has(self, flag: usize) -> bool {
+        self.0 & flag != 0
     }
 
-    fn awaited(self) -> Self {
-        Self(self.0 | AWAITED)
+    /// Zero has been reached, and the waiters are not released yet.
+    #[inline(always)]
+    fn is_unsettled(self) -> bool {
+        self.has(CLOSING) || self.has(AWAITED) && self.number() <= 0
     }
 
-    /// `k` more, with the same flag; `None` if that is too many.
-    fn plus(self, k: usize) -> Option<Self> {
-        if k > Countdown::MAX - self.number() { None } else { Some(Self(self.0 + (k << SHIFT))) }
-    }
-
-    /// One less, with the same flag; `None` at zero.
-    fn less_one(self) -> Option<Self> {
-        if self.number() == 0 { None } else { Some(Self(self.0 - (1 << SHIFT))) }
+    /// Is there room for `k` more, which is at most [`Countdown::MAX`]?
+    #[inline(always)]
+    fn has_room(self, k: usize) -> bool {
+        self.number() <= (Countdown::MAX - k) as isize
     }
 }
 
 /// A count would leave its range; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfRange;
+
+/// What an editor found who wants to wait.
+enum Announced {
+    /// The count is not zero, and says that it is waited for.
+    Awaited,
+    Zero,
+    /// Zero has been reached, and the waiters are not released yet.
+    Unsettled,
+}
 
 /// A count and those who wait for it to be zero.
 #[derive(Debug)]
@@ -104,23 +126,23 @@ pub(crate) struct Countdown {
 }
 
 impl Countdown {
-    /// The largest count.
-    pub(crate) const MAX: usize = usize::MAX >> SHIFT;
+    /// The largest count: two bits below the sign are left for additions that are being taken back.
+    pub(crate) const MAX: usize = usize::MAX >> (SHIFT + 2);
 
     const_fn! {
         /// `n` to go. Panics if that is more than [`Self::MAX`].
         pub(crate) const fn new(n: usize) -> Self {
-            assert!(n <= Self::MAX, "the count is limited to usize::MAX / 2");
+            assert!(n <= Self::MAX, "the count is limited to usize::MAX / 16");
             Self { waiters: Broadcast::new(Word::flags(0)), count: AtomicUsize::new(n << SHIFT) }
         }
     }
 
-    /// The count now; while zero is being announced, waits for the end of that (invariant 3).
+    /// The count now; while zero is being announced, waits for the end of that (invariant 4).
     #[inline]
     fn settled(&self) -> Count {
         // Acquire: pairs with Release in `take_one` and `close`: who finds zero sees what was done before.
         let count = Count(self.count.load(Ordering::Acquire));
-        if count == Count::CLOSING { self.settled_slow() } else { count }
+        if count.is_unsettled() { self.settled_slow() } else { count }
     }
 
     #[cold]
@@ -130,7 +152,7 @@ impl Countdown {
             patience.wait();
             // Acquire: as in `settled`.
             let count = Count(self.count.load(Ordering::Acquire));
-            if count != Count::CLOSING {
+            if !count.is_unsettled() {
                 return count;
             }
         }
@@ -138,94 +160,122 @@ impl Countdown {
 
     /// How many are to go.
     pub(crate) fn number(&self) -> usize {
-        self.settled().number()
+        // What is being taken back, above or below, is not shown.
+        usize::try_from(self.settled().number()).unwrap_or(0).min(Self::MAX)
     }
 
-    /// Is it zero, so that nobody need wait?
+    /// Is it zero, so that there is nothing to wait for?
     #[inline]
     pub(crate) fn is_zero(&self) -> bool {
-        self.settled() == Count::ZERO
+        self.settled().number() <= 0
     }
 
     /// `n => n + k`.
     #[inline]
     pub(crate) fn add(&self, k: usize) -> Result<(), OutOfRange> {
-        loop {
-            let count = self.settled();
-            let more = count.plus(k).ok_or(OutOfRange)?;
-            // Relaxed: adding publishes nothing, and continues the release sequence of those who counted down.
-            let added =
-                self.count.compare_exchange_weak(count.0, more.0, Ordering::Relaxed, Ordering::Relaxed);
-            if added.is_ok() {
-                return Ok(());
-            }
+        if k > SMALL {
+            return self.add_many(k);
+        }
+        // Relaxed: adding publishes nothing, and continues the release sequence of those who counted down.
+        let before = Count(self.count.fetch_add(k << SHIFT, Ordering::Relaxed));
+        if before.has_room(k) { Ok(()) } else { self.take_out(k) }
+    }
+
+    /// The addition was too much.
+    #[cold]
+    fn take_out(&self, k: usize) -> Result<(), OutOfRange> {
+        // Relaxed: as in `add`.
+        self.count.fetch_sub(k << SHIFT, Ordering::Relaxed);
+        Err(OutOfRange)
+    }
+
+    /// Asks before it adds: so much might leave the range of the word.
+    #[cold]
+    fn add_many(&self, k: usize) -> Result<(), OutOfRange> {
+        if k > Self::MAX {
+            return Err(OutOfRange);
+        }
+        let more = |count: usize| Count(count).has_room(k).then(|| count.wrapping_add(k << SHIFT));
+        // Relaxed: as in `add`.
+        match self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(OutOfRange),
         }
     }
 
     /// `n => n - 1`; the last one releases those who wait.
     #[inline]
     pub(crate) fn take_one(&self) -> Result<(), OutOfRange> {
-        loop {
-            let count = self.settled();
-            let less = count.less_one().ok_or(OutOfRange)?;
-            if count == Count::LAST_AWAITED {
-                if self.close() {
-                    return Ok(());
-                }
-                continue;
-            }
-            // Release: pairs with Acquire in `settled`, `announce` and `close`, directly or through a release sequence.
-            let taken =
-                self.count.compare_exchange_weak(count.0, less.0, Ordering::Release, Ordering::Relaxed);
-            if taken.is_ok() {
-                return Ok(());
-            }
+        // Release: pairs with Acquire in `settled`, `announce` and `close`, through a release sequence.
+        let before = Count(self.count.fetch_sub(ONE, Ordering::Release));
+        if before.number() > 1 || before == Count(ONE) {
+            return Ok(());
+        }
+        self.took_last(before)
+    }
+
+    /// The subtraction has reached zero with waiters, or found no member.
+    #[cold]
+    fn took_last(&self, before: Count) -> Result<(), OutOfRange> {
+        if before.number() <= 0 {
+            self.take_back()?;
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// There was no member: takes the subtraction back, unless members have come for all subtractions (invariant 5).
+    fn take_back(&self) -> Result<(), OutOfRange> {
+        let more = |count: usize| (Count(count).number() < 0).then(|| count.wrapping_add(ONE));
+        // Relaxed: nothing is published, and the release sequences go on.
+        match self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Err(OutOfRange),
+            Err(_) => Ok(()),
         }
     }
 
-    /// `1·AWAITED => CLOSING => 0` and the release of the round; false if the count is another by now.
-    #[cold]
-    fn close(&self) -> bool {
+    /// `0·AWAITED => CLOSING => 0` and the release of the round, if that is still the count.
+    fn close(&self) {
         let editing = self.waiters.queue.edit();
+        let closing = |count: usize| {
+            let is_zero = Count(count).has(AWAITED) && Count(count).number() <= 0;
+            is_zero.then_some(count & !AWAITED | CLOSING)
+        };
         // Acquire: pairs with Release in `take_one`: what the others did goes on to the waiters. Relaxed on failure:
-        // the caller looks again.
-        let closing = self.count.compare_exchange(
-            Count::LAST_AWAITED.0,
-            Count::CLOSING.0,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        );
-        if closing.is_err() {
-            return false;
+        // there is nothing to do.
+        if self.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, closing).is_err() {
+            return;
         }
         self.waiters.begin_round(&editing);
-        // Release: pairs with Acquire in `settled` and `announce`; a store ends the release sequences of the others.
-        self.count.store(Count::ZERO.0, Ordering::Release);
+        // Release: pairs with Acquire in `settled` and `announce`: who finds zero sees the round.
+        self.count.fetch_sub(CLOSING, Ordering::Release);
         editing.grant_all();
-        true
     }
 
-    /// `n => n·AWAITED`; false if it is zero. The caller appends a waiter in the same edit.
-    fn announce(&self, _editing: &Editing<'_>) -> bool {
+    /// `n => n·AWAITED`. The caller enqueues a waiter in the same edit.
+    fn announce(&self, _editing: &Editing<'_>) -> Announced {
         loop {
             // Acquire: pairs with Release in `take_one` and `close`, for the wait that ends here.
             let count = Count(self.count.load(Ordering::Acquire));
-            debug_assert_ne!(count, Count::CLOSING, "closed by an editor, and we are the editor");
-            if count.number() == 0 {
-                return false;
+            debug_assert!(!count.has(CLOSING), "closed by an editor, and we are the editor");
+            if count.is_unsettled() {
+                return Announced::Unsettled;
             }
-            if count.is_awaited() {
-                return true;
+            if count.number() <= 0 {
+                return Announced::Zero;
+            }
+            if count.has(AWAITED) {
+                return Announced::Awaited;
             }
             // Relaxed: the flag publishes nothing; whoever sees it takes `EDIT`, which publishes the list.
             let told = self.count.compare_exchange_weak(
                 count.0,
-                count.awaited().0,
+                count.0 | AWAITED,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
             if told.is_ok() {
-                return true;
+                return Announced::Awaited;
             }
         }
     }
@@ -233,15 +283,26 @@ impl Countdown {
     /// The first poll of a wait: takes a place, unless it is zero.
     pub(crate) fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let mut editing = self.waiters.queue.edit();
-        if !self.announce(&editing) {
-            drop(editing);
-            drop_waker(Some(waker));
-            return Poll::Ready(());
+        loop {
+            let mut editing = self.waiters.queue.edit();
+            match self.announce(&editing) {
+                Announced::Awaited => {
+                    let ask = self.waiters.ask(&editing);
+                    editing.push_back(seat.sit(waker, ask));
+                    return Poll::Pending;
+                }
+                Announced::Zero => {
+                    drop(editing);
+                    drop_waker(Some(waker));
+                    return Poll::Ready(());
+                }
+                // The `done` that reached zero needs the queue.
+                Announced::Unsettled => {
+                    drop(editing);
+                    self.settled();
+                }
+            }
         }
-        let ask = self.waiters.ask(&editing);
-        editing.push_back(seat.sit(waker, ask));
-        Poll::Pending
     }
 
     /// A later poll of a wait.

@@ -212,7 +212,7 @@ fn event(table: &mut Table) {
 
 fn groups(table: &mut Table) {
     let group = WaitGroup::new();
-    table.row("`WaitGroup`: add and done", Rule::Table, || {
+    table.row("`WaitGroup`: add and done", Rule::Bare(2), || {
         group.add(1);
         group.done();
     });
@@ -220,7 +220,7 @@ fn groups(table: &mut Table) {
     group.add(1);
     let mut waiter = pin!(group.wait());
     table.row("`WaitGroup`: enqueue", Rule::Table, || wait(waiter.as_mut()));
-    table.row("`WaitGroup`: add and done, with a waiter", Rule::Table, || {
+    table.row("`WaitGroup`: add and done, with a waiter", Rule::Bare(2), || {
         group.add(1);
         group.done();
     });
@@ -229,7 +229,7 @@ fn groups(table: &mut Table) {
         assert!(poll(waiter.as_mut()).is_ready());
     });
     let latch = Latch::new(2);
-    table.row("`Latch`: count_down", Rule::Table, || latch.count_down());
+    table.row("`Latch`: count_down", Rule::Bare(1), || latch.count_down());
     let barrier = Barrier::new(2);
     let mut first = pin!(barrier.arrive_and_wait());
     table.row("`Barrier`: arrive and wait", Rule::Table, || wait(first.as_mut()));
