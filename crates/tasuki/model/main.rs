@@ -10,6 +10,8 @@ extern crate tasuki_model as tasuki;
 #[cfg(tasuki_loom)]
 mod barrier;
 #[cfg(tasuki_loom)]
+mod budget;
+#[cfg(tasuki_loom)]
 mod bypass;
 #[cfg(tasuki_loom)]
 mod cancellation;
