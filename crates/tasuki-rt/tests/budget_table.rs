@@ -98,7 +98,7 @@ fn locks() -> Vec<Row> {
     vec![
         row!(
             "lock",
-            ["Wait", "Lock"],
+            ["Wait", "Single", "Lock"],
             {
                 let mutex = Mutex::new(0);
             },
@@ -387,7 +387,7 @@ fn limits() -> Vec<Row> {
     vec![
         row!(
             "timeout, free",
-            ["Timeout", "Compound", "Limited"],
+            ["Timeout", "Limited"],
             {
                 let mutex = Mutex::new(0);
             },
@@ -554,7 +554,7 @@ fn awaitables(source: &str, names: &mut BTreeMap<String, bool>) {
                 *names.entry(name.to_owned()).or_default() |= is_public;
             }
         };
-        if statement.contains("pub type ") && ["Wait<", "Compound<"].iter().any(|of| statement.contains(of)) {
+        if statement.contains("pub type ") && statement.contains("= Wait<") {
             found(name_after(statement, "pub type "), true);
         }
         if statement.contains("pub async fn ") {

@@ -1,4 +1,4 @@
-//! Limits: a wait is withdrawn at the moment of the grant, by a deadline or by a token. What was granted is returned or passed on,
+//! Limits: a wait is cancelled at the moment of the grant, by a deadline or by a token. What was granted is returned or passed on,
 //! nothing is lost, and nothing is touched that is gone. And the wheel: nobody is forgotten on it.
 
 use crate::support::{Data, LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, spawn};
@@ -209,7 +209,7 @@ fn a_deadline_races_the_last_reader() {
     );
 }
 
-/// An upgrade runs out of time as the reader leaves: it is the writer, or what it had is given back by then.
+/// An upgrade runs out of time as the reader leaves: it is the writer, or has its guard back.
 #[test]
 fn a_deadline_races_an_upgrade() {
     race(
@@ -220,7 +220,17 @@ fn a_deadline_races_an_upgrade() {
             let upgrade = RwLockUpgradableReadGuard::upgrade(upgradable).deadline(site.limits.deadline());
             let mut upgrade = site.limits.armed(upgrade);
             let waiting = move || {
-                let wrote = upgrade.finish().map(|data| data.add(1)).is_ok();
+                let wrote = match upgrade.finish() {
+                    Ok(data) => {
+                        data.add(1);
+                        true
+                    }
+                    Err(ended) => {
+                        assert!(site.object.try_upgradable_read().is_none(), "it was not given back");
+                        drop(ended.value);
+                        false
+                    }
+                };
                 // The future is still there, and holds nothing.
                 let data = Task::new(site.object.write()).run();
                 assert_eq!(data.get(), usize::from(wrote));

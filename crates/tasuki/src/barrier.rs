@@ -39,7 +39,7 @@ use crate::queue::waiter::{clone_waker, drop_waker};
 use crate::queue::word::Word;
 use crate::queue::{Editing, Pinned};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::fmt;
 use core::task::{Context, Poll, Waker};
 
@@ -109,7 +109,7 @@ pub struct Barrier {
 }
 
 /// The future of [`Barrier::arrive_and_wait`].
-pub type Arrive<'a> = Wait<ArriveOp<'a>>;
+pub type Arrive<'a> = Wait<Single<ArriveOp<'a>>>;
 
 /// What an arrival learns when its phase is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,6 +279,7 @@ impl<'a> ArriveOp<'a> {
 
 impl Op for ArriveOp<'_> {
     type Output = BarrierWaitResult;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::Arrive";
 
     /// The last arrival needs no waker, so it is tried without.
@@ -312,5 +313,9 @@ impl Op for ArriveOp<'_> {
             Withdrawn::InTime => None,
             Withdrawn::Given => Some(BarrierWaitResult::OTHER),
         }
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! An awaitable yields at most once. An executor inside a task, which polls again without a new budget, gets on.
 //!
-//! [`Wait`](crate::Wait) is charged in `wait.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
+//! [`Wait`](crate::Wait) is charged in `wait/single.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
 //!
 //! Without threads there is no runtime that gives a budget, and nothing is counted.
 

@@ -53,7 +53,7 @@ use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_waker, wake};
 use crate::queue::word::{EDIT, FIRST as SOMEBODY_CALLED, WAITERS, Word};
 use crate::queue::{Deferred, Editing, Moving, Pinned, Place, QueueLock, QueueUnlocked, Removed, WaitQueue};
 use crate::shim::{self, UnsafeCell, const_fn};
-use crate::wait::{Compound, Op, Seat, Wait, Waiting, Withdraw};
+use crate::wait::{Awaitable, Cancel, Op, Seat, Single, Wait};
 use core::fmt;
 use core::future::Future;
 use core::panic::RefUnwindSafe;
@@ -143,7 +143,7 @@ unsafe impl Sync for Condvar {}
 impl RefUnwindSafe for Condvar {}
 
 /// The future of [`Condvar::wait`].
-pub type WaitNotified<'a, H> = Wait<CondvarOp<'a, H>>;
+pub type WaitNotified<'a, H> = Wait<Single<CondvarOp<'a, H>>>;
 
 impl Condvar {
     const_fn! {
@@ -215,7 +215,7 @@ impl Condvar {
         condition: F,
     ) -> WaitWhile<'_, H, F> {
         let site = Site::here();
-        Compound::new(Conditional {
+        Wait::of(Conditional {
             condvar: self,
             condition,
             guard: Some(guard),
@@ -522,6 +522,7 @@ impl<H: Relock> fmt::Debug for CondvarOp<'_, H> {
 
 impl<H: Relock> Op for CondvarOp<'_, H> {
     type Output = Guard<H>;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::WaitNotified";
 
     fn try_now(&mut self) -> Option<Guard<H>> {
@@ -583,8 +584,10 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         self.cancel_moved(waiter)
     }
 
-    fn withdrawn(&mut self) {
+    /// The mutex has been given up, and to take it again would be another wait: there is no guard to give back.
+    fn unfinished<E>(&mut self, limit: E) -> E {
         self.hold = Hold::Nothing;
+        limit
     }
 
     fn discard(&mut self, guard: Guard<H>) {
@@ -594,7 +597,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
 }
 
 /// The future of [`Condvar::wait_while`].
-pub type WaitWhile<'a, H, F> = Compound<Conditional<'a, H, F>>;
+pub type WaitWhile<'a, H, F> = Wait<Conditional<'a, H, F>>;
 
 /// Waits on a condvar until a condition is no longer true.
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
@@ -659,15 +662,27 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, 
     }
 }
 
-impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Waiting for Conditional<'_, H, F> {
-    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Guard<H>> {
+impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Awaitable for Conditional<'_, H, F> {
+    type Unfinished<E> = E;
+
+    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<Guard<H>> {
         let mut parts = self.project();
         let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
             return parts.guard.take().filter(|_| *parts.is_over);
         };
-        let mut guard = waiting.withdraw(right)?;
+        let mut guard = waiting.cancel(right)?;
         parts.wait.set(None);
         (!(parts.condition)(&mut guard)).then_some(guard)
+    }
+
+    /// As for a wait without a condition.
+    fn unfinished<E>(self: Pin<&mut Self>, limit: E, _right: Cancel) -> E {
+        self.project().wait.set(None);
+        limit
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.guard.is_none() && self.wait.is_none()
     }
 }
 

@@ -81,7 +81,7 @@ pub struct Elapsed;
 #[cfg(feature = "std")]
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time is over: the wait was withdrawn, wait again or give up")
+        f.write_str("the time is over: the wait was cancelled, wait again or give up")
     }
 }
 
@@ -105,7 +105,7 @@ pub struct Cancelled;
 #[cfg(feature = "alloc")]
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the token was cancelled: the wait was withdrawn, finish what you are doing")
+        f.write_str("the token was cancelled: the wait has ended, finish what you are doing")
     }
 }
 
@@ -133,3 +133,59 @@ impl fmt::Display for NoTaskIdentity {
 
 #[cfg(feature = "std")]
 impl Error for NoTaskIdentity {}
+
+/// A limit ended a wait, and the operation gives back what it was given.
+///
+/// Given by the limits of waits that take something with them, such as
+/// [`RwLockUpgradableReadGuard::upgrade`](crate::RwLockUpgradableReadGuard); those of other waits say only `E`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+///
+/// let lock = RwLock::new(1);
+/// let reader = lock.try_read().unwrap();
+/// let guard = lock.try_upgradable_read().unwrap();
+/// let ended = RwLockUpgradableReadGuard::upgrade(guard).timeout(Duration::from_millis(1)).block().unwrap_err();
+/// assert_eq!((ended.limit, *ended.value), (tasuki::Elapsed, 1));
+/// # drop(reader);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GivenBack<E, T> {
+    /// The limit that was reached.
+    pub limit: E,
+    /// What the operation was given.
+    pub value: T,
+}
+
+impl<E: fmt::Debug, T> fmt::Debug for GivenBack<E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GivenBack").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl<E: fmt::Display, T> fmt::Display for GivenBack<E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.limit.fmt(f)
+    }
+}
+
+impl<E: Error, T> Error for GivenBack<E, T> {}
+
+/// So that `?` works where only the limit is of interest; what was given back is dropped.
+#[cfg(feature = "std")]
+impl<T> From<GivenBack<Self, T>> for Elapsed {
+    fn from(ended: GivenBack<Self, T>) -> Self {
+        ended.limit
+    }
+}
+
+/// So that `?` works where only the limit is of interest; what was given back is dropped.
+#[cfg(feature = "alloc")]
+impl<T> From<GivenBack<Self, T>> for Cancelled {
+    fn from(ended: GivenBack<Self, T>) -> Self {
+        ended.limit
+    }
+}

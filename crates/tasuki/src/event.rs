@@ -36,7 +36,7 @@ use crate::queue::waiter::{clone_waker, drop_spare, wake};
 use crate::queue::word::{FIRST as SET, Word};
 use crate::queue::{Pinned, QueueLock as _};
 use crate::shim::{Ordering, const_fn};
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::fmt;
 use core::task::{Context, Poll};
 
@@ -111,7 +111,7 @@ pub struct Event {
 }
 
 /// The future of [`Event::wait`].
-pub type WaitEvent<'a> = Wait<WaitEventOp<'a>>;
+pub type WaitEvent<'a> = Wait<Single<WaitEventOp<'a>>>;
 
 impl Event {
     const_fn! {
@@ -284,6 +284,7 @@ pub struct WaitEventOp<'a> {
 
 impl Op for WaitEventOp<'_> {
     type Output = ();
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::WaitEvent";
 
     #[inline]
@@ -327,5 +328,9 @@ impl Op for WaitEventOp<'_> {
         if self.event.waiters.note == Reset::Auto {
             self.event.set();
         }
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

@@ -14,7 +14,7 @@
 use crate::countdown::Countdown;
 use crate::queue::Pinned;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::fmt;
 use core::task::{Context, Poll};
 
@@ -78,7 +78,7 @@ pub struct Latch {
 }
 
 /// The future of [`Latch::wait`].
-pub type WaitLatch<'a> = Wait<WaitLatchOp<'a>>;
+pub type WaitLatch<'a> = Wait<Single<WaitLatchOp<'a>>>;
 
 impl Latch {
     /// The largest count to start from.
@@ -193,6 +193,7 @@ pub struct WaitLatchOp<'a> {
 
 impl Op for WaitLatchOp<'_> {
     type Output = ();
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::WaitLatch";
 
     #[inline]
@@ -214,5 +215,9 @@ impl Op for WaitLatchOp<'_> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
         self.latch.remaining.cancel(waiter)
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

@@ -40,6 +40,7 @@
 //! * `alloc`: guards that own an `Arc`; `CancellationSource`.
 //! * neither: everything else, on bare metal. A waker that drops or polls another waiter of the same queue before it returns nests there, as deep as
 //!   there are such waiters; with `std` the stack stays bounded.
+//! * `futures-core`: `FusedFuture` for the futures.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -60,6 +61,8 @@ mod condvar;
 mod countdown;
 mod error;
 mod event;
+#[cfg(feature = "futures-core")]
+mod fused;
 mod guard;
 mod latch;
 #[cfg(feature = "alloc")]
@@ -93,7 +96,7 @@ pub use cancellation::{
 pub use condvar::{Conditional, Condvar, CondvarOp, WaitNotified, WaitWhile};
 #[cfg(feature = "alloc")]
 pub use error::Cancelled;
-pub use error::{Closed, TryAcquireError};
+pub use error::{Closed, GivenBack, TryAcquireError};
 #[cfg(feature = "std")]
 pub use error::{Elapsed, NoTaskIdentity};
 pub use event::{Event, Reset, WaitEvent, WaitEventOp};
@@ -133,7 +136,7 @@ shim::in_model! {
 pub use shim::counted::{Access, Kind, trace};
 #[cfg(feature = "std")]
 pub use timer::{Sleep, SleepOp};
-pub use wait::{Compound, Op, Wait, Waiting};
+pub use wait::{Awaitable, Op, Single, Wait};
 #[cfg(feature = "alloc")]
 pub use wait_group::OwnedWaitGroupMember;
 pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};

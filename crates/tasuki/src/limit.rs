@@ -1,16 +1,16 @@
 //! Waiting only so long: a wait with a second wait as its limit.
 //!
 //! A limit is a wait of ours too: for a deadline ([`SleepOp`]) or for a cancel ([`OnCancelOp`]). So giving
-//! up needs nothing new: the poll that finds the limit reached withdraws the wait, exactly as a drop
+//! up needs nothing new: the poll that finds the limit reached cancels the wait, exactly as a drop
 //! would, and what had been granted meanwhile comes back as the output and is returned.
 //!
 //! | event | outcome |
 //! |---|---|
 //! | first poll, the token is cancelled already | `Err`, the primitive is not touched |
 //! | any poll, the budget is exhausted and what would be returned is ready | nothing, the task is woken: a yield is no wait, so the limit is not judged |
-//! | any poll, the wait is ready | `Ok`, and the limit is withdrawn |
-//! | any poll, the wait is pending and the limit reached | the wait is withdrawn: `Ok` if it had been granted meanwhile, else `Err` |
-//! | a limit around both is reached | both are withdrawn: the output if it had been granted meanwhile |
+//! | any poll, the wait is ready | `Ok`, and the limit is cancelled |
+//! | any poll, the wait is pending and the limit reached | the wait is cancelled: `Ok` if it had been granted meanwhile, else `Err`, with what the operation gives back |
+//! | a limit around both is reached | both are cancelled: the output if it had been granted meanwhile |
 //! | drop | both are dropped |
 
 use crate::cancellation::{CancellationToken, OnCancelOp};
@@ -19,7 +19,7 @@ use crate::error::Cancelled;
 use crate::error::Elapsed;
 #[cfg(feature = "std")]
 use crate::timer::{self, SleepOp};
-use crate::wait::{Compound, Op, Wait, Waiting, Withdraw};
+use crate::wait::{Awaitable, Cancel, Op, Single, Wait};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -63,33 +63,33 @@ impl LimitOp for OnCancelOp<&CancellationToken> {
     }
 }
 
-/// A wait that gives up when its limit is reached: the future of
+/// A wait that ends when its limit is reached: the future of
 /// [`timeout`](Wait::timeout), [`deadline`](Wait::deadline) and [`or_cancelled`](Wait::or_cancelled).
 ///
 /// The wait itself is looked at first: what has been granted is returned, never thrown away. The poll that
-/// returns the error has withdrawn the wait already.
+/// returns the error has cancelled the wait already.
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
 pub struct Limited<W, L: LimitOp> {
     /// Dropped first: what was armed last is disarmed first, which is measurably quicker.
-    limit: Wait<L>,
+    limit: Single<L>,
     wait: W,
     polled: bool,
 }
 
 /// A wait with a deadline.
 #[cfg(feature = "std")]
-pub type Timeout<W> = Compound<Limited<W, SleepOp>>;
+pub type Timeout<W> = Wait<Limited<W, SleepOp>>;
 
 /// A wait that a token can end.
-pub type OrCancelled<'t, W> = Compound<Limited<W, OnCancelOp<&'t CancellationToken>>>;
+pub type OrCancelled<'t, W> = Wait<Limited<W, OnCancelOp<&'t CancellationToken>>>;
 
-impl<W: Waiting, L: LimitOp> Limited<W, L> {
-    fn wait(wait: W, limit: Wait<L>) -> Compound<Self> {
-        Compound::new(Self { wait, limit, polled: false })
+impl<W: Awaitable, L: LimitOp> Limited<W, L> {
+    fn wait(wait: W, limit: Wait<Single<L>>) -> Wait<Self> {
+        Wait::of(Self { wait, limit: limit.into_single(), polled: false })
     }
 
     /// The two waits, pinned. The only projection.
-    fn project(self: Pin<&mut Self>) -> (Pin<&mut W>, Pin<&mut Wait<L>>, &mut bool) {
+    fn project(self: Pin<&mut Self>) -> (Pin<&mut W>, Pin<&mut Single<L>>, &mut bool) {
         // SAFETY: nothing is moved out; both waits are only ever reached pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
@@ -100,10 +100,11 @@ impl<W: Waiting, L: LimitOp> Limited<W, L> {
     }
 }
 
-impl<O: Op> Wait<O> {
-    /// Gives up when the time is over, which begins with the first poll: `Err(`[`Elapsed`]`)`.
+impl<A: Awaitable> Wait<A> {
+    /// Ends the wait when the time is over, which begins with the first poll: `Err(`[`Elapsed`]`)`.
     ///
-    /// What can be had without waiting is had, also in no time. `Duration::MAX` never ends.
+    /// What can be had without waiting is had, also in no time. `Duration::MAX` never ends. A limit that there is already stays. An
+    /// operation that was given something may give it back in the error: see [`GivenBack`](crate::GivenBack).
     ///
     /// # Examples
     ///
@@ -114,50 +115,6 @@ impl<O: Op> Wait<O> {
     /// let guard = mutex.lock().timeout(Duration::ZERO).block().unwrap();
     /// assert!(mutex.lock().timeout(Duration::from_millis(1)).block().is_err());
     /// # drop(guard);
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn timeout(self, time: Duration) -> Timeout<Self> {
-        Limited::wait(self, timer::sleep(time))
-    }
-
-    /// Gives up when `deadline` is past: `Err(`[`Elapsed`]`)`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Instant;
-    ///
-    /// let event = tasuki::Event::auto();
-    /// assert!(event.wait().deadline(Instant::now()).block().is_err());
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
-        Limited::wait(self, timer::sleep_until(deadline))
-    }
-
-    /// Gives up when the token is cancelled: `Err(`[`Cancelled`]`)`. A token that is cancelled before the
-    /// first poll leaves the primitive untouched.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let source = tasuki::CancellationSource::new();
-    /// source.request_cancel();
-    /// let mutex = tasuki::Mutex::new(1);
-    /// assert!(mutex.lock().or_cancelled(&source.token()).block().is_err());
-    /// ```
-    pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
-        Limited::wait(self, token.on_cancel())
-    }
-}
-
-impl<W: Waiting> Compound<W> {
-    /// As [`Wait::timeout`]; a limit that there is already stays.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
     ///
     /// let (event, source) = (tasuki::Event::auto(), tasuki::CancellationSource::new());
     /// let token = source.token();
@@ -169,12 +126,15 @@ impl<W: Waiting> Compound<W> {
         Limited::wait(self, timer::sleep(time))
     }
 
-    /// As [`Wait::deadline`]; a limit that there is already stays.
+    /// Ends the wait when `deadline` is past: `Err(`[`Elapsed`]`)`. As [`timeout`](Self::timeout) in all else.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Instant;
+    ///
+    /// let event = tasuki::Event::auto();
+    /// assert!(event.wait().deadline(Instant::now()).block().is_err());
     ///
     /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
     /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
@@ -185,16 +145,19 @@ impl<W: Waiting> Compound<W> {
         Limited::wait(self, timer::sleep_until(deadline))
     }
 
-    /// As [`Wait::or_cancelled`]; a limit that there is already stays.
+    /// Ends the wait when the token is cancelled: `Err(`[`Cancelled`]`)`. A token that is cancelled before the
+    /// first poll leaves the primitive untouched. A limit that there is already stays.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::time::Duration;
     ///
-    /// let (event, source) = (tasuki::Event::auto(), tasuki::CancellationSource::new());
+    /// let source = tasuki::CancellationSource::new();
     /// source.request_cancel();
     /// let token = source.token();
+    /// let (mutex, event) = (tasuki::Mutex::new(1), tasuki::Event::auto());
+    /// assert!(mutex.lock().or_cancelled(&token).block().is_err());
     /// let waited = event.wait().timeout(Duration::MAX).or_cancelled(&token).block();
     /// assert_eq!(waited, Err(tasuki::Cancelled));
     /// ```
@@ -203,61 +166,79 @@ impl<W: Waiting> Compound<W> {
     }
 }
 
-impl<W: Waiting, L: LimitOp> Future for Limited<W, L> {
-    type Output = Result<W::Output, L::Error>;
+/// The limit is reached: the output, if it had been granted already, else the error.
+fn end<W: Awaitable, L: LimitOp>(
+    mut wait: Pin<&mut W>,
+    limit: &Single<L>,
+) -> Result<W::Output, W::Unfinished<L::Error>> {
+    match wait.as_mut().cancel(Cancel(())) {
+        Some(output) => Ok(output),
+        None => Err(wait.unfinished(limit.op().error(), Cancel(()))),
+    }
+}
+
+impl<W: Awaitable, L: LimitOp> Future for Limited<W, L> {
+    type Output = Result<W::Output, W::Unfinished<L::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (mut wait, mut limit, polled) = self.project();
         if L::LOOKS_FIRST && !*polled && limit.is_over() {
             // Charged as a wait for the limit. If it yields, the next poll begins here again.
             ready!(limit.as_mut().poll(cx));
-            // As if it had been polled and had given up: a later poll panics.
             *polled = true;
-            let _ = wait.withdraw(Withdraw(()));
-            return Poll::Ready(Err(limit.op().error()));
+            return Poll::Ready(end(wait, &limit));
         }
         *polled = true;
         if let Poll::Ready(output) = wait.as_mut().poll(cx) {
-            // To withdraw the limit drops its waker: if that panics, what was granted must not be lost.
+            // To cancel the limit drops its waker: if that panics, what was granted must not be lost.
             let mut kept = Kept { wait, output: Some(output) };
-            let _ = limit.withdraw(Withdraw(()));
+            let _ = limit.cancel(Cancel(()));
             return Poll::Ready(Ok(kept.output.take().expect("it was put there")));
         }
-        if limit.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
-        Poll::Ready(wait.withdraw(Withdraw(())).ok_or_else(|| limit.op().error()))
+        ready!(limit.as_mut().poll(cx));
+        Poll::Ready(end(wait, &limit))
     }
 }
 
-impl<W: Waiting, L: LimitOp> Waiting for Limited<W, L> {
-    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Self::Output> {
+impl<W: Awaitable, L: LimitOp> Awaitable for Limited<W, L> {
+    type Unfinished<E> = W::Unfinished<E>;
+
+    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<Self::Output> {
         let (mut wait, limit, _) = self.project();
-        let output = wait.as_mut().withdraw(right);
+        let output = wait.as_mut().cancel(right);
         // As in `poll`: the limit must not wake a task that has gone on, and may panic.
         let mut kept = Kept { wait, output };
-        let _ = limit.withdraw(right);
+        let _ = limit.cancel(right);
         kept.output.take().map(Ok)
     }
 
-    fn discard(self: Pin<&mut Self>, output: Self::Output, right: Withdraw) {
+    fn unfinished<E>(self: Pin<&mut Self>, limit: E, right: Cancel) -> Self::Unfinished<E> {
+        let (wait, _, _) = self.project();
+        wait.unfinished(limit, right)
+    }
+
+    fn discard(self: Pin<&mut Self>, output: Self::Output, right: Cancel) {
         let (wait, _, _) = self.project();
         if let Ok(output) = output {
             wait.discard(output, right);
         }
     }
+
+    fn is_terminated(&self) -> bool {
+        self.wait.is_terminated()
+    }
 }
 
 /// An output on its way out; if it does not get there, the wait passes on what it stands for.
-struct Kept<'p, W: Waiting> {
+struct Kept<'p, W: Awaitable> {
     wait: Pin<&'p mut W>,
     output: Option<W::Output>,
 }
 
-impl<W: Waiting> Drop for Kept<'_, W> {
+impl<W: Awaitable> Drop for Kept<'_, W> {
     fn drop(&mut self) {
         if let Some(output) = self.output.take() {
-            self.wait.as_mut().discard(output, Withdraw(()));
+            self.wait.as_mut().discard(output, Cancel(()));
         }
     }
 }

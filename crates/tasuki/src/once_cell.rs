@@ -33,7 +33,7 @@ use crate::queue::waiter::{Ask, clone_waker, drop_waker, wake};
 use crate::queue::word::{FIRST as RUNNING, SECOND as DONE, Word};
 use crate::queue::{Deferred, Pinned, QueueLock as _};
 use crate::shim::{Ordering, const_fn};
-use crate::wait::{Compound, Op, Seat, Wait, Waiting, Withdraw};
+use crate::wait::{Awaitable, Cancel, Op, Seat, Single, Wait};
 use core::cell::UnsafeCell;
 use core::convert::Infallible;
 use core::fmt;
@@ -254,7 +254,7 @@ impl<T> OnceCell<T> {
         F: FnOnce() -> Fut,
         Fut: Future<Output = T>,
     {
-        Compound::new(Surely { init: Init::new(self, init, Ok) })
+        Wait::of(Surely { init: Init::new(self, init, Ok) })
     }
 
     /// As [`get_or_init`](Self::get_or_init), with an initialiser that may fail.
@@ -275,7 +275,7 @@ impl<T> OnceCell<T> {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        Compound::new(Init::new(self, init, |result| result))
+        Wait::of(Init::new(self, init, |result| result))
     }
 
     /// SAFETY: the value is there, and `DONE` has been seen with Acquire.
@@ -451,7 +451,7 @@ pub struct ValueOp<'a, T> {
 }
 
 /// The future of [`OnceCell::wait`].
-pub type WaitValue<'a, T> = Wait<ValueOp<'a, T>>;
+pub type WaitValue<'a, T> = Wait<Single<ValueOp<'a, T>>>;
 
 impl<'a, T> ValueOp<'a, T> {
     fn value(outcome: Outcome<'a, T>) -> &'a T {
@@ -470,6 +470,7 @@ impl<T> fmt::Debug for ValueOp<'_, T> {
 
 impl<'a, T> Op for ValueOp<'a, T> {
     type Output = &'a T;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::WaitValue";
 
     fn try_now(&mut self) -> Option<&'a T> {
@@ -491,10 +492,15 @@ impl<'a, T> Op for ValueOp<'a, T> {
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<&'a T> {
         self.op.cancel(waiter).map(Self::value)
     }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
+    }
 }
 
 impl<'a, T> Op for TurnOp<'a, T> {
     type Output = Outcome<'a, T>;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::GetOrInit";
 
     fn try_now(&mut self) -> Option<Outcome<'a, T>> {
@@ -517,10 +523,14 @@ impl<'a, T> Op for TurnOp<'a, T> {
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Outcome<'a, T>> {
         TurnOp::cancel(self, waiter)
     }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
+    }
 }
 
 /// The future of [`OnceCell::get_or_try_init`].
-pub type GetOrTryInit<'a, T, F, Fut, E> = Compound<Init<'a, T, F, Fut, E>>;
+pub type GetOrTryInit<'a, T, F, Fut, E> = Wait<Init<'a, T, F, Fut, E>>;
 
 /// Waits for the turn, then runs the initialiser.
 #[must_use = "a future does nothing unless it is polled"]
@@ -528,7 +538,7 @@ pub struct Init<'a, T, F, Fut: Future, E> {
     /// What to run when it is our turn; gone when it runs.
     init: Option<F>,
     finish: fn(Fut::Output) -> Result<T, E>,
-    wait: Wait<TurnOp<'a, T>>,
+    wait: Single<TurnOp<'a, T>>,
     /// The turn, and the initialiser that has it. Dropped in this order: a turn passes on when its initialiser is gone.
     running: Option<Fut>,
     turn: Option<Turn<'a, T>>,
@@ -536,7 +546,7 @@ pub struct Init<'a, T, F, Fut: Future, E> {
 
 impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Init<'a, T, F, Fut, E> {
     fn new(cell: &'a OnceCell<T>, init: F, finish: fn(Fut::Output) -> Result<T, E>) -> Self {
-        let wait = Wait::new(TurnOp { cell, wants: WANTS_TURN });
+        let wait = Single::new(TurnOp { cell, wants: WANTS_TURN });
         Self { init: Some(init), finish, wait, running: None, turn: None }
     }
 }
@@ -575,9 +585,11 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Future for Init<'a, T, F, Fut, E
     }
 }
 
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Waiting for Init<'a, T, F, Fut, E> {
+impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Awaitable for Init<'a, T, F, Fut, E> {
+    type Unfinished<L> = L;
+
     /// An initialiser that is running is dropped, and the turn passes on.
-    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Self::Output> {
+    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<Self::Output> {
         // SAFETY: nothing that is pinned is moved out.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
@@ -586,7 +598,7 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Waiting for Init<'a, T, F, Fut, 
         drop(this.turn.take());
         // SAFETY: a field of the pinned whole.
         let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
-        match wait.withdraw(right)? {
+        match wait.cancel(right)? {
             Outcome::Value(value) => Some(Ok(value)),
             // Granted at the last moment, and no time left to make the value: the next one has the turn.
             Outcome::Turn(turn) => {
@@ -594,6 +606,14 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Waiting for Init<'a, T, F, Fut, 
                 None
             }
         }
+    }
+
+    fn unfinished<L>(self: Pin<&mut Self>, limit: L, _right: Cancel) -> L {
+        limit
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.wait.is_terminated() && self.turn.is_none() && self.running.is_none()
     }
 }
 
@@ -604,7 +624,7 @@ impl<T, F, Fut: Future, E> fmt::Debug for Init<'_, T, F, Fut, E> {
 }
 
 /// The future of [`OnceCell::get_or_init`].
-pub type GetOrInit<'a, T, F, Fut> = Compound<Surely<'a, T, F, Fut>>;
+pub type GetOrInit<'a, T, F, Fut> = Wait<Surely<'a, T, F, Fut>>;
 
 /// An initialiser that cannot fail.
 #[must_use = "a future does nothing unless it is polled"]
@@ -622,11 +642,21 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Future for Surely<'a, T, F, Fut> {
     }
 }
 
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Waiting for Surely<'a, T, F, Fut> {
-    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<&'a T> {
+impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Awaitable for Surely<'a, T, F, Fut> {
+    type Unfinished<L> = L;
+
+    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<&'a T> {
         // SAFETY: a projection to the only field.
         let init = unsafe { self.map_unchecked_mut(|this| &mut this.init) };
-        init.withdraw(right).map(|Ok(value)| value)
+        init.cancel(right).map(|Ok(value)| value)
+    }
+
+    fn unfinished<L>(self: Pin<&mut Self>, limit: L, _right: Cancel) -> L {
+        limit
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.init.is_terminated()
     }
 }
 

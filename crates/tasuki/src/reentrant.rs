@@ -32,7 +32,7 @@ use crate::queue::Pinned;
 use crate::queue::waiter::{State, clone_waker};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
 use crate::task::{self, TaskId};
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::task::{Context, Poll};
@@ -113,7 +113,7 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for ReentrantMutex<T> {}
 pub type ReentrantMutexGuard<'a, T> = Guard<&'a ReentrantMutex<T>>;
 
 /// The future of [`ReentrantMutex::lock`].
-pub type LockReentrant<'a, T> = Wait<LockReentrantOp<'a, T>>;
+pub type LockReentrant<'a, T> = Wait<Single<LockReentrantOp<'a, T>>>;
 
 impl<T> ReentrantMutex<T> {
     const_fn! {
@@ -337,6 +337,7 @@ impl<T: ?Sized> fmt::Debug for LockReentrantOp<'_, T> {
 
 impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     type Output = Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity>;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::LockReentrant";
 
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -375,5 +376,9 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
         }
         // Dropped where no task has an identity, or none can be told: `granted` has passed the lock on.
         self.granted(caught(task::current).flatten()).ok().map(Ok)
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

@@ -14,7 +14,7 @@
 use crate::countdown::Countdown;
 use crate::queue::Pinned;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::fmt;
@@ -87,7 +87,7 @@ pub struct WaitGroup {
 }
 
 /// The future of [`WaitGroup::wait`].
-pub type WaitMembers<'a> = Wait<WaitMembersOp<'a>>;
+pub type WaitMembers<'a> = Wait<Single<WaitMembersOp<'a>>>;
 
 impl WaitGroup {
     /// The largest count.
@@ -288,6 +288,7 @@ pub struct WaitMembersOp<'a> {
 
 impl Op for WaitMembersOp<'_> {
     type Output = ();
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::WaitMembers";
 
     #[inline]
@@ -309,5 +310,9 @@ impl Op for WaitMembersOp<'_> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
         self.group.members.cancel(waiter)
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

@@ -3,17 +3,22 @@
 
 mod kit;
 
-use kit::poll::{panic_of, poll_with};
+use kit::poll::{panic_of, pending, poll_with, ready};
 use kit::scaled;
 use kit::waker::{Call, Spy};
 use kit::watchdog::watchdog;
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tasuki::{CancellationSource, Cancelled, Elapsed, Event, Mutex, Semaphore};
+use tasuki::runtime::{self, Driver, TaskId, Timers};
+use tasuki::{
+    Barrier, CancellationSource, CancellationToken, Cancelled, Condvar, Elapsed, Event, Latch, Mutex,
+    OnceCell, ReentrantMutex, Reset, RwLock, RwLockUpgradableReadGuard, Semaphore, WaitGroup,
+};
 
 const SHORT: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_secs(600);
@@ -255,5 +260,137 @@ fn a_panic_of_the_inner_limit_loses_no_grant() {
         assert_eq!(spy.alive(), 0, "both limits have let go");
         assert!(!mutex.is_locked(), "the lock was lost");
         drop(wait);
+    }
+}
+
+/// A limit that ends an upgrade gives the upgradable guard back: no writer came in between, and it can be tried again.
+#[test]
+fn a_limit_gives_the_upgradable_guard_back() {
+    let _dog = watchdog(60);
+    let (lock, source) = (Arc::new(RwLock::new(1)), CancellationSource::new());
+    let token = source.token();
+    let reader = lock.try_read().unwrap();
+    let upgradable = lock.try_upgradable_read().unwrap();
+    let mut writer = Box::pin(lock.write());
+    pending(&mut writer, &Spy::new());
+    let upgrade = RwLockUpgradableReadGuard::upgrade;
+    let ended = ready(&mut Box::pin(upgrade(upgradable).timeout(Duration::ZERO))).unwrap_err();
+    assert_eq!((ended.limit, *ended.value, ended.to_string()), (Elapsed, 1, Elapsed.to_string()));
+    assert!(lock.try_upgradable_read().is_none(), "it is held still");
+    // The inner and the outer of two limits.
+    let both = upgrade(ended.value).deadline(Instant::now()).or_cancelled(&token);
+    let ended = ready(&mut Box::pin(both)).unwrap().unwrap_err();
+    source.request_cancel();
+    let both = upgrade(ended.value).timeout(LONG).or_cancelled(&token);
+    let ended = ready(&mut Box::pin(both)).unwrap_err();
+    assert_eq!(ended.limit, Cancelled);
+    // With the reader gone it succeeds, before the writer that waits.
+    drop(reader);
+    let mut value = ready(&mut Box::pin(upgrade(ended.value).timeout(Duration::ZERO))).unwrap();
+    *value += 1;
+    drop(value);
+    assert_eq!(*ready(&mut writer), 2);
+}
+
+/// Where only the limit is of interest, `?` is enough, and what was given back is released.
+#[test]
+fn what_is_given_back_can_be_left() {
+    let lock = RwLock::new(1);
+    let upgrade = |deadline: bool| -> Result<(), Box<dyn std::error::Error>> {
+        let token = cancelled();
+        let wait = RwLockUpgradableReadGuard::upgrade(lock.try_upgradable_read().unwrap());
+        if deadline {
+            wait.timeout(Duration::ZERO).block().map(drop).map_err(Elapsed::from)?;
+        } else {
+            wait.or_cancelled(&token).block().map(drop).map_err(Cancelled::from)?;
+        }
+        Ok(())
+    };
+    let _reader = lock.try_read().unwrap();
+    assert_eq!(upgrade(true).unwrap_err().to_string(), Elapsed.to_string());
+    assert_eq!(upgrade(false).unwrap_err().to_string(), Cancelled.to_string());
+    assert!(lock.try_upgradable_read().is_some());
+}
+
+fn cancelled() -> CancellationToken {
+    let source = CancellationSource::new();
+    source.request_cancel();
+    source.token()
+}
+
+/// Every wait has every limit, in any order, and blocks.
+#[test]
+fn every_wait_has_every_limit() {
+    let _dog = watchdog(60);
+    let token = CancellationSource::new().token();
+    macro_rules! each {
+        ($($wait:expr),* $(,)?) => {
+            $(_ = $wait.timeout(LONG).or_cancelled(&token).deadline(Instant::now() + LONG).block();)*
+        };
+    }
+    let (mutex, rwlock, semaphore) =
+        (Arc::new(Mutex::new(1)), Arc::new(RwLock::new(1)), Arc::new(Semaphore::new(1)));
+    let (cell, condvar) = (OnceCell::from(1), Condvar::new());
+    each!(
+        mutex.lock(),
+        mutex.clone().lock_owned(),
+        rwlock.read(),
+        rwlock.clone().write_owned(),
+        RwLockUpgradableReadGuard::upgrade(rwlock.try_upgradable_read().unwrap()),
+        semaphore.acquire(),
+        semaphore.clone().acquire_owned(),
+        Event::new(Reset::Manual, true).wait(),
+        Latch::new(0).wait(),
+        WaitGroup::new().wait(),
+        Barrier::new(1).arrive_and_wait(),
+        cell.wait(),
+        cell.get_or_init(async || 2),
+        cell.get_or_try_init(async || Err(2)),
+        condvar.wait_while(mutex.try_lock().unwrap(), |_| false),
+        ReentrantMutex::new(1).lock(),
+        cancelled().on_cancel(),
+        runtime::sleep(Duration::ZERO),
+    );
+}
+
+/// A thread of a runtime, which must not be blocked.
+struct Busy;
+
+impl Driver for Busy {
+    fn task(&self) -> Option<TaskId> {
+        None
+    }
+
+    fn timers(&self) -> Option<Arc<Timers>> {
+        None
+    }
+
+    fn may_block(&self) -> bool {
+        false
+    }
+}
+
+/// The panic of a `.block()` where it must not be called points to the caller.
+#[test]
+fn a_forbidden_block_blames_its_caller() {
+    thread_local! {
+        static PANICKED_IN: Cell<Option<String>> = const { Cell::new(None) };
+    }
+    assert!(panic_of(|| runtime::enter(&Busy, || Latch::new(0).wait().block())).contains("`.block()`"));
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        PANICKED_IN.set(info.location().map(|location| location.file().to_owned()));
+        usual(info);
+    }));
+    for limited in [false, true] {
+        let wait = || {
+            if limited {
+                Latch::new(0).wait().timeout(LONG).block().unwrap();
+            } else {
+                Latch::new(0).wait().block();
+            }
+        };
+        assert!(!panic_of(|| runtime::enter(&Busy, wait)).is_empty());
+        assert_eq!(PANICKED_IN.take().as_deref(), Some(file!()));
     }
 }

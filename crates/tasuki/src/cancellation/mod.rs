@@ -14,7 +14,7 @@ mod tree;
 pub use on_cancel::OnCancelOp;
 pub use run::RunUntilCancelled;
 
-use crate::wait::Wait;
+use crate::wait::{Single, Wait};
 use alloc::borrow::Cow;
 use core::fmt;
 use core::future::Future;
@@ -286,10 +286,10 @@ pub struct CancellationToken {
 }
 
 /// The future of [`CancellationToken::on_cancel`].
-pub type OnCancel<'a> = Wait<OnCancelOp<&'a CancellationToken>>;
+pub type OnCancel<'a> = Wait<Single<OnCancelOp<&'a CancellationToken>>>;
 
 /// The future of [`CancellationToken::on_cancel_owned`].
-pub type OnCancelOwned = Wait<OnCancelOp<CancellationToken>>;
+pub type OnCancelOwned = Wait<Single<OnCancelOp<CancellationToken>>>;
 
 impl CancellationToken {
     /// Was it cancelled? One atomic load (S2-57, S2-63); once true, it stays true.

@@ -37,6 +37,7 @@ impl<T: Borrow<CancellationToken>> OnCancelOp<T> {
 
 impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
     type Output = ();
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::OnCancel";
 
     #[inline]
@@ -75,5 +76,9 @@ impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
         let node = self.node();
         let _ = node.waiters.withdraw(waiter, |_| {});
         node.is_cancelled().then_some(())
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

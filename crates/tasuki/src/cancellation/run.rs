@@ -39,6 +39,12 @@ impl<'a, F> RunUntilCancelled<'a, F> {
         Self { token, running, charge: Charge::default() }
     }
 
+    /// Has it ended, so that another poll would panic?
+    #[cfg(feature = "futures-core")]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.running.is_none()
+    }
+
     /// The charge, which is not pinned.
     fn charge(self: Pin<&mut Self>) -> &mut Charge {
         // SAFETY: nothing is moved out of the reference.

@@ -10,7 +10,7 @@ use crate::probe::Site;
 use crate::queue::waiter::clone_waker;
 use crate::queue::{Deferred, Moving, Pinned};
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
@@ -100,7 +100,7 @@ unsafe impl<T: ?Sized + Send, P: Policy> Send for Mutex<T, P> {}
 unsafe impl<T: ?Sized + Send, P: Policy> Sync for Mutex<T, P> {}
 
 /// The future of [`Mutex::lock`].
-pub type Lock<'a, T, P = Fifo> = Wait<LockOp<'a, T, P>>;
+pub type Lock<'a, T, P = Fifo> = Wait<Single<LockOp<'a, T, P>>>;
 
 /// The guard of [`Mutex::lock`]: the lock is held until it is dropped.
 #[doc(alias = "ScopedLock")]
@@ -304,6 +304,7 @@ impl<'a, T: ?Sized, P: Policy> LockOp<'a, T, P> {
 
 impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
     type Output = MutexGuard<'a, T, P>;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::Lock";
 
     #[inline(always)]
@@ -336,6 +337,10 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         self.mutex.raw.cancel(waiter).then(|| self.mutex.guard(self.site))
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }
 

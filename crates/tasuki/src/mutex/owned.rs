@@ -1,7 +1,9 @@
 //! Locks and guards that keep the mutex alive through an `Arc`.
 
 use super::raw::Unlocked;
-use super::{Deferred, Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Wait, Waker, clone_waker};
+use super::{
+    Deferred, Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Single, Wait, Waker, clone_waker,
+};
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::probe::Site;
 use alloc::sync::Arc;
@@ -9,7 +11,7 @@ use core::fmt;
 use core::task::{Context, Poll};
 
 /// The future of [`Mutex::lock_owned`].
-pub type LockOwned<T, P = Fifo> = Wait<LockOwnedOp<T, P>>;
+pub type LockOwned<T, P = Fifo> = Wait<Single<LockOwnedOp<T, P>>>;
 
 /// The guard of [`Mutex::lock_owned`]: it keeps the mutex alive.
 pub type OwnedMutexGuard<T, P = Fifo> = Guard<Arc<Mutex<T, P>>>;
@@ -82,6 +84,7 @@ impl<T: ?Sized, P: Policy> fmt::Debug for LockOwnedOp<T, P> {
 
 impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
     type Output = OwnedMutexGuard<T, P>;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::LockOwned";
 
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -103,6 +106,10 @@ impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         self.mutex().raw.cancel(waiter).then(|| self.guard())
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }
 

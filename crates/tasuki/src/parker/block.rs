@@ -40,6 +40,7 @@ impl Blocker {
 }
 
 /// Polls on this thread, and sleeps in between.
+#[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         runtime::may_block(),

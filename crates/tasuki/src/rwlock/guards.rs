@@ -3,10 +3,11 @@
 use super::books::Kind;
 use super::raw::RawRwLock;
 use super::{Access, RwLock};
+use crate::error::GivenBack;
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::probe::Held;
 use crate::queue::Pinned;
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::fmt;
@@ -395,7 +396,8 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future releases the guard that it consumed, and so does a limit that ends it.
+    /// Dropping the future releases the guard that it consumed. A limit that ends it gives the guard back
+    /// ([`GivenBack`](crate::GivenBack)).
     ///
     /// # Examples
     ///
@@ -473,7 +475,7 @@ fn turn<H: Holder, L: Handle, W: Holder>(
 }
 
 /// The future of [`RwLockUpgradableReadGuard::upgrade`](Guard::upgrade).
-pub type Upgrade<L> = Wait<UpgradeOp<L>>;
+pub type Upgrade<L> = Wait<Single<UpgradeOp<L>>>;
 
 /// The operation of an upgrade. It owns the guard until the writer's guard takes its place.
 pub struct UpgradeOp<L: Handle> {
@@ -500,6 +502,7 @@ impl<L: Handle> fmt::Debug for UpgradeOp<L> {
 
 impl<L: Handle> Op for UpgradeOp<L> {
     type Output = Guard<Writing<L>>;
+    type Unfinished<E> = GivenBack<E, Guard<UpgradablyReading<L>>>;
     const NAME: &'static str = "tasuki::Upgrade";
 
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -522,7 +525,8 @@ impl<L: Handle> Op for UpgradeOp<L> {
         self.raw().cancel(waiter).then(|| self.upgraded())
     }
 
-    fn withdrawn(&mut self) {
-        self.guard = None;
+    fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E> {
+        let value = self.guard.take().expect("the guard is here until the writer's takes its place");
+        GivenBack { limit, value }
     }
 }

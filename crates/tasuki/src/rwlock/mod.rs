@@ -18,7 +18,7 @@ use crate::guard::{Guard, Holder};
 use crate::probe::{Held, Site};
 use crate::queue::Pinned;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use books::Kind;
@@ -45,7 +45,7 @@ use raw::RawRwLock;
 ///
 /// Dropping a future gives up its place, and whoever was stopped by it enters: a cancelled writer frees the
 /// readers behind it. What had been granted passes on. Dropping a pending [`upgrade`](RwLockUpgradableReadGuard) releases
-/// the guard that it consumed.
+/// the guard that it consumed; a limit that ends it gives that guard back ([`GivenBack`](crate::GivenBack)).
 ///
 /// # Panic
 ///
@@ -100,20 +100,20 @@ unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 /// The future of [`RwLock::read`].
-pub type Read<'a, T> = Wait<AccessOp<Reading<&'a RwLock<T>>>>;
+pub type Read<'a, T> = Wait<Single<AccessOp<Reading<&'a RwLock<T>>>>>;
 /// The future of [`RwLock::write`].
-pub type Write<'a, T> = Wait<AccessOp<Writing<&'a RwLock<T>>>>;
+pub type Write<'a, T> = Wait<Single<AccessOp<Writing<&'a RwLock<T>>>>>;
 /// The future of [`RwLock::upgradable_read`].
-pub type UpgradableRead<'a, T> = Wait<AccessOp<UpgradablyReading<&'a RwLock<T>>>>;
+pub type UpgradableRead<'a, T> = Wait<Single<AccessOp<UpgradablyReading<&'a RwLock<T>>>>>;
 /// The future of [`RwLock::read_owned`].
 #[cfg(feature = "alloc")]
-pub type ReadOwned<T> = Wait<AccessOp<Reading<Arc<RwLock<T>>>>>;
+pub type ReadOwned<T> = Wait<Single<AccessOp<Reading<Arc<RwLock<T>>>>>>;
 /// The future of [`RwLock::write_owned`].
 #[cfg(feature = "alloc")]
-pub type WriteOwned<T> = Wait<AccessOp<Writing<Arc<RwLock<T>>>>>;
+pub type WriteOwned<T> = Wait<Single<AccessOp<Writing<Arc<RwLock<T>>>>>>;
 /// The future of [`RwLock::upgradable_read_owned`].
 #[cfg(feature = "alloc")]
-pub type UpgradableReadOwned<T> = Wait<AccessOp<UpgradablyReading<Arc<RwLock<T>>>>>;
+pub type UpgradableReadOwned<T> = Wait<Single<AccessOp<UpgradablyReading<Arc<RwLock<T>>>>>>;
 
 impl<T> RwLock<T> {
     const_fn! {
@@ -413,7 +413,7 @@ pub struct AccessOp<H: Access> {
 impl<H: Access> AccessOp<H> {
     #[inline(always)]
     #[track_caller]
-    fn wait(lock: H::Lock) -> Wait<Self> {
+    fn wait(lock: H::Lock) -> Wait<Single<Self>> {
         Wait::new(Self { lock: Some(lock), site: Site::here() })
     }
 
@@ -437,6 +437,7 @@ impl<H: Access> fmt::Debug for AccessOp<H> {
 
 impl<H: Access> Op for AccessOp<H> {
     type Output = Guard<H>;
+    type Unfinished<E> = E;
     const NAME: &'static str = H::NAME;
 
     #[inline(always)]
@@ -459,5 +460,9 @@ impl<H: Access> Op for AccessOp<H> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
         self.raw().cancel(waiter).then(|| self.guard())
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

@@ -11,7 +11,7 @@ use crate::policy::{Bypass, Fifo, Policy};
 use crate::queue::Pinned;
 use crate::queue::word::MAX_COUNT;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::fmt;
 use core::task::{Context, Poll};
 use raw::RawSemaphore;
@@ -116,7 +116,7 @@ pub struct Semaphore<P: SemaphorePolicy = Fifo> {
 }
 
 /// The future of [`Semaphore::acquire`] and [`Semaphore::acquire_many`].
-pub type Acquire<'a, P = Fifo> = Wait<AcquireOp<'a, P>>;
+pub type Acquire<'a, P = Fifo> = Wait<Single<AcquireOp<'a, P>>>;
 
 impl Semaphore {
     /// The most permits that can be free in a semaphore of any policy, or asked for at once.
@@ -384,6 +384,7 @@ impl<'a, P: SemaphorePolicy> AcquireOp<'a, P> {
 
 impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
     type Output = Result<SemaphorePermit<'a, P>, Closed>;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::Acquire";
 
     #[inline(always)]
@@ -409,5 +410,9 @@ impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         let ended = self.semaphore.raw.cancel(waiter)?;
         Some(ended.map(|taken| self.permit(taken)))
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }

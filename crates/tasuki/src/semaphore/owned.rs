@@ -1,14 +1,14 @@
 //! Acquiring with permits that keep the semaphore alive through an `Arc`.
 
 use super::permit::{Permit, PermitHolder, sealed};
-use super::{Fifo, Op, Pinned, Seat, Semaphore, SemaphorePolicy, Wait, checked};
+use super::{Fifo, Op, Pinned, Seat, Semaphore, SemaphorePolicy, Single, Wait, checked};
 use crate::error::{Closed, TryAcquireError};
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context, Poll};
 
 /// The future of [`Semaphore::acquire_owned`] and [`Semaphore::acquire_many_owned`].
-pub type AcquireOwned<P = Fifo> = Wait<AcquireOwnedOp<P>>;
+pub type AcquireOwned<P = Fifo> = Wait<Single<AcquireOwnedOp<P>>>;
 
 /// Permits that keep their [`Semaphore`] alive; they go back to it on drop.
 ///
@@ -140,6 +140,7 @@ impl<P: SemaphorePolicy> fmt::Debug for AcquireOwnedOp<P> {
 
 impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
     type Output = Result<OwnedSemaphorePermit<P>, Closed>;
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::AcquireOwned";
 
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -163,6 +164,10 @@ impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         let ended = self.semaphore().raw.cancel(waiter)?;
         Some(ended.map(|taken| self.permit(taken)))
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }
 

@@ -24,7 +24,7 @@ use crate::queue::word::Word;
 use crate::queue::{Editing, Pinned, QueueLock, Removed, WaitQueue};
 use crate::runtime;
 use crate::shim::{AtomicBool, AtomicU64, Ordering};
-use crate::wait::{Op, Seat, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
@@ -281,7 +281,7 @@ fn turn_for_ever(timers: &Timers, parker: &Parker) {
 }
 
 /// The future of a deadline: ready when it is past.
-pub type Sleep = Wait<SleepOp>;
+pub type Sleep = Wait<Single<SleepOp>>;
 
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
 pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
@@ -340,6 +340,7 @@ impl SleepOp {
 
 impl Op for SleepOp {
     type Output = ();
+    type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::Sleep";
 
     fn try_now(&mut self) -> Option<()> {
@@ -387,6 +388,10 @@ impl Op for SleepOp {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
         (!self.timers().disarm(waiter)).then_some(())
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
     }
 }
 

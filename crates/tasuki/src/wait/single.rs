@@ -1,6 +1,6 @@
-//! The one future: every wait of every primitive is a [`Wait`] over an operation.
+//! A single wait: one operation, one waiter.
 //!
-//! This file is the only one that pins. An operation ([`Op`]) is four safe functions over a queue; the
+//! This file is the only one that pins a waiter. An operation ([`Op`]) is a few safe functions over a queue; the
 //! future keeps its waiter in place and calls them in the right order:
 //!
 //! | phase      | event                  | calls        | next phase |
@@ -11,7 +11,7 @@
 //! | `Yielded`  | poll                   | as `Idle` with a budget | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
 //! | `Queued`   | drop                   | `cancel`, `discard` | |
-//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, `withdrawn` | `Canceled` |
+//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Canceled` |
 //! | `Finished`, `Canceled` | poll       | panics       |            |
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
@@ -32,6 +32,7 @@
 //! A future yields once: `Yielded` is not charged again, so an executor inside a task, which has no new budget to give, gets on. A limit is
 //! judged only after the operation was tried: the limit is a wait too, is polled after it, and with the same exhausted budget yields as well.
 
+use super::{Awaitable, Cancel};
 use crate::budget::{charge, wake_again};
 use crate::queue::waiter::{Ask, Waiter};
 use crate::queue::{Fresh, Pinned};
@@ -49,6 +50,9 @@ use core::task::{Context, Poll, Waker};
 pub trait Op {
     /// What the wait gives.
     type Output;
+
+    /// What a limit that ended the wait says: the limit `E` itself, or [`GivenBack`](crate::GivenBack) with what the operation was given.
+    type Unfinished<E>;
 
     /// How the future is called in a panic.
     #[doc(hidden)]
@@ -81,11 +85,10 @@ pub trait Op {
     #[doc(hidden)]
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output>;
 
-    /// The wait was given up and has no output: lets go of what the operation took with it, at once and not when
-    /// the future is dropped.
+    /// A limit has ended the wait, which has no output: lets go of what the operation was given, or gives it back, at once and
+    /// not when the future is dropped.
     #[doc(hidden)]
-    #[inline(always)]
-    fn withdrawn(&mut self) {}
+    fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E>;
 
     /// Nobody will hear of the output: passes on what it stands for. A guard does that in its own drop.
     #[doc(hidden)]
@@ -105,9 +108,9 @@ impl<'f> Seat<'f> {
     /// Makes the waiter, complete, ready to be published.
     #[inline(always)]
     pub(crate) fn sit(self, waker: Waker, ask: Ask) -> Fresh<'f> {
-        // SAFETY: `Wait::poll` gives out a seat for its pinned slot, and only while nobody is in it.
+        // SAFETY: `Single::poll` gives out a seat for its pinned slot, and only while nobody is in it.
         unsafe { self.slot.write(Waiter::new(waker, ask)) };
-        // SAFETY: written above; the slot is pinned, and `Wait` does not let go of it while it is queued.
+        // SAFETY: written above; the slot is pinned, and `Single` does not let go of it while it is queued.
         unsafe { Fresh::new(self.slot) }
     }
 }
@@ -123,21 +126,13 @@ enum Phase {
     Queued,
     /// The output has been given.
     Finished,
-    /// The wait was withdrawn.
+    /// A limit has ended the wait.
     Canceled,
 }
 
-/// The future of an operation that may have to wait.
-///
-/// Every waiting operation of the crate returns one, under a name of its own such as
-/// [`Lock`](crate::Lock). Poll it with any executor, or wait with the thread itself through
-/// [`block`](Self::block).
-///
-/// * A place in the queue is taken at the first poll, not at the call.
-/// * Dropping it at any time, on any thread, withdraws the wait. If the grant was faster, it is passed on.
-/// * Polling it again after `Ready` panics.
+/// The wait of one operation, in one queue.
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
-pub struct Wait<O: Op> {
+pub struct Single<O: Op> {
     op: O,
     phase: Phase,
     slot: Slot,
@@ -159,7 +154,7 @@ struct Slot {
     _pin: PhantomPinned,
 }
 
-// SAFETY: a shared `Wait` gives no access to the slot; the queue's access follows the rules of `Waiter`,
+// SAFETY: a shared `Single` gives no access to the slot; the queue's access follows the rules of `Waiter`,
 // which is `Send` and `Sync`.
 unsafe impl Sync for Slot {}
 
@@ -170,31 +165,18 @@ impl Slot {
     }
 }
 
-impl<O: Op> Wait<O> {
+impl<O: Op> Single<O> {
     #[inline(always)]
-    pub(crate) const fn new(op: O) -> Self {
-        let waiter = UnsafeCell::new(MaybeUninit::uninit());
-        Self { op, phase: Phase::Idle, slot: Slot { waiter, _pin: PhantomPinned } }
-    }
-
-    /// Waits with the calling thread, in the same queue and the same order as tasks do.
-    ///
-    /// Do not call it from a task: the thread that it blocks may be the one that the owner needs.
-    ///
-    /// # Panics
-    ///
-    /// On a thread whose runtime says that it must not be blocked, always: also when there would be nothing to wait for.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let counter = tasuki::Mutex::new(0);
-    /// *counter.lock().block() += 1;
-    /// assert_eq!(counter.into_inner(), 1);
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn block(self) -> O::Output {
-        crate::parker::block_on(self)
+    pub(crate) fn new(op: O) -> Self {
+        // Field by field: as a literal, inside of another, its slot is filled with zeros (five instructions, three of them stores).
+        let mut single = MaybeUninit::<Self>::uninit();
+        let place = single.as_mut_ptr();
+        // SAFETY: a field of memory that is ours.
+        unsafe { (&raw mut (*place).op).write(op) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*place).phase).write(Phase::Idle) };
+        // SAFETY: what was written is all there is to initialise: the slot may be anything.
+        unsafe { single.assume_init() }
     }
 
     /// The operation, to ask it something.
@@ -265,7 +247,7 @@ impl<O: Op> Wait<O> {
 
     /// `Queued => Canceled`, of a future that lives on.
     #[cold]
-    fn cancel(&mut self) -> Option<O::Output> {
+    fn cancel_queued(&mut self) -> Option<O::Output> {
         // First, so that a panic in foreign code cannot lead here a second time.
         self.phase = Phase::Canceled;
         self.leave()
@@ -296,7 +278,7 @@ impl<O: Op> Wait<O> {
     }
 }
 
-impl<O: Op> Future for Wait<O> {
+impl<O: Op> Future for Single<O> {
     type Output = O::Output;
 
     #[inline(always)]
@@ -319,100 +301,38 @@ impl<O: Op> Future for Wait<O> {
     }
 }
 
-/// A future of ours that can be given up without being dropped: a [`Wait`], or one with a limit.
-pub trait Waiting: Future {
-    /// Gives up: the output, if it had been granted already. A later poll panics.
-    #[doc(hidden)]
-    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<Self::Output>;
+impl<O: Op> Awaitable for Single<O> {
+    type Unfinished<E> = O::Unfinished<E>;
 
-    /// Nobody will hear of the output that a poll has just given.
-    #[doc(hidden)]
-    fn discard(self: Pin<&mut Self>, output: Self::Output, _right: Withdraw) {
-        drop(output);
-    }
-}
-
-/// The right to withdraw a wait, which only the crate can give.
-#[derive(Clone, Copy, Debug)]
-pub struct Withdraw(pub(crate) ());
-
-impl<O: Op> Waiting for Wait<O> {
-    fn withdraw(self: Pin<&mut Self>, _right: Withdraw) -> Option<O::Output> {
+    fn cancel(self: Pin<&mut Self>, _right: Cancel) -> Option<O::Output> {
         // SAFETY: nothing is moved out of the pinned future.
         let this = unsafe { self.get_unchecked_mut() };
-        let output = match this.phase {
-            Phase::Queued => this.cancel(),
+        match this.phase {
+            Phase::Queued => this.cancel_queued(),
             Phase::Idle | Phase::Yielded => {
                 this.phase = Phase::Canceled;
                 None
             }
-            Phase::Finished | Phase::Canceled => return None,
-        };
-        if output.is_none() {
-            this.op.withdrawn();
+            Phase::Finished | Phase::Canceled => None,
         }
-        output
     }
 
-    fn discard(self: Pin<&mut Self>, output: O::Output, _right: Withdraw) {
+    fn unfinished<E>(self: Pin<&mut Self>, limit: E, _right: Cancel) -> Self::Unfinished<E> {
+        // SAFETY: nothing is moved out of the pinned future.
+        unsafe { self.get_unchecked_mut() }.op.unfinished(limit)
+    }
+
+    fn discard(self: Pin<&mut Self>, output: O::Output, _right: Cancel) {
         // SAFETY: nothing is moved out of the pinned future.
         unsafe { self.get_unchecked_mut() }.op.discard(output);
     }
-}
 
-/// A future of ours that is more than one wait: a wait with a limit, a wait for a condition, a turn to initialise.
-///
-/// It has the same methods as a [`Wait`].
-#[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
-#[derive(Debug)]
-pub struct Compound<W> {
-    inner: W,
-}
-
-impl<W: Waiting> Compound<W> {
-    pub(crate) fn new(inner: W) -> Self {
-        Self { inner }
-    }
-
-    fn project(self: Pin<&mut Self>) -> Pin<&mut W> {
-        // SAFETY: a projection to the only field, which is never moved out.
-        unsafe { self.map_unchecked_mut(|this| &mut this.inner) }
-    }
-
-    /// Waits with the calling thread; see [`Wait::block`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let event = tasuki::Event::auto();
-    /// let waited = event.wait().timeout(std::time::Duration::ZERO).block();
-    /// assert_eq!(waited, Err(tasuki::Elapsed));
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn block(self) -> W::Output {
-        crate::parker::block_on(self)
+    fn is_terminated(&self) -> bool {
+        matches!(self.phase, Phase::Finished | Phase::Canceled)
     }
 }
 
-impl<W: Waiting> Future for Compound<W> {
-    type Output = W::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<W::Output> {
-        self.project().poll(cx)
-    }
-}
-
-impl<W: Waiting> Waiting for Compound<W> {
-    fn withdraw(self: Pin<&mut Self>, right: Withdraw) -> Option<W::Output> {
-        self.project().withdraw(right)
-    }
-
-    fn discard(self: Pin<&mut Self>, output: W::Output, right: Withdraw) {
-        self.project().discard(output, right);
-    }
-}
-
-impl<O: Op> Drop for Wait<O> {
+impl<O: Op> Drop for Single<O> {
     /// A question, asked wherever a wait ends; what there may be to do is elsewhere.
     #[inline(always)]
     fn drop(&mut self) {
@@ -422,7 +342,7 @@ impl<O: Op> Drop for Wait<O> {
     }
 }
 
-impl<O: Op> fmt::Debug for Wait<O> {
+impl<O: Op> fmt::Debug for Single<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(O::NAME).field("phase", &self.phase).finish_non_exhaustive()
     }

@@ -1,0 +1,143 @@
+//! The one future: everything of the crate that can be awaited is a [`Wait`].
+//!
+//! What is waited for is an [`Awaitable`]: a [`Single`] operation in one queue, or something over such waits: a wait with a
+//! limit (`limit.rs`), a wait for a condition (`condvar.rs`), a turn to make a value (`once_cell.rs`). What an awaitable
+//! adds to a future is a way to cancel it that says what had been granted. On that stand `block`, `timeout`, `deadline` and `or_cancelled`, which are
+//! written once, for all of them.
+//!
+//! A limit ends a wait in two steps: [`Awaitable::cancel`], which returns the output if it had been granted meanwhile, and else
+//! [`Awaitable::unfinished`], which makes the error. The error of most waits is the limit itself; an operation that was given something gives it back in the
+//! error ([`GivenBack`](crate::GivenBack)), as far as it has it without another wait (`docs/decisions/0010`).
+
+mod single;
+
+pub(crate) use single::Seat;
+pub use single::{Op, Single};
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+/// Something of this crate that can be awaited, and cancelled without being dropped. Only the crate implements it.
+pub trait Awaitable: Future {
+    /// What a limit `E` that ended the wait says: `E` itself, or [`GivenBack`](crate::GivenBack) with what the operation was given.
+    type Unfinished<E>;
+
+    /// Ends the wait: the output, if it had been granted already. A later poll panics.
+    #[doc(hidden)]
+    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<Self::Output>;
+
+    /// The error of a limit, after a cancel without an output.
+    #[doc(hidden)]
+    fn unfinished<E>(self: Pin<&mut Self>, limit: E, right: Cancel) -> Self::Unfinished<E>;
+
+    /// The output that a poll or a cancel has just given is not returned: passes on what it stands for.
+    #[doc(hidden)]
+    fn discard(self: Pin<&mut Self>, output: Self::Output, _right: Cancel) {
+        drop(output);
+    }
+
+    /// Would another poll panic?
+    #[doc(hidden)]
+    fn is_terminated(&self) -> bool;
+}
+
+/// The right to cancel a wait, which only the crate can give.
+#[derive(Clone, Copy, Debug)]
+pub struct Cancel(pub(crate) ());
+
+/// The future of everything that may have to wait.
+///
+/// Every such operation of the crate returns one, under a name of its own such as
+/// [`Lock`](crate::Lock). Poll it with any executor, or wait with the thread itself through
+/// [`block`](Self::block).
+///
+/// * A place in the queue is taken at the first poll, not at the call.
+/// * Dropping it at any time, on any thread, cancels the wait. If the grant was faster, it is passed on.
+/// * Polling it again after `Ready` panics.
+#[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
+pub struct Wait<A> {
+    inner: A,
+}
+
+impl<O: Op> Wait<Single<O>> {
+    #[inline(always)]
+    pub(crate) fn new(op: O) -> Self {
+        Self { inner: Single::new(op) }
+    }
+
+    /// The wait alone, not polled yet.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn into_single(self) -> Single<O> {
+        self.inner
+    }
+}
+
+impl<A: Awaitable> Wait<A> {
+    pub(crate) const fn of(inner: A) -> Self {
+        Self { inner }
+    }
+
+    #[inline(always)]
+    fn project(self: Pin<&mut Self>) -> Pin<&mut A> {
+        // SAFETY: a projection to the only field, which is never moved out of a pinned whole.
+        unsafe { self.map_unchecked_mut(|this| &mut this.inner) }
+    }
+
+    /// Waits with the calling thread, in the same queue and the same order as tasks do.
+    ///
+    /// Do not call it from a task: the thread that it blocks may be the one that the owner needs.
+    ///
+    /// # Panics
+    ///
+    /// On a thread whose runtime says that it must not be blocked, always: also when there would be nothing to wait for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let counter = tasuki::Mutex::new(0);
+    /// *counter.lock().block() += 1;
+    /// assert_eq!(counter.into_inner(), 1);
+    /// ```
+    #[cfg(feature = "std")]
+    #[track_caller]
+    pub fn block(self) -> A::Output {
+        crate::parker::block_on(self)
+    }
+}
+
+impl<A: Awaitable> Future for Wait<A> {
+    type Output = A::Output;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<A::Output> {
+        self.project().poll(cx)
+    }
+}
+
+impl<A: Awaitable> Awaitable for Wait<A> {
+    type Unfinished<E> = A::Unfinished<E>;
+
+    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<A::Output> {
+        self.project().cancel(right)
+    }
+
+    fn unfinished<E>(self: Pin<&mut Self>, limit: E, right: Cancel) -> Self::Unfinished<E> {
+        self.project().unfinished(limit, right)
+    }
+
+    fn discard(self: Pin<&mut Self>, output: A::Output, right: Cancel) {
+        self.project().discard(output, right);
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.inner.is_terminated()
+    }
+}
+
+impl<A: fmt::Debug> fmt::Debug for Wait<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
