@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::future::{pending, poll_fn};
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread::{self, ThreadId};
@@ -292,4 +292,84 @@ fn local_tasks_share_what_is_not_send() {
         cell.get()
     });
     assert_eq!(runtime.block_on(task).unwrap(), TASKS);
+}
+
+/// Counts its polls until it is told to stop.
+async fn yields(polls: Arc<AtomicUsize>, stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::SeqCst) {
+        polls.fetch_add(1, Ordering::SeqCst);
+        yield_now().await;
+    }
+}
+
+/// What another thread wakes at home does not wait behind two tasks that yield for ever: each of those is polled at most once, and a
+/// little, for each of it.
+#[test]
+fn what_is_woken_at_home_has_its_turn() {
+    const WOKEN: usize = scaled(200, 10);
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let here = runtime.block_on(runtime.spawn(async { EventLoop::current().unwrap() })).unwrap();
+    let (polls, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let gate = Arc::new(Event::manual());
+    let [waiting, done, before, after]: [Arc<AtomicUsize>; 4] = Default::default();
+    let woken = |_| {
+        let (gate, waiting, done) = (gate.clone(), waiting.clone(), done.clone());
+        let (polls, after) = (polls.clone(), after.clone());
+        runtime.spawn_on(WorkerId::new(0), move || async move {
+            waiting.fetch_add(1, Ordering::SeqCst);
+            gate.wait().await;
+            if done.fetch_add(1, Ordering::SeqCst) + 1 == WOKEN {
+                after.store(polls.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
+        })
+    };
+    let tasks: Vec<_> = (0..WOKEN).map(woken).collect();
+    until(|| waiting.load(Ordering::SeqCst) == WOKEN);
+    let hogs = [(); 2].map(|()| runtime.spawn(yields(polls.clone(), stop.clone())));
+    until(|| polls.load(Ordering::SeqCst) > 10);
+    // The worker is held while all are woken: from then on only the order counts.
+    let (go, held) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (goes, holds, counted, noted) = (go.clone(), held.clone(), polls.clone(), before.clone());
+    let hold = move || {
+        noted.store(counted.load(Ordering::SeqCst), Ordering::SeqCst);
+        holds.store(true, Ordering::SeqCst);
+        until(|| goes.load(Ordering::SeqCst));
+    };
+    here.post(hold).unwrap();
+    until(|| held.load(Ordering::SeqCst));
+    gate.set();
+    go.store(true, Ordering::SeqCst);
+    tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+    let between = after.load(Ordering::SeqCst) - before.load(Ordering::SeqCst);
+    assert!(between <= 3 * WOKEN, "{between} polls of others for {WOKEN} tasks at home");
+    stop.store(true, Ordering::SeqCst);
+    hogs.into_iter().for_each(|hog| runtime.block_on(hog).unwrap());
+}
+
+/// More tasks at home than a turn has, which yield for ever, do not hold up one that any worker may run.
+#[test]
+fn what_is_not_at_home_has_its_turn() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let (polls, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let hog = |_| {
+        let (polls, stop) = (polls.clone(), stop.clone());
+        runtime.spawn_on(WorkerId::new(0), || yields(polls, stop))
+    };
+    let hogs: Vec<_> = (0..scaled(1_000, 300)).map(hog).collect();
+    let counted = polls.clone();
+    let polite = runtime.spawn(async move {
+        let mut most = 0;
+        for _ in 0..scaled(50, 2) {
+            let before = counted.load(Ordering::SeqCst);
+            yield_now().await;
+            most = most.max(counted.load(Ordering::SeqCst) - before);
+        }
+        most
+    });
+    let most = runtime.block_on(polite).unwrap();
+    stop.store(true, Ordering::SeqCst);
+    assert!(most <= 256, "{most} polls at home between two of a task that is not");
+    hogs.into_iter().for_each(|hog| runtime.block_on(hog).unwrap());
 }

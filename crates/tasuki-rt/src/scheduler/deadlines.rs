@@ -4,7 +4,7 @@
 //! a long poll cannot, so the others advance a wheel that is overdue: those that are awake look once a millisecond, and of those that
 //! sleep the timekeeper (see `idle`) wakes for it.
 //!
-//! While no worker that is awake has a deadline (`armed` is false) no clock is read; otherwise once a poll, or once every eight polls while these
+//! While no worker that is awake has a deadline (`armed` is false), and this one has no streak nor turn to end, no clock is read; otherwise once a poll, or once every eight polls while these
 //! take less than 50 µs together.
 //!
 //! # Orderings
@@ -110,14 +110,15 @@ impl Shared {
 }
 
 impl Local {
-    /// Before each pick: if a worker that is awake has a deadline, advances the wheels that are due; and ends a streak that takes long.
+    /// Before each pick: if a worker that is awake has a deadline, advances the wheels that are due; and ends a streak or a turn that takes long.
     #[inline]
     pub(super) fn mind_time(&self, shared: &Shared) {
         // Relaxed: a hint; what it delays is bounded by the next poll.
         let armed = shared.armed.load(Ordering::Relaxed);
-        if armed || self.has_streak() {
+        if armed || self.has_streak() || self.has_turn() {
             if let Some(now) = self.read_clock() {
                 self.limit_streak(now);
+                self.limit_turn(now);
                 if armed {
                     self.look_at_wheels(shared, now);
                 }

@@ -12,6 +12,7 @@ pub(crate) mod shutdown;
 mod steal;
 #[cfg(test)]
 mod tests;
+mod turns;
 pub(crate) mod worker;
 
 use crate::builder::Resume;

@@ -4,6 +4,7 @@ use super::chain::Chain;
 use super::idle::{Nap, Rest, Sleeper};
 use super::shutdown;
 use super::steal::Sight;
+use super::turns::Turn;
 use super::{Item, Job, Shared, Station};
 use crate::builder::Resume;
 use crate::context::{Context, Seat};
@@ -21,8 +22,6 @@ use tasuki::runtime::{Timers, uncharged};
 /// How often in a row, and how long, the *next* slots go first.
 const STREAK: u32 = 32;
 const STREAK_TIME: Duration = Duration::from_micros(200);
-/// Every so many picks the inbox is looked at first.
-const INBOX_EVERY: u32 = 16;
 /// Every so many picks the global queue is looked at first.
 const GLOBAL_EVERY: u32 = 64;
 /// How many looks a search has, and the pause between them.
@@ -44,6 +43,7 @@ pub(crate) struct Local {
     home_next: Cell<Option<Runnable>>,
     pub(super) parker: Parker,
     tick: Cell<u32>,
+    pub(super) turn: Cell<Turn>,
     streak: Cell<u32>,
     /// When a streak is over; known after its first poll.
     streak_ends: Cell<Option<Instant>>,
@@ -78,6 +78,7 @@ impl Local {
             home_next: Cell::new(None),
             parker,
             tick: Cell::new(0),
+            turn: Cell::default(),
             streak: Cell::new(0),
             streak_ends: Cell::new(None),
             searching: Cell::new(false),
@@ -182,8 +183,8 @@ impl Local {
         self.mind_time(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        if tick % INBOX_EVERY == 0 {
-            if let Some(item) = self.pick_rarely(shared, tick) {
+        if tick % GLOBAL_EVERY == 0 {
+            if let Some(item) = self.pick_global(shared) {
                 return Some(item);
             }
         }
@@ -198,10 +199,8 @@ impl Local {
             }
         }
         self.streak.set(0);
-        let local = || self.queue.pop().map(Item::Task);
-        let home = || self.home.borrow_mut().pop();
-        let first = if tick % 2 == 0 { local().or_else(home) } else { home().or_else(local) };
-        first.or_else(|| self.pick_next(shared)).or_else(|| self.pick_from_outside(shared))
+        let own = self.pick_by_turns(shared);
+        own.or_else(|| self.pick_next(shared)).or_else(|| self.pick_global(shared))
     }
 
     #[inline]
@@ -227,22 +226,9 @@ impl Local {
         if self.tick.get() % 2 == 0 { home().or_else(slot) } else { slot().or_else(home) }
     }
 
-    #[cold]
-    fn pick_rarely(&self, shared: &Shared, tick: u32) -> Option<Item> {
-        if tick % GLOBAL_EVERY == 0 {
-            if let Some(item) = self.pick_global(shared) {
-                return Some(item);
-            }
-        }
-        self.pick_inbox(shared)
-    }
-
-    /// Everything in the inbox goes to the end of the home queue; the first of that.
     fn pick_inbox(&self, shared: &Shared) -> Option<Item> {
-        let posted = shared.remotes[self.index].inbox.take_all();
-        let mut home = self.home.borrow_mut();
-        home.append(posted);
-        home.pop()
+        self.take_inbox(shared);
+        self.home.borrow_mut().pop()
     }
 
     fn pick_from_outside(&self, shared: &Shared) -> Option<Item> {
@@ -250,6 +236,7 @@ impl Local {
     }
 
     /// One task from the global queue, and our share of the rest into the local one.
+    #[cold]
     fn pick_global(&self, shared: &Shared) -> Option<Item> {
         let most = GLOBAL_BATCH.min(self.queue.spare_capacity());
         let mut more = false;

@@ -1,0 +1,83 @@
+//! How a worker divides itself between the tasks of its local queue, which any worker may run, and its home queue, which it alone serves.
+//!
+//! By turns, if both have something. A turn is as many polls as there were tasks when it began: so a task waits for each other one once,
+//! wherever they are, and two that yield for ever do not hold up two hundred that were woken at home. It has a limit, so that a queue
+//! as long as you like does not hold up the other: [`MOST`] polls, or [`LONGEST`].
+//!
+//! Between two turns, and before every pick without one, the inbox is emptied into the home queue. So what is woken or posted by other threads
+//! waits for one turn at most before it has its place.
+
+use super::worker::Local;
+use super::{Item, LOCAL_CAPACITY, Shared};
+use std::time::{Duration, Instant};
+
+/// How many polls a turn has at most.
+pub(super) const MOST: usize = 256;
+/// And how long it lasts; or rather until the next look at the clock.
+const LONGEST: Duration = Duration::from_micros(500);
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turn {
+    /// The home queue's, or else the local queue's.
+    home: bool,
+    /// How many polls of it are left. 0 while only one of the queues has something.
+    left: usize,
+    /// When it is over; known at the first look at the clock.
+    ends: Option<Instant>,
+}
+
+impl Local {
+    /// From the local or the home queue.
+    #[inline]
+    pub(super) fn pick_by_turns(&self, shared: &Shared) -> Option<Item> {
+        let turn = self.turn.get();
+        if turn.left > 0 {
+            if let Some(item) = self.pick_from(turn.home) {
+                self.turn.set(Turn { left: turn.left - 1, ..turn });
+                return Some(item);
+            }
+            // A thief has been there.
+        }
+        self.take_inbox(shared);
+        let (home, local) = (self.home.borrow().len(), LOCAL_CAPACITY - self.queue.spare_capacity());
+        let next = if home > 0 && local > 0 {
+            let len = if turn.home { local } else { home };
+            Turn { home: !turn.home, left: len.min(MOST) - 1, ends: None }
+        } else {
+            Turn { home: home > 0, ..Turn::default() }
+        };
+        self.turn.set(next);
+        // The other one, if a thief has been there.
+        self.pick_from(next.home).or_else(|| self.pick_from(!next.home))
+    }
+
+    #[inline]
+    fn pick_from(&self, home: bool) -> Option<Item> {
+        if home { self.home.borrow_mut().pop() } else { self.queue.pop().map(Item::Task) }
+    }
+
+    /// Everything in the inbox goes to the end of the home queue.
+    #[inline]
+    pub(super) fn take_inbox(&self, shared: &Shared) {
+        let inbox = &shared.remotes[self.index].inbox;
+        if !inbox.looks_empty() {
+            self.home.borrow_mut().append(inbox.take_all());
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_turn(&self) -> bool {
+        self.turn.get().left > 0
+    }
+
+    /// A turn that has lasted so long is over.
+    pub(super) fn limit_turn(&self, now: Instant) {
+        let turn = self.turn.get();
+        if turn.left > 0 {
+            let ends = turn.ends.unwrap_or(now + LONGEST);
+            let left = if now >= ends { 0 } else { turn.left };
+            self.turn.set(Turn { left, ends: Some(ends), ..turn });
+        }
+    }
+}
