@@ -1,5 +1,6 @@
 //! How a runtime is made.
 
+use crate::blocking::DEFAULT_LIMIT;
 use crate::runtime::Runtime;
 use crate::scheduler::idle::MAX_WORKERS;
 use std::io;
@@ -43,12 +44,18 @@ pub struct Builder {
     pub(crate) workers: usize,
     pub(crate) name: String,
     pub(crate) resume: Resume,
+    pub(crate) blocking_threads: usize,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
         let workers = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS);
-        Self { workers, name: "tasuki-rt".to_owned(), resume: Resume::default() }
+        Self {
+            workers,
+            name: "tasuki-rt".to_owned(),
+            resume: Resume::default(),
+            blocking_threads: DEFAULT_LIMIT,
+        }
     }
 
     /// How many workers; by default as many as the machine runs threads at once.
@@ -92,12 +99,28 @@ impl Builder {
         self
     }
 
+    /// How many threads for blocking work there may be at the same time; by default 512. They start when they are needed, and end when they
+    /// have been idle for ten seconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().max_blocking_threads(1).build().unwrap();
+    /// let first = runtime.spawn_blocking(|| 1);
+    /// let second = runtime.spawn_blocking(|| 2);
+    /// assert_eq!(runtime.block_on(async { first.await.unwrap() + second.await.unwrap() }), 3);
+    /// ```
+    pub fn max_blocking_threads(mut self, threads: usize) -> Self {
+        self.blocking_threads = threads;
+        self
+    }
+
     /// The runtime. Its threads start with the first [`block_on`](Runtime::block_on), or with
     /// [`start`](Runtime::start).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for no workers, too many, or a thread name with a NUL byte in it.
+    /// `InvalidInput` for no workers, too many, no thread for blocking work, or a thread name with a NUL byte in it.
     ///
     /// # Examples
     ///
@@ -111,6 +134,11 @@ impl Builder {
         let invalid = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         if self.workers == 0 {
             return invalid("a runtime needs at least one worker: pass 1 or more to `workers`".to_owned());
+        }
+        if self.blocking_threads == 0 {
+            return invalid(
+                "blocking work needs a thread: pass 1 or more to `max_blocking_threads`".to_owned(),
+            );
         }
         if self.workers > MAX_WORKERS {
             return invalid(format!("a runtime has at most {MAX_WORKERS} workers, not {}", self.workers));

@@ -4,6 +4,7 @@ use crate::task::Payload;
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::sync::{Mutex, PoisonError};
 use tasuki::task::TaskId;
 
@@ -29,6 +30,7 @@ enum Why {
     Panicked(Mutex<Payload>),
     Aborted,
     ShutDown,
+    Refused(io::Error),
 }
 
 impl JoinError {
@@ -42,6 +44,10 @@ impl JoinError {
 
     pub(crate) fn shut_down(id: TaskId) -> Self {
         Self { id, why: Why::ShutDown }
+    }
+
+    pub(crate) fn refused(id: TaskId, error: io::Error) -> Self {
+        Self { id, why: Why::Refused(error) }
     }
 
     /// The task.
@@ -105,6 +111,22 @@ impl JoinError {
         matches!(self.why, Why::ShutDown)
     }
 
+    /// Was it blocking work for which the system gave no thread, and there was none that could run it?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     match tasuki_rt::spawn_blocking(|| 4).await {
+    ///         Ok(four) => assert_eq!(four, 4),
+    ///         Err(error) => assert!(error.is_refused(), "too many threads on this machine"),
+    ///     }
+    /// });
+    /// ```
+    pub fn is_refused(&self) -> bool {
+        matches!(self.why, Why::Refused(_))
+    }
+
     /// What the task panicked with, to be thrown on by `std::panic::resume_unwind`.
     ///
     /// # Errors
@@ -140,6 +162,11 @@ impl fmt::Display for JoinError {
                 write!(f, "{} panicked: {}", self.id, words(&**payload).unwrap_or("no message"))
             }
             Why::Aborted => write!(f, "{} was aborted", self.id),
+            Why::Refused(error) => write!(
+                f,
+                "{} was not run: there is no thread for blocking work, and the system refuses another ({error}); use fewer threads",
+                self.id
+            ),
             Why::ShutDown => {
                 write!(
                     f,

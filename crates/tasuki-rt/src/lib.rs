@@ -42,6 +42,7 @@
 //! });
 //! ```
 
+mod blocking;
 mod builder;
 mod context;
 mod error;

@@ -79,7 +79,7 @@ use tasuki::task::TaskId;
 /// assert_eq!(sum, 285);
 /// ```
 pub struct Runtime {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     threads: Mutex<Threads>,
     name: String,
 }
@@ -121,6 +121,7 @@ impl Runtime {
 
     pub(crate) fn made_of(builder: Builder) -> Self {
         let (shared, stations) = Shared::new(builder.workers, builder.resume);
+        shared.blocking.set_limit(builder.blocking_threads);
         let threads = Mutex::new(Threads { stations, handles: Vec::new() });
         Self { shared, threads, name: builder.name }
     }
@@ -320,6 +321,17 @@ impl Runtime {
 
     /// Runs a closure that may block, on a thread made for that.
     ///
+    /// It begins at once, also before [`start`](Self::start) and while all workers are busy, unless
+    /// [`max_blocking_threads`](Builder::max_blocking_threads) are: then closures begin in the order they were spawned in. It may use the
+    /// runtime: `spawn`, `spawn_blocking`, `block_on`.
+    ///
+    /// [`abort`](JoinHandle::abort) before it begins drops the closure; a closure that is running runs on, keeps its result, and is waited for by
+    /// a shutdown ([`shutdown_timeout`](Self::shutdown_timeout) with a limit) and by the drop of the runtime. What has not begun by then is
+    /// dropped.
+    ///
+    /// When the system refuses a thread the closure waits for one that there is; when there is none, the handle gives an error
+    /// ([`JoinError::is_refused`](crate::JoinError::is_refused)).
+    ///
     /// # Examples
     ///
     /// ```
@@ -352,8 +364,8 @@ impl Runtime {
 
     /// Waits until all tasks have ended, at most this long, and then ends the threads.
     ///
-    /// While it waits, tasks may spawn what they need to end, on any worker; whoever spawns from another thread, in
-    /// `block_on` or `spawn_blocking`, is refused. Closures that were posted to an event loop are no tasks, and not waited for. A
+    /// While it waits, tasks may spawn what they need to end, on any worker, and so may blocking work; a spawn from another thread, as in
+    /// `block_on`, is refused. Closures that were posted to an event loop are no tasks, and not waited for. A
     /// runtime that was not started is started for its tasks.
     ///
     /// Calling it again, or from several threads, is fine.
@@ -404,13 +416,13 @@ impl Runtime {
 
     /// Drops all tasks, each where it belongs, ends the threads, and waits for that at most this long.
     ///
-    /// A task that is being polled is dropped when it returns. To let the tasks end first, [`drain`](Self::drain) them. Calling
+    /// A task that is being polled is dropped when it returns, and blocking work that is running is waited for. To let the tasks end first, [`drain`](Self::drain) them. Calling
     /// it again waits again. Dropping the runtime is the same without a limit; inside a task it does not wait.
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] on a worker thread: nothing has been done. [`ShutdownError::TimedOut`] if a task did
-    /// not return in time: the shutdown goes on without the caller.
+    /// [`ShutdownError::InsideTask`] on a worker thread, and in blocking work of the runtime: nothing has been done. [`ShutdownError::TimedOut`]
+    /// if a task or blocking work did not return in time: the shutdown goes on without the caller.
     ///
     /// # Examples
     ///
@@ -423,7 +435,7 @@ impl Runtime {
     /// assert_eq!(runtime.tasks(), 0);
     /// ```
     pub fn shutdown_timeout(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        if context::is_worker() {
+        if context::is_worker() || context::blocks_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
         }
         self.close();
@@ -437,6 +449,10 @@ impl Runtime {
 
     fn close(&self) {
         self.shared.close();
+        if (context::is_worker() || context::blocks_for(&self.shared)) && self.shared.blocking.has_threads() {
+            // Blocking work is waited for, which may be the caller's own: by threads that leave at once, not here.
+            drop(self.start());
+        }
         let stations = std::mem::take(&mut self.threads().stations);
         shutdown::leave_unstarted(&self.shared, stations);
     }
@@ -507,7 +523,5 @@ pub(crate) fn spawn_blocking_in<T: Send + 'static>(
         // One thread only, in an order that can be repeated.
         return spawn_in(shared, async move { work() });
     }
-    // Begun by the first poll: what the runtime refuses, or drops before, does not run.
-    let id = shared.id;
-    spawn_in(shared, async move { blocking::unblock(move || context::block_for(id, work)).await })
+    task::spawn_blocking(shared, work)
 }

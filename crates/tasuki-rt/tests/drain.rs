@@ -121,11 +121,8 @@ fn tasks_spawned_during_the_drain() {
         let pinned = spawn_on(WorkerId::new(1), move || async move {
             spawn_local(async move { add(&b) }).await.unwrap();
         });
-        // Its thread is none of the runtime's: what it runs is, what it spawns itself is refused.
-        let blocking = spawn_blocking(move || {
-            drop(outside.spawn(pending::<()>()));
-            add(&c);
-        });
+        // Blocking work is waited for, and so is what it spawns.
+        let blocking = spawn_blocking(move || drop(outside.spawn(async move { add(&c) })));
         own.await.unwrap();
         pinned.await.unwrap();
         blocking.await.unwrap();

@@ -15,6 +15,7 @@ mod tests;
 mod turns;
 pub(crate) mod worker;
 
+use crate::blocking::Pool;
 use crate::builder::Resume;
 use crate::context::{self, Context, Seat};
 use crate::loop_mutex;
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) census: Census,
     pub(crate) ending: Ending,
+    /// The threads for blocking work.
+    pub(crate) blocking: Pool,
     idle: Idle,
     /// A worker that is awake has deadlines: all look at the clock.
     armed: AtomicBool,
@@ -113,6 +116,7 @@ impl Shared {
             registry: Registry::new(workers),
             census: Census::new(workers),
             ending: Ending::new(workers),
+            blocking: Pool::new(),
             idle: Idle::new(workers),
             armed: AtomicBool::new(false),
             epoch,

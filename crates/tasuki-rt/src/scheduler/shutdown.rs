@@ -13,6 +13,9 @@ use tasuki::runtime::Timers;
 /// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
 const ON_ITS_WAY: Duration = Duration::from_micros(100);
 
+/// How long the last worker sleeps, at most, while blocking work runs, before it looks for tasks to drop again.
+const BLOCKING_WORK: Duration = Duration::from_millis(5);
+
 /// A runtime that was never started: the caller leaves for each worker in turn.
 pub(crate) fn leave_unstarted(shared: &Arc<Shared>, stations: Vec<Station>) {
     for station in stations {
@@ -67,6 +70,9 @@ pub(super) fn close_inbox(context: &Context, local: &Local) {
 fn drop_others(context: &Context, local: &Local) {
     let shared = &context.shared;
     shared.registry.wake_others();
+    for work in shared.blocking.close() {
+        drop_item(context, Item::Task(work));
+    }
     loop {
         while let Some(item) =
             local.take_own(shared).or_else(|| shared.global.take(1, 0, |_| ()).map(Item::Task))
@@ -74,10 +80,14 @@ fn drop_others(context: &Context, local: &Local) {
             drop_item(context, item);
         }
         if shared.census.others() == 0 {
-            return;
+            break;
         }
-        local.parker.park_timeout(ON_ITS_WAY);
+        if !shared.blocking.wait(BLOCKING_WORK) {
+            local.parker.park_timeout(ON_ITS_WAY);
+        }
     }
+    // Those that are left are idle, and end.
+    while shared.blocking.wait(BLOCKING_WORK) {}
 }
 
 /// Drops a task, under its name, or a closure that nobody will run.

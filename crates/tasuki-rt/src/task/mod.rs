@@ -9,6 +9,7 @@ pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;
 
+use crate::blocking::{Refused, Work};
 use crate::context::{self, Context, Seat};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
@@ -172,6 +173,41 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
+    // SAFETY: promised by the caller.
+    let (runnable, handle) = unsafe { make(shared, home, future) };
+    start(shared, home, runnable);
+    handle
+}
+
+/// Spawns a task that is ready at its first poll, which is done by a thread for blocking work.
+pub(crate) fn spawn_blocking<T, W>(shared: &Arc<Shared>, work: W) -> JoinHandle<T>
+where
+    T: Send + 'static,
+    W: FnOnce() -> T + Send + 'static,
+{
+    // SAFETY: the future and its output are `Send`.
+    let (runnable, handle) = unsafe { make(shared, None, Work(Some(work))) };
+    if context::with(|context| {
+        begins(context.filter(|context| Arc::ptr_eq(&context.shared, shared)), shared, None)
+    }) {
+        shared.blocking.push(shared, runnable);
+    } else {
+        drop(runnable);
+    }
+    handle
+}
+
+/// A new task, and its handle.
+///
+/// # Safety
+///
+/// As for [`spawn`].
+#[inline]
+unsafe fn make<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> (Runnable, JoinHandle<F::Output>)
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
     let meta = Meta {
         id: TaskId::fresh(),
         // The pointer of the `Arc`, not of a reference: holds are made of it.
@@ -189,23 +225,28 @@ where
             WithInfo(|runnable: Runnable, info: ScheduleInfo| crate::scheduler::schedule(runnable, info)),
         )
     };
-    let handle = JoinHandle::new(task);
-    start(shared, home, runnable);
-    handle
+    (runnable, JoinHandle::new(task))
 }
 
 /// Counts the task, and pushes it where it will be run; or drops it.
 fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) {
     context::with(|context| {
         let context = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
-        let here = context.and_then(Context::worker);
-        let inside = context.is_some_and(|context| context.event_loop().is_some());
-        if shared.census.begin(row(home, here), inside) {
+        if begins(context, shared, home) {
             crate::scheduler::put(context, shared, runnable);
         } else {
             drop(runnable);
         }
     });
+}
+
+/// Counts a task; false if it is refused. `context` is that of the thread, if it belongs to this runtime.
+#[inline]
+fn begins(context: Option<&Context>, shared: &Shared, home: Option<usize>) -> bool {
+    let here = context.and_then(Context::worker);
+    // Blocking work is a task, too.
+    let inside = context.is_some_and(|context| context.event_loop().is_some()) || context::blocks_for(shared);
+    shared.census.begin(row(home, here), inside)
 }
 
 /// Why a task has no output. Small, because every task has room for one.
@@ -217,7 +258,10 @@ pub(crate) enum Cause {
 impl Cause {
     pub(crate) fn of(self, id: TaskId) -> JoinError {
         match self {
-            Self::Panicked(payload) => JoinError::panicked(id, *payload),
+            Self::Panicked(payload) => match payload.downcast::<Refused>() {
+                Ok(refused) => JoinError::refused(id, refused.0),
+                Err(payload) => JoinError::panicked(id, payload),
+            },
             Self::Aborted => JoinError::aborted(id),
         }
     }

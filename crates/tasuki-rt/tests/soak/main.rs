@@ -139,7 +139,7 @@ impl Soak {
         meddlers.into_iter().for_each(|meddler| meddler.join().expect("it does not panic"));
         while world.take(0).is_some() {}
         drop(world.take_wakers());
-        // The closures of blocking threads go last.
+        // What a shutdown that was not waited for has left goes last.
         wait_until(|| Arc::strong_count(&world) == 1);
         world.check();
         let book = &world.book;
@@ -189,7 +189,7 @@ impl Soak {
     fn check_memory(&mut self) {
         let settled = |base: usize| live_bytes() <= base.saturating_add(SLACK_BYTES);
         if self.epochs < WARM_UP || self.base == usize::MAX {
-            // The threads of `blocking` go when they have been idle for a while.
+            // Threads of runtimes whose end was not waited for.
             thread::sleep(Duration::from_millis(700));
             self.base = live_bytes();
         }

@@ -1,0 +1,261 @@
+//! Threads for blocking work: one pool for each runtime.
+//!
+//! A closure of `spawn_blocking` is a task whose first poll is the whole of it, and whose [`Runnable`] goes to this pool instead of a worker. So it is
+//! counted, aborted, joined and dropped as every other task. A thread is started for each closure that no idle thread can take, up
+//! to a limit; beyond that closures wait in the order they were spawned in. A thread that was idle for ten seconds ends.
+//!
+//! # States of a closure
+//!
+//! | from | event | to | fn |
+//! |---|---|---|---|
+//! | new | spawned | queued, for an idle thread or a new one | [`Pool::push`] |
+//! | queued | a thread is free | running, or dropped if it was aborted | [`Pool::next`] |
+//! | queued | the system refuses the only thread | refused: its handle says so | [`Pool::push`] |
+//! | queued | shutdown | dropped | [`Pool::close`] |
+//! | running | it returns or panics | ended | `run` |
+//!
+//! A closure that is running is not interrupted: abort has no effect on it, and shutdown waits for it.
+//!
+//! # Invariants
+//! 1. `idle ≤ threads ≤ limit`; `threads` counts those that are being started.
+//! 2. While closures are queued there is a thread, which looks into the queue before it waits or ends.
+//! 3. No closure is run or dropped under the lock.
+
+use crate::context::{self, Context, Seat};
+use crate::scheduler::Shared;
+use crate::task::Runnable;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+use tasuki::runtime::uncharged;
+
+/// How many threads there may be, unless the builder says otherwise.
+pub(crate) const DEFAULT_LIMIT: usize = 512;
+/// How long a thread waits for work before it ends.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// The threads of a runtime for blocking work.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    /// There is a closure for an idle thread, or the pool closes.
+    work: Condvar,
+    /// While the pool closes: a closure has ended, or a thread.
+    ended: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: VecDeque<Runnable>,
+    threads: usize,
+    idle: usize,
+    limit: usize,
+    closed: bool,
+    /// Threads are refused, in tests.
+    refuses: bool,
+}
+
+/// What a closure panics with, instead of being called, when there is no thread for it.
+pub(crate) struct Refused(pub(crate) io::Error);
+
+thread_local! {
+    /// Why the closure that is being polled must not be called.
+    static REFUSAL: Cell<Option<io::Error>> = const { Cell::new(None) };
+}
+
+/// A closure as a future that is ready at its first poll.
+pub(crate) struct Work<W>(pub(crate) Option<W>);
+
+// Nothing is pinned.
+impl<W> Unpin for Work<W> {}
+
+impl<T, W: FnOnce() -> T> Future for Work<W> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<T> {
+        let work = self.0.take().expect("ready at the first poll");
+        if let Some(error) = REFUSAL.take() {
+            drop(work);
+            // Silent: becomes a `JoinError` of its own kind.
+            resume_unwind(Box::new(Refused(error)));
+        }
+        Poll::Ready(work())
+    }
+}
+
+impl Pool {
+    pub(crate) fn new() -> Self {
+        let state = State {
+            queue: VecDeque::new(),
+            threads: 0,
+            idle: 0,
+            limit: DEFAULT_LIMIT,
+            closed: false,
+            refuses: false,
+        };
+        Self { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.state().limit = limit;
+    }
+
+    /// Takes a closure, and sees to it that a thread will run it. Closed: drops it.
+    pub(crate) fn push(&self, shared: &Arc<Shared>, work: Runnable) {
+        let mut state = self.state();
+        if state.closed {
+            drop(state);
+            return drop(work);
+        }
+        state.queue.push_back(work);
+        // Each idle thread takes one.
+        if state.queue.len() <= state.idle {
+            self.work.notify_one();
+        } else if state.threads < state.limit {
+            state.threads += 1;
+            let refuses = state.refuses;
+            drop(state);
+            if let Err(error) = start(shared.clone(), refuses) {
+                self.not_started(&error);
+            }
+        }
+    }
+
+    /// The system refused a thread: another one will take the closure, if there is another.
+    #[cold]
+    fn not_started(&self, error: &io::Error) {
+        let mut state = self.state();
+        state.threads -= 1;
+        if state.threads > 0 {
+            return;
+        }
+        let queue = std::mem::take(&mut state.queue);
+        self.ended.notify_all();
+        drop(state);
+        for work in queue {
+            REFUSAL.set(Some(io::Error::new(error.kind(), error.to_string())));
+            work.run();
+            // Still there if the task was aborted.
+            REFUSAL.set(None);
+        }
+    }
+
+    /// A closure for this thread; `None` when it should end, and no longer counts.
+    fn next(&self) -> Option<Runnable> {
+        let mut state = self.state();
+        if state.closed {
+            self.ended.notify_all();
+        }
+        loop {
+            if let Some(work) = state.queue.pop_front() {
+                return Some(work);
+            }
+            let mut late = state.closed;
+            if !late {
+                state.idle += 1;
+                let (again, waited) =
+                    self.work.wait_timeout(state, KEEP_ALIVE).unwrap_or_else(PoisonError::into_inner);
+                state = again;
+                state.idle -= 1;
+                late = waited.timed_out() || state.closed;
+            }
+            if late && state.queue.is_empty() {
+                state.threads -= 1;
+                self.ended.notify_all();
+                return None;
+            }
+        }
+    }
+
+    /// Takes no more closures, and ends the idle threads. What has not begun comes back, to be dropped.
+    pub(crate) fn close(&self) -> VecDeque<Runnable> {
+        let mut state = self.state();
+        state.closed = true;
+        self.work.notify_all();
+        std::mem::take(&mut state.queue)
+    }
+
+    /// Waits until a closure or a thread ends, or this time is over. False if there is no thread.
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        let state = self.state();
+        let busy = state.threads > 0;
+        if busy {
+            drop(self.ended.wait_timeout(state, timeout));
+        }
+        busy
+    }
+
+    /// Is there a thread?
+    pub(crate) fn has_threads(&self) -> bool {
+        self.state().threads > 0
+    }
+}
+
+fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
+    if refuses {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let builder = thread::Builder::new().name("tasuki-rt-block".to_owned());
+    builder.spawn(move || main(&Context::new(shared, Seat::Outside))).map(drop)
+}
+
+/// The life of a thread.
+fn main(context: &Context) {
+    let shared = &context.shared;
+    context.enter(|| {
+        context::block_for(shared.id, || {
+            while let Some(work) = shared.blocking.next() {
+                run(context, work);
+            }
+        });
+    });
+}
+
+fn run(context: &Context, work: Runnable) {
+    let id = work.metadata().id;
+    // Not a poll that others wait for: it may do as much as it likes.
+    context.poll(id, || uncharged(|| work.run()));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::Builder;
+    use crate::runtime::Runtime;
+    use std::sync::mpsc;
+
+    fn refuse(runtime: &Runtime, refuses: bool) {
+        runtime.shared.blocking.state().refuses = refuses;
+    }
+
+    /// The system refuses threads: the work waits for a thread that there is; if there is none, its handle says so.
+    #[test]
+    fn a_refused_thread() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        refuse(&runtime, true);
+        let refused = runtime.spawn_blocking(|| ());
+        let error = runtime.block_on(refused).unwrap_err();
+        assert!(error.is_refused() && !error.is_panic(), "{error}");
+        let aborted = runtime.spawn_blocking(|| 1);
+        drop(aborted);
+
+        refuse(&runtime, false);
+        let (send, go_on) = mpsc::channel();
+        let first = runtime.spawn_blocking(move || go_on.recv().unwrap());
+        refuse(&runtime, true);
+        let second = runtime.spawn_blocking(|| 2);
+        send.send(1).unwrap();
+        assert_eq!(runtime.block_on(async { (first.await.unwrap(), second.await.unwrap()) }), (1, 2));
+        assert_eq!(runtime.tasks(), 0);
+    }
+}
