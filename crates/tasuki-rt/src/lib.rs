@@ -60,10 +60,19 @@ pub use builder::{Builder, Resume};
 pub use error::{JoinError, LoopEnded, NotOnEventLoop, ShutdownError};
 pub use event_loop::{EventLoop, WorkerId};
 pub use free::{checkpoint, for_each_worker, run, spawn, spawn_blocking, spawn_local, spawn_on, yield_now};
-pub use loop_mutex::{LoopLock, LoopMutex, LoopMutexGuard};
+#[doc(hidden)]
+pub use loop_mutex::EventLoops;
+pub use loop_mutex::{
+    LoopLock, LoopLockOwned, LoopMutex, LoopMutexGuard, MappedLoopMutexGuard, OwnedLoopMutexGuard,
+    OwnedMappedLoopMutexGuard,
+};
 pub use runtime::Runtime;
 pub use task::join::JoinHandle;
 pub use task::set::JoinSet;
 pub use tasuki::Elapsed;
 pub use tasuki::runtime::{Sleep, TaskId};
 pub use time::{Interval, interval, now, sleep, sleep_until, timeout};
+
+#[cfg(doctest)]
+#[doc = include_str!("../tests/compile_fail.md")]
+mod refused {}

@@ -1,106 +1,63 @@
-//! The mutex of event loops: whoever waited on a loop resumes and unlocks on it.
+//! The mutex of event loops: a task that waited on a loop resumes on it and unlocks on it.
 //!
-//! It is [`tasuki::Mutex`] with an owner. Future and guard are not `Send`, so a task that waits for it, or holds it
-//! across an await, is a pinned one: it resumes where it waited by construction, and cannot unlock elsewhere.
-//!
-//! # The owner
-//!
-//! A word says which loop owns the lock. The order of the writes to it:
-//!
-//! | event | owner | by |
-//! |---|---|---|
-//! | lock, free | here | the poll that takes it |
-//! | unlock, somebody waits | `here => the waiter's loop` | the scheduler, when the unlock posts the waiter ([`transferred`]) |
-//! | poll of the new owner | its loop, again | the poll |
-//! | unlock, nobody waits | `here => nobody` | the unlock |
-//!
-//! The arrows are compare-exchanges from the unlocking loop's own key. Nobody but this thread can write that key, except for a
-//! waiter that is on this loop, which cannot run now; so a late arrow never overwrites a newer owner.
+//! Future and guard are not `Send`, so a task that waits for it, or holds it across an await, is a pinned one: it resumes where
+//! it waited by construction, and cannot unlock elsewhere. The lock itself, with its states and orderings, is
+//! [`tasuki::runtime::KeyedRawMutex`]: each waiter carries the key of its loop, and the release that grants the lock makes that the
+//! owner, under the lock of the queue. What a key is, and where a guard may be dropped, is said here.
 
 use crate::context;
 use crate::error::NotOnEventLoop;
 use crate::event_loop::WorkerId;
-use std::cell::Cell;
+use std::cell::UnsafeCell;
 use std::fmt;
-use std::future::Future;
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
-use std::pin::Pin;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use tasuki::{Lock, Mutex, MutexGuard};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use tasuki::runtime::{
+    Domain, Key, KeyedGuard, KeyedLock, KeyedMutex, KeyedRawMutex, MappedKeyedGuard, keyed_lock,
+    keyed_try_lock,
+};
 
-/// Which loop: the runtime in the upper half, the worker plus one in the lower.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LoopKey(u64);
+/// The event loops of the process, as owners of locks.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum EventLoops {}
 
-impl LoopKey {
-    const NOBODY: Self = Self(0);
+/// Which loop: the worker plus one in the lower half, as much of the runtime's number as fits above it.
+const WORKER_BITS: u32 = usize::BITS / 2;
 
-    fn new(runtime: u32, worker: usize) -> Self {
-        Self(u64::from(runtime) << 32 | (worker as u64 + 1))
-    }
+fn key_of(runtime: u32, worker: usize) -> Key {
+    let key = (runtime as usize) << WORKER_BITS | (worker + 1);
+    Key(NonZeroUsize::new(key).expect("a worker plus one is not 0"))
+}
 
-    fn here() -> Result<Self, NotOnEventLoop> {
+fn worker_of(key: Key) -> WorkerId {
+    WorkerId::new((key.0.get() & ((1 << WORKER_BITS) - 1)) - 1)
+}
+
+fn runtime_of(key: Key) -> usize {
+    key.0.get() >> WORKER_BITS
+}
+
+impl Domain for EventLoops {
+    type Error = NotOnEventLoop;
+
+    fn here() -> Result<Key, NotOnEventLoop> {
         context::with(|context| {
             let context = context?;
-            Some(Self::new(context.shared.id, context.event_loop()?))
+            Some(key_of(context.shared.id, context.event_loop()?))
         })
         .ok_or(NotOnEventLoop)
     }
 
-    fn worker(self) -> Option<WorkerId> {
-        let worker = (self.0 & u64::from(u32::MAX)) as usize;
-        worker.checked_sub(1).map(WorkerId::new)
-    }
-}
-
-/// The word. Relaxed everywhere: the lock orders what it guards, and the word is compared by the thread that wrote it, or
-/// read for information.
-#[derive(Debug)]
-struct Owner(AtomicU64);
-
-impl Owner {
-    fn get(&self) -> LoopKey {
-        LoopKey(self.0.load(Ordering::Relaxed))
+    fn elsewhere() -> NotOnEventLoop {
+        NotOnEventLoop
     }
 
-    fn set(&self, owner: LoopKey) {
-        self.0.store(owner.0, Ordering::Relaxed);
+    /// On the loop itself, and where its runtime is not: there the thread has left the loop. Not on another loop of its runtime, which
+    /// can be on the same thread only in a simulation.
+    fn may_release(owner: Key) -> bool {
+        Self::here().map_or(true, |here| here == owner || runtime_of(here) != runtime_of(owner))
     }
-
-    /// `from => to`, unless somebody newer owns it.
-    fn pass(&self, from: LoopKey, to: LoopKey) {
-        let _ = self.0.compare_exchange(from.0, to.0, Ordering::Relaxed, Ordering::Relaxed);
-    }
-}
-
-thread_local! {
-    /// The owner word of the mutex that is being unlocked on this thread, until the new owner is known.
-    static PASSING: Cell<Option<(NonNull<Owner>, LoopKey)>> = const { Cell::new(None) };
-}
-
-/// The scheduler posts the task that was given a baton to this loop.
-pub(crate) fn transferred(runtime: u32, worker: usize) {
-    if let Some((owner, from)) = PASSING.take() {
-        // SAFETY: `passing` borrows the owner for as long as the pointer is there.
-        unsafe { owner.as_ref() }.pass(from, LoopKey::new(runtime, worker));
-    }
-}
-
-/// Runs an unlock; true if it passed the lock to somebody.
-fn passing(owner: &Owner, here: LoopKey, unlock: impl FnOnce()) -> bool {
-    struct Restore(Option<(NonNull<Owner>, LoopKey)>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            PASSING.set(self.0);
-        }
-    }
-    let _restore = Restore(PASSING.replace(Some((NonNull::from(owner), here))));
-    unlock();
-    PASSING.take().is_none()
 }
 
 /// A mutex whose waiters resume on the event loop they waited on, and whose owner unlocks on its own.
@@ -109,7 +66,7 @@ fn passing(owner: &Owner, here: LoopKey, unlock: impl FnOnce()) -> bool {
 /// [`spawn_on`](crate::spawn_on) or [`spawn_local`](crate::spawn_local), and stays on its loop; unlocking on another thread does not
 /// compile:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use tasuki_rt::LoopMutex;
 /// # static MUTEX: LoopMutex<i32> = LoopMutex::new(0);
 /// let guard = MUTEX.try_lock().unwrap().unwrap();
@@ -118,7 +75,7 @@ fn passing(owner: &Owner, here: LoopKey, unlock: impl FnOnce()) -> bool {
 ///
 /// Nor does waiting for it in a task that may move:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # use tasuki_rt::LoopMutex;
 /// # static MUTEX: LoopMutex<i32> = LoopMutex::new(0);
 /// tasuki_rt::spawn(async { drop(MUTEX.lock().await) });
@@ -130,13 +87,15 @@ fn passing(owner: &Owner, here: LoopKey, unlock: impl FnOnce()) -> bool {
 ///
 /// # Cancel
 ///
-/// As with [`tasuki::Mutex`]: a dropped future gives up its place; if it had been given the lock already, the next one gets it,
-/// and the late post of the dropped one does nothing.
+/// As with [`tasuki::Mutex`]: a dropped future gives up its place; if it had been granted the lock already, the next one gets it,
+/// and the late post of the dropped one does nothing. `.timeout`, `.deadline` and `.or_cancelled` are those of every
+/// [`Wait`](tasuki::Wait).
 ///
 /// # Panic
 ///
 /// A panic while the guard is held unlocks. A guard that reaches another thread all the same, by unsafe code, panics there
-/// instead of unlocking.
+/// instead of unlocking; so does one that a simulation moves to another of its loops. One that outlives its loop on the same thread, as the result
+/// of a simulation may, unlocks.
 ///
 /// # Memory ordering
 ///
@@ -177,11 +136,49 @@ fn passing(owner: &Owner, here: LoopKey, unlock: impl FnOnce()) -> bool {
 /// runtime.block_on(async { for task in tasks { task.await.unwrap() } });
 /// assert!(!TOTAL.is_locked());
 /// ```
-#[derive(Debug)]
 pub struct LoopMutex<T: ?Sized> {
-    owner: Owner,
-    mutex: Mutex<T>,
+    raw: KeyedRawMutex,
+    value: UnsafeCell<T>,
 }
+
+// SAFETY: the mutex owns the value.
+unsafe impl<T: ?Sized + Send> Send for LoopMutex<T> {}
+// SAFETY: it gives the value to one thread at a time, so the value needs to be `Send` only.
+unsafe impl<T: ?Sized + Send> Sync for LoopMutex<T> {}
+
+// SAFETY: two fields of the mutex; the value is reached through guards, or by `&mut`.
+unsafe impl<T: ?Sized> KeyedMutex for LoopMutex<T> {
+    type Value = T;
+    type Domain = EventLoops;
+
+    fn raw(&self) -> &KeyedRawMutex {
+        &self.raw
+    }
+
+    fn value(&self) -> *mut T {
+        self.value.get()
+    }
+}
+
+/// The future of [`LoopMutex::lock`].
+pub type LoopLock<'a, T> = KeyedLock<&'a LoopMutex<T>>;
+
+/// The future of [`LoopMutex::lock_owned`].
+pub type LoopLockOwned<T> = KeyedLock<Arc<LoopMutex<T>>>;
+
+/// The guard of [`LoopMutex::lock`]: the lock is held until it is dropped, on the loop where it was taken.
+///
+/// `LoopMutexGuard::unlock(guard)` says so; `map` and `filter_map` narrow it to a part of the value.
+pub type LoopMutexGuard<'a, T> = KeyedGuard<&'a LoopMutex<T>>;
+
+/// The guard of [`LoopMutex::lock_owned`].
+pub type OwnedLoopMutexGuard<T> = KeyedGuard<Arc<LoopMutex<T>>>;
+
+/// A [`LoopMutexGuard`] of a part of the value.
+pub type MappedLoopMutexGuard<'a, T, U> = MappedKeyedGuard<&'a LoopMutex<T>, U>;
+
+/// An [`OwnedLoopMutexGuard`] of a part of the value.
+pub type OwnedMappedLoopMutexGuard<T, U> = MappedKeyedGuard<Arc<LoopMutex<T>>, U>;
 
 impl<T> LoopMutex<T> {
     /// A free mutex.
@@ -193,10 +190,10 @@ impl<T> LoopMutex<T> {
     /// assert!(!MUTEX.is_locked());
     /// ```
     pub const fn new(value: T) -> Self {
-        Self { owner: Owner(AtomicU64::new(0)), mutex: Mutex::new(value) }
+        Self { raw: KeyedRawMutex::new(), value: UnsafeCell::new(value) }
     }
 
-    /// The value. Owning the mutex proves that nobody has it locked.
+    /// The value. Owning the mutex proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -204,7 +201,7 @@ impl<T> LoopMutex<T> {
     /// assert_eq!(tasuki_rt::LoopMutex::new(7).into_inner(), 7);
     /// ```
     pub fn into_inner(self) -> T {
-        self.mutex.into_inner()
+        self.value.into_inner()
     }
 }
 
@@ -213,7 +210,8 @@ impl<T: ?Sized> LoopMutex<T> {
     ///
     /// # Errors
     ///
-    /// [`NotOnEventLoop`] when it is polled on a thread that is none: at once, and without taking a place.
+    /// [`NotOnEventLoop`] when it is polled on a thread that is none: at once, and without a place in the queue. A wait that has begun on a loop and
+    /// is polled elsewhere ends with the same error, and gives up its place.
     ///
     /// # Cancel safety
     ///
@@ -222,19 +220,51 @@ impl<T: ?Sized> LoopMutex<T> {
     /// # Examples
     ///
     /// ```
-    /// use tasuki_rt::{LoopMutex, WorkerId};
+    /// use std::time::Duration;
+    /// use tasuki_rt::{Elapsed, LoopMutex, WorkerId};
     ///
     /// tasuki_rt::run(async {
     ///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async {
     ///         let mutex = LoopMutex::new(1);
-    ///         *mutex.lock().await.unwrap() += 1;
+    ///         let mut guard = mutex.lock().await.unwrap();
+    ///         assert_eq!(mutex.lock().timeout(Duration::ZERO).await.err(), Some(Elapsed));
+    ///         *guard += 1;
+    ///         drop(guard);
     ///         mutex.into_inner()
     ///     });
     ///     assert_eq!(task.await.unwrap(), 2);
     /// });
     /// ```
+    #[track_caller]
     pub fn lock(&self) -> LoopLock<'_, T> {
-        LoopLock { mutex: self, wait: Some(self.mutex.lock()), _here: PhantomData }
+        keyed_lock(self)
+    }
+
+    /// As [`lock`](Self::lock); the guard keeps the mutex alive.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock`](Self::lock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tasuki_rt::{LoopMutex, OwnedLoopMutexGuard, WorkerId};
+    ///
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async {
+    ///         let mutex = Arc::new(LoopMutex::new((1, "one")));
+    ///         let guard = mutex.lock_owned().await.unwrap();
+    ///         let name = OwnedLoopMutexGuard::map(guard, |pair| &mut pair.1);
+    ///         assert_eq!(*name, "one");
+    ///     });
+    ///     task.await.unwrap();
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn lock_owned(self: Arc<Self>) -> LoopLockOwned<T> {
+        keyed_lock(self)
     }
 
     /// The lock, if it can be had without waiting.
@@ -246,23 +276,42 @@ impl<T: ?Sized> LoopMutex<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::{LoopMutex, WorkerId};
+    /// # use tasuki_rt::{LoopMutex, LoopMutexGuard, WorkerId};
     /// tasuki_rt::run(async {
     ///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async {
     ///         let mutex = LoopMutex::new(1);
     ///         let guard = mutex.try_lock().unwrap().unwrap();
     ///         assert!(mutex.try_lock().unwrap().is_none());
-    ///         drop(guard);
+    ///         LoopMutexGuard::unlock(guard);
     ///     });
     ///     task.await.unwrap();
     /// });
     /// ```
+    #[track_caller]
     pub fn try_lock(&self) -> Result<Option<LoopMutexGuard<'_, T>>, NotOnEventLoop> {
-        let here = LoopKey::here()?;
-        Ok(self.mutex.try_lock().map(|guard| LoopMutexGuard::new(self, guard, here)))
+        keyed_try_lock(self)
     }
 
-    /// The value, without locking: the borrow proves that nobody has it locked.
+    /// As [`try_lock`](Self::try_lock); the guard keeps the mutex alive.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_lock`](Self::try_lock).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tasuki_rt::{LoopMutex, NotOnEventLoop};
+    /// let mutex = Arc::new(LoopMutex::new(1));
+    /// assert_eq!(mutex.try_lock_owned().err(), Some(NotOnEventLoop));
+    /// ```
+    #[track_caller]
+    pub fn try_lock_owned(self: Arc<Self>) -> Result<Option<OwnedLoopMutexGuard<T>>, NotOnEventLoop> {
+        keyed_try_lock(self)
+    }
+
+    /// The value, without locking: the borrow proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -272,7 +321,7 @@ impl<T: ?Sized> LoopMutex<T> {
     /// assert_eq!(mutex.into_inner(), 2);
     /// ```
     pub fn get_mut(&mut self) -> &mut T {
-        self.mutex.get_mut()
+        self.value.get_mut()
     }
 
     /// Is it locked now?
@@ -283,10 +332,10 @@ impl<T: ?Sized> LoopMutex<T> {
     /// assert!(!tasuki_rt::LoopMutex::new(1).is_locked());
     /// ```
     pub fn is_locked(&self) -> bool {
-        self.mutex.is_locked()
+        self.raw.is_locked()
     }
 
-    /// The worker, in its runtime, whose loop owns the lock: from the moment it is passed on, before the new owner runs.
+    /// The worker, in its runtime, whose loop owns the lock: from the moment it is granted, before the new owner runs.
     /// For information: it may have changed when it is looked at.
     ///
     /// # Examples
@@ -295,114 +344,37 @@ impl<T: ?Sized> LoopMutex<T> {
     /// assert_eq!(tasuki_rt::LoopMutex::new(1).owner(), None);
     /// ```
     pub fn owner(&self) -> Option<WorkerId> {
-        self.owner.get().worker()
+        self.raw.owner().map(worker_of)
     }
+}
 
-    /// Gives up a wait, or what it had been granted.
-    fn withdraw(&self, withdraw: impl FnOnce()) {
-        let Ok(here) = LoopKey::here() else { return withdraw() };
-        let passed = passing(&self.owner, here, withdraw);
-        if !passed && !self.mutex.is_locked() {
-            self.owner.pass(here, LoopKey::NOBODY);
+impl<T: Default> Default for LoopMutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for LoopMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LoopMutex");
+        match self.try_lock() {
+            Ok(Some(value)) => shown.field("value", &&*value).finish(),
+            _ => shown.field("owner", &self.owner()).finish_non_exhaustive(),
         }
     }
 }
 
-/// The future of [`LoopMutex::lock`].
-#[must_use = "a wait does nothing unless it is awaited"]
-pub struct LoopLock<'a, T: ?Sized> {
-    mutex: &'a LoopMutex<T>,
-    /// Pinned; `None` when it has been dropped.
-    wait: Option<Lock<'a, T>>,
-    /// Not `Send`: it belongs to the loop that polls it.
-    _here: PhantomData<*const ()>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl<'a, T: ?Sized> Future for LoopLock<'a, T> {
-    type Output = Result<LoopMutexGuard<'a, T>, NotOnEventLoop>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: a projection: `wait` is never moved, only dropped in place; the rest is not pinned.
-        let this = unsafe { self.get_unchecked_mut() };
-        let here = match LoopKey::here() {
-            Ok(here) => here,
-            Err(error) => return Poll::Ready(Err(error)),
-        };
-        let wait = this.wait.as_mut().expect("there until the drop");
-        // SAFETY: as above.
-        let wait = unsafe { Pin::new_unchecked(wait) };
-        wait.poll(cx).map(|guard| Ok(LoopMutexGuard::new(this.mutex, guard, here)))
-    }
-}
-
-impl<T: ?Sized> Drop for LoopLock<'_, T> {
-    fn drop(&mut self) {
-        let Self { mutex, wait, .. } = self;
-        mutex.withdraw(|| *wait = None);
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for LoopLock<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoopLock").field("wait", &self.wait).finish_non_exhaustive()
-    }
-}
-
-/// The guard of [`LoopMutex::lock`]: the lock is held until it is dropped, on the loop where it was taken.
-#[must_use = "the lock is given back at once if the guard is not kept"]
-pub struct LoopMutexGuard<'a, T: ?Sized> {
-    mutex: &'a LoopMutex<T>,
-    guard: ManuallyDrop<MutexGuard<'a, T>>,
-    /// Not `Send`: it is dropped where it was taken.
-    _here: PhantomData<*const ()>,
-}
-
-impl<'a, T: ?Sized> LoopMutexGuard<'a, T> {
-    fn new(mutex: &'a LoopMutex<T>, guard: MutexGuard<'a, T>, here: LoopKey) -> Self {
-        mutex.owner.set(here);
-        Self { mutex, guard: ManuallyDrop::new(guard), _here: PhantomData }
-    }
-}
-
-impl<T: ?Sized> Drop for LoopMutexGuard<'_, T> {
-    fn drop(&mut self) {
-        let owner = &self.mutex.owner;
-        let here = LoopKey::here().unwrap_or(LoopKey::NOBODY);
-        assert!(
-            here == owner.get(),
-            "a `LoopMutex` owned by {:?} is unlocked elsewhere: keep the guard on its event loop",
-            owner.get().worker()
-        );
-        // SAFETY: dropped here and nowhere else; not used again.
-        let passed = passing(owner, here, || unsafe { ManuallyDrop::drop(&mut self.guard) });
-        if !passed {
-            owner.pass(here, LoopKey::NOBODY);
+    #[test]
+    fn a_key_says_which_worker_of_which_runtime() {
+        for runtime in [1, 2, u16::MAX.into()] {
+            for worker in [0, 1, usize::from(u16::MAX) - 1] {
+                let key = key_of(runtime, worker);
+                assert_eq!((runtime_of(key), worker_of(key)), (runtime as usize, WorkerId::new(worker)));
+            }
         }
-    }
-}
-
-impl<T: ?Sized> Deref for LoopMutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T: ?Sized> DerefMut for LoopMutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for LoopMutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display> fmt::Display for LoopMutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
     }
 }

@@ -147,7 +147,7 @@ fn locks() -> Vec<Row> {
         ),
         row!(
             "lock, of a loop",
-            ["LoopLock"],
+            ["KeyedLock"],
             {
                 let mutex = LoopMutex::new(0);
             },

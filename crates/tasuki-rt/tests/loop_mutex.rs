@@ -3,6 +3,7 @@
 
 mod kit;
 
+use kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use kit::{MS, panicking_waker, poll_with, runtime, scaled, until, watchdog};
 use std::cell::RefCell;
 use std::future::Future;
@@ -13,10 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
-use tasuki::Event;
+use tasuki::{CancellationSource, Elapsed, Event};
 use tasuki_rt::{
-    EventLoop, JoinSet, LoopLock, LoopMutex, NotOnEventLoop, WorkerId, sleep, spawn_local, spawn_on, testing,
-    yield_now,
+    EventLoop, JoinSet, LoopLock, LoopLockOwned, LoopMutex, LoopMutexGuard, MappedLoopMutexGuard,
+    NotOnEventLoop, OwnedLoopMutexGuard, OwnedMappedLoopMutexGuard, WorkerId, now, sleep, spawn_local,
+    spawn_on, testing, yield_now,
 };
 
 fn here() -> WorkerId {
@@ -229,12 +231,14 @@ fn futures_lite_block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// What must stay where it is, and does not.
+struct Smuggled<T>(T);
+// SAFETY: not sound, which is what the tests are about; the values are plain.
+unsafe impl<T> Send for Smuggled<T> {}
+
 /// S1-06, S1-07: a guard that unsafe code carries to another thread does not unlock there.
 #[test]
 fn unlocking_elsewhere_is_asserted() {
-    struct Smuggled<T>(T);
-    // SAFETY: not sound, which is what the test is about; the value is an integer.
-    unsafe impl<T> Send for Smuggled<T> {}
     static MUTEX: LoopMutex<i32> = LoopMutex::new(0);
     let _dog = watchdog(30);
     let runtime = runtime(1);
@@ -245,7 +249,7 @@ fn unlocking_elsewhere_is_asserted() {
             drop(guard);
         });
         let panic = elsewhere.join().unwrap_err();
-        assert!(panic.downcast_ref::<String>().unwrap().contains("unlocked elsewhere"));
+        assert!(panic.downcast_ref::<&str>().unwrap().contains("unlocked elsewhere"));
         assert!(MUTEX.is_locked());
     });
     runtime.block_on(task).unwrap();
@@ -326,4 +330,203 @@ fn panics_and_shutdown_unlock() {
     drop(runtime);
     assert!(!mutex.is_locked() && mutex.owner().is_none());
     assert_eq!(Arc::into_inner(mutex).unwrap().into_inner(), 1);
+}
+
+/// S1-23: a waiter that was about to run for another reason is the owner from the moment of the grant, too.
+#[test]
+fn the_owner_is_known_when_the_waiter_was_already_scheduled() {
+    let _dog = watchdog(30);
+    let runtime = runtime(1);
+    let task = runtime.spawn_on(WorkerId::new(0), || async {
+        let (mutex, event) = (Rc::new(LoopMutex::new(())), Rc::new(Event::auto()));
+        let guard = mutex.lock().await.unwrap();
+        let (wanted, other) = (mutex.clone(), event.clone());
+        let waiter = spawn_local(async move {
+            let (mut event, mut lock) = (Box::pin(other.wait()), Box::pin(wanted.lock()));
+            let both = std::future::poll_fn(|cx| {
+                let _ = event.as_mut().poll(cx);
+                lock.as_mut().poll(cx)
+            });
+            drop(both.await.unwrap());
+        });
+        yield_now().await;
+        yield_now().await;
+        event.set();
+        drop(guard);
+        assert_eq!((mutex.is_locked(), mutex.owner()), (true, Some(here())));
+        waiter.await.unwrap();
+        assert_eq!(mutex.owner(), None);
+    });
+    runtime.block_on(task).unwrap();
+}
+
+thread_local! {
+    static LOCK: RefCell<Option<Pin<Box<LoopLock<'static, i32>>>>> = const { RefCell::new(None) };
+    static GUARD: RefCell<Option<LoopMutexGuard<'static, i32>>> = const { RefCell::new(None) };
+}
+
+/// A waker that polls the wait inside the wake: the new owner has claimed the lock before the unlock returns.
+#[test]
+fn a_waiter_that_is_polled_by_its_waker_may_unlock() {
+    static MUTEX: LoopMutex<i32> = LoopMutex::new(0);
+    struct AtOnce;
+    impl std::task::Wake for AtOnce {
+        fn wake(self: Arc<Self>) {
+            let mut lock = LOCK.take().expect("on its own loop");
+            let Poll::Ready(guard) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+                panic!("it was granted")
+            };
+            GUARD.set(Some(guard.unwrap()));
+        }
+    }
+    let _dog = watchdog(30);
+    let runtime = runtime(1);
+    let task = runtime.spawn_on(WorkerId::new(0), || async {
+        let first = MUTEX.lock().await.unwrap();
+        let mut lock = Box::pin(MUTEX.lock());
+        let waker = Waker::from(Arc::new(AtOnce));
+        assert!(lock.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        LOCK.set(Some(lock));
+        drop(first);
+        let second = GUARD.take().expect("the waker has got it");
+        assert_eq!(MUTEX.owner(), Some(here()));
+        drop(second);
+        assert!(!MUTEX.is_locked() && MUTEX.owner().is_none());
+    });
+    runtime.block_on(task).unwrap();
+}
+
+/// What outlives its loop on the same thread unlocks: a guard, one of a part, a wait that was granted; also inside another simulation.
+#[test]
+fn guards_and_waits_may_outlive_a_simulation() {
+    static MUTEX: LoopMutex<(i32, i32)> = LoopMutex::new((1, 2));
+    let simulate = || testing::Simulation::new(1);
+    drop(simulate().run(async { MUTEX.lock().await.unwrap() }));
+    assert!(!MUTEX.is_locked() && MUTEX.owner().is_none());
+    let part = simulate().run(async { LoopMutexGuard::map(MUTEX.lock().await.unwrap(), |pair| &mut pair.1) });
+    assert_eq!(*part, 2);
+    simulate().run(async move { drop(part) });
+    assert!(!MUTEX.is_locked());
+    for polled in [false, true] {
+        let (guard, mut wait) = simulate().run(async {
+            let guard = MUTEX.lock().await.unwrap();
+            let mut wait = Box::pin(MUTEX.lock());
+            assert!(!poll(&mut wait));
+            (guard, wait)
+        });
+        drop(guard);
+        assert!(MUTEX.is_locked(), "granted to a wait whose loop is gone");
+        if polled {
+            assert!(matches!(poll_with(&mut wait, Waker::noop()), Poll::Ready(Err(NotOnEventLoop))));
+            assert!(!MUTEX.is_locked());
+        }
+        drop(wait);
+        assert!(!MUTEX.is_locked() && MUTEX.owner().is_none());
+    }
+}
+
+/// On another loop of the same runtime, which in a simulation is on the same thread, a guard is refused and a wait ends.
+#[test]
+fn another_loop_is_elsewhere() {
+    let wrong = std::panic::catch_unwind(|| {
+        testing::Simulation::new(1).run(async {
+            let mutex = Arc::new(LoopMutex::new(()));
+            let guard = Smuggled(mutex.clone().lock_owned().await.unwrap());
+            let there = spawn_on(WorkerId::new(1), move || async move {
+                let guard = guard;
+                drop(guard);
+            });
+            std::panic::resume_unwind(there.await.unwrap_err().into_panic().unwrap());
+        });
+    });
+    let message = wrong.unwrap_err();
+    assert!(message.downcast_ref::<&str>().unwrap().contains("unlocked elsewhere"));
+    testing::check(scaled(20, 2) as u64, || async {
+        let mutex = Arc::new(LoopMutex::new(()));
+        let guard = mutex.clone().lock_owned().await.unwrap();
+        let mut wait = Box::pin(mutex.clone().lock_owned());
+        assert!(poll_with(&mut wait, Waker::noop()).is_pending());
+        let wait = Smuggled(wait);
+        let there = spawn_on(WorkerId::new(1), move || async move {
+            let mut wait = wait;
+            poll_with(&mut wait.0, Waker::noop()).map_ok(drop)
+        });
+        assert_eq!(there.await.unwrap(), Poll::Ready(Err(NotOnEventLoop)));
+        drop(guard);
+        assert!(!mutex.is_locked(), "its place was given up");
+    });
+}
+
+/// The limits of every wait, as the last word and inside each other; a grant that was faster is kept.
+#[test]
+fn limits() {
+    testing::check(scaled(20, 2) as u64, || async {
+        let (source, mutex) = (CancellationSource::new(), LoopMutex::new(1));
+        let token = source.token();
+        let guard = mutex.lock().await.unwrap();
+        let start = now();
+        assert_eq!(mutex.lock().timeout(5 * MS).await.err(), Some(Elapsed));
+        assert_eq!(mutex.lock().deadline(start + 7 * MS).await.err(), Some(Elapsed));
+        assert_eq!(now() - start, 7 * MS);
+        let mut cancelled = Box::pin(mutex.lock().or_cancelled(&token));
+        assert!(poll_with(&mut cancelled, Waker::noop()).is_pending());
+        source.request_cancel();
+        assert!(cancelled.await.is_err());
+        drop(guard);
+        assert!(!mutex.is_locked());
+        assert_eq!(*mutex.lock().timeout(MS).await.unwrap().unwrap(), 1);
+        assert!(!mutex.is_locked() && mutex.owner().is_none());
+    });
+    let mutex = LoopMutex::new(1);
+    assert_eq!(mutex.lock().block().err(), Some(NotOnEventLoop), "a bare thread is no loop");
+    assert!(matches!(mutex.lock().timeout(MS).block(), Ok(Err(NotOnEventLoop))));
+}
+
+/// Owned guards keep the mutex; mapped ones keep the lock, and unlock as the whole does.
+#[test]
+fn owned_and_mapped_guards() {
+    testing::check(scaled(20, 2) as u64, || async {
+        let mutex = Arc::new(LoopMutex::new((1, Some("two"))));
+        let weak = Arc::downgrade(&mutex);
+        let guard = mutex.clone().try_lock_owned().unwrap().unwrap();
+        assert!(mutex.clone().try_lock_owned().unwrap().is_none());
+        drop(mutex);
+        let part = OwnedLoopMutexGuard::filter_map(guard, |pair| pair.1.as_mut());
+        let Ok(mut part) = part else { panic!("there is one") };
+        *part = "three";
+        let mutex = weak.upgrade().expect("the guard keeps it");
+        assert_eq!(mutex.owner(), Some(here()));
+        drop(part);
+        assert!(!mutex.is_locked());
+        let guard = LoopMutexGuard::filter_map(mutex.lock().await.unwrap(), |pair| {
+            if pair.0 == 0 { Some(&mut pair.0) } else { None }
+        });
+        let guard = guard.err().expect("comes back");
+        assert_eq!(guard.1, Some("three"));
+        LoopMutexGuard::unlock(guard);
+        assert!(!mutex.is_locked());
+        assert_eq!(format!("{mutex:?}"), r#"LoopMutex { value: (1, Some("three")) }"#);
+    });
+    let mutex = LoopMutex::new(1);
+    assert_eq!(
+        format!("{mutex:?}"),
+        "LoopMutex { owner: None, .. }",
+        "off its loops the value is not looked at"
+    );
+}
+
+/// Neither futures nor guards cross threads, whatever is inside; the mutex does, if the value is `Send`.
+#[test]
+fn auto_traits() {
+    assert_eq!(traits!(LoopMutex<Both>), "SYU");
+    assert_eq!(traits!(LoopMutex<SendOnly>), "SYU");
+    assert_eq!(traits!(LoopMutex<SyncOnly>), "--U");
+    assert_eq!(traits!(LoopMutex<Neither>), "--U");
+    assert_eq!(traits!(LoopMutex<[SendOnly]>), "SYU");
+    assert_eq!(traits!(LoopLock<'static, Both>), "---");
+    assert_eq!(traits!(LoopLockOwned<Both>), "---");
+    assert_eq!(traits!(LoopMutexGuard<'static, Both>), "--U");
+    assert_eq!(traits!(OwnedLoopMutexGuard<Both>), "--U");
+    assert_eq!(traits!(MappedLoopMutexGuard<'static, Both, Both>), "--U");
+    assert_eq!(traits!(OwnedMappedLoopMutexGuard<Both, Both>), "--U");
 }

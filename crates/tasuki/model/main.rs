@@ -22,6 +22,8 @@ mod event;
 #[cfg(tasuki_loom)]
 mod hints;
 #[cfg(tasuki_loom)]
+mod keyed;
+#[cfg(tasuki_loom)]
 mod latch;
 #[cfg(tasuki_loom)]
 mod lifo;

@@ -8,6 +8,10 @@
 //! identity unless [`task::identify`](crate::task::identify) gives one.
 
 pub use crate::budget::{Charge, charge, set_budget, uncharged};
+pub use crate::mutex::keyed::{
+    Domain, Key, KeyedAccess, KeyedGuard, KeyedLock, KeyedLockOp, KeyedMutex, KeyedRawMutex,
+    MappedKeyedGuard, keyed_lock, keyed_try_lock,
+};
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};
 

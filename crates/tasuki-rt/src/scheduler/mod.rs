@@ -18,7 +18,6 @@ pub(crate) mod worker;
 use crate::blocking::Pool;
 use crate::builder::Resume;
 use crate::context::{self, Context, Seat};
-use crate::loop_mutex;
 use crate::task::Runnable;
 use crate::task::census::Census;
 use crate::task::registry::Registry;
@@ -194,11 +193,6 @@ impl fmt::Debug for Shared {
 /// through the thread's context, or through a clone made before.
 pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
     let baton = !info.woken_while_running && wake_kind() == WakeKind::Baton;
-    let meta = runnable.metadata();
-    if let (true, Some(home)) = (baton, meta.home()) {
-        // SAFETY: the runnable holds the future.
-        loop_mutex::transferred(unsafe { meta.shared() }.id, home);
-    }
     context::with(|context| match context.filter(|context| runnable.metadata().is_of(&context.shared)) {
         Some(context) => match &context.seat {
             Seat::Worker(local) => local.put(&context.shared, runnable, baton),

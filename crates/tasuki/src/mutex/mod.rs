@@ -1,5 +1,7 @@
 //! The mutex and its guards.
 
+#[cfg(feature = "std")]
+pub(crate) mod keyed;
 #[cfg(feature = "alloc")]
 mod owned;
 pub(crate) mod raw;

@@ -1,0 +1,457 @@
+//! A mutex whose owner has a key: a raw lock for runtimes, from which they make a mutex of their own. Exempt from semver.
+//!
+//! A runtime says what a key is ([`Domain`]): an event loop, say. Every waiter carries the key of the place where it waits, and the release
+//! that grants the lock stores the key of the new owner. So at every moment the lock is held the owner's key is known, before the owner has
+//! run, and nothing has to be called for that. The future is [`Wait`], the guard is [`Guard`], as for every other lock.
+//!
+//! # States of the word
+//!
+//! | word          | meaning                          | `owner` |
+//! |---------------|----------------------------------|---------|
+//! | `0`           | free, no waiter                  | none    |
+//! | `LOCKED`      | held or granted, no waiter       | its key |
+//! | `head·LOCKED` | held or granted, the head waits  | its key |
+//!
+//! Each with `EDIT` while the queue is locked. There is no `head` alone.
+//!
+//! # Transitions
+//!
+//! | from          | event     | to                           | duty | fn |
+//! |---------------|-----------|------------------------------|------|----|
+//! | `0`           | lock, try | `LOCKED`, owner = the caller | none | [`KeyedRawMutex::try_lock`], [`KeyedRawMutex::start`] |
+//! | `·LOCKED`     | lock      | waiter enqueued, with its key | return `Pending` | [`KeyedRawMutex::start`] |
+//! | `LOCKED`      | unlock    | `0`, owner = none            | none | [`KeyedRawMutex::unlock`] |
+//! | `head·LOCKED` | unlock    | head granted, owner = its key | wake it | [`KeyedRawMutex::unlock`] |
+//! | any, `Waiting` | cancel   | waiter removed               | none | [`KeyedRawMutex::cancel`] |
+//! | any, `Notified` | cancel  | as unlock                    | as unlock | [`KeyedLockOp`] |
+//!
+//! # Invariants
+//! 1. `LOCKED` is set exactly while a task owns the lock or has been granted it, and exactly then `owner` is not 0.
+//! 2. `owner` is written under `EDIT` only.
+//!
+//! # Orderings
+//! The protected value: Acquire of the queue's lock pairs with Release of its unlock, and a grant publishes through the waiter's state. `owner` is
+//! Relaxed: written under `EDIT`, so that a thread which has seen `LOCKED` with Acquire ([`KeyedRawMutex::is_locked`]) sees the key too; and
+//! compared by the owner, which wrote it or was granted it.
+
+use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::probe::{Owner, Site};
+use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake_owner};
+use crate::queue::word::{FIRST as LOCKED, Word};
+use crate::queue::{Editing, Pinned, QueueLock as _, Removed, WaitQueue};
+use crate::shim::{AtomicUsize, Ordering, const_fn};
+use crate::wait::{Op, Seat, Single, Wait};
+use alloc::sync::Arc;
+use core::fmt;
+use core::marker::PhantomData;
+use core::num::NonZeroUsize;
+use core::ops::Deref;
+use core::task::{Context, Poll, Waker};
+use std::thread_local;
+
+const FREE: Word = Word::flags(0);
+
+/// Where a lock is held or waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(pub NonZeroUsize);
+
+/// What the keys of a lock mean.
+pub trait Domain {
+    /// The calling thread is at no place of the domain, or at another than where its wait began.
+    type Error;
+
+    /// Where the calling thread is.
+    fn here() -> Result<Key, Self::Error>;
+
+    /// A wait is polled at another place than where it began.
+    fn elsewhere() -> Self::Error;
+
+    /// May a guard that was made with this key be dropped here, by the thread that it was made by?
+    fn may_release(owner: Key) -> bool;
+}
+
+/// A mutex that is made of a [`KeyedRawMutex`] and a value.
+///
+/// # Safety
+///
+/// Both functions give the same each time, for as long as the mutex is borrowed. The value is reached in no other way while the lock is held.
+pub unsafe trait KeyedMutex {
+    /// What the lock guards.
+    type Value: ?Sized;
+    /// What its keys mean.
+    type Domain: Domain;
+
+    /// The lock.
+    fn raw(&self) -> &KeyedRawMutex;
+
+    /// The value.
+    fn value(&self) -> *mut Self::Value;
+}
+
+/// A pointer to a [`KeyedMutex`] that keeps it in its place: a reference, or an `Arc`.
+pub trait KeyedAccess:
+    Deref<Target: KeyedMutex<Value = Self::Value, Domain = Self::Domain>> + access::Sealed
+{
+    /// What the lock guards.
+    type Value: ?Sized;
+    /// What its keys mean.
+    type Domain: Domain;
+}
+
+mod access {
+    /// Pointers that stay where they point.
+    pub trait Sealed {}
+}
+
+impl<M: KeyedMutex + ?Sized> access::Sealed for &M {}
+
+impl<M: KeyedMutex + ?Sized> KeyedAccess for &M {
+    type Value = M::Value;
+    type Domain = M::Domain;
+}
+
+impl<M: KeyedMutex + ?Sized> access::Sealed for Arc<M> {}
+
+impl<M: KeyedMutex + ?Sized> KeyedAccess for Arc<M> {
+    type Value = M::Value;
+    type Domain = M::Domain;
+}
+
+/// The lock without the value.
+#[derive(Debug)]
+pub struct KeyedRawMutex {
+    queue: WaitQueue,
+    /// The key of the owner, 0 if there is none.
+    owner: AtomicUsize,
+    /// With debug assertions, which task holds it.
+    holder: Owner,
+}
+
+impl KeyedRawMutex {
+    const_fn! {
+        /// A free lock.
+        pub const fn new() -> Self {
+            Self { queue: WaitQueue::new(FREE), owner: AtomicUsize::new(0), holder: Owner::new() }
+        }
+    }
+
+    /// Is it held, or granted?
+    pub fn is_locked(&self) -> bool {
+        // Acquire: pairs with Release at the unlock of the queue, for `owner`.
+        self.queue.load_with(Ordering::Acquire).has(LOCKED)
+    }
+
+    /// The key of the task that holds it, or has been granted it. May have changed when it is looked at.
+    pub fn owner(&self) -> Option<Key> {
+        // Relaxed: for information; see the module.
+        NonZeroUsize::new(self.owner.load(Ordering::Relaxed)).map(Key)
+    }
+
+    fn set_owner(&self, _editing: &Editing<'_>, owner: usize) {
+        // Relaxed: published by the unlock of the queue.
+        self.owner.store(owner, Ordering::Relaxed);
+    }
+
+    /// `0 => LOCKED`, under the lock of the queue.
+    fn take(&self, editing: &mut Editing<'_>, key: Key) {
+        self.set_owner(editing, key.0.get());
+        editing.set(LOCKED);
+    }
+
+    fn try_lock(&self, key: Key) -> bool {
+        let word = self.queue.load();
+        if word != FREE {
+            return false;
+        }
+        let Some(mut editing) = self.queue.try_edit(word) else { return false };
+        self.take(&mut editing, key);
+        true
+    }
+
+    /// Enqueues, or takes the lock if it has become free.
+    fn start(&self, key: Key, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+        let mut editing = self.queue.edit();
+        if editing.word().has(LOCKED) {
+            editing.push_back(seat.sit(waker, Ask { round: 0, weight: key.0.get() }));
+            return Poll::Pending;
+        }
+        self.take(&mut editing, key);
+        drop(editing);
+        drop_spare(waker, || {
+            self.unlock();
+        });
+        Poll::Ready(())
+    }
+
+    fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        if waiter.get().state() == State::Notified {
+            return Poll::Ready(());
+        }
+        if waiter.get().will_wake(cx.waker()) {
+            return Poll::Pending;
+        }
+        let waker = clone_waker(cx.waker());
+        let mut editing = self.queue.edit();
+        if waiter.get().state() == State::Notified {
+            drop(editing);
+            drop_waker(Some(waker));
+            return Poll::Ready(());
+        }
+        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+        let old = unsafe { editing.rearm(waiter, waker) };
+        drop_waker(editing.unlock_with(old));
+        Poll::Pending
+    }
+
+    /// Removes the waiter; true if the lock had been granted to it, which the caller then owns.
+    fn cancel(&self, waiter: Pinned<'_>) -> bool {
+        let mut editing = self.queue.edit();
+        // SAFETY: it was enqueued here, and waiters of this lock are not moved.
+        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return true };
+        drop_waker(editing.unlock_with(waker));
+        false
+    }
+
+    /// Releases the lock, for the owner; true if it was granted to a waiter.
+    fn unlock(&self) -> bool {
+        self.holder.clear();
+        let mut editing = self.queue.edit();
+        debug_assert!(
+            editing.word().has(LOCKED),
+            "unlock of a mutex that is not locked: {:?}",
+            editing.word()
+        );
+        let Some(next) = editing.front().map(|waiter| waiter.weight()) else {
+            self.set_owner(&editing, 0);
+            editing.clear(LOCKED);
+            return false;
+        };
+        self.set_owner(&editing, next);
+        // SAFETY: there is a waiter; this lock wakes none without a grant, so it is `Waiting`.
+        let waker = unsafe { editing.grant_sleeping_front() };
+        wake_owner(Some(editing.unlock_with(waker)));
+        true
+    }
+}
+
+impl Default for KeyedRawMutex {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The future of a lock with a key. Not `Send`: it belongs to the place where it is polled.
+pub type KeyedLock<A> = Wait<Single<KeyedLockOp<A>>>;
+
+/// The guard of a lock with a key. Not `Send`: it is dropped where it was made.
+pub type KeyedGuard<A> = Guard<Keyed<A>>;
+
+/// The guard of a part of the value.
+pub type MappedKeyedGuard<A, U> = Guard<KeyedPart<A, U>>;
+
+/// Locks at the first poll. Gives [`Domain::Error`] off the domain, without a place in the queue; and where it is polled at another place than where it
+/// was enqueued, whose place it then gives up.
+#[track_caller]
+pub fn keyed_lock<A: KeyedAccess>(access: A) -> KeyedLock<A> {
+    Wait::new(KeyedLockOp { access: Some(access), key: None, site: Site::here(), _here: PhantomData })
+}
+
+/// Locks without waiting; `None` if it is held.
+#[track_caller]
+pub fn keyed_try_lock<A: KeyedAccess>(
+    access: A,
+) -> Result<Option<KeyedGuard<A>>, <A::Domain as Domain>::Error> {
+    let (key, site) = (A::Domain::here()?, Site::here());
+    Ok(access.raw().try_lock(key).then(|| Guard::new(Keyed::new(access, key, site))))
+}
+
+/// The operation of a [`KeyedLock`].
+pub struct KeyedLockOp<A> {
+    /// `None` when the guard has it.
+    access: Option<A>,
+    /// Where it was enqueued.
+    key: Option<Key>,
+    site: Site,
+    _here: PhantomData<*const ()>,
+}
+
+impl<A> fmt::Debug for KeyedLockOp<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyedLockOp")
+    }
+}
+
+impl<A: KeyedAccess> KeyedLockOp<A> {
+    fn raw(&self) -> &KeyedRawMutex {
+        self.access.as_ref().expect("the access is here until the guard takes it").raw()
+    }
+
+    fn guard(&mut self, key: Key) -> KeyedGuard<A> {
+        let access = self.access.take().expect("the access is here until the guard takes it");
+        Guard::new(Keyed::new(access, key, self.site))
+    }
+}
+
+impl<A: KeyedAccess> Op for KeyedLockOp<A> {
+    type Output = Result<KeyedGuard<A>, <A::Domain as Domain>::Error>;
+    type Unfinished<E> = E;
+    const NAME: &'static str = "tasuki::runtime::KeyedLock";
+
+    fn try_now(&mut self) -> Option<Self::Output> {
+        match A::Domain::here() {
+            Ok(key) => self.raw().try_lock(key).then(|| Ok(self.guard(key))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        A::Domain::here().is_err() || self.raw().queue.load_settled() == FREE
+    }
+
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let key = match A::Domain::here() {
+            Ok(key) => key,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        self.key = Some(key);
+        self.raw().holder.check(self.site);
+        let waker = clone_waker(cx.waker());
+        self.raw().start(key, seat, waker).map(|()| Ok(self.guard(key)))
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let here = A::Domain::here();
+        if let Some(key) = here.as_ref().ok().copied().filter(|key| self.key == Some(*key)) {
+            return self.raw().poll_queued(waiter, cx).map(|()| Ok(self.guard(key)));
+        }
+        if self.raw().cancel(waiter) {
+            self.raw().unlock();
+        }
+        Poll::Ready(Err(here.err().unwrap_or_else(A::Domain::elsewhere)))
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        let key = self.key.expect("a queued wait has a key");
+        self.raw().cancel(waiter).then(|| Ok(self.guard(key)))
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
+    }
+
+    fn discard(&mut self, output: Self::Output) {
+        if let Ok(guard) = output {
+            // Wherever that is: what was granted and not claimed has been at no place.
+            guard.into_holder().access.raw().unlock();
+        }
+    }
+}
+
+/// What a guard of a lock with a key holds.
+#[doc(hidden)]
+pub struct Keyed<A: KeyedAccess> {
+    access: A,
+    key: Key,
+    /// The thread that made it.
+    thread: usize,
+    _here: PhantomData<*const ()>,
+}
+
+thread_local! {
+    static THREAD: u8 = const { 0 };
+}
+
+/// A number that no other thread has, while this one lives.
+fn this_thread() -> usize {
+    THREAD.try_with(|thread| (&raw const *thread).addr()).unwrap_or(0)
+}
+
+impl<A: KeyedAccess> Keyed<A> {
+    fn new(access: A, key: Key, site: Site) -> Self {
+        access.raw().holder.set(site);
+        Self { access, key, thread: this_thread(), _here: PhantomData }
+    }
+
+    /// Releases the lock. In safe code the thread is the one that took it.
+    #[track_caller]
+    fn release(&self) -> bool {
+        assert!(
+            self.thread == this_thread() && A::Domain::may_release(self.key),
+            "a mutex with an owner is unlocked elsewhere: keep the guard where it was taken"
+        );
+        self.access.raw().unlock()
+    }
+}
+
+impl<A: KeyedAccess> fmt::Debug for Keyed<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keyed")
+    }
+}
+
+impl<A: KeyedAccess> sealed::Sealed for Keyed<A> {}
+
+// SAFETY: made only by the owner of the lock, which excludes all others; the access outlives the release.
+unsafe impl<A: KeyedAccess> Holder for Keyed<A> {
+    type Target = A::Value;
+
+    fn value(&self) -> *mut A::Value {
+        self.access.value()
+    }
+
+    fn release(&self) -> bool {
+        self.release()
+    }
+}
+
+// SAFETY: one owner at a time.
+unsafe impl<A: KeyedAccess> Exclusive for Keyed<A> {}
+
+/// What a guard of a part holds.
+#[doc(hidden)]
+pub struct KeyedPart<A: KeyedAccess, U: ?Sized> {
+    whole: Keyed<A>,
+    part: *mut U,
+}
+
+impl<A: KeyedAccess, U: ?Sized> fmt::Debug for KeyedPart<A, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyedPart")
+    }
+}
+
+impl<A: KeyedAccess, U: ?Sized> sealed::Sealed for KeyedPart<A, U> {}
+
+// SAFETY: made from a guard, whose lock it keeps; the part was borrowed from its value.
+unsafe impl<A: KeyedAccess, U: ?Sized> Holder for KeyedPart<A, U> {
+    type Target = U;
+
+    fn value(&self) -> *mut U {
+        self.part
+    }
+
+    fn release(&self) -> bool {
+        self.whole.release()
+    }
+}
+
+// SAFETY: one owner at a time.
+unsafe impl<A: KeyedAccess, U: ?Sized> Exclusive for KeyedPart<A, U> {}
+
+// SAFETY: the part keeps the lock until it is released.
+unsafe impl<A: KeyedAccess> Narrow for Keyed<A> {
+    type Narrowed<U: ?Sized> = KeyedPart<A, U>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> KeyedPart<A, U> {
+        KeyedPart { whole: self, part }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<A: KeyedAccess, V: ?Sized> Narrow for KeyedPart<A, V> {
+    type Narrowed<U: ?Sized> = KeyedPart<A, U>;
+
+    fn narrow<U: ?Sized>(self, part: *mut U) -> KeyedPart<A, U> {
+        KeyedPart { whole: self.whole, part }
+    }
+}
