@@ -57,13 +57,15 @@ pub(crate) fn with<R>(look: impl FnOnce(Option<&Context>) -> R) -> R {
 
 /// Asks the runtime of this thread, or panics and says what to do.
 #[inline]
+#[track_caller]
 pub(crate) fn shared<R>(what: &str, ask: impl FnOnce(&Arc<Shared>) -> R) -> R {
-    with(|context| match context {
-        Some(context) => ask(&context.shared),
+    // Not inside a closure, which would not know its caller.
+    match with(|context| context.map(|context| ask(&context.shared))) {
+        Some(answer) => answer,
         None => panic!(
             "{what}: no runtime on this thread; call it inside a task or `block_on`, or use `Runtime::{what}`"
         ),
-    })
+    }
 }
 
 /// Charges one operation to the budget of the current poll; yields, once, if that is exhausted.

@@ -186,6 +186,13 @@ impl fmt::Debug for JoinError {
 
 impl Error for JoinError {}
 
+/// For functions that return `io::Result`, as blocking work often does: the kind is `Other`, the source is the error itself.
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> Self {
+        Self::other(error)
+    }
+}
+
 /// Why a runtime has not, or not yet, shut down.
 ///
 /// # Examples

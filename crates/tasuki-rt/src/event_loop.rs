@@ -3,10 +3,15 @@
 use crate::context::{self, Seat};
 use crate::error::LoopEnded;
 use crate::scheduler::{Item, Job, Shared};
+use std::cmp;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A worker of a runtime, by its number.
+///
+/// One that a runtime gave ([`EventLoop::id`], `for_each_worker`) is refused by other runtimes; one made by [`new`](Self::new) is the worker with that number
+/// of whatever runtime it is given to. Only the numbers are compared.
 ///
 /// # Examples
 ///
@@ -15,8 +20,12 @@ use std::sync::Arc;
 ///
 /// assert_eq!(WorkerId::new(2).index(), 2);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkerId(usize);
+#[derive(Clone, Copy)]
+pub struct WorkerId {
+    index: usize,
+    /// The number of its runtime, or 0.
+    runtime: u32,
+}
 
 impl WorkerId {
     /// The worker with this number; whether there is one is seen where it is used.
@@ -28,7 +37,7 @@ impl WorkerId {
     /// assert_eq!(first, first);
     /// ```
     pub const fn new(index: usize) -> Self {
-        Self(index)
+        Self { index, runtime: 0 }
     }
 
     /// Its number, from 0.
@@ -39,13 +48,55 @@ impl WorkerId {
     /// assert_eq!(tasuki_rt::WorkerId::new(1).index(), 1);
     /// ```
     pub const fn index(self) -> usize {
-        self.0
+        self.index
+    }
+
+    /// A worker of the runtime with this number.
+    pub(crate) const fn of(runtime: u32, index: usize) -> Self {
+        Self { index, runtime }
+    }
+
+    /// May the runtime with this number have it?
+    pub(crate) fn may_be_of(self, runtime: u32) -> bool {
+        self.runtime == 0 || self.runtime == runtime
+    }
+}
+
+impl PartialEq for WorkerId {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index
+    }
+}
+
+impl Eq for WorkerId {}
+
+impl Hash for WorkerId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.index.hash(state);
+    }
+}
+
+impl PartialOrd for WorkerId {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for WorkerId {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
+        self.index.cmp(&other.index)
+    }
+}
+
+impl fmt::Debug for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkerId({})", self.index)
     }
 }
 
 impl fmt::Display for WorkerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "worker {}", self.0)
+        write!(f, "worker {}", self.index)
     }
 }
 
@@ -121,7 +172,7 @@ impl EventLoop {
     /// assert_eq!(runtime.block_on(task).unwrap(), WorkerId::new(1));
     /// ```
     pub fn id(&self) -> WorkerId {
-        WorkerId::new(self.index)
+        WorkerId::of(self.shared.id, self.index)
     }
 
     /// Is this the thread that calls?

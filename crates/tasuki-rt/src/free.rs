@@ -6,6 +6,7 @@ use crate::runtime::{Runtime, spawn_blocking_in, spawn_in, spawn_local_in, spawn
 use crate::task::join::JoinHandle;
 use std::future::{Future, poll_fn};
 use std::panic::Location;
+use std::sync::Arc;
 use std::task::Poll;
 
 /// Runs a future on a runtime of its own: [`Runtime::new`], [`Runtime::block_on`], and the end of it.
@@ -19,6 +20,7 @@ use std::task::Poll;
 /// ```
 /// assert_eq!(tasuki_rt::run(async { 1 + 1 }), 2);
 /// ```
+#[track_caller]
 pub fn run<F: Future>(future: F) -> F::Output {
     Runtime::new().expect("a default runtime can be made").block_on(future)
 }
@@ -69,8 +71,8 @@ where
     C: FnOnce() -> F + Send + 'static,
     F: Future<Output: Send + 'static> + 'static,
 {
-    let at = Location::caller();
-    context::shared("spawn_on", |shared| context::spawned(spawn_on_in(shared, worker, make), at))
+    let (at, shared) = (Location::caller(), context::shared("spawn_on", Arc::clone));
+    context::spawned(spawn_on_in(&shared, worker, make), at)
 }
 
 /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`].
@@ -96,8 +98,8 @@ pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: 'static> + 'static,
 {
-    let at = Location::caller();
-    context::shared("spawn_local", |shared| context::spawned(spawn_local_in(shared, future), at))
+    let (at, shared) = (Location::caller(), context::shared("spawn_local", Arc::clone));
+    context::spawned(spawn_local_in(&shared, future), at)
 }
 
 /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`].
@@ -132,8 +134,10 @@ pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
 ///     tasuki_rt::for_each_worker(|worker| println!("{worker}"));
 /// });
 /// ```
+#[track_caller]
 pub fn for_each_worker(f: impl FnMut(WorkerId)) {
-    (0..context::shared("for_each_worker", |shared| shared.workers())).map(WorkerId::new).for_each(f);
+    let (id, workers) = context::shared("for_each_worker", |shared| (shared.id, shared.workers()));
+    (0..workers).map(|index| WorkerId::of(id, index)).for_each(f);
 }
 
 /// Lets everything else that waits for this worker run first.

@@ -200,7 +200,7 @@ impl Runtime {
 
     /// Runs a future on this thread, while the workers run what it spawns.
     ///
-    /// The thread is not an event loop: it can spawn, not `spawn_local`. After a shutdown it runs the future all the
+    /// The future is polled and dropped by this thread, which is not an event loop: it can spawn, not `spawn_local`. After a shutdown it runs the future all the
     /// same; what that spawns is refused.
     ///
     /// # Panics
@@ -214,6 +214,7 @@ impl Runtime {
     /// let answer = runtime.block_on(async { tasuki_rt::spawn(async { 42 }).await.unwrap() });
     /// assert_eq!(answer, 42);
     /// ```
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
             !context::is_worker(),
@@ -224,15 +225,17 @@ impl Runtime {
         let parker = Parker::new();
         let waker = Waker::from(parker.unparker());
         let id = TaskId::fresh();
-        let mut future = pin!(future);
         context.enter(|| {
+            // Also dropped in its context.
+            let mut future = pin!(Some(future));
             loop {
                 let mut cx = std::task::Context::from_waker(&waker);
                 let poll = context.poll(id, || {
                     context::polled_with(&waker);
-                    future.as_mut().poll(&mut cx)
+                    future.as_mut().as_pin_mut().expect("dropped after the last poll").poll(&mut cx)
                 });
                 if let Poll::Ready(output) = poll {
+                    context.poll(id, || future.set(None));
                     return output;
                 }
                 parker.park();
@@ -265,7 +268,7 @@ impl Runtime {
     ///
     /// # Panics
     ///
-    /// If there is no such worker.
+    /// If there is no such worker, or it is one of another runtime.
     ///
     /// # Examples
     ///
@@ -359,7 +362,7 @@ impl Runtime {
     /// ```
     #[doc(alias = "for_each_thread")]
     pub fn for_each_worker(&self, f: impl FnMut(WorkerId)) {
-        (0..self.workers()).map(WorkerId::new).for_each(f);
+        (0..self.workers()).map(|index| WorkerId::of(self.shared.id, index)).for_each(f);
     }
 
     /// Waits until all tasks have ended, at most this long, and then ends the threads.
@@ -395,6 +398,7 @@ impl Runtime {
     /// }
     /// assert_eq!(runtime.tasks(), 0);
     /// ```
+    #[track_caller]
     pub fn drain(&self, timeout: Duration) -> Result<(), ShutdownError> {
         if context::is_worker() || context::blocks_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
@@ -492,6 +496,7 @@ where
     F: Future<Output: Send + 'static> + 'static,
 {
     let (index, workers) = (worker.index(), shared.workers());
+    assert!(worker.may_be_of(shared.id), "{worker} is one of another runtime: ask this one for its workers");
     assert!(index < workers, "there is no worker {index}: the runtime has {workers}, counted from 0");
     // SAFETY: pinned; before the first poll there is only the closure, which is `Send`. The output is `Send`.
     unsafe { task::spawn(shared, Some(index), async move { make().await }) }

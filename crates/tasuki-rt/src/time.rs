@@ -98,6 +98,7 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
 ///     assert!(ticks.tick().await >= first + Duration::from_millis(2));
 /// });
 /// ```
+#[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert!(!period.is_zero(), "an interval needs a period: pass more than zero");
     Interval { period, next: None }

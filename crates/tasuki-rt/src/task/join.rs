@@ -41,7 +41,6 @@ use tasuki::task::TaskId;
 ///     assert_eq!(task.await.unwrap(), 42);
 /// });
 /// ```
-#[must_use = "drop it explicitly to let the task run on by itself"]
 pub struct JoinHandle<T> {
     /// `None` when the result has been given.
     task: Option<FallibleTask<Ended<T>, Meta>>,
@@ -125,6 +124,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// The same for a caller that goes on: it does not wait for the task yet.
+    #[track_caller]
     pub(crate) fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let task = self.task.as_mut().expect("`tasuki_rt::JoinHandle` polled after it was finished");
         // Before the poll: a pending one leaves its waker in the cell.

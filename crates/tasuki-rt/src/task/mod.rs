@@ -310,6 +310,26 @@ impl<F> Body<F> {
     }
 }
 
+/// Polls the future, which is pinned; a panic drops it in its place while it unwinds, so that its destructors know
+/// (`std::thread::panicking`).
+fn poll_or_drop<F: Future>(future: &mut Option<F>, cx: &mut std::task::Context<'_>) -> Poll<F::Output> {
+    struct DropWhenUnwound<'a, F>(&'a mut Option<F>);
+    impl<F> Drop for DropWhenUnwound<'_, F> {
+        fn drop(&mut self) {
+            // A second panic must not leave a destructor.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| *self.0 = None)) {
+                discard(payload);
+            }
+        }
+    }
+    let guard = DropWhenUnwound(future);
+    let future = guard.0.as_mut().expect("not polled after its end");
+    // SAFETY: pinned by its body, which never moves it.
+    let poll = unsafe { Pin::new_unchecked(future) }.poll(cx);
+    std::mem::forget(guard);
+    poll
+}
+
 impl<F: Future> Future for Body<F> {
     type Output = Ended<F::Output>;
 
@@ -321,10 +341,7 @@ impl<F: Future> Future for Body<F> {
             Err(Cause::Aborted)
         } else {
             context::polled_with(cx.waker());
-            let future = this.future.as_mut().expect("not polled after its end");
-            // SAFETY: as above.
-            let future = unsafe { Pin::new_unchecked(future) };
-            match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+            match catch_unwind(AssertUnwindSafe(|| poll_or_drop(&mut this.future, cx))) {
                 Ok(Poll::Pending) => {
                     if !look.is_registered() {
                         this.meta.register(cx.waker());

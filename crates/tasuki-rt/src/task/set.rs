@@ -143,6 +143,7 @@ impl<T> JoinSet<T> {
     /// tasks.insert(runtime.spawn(async { 1 }));
     /// assert_eq!(runtime.block_on(tasks.join_next()).unwrap().unwrap(), 1);
     /// ```
+    #[track_caller]
     pub fn insert(&mut self, mut handle: JoinHandle<T>) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);

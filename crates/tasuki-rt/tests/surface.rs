@@ -1,0 +1,222 @@
+//! What users see beside the operations: where a panic points to, which errors convert, what a destructor can rely on.
+
+mod kit;
+
+use kit::{Drops, MS, runtime, until, watchdog};
+use std::cell::Cell;
+use std::future::{Future, pending};
+use std::io;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tasuki_rt::{EventLoop, JoinSet, Runtime, WorkerId, spawn, spawn_blocking};
+
+/// Where the last panic of this thread was, by the panic hook.
+fn place_of(f: impl FnOnce()) -> String {
+    thread_local! {
+        static PLACE: Cell<Option<String>> = const { Cell::new(None) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            PLACE.set(info.location().map(|location| location.file().to_owned()));
+            before(info);
+        }));
+    });
+    PLACE.set(None);
+    catch_unwind(AssertUnwindSafe(f)).expect_err("it should panic");
+    PLACE.take().expect("the hook was called")
+}
+
+#[test]
+fn panics_point_to_the_caller() {
+    let _dog = watchdog(60);
+    let first = runtime(1);
+    let other = first.block_on(first.spawn(async { EventLoop::current().unwrap().id() })).unwrap();
+    let second = runtime(1);
+    let outside: [(&str, &dyn Fn()); 14] = [
+        ("spawn", &|| drop(spawn(async {}))),
+        ("spawn_on", &|| drop(tasuki_rt::spawn_on(WorkerId::new(0), || async {}))),
+        ("spawn_local", &|| drop(tasuki_rt::spawn_local(async {}))),
+        ("spawn_blocking", &|| drop(spawn_blocking(|| ()))),
+        ("for_each_worker", &|| tasuki_rt::for_each_worker(|_| ())),
+        ("interval", &|| drop(tasuki_rt::interval(Duration::ZERO))),
+        ("Runtime::spawn_on", &|| drop(second.spawn_on(WorkerId::new(7), || async {}))),
+        ("Runtime::spawn_on, another's", &|| drop(second.spawn_on(other, || async {}))),
+        ("Runtime::spawn_local", &|| drop(second.spawn_local(async {}))),
+        ("JoinSet::spawn", &|| JoinSet::new().spawn(async {})),
+        ("JoinSet::spawn_on", &|| JoinSet::new().spawn_on(WorkerId::new(0), || async {})),
+        ("JoinSet::insert", &|| {
+            let mut handle = second.spawn(async {});
+            second.block_on(&mut handle).unwrap();
+            JoinSet::new().insert(handle);
+        }),
+        ("spawn_on in block_on", &|| {
+            second.block_on(async { drop(tasuki_rt::spawn_on(WorkerId::new(7), || async {})) });
+        }),
+        ("spawn_local in block_on", &|| {
+            second.block_on(async { drop(tasuki_rt::spawn_local(async {})) });
+        }),
+    ];
+    for (name, call) in outside {
+        assert!(place_of(call).ends_with("surface.rs"), "{name}: {}", place_of(call));
+    }
+    let nested: [(&str, fn()); 2] = [
+        ("run in a task", || tasuki_rt::run(async {})),
+        ("block_on in a task", || Runtime::builder().workers(1).build().unwrap().block_on(async {})),
+    ];
+    for (name, call) in nested {
+        let place = second.block_on(second.spawn(async move { place_of(call) })).unwrap();
+        assert!(place.ends_with("surface.rs"), "{name}: {place}");
+    }
+}
+
+/// The class: every function of this crate that says when it panics points to its caller.
+#[cfg_attr(miri, ignore = "reads the sources")]
+#[test]
+fn what_documents_a_panic_tracks_its_caller() {
+    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { sources(&path, found) } else { found.push(path) }
+        }
+    }
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    let (mut functions, mut missing) = (0, Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (mut panics, mut tracked) = (false, false);
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("///") {
+                panics |= line == "/// # Panics";
+            } else if line.starts_with("#[") {
+                tracked |= line == "#[track_caller]";
+            } else {
+                // The callers of an asynchronous function are the polls of its future.
+                if panics && line.starts_with("pub fn") {
+                    functions += 1;
+                    if !tracked {
+                        missing.push(format!("{}: {line}", file.display()));
+                    }
+                }
+                (panics, tracked) = (false, false);
+            }
+        }
+    }
+    assert!(functions > 10, "{functions} functions that panic");
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn errors_of_tasks_are_errors_of_io() {
+    async fn reads() -> io::Result<usize> {
+        let read = spawn_blocking(|| std::str::from_utf8(b"abc").unwrap().len());
+        let never = spawn(pending::<usize>());
+        never.abort();
+        Ok(read.await? + never.await?)
+    }
+    let error = runtime(1).block_on(reads()).unwrap_err();
+    assert!(error.kind() == io::ErrorKind::Other && error.to_string().contains("aborted"), "{error}");
+}
+
+/// Ready at once; its destructor says what it can see.
+struct Ready<D: Fn()>(D, Option<&'static str>);
+
+impl<D: Fn()> Future for Ready<D> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        match self.1 {
+            Some(message) => panic!("{message}"),
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+impl<D: Fn()> Drop for Ready<D> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// The future of `block_on` is dropped where it was polled: it may spawn, and knows its task; also when it panicked.
+#[test]
+fn block_on_drops_its_future_in_its_context() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let dropped = AtomicUsize::new(0);
+    let spawns = || {
+        let set = Drops::default();
+        let held = set.one();
+        drop(spawn(async move { drop(held) }));
+        until(|| set.count() == 1);
+        dropped.fetch_add(1 + usize::from(tasuki::task::current().is_some()), Ordering::SeqCst);
+    };
+    runtime.block_on(Ready(spawns, None));
+    assert_eq!(dropped.load(Ordering::SeqCst), 2, "with its identity");
+    assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(Ready(spawns, Some("no"))))).is_err());
+    assert!(dropped.load(Ordering::SeqCst) >= 3);
+}
+
+/// What a task holds when it panics is dropped while the panic unwinds, as on a thread; a second panic on the way goes no further.
+#[test]
+fn the_destructors_of_a_panicking_task_know() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let seen = Arc::new(AtomicUsize::new(0));
+    let sees = |also_panics: bool| {
+        let seen = seen.clone();
+        move || {
+            seen.fetch_add(usize::from(std::thread::panicking()), Ordering::SeqCst);
+            assert!(!also_panics, "in the destructor");
+        }
+    };
+    let error = runtime.block_on(runtime.spawn(Ready(sees(false), Some("first")))).unwrap_err();
+    assert!(seen.load(Ordering::SeqCst) == 1 && error.to_string().contains("first"), "{error}");
+    let error = runtime.block_on(runtime.spawn(Ready(sees(true), Some("second")))).unwrap_err();
+    assert!(seen.load(Ordering::SeqCst) == 2 && error.to_string().contains("second"), "{error}");
+    runtime.block_on(runtime.spawn(Ready(sees(false), None))).unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), 2);
+}
+
+/// The id of a worker is good for its own runtime; one made by hand for any.
+#[test]
+fn workers_of_two_runtimes_are_told_apart() {
+    let _dog = watchdog(60);
+    let runtimes = [runtime(2), runtime(2)];
+    let mut ids = Vec::new();
+    runtimes[0].for_each_worker(|id| ids.push(id));
+    assert_eq!(ids, [WorkerId::new(0), WorkerId::new(1)]);
+    let own = runtimes[0].spawn_on(ids[1], || async { EventLoop::current().unwrap().id() });
+    let given = runtimes[0].block_on(own).unwrap();
+    assert_eq!(given, ids[1]);
+    for id in [ids[1], given] {
+        let refused = catch_unwind(AssertUnwindSafe(|| drop(runtimes[1].spawn_on(id, || async {}))));
+        let message = *refused.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("worker 1 is one of another runtime"), "{message}");
+    }
+    let any = runtimes[1].spawn_on(WorkerId::new(given.index()), || async {});
+    runtimes[1].block_on(any).unwrap();
+    assert_eq!(runtimes[1].tasks(), 0);
+}
+
+/// A handle may be ignored: its task runs.
+#[deny(unused_must_use)]
+#[test]
+fn a_handle_need_not_be_used() {
+    let _dog = watchdog(60);
+    let (runtime, drops) = (runtime(1), Drops::default());
+    runtime.start().unwrap();
+    let held = drops.one();
+    runtime.spawn(async move {
+        tasuki_rt::sleep(MS).await;
+        drop(held);
+    });
+    until(|| drops.count() == 1);
+}
