@@ -55,8 +55,10 @@ fn instrumented(host: &str, name: &str, build: &str, options: (&str, &str)) -> O
 }
 
 /// What is left out, under which sanitizer, and why.
-const BEYOND: [(&str, &str, &str); 3] = [
+const BEYOND: [(&str, &str, &str); 5] = [
     ("address", "examples", "has cargo build something, not with these flags"),
+    ("address", "process", "limits the address space, of which the sanitizer takes most"),
+    ("thread", "process", "forks, and the child has threads"),
     ("thread", "examples", "has cargo build something, not with these flags"),
     ("thread", "idle", "asks how much time the process used, and the sanitizer has a thread of its own"),
 ];

@@ -81,7 +81,7 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<T> {
         let work = self.0.take().expect("ready at the first poll");
-        if let Some(error) = REFUSAL.take() {
+        if let Ok(Some(error)) = REFUSAL.try_with(Cell::take) {
             drop(work);
             // Silent: becomes a `JoinError` of its own kind.
             resume_unwind(Box::new(Refused(error)));
@@ -144,10 +144,11 @@ impl Pool {
         self.ended.notify_all();
         drop(state);
         for work in queue {
-            REFUSAL.set(Some(io::Error::new(error.kind(), error.to_string())));
+            let refusal = io::Error::new(error.kind(), error.to_string());
+            let _ = REFUSAL.try_with(|place| place.set(Some(refusal)));
             work.run();
             // Still there if the task was aborted.
-            REFUSAL.set(None);
+            let _ = REFUSAL.try_with(Cell::take);
         }
     }
 

@@ -50,7 +50,7 @@ thread_local! {
 /// Looks at the context of this thread.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(Option<&Context>) -> R) -> R {
-    let current = CURRENT.get();
+    let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: `enter` borrows the context for as long as the pointer is there, and this is its thread.
     look(unsafe { current.as_ref() })
 }
@@ -118,16 +118,16 @@ pub(crate) fn block_for<T>(id: u32, work: impl FnOnce() -> T) -> T {
     struct Restore(u32);
     impl Drop for Restore {
         fn drop(&mut self) {
-            BLOCKS_FOR.set(self.0);
+            let _ = BLOCKS_FOR.try_with(|id| id.set(self.0));
         }
     }
-    let _restore = Restore(BLOCKS_FOR.replace(id));
+    let _restore = Restore(BLOCKS_FOR.try_with(|before| before.replace(id)).unwrap_or(0));
     work()
 }
 
 /// Is this thread in the blocking work of this runtime?
 pub(crate) fn blocks_for(shared: &Shared) -> bool {
-    BLOCKS_FOR.get() == shared.id
+    BLOCKS_FOR.try_with(Cell::get) == Ok(shared.id)
 }
 
 impl Context {
@@ -142,10 +142,10 @@ impl Context {
         struct Restore(*const Context);
         impl Drop for Restore {
             fn drop(&mut self) {
-                CURRENT.set(self.0);
+                let _ = CURRENT.try_with(|current| current.set(self.0));
             }
         }
-        let _restore = Restore(CURRENT.replace(self));
+        let _restore = Restore(CURRENT.try_with(|before| before.replace(self)).unwrap_or(ptr::null()));
         tasuki::runtime::enter(self, f)
     }
 

@@ -66,6 +66,12 @@ impl From<Closed> for TryAcquireError {
 
 /// The time was over before the wait was.
 ///
+/// # Where the time comes from
+///
+/// A runtime with timers keeps the deadlines of its tasks. Without one a thread of the process does, which the first wait
+/// that needs it starts; if the system refuses it, that wait panics, nothing is lost, and the next wait tries again. A forked process
+/// starts one of its own; the deadlines of waits that began before the fork come in the parent only.
+///
 /// # Examples
 ///
 /// ```
@@ -87,6 +93,14 @@ impl fmt::Display for Elapsed {
 
 #[cfg(feature = "std")]
 impl Error for Elapsed {}
+
+/// As [`ErrorKind::TimedOut`](std::io::ErrorKind::TimedOut).
+#[cfg(feature = "std")]
+impl From<Elapsed> for std::io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::new(std::io::ErrorKind::TimedOut, elapsed)
+    }
+}
 
 /// The token was cancelled before the wait was over.
 ///

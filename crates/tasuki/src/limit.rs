@@ -106,6 +106,10 @@ impl<A: Awaitable> Wait<A> {
     /// What can be had without waiting is had, also in no time. `Duration::MAX` never ends. A limit that there is already stays. An
     /// operation that was given something may give it back in the error: see [`GivenBack`](crate::GivenBack).
     ///
+    /// # Panics
+    ///
+    /// In the poll that begins to wait, if no runtime keeps the deadlines and the system refuses the thread that does; see [`Elapsed`].
+    ///
     /// # Examples
     ///
     /// ```

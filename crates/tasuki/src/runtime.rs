@@ -81,13 +81,13 @@ pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
     struct Restore(Option<NonNull<dyn Driver>>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            DRIVER.set(self.0);
+            let _ = DRIVER.try_with(|driver| driver.set(self.0));
         }
     }
     let driver: NonNull<dyn Driver + '_> = NonNull::from(driver);
     // SAFETY: only the lifetime changes; `Restore` takes the pointer away before the borrow ends.
     let driver: NonNull<dyn Driver> = unsafe { core::mem::transmute(driver) };
-    let _restore = Restore(DRIVER.replace(Some(driver)));
+    let _restore = Restore(DRIVER.try_with(|before| before.replace(Some(driver))).ok().flatten());
     uncharged(f)
 }
 

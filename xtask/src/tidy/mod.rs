@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that text can show. CONTRIBUTING.md says why each exists.
 
 mod documents;
+mod hazards;
 pub(crate) mod orderings;
 mod rust;
 mod seeds;
@@ -52,11 +53,13 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 16] = [
+const RULES: [(&str, Rule); 18] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("the inspector's cfg only in probe.rs", rust::probe_cfg),
     ("the list knows no wakers", rust::list_without_wakers),
     ("panics are caught in one file", rust::panics_caught_in_one_place),
+    ("variables of a thread may be gone", hazards::thread_locals),
+    ("exchanged pointers are looked at", hazards::pointer_exchanges),
     ("nothing unfinished", rust::unfinished),
     ("unsafe cites an invariant", rust::unsafe_cites),
     ("files stay small", rust::file_length),

@@ -397,7 +397,7 @@ fn quietly<R>(f: impl FnOnce() -> R) -> R {
     struct Loud;
     impl Drop for Loud {
         fn drop(&mut self) {
-            QUIET.set(false);
+            let _ = QUIET.try_with(|quiet| quiet.set(false));
         }
     }
     HOOK.call_once(|| {
@@ -408,7 +408,7 @@ fn quietly<R>(f: impl FnOnce() -> R) -> R {
             }
         }));
     });
-    QUIET.set(true);
+    let _ = QUIET.try_with(|quiet| quiet.set(true));
     let _loud = Loud;
     f()
 }

@@ -13,7 +13,30 @@ pub(crate) use portable::Sleeper;
 mod futex {
     use core::ptr;
     use core::sync::atomic::AtomicU32;
+    use core::time::Duration;
     use std::time::Instant;
+
+    /// The call whose timeout has 64 bits each for seconds and nanoseconds, whatever the C library's `timespec` has. Systems of 32 bits
+    /// have a second one for that.
+    #[cfg(any(target_pointer_width = "64", target_arch = "x86_64"))]
+    const FUTEX: libc::c_long = libc::SYS_futex;
+    #[cfg(not(any(target_pointer_width = "64", target_arch = "x86_64")))]
+    const FUTEX: libc::c_long = 422 + if cfg!(target_arch = "mips") { 4000 } else { 0 };
+
+    /// A time as the kernel reads it.
+    #[repr(C)]
+    struct Timespec<T> {
+        seconds: T,
+        nanoseconds: T,
+    }
+
+    impl<T: TryFrom<u64> + TryFrom<u32>> Timespec<T> {
+        /// `longest` for what does not fit; it comes back as a wake-up for no reason.
+        fn new(time: Duration, longest: T) -> Self {
+            let nanoseconds = T::try_from(time.subsec_nanos()).ok().expect("less than 2^30");
+            Self { seconds: T::try_from(time.as_secs()).unwrap_or(longest), nanoseconds }
+        }
+    }
 
     /// The kernel keeps the sleepers; there is nothing to keep here.
     #[derive(Debug)]
@@ -25,39 +48,66 @@ mod futex {
         }
 
         pub(crate) fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-            let timeout = deadline.map(|deadline| {
-                let left = deadline.saturating_duration_since(Instant::now());
-                libc::timespec {
-                    // A time too far for the kernel's clock comes back as a wake-up for no reason.
-                    tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
-                    tv_nsec: left.subsec_nanos() as libc::c_long,
-                }
-            });
-            let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-            // SAFETY: the word is alive for the call; the timeout is null or points to the local above.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    word.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    expected,
-                    timeout,
-                )
-            };
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let timeout = left.map(|left| Timespec::<i64>::new(left, i64::MAX));
+            if !wait(FUTEX, word, expected, timeout.as_ref()) {
+                sleep_old(word, expected, left);
+            }
         }
 
         pub(crate) fn wake(&self, word: &AtomicU32) {
-            // SAFETY: the address is only a key for the kernel.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    word.as_ptr(),
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    1_i32,
-                )
-            };
+            if !wake(FUTEX, word) {
+                wake_old(word);
+            }
         }
     }
+
+    /// False if the kernel does not have this call.
+    fn wait<T>(call: libc::c_long, word: &AtomicU32, expected: u32, timeout: Option<&Timespec<T>>) -> bool {
+        let timeout = timeout.map_or(ptr::null(), ptr::from_ref);
+        let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the word is alive for the call; the timeout is null or points to what the call reads.
+        let result = unsafe { libc::syscall(call, word.as_ptr(), operation, expected, timeout) };
+        is_known(result)
+    }
+
+    /// False if the kernel does not have this call.
+    fn wake(call: libc::c_long, word: &AtomicU32) -> bool {
+        // SAFETY: the address is only a key for the kernel.
+        let result =
+            unsafe { libc::syscall(call, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1_i32) };
+        is_known(result)
+    }
+
+    /// Every kernel of 64 bits has the call.
+    #[cfg(any(target_pointer_width = "64", target_arch = "x86_64"))]
+    fn is_known(_result: libc::c_long) -> bool {
+        true
+    }
+
+    #[cfg(not(any(target_pointer_width = "64", target_arch = "x86_64")))]
+    fn is_known(result: libc::c_long) -> bool {
+        result != -1 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+    }
+
+    /// A kernel of 32 bits before 5.1 knows times of 32 bits only. A longer sleep ends early, for no reason.
+    #[cfg(not(any(target_pointer_width = "64", target_arch = "riscv32")))]
+    pub(super) fn sleep_old(word: &AtomicU32, expected: u32, left: Option<Duration>) {
+        let timeout = left.map(|left| Timespec::<i32>::new(left, i32::MAX));
+        wait(libc::SYS_futex, word, expected, timeout.as_ref());
+    }
+
+    #[cfg(not(any(target_pointer_width = "64", target_arch = "riscv32")))]
+    pub(super) fn wake_old(word: &AtomicU32) {
+        wake(libc::SYS_futex, word);
+    }
+
+    /// There is no such kernel.
+    #[cfg(any(target_pointer_width = "64", target_arch = "riscv32"))]
+    fn sleep_old(_word: &AtomicU32, _expected: u32, _left: Option<Duration>) {}
+
+    #[cfg(any(target_pointer_width = "64", target_arch = "riscv32"))]
+    fn wake_old(_word: &AtomicU32) {}
 }
 
 /// For systems without a futex; also compiled where its tests run.
@@ -153,4 +203,27 @@ mod tests {
     #[cfg(target_os = "linux")]
     contract!(futex, super::super::futex::Sleeper);
     contract!(portable, super::super::portable::Sleeper);
+
+    /// What a kernel that is older than `futex_time64` has.
+    #[cfg(all(target_os = "linux", target_pointer_width = "32", not(target_arch = "riscv32")))]
+    struct Old;
+
+    #[cfg(all(target_os = "linux", target_pointer_width = "32", not(target_arch = "riscv32")))]
+    impl Old {
+        fn new() -> Self {
+            Self
+        }
+
+        fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            super::futex::sleep_old(word, expected, left);
+        }
+
+        fn wake(&self, word: &AtomicU32) {
+            super::futex::wake_old(word);
+        }
+    }
+
+    #[cfg(all(target_os = "linux", target_pointer_width = "32", not(target_arch = "riscv32")))]
+    contract!(old_futex, super::Old);
 }

@@ -70,8 +70,13 @@ pub(super) fn wake(waker: Waker) {
 #[cold]
 #[inline(never)]
 fn wake_at(here: usize, waker: Waker) {
-    if here > SHALLOWEST.get() {
-        SHALLOWEST.set(here);
+    // The variables may be gone at the end of a thread: nothing is kept then.
+    let shallower = SHALLOWEST.try_with(|shallowest| {
+        let is_shallower = here > shallowest.get();
+        shallowest.set(here.max(shallowest.get()));
+        is_shallower
+    });
+    if shallower.unwrap_or(true) {
         return waker.wake();
     }
     match active() {
@@ -85,13 +90,13 @@ fn wake_as_root(waker: Waker) {
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {
-            ACTIVE.set(ptr::null());
+            set_active(ptr::null());
         }
     }
     let mut panics = Panics::default();
     let kept = RefCell::new(VecDeque::new());
     {
-        ACTIVE.set(&raw const kept);
+        set_active(&raw const kept);
         let _reset = Reset;
         panics.catch(|| waker.wake());
         while let Some(next) = next(&kept) {
@@ -112,7 +117,11 @@ pub(crate) fn wake_kept() {
 /// The list of this thread's root.
 fn active<'r>() -> Option<&'r RefCell<VecDeque<Kept>>> {
     // SAFETY: invariant 1; no caller keeps the reference for longer than its own call, which the root is above.
-    unsafe { ACTIVE.get().as_ref() }
+    unsafe { ACTIVE.try_with(Cell::get).unwrap_or(ptr::null()).as_ref() }
+}
+
+fn set_active(kept: *const RefCell<VecDeque<Kept>>) {
+    let _ = ACTIVE.try_with(|active| active.set(kept));
 }
 
 /// The oldest that is kept; a function of its own, so that the list is not borrowed while it is woken.

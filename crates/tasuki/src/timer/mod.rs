@@ -13,10 +13,9 @@
 //! Everything is under `EDIT`; a release publishes through the waiter's state, as every grant does. `alarm_at` is written under it, and read
 //! also without it, as a hint that its readers order themselves.
 
+mod shared;
 mod wheel;
 
-use crate::caught::caught;
-use crate::parker::Parker;
 use crate::probe::foreign_code;
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::waiter::{State, clone_waker, drop_waker};
@@ -25,14 +24,11 @@ use crate::queue::{Editing, Pinned, QueueLock, Removed, WaitQueue};
 use crate::runtime;
 use crate::shim::{AtomicBool, AtomicU64, Ordering};
 use crate::wait::{Op, Seat, Single, Wait};
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::sync::OnceLock;
-use std::thread;
 use std::time::Instant;
 use wheel::{NEVER, Turned, Wheel};
 
@@ -256,30 +252,6 @@ fn ticks(time: Duration) -> u64 {
     time.as_secs().saturating_mul(TICKS_PER_SECOND).saturating_add(rest).min(NEVER)
 }
 
-/// The process-wide wheel, and its thread, which are never given up.
-fn shared() -> &'static Timers {
-    static SHARED: OnceLock<&'static Timers> = OnceLock::new();
-    SHARED.get_or_init(|| {
-        let parker = Parker::new();
-        let timers: &'static Timers = Box::leak(Box::new(Timers::new(Waker::from(parker.unparker()))));
-        thread::Builder::new()
-            .name("tasuki-timer".into())
-            .spawn(move || turn_for_ever(timers, &parker))
-            .expect("the timer thread must start: deadlines need it, or a runtime with timers");
-        timers
-    })
-}
-
-fn turn_for_ever(timers: &Timers, parker: &Parker) {
-    loop {
-        // A waker that panics is its owner's mistake; the deadlines of all others go on.
-        match caught(|| timers.advance(Instant::now())).unwrap_or_else(|| Some(Instant::now())) {
-            Some(next) => drop(parker.park_deadline(next)),
-            None => parker.park(),
-        }
-    }
-}
-
 /// The future of a deadline: ready when it is past.
 pub type Sleep = Wait<Single<SleepOp>>;
 
@@ -317,7 +289,7 @@ enum Home {
 impl Home {
     /// The timers of the current runtime, or else of the process.
     fn here() -> Self {
-        runtime::timers().map_or_else(|| Self::Process(shared()), Self::Runtime)
+        runtime::timers().map_or_else(|| Self::Process(shared::timers()), Self::Runtime)
     }
 }
 

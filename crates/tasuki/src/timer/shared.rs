@@ -1,0 +1,116 @@
+//! The wheel of the process: where no runtime keeps the deadlines, one thread does, started by the first wait that needs it.
+//!
+//! The thread never ends by itself, but a fork leaves it behind: the child has the wheel and no thread, and perhaps the lock of
+//! the wheel in the hands of a thread that is not there. So a wheel belongs to a process, and one that a child inherited is left
+//! alone: the first wait of the child makes another. A wait that began before the fork stays on the old wheel, and
+//! its deadline does not come in the child.
+//!
+//! # States of `STARTING`
+//!
+//! | value | means |
+//! |---|---|
+//! | 0 | no thread makes a wheel |
+//! | the process id | one does; others wait for it |
+//! | another process id | one did when the fork happened: it is not here, the wheel is to be made |
+//!
+//! # Orderings
+//! `CURRENT`: Release in [`start`] pairs with Acquire in [`current`]: publishes the wheel. `STARTING`: Release in [`Starting::drop`] pairs
+//! with Acquire in [`start`]: the wheel that was made meanwhile is seen.
+
+use super::Timers;
+use crate::caught::caught;
+use crate::parker::Parker;
+use alloc::boxed::Box;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::task::Waker;
+use std::time::Instant;
+use std::{io, process, thread};
+
+/// A wheel, and whose thread turns it.
+struct Shared {
+    process: u32,
+    timers: Timers,
+}
+
+/// The wheel that was made last; null before the first.
+static CURRENT: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
+/// See the table of the module.
+static STARTING: AtomicU32 = AtomicU32::new(0);
+
+/// The wheel of this process.
+///
+/// Panics if the system refuses its thread. Nothing has changed then, and the next wait tries again.
+pub(super) fn timers() -> &'static Timers {
+    let process = process::id();
+    current(process).unwrap_or_else(|| {
+        start(process).unwrap_or_else(|error| {
+            panic!("the timer thread did not start ({error}): deadlines need it, or a runtime with timers")
+        })
+    })
+}
+
+/// The wheel, if it is of this process.
+fn current(process: u32) -> Option<&'static Timers> {
+    // Acquire: pairs with Release in `start`. mutant: survives: no model starts the thread of the process.
+    let shared = CURRENT.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `start`.
+    let shared = unsafe { shared.as_ref() }?;
+    (shared.process == process).then_some(&shared.timers)
+}
+
+/// Makes the wheel of this process and starts its thread, or waits until another thread has done so.
+#[cold]
+fn start(process: u32) -> io::Result<&'static Timers> {
+    loop {
+        // Relaxed: acted upon by the compare-exchange.
+        let starting = STARTING.load(Ordering::Relaxed);
+        if starting == process {
+            thread::yield_now();
+            continue;
+        }
+        // Acquire: pairs with Release in `Starting::drop`. Relaxed on failure: it looks again. mutant: survives: as in `current`.
+        if STARTING.compare_exchange(starting, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            continue;
+        }
+        let _starting = Starting;
+        if let Some(timers) = current(process) {
+            return Ok(timers);
+        }
+        let parker = Parker::new();
+        let shared = Shared { process, timers: Timers::new(Waker::from(parker.unparker())) };
+        let shared = Box::into_raw(Box::new(shared));
+        // SAFETY: just made, and given back only where no thread was started.
+        let timers = unsafe { &(*shared).timers };
+        let started = thread::Builder::new().name("tasuki-timer".into()).spawn(move || turn(timers, &parker));
+        if let Err(error) = started {
+            // SAFETY: made above; no thread knows it.
+            drop(unsafe { Box::from_raw(shared) });
+            return Err(error);
+        }
+        // Release: pairs with Acquire in `current`. mutant: survives: as there.
+        CURRENT.store(shared, Ordering::Release);
+        return Ok(timers);
+    }
+}
+
+/// The right to make the wheel.
+struct Starting;
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        // Release: pairs with Acquire in `start`. mutant: survives: as in `current`.
+        STARTING.store(0, Ordering::Release);
+    }
+}
+
+/// What the thread does, for ever.
+fn turn(timers: &Timers, parker: &Parker) {
+    loop {
+        // A waker that panics is its owner's mistake; the deadlines of all others go on.
+        match caught(|| timers.advance(Instant::now())).unwrap_or_else(|| Some(Instant::now())) {
+            Some(next) => drop(parker.park_deadline(next)),
+            None => parker.park(),
+        }
+    }
+}

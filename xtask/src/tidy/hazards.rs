@@ -1,0 +1,97 @@
+//! Rules on what compiles, passes its tests, and fails on another system or another day.
+
+use super::{Breach, Page};
+use crate::source::{Source, balanced, words};
+
+/// Files of the libraries that exchange pointers. Each was read with one question: is the pointer that the exchange *returned* used,
+/// and not the one that was seen before? At the same address there may be another object by then.
+const EXCHANGE_POINTERS: [&str; 3] = [
+    "crates/tasuki/src/queue/mod.rs",
+    // Exchanges a number beside its pointer.
+    "crates/tasuki/src/timer/shared.rs",
+    "crates/tasuki-rt/src/scheduler/next.rs",
+];
+
+/// Code of the libraries, without tests and without the shims of the model checker.
+fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
+    let pages = pages.iter().filter(|page| page.in_library() && !page.path.contains("/src/shim"));
+    pages.filter_map(|page| Some((page, page.rust.as_ref()?)))
+}
+
+/// A variable of a thread is reached by `try_with`: everything else panics in a destructor that runs after the variable is gone,
+/// which on some systems is every variable.
+pub(crate) fn thread_locals(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        let names = declared(source);
+        let tests = source.test_lines();
+        for (at, word) in words(&source.bare).filter(|(_, word)| names.contains(word)) {
+            let line = source.line_of(at);
+            let rest = source.bare[at + word.len()..].trim_start();
+            if rest.starts_with('.') && !rest[1..].trim_start().starts_with("try_with") && !tests[line] {
+                let what = format!("{word} may be gone when a thread ends: `try_with`");
+                breaches.push(Breach::at(&page.path, line, what));
+            }
+        }
+    }
+    breaches
+}
+
+/// The names that `thread_local!` declares in a file.
+fn declared(source: &Source) -> Vec<&str> {
+    let mut names = Vec::new();
+    for (at, _) in words(&source.bare).filter(|(_, word)| *word == "thread_local") {
+        let Some(body) = balanced(&source.bare, at) else { continue };
+        let mut inside = words(&source.bare[body]);
+        while let Some((_, word)) = inside.next() {
+            if word == "static" {
+                names.extend(inside.next().map(|(_, name)| name));
+            }
+        }
+    }
+    names
+}
+
+pub(crate) fn pointer_exchanges(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages).filter(|(page, _)| !EXCHANGE_POINTERS.contains(&page.path.as_str()))
+    {
+        if !words(&source.bare).any(|(_, word)| word == "AtomicPtr") {
+            continue;
+        }
+        let exchanges = ["compare_exchange", "compare_exchange_weak", "fetch_update"];
+        for (at, _) in words(&source.bare).filter(|(_, word)| exchanges.contains(word)) {
+            let what =
+                "if this exchanges a pointer: use the one that comes back, and put the file on the list";
+            breaches.push(Breach::at(&page.path, source.line_of(at), what));
+        }
+    }
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(rule: fn(&[Page]) -> Vec<Breach>, path: &str, text: &str) -> Vec<usize> {
+        rule(&[Page::new(path, text)]).into_iter().map(|breach| breach.line).collect()
+    }
+
+    #[test]
+    fn thread_locals_are_tried() {
+        let text = "thread_local! {\n    static A: Cell<u8> = x;\n    pub static B: Cell<u8> = x;\n}
+fn a() {\n    A.with(f);\n    B\n        .set(1);\n    let _ = A.try_with(f);\n    C.with(f);\n}
+#[cfg(test)]\nmod tests {\n    fn b() { A.set(1) }\n}\n";
+        assert_eq!(lines(thread_locals, "crates/tasuki/src/a.rs", text), [6, 7]);
+        assert!(lines(thread_locals, "crates/tasuki/src/shim.rs", text).is_empty());
+        assert!(lines(thread_locals, "lab/src/a.rs", text).is_empty());
+    }
+
+    #[test]
+    fn pointers_are_exchanged_in_files_that_were_read() {
+        let text = "use AtomicPtr;\nfn a() {\n    b.compare_exchange(c, d);\n}\n";
+        assert_eq!(lines(pointer_exchanges, "crates/tasuki/src/a.rs", text), [3]);
+        assert!(lines(pointer_exchanges, EXCHANGE_POINTERS[0], text).is_empty());
+        assert!(lines(pointer_exchanges, "crates/tasuki/src/a.rs", &text.replace("Ptr", "U8")).is_empty());
+    }
+}
