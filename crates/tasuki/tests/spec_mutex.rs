@@ -1,5 +1,5 @@
 //! Every string of operations on a mutex that starts held, against a model of a few lines: who is ready, who is
-//! woken and how often, what `try_lock` says, after every step.
+//! woken and how often, what `try_lock` says, after every step. A first poll may come with its budget exhausted (B123).
 //!
 //! `TASUKI_SPEC_DEPTH=9 TASUKI_SPEC_WAITERS=4` (in release) is the long form.
 //! S0-06..S0-15, S1-13..S1-28, S2-09, S2-16, S3-03..S3-05, S3-09, S3-12; B001, B007, B013, B017, H2, H8, H10.
@@ -10,7 +10,9 @@ use kit::spec::{self, Model, System, enumerate};
 use kit::tally;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Context;
+use tasuki::runtime::{self, Driver, TaskId, Timers};
 use tasuki::{Bypass, Fifo, Lifo, Lock, Mutex, MutexGuard, Policy};
 
 const MAX_WAITERS: usize = 4;
@@ -19,6 +21,8 @@ const MAX_WAITERS: usize = 4;
 enum Op {
     /// Polls a waiter with the first or the second of its two wakers. The first poll makes it.
     Poll(usize, usize),
+    /// The first poll of a waiter, with the budget of its task exhausted.
+    Exhausted(usize),
     Drop(usize),
     Unlock,
     TryLock,
@@ -43,6 +47,7 @@ struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     New,
+    Yielded,
     Queued,
     Granted,
     Done,
@@ -56,6 +61,8 @@ struct Spec {
     /// How often the head may be passed over.
     bound: u32,
     waiters: usize,
+    /// First polls may come with the budget exhausted.
+    budgets: bool,
     /// A guard exists.
     held: bool,
     /// The lock is on its way to a waiter.
@@ -73,11 +80,12 @@ struct Spec {
 }
 
 impl Spec {
-    fn new(newest_first: bool, bound: u32, waiters: usize) -> Self {
+    fn new(newest_first: bool, bound: u32, waiters: usize, budgets: bool) -> Self {
         Self {
             newest_first,
             bound,
             waiters,
+            budgets,
             held: true,
             granted: false,
             queue: Vec::with_capacity(MAX_WAITERS),
@@ -104,9 +112,14 @@ impl Spec {
         self.wake(self.queue[0]);
     }
 
-    /// A newcomer, or `try_lock`: takes a lock that is free and, unless it may barge, that nobody waits for.
+    /// A newcomer may take a lock that is free and, unless it may barge, that nobody waits for.
+    fn may_take(&self) -> bool {
+        !self.is_locked() && (self.queue.is_empty() || self.bound > 0)
+    }
+
+    /// A newcomer, or `try_lock`.
     fn take(&mut self) -> bool {
-        let may = !self.is_locked() && (self.queue.is_empty() || self.bound > 0);
+        let may = self.may_take();
         if may {
             self.acquired();
         }
@@ -129,10 +142,21 @@ impl Spec {
         self.queue.insert(at, waiter);
     }
 
+    /// What is free stays free, and the waiter is woken; what is not gets a waiter.
+    fn poll_exhausted(&mut self, waiter: usize) -> Result {
+        if !self.may_take() {
+            return self.poll(waiter, 0);
+        }
+        self.state[waiter] = State::Yielded;
+        self.waker[waiter] = 0;
+        self.wake(waiter);
+        Result::Pending
+    }
+
     fn poll(&mut self, waiter: usize, waker: usize) -> Result {
         let is_called = self.called && self.queue.first() == Some(&waiter);
         let ready = match self.state[waiter] {
-            State::New => self.take(),
+            State::New | State::Yielded => self.take(),
             State::Granted => {
                 self.granted = false;
                 self.acquired();
@@ -152,7 +176,7 @@ impl Spec {
             self.state[waiter] = State::Done;
             return Result::Ready;
         }
-        if self.state[waiter] == State::New {
+        if matches!(self.state[waiter], State::New | State::Yielded) {
             self.enqueue(waiter);
         }
         self.waker[waiter] = waker;
@@ -212,6 +236,7 @@ impl System for Spec {
     fn apply(&mut self, op: Op) -> Seen {
         let result = match op {
             Op::Poll(waiter, waker) => self.poll(waiter, waker),
+            Op::Exhausted(waiter) => self.poll_exhausted(waiter),
             Op::Drop(waiter) => {
                 self.drop_waiter(waiter);
                 Result::Done
@@ -235,8 +260,10 @@ impl Model for Spec {
                 // Waiters are alike, and so are the two wakers of one that is new.
                 State::New => {
                     ops.push(Op::Poll(waiter, 0));
+                    ops.extend(self.budgets.then_some(Op::Exhausted(waiter)));
                     break;
                 }
+                State::Yielded => ops.extend([Op::Poll(waiter, 0), Op::Drop(waiter)]),
                 State::Queued | State::Granted => {
                     ops.extend([Op::Poll(waiter, 0), Op::Poll(waiter, 1), Op::Drop(waiter)]);
                 }
@@ -248,6 +275,23 @@ impl Model for Spec {
         if self.held {
             ops.push(Op::Unlock);
         }
+    }
+}
+
+/// A runtime that gives a budget.
+struct Strict;
+
+impl Driver for Strict {
+    fn task(&self) -> Option<TaskId> {
+        None
+    }
+
+    fn timers(&self) -> Option<Arc<Timers>> {
+        None
+    }
+
+    fn may_block(&self) -> bool {
+        true
     }
 }
 
@@ -296,6 +340,10 @@ impl<P: Policy> System for Real<'_, P> {
     fn apply(&mut self, op: Op) -> Seen {
         let result = match op {
             Op::Poll(waiter, waker) => self.poll(waiter, waker),
+            Op::Exhausted(waiter) => runtime::enter(&Strict, || {
+                runtime::set_budget(0);
+                self.poll(waiter, 0)
+            }),
             Op::Drop(waiter) => {
                 self.futures[waiter] = None;
                 Result::Done
@@ -320,11 +368,27 @@ impl<P: Policy> System for Real<'_, P> {
 
 fn agree<P: Policy>(newest_first: bool, bound: u32) {
     let (depth, waiters) = spec::size(4, MAX_WAITERS);
-    let name = std::any::type_name::<P>();
-    enumerate(name, depth, &Spec::new(newest_first, bound, waiters), |body| {
+    compare::<P>(depth, Spec::new(newest_first, bound, waiters, false));
+}
+
+/// With budgets a step has more choices, so the strings are one step shorter.
+fn agree_with_budgets<P: Policy>(newest_first: bool, bound: u32) {
+    let (depth, waiters) = spec::size(4, MAX_WAITERS);
+    compare::<P>(depth - 1, Spec::new(newest_first, bound, waiters, true));
+}
+
+fn compare<P: Policy>(depth: usize, spec: Spec) {
+    enumerate(std::any::type_name::<P>(), depth, &spec, |body| {
         let mutex = Mutex::<u32, P>::with_policy(0);
         body(&mut Real::new(&mutex));
     });
+}
+
+#[test]
+fn an_exhausted_budget_is_its_model() {
+    agree_with_budgets::<Fifo>(false, 0);
+    agree_with_budgets::<Lifo>(true, 0);
+    agree_with_budgets::<Bypass<1>>(false, 1);
 }
 
 #[test]
