@@ -20,8 +20,8 @@ struct Limits {
     token: CancellationToken,
 }
 
-/// The wheel of the model has eight ticks. This is after the last, whatever the time is.
-const LATER: Duration = Duration::from_secs(1);
+/// The last tick of the wheel of the model. What is later is never due.
+const LATER: Duration = Duration::from_millis(7);
 
 impl Limits {
     fn new() -> Self {
@@ -30,7 +30,8 @@ impl Limits {
 
     fn with_alarm(alarm: Waker) -> Self {
         let source = CancellationSource::new();
-        Self { timers: Arc::new(Timers::new(alarm)), now: Instant::now(), token: source.token(), source }
+        let now = Instant::now();
+        Self { timers: Arc::new(Timers::starting_at(now, alarm)), now, token: source.token(), source }
     }
 
     /// A wait that has been polled with its deadline on the wheel. Before there are other threads: they would share the driver.

@@ -1,4 +1,4 @@
-//! The one future: everything of the crate that can be awaited is a [`Wait`].
+//! The one future: every wait of the crate is a [`Wait`].
 //!
 //! What is waited for is an [`Awaitable`]: a [`Single`] operation in one queue, or something over such waits: a wait with a
 //! limit (`limit.rs`), a wait for a condition (`condvar.rs`), a turn to make a value (`once_cell.rs`). What an awaitable
