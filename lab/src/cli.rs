@@ -9,12 +9,14 @@ pub(crate) const USAGE: &str = "\
 usage: lab [tour] [--quick] [--workers N]
        lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR] [--patience SECONDS]
        lab verify FILE
+       lab report FILE...
 
   tour    every primitive on tasuki-rt: 1,000,000 tasks, 1,000,000 cancelled waiters, all checked
   bench   measures Tasuki beside its peers: mutex, parker, semaphore, event, wait-group, barrier,
           token, rwlock, condvar, time, runtime. One process a cell; a subject that panics or hangs there
           is reported, and the run goes on. Fails at the end if one of ours did
   verify  whether FILE, written by bench all --json, has every cell
+  report  writes the results of docs/benchmarks.md, and the charts, from FILEs written by bench --json
   --quick smaller numbers: seconds instead of minutes
   --only  keeps to workloads (\"mutex/hand-off n=64 minimal\") or subjects whose name contains SUBSTR
   --json  writes every number to FILE, anew after each cell
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Cell(CellArgs),
     /// Whether a file has every cell.
     Verify(PathBuf),
+    /// The documents, from files of results.
+    Report(Vec<PathBuf>),
     /// How to ask.
     Help,
 }
@@ -95,6 +99,8 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, Strin
             (Some(file), None) => Ok(Command::Verify(file.into())),
             _ => Err("verify takes one file".into()),
         },
+        Some("report") if args.peek().is_some() => Ok(Command::Report(args.map(PathBuf::from).collect())),
+        Some("report") => Err("report wants files that bench wrote with --json".into()),
         Some("help" | "--help" | "-h") => Ok(Command::Help),
         other => Err(format!("unknown command {:?}", other.unwrap_or_default())),
     }

@@ -7,6 +7,7 @@
 mod alloc;
 mod cli;
 mod exec;
+mod machine;
 mod measure;
 mod peer;
 mod peers;
@@ -19,9 +20,10 @@ mod tour;
 mod workload;
 
 use cli::{BenchArgs, Command, USAGE};
+use machine::Machine;
 use measure::{Bench, Plan};
 use report::json::Document;
-use report::{figures, svg, table};
+use report::{figures, paper, svg, table};
 use screen::Screen;
 use std::io::Write;
 use std::path::Path;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Ok(Command::Bench(args)) => bench(&args),
         Ok(Command::Cell(args)) => supervise::child(args),
         Ok(Command::Verify(file)) => verify(&file),
+        Ok(Command::Report(files)) => finish(paper::publish(&files)),
         Ok(Command::Help) => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -65,7 +68,8 @@ fn bench(args: &BenchArgs) -> ExitCode {
     }
     let supervisor = Supervisor { quick: args.quick, patience: args.patience };
     let (screen, count) = (Screen::stderr(), cells.len());
-    let mut document = Document { quick: args.quick, ..Document::default() };
+    let mut document = Document { machine: Machine::here(), quick: args.quick, ..Document::default() };
+    show(&paper::origin(&document));
     let mut written = Ok(());
     for (index, (what, cell)) in cells.iter().enumerate() {
         screen.live(format_args!("{} of {count}: {}", index + 1, cell.key()));
@@ -97,9 +101,9 @@ fn conclude(args: &BenchArgs, document: &Document, mut written: Result<(), Strin
     text.push_str(&table::tables(&[], missing));
     show(&text);
     if let Some(dir) = &args.svg {
-        let drawn = svg::write(&document.records, dir);
+        let drawn = svg::write(document, dir);
         let drawn = drawn.map_err(|error| format!("cannot draw into {}: {error}", dir.display()));
-        written = written.and(drawn.map(drop));
+        written = written.and(drawn);
     }
     let defects = missing.iter().filter(|failure| failure.is_defect_of_ours()).count();
     if defects > 0 {

@@ -5,9 +5,14 @@ use crate::args::Args;
 use crate::report::{Outcome, Report};
 use crate::shell::{self, Tests, cargo};
 use crate::{check, counts, miri, model, targets, tidy, tour};
+use std::time::Instant;
+
+/// Minutes that all steps may take on two busy cores. Only told: a slow machine is no defect.
+const BUDGET: u32 = 30;
 
 pub(crate) fn run(args: Args) -> Result<Report, String> {
     args.end()?;
+    let started = Instant::now();
     let mut report = Report::new("ci");
     report.step("tidy", || whole(tidy::run(Args::of(&[]))));
     report.step("check", || whole(check::run(Args::of(&[]))));
@@ -36,6 +41,10 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     for line in &counted.lines {
         report.note(line.clone());
     }
+    report.note(format!(
+        "{:.0} minutes of the {BUDGET} that CI may take",
+        started.elapsed().as_secs_f64() / 60.0
+    ));
     report.note(format!("{} passed, {} failed", counted.passed, counted.failed));
     Ok(report)
 }

@@ -20,10 +20,14 @@ fn an_idle_runtime_uses_no_cpu() {
         drop(spawn(sleep(Duration::from_secs(3600))));
         drop(spawn(std::future::pending::<()>()));
     });
-    std::thread::sleep(100 * MS);
-    let before = cpu_time();
-    std::thread::sleep(Duration::from_secs(5));
-    let used = cpu_time() - before;
-    println!("idle for 5 s: {used:?} of CPU");
-    assert!(used < MS, "{used:?}");
+    // On a busy machine it may take a while until the last worker sleeps. One that never does uses more in each of these windows.
+    let mut windows = Vec::new();
+    let idle = (0..15).any(|_| {
+        let before = cpu_time();
+        std::thread::sleep(Duration::from_secs(2));
+        windows.push(cpu_time() - before);
+        windows.last() < Some(&(MS / 2))
+    });
+    println!("CPU time in windows of 2 s: {windows:?}");
+    assert!(idle, "{windows:?}");
 }

@@ -8,7 +8,6 @@ use kit::poll::{pending, ready};
 use kit::waker::Spy;
 use kit::watchdog::watchdog;
 use kit::{alone, scaled};
-use std::time::{Duration, Instant};
 use tasuki::{CancellationSource, CancellationToken};
 
 #[global_allocator]
@@ -255,17 +254,13 @@ fn h14_a_million_nodes_that_nobody_holds_are_cancelled_on_a_small_stack() {
 fn b127_s2_64_wide_trees_cost_in_proportion() {
     let _dog = watchdog(120);
     let count = Count::start();
-    let small = wide(MANY / 8);
-    let large = wide(MANY);
+    // A cost that grows with the square of the number would take hours, and the watchdog ends the test.
+    wide(MANY);
     assert_eq!(count.now(), 0);
-    // 8 x the nodes; a quadratic cost would be 64 x. Generous, because the machine has other things to do; Miri's time says nothing.
-    let limit = small * 24 + Duration::from_millis(200);
-    assert!(cfg!(miri) || large < limit, "{small:?} then {large:?}");
 }
 
 /// Makes so many children, drops every third, cancels, drops the rest in an order that is bad for lists.
-fn wide(children: usize) -> Duration {
-    let started = Instant::now();
+fn wide(children: usize) {
     let parent = CancellationSource::new();
     let mut all: Vec<Option<CancellationSource>> = (0..children).map(|_| Some(parent.child())).collect();
     all.iter_mut().step_by(3).for_each(|child| *child = None);
@@ -277,7 +272,6 @@ fn wide(children: usize) -> Duration {
         all[at] = None;
         all[children - 1 - at] = None;
     }
-    started.elapsed()
 }
 
 /// The first call flags; what is below a flagged node is never looked at again.
@@ -287,10 +281,9 @@ fn cancelling_again_costs_nothing() {
     let parent = CancellationSource::new();
     let children: Vec<_> = (0..MANY / 10).map(|_| parent.child()).collect();
     children.iter().for_each(CancellationSource::request_cancel);
-    let started = Instant::now();
     parent.request_cancel();
-    (0..scaled(100_000, 100)).for_each(|_| parent.request_cancel());
-    assert!(started.elapsed() < Duration::from_secs(10));
+    // A look at the children in each call would take hours, and the watchdog ends the test.
+    (0..scaled(3_000_000, 100)).for_each(|_| parent.request_cancel());
 }
 
 #[test]

@@ -152,6 +152,8 @@ fn a_blocked_thread_uses_no_processor() {
 fn block_inside_block() {
     let _dog = watchdog(20);
     let (inner, outer) = (Arc::new(Event::auto()), Arc::new(Event::auto()));
+    // Before the thread begins: it may have set both events before this one goes on.
+    let began = Instant::now();
     let setter = thread::spawn({
         let (inner, outer) = (inner.clone(), outer.clone());
         move || {
@@ -167,7 +169,6 @@ fn block_inside_block() {
             self.0.wait().block();
         }
     }
-    let began = Instant::now();
     let nested = BlocksInDrop(inner);
     drop(nested);
     outer.wait().block();

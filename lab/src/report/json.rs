@@ -1,6 +1,7 @@
 //! Every number, for programs.
 
 use super::{Failure, Outcome, Record, parse};
+use crate::machine::Machine;
 use crate::measure::Cell;
 use std::fmt::Write;
 use std::path::Path;
@@ -11,6 +12,8 @@ use std::{fs, io};
 pub(crate) struct Document {
     /// Smaller numbers: not for quoting.
     pub(crate) quick: bool,
+    /// Where it was measured.
+    pub(crate) machine: Machine,
     /// Whether every cell that was asked for has been tried.
     pub(crate) complete: bool,
     /// What was measured.
@@ -23,12 +26,13 @@ impl Document {
     /// The document as JSON.
     pub(crate) fn text(&self) -> String {
         let Document { quick, complete, .. } = self;
+        let about = machine(&self.machine);
         let list =
             |items: Vec<String>| items.iter().map(|item| format!("\n  {item}")).collect::<Vec<_>>().join(",");
         let results = list(self.records.iter().map(record).collect());
         let failures = list(self.failures.iter().map(failure).collect());
         format!(
-            "{{\"quick\": {quick}, \"complete\": {complete},\n\"failures\": [{failures}],\n\"results\": [{results}\n]}}\n"
+            "{{\"machine\": {about},\n\"quick\": {quick}, \"complete\": {complete},\n\"failures\": [{failures}],\n\"results\": [{results}\n]}}\n"
         )
     }
 
@@ -48,6 +52,7 @@ impl Document {
         let failures: Option<Vec<Failure>> = all("failures").iter().map(parse::failure).collect();
         let is = |name| value.get(name).is_some_and(parse::Value::is_true);
         Ok(Document {
+            machine: value.get("machine").and_then(parse::machine).unwrap_or_default(),
             quick: is("quick"),
             complete: is("complete"),
             records: records.ok_or("a result lacks a field")?,
@@ -89,6 +94,24 @@ impl Document {
         }));
         lines
     }
+}
+
+/// Where it was measured.
+fn machine(machine: &Machine) -> String {
+    let Machine { processor, processors, locked_pair_ns, bounce_ns, kernel, compiler, commit, date, note } =
+        machine;
+    format!(
+        "{{\"processor\": {}, \"processors\": {processors}, \"locked_pair_ns\": {}, \"bounce_ns\": {}, \
+         \"kernel\": {}, \"compiler\": {}, \"commit\": {}, \"date\": {}, \"note\": {}}}",
+        quoted(processor),
+        number(*locked_pair_ns),
+        number(*bounce_ns),
+        quoted(kernel),
+        quoted(compiler),
+        quoted(commit),
+        quoted(date),
+        quoted(note)
+    )
 }
 
 /// One measured number.
@@ -178,7 +201,8 @@ mod tests {
             outcome: Outcome::Hung,
             why: "did not end".into(),
         }];
-        Document { quick: true, complete: true, records, failures }
+        let machine = Machine { bounce_ns: 31.5, processors: 2, ..Machine::default() };
+        Document { machine, quick: true, complete: true, records, failures }
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 pub(crate) mod figures;
 pub(crate) mod json;
+pub(crate) mod paper;
 pub(crate) mod parse;
 pub(crate) mod svg;
 pub(crate) mod table;
+pub(crate) mod words;
 
 use crate::peer::Kind;
 

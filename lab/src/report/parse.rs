@@ -1,6 +1,7 @@
 //! JSON read back: what the lab wrote, and what another run left in a file.
 
 use super::{Failure, Outcome, Record};
+use crate::machine::Machine;
 use crate::peer::Kind;
 
 /// A JSON value.
@@ -72,6 +73,23 @@ pub(crate) fn record(value: &Value) -> Option<Record> {
         placement: text("placement")?,
         allocs_per_op: number("allocs_per_op")?,
         capped: value.get("capped")?.is_true(),
+    })
+}
+
+/// A machine as the lab wrote it.
+pub(crate) fn machine(value: &Value) -> Option<Machine> {
+    let text = |name| Some(value.get(name)?.text()?.to_owned());
+    let number = |name| value.get(name)?.number();
+    Some(Machine {
+        processor: text("processor")?,
+        processors: number("processors")? as u64,
+        locked_pair_ns: number("locked_pair_ns")?,
+        bounce_ns: number("bounce_ns")?,
+        kernel: text("kernel")?,
+        compiler: text("compiler")?,
+        commit: text("commit")?,
+        date: text("date")?,
+        note: text("note")?,
     })
 }
 

@@ -15,6 +15,8 @@ use std::task::{Context, Poll};
 
 /// How many wait.
 const WAITERS: usize = 1_000;
+/// How many wait for the one call, so that its cost for each of them is seen to grow or not.
+const MORE: [usize; 2] = [10, 100_000];
 /// How many wait in the first probe.
 const FEW: u64 = 100;
 
@@ -30,12 +32,20 @@ enum Phase {
 pub(crate) fn run(bench: &mut Bench, family: &str, each: fn(&mut Build)) {
     for (phase, name) in [(Phase::Register, "register"), (Phase::Call, "call"), (Phase::Complete, "complete")]
     {
-        let mut build = Build { what: What::Phase(phase), contenders: Vec::new() };
-        each(&mut build);
         let workload = format!("{family}/{name}");
-        let group = Group::on_one_thread(workload, WAITERS, "none", WAITERS as u64, build.contenders);
-        bench.group(Group { probe_ops: FEW, ..group });
+        phase_of(bench, workload.clone(), phase, WAITERS, each);
+        if phase == Phase::Call {
+            MORE.iter().for_each(|&waiters| phase_of(bench, workload.clone(), phase, waiters, each));
+        }
     }
+}
+
+/// Measures one phase among so many waiters.
+fn phase_of(bench: &mut Bench, workload: String, phase: Phase, waiters: usize, each: fn(&mut Build)) {
+    let mut build = Build { what: What::Phase(phase, waiters), contenders: Vec::new() };
+    each(&mut build);
+    let group = Group::on_one_thread(workload, waiters, "none", waiters as u64, build.contenders);
+    bench.group(Group { probe_ops: FEW.min(waiters as u64), ..group });
 }
 
 /// Measures a wait that is queued and given up.
@@ -64,7 +74,7 @@ impl VisitBroadcast for Weigh {
 /// Which work.
 #[derive(Clone, Copy)]
 enum What {
-    Phase(Phase),
+    Phase(Phase, usize),
     GiveUp,
 }
 
@@ -78,16 +88,16 @@ impl VisitBroadcast for Build {
     fn visit<B: Broadcast>(&mut self) {
         let (what, tally) = (self.what, Tally::new());
         let run = Box::new(move |ops| match what {
-            What::Phase(phase) => storm::<B>(phase, tally, ops),
+            What::Phase(phase, waiters) => storm::<B>(phase, waiters, tally, ops),
             What::GiveUp => give_up::<B>(tally, ops),
         });
         self.contenders.push(Contender { subject: B::NAME, kind: B::KIND, run });
     }
 }
 
-/// Releases `ops` waiters, at most [`WAITERS`] at a time, and times one phase.
-fn storm<B: Broadcast>(phase: Phase, tally: Tally, ops: u64) -> Sample {
-    let width = WAITERS.min(ops as usize);
+/// Releases `ops` waiters, at most `waiters` at a time, and times one phase.
+fn storm<B: Broadcast>(phase: Phase, waiters: usize, tally: Tally, ops: u64) -> Sample {
+    let width = waiters.min(ops as usize);
     let rounds = ops / width as u64;
     let mut subject = B::new();
     let mut total = Reading::default();
@@ -173,7 +183,7 @@ mod tests {
         fn visit<B: Broadcast>(&mut self) {
             let tally = Tally::new();
             for phase in [Phase::Register, Phase::Call, Phase::Complete] {
-                assert_eq!(storm::<B>(phase, tally, 50).ops, 50, "{} {phase:?}", B::NAME);
+                assert_eq!(storm::<B>(phase, 20, tally, 40).ops, 40, "{} {phase:?}", B::NAME);
             }
             assert_eq!(give_up::<B>(tally, 20).ops, 20);
         }

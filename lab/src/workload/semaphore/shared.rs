@@ -19,24 +19,34 @@ use std::sync::Arc;
 const TASKS: usize = 64;
 /// Permits that they share.
 const PERMITS: usize = 4;
+/// Other numbers of permits, so that the cost is seen to grow with them or not.
+const OTHERS: [usize; 3] = [1, 16, 48];
 
 /// Measures sharing on one and on two threads.
 pub(crate) fn run(bench: &mut Bench) {
-    let mut build = Build { scene: Scene::Local, contenders: Vec::new() };
-    each_semaphore(&mut build);
-    build.contenders.push(minimal::alone(TASKS));
-    let unit = 32 * TASKS as u64;
-    bench.group(Group::on_one_thread("semaphore/held", TASKS, minimal::NAME, unit, build.contenders));
+    local_group(bench, "semaphore/held", TASKS, PERMITS);
+    for permits in OTHERS {
+        local_group(bench, "semaphore/permits", permits, permits);
+    }
     let mut build = Build { scene: Scene::Tokio, contenders: Vec::new() };
     each_semaphore(&mut build);
     bench.group(Group::on_two_threads("semaphore/held", TASKS, Stage::Tokio.name(), build.contenders));
 }
 
+/// Measures sharing of so many permits on one thread.
+fn local_group(bench: &mut Bench, workload: &str, n: usize, permits: usize) {
+    let mut build = Build { scene: Scene::Local(permits), contenders: Vec::new() };
+    each_semaphore(&mut build);
+    build.contenders.push(minimal::alone(TASKS));
+    let unit = 32 * TASKS as u64;
+    bench.group(Group::on_one_thread(workload, n, minimal::NAME, unit, build.contenders));
+}
+
 /// Where the tasks run.
 #[derive(Clone, Copy)]
 enum Scene {
-    /// One thread, minimal executor.
-    Local,
+    /// One thread, minimal executor, so many permits.
+    Local(usize),
     /// Two threads under tokio.
     Tokio,
 }
@@ -53,7 +63,7 @@ impl VisitSemaphore for Build {
         }
         let scene = self.scene;
         let run = Box::new(move |ops| match scene {
-            Scene::Local => local::<S>(ops),
+            Scene::Local(permits) => local::<S>(permits, ops),
             Scene::Tokio => on_tokio::<S>(ops),
         });
         self.contenders.push(Contender { subject: S::NAME, kind: S::KIND, run });
@@ -63,15 +73,17 @@ impl VisitSemaphore for Build {
 /// What the tasks of one thread share.
 struct Ring<S> {
     semaphore: S,
+    permits: usize,
     left: Cell<u64>,
     inside: Cell<usize>,
     served: Vec<Cell<u64>>,
 }
 
 /// One sample on one thread.
-fn local<S: AsyncSemaphore>(ops: u64) -> Sample {
+fn local<S: AsyncSemaphore>(permits: usize, ops: u64) -> Sample {
     let ring = Rc::new(Ring {
-        semaphore: S::new(PERMITS),
+        semaphore: S::new(permits),
+        permits,
         left: Cell::new(ops),
         inside: Cell::new(0),
         served: vec![Cell::new(0); TASKS],
@@ -79,7 +91,7 @@ fn local<S: AsyncSemaphore>(ops: u64) -> Sample {
     let reading = minimal::run((0..TASKS).map(|task| take_turns(ring.clone(), task)));
     let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
     assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", S::NAME);
-    check_permits(&ring.semaphore, PERMITS);
+    check_permits(&ring.semaphore, permits);
     Sample::shared(ops, reading, fairness(&served))
 }
 
@@ -94,7 +106,7 @@ async fn take_turns<S: AsyncSemaphore>(ring: Rc<Ring<S>>, me: usize) {
         }
         ring.left.set(left - 1);
         ring.inside.set(ring.inside.get() + 1);
-        assert!(ring.inside.get() <= PERMITS, "{}: more inside than permits", S::NAME);
+        assert!(ring.inside.get() <= ring.permits, "{}: more inside than permits", S::NAME);
         served += 1;
         yield_now().await;
         ring.inside.set(ring.inside.get() - 1);
@@ -148,7 +160,7 @@ mod tests {
         fn visit<S: AsyncSemaphore>(&mut self) {
             assert_eq!(crate::workload::semaphore::pairs::<S>(100).ops, 100);
             if !S::NEVER_WAITS {
-                assert_eq!(local::<S>(500).ops, 500);
+                assert_eq!(local::<S>(3, 500).ops, 500);
                 assert_eq!(on_tokio::<S>(500).ops, 500);
             }
         }
