@@ -3,7 +3,7 @@
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
 use crate::task::join::JoinHandle;
-use crate::testing::Sim;
+use crate::testing::{Reason, Sim};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::panic::Location;
@@ -208,6 +208,12 @@ impl Driver for Context {
 
     fn refill(&self) -> u32 {
         if let Seat::Sim(sim) = &self.seat { sim.operation() } else { 0 }
+    }
+
+    fn queued(&self, name: &'static str) {
+        if let Seat::Sim(sim) = &self.seat {
+            sim.waits(Reason::Wait(name));
+        }
     }
 
     fn lock_event(&self, lock: usize, event: LockEvent) {

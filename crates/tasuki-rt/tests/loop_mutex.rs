@@ -501,7 +501,7 @@ fn owned_and_mapped_guards() {
         let guard = LoopMutexGuard::filter_map(mutex.lock().await.unwrap(), |pair| {
             if pair.0 == 0 { Some(&mut pair.0) } else { None }
         });
-        let guard = guard.err().expect("comes back");
+        let guard = guard.expect_err("comes back");
         assert_eq!(guard.1, Some("three"));
         LoopMutexGuard::unlock(guard);
         assert!(!mutex.is_locked());

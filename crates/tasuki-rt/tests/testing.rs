@@ -5,10 +5,12 @@ mod kit;
 
 use kit::{MS, scaled, watchdog};
 use std::cell::RefCell;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tasuki::{Event, Mutex, Semaphore};
 use tasuki_rt::testing::{Exhaustive, ForeignWakes, Simulation, check, foreign_wakes};
@@ -114,6 +116,39 @@ fn a_deadlock_names_the_task_that_is_joined() {
     let message = stuck.unwrap_err();
     let message = message.downcast_ref::<String>().unwrap();
     assert!(message.contains("task 0 (the test) waits for task 1 to end"), "{message}");
+}
+
+/// What a task waits for that is neither, by its name; several things at once; and not what it has got meanwhile.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "told with debug assertions only")]
+fn a_deadlock_names_everything_that_a_task_waits_for() {
+    let _dog = watchdog(60);
+    let stuck = catch_unwind(|| {
+        Simulation::new(7).grace(Duration::ZERO).run(async {
+            let (event, held, free) = (Event::auto(), Mutex::new(()), Mutex::new(()));
+            let _guard = held.lock().await;
+            let first = free.lock().await;
+            let mut waits = [Box::pin(held.lock()), Box::pin(free.lock())];
+            let mut signal = Box::pin(event.wait());
+            let mut first = Some(first);
+            std::future::poll_fn(|cx| {
+                let _ = signal.as_mut().poll(cx);
+                for wait in &mut waits {
+                    if let Poll::Ready(guard) = wait.as_mut().poll(cx) {
+                        std::mem::forget(guard);
+                    }
+                }
+                first = None;
+                Poll::<()>::Pending
+            })
+            .await;
+        });
+    });
+    let message = stuck.unwrap_err();
+    let message = message.downcast_ref::<String>().unwrap();
+    let lines = message.lines().filter(|line| line.contains("task 0 (the test) waits")).count();
+    assert!(lines == 1 && message.contains("in `tasuki::WaitEvent`, and at "), "{message}");
+    assert_eq!(message.matches("for a lock that task 0 has taken").count(), 1, "{message}");
 }
 
 /// Nothing of the real clock is in a run: sleeps that end in the same tick, or nearly, end in the same order each time.

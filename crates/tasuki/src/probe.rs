@@ -86,6 +86,13 @@ mod holders {
         }
     }
 
+    /// A wait of the running task has been enqueued.
+    pub(crate) fn queued(name: &'static str) {
+        if !MODEL {
+            caught(|| crate::runtime::queued(name));
+        }
+    }
+
     /// No task.
     const NONE: u64 = 0;
 
@@ -231,6 +238,9 @@ mod holders {
 mod holders {
     use core::fmt;
 
+    #[inline(always)]
+    pub(crate) fn queued(_name: &'static str) {}
+
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Site;
 
@@ -288,4 +298,4 @@ mod holders {
     }
 }
 
-pub(crate) use holders::{Held, Holders, Owner, Site};
+pub(crate) use holders::{Held, Holders, Owner, Site, queued};

@@ -45,6 +45,9 @@ pub trait Driver {
         0
     }
 
+    /// A wait of the task that is being polled has been enqueued; this is what it is called. Only with debug assertions.
+    fn queued(&self, _name: &'static str) {}
+
     /// Something happens to the lock that this number stands for, for as long as a task holds it or waits for it. Only with debug assertions.
     fn lock_event(&self, _lock: usize, _event: LockEvent) {}
 }
@@ -134,6 +137,12 @@ pub fn now() -> Instant {
 /// More of an exhausted budget; `None` without a driver.
 pub(crate) fn refill() -> Option<u32> {
     ask(|driver| driver.refill())
+}
+
+/// Tells the driver of a wait.
+#[cfg(debug_assertions)]
+pub(crate) fn queued(name: &'static str) {
+    ask(|driver| driver.queued(name));
 }
 
 /// Tells the driver what becomes of a lock.

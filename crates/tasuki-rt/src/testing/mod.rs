@@ -39,8 +39,8 @@
 //!
 //! * The test panics, or a posted closure does.
 //! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, or is dropped later with the panic inside.
-//! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits: where it was spawned
-//!   and, with debug assertions, where it asked for which lock, and who has that.
+//! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits and where it was
+//!   spawned; with debug assertions also what it waits for, and of a lock where it asked for it and which task has taken it, and where.
 //! * It does not end: so many polls as [`Simulation::polls`] says.
 //!
 //! Tasks that still wait when the test has ended are dropped, as at the end of a runtime.

@@ -5,6 +5,9 @@ use std::fmt::{self, Write};
 use std::panic::Location;
 use tasuki::runtime::TaskId;
 
+/// What is said of a wait that is not ours; without debug assertions, of all but those for tasks.
+const UNKNOWN: &str = "for something unknown";
+
 /// How many of the last steps are shown.
 const SHOWN: usize = 40;
 
@@ -33,13 +36,17 @@ struct Step {
 struct Task {
     spawned_at: Option<&'static Location<'static>>,
     ended: bool,
-    /// What it asked for last.
-    waits: Option<Reason>,
+    /// What it waits for: what its last poll that began to wait was told.
+    waits: Vec<Reason>,
+    /// It has been polled since.
+    polled: bool,
 }
 
 /// What a task waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
+    /// Something of this name.
+    Wait(&'static str),
     /// A lock, by its address, asked for here.
     Lock(usize, &'static Location<'static>),
     /// The end of a task.
@@ -84,7 +91,7 @@ impl Tasks {
             self.steps.pop_front();
         }
         self.steps.push_back(Step { task, worker, fate: Fate::Waits });
-        self.list[task].waits = None;
+        self.list[task].polled = true;
     }
 
     /// What the poll that goes on will have been.
@@ -95,11 +102,22 @@ impl Tasks {
     }
 
     pub(super) fn waits(&mut self, task: usize, reason: Reason) {
-        self.list[task].waits = Some(reason);
+        let task = &mut self.list[task];
+        if std::mem::take(&mut task.polled) {
+            task.waits.clear();
+        }
+        let named = matches!((task.waits.last(), reason), (Some(Reason::Lock(..)), Reason::Wait(_)));
+        // A lock is told twice: as a lock, and as the wait for it.
+        if !named && !task.waits.contains(&reason) {
+            task.waits.push(reason);
+        }
     }
 
     pub(super) fn acquired(&mut self, lock: usize, task: TaskId, at: &'static Location<'static>) {
         self.holders.insert(lock, (task, at));
+        if let Some(number) = self.numbers.get(&task) {
+            self.list[*number].waits.retain(|reason| !matches!(reason, Reason::Lock(of, _) if *of == lock));
+        }
     }
 
     pub(super) fn released(&mut self, lock: usize) {
@@ -120,18 +138,20 @@ impl Tasks {
         let mut text = format!("deadlock: {waiting}, nothing can run and no sleep is due");
         for number in self.workers..self.list.len() {
             if !self.list[number].ended {
-                let reason = self.reason(self.list[number].waits);
-                let _ = write!(text, "\n  {} waits {reason}", self.subject(number));
+                let reasons: Vec<String> =
+                    self.list[number].waits.iter().map(|reason| self.reason(*reason)).collect();
+                let reasons = if reasons.is_empty() { UNKNOWN.into() } else { reasons.join(", and ") };
+                let _ = write!(text, "\n  {} waits {reasons}", self.subject(number));
             }
         }
         text
     }
 
-    fn reason(&self, reason: Option<Reason>) -> String {
+    fn reason(&self, reason: Reason) -> String {
         match reason {
-            None => "for something that is neither a lock nor a task".into(),
-            Some(Reason::Task(id)) => format!("for {} to end", self.short(id)),
-            Some(Reason::Lock(lock, at)) => match self.holders.get(&lock) {
+            Reason::Wait(name) => format!("in `{name}`"),
+            Reason::Task(id) => format!("for {} to end", self.short(id)),
+            Reason::Lock(lock, at) => match self.holders.get(&lock) {
                 Some((holder, held_at)) => {
                     format!("at {at} for a lock that {} has taken at {held_at}", self.short(*holder))
                 }

@@ -34,6 +34,7 @@
 
 use super::{Awaitable, Cancel};
 use crate::budget::{charge, wake_again};
+use crate::probe;
 use crate::queue::waiter::{Ask, Waiter};
 use crate::queue::{Fresh, Pinned};
 use core::cell::UnsafeCell;
@@ -200,6 +201,7 @@ impl<O: Op> Single<O> {
         mem::forget(still_idle);
         if answer.is_pending() {
             self.phase = Phase::Queued;
+            probe::queued(O::NAME);
             self.op.queued();
         }
         answer
