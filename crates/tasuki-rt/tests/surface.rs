@@ -45,7 +45,7 @@ fn panics_point_to_the_caller() {
         ("spawn_local", &|| drop(tasuki_rt::spawn_local(async {}))),
         ("spawn_blocking", &|| drop(spawn_blocking(|| ()))),
         ("for_each_worker", &|| tasuki_rt::for_each_worker(|_| ())),
-        ("interval", &|| drop(tasuki_rt::interval(Duration::ZERO))),
+        ("interval", &|| _ = tasuki_rt::interval(Duration::ZERO)),
         ("Runtime::spawn_on", &|| drop(second.spawn_on(WorkerId::new(7), || async {}))),
         ("Runtime::spawn_on, another's", &|| drop(second.spawn_on(other, || async {}))),
         ("Runtime::spawn_local", &|| drop(second.spawn_local(async {}))),

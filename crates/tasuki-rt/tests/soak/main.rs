@@ -13,6 +13,7 @@ mod crew;
 mod kit;
 mod memory;
 mod ops;
+mod punctual;
 mod world;
 
 use book::Book;
@@ -20,6 +21,7 @@ use crew::{Kind, meddler, spawn_task};
 use kit::env_or;
 use kit::rng::{Rng, Seed};
 use memory::live_bytes;
+use punctual::Punctuality;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +35,8 @@ const PATIENCE_TICKS: u32 = 300;
 const TICK: Duration = Duration::from_millis(100);
 /// What may be left allocated more than after the first epochs: queues and threads of others, at their largest.
 const SLACK_BYTES: usize = 256 * 1024;
+/// A run that is so long has the machine to itself.
+const JUDGED: Duration = Duration::from_secs(60);
 /// Epochs before the base line is drawn.
 const WARM_UP: u64 = 3;
 
@@ -49,6 +53,7 @@ struct Soak {
     base: usize,
     bytes: usize,
     watched: Arc<Mutex<Arc<Book>>>,
+    punctuality: Punctuality,
 }
 
 /// How an epoch ends.
@@ -97,7 +102,20 @@ impl Soak {
         thread::spawn(move || watch(&dog, &note));
         let now = Instant::now();
         let (rng, base) = (Rng::new(seed), usize::MAX);
-        Self { seed, workers, rng, started: now, said: now, epochs: 0, sums: [0; 4], base, bytes: 0, watched }
+        let punctuality = Punctuality::default();
+        Self {
+            seed,
+            workers,
+            rng,
+            started: now,
+            said: now,
+            epochs: 0,
+            sums: [0; 4],
+            base,
+            bytes: 0,
+            watched,
+            punctuality,
+        }
     }
 
     fn runtime(&mut self) -> Runtime {
@@ -112,12 +130,15 @@ impl Soak {
             let current = runtime.take().unwrap_or_else(|| self.runtime());
             runtime = self.epoch(current);
             if runtime.is_none() {
+                self.punctuality.measure(&mut self.rng);
                 self.check_memory();
             }
             self.epochs += 1;
         }
         drop(runtime);
         self.say();
+        // Among the tests, which share the machine with others, nothing is judged by time.
+        self.punctuality.judge(time >= JUDGED);
     }
 
     /// Runs a crowd for a while; gives the runtime back if it goes on.

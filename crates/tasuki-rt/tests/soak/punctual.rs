@@ -1,0 +1,91 @@
+//! How late deadlines are while one worker is free, beside how late the machine is itself.
+//!
+//! A task keeps worker 0 in long polls, in each of which it arms sleeps on that worker's wheel for tasks that any worker may run. Worker 1 has nothing else
+//! to do. Meanwhile a thread that only sleeps, the stall detector, says by how much the machine was late. A sleep is late if it took more than two milliseconds
+//! longer than the machine excuses.
+
+use super::kit::rng::Rng;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+use tasuki_rt::{JoinSet, Runtime, WorkerId, sleep_until, yield_now};
+
+/// What a deadline may be late with one worker free.
+const LIMIT: Duration = Duration::from_millis(2);
+/// A sleep of the stall detector.
+const STEP: Duration = Duration::from_micros(500);
+const ROUNDS: usize = 5;
+const SLEEPS: usize = 20;
+
+/// All samples.
+#[derive(Debug, Default)]
+pub(crate) struct Punctuality {
+    samples: usize,
+    late: usize,
+    worst: Duration,
+    /// The worst of the machine.
+    stall: Duration,
+}
+
+impl Punctuality {
+    /// Some more samples.
+    pub(crate) fn measure(&mut self, rng: &mut Rng) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let detector = thread::spawn({
+            let stop = stop.clone();
+            move || {
+                let mut worst = Duration::ZERO;
+                while !stop.load(SeqCst) {
+                    let start = Instant::now();
+                    thread::sleep(STEP);
+                    worst = worst.max(start.elapsed() - STEP);
+                }
+                worst
+            }
+        });
+        let times: Vec<_> =
+            (0..ROUNDS * SLEEPS).map(|_| Duration::from_millis(4 + rng.below(8) as u64)).collect();
+        let runtime = Runtime::builder().workers(2).build().expect("a runtime can be made");
+        let hog = runtime.spawn_on(WorkerId::new(0), move || async move {
+            let mut late = JoinSet::new();
+            for round in times.chunks(SLEEPS) {
+                for time in round {
+                    let due = Instant::now() + *time;
+                    let mut sleep = Box::pin(sleep_until(due));
+                    // On the wheel of this worker.
+                    poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_ready())).await;
+                    late.spawn(async move {
+                        sleep.await;
+                        due.elapsed()
+                    });
+                }
+                thread::sleep(Duration::from_millis(20));
+                yield_now().await;
+            }
+            let mut all = Vec::new();
+            while let Some(late) = late.join_next().await {
+                all.push(late.expect("it does not panic"));
+            }
+            all
+        });
+        let all = runtime.block_on(hog).expect("it does not panic");
+        stop.store(true, SeqCst);
+        let stall = detector.join().expect("it does not panic");
+        self.samples += all.len();
+        self.late += all.iter().filter(|late| **late > LIMIT + stall).count();
+        self.worst = all.into_iter().fold(self.worst, Duration::max);
+        self.stall = self.stall.max(stall);
+    }
+
+    /// One in a hundred may be late: a worker can lose its processor while the detector keeps its own.
+    pub(crate) fn judge(&self, strict: bool) {
+        println!(
+            "soak: of {} deadlines with one worker free {} were more than {LIMIT:?} late; worst {:?}, of the machine {:?}",
+            self.samples, self.late, self.worst, self.stall
+        );
+        assert!(!strict || self.late * 100 <= self.samples, "deadlines are late: {self:?}");
+    }
+}
