@@ -365,7 +365,7 @@ fn signals() -> Vec<Row> {
         ),
         row!(
             "run_until_cancelled",
-            ["RunUntilCancelled"],
+            ["RunUntilCancelled", "UntilCancelled"],
             {
                 let token = cancelled().token();
             },
@@ -532,6 +532,17 @@ fn loops_that_never_wait_let_others_run() {
         .filter(|(_, outcome)| *outcome != Outcome::OthersRan)
         .collect();
     assert!(bad.is_empty(), "{bad:?}");
+}
+
+/// The table sees a loop that is not charged, and a row that shows nothing.
+#[test]
+#[cfg_attr(miri, ignore = "as above")]
+fn a_loop_that_is_not_charged_is_seen() {
+    let _dog = watchdog(120);
+    let runtime = runtime(1);
+    let outcome = |row: Row| runtime.block_on(runtime.spawn_on(WorkerId::new(0), row.run)).unwrap();
+    assert_eq!(outcome(row!("not charged", [], {}, ready(()).await)), Outcome::KeptItsWorker);
+    assert_eq!(outcome(row!("never ready", [], {}, yield_now().await)), Outcome::NotReady);
 }
 
 /// The first word of what stands after `before`, if it is a name.

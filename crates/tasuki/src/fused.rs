@@ -17,13 +17,6 @@ impl FusedFuture for HandOff {
     }
 }
 
-#[cfg(feature = "alloc")]
-impl<F: core::future::Future> FusedFuture for crate::RunUntilCancelled<'_, F> {
-    fn is_terminated(&self) -> bool {
-        self.is_finished()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::{CancellationSource, Condvar, Event, Mutex, OnceCell};

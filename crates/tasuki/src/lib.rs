@@ -92,6 +92,7 @@ pub use barrier::{Arrive, ArriveOp, Barrier, BarrierWaitResult};
 #[cfg(feature = "alloc")]
 pub use cancellation::{
     CancellationSource, CancellationToken, DropGuard, OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled,
+    UntilCancelled,
 };
 pub use condvar::{Conditional, Condvar, CondvarOp, WaitNotified, WaitWhile};
 #[cfg(feature = "alloc")]

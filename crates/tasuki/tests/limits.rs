@@ -347,6 +347,7 @@ fn every_wait_has_every_limit() {
         ReentrantMutex::new(1).lock(),
         cancelled().on_cancel(),
         runtime::sleep(Duration::ZERO),
+        token.run_until_cancelled(async {}),
     );
 }
 
@@ -390,4 +391,20 @@ fn a_forbidden_block_blames_its_caller() {
         assert!(!panic_of(|| runtime::enter(&Busy, wait)).is_empty());
         assert_eq!(PANICKED_IN.take().as_deref(), Some(file!()));
     }
+}
+
+/// A limit around a future that a token can end drops the future at once.
+#[test]
+fn a_limit_drops_the_future_that_it_ends() {
+    let _dog = watchdog(60);
+    let (token, kept) = (CancellationSource::new().token(), Arc::new(()));
+    let inside = kept.clone();
+    let never = async move {
+        std::future::pending::<()>().await;
+        drop(inside);
+    };
+    let mut wait = Box::pin(token.run_until_cancelled(never).timeout(Duration::ZERO));
+    assert_eq!(ready(&mut wait), Err(Elapsed));
+    assert_eq!(Arc::strong_count(&kept), 1);
+    assert!(panic_of(|| ready(&mut wait)).contains("polled after it was finished"));
 }

@@ -12,7 +12,7 @@ mod run;
 mod tree;
 
 pub use on_cancel::OnCancelOp;
-pub use run::RunUntilCancelled;
+pub use run::{RunUntilCancelled, UntilCancelled};
 
 use crate::wait::{Single, Wait};
 use alloc::borrow::Cow;
@@ -408,7 +408,7 @@ impl CancellationToken {
     /// # assert!(std::future::Future::poll(test.as_mut(), &mut cx).is_ready());
     /// ```
     pub fn run_until_cancelled<F: Future>(&self, future: F) -> RunUntilCancelled<'_, F> {
-        RunUntilCancelled::new(self, future)
+        UntilCancelled::new(self, future)
     }
 }
 

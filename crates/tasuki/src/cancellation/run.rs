@@ -1,7 +1,7 @@
 //! A future that is given up when a token is cancelled.
 //!
 //! Beside `wait.rs` this is the only file that pins: it holds a future of the user. Its one projection is
-//! [`RunUntilCancelled::parts`].
+//! [`UntilCancelled::parts`].
 //!
 //! | state    | poll finds                     | does                                   | to        |
 //! |----------|--------------------------------|----------------------------------------|-----------|
@@ -11,17 +11,23 @@
 //! | running  | the future is pending          | registers with the token               | running   |
 //! | running  | the same, and cancelled meanwhile | drops the future; `None`            | finished  |
 //! | finished |                                | panics                                 |           |
+//!
+//! A limit that is reached drops the future, as a cancelled token does.
 
 use super::{CancellationToken, OnCancel};
 use crate::budget::Charge;
+use crate::wait::{Awaitable, Cancel, Wait};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 
 /// The future of [`CancellationToken::run_until_cancelled`].
+pub type RunUntilCancelled<'a, F> = Wait<UntilCancelled<'a, F>>;
+
+/// Runs a future until a token is cancelled.
 #[must_use = "nothing runs unless it is awaited or polled"]
-pub struct RunUntilCancelled<'a, F> {
+pub struct UntilCancelled<'a, F> {
     token: &'a CancellationToken,
     /// Gone when finished. Both are pinned, and dropped in their place.
     running: Option<Running<'a, F>>,
@@ -33,16 +39,13 @@ struct Running<'a, F> {
     future: F,
 }
 
-impl<'a, F> RunUntilCancelled<'a, F> {
-    pub(super) fn new(token: &'a CancellationToken, future: F) -> Self {
+impl<'a, F> UntilCancelled<'a, F> {
+    pub(super) fn new(token: &'a CancellationToken, future: F) -> RunUntilCancelled<'a, F>
+    where
+        F: Future,
+    {
         let running = Some(Running { on_cancel: token.on_cancel(), future });
-        Self { token, running, charge: Charge::default() }
-    }
-
-    /// Has it ended, so that another poll would panic?
-    #[cfg(feature = "futures-core")]
-    pub(crate) fn is_finished(&self) -> bool {
-        self.running.is_none()
+        Wait::of(Self { token, running, charge: Charge::default() })
     }
 
     /// The charge, which is not pinned.
@@ -71,7 +74,7 @@ impl<'a, F> RunUntilCancelled<'a, F> {
     }
 }
 
-impl<F: Future> Future for RunUntilCancelled<'_, F> {
+impl<F: Future> Future for UntilCancelled<'_, F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -97,7 +100,24 @@ impl<F: Future> Future for RunUntilCancelled<'_, F> {
     }
 }
 
-impl<F> fmt::Debug for RunUntilCancelled<'_, F> {
+impl<F: Future> Awaitable for UntilCancelled<'_, F> {
+    type Unfinished<E> = E;
+
+    fn cancel(self: Pin<&mut Self>, _right: Cancel) -> Option<Self::Output> {
+        self.finish();
+        None
+    }
+
+    fn unfinished<E>(self: Pin<&mut Self>, limit: E, _right: Cancel) -> E {
+        limit
+    }
+
+    fn is_terminated(&self) -> bool {
+        self.running.is_none()
+    }
+}
+
+impl<F> fmt::Debug for UntilCancelled<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &mut f.debug_struct("RunUntilCancelled");
         name.field("token", self.token).field("finished", &self.running.is_none()).finish_non_exhaustive()
