@@ -149,6 +149,7 @@ impl Barrier {
         /// static MEETING: tasuki::Barrier = tasuki::Barrier::new(2);
         /// # let _ = &MEETING;
         /// ```
+        #[track_caller]
         pub const fn new(parties: usize) -> Self {
             assert!(parties > 0, "a barrier needs at least one party");
             Self { waiters: Broadcast::new(Word::flags(0)), parties, arrived: AtomicUsize::new(0) }

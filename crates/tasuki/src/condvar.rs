@@ -56,7 +56,7 @@ use crate::shim::{self, UnsafeCell, const_fn};
 use crate::wait::{Awaitable, Cancel, Op, Seat, Single, Wait};
 use core::fmt;
 use core::future::Future;
-use core::panic::RefUnwindSafe;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 
@@ -140,6 +140,7 @@ pub struct Condvar {
 unsafe impl Send for Condvar {}
 // SAFETY: as above.
 unsafe impl Sync for Condvar {}
+impl UnwindSafe for Condvar {}
 impl RefUnwindSafe for Condvar {}
 
 /// The future of [`Condvar::wait`].

@@ -131,6 +131,7 @@ impl Countdown {
 
     const_fn! {
         /// `n` to go. Panics if that is more than [`Self::MAX`].
+        #[track_caller]
         pub(crate) const fn new(n: usize) -> Self {
             assert!(n <= Self::MAX, "the count is limited to usize::MAX / 16");
             Self { waiters: Broadcast::new(Word::flags(0)), count: AtomicUsize::new(n << SHIFT) }

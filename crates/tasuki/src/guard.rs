@@ -60,8 +60,9 @@ pub(crate) mod sealed {
 #[clippy::has_significant_drop]
 pub struct Guard<H: Holder> {
     holder: H,
-    /// No automatic `Send` and `Sync`: they depend on the value, below.
-    _value: PhantomData<*mut H::Target>,
+    /// No automatic `Send` and `Sync`: they depend on the value, below. Not the type of the value: what is derived from `H` would make
+    /// the guard invariant, and a guard of a `'static` lock could not stand for a shorter one.
+    _not_automatic: PhantomData<*mut ()>,
 }
 
 // SAFETY: sending a guard sends access to the value, and the right to release, which the holder allows.
@@ -73,7 +74,7 @@ impl<H: Holder> Guard<H> {
     /// The caller has just acquired what the holder stands for.
     #[inline(always)]
     pub(crate) fn new(holder: H) -> Self {
-        Self { holder, _value: PhantomData }
+        Self { holder, _not_automatic: PhantomData }
     }
 
     /// Unlocks now: what dropping the guard does, said aloud.

@@ -97,6 +97,7 @@ impl Latch {
         /// static STARTED: tasuki::Latch = tasuki::Latch::new(1);
         /// assert!(!STARTED.try_wait());
         /// ```
+        #[track_caller]
         pub const fn new(n: usize) -> Self {
             Self { remaining: Countdown::new(n) }
         }

@@ -35,6 +35,7 @@ use crate::task::{self, TaskId};
 use crate::wait::{Op, Seat, Single, Wait};
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
 
 /// Nobody's identity.
@@ -108,6 +109,10 @@ pub struct ReentrantMutex<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for ReentrantMutex<T> {}
 // SAFETY: guards give `&T`, of one task at a time, but perhaps on several threads.
 unsafe impl<T: ?Sized + Send + Sync> Sync for ReentrantMutex<T> {}
+
+// As std's: guards give `&T` only.
+impl<T: ?Sized + UnwindSafe> UnwindSafe for ReentrantMutex<T> {}
+impl<T: ?Sized + RefUnwindSafe> RefUnwindSafe for ReentrantMutex<T> {}
 
 /// The guard of [`ReentrantMutex::lock`].
 pub type ReentrantMutexGuard<'a, T> = Guard<&'a ReentrantMutex<T>>;
@@ -187,6 +192,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
     /// let mutex = tasuki::ReentrantMutex::new(1);
     /// assert!(mutex.try_lock().is_err());
     /// ```
+    #[track_caller]
     pub fn try_lock(&self) -> Result<Option<ReentrantMutexGuard<'_, T>>, NoTaskIdentity> {
         let me = task::current().ok_or(NoTaskIdentity)?;
         if self.reenter(me) {
@@ -218,6 +224,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
     }
 
     /// One deeper, if the lock is `me`'s.
+    #[track_caller]
     fn reenter(&self, me: TaskId) -> bool {
         // Relaxed: only this task writes `me`; a stale `me` is found out below.
         if self.owner.load(Ordering::Relaxed) != me.get() {

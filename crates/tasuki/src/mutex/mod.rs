@@ -15,6 +15,7 @@ use crate::shim::const_fn;
 use crate::wait::{Op, Seat, Single, Wait};
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll, Waker};
 use raw::{RawMutex, Unlocked};
 
@@ -100,6 +101,10 @@ pub struct Mutex<T: ?Sized, P: Policy = Fifo> {
 unsafe impl<T: ?Sized + Send, P: Policy> Send for Mutex<T, P> {}
 // SAFETY: it gives the value to one thread at a time, so the value needs to be `Send` only.
 unsafe impl<T: ?Sized + Send, P: Policy> Sync for Mutex<T, P> {}
+
+// As std's: the value may be seen after a panic that left it half changed; that is what a lock without poisoning means.
+impl<T: ?Sized, P: Policy> UnwindSafe for Mutex<T, P> {}
+impl<T: ?Sized, P: Policy> RefUnwindSafe for Mutex<T, P> {}
 
 /// The future of [`Mutex::lock`].
 pub type Lock<'a, T, P = Fifo> = Wait<Single<LockOp<'a, T, P>>>;
@@ -266,9 +271,10 @@ impl<T: Default, P: Policy> Default for Mutex<T, P> {
     }
 }
 
-impl<T, P: Policy> From<T> for Mutex<T, P> {
+/// For the default policy only, so that `Mutex::from(5)` says which; others have [`with_policy`](Mutex::with_policy).
+impl<T> From<T> for Mutex<T> {
     fn from(value: T) -> Self {
-        Self::with_policy(value)
+        Self::new(value)
     }
 }
 

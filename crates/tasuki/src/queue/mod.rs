@@ -55,6 +55,7 @@ pub(crate) mod word;
 use crate::probe;
 use crate::shim::{self, AtomicPtr, Ordering, const_fn};
 use core::marker::PhantomData;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 use waiter::Waiter;
 use word::{EDIT, WAITERS, Word};
@@ -73,6 +74,10 @@ const LONGEST_PAUSE: u32 = 5;
 pub(crate) struct WaitQueue {
     word: AtomicPtr<Waiter>,
 }
+
+// A panic leaves no edit halfway (invariant 6), so a queue is whole whenever it can be seen.
+impl UnwindSafe for WaitQueue {}
+impl RefUnwindSafe for WaitQueue {}
 
 impl WaitQueue {
     const_fn! {

@@ -341,6 +341,7 @@ pub(super) fn too_many_writers() -> ! {
 
 #[cold]
 #[inline(never)]
+#[track_caller]
 pub(super) fn too_many_readers() -> ! {
     panic!("a lock has at most {MAX_READERS} readers at a time: some guards must have been forgotten");
 }

@@ -24,6 +24,7 @@ use alloc::sync::Arc;
 use books::Kind;
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
 use guards::{Handle, Kept, Reading, UpgradablyReading, Writing};
 use raw::RawRwLock;
@@ -98,6 +99,9 @@ pub struct RwLock<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 // SAFETY: readers share the value, writers take it in turns.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+// As std's; see `Mutex`.
+impl<T: ?Sized> UnwindSafe for RwLock<T> {}
+impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 
 /// The future of [`RwLock::read`].
 pub type Read<'a, T> = Wait<Single<AccessOp<Reading<&'a RwLock<T>>>>>;

@@ -152,6 +152,7 @@ impl RawRwLock {
     }
 
     /// Enters without waiting.
+    #[track_caller]
     #[inline]
     pub(crate) fn try_enter(&self, kind: Kind, site: Site) -> Option<Held> {
         let entered = self.try_enter_fast(kind) || self.try_enter_slow(kind);
@@ -159,11 +160,13 @@ impl RawRwLock {
     }
 
     #[cold]
+    #[track_caller]
     fn try_enter_slow(&self, kind: Kind) -> bool {
         self.let_in(kind).1
     }
 
     /// Opens the books, and lets a newcomer in if it may enter; panics if it may not because there are too many.
+    #[track_caller]
     fn let_in(&self, kind: Kind) -> (Books<'_>, bool) {
         let mut books = self.open();
         let entered = books.let_in(kind);

@@ -299,6 +299,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// assert_eq!(semaphore.available_permits(), 2);
     /// ```
     #[doc(alias = "add_permits")]
+    #[track_caller]
     pub fn release(&self, permits: usize) {
         self.raw.add(permits);
     }

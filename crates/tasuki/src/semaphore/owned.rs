@@ -1,6 +1,6 @@
 //! Acquiring with permits that keep the semaphore alive through an `Arc`.
 
-use super::permit::{Permit, PermitHolder, sealed};
+use super::permit::{Permit, PermitHolder, Release, sealed};
 use super::{Fifo, Op, Pinned, Seat, Semaphore, SemaphorePolicy, Single, Wait, checked};
 use crate::error::{Closed, TryAcquireError};
 use alloc::sync::Arc;
@@ -174,7 +174,7 @@ impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
 impl<P: SemaphorePolicy> sealed::Sealed for Arc<Semaphore<P>> {}
 
 impl<P: SemaphorePolicy> PermitHolder for Arc<Semaphore<P>> {
-    fn release(&self, permits: usize) {
+    fn release(&self, permits: usize, _right: Release) {
         self.raw.release(permits);
     }
 

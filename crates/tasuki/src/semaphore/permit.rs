@@ -12,14 +12,19 @@ pub(crate) mod sealed {
 
 /// How a permit reaches its semaphore. Sealed: a reference or an `Arc`.
 pub trait PermitHolder: sealed::Sealed + Clone {
-    /// Gives permits back.
+    /// Gives back permits that a [`Permit`] holds.
     #[doc(hidden)]
-    fn release(&self, permits: usize);
+    fn release(&self, permits: usize, right: Release);
 
     /// The same semaphore?
     #[doc(hidden)]
     fn is_same(&self, other: &Self) -> bool;
 }
+
+/// The right to give back permits without a look at their number, which only a permit has: there are not more of them than were taken.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Release(());
 
 /// Permits of a semaphore; they go back to it on drop.
 ///
@@ -126,7 +131,7 @@ impl<H: PermitHolder> Drop for Permit<H> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.permits > 0 {
-            self.holder.release(self.permits);
+            self.holder.release(self.permits, Release(()));
         }
     }
 }
@@ -141,7 +146,7 @@ impl<P: SemaphorePolicy> sealed::Sealed for &Semaphore<P> {}
 
 impl<P: SemaphorePolicy> PermitHolder for &Semaphore<P> {
     #[inline(always)]
-    fn release(&self, permits: usize) {
+    fn release(&self, permits: usize, _right: Release) {
         self.raw.release(permits);
     }
 

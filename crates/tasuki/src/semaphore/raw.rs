@@ -279,6 +279,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     /// Adds any number of permits. Panics, with nothing changed, if that were more than [`MAX_COUNT`].
+    #[track_caller]
     pub(crate) fn add(&self, permits: usize) {
         if permits > MAX_COUNT {
             too_many(self.available(), permits);
@@ -287,6 +288,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     /// Adds permits, at most [`MAX_COUNT`]. Panics, with nothing changed, if there were more than that.
+    #[track_caller]
     #[inline(always)]
     pub(crate) fn release(&self, permits: usize) {
         // One test, as in `take_fast`.
@@ -307,6 +309,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     }
 
     /// Somebody waits, most of the time.
+    #[track_caller]
     #[inline(never)]
     fn release_slow(&self, word: Word, permits: usize) {
         if word.has(WAITERS) {
@@ -319,6 +322,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     /// The word was being edited, or has changed under our eyes.
     #[cold]
+    #[track_caller]
     #[inline(never)]
     fn release_busy(&self, permits: usize) {
         let mut patience = Patience::new();
@@ -340,6 +344,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     /// Adds permits to a queue, and serves it.
     #[inline(always)]
+    #[track_caller]
     fn put_beside(&self, mut ledger: Ledger<'_, P>, permits: usize) {
         let free = ledger.free;
         if !has_room(free, permits) {
@@ -415,6 +420,7 @@ fn has_room(free: usize, permits: usize) -> bool {
 
 #[cold]
 #[inline(never)]
+#[track_caller]
 fn too_many(free: usize, permits: usize) -> ! {
     panic!(
         "{free} free permits and {permits} more are too many: a semaphore holds at most `MAX_PERMITS` ({MAX_COUNT})"
