@@ -31,7 +31,9 @@ fn key_of(runtime: u32, worker: usize) -> Key {
 }
 
 fn worker_of(key: Key) -> WorkerId {
-    WorkerId::new((key.0.get() & ((1 << WORKER_BITS) - 1)) - 1)
+    let index = (key.0.get() & ((1 << WORKER_BITS) - 1)) - 1;
+    // With half of 32 bits the runtime's number may be cut off.
+    if WORKER_BITS == u32::BITS { WorkerId::of(runtime_of(key) as u32, index) } else { WorkerId::new(index) }
 }
 
 fn runtime_of(key: Key) -> usize {
