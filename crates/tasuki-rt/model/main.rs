@@ -8,6 +8,8 @@ mod census;
 #[cfg(all(test, tasuki_loom))]
 mod ending;
 #[cfg(all(test, tasuki_loom))]
+mod first_run;
+#[cfg(all(test, tasuki_loom))]
 mod idle_protocol;
 #[cfg(all(test, tasuki_loom))]
 mod inbox;

@@ -3,7 +3,8 @@
 //! Epoch by epoch: a crowd of tasks is spawned, pinned, aborted; they sleep, lock every primitive, spawn others, panic; threads from
 //! outside meddle. Then the epoch ends in one of the ways a runtime can end, and everything is checked: every task is accounted
 //! for, every lock is free and its sums agree, nothing is left in memory. A dog watches that something happens all the time, so a
-//! wake-up that is lost is noticed, at the latest when everybody else has gone.
+//! wake-up that is lost is noticed, at the latest when everybody else has gone; tasks that must run at once tell a stalled runtime from a
+//! stalled machine.
 //!
 //! Any panic but those that are meant ends the process, with the seed.
 
@@ -14,6 +15,7 @@ mod kit;
 mod memory;
 mod ops;
 mod punctual;
+mod stall;
 mod world;
 
 use book::Book;
@@ -54,6 +56,8 @@ struct Soak {
     bytes: usize,
     watched: Arc<Mutex<Arc<Book>>>,
     punctuality: Punctuality,
+    /// The longest that a task waited which should run at once.
+    worst: Duration,
 }
 
 /// How an epoch ends.
@@ -100,6 +104,7 @@ impl Soak {
         }));
         let dog = watched.clone();
         thread::spawn(move || watch(&dog, &note));
+        stall::start_clock();
         let now = Instant::now();
         let (rng, base) = (Rng::new(seed), usize::MAX);
         let punctuality = Punctuality::default();
@@ -115,6 +120,7 @@ impl Soak {
             bytes: 0,
             watched,
             punctuality,
+            worst: Duration::ZERO,
         }
     }
 
@@ -181,9 +187,17 @@ impl Soak {
     fn encounters(&mut self, runtime: &Runtime, world: &Arc<World>) {
         runtime.start().expect("threads can be started");
         let until = Instant::now() + Duration::from_millis(500);
+        let lone = Runtime::builder().workers(1).build().expect("a runtime can be made");
+        lone.start().expect("threads can be started");
         while Instant::now() < until {
             (0..1 + self.rng.below(3)).for_each(|_| self.spawn(runtime, world, 1));
             wait_until(|| runtime.tasks() == 0);
+            for asked in [&lone, runtime] {
+                match stall::probe(asked, &mut self.rng, 5) {
+                    Ok(worst) => self.worst = self.worst.max(worst),
+                    Err(why) => panic!("a runtime of {} workers is stalled: {why}", asked.workers()),
+                }
+            }
         }
     }
 
@@ -228,10 +242,11 @@ impl Soak {
         self.said = Instant::now();
         let [spawned, finished, cut, steps] = self.sums;
         println!(
-            "{:5} s  {:4} epochs  {spawned} tasks: {finished} finished, {cut} cut short  {steps} steps  {} KiB",
+            "{:5} s  {:4} epochs  {spawned} tasks: {finished} finished, {cut} cut short  {steps} steps  {} KiB  first poll after {:?} at worst",
             self.started.elapsed().as_secs(),
             self.epochs,
-            self.bytes / 1024
+            self.bytes / 1024,
+            self.worst,
         );
     }
 }
@@ -271,7 +286,8 @@ fn watch(watched: &Mutex<Arc<Book>>, note: &str) {
         still = if now == pulse { still + 1 } else { 0 };
         pulse = now;
         if still > PATIENCE_TICKS {
-            fail(note, &format!("nothing happens; still there:\n{}", book.report(&ops::NAMES)));
+            let (left, threads) = (book.report(&ops::NAMES), stall::report());
+            fail(note, &format!("nothing happens; still there:\n{left}\n{threads}"));
         }
     }
 }

@@ -1,0 +1,253 @@
+//! A task that becomes runnable runs, though every worker sleeps until it is unparked, and for no other reason: a program of tasks that are
+//! spawned from outside, spawned inside, that yield, and that are woken before, in or after their first poll.
+//!
+//! Searching, sleeping and the global queue are the runtime's own, and so is the order of the steps of a worker. The task cell stands for
+//! another's: a task is queued once for each time it becomes runnable, and a wake during its poll queues it after the poll. So do the local
+//! queue and the event: their steps are atomic, and order nothing else, for the model checker does not know their mutexes. Three preemptions with one worker; one with
+//! two, where two take more than minutes.
+
+use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
+use crate::parts::shared_queue::SharedQueue;
+use crate::tasks::Token;
+use loom::sync::Notify;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::thread;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+/// The tasks, by their numbers.
+const SPAWNS: usize = 0;
+const YIELDS: usize = 1;
+const WAITS: usize = 2;
+const TASKS: usize = 3;
+
+/// In a queue, or to be queued after the poll.
+const SCHEDULED: usize = 1;
+const RUNNING: usize = 2;
+
+/// A runtime, and the program.
+struct Pool {
+    idle: Idle,
+    global: SharedQueue<Token>,
+    locals: Vec<Mutex<VecDeque<usize>>>,
+    parkers: Vec<Notify>,
+    closing: AtomicBool,
+    states: [AtomicUsize; TASKS],
+    /// How often each was polled.
+    polls: [std::sync::atomic::AtomicUsize; TASKS],
+    /// An event: whether it is set, and whether its task waits.
+    event: Mutex<(bool, bool)>,
+    left: AtomicUsize,
+    /// Leaves out the notification of a push, to see that the models notice.
+    silent: bool,
+}
+
+impl Pool {
+    /// Never freed: a model that fails as it should must not touch it again while it unwinds.
+    fn new(workers: usize, tasks: usize, silent: bool) -> &'static Self {
+        Box::leak(Box::new(Self {
+            idle: Idle::new(workers),
+            global: SharedQueue::new(),
+            locals: (0..workers).map(|_| Mutex::new(VecDeque::new())).collect(),
+            parkers: (0..workers).map(|_| Notify::new()).collect(),
+            closing: AtomicBool::new(false),
+            states: std::array::from_fn(|_| AtomicUsize::new(0)),
+            polls: Default::default(),
+            event: Mutex::new((false, false)),
+            left: AtomicUsize::new(tasks),
+            silent,
+        }))
+    }
+
+    fn notify(&self) {
+        if let Some(worker) = self.idle.notify() {
+            self.parkers[worker].notify();
+        }
+    }
+
+    /// As `schedule`: to the local queue on a worker, to the global one elsewhere.
+    fn push(&self, here: Option<usize>, task: usize) {
+        match here {
+            Some(worker) => {
+                let mut local = self.locals[worker].lock().unwrap();
+                local.push_back(task);
+                let alone = local.len() == 1;
+                drop(local);
+                // One task alone is for its worker, or for a watcher, of which there is none here.
+                if !alone {
+                    self.notify();
+                }
+            }
+            None => {
+                assert!(self.global.push(Token::new(task)).is_ok());
+                if !self.silent {
+                    self.notify();
+                }
+            }
+        }
+    }
+
+    fn wake(&self, here: Option<usize>, task: usize) {
+        if self.states[task].fetch_or(SCHEDULED, Ordering::AcqRel) == 0 {
+            self.push(here, task);
+        }
+    }
+
+    fn set_event(&self) {
+        let mut event = self.event.lock().unwrap();
+        let waits = event.1;
+        *event = (true, false);
+        drop(event);
+        if waits {
+            self.wake(None, WAITS);
+        }
+    }
+
+    /// One poll; true if the task has ended.
+    fn poll(&self, worker: usize, task: usize) -> bool {
+        let first = self.polls[task].fetch_add(1, Ordering::Relaxed) == 0;
+        match task {
+            SPAWNS => {
+                self.wake(Some(worker), YIELDS);
+                true
+            }
+            YIELDS if first => {
+                self.wake(Some(worker), YIELDS);
+                false
+            }
+            YIELDS => true,
+            _ => {
+                let mut event = self.event.lock().unwrap();
+                event.1 = !event.0;
+                event.0
+            }
+        }
+    }
+
+    fn run(&self, worker: usize, task: usize) {
+        assert_eq!(self.states[task].swap(RUNNING, Ordering::AcqRel), SCHEDULED);
+        if self.poll(worker, task) {
+            if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.closing.store(true, Ordering::Release);
+                self.parkers.iter().for_each(Notify::notify);
+            }
+        } else if self.states[task].fetch_and(!RUNNING, Ordering::AcqRel) & SCHEDULED != 0 {
+            self.push(Some(worker), task);
+        }
+    }
+
+    /// Local queue, global queue; a searcher also the local queues of the others.
+    fn pick(&self, worker: usize, searching: bool) -> Option<usize> {
+        let local = self.locals[worker].lock().unwrap().pop_front();
+        let global = || self.global.take(1, 0, |_| ()).map(|token| token.number());
+        local.or_else(global).or_else(|| {
+            let mut others = (0..self.locals.len()).filter(|other| searching && *other != worker);
+            // Whatever it sees: this thief finds every poll long.
+            others.find_map(|other| self.locals[other].lock().unwrap().pop_front())
+        })
+    }
+
+    /// A worker that is asleep at first.
+    fn work_when_woken(&self, worker: usize) {
+        self.parkers[worker].wait();
+        self.work(worker, self.idle.rise(worker).chosen);
+    }
+
+    fn work(&self, worker: usize, mut searching: bool) {
+        while !self.closing.load(Ordering::Acquire) {
+            let mut task = self.pick(worker, searching);
+            if task.is_none() && !searching {
+                searching = self.idle.try_search();
+                task = self.pick(worker, searching);
+            }
+            if let Some(task) = task {
+                if std::mem::take(&mut searching) && self.idle.found() {
+                    self.notify();
+                }
+                self.run(worker, task);
+                continue;
+            }
+            let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
+            searching = self.idle.rest(rest, &Going { pool: self, worker }).chosen;
+        }
+        if searching && self.idle.found() {
+            self.notify();
+        }
+    }
+}
+
+struct Going<'a> {
+    pool: &'a Pool,
+    worker: usize,
+}
+
+impl Sleeper for Going<'_> {
+    fn sees_work(&self, alone: bool) -> bool {
+        let pool = self.pool;
+        let mut others = (0..pool.locals.len()).filter(|other| *other != self.worker);
+        pool.closing.load(Ordering::Acquire)
+            || !pool.global.is_empty()
+            || others.any(|other| pool.locals[other].lock().unwrap().len() > usize::from(!alone))
+    }
+
+    fn earliest_deadline(&self) -> u64 {
+        NEVER
+    }
+
+    fn park(&self, _nap: Nap) {
+        self.pool.parkers[self.worker].wait();
+    }
+}
+
+/// The workers, of which one is awake at first, and a thread outside that does this; all tasks end, or it is a deadlock.
+fn program(workers: usize, preemptions: usize, tasks: &'static [usize], silent: bool, outside: fn(&Pool)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(move || {
+        let pool = Pool::new(workers, tasks.len(), silent);
+        (1..workers).for_each(|worker| assert!(pool.idle.sleep(worker, false).look));
+        if tasks == [WAITS] {
+            pool.wake(None, WAITS);
+        }
+        let outside = thread::spawn(move || outside(pool));
+        let others: Vec<_> =
+            (1..workers).map(|worker| thread::spawn(move || pool.work_when_woken(worker))).collect();
+        pool.work(0, false);
+        outside.join().unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        let polls = |task: usize| pool.polls[task].load(Ordering::Relaxed);
+        assert!(tasks.iter().all(|task| match *task {
+            SPAWNS => polls(SPAWNS) == 1,
+            YIELDS => polls(YIELDS) == 2,
+            _ => (1..=2).contains(&polls(WAITS)),
+        }));
+    });
+}
+
+fn spawn_all(pool: &Pool) {
+    pool.wake(None, SPAWNS);
+    pool.wake(None, WAITS);
+    pool.set_event();
+}
+
+#[test]
+fn one_worker_runs_them_all() {
+    program(1, 3, &[SPAWNS, YIELDS, WAITS], false, spawn_all);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_notification_a_task_stays() {
+    program(1, 3, &[SPAWNS, YIELDS, WAITS], true, spawn_all);
+}
+
+#[test]
+fn two_workers_and_a_task_that_spawns_one_that_yields() {
+    program(2, 1, &[SPAWNS, YIELDS], false, |pool| pool.wake(None, SPAWNS));
+}
+
+/// Spawned before, and woken before, in or after its first poll.
+#[test]
+fn two_workers_and_a_task_that_is_woken_early() {
+    program(2, 1, &[WAITS], false, Pool::set_event);
+}
