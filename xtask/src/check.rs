@@ -8,15 +8,19 @@ use crate::toolchain::{self, OLDEST, or_skip};
 use std::process::Command;
 
 /// Every set of features of the library that differs.
-const FEATURES: [&str; 4] = [
+const FEATURES: [&str; 5] = [
     "--no-default-features",
     "--no-default-features --features alloc",
     "--no-default-features --features std",
+    "--no-default-features --features critical-section",
     "--all-features",
 ];
 
 /// A machine with atomics and without an operating system.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
+
+/// One without compare-and-swap.
+const NO_EXCHANGE: &str = "thumbv6m-none-eabi";
 
 pub(crate) fn run(args: Args) -> Result<Report, String> {
     args.end()?;
@@ -36,7 +40,7 @@ fn compile(report: &mut Report) {
         )
         .into()
     });
-    for features in &FEATURES[..3] {
+    for features in &FEATURES[..4] {
         report.step(&format!("clippy {features}"), || {
             shell::run(&mut cargo(&format!("clippy -p tasuki --lib {features} -- -D warnings"))).into()
         });
@@ -55,6 +59,11 @@ fn compile(report: &mut Report) {
             })
         });
     }
+    report.step("no compare-and-swap", || or_skip(toolchain::target(NO_EXCHANGE), || no_exchange().into()));
+    report.step("interrupts", || {
+        let mut command = cargo("test -p tasuki --features critical-section --test interrupt");
+        shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
+    });
     for features in FEATURES {
         report.step(&format!("Rust {OLDEST} {features}"), || {
             or_skip(toolchain::toolchain(OLDEST), || {
@@ -62,6 +71,21 @@ fn compile(report: &mut Report) {
                 shell::run(command.env("CARGO_TARGET_DIR", target().join("oldest"))).into()
             })
         });
+    }
+}
+
+/// With the feature it is built; without it the compiler says which feature is missing.
+fn no_exchange() -> Result<(), String> {
+    let build = format!("build -p tasuki --target {NO_EXCHANGE} --no-default-features");
+    shell::run(&mut cargo(&format!("{build} --features critical-section")))?;
+    match cargo(&build).output() {
+        Ok(output)
+            if String::from_utf8_lossy(&output.stderr).contains("enable the feature `critical-section`") =>
+        {
+            Ok(())
+        }
+        Ok(_) => Err(format!("{build} does not say which feature is missing")),
+        Err(why) => Err(why.to_string()),
     }
 }
 

@@ -75,6 +75,11 @@ use core::task::{Context, Poll, Waker};
 ///
 /// Wakers may call anything on the barrier. The new phase has begun before the first of them runs.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// `usize::MAX` parties, any number of phases. More tasks than parties may use one barrier: they are then served in

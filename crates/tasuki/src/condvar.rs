@@ -1,8 +1,9 @@
 //! The condition variable: waiters that go on to the queue of their mutex together.
 //!
-//! A notification does not wake its waiter to fight for the mutex. Of those who are notified one is *called*: woken, to
-//! join the queue of the mutex and to bring along everybody who has been notified meanwhile. The others are woken
-//! as owners of the mutex. So a `notify_all` of a thousand wakes one.
+//! A notification does not wake its waiter to compete for the mutex. Each notification *calls* one waiter: the first in the
+//! list is woken, to enqueue on the mutex and to bring along every waiter that has been notified by then. The
+//! others are woken as owners of the mutex. So a `notify_all` of a thousand wakes one. A called waiter may take long until it
+//! runs; it holds back only what was notified together with it, and that only until another is called and runs.
 //!
 //! The notifier itself cannot move them: it has no borrow of the mutex, and a wait that was forgotten
 //! (`mem::forget`) has none either, though it is still in the list. Only a poll or a drop of a wait is sure that its mutex
@@ -28,15 +29,16 @@
 //! | event                  | what happens | fn |
 //! |------------------------|--------------|----|
 //! | first poll             | queued here, then the mutex is unlocked | [`CondvarOp::start`], [`CondvarOp::queued`] |
-//! | `notify_one`           | one more is notified; called, if nobody is | [`Condvar::notify_one`] |
-//! | `notify_all`           | all are notified; the first is called, if nobody is | [`Condvar::notify_all`] |
+//! | `notify_one`           | one more is notified, the first is called | [`Condvar::notify_one`] |
+//! | `notify_all`           | all are notified, the first is called | [`Condvar::notify_all`] |
 //! | poll, called           | goes to the mutex's queue, with all who are notified | [`CondvarOp::join`] |
 //! | poll                   | `Ready` once the mutex is owned | [`CondvarOp::poll_queued`] |
 //! | drop, or a limit       | leaves its place | [`CondvarOp::cancel`], [`CondvarOp::discard`] |
 //!
 //! # Invariants
-//! 1. Somebody in the list is notified only while `SOMEBODY_CALLED` is set: whoever is called brings them.
-//! 2. `notified_until` is touched only by the editor, and means something only while `SOMEBODY_CALLED` is set.
+//! 1. While a waiter in the list is notified, there is a called waiter that has neither been polled nor cancelled since: its poll brings
+//!    all who are notified, its cancel calls another of them.
+//! 2. `notified_until` is touched only by the editor. It is the place of a waiter in the list, or the end.
 //! 3. All in the list wait with the same mutex. Its address is their weight, to be compared and nothing else.
 //!
 //! # Orderings
@@ -50,7 +52,7 @@ use crate::probe::Site;
 use crate::queue::batch::WakeBatch;
 use crate::queue::sweep::{Ledger, sweep};
 use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_waker, wake};
-use crate::queue::word::{EDIT, FIRST as SOMEBODY_CALLED, WAITERS, Word};
+use crate::queue::word::{EDIT, WAITERS, Word};
 use crate::queue::{Deferred, Editing, Moving, Pinned, Place, QueueLock, QueueUnlocked, Removed, WaitQueue};
 use crate::shim::{self, UnsafeCell, const_fn};
 use crate::wait::{Awaitable, Cancel, Op, Seat, Single, Wait};
@@ -79,8 +81,8 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 ///
 /// # Order
 ///
-/// First come, first served. Those who are notified join the queue of the mutex in this order, when the first of
-/// them runs.
+/// First come, first served: the waiter that came first is notified first. Each notification wakes one task, which enqueues all who
+/// are notified and not woken yet, in this order, behind itself. Tasks that were woken enqueue in the order in which they run.
 ///
 /// # Cancel
 ///
@@ -99,6 +101,11 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 ///
 /// Wakers may call anything on the condvar and the mutex.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// None on the number of waiters. To notify costs the same for any number; the first who runs after a `notify_all` moves all
@@ -107,7 +114,7 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 /// # Futurelock
 ///
 /// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it; and those
-/// who are notified after it may wait for it to run.
+/// who were notified by the same `notify_all` wait for it to run, until another notification.
 ///
 /// # When to use something else
 ///
@@ -239,14 +246,7 @@ impl Condvar {
             return;
         }
         let mut editing = self.queue.edit();
-        let called = if editing.word().has(SOMEBODY_CALLED) {
-            self.notify_next(&mut editing);
-            Deferred::none()
-        } else {
-            let called = self.call_front(&mut editing, BY_ONE);
-            self.set_notified_until(&editing, editing.first());
-            called
-        };
+        let called = self.notify_next(&mut editing);
         wake(editing.unlock_with(called));
     }
 
@@ -262,12 +262,12 @@ impl Condvar {
             return;
         }
         let mut editing = self.queue.edit();
-        let called = if editing.word().has(SOMEBODY_CALLED) {
-            Deferred::none()
-        } else {
-            self.call_front(&mut editing, 0)
-        };
+        if self.notified_until(&editing) == Place::END {
+            // All who wait are notified already.
+            return;
+        }
         self.set_notified_until(&editing, Place::END);
+        let called = self.call_front(&mut editing);
         wake(editing.unlock_with(called));
     }
 
@@ -281,34 +281,32 @@ impl Condvar {
         self.notified_until.with_mut(|place| unsafe { *place = first_not });
     }
 
-    /// Somebody is called: one more is notified, and will be brought.
-    fn notify_next(&self, editing: &mut Editing<'_>) {
+    /// One more is notified, if there is one; the first in the list is called, to bring it.
+    fn notify_next(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
         let mut place = self.notified_until(editing);
-        // SAFETY: the place of a listed waiter, or the end; see the invariants.
-        let Some(waiter) = (unsafe { editing.at(place) }) else { return };
+        // SAFETY: invariant 2.
+        let Some(waiter) = (unsafe { editing.at(place) }) else { return Deferred::none() };
         waiter.set_mark(BY_ONE);
         // SAFETY: there is a waiter at this place.
         unsafe { editing.pass(&mut place) };
         self.set_notified_until(editing, place);
+        self.call_front(editing)
     }
 
-    /// Calls the first in the list, if there is one, with what its notification was.
-    fn call_front(&self, editing: &mut Editing<'_>, by: u32) -> Deferred<Option<Waker>> {
+    /// Calls the first in the list, if there is one, which is notified.
+    fn call_front(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
         let Some(front) = editing.front() else { return Deferred::none() };
-        front.set_mark(CALLED | by);
-        editing.set(SOMEBODY_CALLED);
+        front.set_mark(CALLED | front.mark() & BY_ONE);
         // SAFETY: there is a front.
         unsafe { editing.grant_front() }
     }
 
-    /// Whoever was called has done what it was called for, or leaves: the next who is notified is called, if there is one.
-    fn end_call(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
-        editing.clear(SOMEBODY_CALLED);
+    /// A called waiter is cancelled: another is called, if any is notified.
+    fn pass_call_on(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
         if editing.first() == self.notified_until(editing) {
             return Deferred::none();
         }
-        let by = editing.front().map_or(0, Waiter::mark) & BY_ONE;
-        self.call_front(editing, by)
+        self.call_front(editing)
     }
 
     /// Takes the first in the list out, if it is notified and waits with this mutex.
@@ -371,11 +369,7 @@ impl<H: Relock> Ledger for Moves<'_, H> {
         } else {
             batch.push(owner);
         }
-        if self.condvar.has_notified(&self.editing, mutex) {
-            return true;
-        }
-        batch.push(self.condvar.end_call(&mut self.editing));
-        false
+        self.condvar.has_notified(&self.editing, mutex)
     }
 
     fn close(self) -> QueueUnlocked {
@@ -494,10 +488,14 @@ impl<H: Relock> CondvarOp<'_, H> {
                 mine = waker;
             }
         }
-        if mark & BY_ONE != 0 {
-            self.condvar.notify_next(&mut editing);
-        }
-        let called = if mark & CALLED == 0 { Deferred::none() } else { self.condvar.end_call(&mut editing) };
+        let passes_on = mark & BY_ONE != 0 && self.condvar.notified_until(&editing) != Place::END;
+        let called = if passes_on {
+            self.condvar.notify_next(&mut editing)
+        } else if mark & CALLED != 0 {
+            self.condvar.pass_call_on(&mut editing)
+        } else {
+            Deferred::none()
+        };
         let (called, mine) = editing.unlock_with(called.and(mine));
         wake(called);
         drop_waker(mine);

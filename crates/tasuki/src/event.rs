@@ -81,6 +81,11 @@ pub enum Reset {
 ///
 /// Wakers may call anything on the event.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// None on the number of waiters.

@@ -46,6 +46,11 @@ use core::task::{Context, Poll};
 ///
 /// Wakers may call anything on the latch.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// The count starts at [`MAX_COUNT`](Self::MAX_COUNT) at most; no limit on the number of waiters.

@@ -38,11 +38,24 @@
 //!
 //! * `std` (default): `Parker`, `.block()`.
 //! * `alloc`: guards that own an `Arc`; `CancellationSource`.
-//! * neither: everything else, on bare metal. A waker that drops or polls another waiter of the same queue before it returns nests there, as deep as
+//! * `critical-section`: a queue is locked in a critical section (of the crate of that name), so that interrupt handlers may call whatever does
+//!   not wait: `Event::set`, `Semaphore::release`, `try_lock`, drops of guards. Targets without compare-and-swap (such as `thumbv6m`) need it. Link
+//!   an implementation for your chip.
+//! * neither `std` nor `alloc`: everything else, on bare metal. A waker that drops or polls another waiter of the same queue before it returns nests there, as deep as
 //!   there are such waiters; with `std` the stack stays bounded.
 //! * `futures-core`: `FusedFuture` for the futures.
 
 #![cfg_attr(not(feature = "std"), no_std)]
+
+#[cfg(all(not(target_has_atomic = "ptr"), not(feature = "critical-section")))]
+compile_error!(
+    "this target has no compare-and-swap instruction: enable the feature `critical-section` of tasuki, and link an implementation \
+     of the crate `critical-section` for your chip"
+);
+#[cfg(all(not(target_has_atomic = "ptr"), feature = "alloc"))]
+compile_error!(
+    "this target has no compare-and-swap instruction, and so no `Arc`: use tasuki without the features `std` and `alloc`"
+);
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

@@ -70,6 +70,11 @@ const NOBODY: u64 = 0;
 ///
 /// That is what it is for.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// The mutex can be shared, and its guard sent, only for `T: Send + Sync`: two guards of one task may be on two threads.

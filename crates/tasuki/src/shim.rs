@@ -15,13 +15,43 @@ mod real {
     pub(crate) use super::counted::{
         AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Sleeper,
     };
+    #[cfg(not(target_has_atomic = "ptr"))]
+    pub(crate) use super::emulated::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize};
     #[cfg(all(feature = "std", not(tasuki_counts)))]
     pub(crate) use crate::parker::sleep::Sleeper;
     #[cfg(all(feature = "std", not(tasuki_counts)))]
     pub(crate) use core::sync::atomic::AtomicU64;
     pub(crate) use core::sync::atomic::Ordering;
-    #[cfg(not(tasuki_counts))]
+    #[cfg(all(target_has_atomic = "ptr", not(tasuki_counts)))]
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize};
+
+    /// Held for as long as a queue is locked. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
+    /// that none can meet a queue that the code it interrupted has locked. Without it, nothing.
+    #[cfg(feature = "critical-section")]
+    #[derive(Debug)]
+    pub(crate) struct Section(critical_section::RestoreState);
+
+    #[cfg(feature = "critical-section")]
+    impl Section {
+        #[inline(always)]
+        pub(crate) fn enter() -> Self {
+            // SAFETY: released once, by the drop, on the same thread: the only place that has one is `Editing`, which is not
+            // `Send`. Sections nest: a queue that is locked while another is locked is unlocked before it.
+            Self(unsafe { critical_section::acquire() })
+        }
+    }
+
+    #[cfg(feature = "critical-section")]
+    impl Drop for Section {
+        #[inline(always)]
+        fn drop(&mut self) {
+            // SAFETY: what `acquire` gave, once.
+            unsafe { critical_section::release(self.0) };
+        }
+    }
+
+    #[cfg(not(feature = "critical-section"))]
+    pub(crate) use super::NoSection as Section;
 
     /// A cell whose accesses the model checker can see; here it is `core`'s.
     #[derive(Debug)]
@@ -103,6 +133,22 @@ mod real {
 #[cfg(tasuki_counts)]
 pub(crate) mod counted;
 
+/// Nothing is held.
+#[cfg(any(tasuki_loom, not(feature = "critical-section")))]
+#[derive(Debug)]
+pub(crate) struct NoSection;
+
+#[cfg(any(tasuki_loom, not(feature = "critical-section")))]
+impl NoSection {
+    #[inline(always)]
+    pub(crate) fn enter() -> Self {
+        Self
+    }
+}
+
+#[cfg(all(not(tasuki_loom), not(target_has_atomic = "ptr")))]
+mod emulated;
+
 #[cfg(tasuki_loom)]
 mod dependent;
 
@@ -111,6 +157,7 @@ pub(crate) use model::*;
 
 #[cfg(tasuki_loom)]
 mod model {
+    pub(crate) use super::NoSection as Section;
     pub(crate) use super::dependent::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic::Ordering;

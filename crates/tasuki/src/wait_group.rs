@@ -52,6 +52,11 @@ use core::task::{Context, Poll};
 ///
 /// Wakers may call anything on the group, `add` and `done` included.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// [`MAX_MEMBERS`](Self::MAX_MEMBERS) members; no limit on the number of waiters. A member that is leaked

@@ -84,7 +84,6 @@ struct Spec {
     outside: bool,
     list: Vec<usize>,
     mutex: Vec<usize>,
-    somebody_called: bool,
     state: [State; MAX_WAITERS],
     waker: [usize; MAX_WAITERS],
     expired: [bool; MAX_WAITERS],
@@ -100,7 +99,6 @@ impl Spec {
             outside: false,
             list: Vec::with_capacity(MAX_WAITERS),
             mutex: Vec::with_capacity(MAX_WAITERS),
-            somebody_called: false,
             state: [State::New; MAX_WAITERS],
             waker: [0; MAX_WAITERS],
             expired: [false; MAX_WAITERS],
@@ -135,18 +133,21 @@ impl Spec {
     }
 
     fn notify_all(&mut self) {
+        let mut news = false;
         while let Some(next) = self.next() {
             self.state[next] = State::Here(By::All);
+            news = true;
         }
-        self.call();
+        if news {
+            self.call();
+        }
     }
 
-    /// The first who is notified is called, unless somebody is.
+    /// The first in the list is called, if it is notified.
     fn call(&mut self) {
         let Some(first) = self.list.first().copied() else { return };
         match self.state[first] {
-            State::Here(by) if by != By::Nobody && !self.somebody_called => {
-                self.somebody_called = true;
+            State::Here(by) if by != By::Nobody => {
                 self.state[first] = State::Called(by);
                 self.list.remove(0);
                 self.wake(first);
@@ -192,7 +193,6 @@ impl Spec {
                     self.list.remove(0);
                     self.queue(first, by);
                 }
-                self.somebody_called = false;
             }
             _ => self.waker[slot] = waker,
         }
@@ -203,21 +203,21 @@ impl Spec {
         let state = std::mem::replace(&mut self.state[slot], State::Gone);
         self.list.retain(|other| *other != slot);
         self.mutex.retain(|other| *other != slot);
-        match state {
-            State::Called(_) => self.somebody_called = false,
-            State::Granted(_) | State::Holding => self.unlock(),
-            _ => {}
+        if matches!(state, State::Granted(_) | State::Holding) {
+            self.unlock();
         }
         match state {
             State::Here(By::One)
             | State::Called(By::One)
             | State::Moved(By::One)
-            | State::Granted(By::One) => {
+            | State::Granted(By::One)
+                if self.next().is_some() =>
+            {
                 self.notify_one();
             }
+            State::Called(_) => self.call(),
             _ => {}
         }
-        self.call();
     }
 
     fn expire(&mut self, slot: usize) -> Result {
@@ -232,7 +232,8 @@ impl Spec {
 
     fn check(&self) {
         let notified = |slot: &usize| self.state[*slot] != State::Here(By::Nobody);
-        assert!(self.somebody_called || !self.list.iter().any(notified), "nobody will bring them");
+        let called = self.state.iter().any(|state| matches!(state, State::Called(_)));
+        assert!(called || !self.list.iter().any(notified), "nobody will bring them");
         assert!(self.locked || self.mutex.is_empty(), "nobody will unlock for them");
     }
 }

@@ -185,7 +185,7 @@ fn a_million<'c>(
     (0..MILLION).map(wait).collect()
 }
 
-/// A million are notified, by one call and by as many: one is woken at a time, and none is left.
+/// A million are notified: by one call, which wakes one at a time, and by as many, which wake one each. None is left.
 #[test]
 fn a_million_waiters() {
     let _dog = watchdog(120);
@@ -201,7 +201,7 @@ fn a_million_waiters() {
                 (0..MILLION).for_each(|_| condvar.notify_one());
             }
             for (number, wait) in waiting.iter_mut().enumerate() {
-                assert_eq!(wakes.0.load(Relaxed), number + 1);
+                assert_eq!(wakes.0.load(Relaxed), if all { number + 1 } else { MILLION });
                 *ready(wait) += 1;
             }
             assert_eq!(*mutex.try_lock().unwrap(), MILLION);

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
-use tasuki::{Barrier, Bypass, CancellationSource, Event, Fifo, Lifo, Lock, Mutex, WaitGroup};
+use tasuki::{Barrier, Bypass, CancellationSource, Event, Fifo, Lifo, Lock, Mutex, OnceCell, WaitGroup};
 
 const MILLION: usize = alone(scaled(1_000_000, 300), 100_000);
 
@@ -167,4 +167,36 @@ fn a_million_waiters_of_a_group_of_a_barrier_and_of_a_token() {
         };
         released(|| barrier.arrive_and_wait(), last);
     });
+}
+
+/// A failed turn of a cell is not slower because many wait for the value: 20,000 walks past all of them would outlast the watchdog. And
+/// the initialisers among them have their turns in the order in which they came.
+#[test]
+fn failed_turns_beside_many_who_wait_for_the_value() {
+    const FAILS: usize = scaled(20_000, 30);
+    let _dog = watchdog(60);
+    let cell = OnceCell::<usize>::new();
+    let many = alone(scaled(300_000, 300), 30_000);
+    let mut waits: Vec<_> = (0..many).map(|_| Box::pin(cell.wait())).collect();
+    waits.iter_mut().for_each(|wait| assert!(poll_with(wait, Waker::noop()).is_pending()));
+    for _ in 0..FAILS {
+        let mut fails = Box::pin(cell.get_or_try_init(async || Err::<usize, ()>(())));
+        assert!(poll_with(&mut fails, Waker::noop()).is_ready());
+    }
+    let mut holder = Box::pin(cell.get_or_init(async || std::future::pending().await));
+    assert!(poll_with(&mut holder, Waker::noop()).is_pending());
+    let mut turns: Vec<_> =
+        (0..10).map(|n| Box::pin(cell.get_or_try_init(async move || Err::<usize, _>(n)))).collect();
+    for turn in &mut turns {
+        assert!(poll_with(turn, Waker::noop()).is_pending());
+        let mut wait = Box::pin(cell.wait());
+        assert!(poll_with(&mut wait, Waker::noop()).is_pending());
+        waits.push(wait);
+    }
+    drop(holder);
+    for (n, turn) in turns.iter_mut().enumerate() {
+        assert_eq!(poll_with(turn, Waker::noop()), std::task::Poll::Ready(Err(n)));
+    }
+    assert_eq!(cell.set(7), Ok(()));
+    waits.iter_mut().for_each(|wait| assert_eq!(poll_with(wait, Waker::noop()), std::task::Poll::Ready(&7)));
 }

@@ -67,6 +67,11 @@ use reason::Reason;
 ///
 /// Wakers may do anything with any node of the tree: cancel, make children, drop handles and futures.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// None on waiters, children and depth. Every operation on a node is a constant number of steps, a cancel as many as there
@@ -251,6 +256,11 @@ impl fmt::Debug for CancellationSource {
 /// # Re-entrancy
 ///
 /// Wakers may do anything with any token.
+///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
 ///
 /// # Limits
 ///

@@ -56,6 +56,11 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// Locking twice in one task waits for ever, as with any mutex that is not re-entrant. Wakers may call
 /// anything: none runs while the queue is being edited.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// None on the number of waiters. A forgotten guard leaves the lock held for ever; a forgotten, queued

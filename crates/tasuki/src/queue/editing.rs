@@ -13,7 +13,7 @@ use super::waiter::{self, State, Verdict, Waiter};
 use super::word::{EDIT, WAITERS, Word};
 use super::{Fresh, Pinned, WaitQueue};
 use crate::probe;
-use crate::shim::Ordering;
+use crate::shim::{Ordering, Section};
 use core::mem::ManuallyDrop;
 use core::task::Waker;
 
@@ -24,6 +24,8 @@ pub(crate) struct Editing<'q> {
     pub(super) queue: &'q WaitQueue,
     /// What the word will be, without `EDIT`.
     pub(super) word: Word,
+    /// Left after the queue was unlocked: fields are dropped after the drop of the whole.
+    _section: Section,
 }
 
 impl Drop for Editing<'_> {
@@ -115,10 +117,10 @@ impl Deferred<Option<Waker>> {
 }
 
 impl<'q> Editing<'q> {
-    /// The caller has just set `EDIT`; `word` is what the word was.
+    /// The caller has just set `EDIT`, in this section; `word` is what the word was.
     #[inline(always)]
-    pub(super) fn new(queue: &'q WaitQueue, word: Word) -> Self {
-        Self { queue, word }
+    pub(super) fn new(queue: &'q WaitQueue, word: Word, section: Section) -> Self {
+        Self { queue, word, _section: section }
     }
 
     /// The word as it will be stored.
@@ -276,6 +278,15 @@ impl<'q> Editing<'q> {
         let head = unsafe { list::pop_front(front) };
         self.word = if head.is_null() { self.word.without_waiters() } else { self.word.with_next_head(head) };
         front
+    }
+
+    /// The first waiter, if there is one, becomes the last.
+    pub(crate) fn rotate(&mut self) {
+        if self.has_waiters() {
+            // SAFETY: there is a waiter.
+            let front = unsafe { self.pop_front() };
+            self.link_back(front);
+        }
     }
 
     /// The place of the first waiter.

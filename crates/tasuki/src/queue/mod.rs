@@ -53,7 +53,7 @@ pub(crate) mod waiter;
 pub(crate) mod word;
 
 use crate::probe;
-use crate::shim::{self, AtomicPtr, Ordering, const_fn};
+use crate::shim::{self, AtomicPtr, Ordering, Section, const_fn};
 use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
@@ -154,6 +154,7 @@ impl WaitQueue {
             return None;
         }
         let edited = seen.with(EDIT);
+        let section = Section::enter();
         // Acquire: pairs with Release in the drop of `Editing` (list, slots), and with the Release of whoever
         // unlocked, so that what an owner did is passed on through an edit by somebody else.
         let was = self
@@ -162,7 +163,7 @@ impl WaitQueue {
             .ok()?;
         probe::edit_begins();
         // Not `seen`: that one may be of an earlier waiter at the same address, whose memory is gone.
-        Some(Editing::new(self, Word::from_raw(was)))
+        Some(Editing::new(self, Word::from_raw(was), section))
     }
 
     /// Waits for the end of other edits, then begins one.

@@ -62,6 +62,11 @@ use raw::RawRwLock;
 /// A task that reads twice waits for ever if a writer queued in between: the second read is behind the writer,
 /// the writer behind the first read. Wakers may call anything on the lock.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// `u32::MAX` readers at a time, with room kept for the upgradable one; one more panics, and changes nothing. So does a writer

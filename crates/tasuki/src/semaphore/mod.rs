@@ -76,6 +76,11 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 /// Wakers may call anything on the semaphore: none runs while the queue is being edited. A task that waits
 /// for permits that it holds itself waits for ever.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
 /// At most [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits are free at a time: what would exceed that panics,

@@ -17,31 +17,37 @@
 //! | from        | event                       | to                    | duty | fn |
 //! |-------------|-----------------------------|-----------------------|------|----|
 //! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`OnceCell::try_turn_slow`], [`TurnOp::start`] |
-//! | `RUNNING`   | a turn is wanted            | waiter appended       | return `Pending` | [`TurnOp::start`] |
+//! | `RUNNING`   | a turn is wanted            | waiter appended; the first of its kind before all others | return `Pending` | [`TurnOp::start`] |
 //! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | [`TurnOp::start`] |
 //! | `RUNNING`   | the value has been made     | `DONE`, round released| wake all | [`Turn::complete`] |
 //! | `RUNNING`   | failed, panicked, cancelled | the first who wants it has the turn, else `- RUNNING` | wake it | [`Turn::drop`] |
 //! | queued      | drop                        | waiter removed        | none | [`TurnOp::cancel`] |
 //! | granted     | drop                        | as a failed turn      | as a failed turn | [`TurnOp::cancel`] |
 //!
+//! # Invariants
+//! 1. The note of the queue is the number of waiters in the list that want the turn. While it is not zero somebody has the turn.
+//! 2. Those who want the turn are in the list in the order in which they came. Those who want the value only may be anywhere between.
+//!
 //! # Orderings
 //! The word: Release of the edit in [`Turn::complete`] pairs with Acquire of [`OnceCell::get`]: the value. A turn publishes
 //! nothing. Waiters that no batch has reached read the round.
 
+mod init;
+
+pub use init::{GetOrInit, GetOrTryInit, Init, Surely};
+
 use crate::queue::broadcast::{Broadcast, Withdrawn};
 use crate::queue::waiter::{Ask, clone_waker, drop_waker, wake};
 use crate::queue::word::{FIRST as RUNNING, SECOND as DONE, Word};
-use crate::queue::{Deferred, Pinned, QueueLock as _};
-use crate::shim::{Ordering, const_fn};
-use crate::wait::{Awaitable, Cancel, Op, Seat, Single, Wait};
+use crate::queue::{Editing, Pinned, QueueLock as _};
+use crate::shim::{self, AtomicU32, Ordering, const_fn};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::cell::UnsafeCell;
-use core::convert::Infallible;
 use core::fmt;
 use core::future::Future;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::pin::Pin;
 use core::task::{Context, Poll};
 
 const EMPTY: Word = Word::flags(0);
@@ -49,6 +55,9 @@ const EMPTY: Word = Word::flags(0);
 /// What a waiter asks for, as its weight.
 const WANTS_TURN: usize = 1;
 const WANTS_VALUE: usize = 0;
+
+/// How many waiters one hold of `EDIT` may pass on the way to the first who wants the turn.
+const STEP: usize = if shim::MODEL { 1 } else { 64 };
 
 /// A value that is made once, perhaps asynchronously, and shared from then on.
 ///
@@ -75,10 +84,15 @@ const WANTS_VALUE: usize = 0;
 ///
 /// An initialiser that initialises the same cell waits for itself, for ever.
 ///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
 /// # Limits
 ///
-/// None on the number of waiters. A turn that fails looks for the first who wants it, past those before it who wait for the value
-/// only: with many of these that takes time.
+/// None on the number of waiters for the value; 2^32 - 1 initialisers may wait. A turn that fails is passed on at once if nobody waits for the value
+/// only. Otherwise it may have to look past these for the next initialiser; the queue is not locked for longer than 64 of them take.
 ///
 /// # Futurelock
 ///
@@ -104,7 +118,8 @@ const WANTS_VALUE: usize = 0;
 /// assert_eq!(CONFIG.get().unwrap(), "from somewhere");
 /// ```
 pub struct OnceCell<T> {
-    waiters: Broadcast,
+    /// With the number of waiters that want the turn, which is touched only under `EDIT`.
+    waiters: Broadcast<AtomicU32>,
     /// Initialised exactly while `DONE` is set.
     value: UnsafeCell<MaybeUninit<T>>,
     owns: PhantomData<T>,
@@ -129,7 +144,7 @@ impl<T> OnceCell<T> {
         /// ```
         pub const fn new() -> Self {
             Self {
-                waiters: Broadcast::new(EMPTY),
+                waiters: Broadcast::with_note(EMPTY, AtomicU32::new(0)),
                 value: UnsafeCell::new(MaybeUninit::uninit()),
                 owns: PhantomData,
             }
@@ -191,7 +206,7 @@ impl<T> OnceCell<T> {
         self.get()?;
         // SAFETY: `DONE`: the value is there; the new word below makes sure that it is not used again.
         let value = unsafe { self.value.get_mut().assume_init_read() };
-        self.waiters = Broadcast::new(EMPTY);
+        self.waiters = Broadcast::with_note(EMPTY, AtomicU32::new(0));
         Some(value)
     }
 
@@ -284,6 +299,17 @@ impl<T> OnceCell<T> {
         unsafe { (*self.value.get()).assume_init_ref() }
     }
 
+    /// How many who wait want the turn.
+    fn turns_wanted(&self, _editing: &Editing<'_>) -> u32 {
+        // Relaxed: guarded by `EDIT`, which the caller holds.
+        self.waiters.note.load(Ordering::Relaxed)
+    }
+
+    fn count_turn(&self, editing: &Editing<'_>, count: impl FnOnce(u32) -> u32) {
+        // Relaxed, and not one operation: guarded by `EDIT`, which the caller holds.
+        self.waiters.note.store(count(self.turns_wanted(editing)), Ordering::Relaxed);
+    }
+
     /// `0 => RUNNING`; `None` if there is a value, or somebody has the turn, or waits, or edits.
     fn try_turn(&self) -> Option<Turn<'_, T>> {
         // Relaxed: a turn publishes nothing.
@@ -348,6 +374,7 @@ impl<'a, T> Turn<'a, T> {
         let mut editing = cell.waiters.queue.edit();
         editing.clear(RUNNING);
         editing.set(DONE);
+        cell.count_turn(&editing, |_| 0);
         cell.waiters.release_all(editing);
         // SAFETY: written above, by this thread.
         unsafe { cell.value() }
@@ -357,23 +384,24 @@ impl<'a, T> Turn<'a, T> {
 impl<T> Drop for Turn<'_, T> {
     /// `RUNNING =>` the turn of the first who wants it, or nobody's.
     fn drop(&mut self) {
-        let mut editing = self.cell.waiters.queue.edit();
-        let mut at = editing.first();
-        let mut next = None;
-        // SAFETY: a place of this list, from `first` on, and nothing else changes it.
-        while let Some(waiter) = unsafe { editing.at(at) } {
-            if waiter.weight() == WANTS_TURN {
-                // SAFETY: there is a waiter at this place.
-                next = Some(unsafe { editing.grant_at(&mut at) });
-                break;
+        let cell = self.cell;
+        loop {
+            let mut editing = cell.waiters.queue.edit();
+            if cell.turns_wanted(&editing) == 0 {
+                editing.clear(RUNNING);
+                return;
             }
-            // SAFETY: there is a waiter at this place.
-            unsafe { editing.pass(&mut at) };
+            for _ in 0..STEP {
+                if editing.front().is_some_and(|front| front.weight() == WANTS_TURN) {
+                    cell.count_turn(&editing, |wanted| wanted - 1);
+                    // SAFETY: there is a front.
+                    let next = unsafe { editing.grant_front() };
+                    return wake(editing.unlock_with(next));
+                }
+                // Waits for the value only: the order in which these are woken has no meaning.
+                editing.rotate();
+            }
         }
-        if next.is_none() {
-            editing.clear(RUNNING);
-        }
-        wake(editing.unlock_with(next.unwrap_or_else(Deferred::none)));
     }
 }
 
@@ -417,7 +445,22 @@ impl<'a, T> TurnOp<'a, T> {
             return Poll::Ready(Outcome::Turn(turn));
         }
         let ask = Ask { weight: self.wants, ..self.cell.waiters.ask(&editing) };
-        editing.push_back(seat.sit(waker, ask));
+        if self.wants != WANTS_TURN {
+            editing.push_back(seat.sit(waker, ask));
+            return Poll::Pending;
+        }
+        let wanted = self.cell.turns_wanted(&editing);
+        if wanted == u32::MAX {
+            drop(editing);
+            panic!("too many initialisers wait for one cell");
+        }
+        self.cell.count_turn(&editing, |wanted| wanted + 1);
+        // The first of its kind goes before those who wait for the value only, so that it is found at once.
+        if wanted == 0 {
+            editing.push_front(seat.sit(waker, ask));
+        } else {
+            editing.push_back(seat.sit(waker, ask));
+        }
         Poll::Pending
     }
 
@@ -438,7 +481,12 @@ impl<'a, T> TurnOp<'a, T> {
     }
 
     fn cancel(&self, waiter: Pinned<'_>) -> Option<Outcome<'a, T>> {
-        match self.cell.waiters.withdraw(waiter, |_| {}) {
+        let uncount = |editing: &mut Editing<'_>| {
+            if self.wants == WANTS_TURN {
+                self.cell.count_turn(editing, |wanted| wanted - 1);
+            }
+        };
+        match self.cell.waiters.withdraw(waiter, uncount) {
             Withdrawn::InTime => None,
             Withdrawn::Given => Some(self.outcome(waiter)),
         }
@@ -526,142 +574,5 @@ impl<'a, T> Op for TurnOp<'a, T> {
 
     fn unfinished<E>(&mut self, limit: E) -> E {
         limit
-    }
-}
-
-/// The future of [`OnceCell::get_or_try_init`].
-pub type GetOrTryInit<'a, T, F, Fut, E> = Wait<Init<'a, T, F, Fut, E>>;
-
-/// Waits for the turn, then runs the initialiser.
-#[must_use = "a future does nothing unless it is polled"]
-pub struct Init<'a, T, F, Fut: Future, E> {
-    /// What to run when it is our turn; gone when it runs.
-    init: Option<F>,
-    finish: fn(Fut::Output) -> Result<T, E>,
-    wait: Single<TurnOp<'a, T>>,
-    /// The turn, and the initialiser that has it. Dropped in this order: a turn passes on when its initialiser is gone.
-    running: Option<Fut>,
-    turn: Option<Turn<'a, T>>,
-}
-
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Init<'a, T, F, Fut, E> {
-    fn new(cell: &'a OnceCell<T>, init: F, finish: fn(Fut::Output) -> Result<T, E>) -> Self {
-        let wait = Single::new(TurnOp { cell, wants: WANTS_TURN });
-        Self { init: Some(init), finish, wait, running: None, turn: None }
-    }
-}
-
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Future for Init<'a, T, F, Fut, E> {
-    type Output = Result<&'a T, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: nothing that is pinned is moved out: `wait` and `running` are only reached pinned.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of the pinned whole.
-        let mut running = unsafe { Pin::new_unchecked(&mut this.running) };
-        // On the stack while foreign code runs: if that panics, the turn passes on.
-        let turn = match this.turn.take() {
-            Some(turn) => turn,
-            None => {
-                // SAFETY: a field of the pinned whole.
-                let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
-                let turn = match core::task::ready!(wait.poll(cx)) {
-                    Outcome::Value(value) => return Poll::Ready(Ok(value)),
-                    Outcome::Turn(turn) => turn,
-                };
-                let init = this.init.take().expect("the initialiser runs once");
-                running.set(Some(init()));
-                turn
-            }
-        };
-        let initialiser = running.as_mut().as_pin_mut().expect("it runs while it is our turn");
-        let Poll::Ready(output) = initialiser.poll(cx) else {
-            this.turn = Some(turn);
-            return Poll::Pending;
-        };
-        running.set(None);
-        let made = (this.finish)(output);
-        Poll::Ready(made.map(|value| turn.complete(value)))
-    }
-}
-
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Awaitable for Init<'a, T, F, Fut, E> {
-    type Unfinished<L> = L;
-
-    /// An initialiser that is running is dropped, and the turn passes on.
-    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<Self::Output> {
-        // SAFETY: nothing that is pinned is moved out.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of the pinned whole.
-        let mut running = unsafe { Pin::new_unchecked(&mut this.running) };
-        running.set(None);
-        drop(this.turn.take());
-        // SAFETY: a field of the pinned whole.
-        let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
-        match wait.cancel(right)? {
-            Outcome::Value(value) => Some(Ok(value)),
-            // Granted at the last moment, and no time left to make the value: the next one has the turn.
-            Outcome::Turn(turn) => {
-                drop(turn);
-                None
-            }
-        }
-    }
-
-    fn unfinished<L>(self: Pin<&mut Self>, limit: L, _right: Cancel) -> L {
-        limit
-    }
-
-    fn is_terminated(&self) -> bool {
-        self.wait.is_terminated() && self.turn.is_none() && self.running.is_none()
-    }
-}
-
-impl<T, F, Fut: Future, E> fmt::Debug for Init<'_, T, F, Fut, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GetOrInit").field("has_turn", &self.turn.is_some()).finish_non_exhaustive()
-    }
-}
-
-/// The future of [`OnceCell::get_or_init`].
-pub type GetOrInit<'a, T, F, Fut> = Wait<Surely<'a, T, F, Fut>>;
-
-/// An initialiser that cannot fail.
-#[must_use = "a future does nothing unless it is polled"]
-pub struct Surely<'a, T, F, Fut: Future> {
-    init: Init<'a, T, F, Fut, Infallible>,
-}
-
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Future for Surely<'a, T, F, Fut> {
-    type Output = &'a T;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<&'a T> {
-        // SAFETY: a projection to the only field.
-        let init = unsafe { self.map_unchecked_mut(|this| &mut this.init) };
-        init.poll(cx).map(|Ok(value)| value)
-    }
-}
-
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Awaitable for Surely<'a, T, F, Fut> {
-    type Unfinished<L> = L;
-
-    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<&'a T> {
-        // SAFETY: a projection to the only field.
-        let init = unsafe { self.map_unchecked_mut(|this| &mut this.init) };
-        init.cancel(right).map(|Ok(value)| value)
-    }
-
-    fn unfinished<L>(self: Pin<&mut Self>, limit: L, _right: Cancel) -> L {
-        limit
-    }
-
-    fn is_terminated(&self) -> bool {
-        self.init.is_terminated()
-    }
-}
-
-impl<T, F, Fut: Future> fmt::Debug for Surely<'_, T, F, Fut> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.init.fmt(f)
     }
 }
