@@ -339,3 +339,76 @@ impl Op for WaitEventOp<'_> {
         limit
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use alloc::boxed::Box;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use core::future::Future;
+    use core::pin::Pin;
+    use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use core::task::{Context, Poll, Waker};
+    use std::sync::Mutex;
+    use std::task::Wake;
+
+    type Waits = Vec<Pin<Box<WaitEvent<'static>>>>;
+
+    fn poll(wait: &mut Pin<Box<WaitEvent<'static>>>, waker: &Waker) -> Poll<()> {
+        wait.as_mut().poll(&mut Context::from_waker(waker))
+    }
+
+    /// In the middle of a release, at its first wake, resets the event, polls who was not reached, and waits anew.
+    struct Meddler {
+        event: &'static Event,
+        waits: Mutex<(Waits, Waits)>,
+        wakes: AtomicUsize,
+    }
+
+    impl Wake for Meddler {
+        fn wake(self: Arc<Self>) {
+            if self.wakes.fetch_add(1, SeqCst) > 0 {
+                return;
+            }
+            let waker = Waker::noop();
+            self.event.reset();
+            let (old, new) = &mut *self.waits.lock().unwrap();
+            assert!(
+                old.iter_mut().rev().step_by(2).all(|wait| poll(wait, waker).is_ready()),
+                "their round is over"
+            );
+            *new = (0..40).map(|_| Box::pin(self.event.wait())).collect();
+            assert!(new.iter_mut().all(|wait| poll(wait, waker).is_pending()), "theirs has begun");
+        }
+    }
+
+    /// A round that ends at the wrap of its number is over for its waiters, whether or not their batch has come, and has not
+    /// begun for the next.
+    #[test]
+    fn the_round_wraps_in_the_middle_of_a_release() {
+        static EVENTS: [Event; 3] = [const { Event::manual() }; 3];
+        for (event, round) in EVENTS.iter().zip([u32::MAX - 1, u32::MAX, 0]) {
+            event.waiters.start_at(round);
+            let meddler = Arc::new(Meddler { event, waits: Mutex::default(), wakes: AtomicUsize::new(0) });
+            let waker = Waker::from(meddler.clone());
+            let mut waits: Waits = (0..100).map(|_| Box::pin(event.wait())).collect();
+            assert!(waits.iter_mut().all(|wait| poll(wait, &waker).is_pending()));
+            meddler.waits.lock().unwrap().0 = waits;
+            event.set();
+            let (old, new) = core::mem::take(&mut *meddler.waits.lock().unwrap());
+            let mut left = old;
+            // The others of the old round, which the release reached after the meddling.
+            let mut at = 0;
+            left.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+            assert!(left.iter_mut().all(|wait| poll(wait, Waker::noop()).is_ready()));
+            let mut new = new;
+            assert!(new.iter_mut().all(|wait| poll(wait, Waker::noop()).is_pending()), "nobody set it since");
+            event.set();
+            assert!(new.iter_mut().all(|wait| poll(wait, Waker::noop()).is_ready()));
+        }
+    }
+}

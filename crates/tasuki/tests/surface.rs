@@ -197,7 +197,8 @@ fn panics_name_the_caller() {
     let (semaphore, group) = (Arc::new(Semaphore::new(1)), Arc::new(WaitGroup::new()));
     let (mutex, stranger) = (Mutex::new(0), Semaphore::new(1));
     let told = Told { may_block: false, ..Told::nothing() };
-    let calls: Vec<(&str, Box<dyn FnOnce() + '_>)> = vec![
+    type Call<'a> = Box<dyn FnOnce() + 'a>;
+    let calls: Vec<(&str, Call<'_>)> = vec![
         ("Barrier::new", Box::new(|| _ = Barrier::new(0))),
         ("Latch::new", Box::new(|| _ = Latch::new(usize::MAX))),
         ("Latch::count_down", Box::new(|| Latch::new(0).count_down())),

@@ -53,6 +53,13 @@ impl<N> Broadcast<N> {
         }
     }
 
+    /// Another number, as after many rounds.
+    #[cfg(test)]
+    pub(crate) fn start_at(&self, round: u32) {
+        // Relaxed: one thread.
+        self.round.store(round, Ordering::Relaxed);
+    }
+
     /// What a waiter of this round brings. The editor is the evidence that the round stands still.
     pub(crate) fn ask(&self, _editing: &Editing<'_>) -> Ask {
         // Relaxed: written under `EDIT`, which the caller holds.
