@@ -1,7 +1,7 @@
 //! Hints may be wrong at any time: every sequence of answers, of every length that these scenarios can ask for before they repeat.
 
 use crate::support::{Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
-use tasuki::{Bypass, Fifo, Policy, hints};
+use tasuki::{Bypass, Event, Fifo, Policy, hints};
 
 /// How many answers differ before they are given again.
 const ANSWERS: u32 = 4;
@@ -42,4 +42,19 @@ fn a_mutex_with_any_hints() {
 #[test]
 fn a_mutex_that_may_be_overtaken_with_any_hints() {
     with_every_hint(log_mutex::<Bypass<1>>, lock_and_cancel);
+}
+
+/// Two sets and a waiter that is queued: one of them releases it, the other is kept.
+#[test]
+fn an_event_with_any_hints() {
+    with_every_hint(Event::auto, |event| {
+        let queued = Task::waiting(event.wait());
+        let setter = spawn(move || event.set());
+        event.set();
+        queued.run();
+        join([setter]);
+        assert!(event.is_set());
+        Task::new(event.wait()).run();
+        assert!(!event.is_set());
+    });
 }

@@ -26,12 +26,18 @@
 //! | any      | drop, granted (auto) | as set                     | as set       | [`WaitEventOp::discard`] |
 //! | any      | drop, released (manual) | nothing                 | none         | [`WaitEventOp::discard`] |
 //!
+//! # The hint
+//!
+//! A set does not look at the word first ([`Hint`]), unless it is likely that it is set already or has waiters: the hint is set when the queue forms, or by a set that
+//! found either, and cleared by a set that finds neither.
+//!
 //! # Orderings
 //! The word: Release of [`Event::set`] pairs with Acquire of [`Event::try_wait`]. A set of an event that is set already is a
 //! read-modify-write all the same, so that a later wait sees what was done before both sets. Grants publish through the waiter's
 //! state, releases through the round.
 
 use crate::queue::broadcast::{Broadcast, Withdrawn};
+use crate::queue::hint::Hint;
 use crate::queue::waiter::{clone_waker, drop_spare, wake};
 use crate::queue::word::{FIRST as SET, Word};
 use crate::queue::{Pinned, QueueLock as _};
@@ -112,7 +118,14 @@ pub enum Reset {
 #[doc(alias = "AsyncEvent")]
 #[doc(alias = "Notify")]
 pub struct Event {
-    waiters: Broadcast<Reset>,
+    waiters: Broadcast<Note>,
+}
+
+/// What has room beside the round.
+#[derive(Debug)]
+struct Note {
+    reset: Reset,
+    hint: Hint,
 }
 
 /// The future of [`Event::wait`].
@@ -131,7 +144,7 @@ impl Event {
         /// assert!(!STARTED.is_set());
         /// ```
         pub const fn new(reset: Reset, set: bool) -> Self {
-            Self { waiters: Broadcast::with_note(if set { IS_SET } else { UNSET }, reset) }
+            Self { waiters: Broadcast::with_note(if set { IS_SET } else { UNSET }, Note { reset, hint: Hint::new() }) }
         }
     }
 
@@ -196,12 +209,22 @@ impl Event {
     /// assert!(event.is_set());
     /// ```
     pub fn set(&self) {
-        let mut word = self.waiters.queue.load();
+        let hint = &self.waiters.note.hint;
+        let mut word = UNSET;
+        if hint.says_look() {
+            word = self.waiters.queue.load();
+            if word == UNSET {
+                hint.try_first();
+            }
+        }
         while word == UNSET || word == IS_SET {
             // Release: pairs with Acquire in `try_wait`; also `SET => SET`, see the header.
             match self.waiters.queue.replace(word, IS_SET, Ordering::Release) {
                 Ok(()) => return,
-                Err(now) => word = now,
+                Err(now) => {
+                    hint.look_first();
+                    word = now;
+                }
             }
         }
         self.set_slow();
@@ -215,7 +238,7 @@ impl Event {
             editing.set(SET);
             return;
         }
-        match self.waiters.note {
+        match self.waiters.note.reset {
             Reset::Auto => {
                 // SAFETY: there are waiters, asked above.
                 let waker = unsafe { editing.grant_front() };
@@ -260,7 +283,7 @@ impl Event {
     /// `SET => 0` (auto), `SET => SET` (manual); false if it is not set.
     #[inline]
     fn try_wait(&self) -> bool {
-        match self.waiters.note {
+        match self.waiters.note.reset {
             // Acquire: pairs with Release in `set`. A failure may be an edit under way; `start` looks again.
             Reset::Auto => self.waiters.queue.replace(IS_SET, UNSET, Ordering::Acquire).is_ok(),
             Reset::Manual => self.is_set(),
@@ -277,7 +300,7 @@ impl Default for Event {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Event").field("reset", &self.waiters.note).field("set", &self.is_set()).finish()
+        f.debug_struct("Event").field("reset", &self.waiters.note.reset).field("set", &self.is_set()).finish()
     }
 }
 
@@ -305,12 +328,15 @@ impl Op for WaitEventOp<'_> {
         let waker = clone_waker(cx.waker());
         let mut editing = self.event.waiters.queue.edit();
         if editing.word().has(SET) {
-            if self.event.waiters.note == Reset::Auto {
+            if self.event.waiters.note.reset == Reset::Auto {
                 editing.clear(SET);
             }
             drop(editing);
             drop_spare(waker, || self.discard(()));
             return Poll::Ready(());
+        }
+        if !editing.has_waiters() {
+            self.event.waiters.note.hint.look_first();
         }
         let ask = self.event.waiters.ask(&editing);
         editing.push_back(seat.sit(waker, ask));
@@ -330,7 +356,7 @@ impl Op for WaitEventOp<'_> {
 
     /// The signal of an auto event goes on; a manual event stays as it is.
     fn discard(&mut self, (): ()) {
-        if self.event.waiters.note == Reset::Auto {
+        if self.event.waiters.note.reset == Reset::Auto {
             self.event.set();
         }
     }

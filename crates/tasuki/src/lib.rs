@@ -94,6 +94,7 @@ pub mod runtime;
 mod rwlock;
 mod semaphore;
 mod shim;
+mod spin;
 #[cfg(feature = "std")]
 pub mod task;
 #[cfg(feature = "std")]

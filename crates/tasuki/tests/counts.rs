@@ -183,7 +183,7 @@ fn rwlock(table: &mut Table) {
 
 fn event(table: &mut Table) {
     let event = Event::auto();
-    table.row("`Event`, auto: set and wait", Rule::Table, || {
+    table.row("`Event`, auto: set and wait", Rule::Bare(2), || {
         event.set();
         now(event.wait());
     });

@@ -5,6 +5,7 @@ pub(crate) mod keyed;
 #[cfg(feature = "alloc")]
 mod owned;
 pub(crate) mod raw;
+mod spin;
 
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};

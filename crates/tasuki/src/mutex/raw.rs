@@ -46,33 +46,20 @@
 //! [`RawMutex::try_unlock_at`] and [`RawMutex::reopen`] (the protected value). A grant publishes the value through the waiter's state. The
 //! side bytes are hints or guarded, all Relaxed.
 
+use super::spin::{self, SpinScore};
 use crate::policy::{Order, Policy};
 use crate::probe::Owner;
 use crate::queue::hint::Hint;
 use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, WAITERS, Word};
 use crate::queue::{Deferred, Editing, Moving, Patience, Pinned, QueueLock as _, Removed, WaitQueue};
-use crate::shim::{self, AtomicBool, AtomicI8, AtomicU32, Ordering, const_fn};
+use crate::shim::{self, AtomicBool, AtomicU32, Ordering, const_fn};
 use crate::wait::Seat;
 use core::marker::PhantomData;
 use core::task::{Context, Poll, Waker};
 
 const FREE: Word = Word::flags(0);
 const HELD: Word = Word::flags(LOCKED);
-
-/// How often a spinner looks. A pause takes about 25 ns where this was measured, so this is about 250 ns:
-/// longer than a short section, shorter than a task switch on another thread.
-const SPIN_LOOKS: u32 = 10;
-/// How often it looks where spinning has always paid off: then a holder that takes longer has been interrupted in the
-/// middle of a short section. Some 50 us outlast most interruptions; queueing would begin a convoy that nothing ends as long as
-/// the tasks keep coming back, because every owner has to be woken.
-const SPIN_LOOKS_TRUSTED: u32 = 2000;
-/// A spin that got the lock adds one, one that did not takes two away.
-const SPIN_SCORE_MAX: i8 = 8;
-/// A new lock is not trusted yet. A long spin in vain leads back here.
-const SPIN_SCORE_NEW: i8 = 4;
-/// After so many chances not taken, spinning gets another chance.
-const SPIN_PROBE: i8 = 100;
 
 /// The lock without the value.
 #[derive(Debug)]
@@ -83,8 +70,7 @@ pub(crate) struct RawMutex<P> {
     /// The lock was granted and its new owner has not run yet: it makes no sense to spin.
     unclaimed: AtomicBool,
     hint: Hint,
-    /// Has spinning paid off here? Positive: yes. Negative: how many chances were let pass since.
-    spin_score: AtomicI8,
+    spin: SpinScore,
     /// With debug assertions, which task holds it.
     pub(crate) owner: Owner,
     policy: PhantomData<P>,
@@ -100,6 +86,15 @@ pub(crate) enum Unlocked {
 /// The word was not what it had been seen to be; look again.
 struct Moved;
 
+/// What came of watching a held lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watched {
+    Taken,
+    StillHeld,
+    /// A queue has formed, or the lock was granted to a waiter.
+    Queued,
+}
+
 impl<P: Policy> RawMutex<P> {
     const_fn! {
         pub(crate) const fn new() -> Self {
@@ -108,7 +103,7 @@ impl<P: Policy> RawMutex<P> {
                 overtakes: AtomicU32::new(0),
                 unclaimed: AtomicBool::new(false),
                 hint: Hint::new(),
-                spin_score: AtomicI8::new(SPIN_SCORE_NEW),
+                spin: SpinScore::new(),
                 owner: Owner::new(),
                 policy: PhantomData,
             }
@@ -483,51 +478,47 @@ impl<P: Policy> RawMutex<P> {
         P::SPIN && word == HELD && !self.is_unclaimed()
     }
 
-    /// Watches a lock that is held and that nobody waits for; true if it got it. Whoever queues meanwhile
-    /// ends it, so nobody in the queue is ever overtaken.
+    /// Watches a lock that is held and that has no queue; true if it got it. A waiter that is enqueued meanwhile ends it, so no waiter is ever
+    /// overtaken.
     fn spin(&self) -> bool {
         // In the model a spin is only more of the same executions.
-        if shim::MODEL {
+        if shim::MODEL || !self.spin.is_worthwhile() {
             return false;
         }
-        let looks = self.worthwhile_looks();
-        for _ in 0..looks {
+        match self.watch(spin::SHORT_NANOSECONDS) {
+            Watched::Taken => {
+                self.spin.short_succeeded();
+                return true;
+            }
+            Watched::StillHeld if self.spin.is_long_worthwhile() => {}
+            Watched::StillHeld | Watched::Queued => {
+                self.spin.short_failed();
+                return false;
+            }
+        }
+        let taken = self.watch(spin::LONG_NANOSECONDS) == Watched::Taken;
+        if taken {
+            self.spin.long_succeeded()
+        } else {
+            self.spin.long_failed()
+        }
+        taken
+    }
+
+    /// Looks at the word for so long, unless it takes the lock or finds that it must queue.
+    fn watch(&self, nanoseconds: u32) -> Watched {
+        for _ in 0..crate::spin::pauses(nanoseconds) {
             shim::spin_hint();
             let word = self.queue.load();
             if word == FREE {
                 if self.try_lock_at(FREE) {
-                    self.adjust_spin_score(1);
-                    return true;
+                    return Watched::Taken;
                 }
             } else if word != HELD || self.is_unclaimed() {
-                break;
+                return Watched::Queued;
             }
         }
-        match looks {
-            0 => {}
-            SPIN_LOOKS_TRUSTED => self.adjust_spin_score(SPIN_SCORE_NEW - SPIN_SCORE_MAX),
-            _ => self.adjust_spin_score(-2),
-        }
-        false
-    }
-
-    /// How long to spin, by what it brought before; 0: not at all.
-    fn worthwhile_looks(&self) -> u32 {
-        // Relaxed: a hint.
-        let score = self.spin_score.load(Ordering::Relaxed);
-        if score > 0 {
-            return if score < SPIN_SCORE_MAX { SPIN_LOOKS } else { SPIN_LOOKS_TRUSTED };
-        }
-        let next = if score <= -SPIN_PROBE { 1 } else { score - 1 };
-        // Relaxed: a hint.
-        self.spin_score.store(next, Ordering::Relaxed);
-        if next > 0 { SPIN_LOOKS } else { 0 }
-    }
-
-    fn adjust_spin_score(&self, by: i8) {
-        // Relaxed, and not one operation: a hint may be lost.
-        let score = self.spin_score.load(Ordering::Relaxed).saturating_add(by).clamp(0, SPIN_SCORE_MAX);
-        self.spin_score.store(score, Ordering::Relaxed);
+        Watched::StillHeld
     }
 
     /// Owned by somebody who has not run yet: the owner may be in the spinner's own run queue.

@@ -22,7 +22,7 @@ pub(crate) struct Broadcast<N = ()> {
     pub(crate) queue: WaitQueue,
     /// Written under `EDIT`. Wraps: it is only compared for equality, by waiters of a release that is under way.
     round: AtomicU32,
-    /// A note of the primitive that never changes; it is here because there is room beside the round.
+    /// A note of the primitive; it is here because there is room beside the round.
     pub(crate) note: N,
 }
 
