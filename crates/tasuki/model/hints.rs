@@ -1,7 +1,7 @@
 //! Hints may be wrong at any time: every sequence of answers, of every length that these scenarios can ask for before they repeat.
 
 use crate::support::{Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
-use tasuki::{Bypass, Event, Fifo, Policy, hints};
+use tasuki::{Bypass, Event, Fifo, Policy, RwLock, hints};
 
 /// How many answers differ before they are given again.
 const ANSWERS: u32 = 4;
@@ -57,4 +57,22 @@ fn an_event_with_any_hints() {
         Task::new(event.wait()).run();
         assert!(!event.is_set());
     });
+}
+
+/// A reader beside a reader, and a writer that waits for both.
+#[test]
+fn a_reader_writer_lock_with_any_hints() {
+    with_every_hint(
+        || RwLock::new(0),
+        |lock| {
+            let held = lock.try_read().unwrap();
+            let writer = spawn(move || *Task::new(lock.write()).run() += 1);
+            // `None`: the writer is queued already.
+            let seen = lock.try_read().map(|value| *value);
+            drop(held);
+            join([writer]);
+            assert!(matches!(seen, None | Some(0)));
+            assert_eq!(lock.try_write().map(|value| *value), Some(1));
+        },
+    );
 }

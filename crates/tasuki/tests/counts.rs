@@ -164,10 +164,10 @@ fn semaphore<P: SemaphorePolicy>(table: &mut Table, name: &str) {
 
 fn rwlock(table: &mut Table) {
     let lock = RwLock::new(());
-    table.row("`RwLock`: read and unlock", Rule::Table, || drop(now(lock.read())));
-    table.row("`RwLock`: write and unlock", Rule::Table, || drop(now(lock.write())));
-    table.row("`RwLock`: try_read and unlock", Rule::Table, || drop(lock.try_read().unwrap()));
-    table.row("`RwLock`: try_write and unlock", Rule::Table, || drop(lock.try_write().unwrap()));
+    table.row("`RwLock`: read and unlock", Rule::Bare(2), || drop(now(lock.read())));
+    table.row("`RwLock`: write and unlock", Rule::Bare(2), || drop(now(lock.write())));
+    table.row("`RwLock`: try_read and unlock", Rule::Bare(2), || drop(lock.try_read().unwrap()));
+    table.row("`RwLock`: try_write and unlock", Rule::Bare(2), || drop(lock.try_write().unwrap()));
     let reader = lock.try_read().unwrap();
     table.row("`RwLock`: read and unlock, beside a reader", Rule::Table, || drop(now(lock.read())));
     table.row("`RwLock`: the same again", Rule::Table, || drop(now(lock.read())));

@@ -43,18 +43,32 @@ impl Kind {
     }
 }
 
-/// What has no room in the word while somebody waits.
+/// What has no room in the word while others wait. Bytes, so that there is room for the hint behind them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside {
-    readers: u32,
-    queued: Queued,
+    readers: [u8; 4],
+    queued: [u8; 3],
 }
 
 impl Beside {
-    pub(super) const NOBODY: Self = Self { readers: 0, queued: Queued::NOBODY };
+    pub(super) const NOBODY: Self = Self::new(0, Queued::NOBODY);
     /// As if so many writers waited that there is no room for another.
     #[cfg(test)]
-    pub(super) const CROWD: Self = Self { readers: 0, queued: Queued(u32::MAX / 4 * 4 - 4) };
+    pub(super) const CROWD: Self = Self::new(0, Queued(Queued::LIMIT - Queued::STOPPER));
+
+    const fn new(readers: u32, queued: Queued) -> Self {
+        let [a, b, c, _] = queued.0.to_le_bytes();
+        Self { readers: readers.to_le_bytes(), queued: [a, b, c] }
+    }
+
+    fn readers(self) -> u32 {
+        u32::from_le_bytes(self.readers)
+    }
+
+    fn queued(self) -> Queued {
+        let [a, b, c] = self.queued;
+        Queued(u32::from_le_bytes([a, b, c, 0]))
+    }
 }
 
 /// What is known of the queue without looking: how many of it stop readers, and where plain readers may be.
@@ -81,9 +95,12 @@ impl Queued {
         self.0 & Self::READERS_NEAR != 0
     }
 
+    /// Three bytes are stored.
+    const LIMIT: u32 = 1 << 24;
+
     /// Is there room for a writer? An upgrade, of which there is one at a time, always has room.
     pub(super) fn has_room(self) -> bool {
-        self.0 < u32::MAX - 2 * Self::STOPPER
+        self.0 < Self::LIMIT - 2 * Self::STOPPER
     }
 
     pub(super) fn enter(&mut self, kind: Kind) {
@@ -150,8 +167,8 @@ impl<'l> Books<'l> {
     pub(super) fn new(beside: &'l UnsafeCell<Beside>, editing: Editing<'l>) -> Self {
         if editing.has_waiters() {
             // SAFETY: invariant 3 of the lock: we are the editor.
-            let Beside { readers, queued } = beside.with(|beside| unsafe { *beside });
-            Self { beside, editing, readers, queued }
+            let kept = beside.with(|beside| unsafe { *beside });
+            Self { beside, editing, readers: kept.readers(), queued: kept.queued() }
         } else {
             let readers = editing.word().count() as u32;
             Self { beside, editing, readers, queued: Queued::NOBODY }
@@ -318,7 +335,7 @@ impl Drop for Books<'_> {
     /// Writes the counts back; the queue is unlocked behind it.
     fn drop(&mut self) {
         if self.editing.has_waiters() {
-            let beside = Beside { readers: self.readers, queued: self.queued };
+            let beside = Beside::new(self.readers, self.queued);
             // SAFETY: invariant 3 of the lock: we are the editor.
             self.beside.with_mut(|place| unsafe { *place = beside });
         } else {

@@ -70,7 +70,7 @@ use raw::RawRwLock;
 /// # Limits
 ///
 /// `u32::MAX` readers at a time, with room kept for the upgradable one; one more panics, and changes nothing. So does a writer
-/// who would wait behind a thousand million others. Plain readers that nobody stops any more are looked for behind queued
+/// that would wait behind about four million others. Plain readers that nobody stops any more are looked for behind queued
 /// upgradable ones, in time proportional to the number of these.
 ///
 /// # Futurelock

@@ -44,6 +44,11 @@
 //! 3. What is beside the word means something only while somebody waits, and is touched only by the editor.
 //! 4. `Upgrade` is queued at most once, in front, by the holder of `UPGRADABLE`.
 //!
+//! # The hint
+//!
+//! A caller that is alone exchanges constants, without a look at the word ([`Hint`]). The hint is set by an enqueue and by a try that fails because others hold
+//! the lock or wait for it, and cleared by a holder that leaves and finds itself alone.
+//!
 //! # Orderings
 //! The word: Release of [`RawRwLock::leave`] and [`RawRwLock::turn_into`] pairs with Acquire of
 //! [`RawRwLock::try_enter_fast`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
@@ -51,6 +56,7 @@
 
 use super::books::{Beside, Books, First, Kind, is_full, too_many_readers, too_many_writers};
 use crate::probe::{Held, Holders, Site};
+use crate::queue::hint::Hint;
 use crate::queue::sweep::sweep_on;
 use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FIRST as WRITER, SECOND as UPGRADABLE, WAITERS, Word};
@@ -74,6 +80,7 @@ pub(crate) struct RawRwLock {
     queue: WaitQueue,
     /// See invariant 3.
     beside: UnsafeCell<Beside>,
+    hint: Hint,
     /// With debug assertions, which tasks hold it.
     pub(crate) holders: Holders,
 }
@@ -88,6 +95,7 @@ impl RawRwLock {
             Self {
                 queue: WaitQueue::new(FREE),
                 beside: UnsafeCell::new(Beside::NOBODY),
+                hint: Hint::new(),
                 holders: Holders::new(),
             }
         }
@@ -120,18 +128,21 @@ impl RawRwLock {
     /// no reason to give up.
     #[inline(always)]
     pub(crate) fn try_enter_fast(&self, kind: Kind) -> bool {
-        // A constant is compared and stored: nothing has to wait for the look, which is only there to save a
-        // compare-exchange that cannot succeed.
-        // Acquire: pairs with Release in `leave`, `turn_into` and the drop of `Editing`.
-        let is_free = self.queue.load() == FREE;
-        is_free && self.queue.replace(FREE, Self::alone(kind), Ordering::Acquire).is_ok()
-            || kind != Kind::Write && self.try_enter_beside(kind, is_free)
+        let looked = self.hint.says_look();
+        let mut word = if looked { self.queue.load() } else { FREE };
+        if word == FREE {
+            // Acquire: pairs with Release in `leave`, `turn_into` and the drop of `Editing`.
+            match self.queue.replace(FREE, Self::alone(kind), Ordering::Acquire) {
+                Ok(()) => return true,
+                Err(now) => word = self.lost(looked, now),
+            }
+        }
+        kind != Kind::Write && self.try_enter_beside(kind, word)
     }
 
-    /// Enters a lock that others hold; `lost`: a compare-exchange has been lost already.
+    /// Enters a lock that others hold; `word` is what it was.
     #[inline(never)]
-    fn try_enter_beside(&self, kind: Kind, lost: bool) -> bool {
-        let mut word = if lost { self.stand_back() } else { self.queue.load() };
+    fn try_enter_beside(&self, kind: Kind, mut word: Word) -> bool {
         while let Some(to) = Self::entered(word, kind) {
             // Acquire: as in `try_enter_fast`.
             if self.queue.replace(word, to, Ordering::Acquire).is_ok() {
@@ -140,6 +151,14 @@ impl RawRwLock {
             word = self.stand_back();
         }
         false
+    }
+
+    /// A compare-exchange has failed; the word now. Without a look before it the lock may have been like that for long, and the hint was
+    /// wrong; after a look another caller was faster.
+    #[cold]
+    fn lost(&self, looked: bool, now: Word) -> Word {
+        self.hint.look_first();
+        if looked { self.stand_back() } else { now }
     }
 
     /// Somebody else was faster: gives way for a moment, then looks.
@@ -199,6 +218,7 @@ impl RawRwLock {
             drop(books);
             too_many_writers();
         }
+        self.hint.look_first();
         books.editing.push_back(seat.sit(waker, kind.ask()));
         books.queued.enter(kind);
         Poll::Pending
@@ -214,6 +234,7 @@ impl RawRwLock {
             drop_spare(waker, || self.turn_into(Kind::Write, Kind::Upgradable));
             return Poll::Ready(());
         }
+        self.hint.look_first();
         books.editing.push_front(seat.sit(waker, Kind::Upgrade.ask()));
         books.queued.enter(Kind::Upgrade);
         Poll::Pending
@@ -283,18 +304,27 @@ impl RawRwLock {
     #[inline(always)]
     pub(crate) fn leave(&self, kind: Kind) -> bool {
         let alone = Self::alone(kind);
-        let is_alone = self.queue.load() == alone;
-        // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_edit`.
-        if is_alone && self.queue.replace(alone, FREE, Ordering::Release).is_ok() {
-            return false;
+        let looked = self.hint.says_look();
+        let mut word = alone;
+        if looked {
+            word = self.queue.load();
+            if word == alone {
+                self.hint.try_first();
+            }
         }
-        self.leave_others(kind, is_alone)
+        if word == alone {
+            // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_edit`.
+            match self.queue.replace(alone, FREE, Ordering::Release) {
+                Ok(()) => return false,
+                Err(now) => word = self.lost(looked, now),
+            }
+        }
+        self.leave_others(kind, word)
     }
 
-    /// Leaves a lock that others hold, or wait for; `lost`: a compare-exchange has been lost already.
+    /// Leaves a lock that others hold, or wait for; `word` is what it was.
     #[inline(never)]
-    fn leave_others(&self, kind: Kind, lost: bool) -> bool {
-        let mut word = if lost { self.stand_back() } else { self.queue.load() };
+    fn leave_others(&self, kind: Kind, mut word: Word) -> bool {
         while let Some(to) = Self::left(word, kind) {
             // Release: as in `leave`.
             if self.queue.replace(word, to, Ordering::Release).is_ok() {
