@@ -4,7 +4,7 @@
 //! task can be switched. There are two lengths. The short one outlasts a short section. The long one outlasts the interruption of a holder
 //! in the middle of a short section; to queue then begins a convoy, which nothing ends as long as the tasks keep coming back (decision 5). It is
 //! tried only where the short one has always paid off. But a lock that is mostly held shortly, and now and then over an await, looks just
-//! the same: so the long one has a score of its own, and a lock where it is in vain tries it seldom (decision 9).
+//! the same: so the long one has a score of its own, and a lock where it is in vain tries it seldom (decision 13).
 //!
 //! | score   | meaning                         | success | in vain | not tried |
 //! |---------|---------------------------------|---------|---------|-----------|
