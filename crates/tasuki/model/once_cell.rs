@@ -118,6 +118,37 @@ fn a_turn_is_dropped<const GIVES_UP: bool>(site: &'static Site, versus: Versus) 
     assert_eq!(site.runs(), 1);
 }
 
+/// The next who wants the turn is behind one who wants the value only: the queue is unlocked between the two. Meanwhile one of them gives up.
+fn a_turn_is_looked_for<const TURN_GIVES_UP: bool>(site: &'static Site, versus: Versus) {
+    let never = Task::waiting(site.cell.get_or_init(|| poll_fn(|_| Poll::Pending)));
+    let first = Task::waiting(site.cell.get_or_init(async || site.value()));
+    let value = Task::waiting(site.cell.wait());
+    let second = Task::waiting(site.cell.get_or_init(async || site.value()));
+    drop(first);
+    let waiting = || {
+        if TURN_GIVES_UP {
+            drop(second);
+            assert_eq!(site.get(), 1);
+            assert_eq!(value.run().get(), 1);
+        } else {
+            drop(value);
+            assert_eq!(second.run().get(), 1);
+        }
+    };
+    versus.run(waiting, || drop(never));
+    assert_eq!(site.runs(), 1);
+}
+
+#[test]
+fn a_turn_is_looked_for_and_the_value_given_up() {
+    race(site, a_turn_is_looked_for::<false>);
+}
+
+#[test]
+fn a_turn_is_looked_for_and_given_up() {
+    race(site, a_turn_is_looked_for::<true>);
+}
+
 #[test]
 fn a_dropped_turn_goes_to_the_next() {
     race(site, a_turn_is_dropped::<false>);
