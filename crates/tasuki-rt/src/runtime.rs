@@ -26,7 +26,7 @@ use tasuki::task::TaskId;
 /// # Order
 ///
 /// A worker runs its tasks first come, first served, except that the new owner of a lock goes first (see
-/// [`Resume`](crate::Resume)), a bounded number of times in a row. A task that finds everything ready, free locks included, yields after
+/// [`Resume`](crate::Resume)), 32 times or for 200 µs in a row. A task that finds everything ready, free locks included, yields after
 /// 128 operations, without losing its place in any queue. Nothing is promised between workers.
 ///
 /// # Cancel

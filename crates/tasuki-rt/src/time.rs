@@ -21,6 +21,9 @@ pub fn now() -> Instant {
 
 /// Waits for a time, which begins with the first poll. Ends at the first millisecond that is not before it.
 ///
+/// The worker that polled it first keeps its deadline; while that one is in a long poll, any other that has time wakes the task. Only a pinned task waits
+/// for its own worker, as always.
+///
 /// `Duration::MAX`, and every time that no clock can reach, is for ever.
 ///
 /// # Examples

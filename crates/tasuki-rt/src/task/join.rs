@@ -95,7 +95,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// Asks the task to end. Its future is dropped at its next turn, on its own thread if it is pinned; a task that
-    /// finishes first keeps its result.
+    /// finishes first keeps its result. Blocking work that is running is not interrupted, and keeps its result too.
     ///
     /// # Examples
     ///
