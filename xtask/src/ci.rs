@@ -4,7 +4,7 @@
 use crate::args::Args;
 use crate::report::{Outcome, Report};
 use crate::shell::{self, Tests, cargo};
-use crate::{check, counts, miri, model, targets, tidy, tour};
+use crate::{bench, check, counts, miri, model, targets, tidy, tour};
 use std::time::Instant;
 
 /// Minutes that all steps may take on two busy cores. Only told: a slow machine is no defect.
@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     report.step("miri", || whole(miri::run(Args::of(&["--small", "--seeds", "2"]))));
     report.step("targets", || whole(targets::run(Args::of(&["--quick"]))));
     report.step("tour", || whole(tour::run(Args::of(&["--quick", "--runs", "2"]))));
-    report.step("bench all --quick", || bench().into());
+    report.step("bench", || whole(bench::run(Args::of(&["--here"]))));
 
     for line in &counted.lines {
         report.note(line.clone());
@@ -47,19 +47,6 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     ));
     report.note(format!("{} passed, {} failed", counted.passed, counted.failed));
     Ok(report)
-}
-
-/// Every benchmark to its end: no figure is judged, but every cell must be in the file, and none of ours may fail.
-fn bench() -> Result<(), String> {
-    let file = shell::target().join("bench-quick.json");
-    let tables = shell::target().join("bench-quick.txt");
-    // What an earlier run left must not be taken for this one's.
-    std::fs::remove_file(&file).ok();
-    println!("tables: {}", tables.display());
-    let tables = std::fs::File::create(&tables).map_err(|error| error.to_string())?;
-    let mut bench = cargo("run --release -- bench all --quick --json");
-    shell::run(bench.arg(&file).stdout(tables))?;
-    shell::run(cargo("run --quiet --release -- verify").arg(&file))
 }
 
 /// A check as one row: its own table is printed, then its outcome counted.

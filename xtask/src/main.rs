@@ -1,6 +1,7 @@
 //! The checks of this workspace, one command each, the same at home and in CI.
 
 mod args;
+mod bench;
 mod check;
 mod ci;
 mod conditions;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 12] = [
+const TASKS: [Task; 13] = [
     ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
     (
         "counts",
@@ -65,6 +66,12 @@ const TASKS: [Task; 12] = [
         "[--runs N] [--quick]",
         "the tour: quiet, busy, one processor, real-time, little memory, 1 to 64 workers",
         tour::run,
+    ),
+    (
+        "bench",
+        "[--here]",
+        "every benchmark, quickly: as the machine is, busy, on one processor; every cell must be there",
+        bench::run,
     ),
     ("repeat", "[--runs N] [--package NAME] [FILTER]", "the tests under the same conditions", repeat::run),
     ("tidy", "", "the rules of the house that text can show", tidy::run),

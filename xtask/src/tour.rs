@@ -2,9 +2,10 @@
 //! once is a defect: the tour checks properties, and no time decides.
 
 use crate::args::Args;
+use crate::bench::lab;
 use crate::conditions::Condition;
 use crate::report::{Outcome, Report};
-use crate::shell::{self, Capped, capped, cargo, program, tail, target};
+use crate::shell::{self, Capped, capped, cargo, tail, target};
 use std::time::Duration;
 
 /// Longer than any run takes: a run that is not over by then hangs.
@@ -35,17 +36,10 @@ fn repeat(condition: Condition, runs: usize, words: &str) -> Outcome {
         Err(why) => return Outcome::Skipped(why),
     };
     let _load = condition.load();
-    let (lab, log) = (target().join("release").join("lab"), target().join("tour.log"));
+    let log = target().join("tour.log");
     let mut failed = 0;
     for run in 1..=runs {
-        let mut command = match prefix.split_first() {
-            Some((tool, rest)) => {
-                let mut command = program(tool, "");
-                command.args(rest).arg(&lab);
-                command
-            }
-            None => program(&lab.to_string_lossy(), ""),
-        };
+        let mut command = lab(&prefix);
         command.args(words.split_whitespace());
         match capped(&mut command, CAP, &log) {
             Ok((Capped::Passed, _)) => {}
