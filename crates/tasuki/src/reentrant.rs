@@ -324,16 +324,18 @@ unsafe impl<T: ?Sized> Holder for &ReentrantMutex<T> {
 /// The operation of [`ReentrantMutex::lock`].
 pub struct LockReentrantOp<'a, T: ?Sized> {
     mutex: &'a ReentrantMutex<T>,
-    /// The waiter has left the queue without the lock.
+    /// The waiter has left the queue, and the lock is not its own, or no longer.
     left: bool,
 }
 
 impl<'a, T: ?Sized> LockReentrantOp<'a, T> {
     /// The lock has been granted to the task that polls now. Its identity was asked for before: the runtime that knows it may panic.
-    fn granted(&self, me: Option<TaskId>) -> Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity> {
+    fn granted(&mut self, me: Option<TaskId>) -> Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity> {
         match me {
             Some(me) => Ok(self.mutex.own(me)),
             None => {
+                // First: if the waker of the next owner panics, the drop of the future must not unlock again.
+                self.left = true;
                 self.mutex.raw.unlock();
                 Err(NoTaskIdentity)
             }
@@ -364,10 +366,12 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let me = task::current();
+        self.left = false;
         self.mutex.raw.start(seat, clone_waker(cx.waker())).map(|()| self.granted(me))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(!self.left, "`{}` polled after it was finished", Self::NAME);
         let me = task::current();
         // Another branch of the same task may have got the lock meanwhile: then this one need not wait for it.
         let shares = waiter.get().state() != State::Notified && me.is_some_and(|me| self.mutex.reenter(me));

@@ -267,7 +267,7 @@ pub fn keyed_try_lock<A: KeyedAccess>(
 
 /// The operation of a [`KeyedLock`].
 pub struct KeyedLockOp<A> {
-    /// `None` when the guard has it.
+    /// `None` when the guard has it, or when the wait was refused after it had been enqueued.
     access: Option<A>,
     /// Where it was enqueued.
     key: Option<Key>,
@@ -321,18 +321,23 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let here = A::Domain::here();
-        if let Some(key) = here.as_ref().ok().copied().filter(|key| self.key == Some(*key)) {
+        let key = here.as_ref().ok().copied().filter(|key| self.key == Some(*key) && self.access.is_some());
+        if let Some(key) = key {
             return self.raw().poll_queued(waiter, cx).map(|()| Ok(self.guard(key)));
         }
-        if self.raw().cancel(waiter) {
-            self.raw().unlock();
+        // Taken out first: if a waker panics below, the drop of the future has nothing left to cancel or to release.
+        if let Some(access) = self.access.take() {
+            if access.raw().cancel(waiter) {
+                access.raw().unlock();
+            }
         }
         Poll::Ready(Err(here.err().unwrap_or_else(A::Domain::elsewhere)))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        let access = self.access.as_ref()?;
         let key = self.key.expect("a queued wait has a key");
-        self.raw().cancel(waiter).then(|| Ok(self.guard(key)))
+        access.raw().cancel(waiter).then(|| Ok(self.guard(key)))
     }
 
     fn unfinished<E>(&mut self, limit: E) -> E {

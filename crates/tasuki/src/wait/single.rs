@@ -78,7 +78,8 @@ pub trait Op {
     #[inline(always)]
     fn queued(&mut self) {}
 
-    /// A later poll. After `Ready` the waiter is in no queue.
+    /// A later poll. After `Ready` the waiter is in no queue. A poll that panics leaves the future queued: another poll, or `cancel`, comes
+    /// after it, and must not release again what this one released.
     #[doc(hidden)]
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
 
