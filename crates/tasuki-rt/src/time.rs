@@ -75,9 +75,15 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     context::pay().await;
     let mut future = pin!(future);
     let mut limit = pin!(sleep(duration));
+    let mut judges = !duration.is_zero();
     poll_fn(|cx| {
+        let yields = runtime::yields();
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
+        }
+        // A yield is no wait: the task has been woken, and the next poll judges.
+        if !std::mem::replace(&mut judges, true) && yields != runtime::yields() {
+            return Poll::Pending;
         }
         limit.as_mut().poll(cx).map(|()| Err(Elapsed))
     })

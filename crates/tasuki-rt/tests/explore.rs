@@ -210,3 +210,15 @@ fn sleeps_and_joins() {
         assert_eq!(order, [1, 2]);
     });
 }
+
+/// A limit that is over takes nothing away that is ready, wherever the simulation switches: the limit beside an operation
+/// that yields is not judged in the same poll.
+#[test]
+fn a_limit_of_zero_takes_nothing_away() {
+    explore(1, || async {
+        let (mutex, past) = (Mutex::new(0), std::time::Instant::now());
+        drop(mutex.lock().timeout(Duration::ZERO).await.expect("the lock is free"));
+        drop(mutex.lock().deadline(past).timeout(Duration::ZERO).await.unwrap().expect("the lock is free"));
+        drop(tasuki_rt::timeout(Duration::ZERO, mutex.lock()).await.expect("the lock is free"));
+    });
+}

@@ -15,12 +15,30 @@ use crate::probe::foreign_code;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "std")]
-pub use count::{charge, set_budget, uncharged};
+use count::count_yield;
+#[cfg(feature = "std")]
+pub use count::{charge, set_budget, uncharged, yields};
 
 /// Nothing is counted.
 #[cfg(not(feature = "std"))]
 pub(crate) const fn charge() -> bool {
     true
+}
+
+/// Nothing yields.
+#[cfg(not(feature = "std"))]
+#[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "there is no limit"))]
+pub(crate) const fn yields() -> u32 {
+    0
+}
+
+#[cfg(not(feature = "std"))]
+const fn count_yield() {}
+
+/// What would be ready yields, because the budget is exhausted: its task is woken, to poll again.
+pub(crate) fn yield_once(cx: &Context<'_>) {
+    count_yield();
+    wake_again(cx);
 }
 
 /// Wakes the task that polls, which therefore runs again after the others.
@@ -46,7 +64,7 @@ impl Charge {
         if charge() {
             return Poll::Ready(());
         }
-        wake_again(cx);
+        yield_once(cx);
         Poll::Pending
     }
 
@@ -63,6 +81,7 @@ mod count {
 
     thread_local! {
         static BUDGET: Cell<u64> = const { Cell::new(UNLIMITED) };
+        static YIELDS: Cell<u32> = const { Cell::new(0) };
     }
 
     /// Counted down all the same: there is one path for all. So many that no thread lives to use them up; 32 bits were
@@ -86,6 +105,16 @@ mod count {
         });
         // Where a thread ends there is no poll.
         charged.unwrap_or(true)
+    }
+
+    /// How often something on this thread has yielded that would have been ready; wraps. A limit that is polled beside an operation asks before and
+    /// after: a yield is no wait, so the limit is not judged. The budget alone does not say it: the next question may be answered otherwise.
+    pub fn yields() -> u32 {
+        YIELDS.try_with(Cell::get).unwrap_or(0)
+    }
+
+    pub(super) fn count_yield() {
+        let _ = YIELDS.try_with(|yields| yields.set(yields.get().wrapping_add(1)));
     }
 
     /// What `f` does is not charged: it is no part of the poll, or has a budget of its own.

@@ -13,6 +13,7 @@
 //! | a limit around both is reached | both are cancelled: the output if it had been granted meanwhile |
 //! | drop | both are dropped |
 
+use crate::budget::yields;
 use crate::cancellation::{CancellationToken, OnCancelOp};
 use crate::error::Cancelled;
 #[cfg(feature = "std")]
@@ -192,12 +193,17 @@ impl<W: Awaitable, L: LimitOp> Future for Limited<W, L> {
             *polled = true;
             return Poll::Ready(end(wait, &limit));
         }
+        let yields_before = if *polled { None } else { Some(yields()) };
         *polled = true;
         if let Poll::Ready(output) = wait.as_mut().poll(cx) {
             // To cancel the limit drops its waker: if that panics, what was granted must not be lost.
             let mut kept = Kept { wait, output: Some(output) };
             let _ = limit.cancel(Cancel(()));
             return Poll::Ready(Ok(kept.output.take().expect("it was put there")));
+        }
+        // The task has been woken, and the next poll judges.
+        if yields_before.is_some_and(|before| before != yields()) && limit.is_over() {
+            return Poll::Pending;
         }
         ready!(limit.as_mut().poll(cx));
         Poll::Ready(end(wait, &limit))

@@ -7,7 +7,7 @@
 //! down ([`charge`]). Without a driver everything works the same: deadlines come from one shared thread, and nobody has an
 //! identity unless [`task::identify`](crate::task::identify) gives one.
 
-pub use crate::budget::{Charge, charge, set_budget, uncharged};
+pub use crate::budget::{Charge, charge, set_budget, uncharged, yields};
 pub use crate::mutex::keyed::{
     Domain, Key, KeyedAccess, KeyedGuard, KeyedLock, KeyedLockOp, KeyedMutex, KeyedRawMutex,
     MappedKeyedGuard, keyed_lock, keyed_try_lock,

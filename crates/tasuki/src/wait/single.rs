@@ -33,7 +33,7 @@
 //! judged only after the operation was tried: the limit is a wait too, is polled after it, and with the same exhausted budget yields as well.
 
 use super::{Awaitable, Cancel};
-use crate::budget::{charge, wake_again};
+use crate::budget::{charge, yield_once};
 use crate::probe;
 use crate::queue::waiter::{Ask, Waiter};
 use crate::queue::{Fresh, Pinned};
@@ -215,7 +215,7 @@ impl<O: Op> Single<O> {
         // Before the foreign code: if that panics, the future can be polled again, and does not yield again.
         self.phase = Phase::Yielded;
         if self.op.is_ready() {
-            wake_again(cx);
+            yield_once(cx);
             return true;
         }
         self.phase = Phase::Finished;
