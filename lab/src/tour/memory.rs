@@ -3,9 +3,9 @@
 use super::{Guide, resident};
 use tasuki::{Lock, Mutex};
 
-/// Most bytes of a lock around nothing.
-const LOCK_BYTES: usize = 16;
-/// Most bytes of a wait for it; builds that can be debugged may note who waits, and where.
+/// Most bytes of a lock around nothing; with debug assertions it knows its holder.
+const LOCK_BYTES: usize = if cfg!(debug_assertions) { 48 } else { 16 };
+/// Most bytes of a wait for it; with debug assertions it knows its task and its place.
 const FUTURE_BYTES: usize = if cfg!(debug_assertions) { 96 } else { 64 };
 
 /// Shows what a lock and a wait weigh.

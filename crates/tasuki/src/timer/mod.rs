@@ -216,11 +216,13 @@ impl Timers {
         let empty = state.wheel.forget(waiter);
         // Relaxed: ordered by the lock, see `ring_when_empty`.
         let rings = empty && self.rings_when_empty.load(Ordering::Relaxed);
-        drop_waker(locked.unlock_with(waker));
+        let waker = locked.unlock_with(waker);
+        // Before the drop: a waker that panics in it must not cost the alarm.
         if rings {
             foreign_code();
             self.alarm.wake_by_ref();
         }
+        drop_waker(waker);
         true
     }
 
