@@ -1,7 +1,7 @@
 //! What the model checker replaces: atomics, tracked cells, yields, and `const` constructors.
 //!
 //! This is the only file of the crate that knows `cfg(tasuki_loom)`. Everything else imports from here. With `cfg(tasuki_counts)` the real
-//! atomics record what is done to them ([`counted`]).
+//! atomics record what is done to them (`counted.rs`).
 
 /// True when the crate is built for the model checker.
 pub(crate) const MODEL: bool = cfg!(tasuki_loom);

@@ -397,7 +397,7 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
     /// # Cancel safety
     ///
     /// Dropping the future releases the guard that it consumed. A limit that ends it gives the guard back
-    /// ([`GivenBack`](crate::GivenBack)).
+    /// ([`GivenBack`]).
     ///
     /// # Examples
     ///
