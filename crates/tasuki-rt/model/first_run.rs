@@ -203,7 +203,10 @@ impl Sleeper for Going<'_> {
 fn program(workers: usize, preemptions: usize, tasks: &'static [usize], silent: bool, outside: fn(&Pool)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
+    let executions = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = executions.clone();
     model.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
         let pool = Pool::new(workers, tasks.len(), silent);
         (1..workers).for_each(|worker| assert!(pool.idle.sleep(worker, false).look));
         if tasks == [WAITS] {
@@ -222,6 +225,8 @@ fn program(workers: usize, preemptions: usize, tasks: &'static [usize], silent: 
             _ => (1..=2).contains(&polls(WAITS)),
         }));
     });
+    // A `Builder` has no log of its own, and `loom::model` takes no bound.
+    println!("Completed in {} iterations", executions.load(Ordering::Relaxed));
 }
 
 fn spawn_all(pool: &Pool) {
