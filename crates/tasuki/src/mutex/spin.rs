@@ -118,6 +118,7 @@ mod tests {
 
     /// A lock that is held shortly a thousand times and then over an await burns a long spin for few of the latter.
     #[test]
+    #[cfg_attr(miri, ignore = "millions of steps of one thread, and nothing unsafe in them")]
     fn a_mixed_lock_burns_little() {
         for short in [4, 10, 1_000] {
             let burned = burned(&SpinScore::new(), 6_500, short);
