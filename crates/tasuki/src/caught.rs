@@ -10,7 +10,7 @@ use std::panic::catch_unwind;
 /// So many payloads are dropped, each the panic of the drop before; the next one is leaked.
 const PATIENCE: usize = 4;
 
-/// What a panic carries. Whoever has one lets it go on, or calls [`discard`]; a plain drop may panic.
+/// What a panic carries. The owner resumes it or calls [`discard`]; a plain drop may panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// Runs `f`; what its panic carried, if it panicked.

@@ -22,7 +22,7 @@ struct Posted<F> {
     work: F,
 }
 
-// SAFETY: the closure is `Send`, and whoever has the job has it alone.
+// SAFETY: the closure is `Send`, and a job has one owner.
 unsafe impl Send for Job {}
 
 impl Job {

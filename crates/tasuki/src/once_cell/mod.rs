@@ -5,7 +5,7 @@
 //! | word           | meaning                                             |
 //! |----------------|-----------------------------------------------------|
 //! | `0`            | empty, nobody is making the value                   |
-//! | `RUNNING`      | somebody has the turn to make it                    |
+//! | `RUNNING`      | an initialiser has the turn                          |
 //! | `head·RUNNING` | the same, and others wait                           |
 //! | `head`         | empty, and somebody waits for the value without wanting the turn |
 //! | `DONE`         | the value is there, for ever                        |
@@ -25,7 +25,7 @@
 //! | granted     | drop                        | as a failed turn      | as a failed turn | [`TurnOp::cancel`] |
 //!
 //! # Invariants
-//! 1. The note of the queue is the number of waiters in the list that want the turn. While it is not zero somebody has the turn.
+//! 1. The note of the queue is the number of waiters in the list that want the turn. While it is not zero an initialiser has the turn.
 //! 2. Those who want the turn are in the list in the order in which they came. Those who want the value only may be anywhere between.
 //!
 //! # Orderings
@@ -214,7 +214,7 @@ impl<T> OnceCell<T> {
     ///
     /// # Errors
     ///
-    /// The value itself, if there is one already, or somebody has the turn.
+    /// The value itself, if there is one already, or an initialiser has the turn.
     ///
     /// # Examples
     ///
@@ -310,14 +310,14 @@ impl<T> OnceCell<T> {
         self.waiters.note.store(count(self.turns_wanted(editing)), Ordering::Relaxed);
     }
 
-    /// `0 => RUNNING`; `None` if there is a value, or somebody has the turn, or waits, or edits.
+    /// `0 => RUNNING`; `None` if there is a value, or an initialiser has the turn, or a waiter is queued, or the queue is locked.
     fn try_turn(&self) -> Option<Turn<'_, T>> {
         // Relaxed: a turn publishes nothing.
         self.waiters.queue.replace(EMPTY, Word::flags(RUNNING), Ordering::Relaxed).ok()?;
         Some(Turn { cell: self })
     }
 
-    /// `0 => RUNNING`, `head => head·RUNNING`; `None` if there is a value, or somebody has the turn.
+    /// `0 => RUNNING`, `head => head·RUNNING`; `None` if there is a value, or an initialiser has the turn.
     #[cold]
     fn try_turn_slow(&self) -> Option<Turn<'_, T>> {
         let mut editing = self.waiters.queue.edit();
