@@ -95,7 +95,8 @@ fn a_million_tasks_each_run_once() {
         }
     });
     assert!(runs.iter().all(|count| count.load(Ordering::Relaxed) == 1));
-    assert_eq!(runtime.tasks(), 0);
+    // A detached task has counted itself just before its end.
+    until(|| runtime.tasks() == 0);
 }
 
 /// S0-01, S0-02: contended locks under every policy of resuming, with tasks that move.
