@@ -61,7 +61,7 @@ fn compile(report: &mut Report) {
     }
     report.step("no compare-and-swap", || or_skip(toolchain::target(NO_EXCHANGE), || no_exchange().into()));
     report.step("interrupts", || {
-        let mut command = cargo("test -p tasuki --features critical-section --test interrupt");
+        let mut command = cargo("test -p tasuki --features critical-section --test process interrupt::");
         shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
     });
     for features in FEATURES {

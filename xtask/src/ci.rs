@@ -28,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
 
     // Without what debug assertions allocate.
     report.step("allocation", || {
-        shell::run(&mut cargo("test --release -p tasuki-rt --test allocation")).into()
+        shell::run(&mut cargo("test --release -p tasuki-rt --test process allocation::")).into()
     });
     report.step("counts", || whole(counts::run(Args::of(&[]))));
     report.step("model", || whole(model::run(Args::of(&["--preemptions", "2"]))));

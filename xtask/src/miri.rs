@@ -1,12 +1,12 @@
 //! `cargo xtask miri`: the tests of both libraries under Miri, several schedules, strict provenance, both borrow models, and every
 //! freed address reused at once, also by other threads. `--small` runs the unit tests and [`SMALL`], with 64 seeds unless
-//! `--seeds` says otherwise; `--lib` the unit tests only; `--stacked` leaves Tree Borrows out; `--program NAME` runs those programs
+//! `--seeds` says otherwise; `--lib` the unit tests only; `--stacked` leaves Tree Borrows out; `--program NAME` runs those parts
 //! whose names have it.
 //!
 //! Why addresses are reused: a pointer that was compared and not exchanged has the right address and the wrong provenance once
 //! another allocation is there, and nothing shows that where addresses are fresh.
 //!
-//! Each test program and each seed is a run of its own, so that two cores are used and every run is timed.
+//! Each file of tests and each seed is a run of its own, so that two cores are used and every run is timed.
 
 use crate::args::Args;
 use crate::model::pool;
@@ -21,8 +21,8 @@ use std::time::Duration;
 const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation \
     -Zmiri-address-reuse-rate=1 -Zmiri-address-reuse-cross-thread-rate=1";
 
-/// What `--small` has beside the unit tests: programs of the runtime that are over in seconds.
-const SMALL: [&str; 1] = ["-p tasuki-rt --test small"];
+/// What `--small` has beside the unit tests: tests of the runtime that are over in seconds.
+const SMALL: [&str; 1] = ["-p tasuki-rt --test main -- scheduler::small::"];
 
 /// A run that takes longer than this hangs.
 const CAP: Duration = Duration::from_secs(3600);
@@ -32,10 +32,10 @@ pub(crate) const PACKAGES: [&str; 2] = ["tasuki", "tasuki-rt"];
 
 /// What Miri cannot run, and why.
 const BEYOND: [(&str, &str); 4] = [
-    ("-p tasuki-rt --test http", "sockets"),
-    ("-p tasuki-rt --test ecosystem", "sockets"),
-    ("-p tasuki-rt --test examples", "starts programs"),
-    ("-p tasuki-rt --test idle", "asks the system for the time that the process used"),
+    ("-p tasuki-rt --test main -- programs::http::", "sockets"),
+    ("-p tasuki-rt --test main -- programs::examples::", "starts programs"),
+    ("-p tasuki-rt --test process -- idle::", "asks the system for the time that the process used"),
+    ("-p tasuki-rt --test soak", "takes hours"),
 ];
 
 /// One run: what it is called, and its share of the command.
@@ -62,8 +62,10 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     }
     let mut programs: Vec<String> = Vec::new();
     for package in PACKAGES {
-        let tests = root().join("crates").join(package).join("tests");
-        programs.extend(self::programs(package, if lib { None } else { Some(&tests) }));
+        programs.push(format!("-p {package} --lib"));
+        if !lib {
+            programs.extend(parts(package)?);
+        }
     }
     programs.retain(|program| program.contains(&only));
     if small {
@@ -78,14 +80,16 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     if programs.is_empty() {
         return Err(format!("no test program has {only:?} in its name"));
     }
+    if !filter.is_empty() {
+        // A part is a filter too, and two filters widen each other.
+        programs.iter_mut().for_each(|program| *program = whole(program).to_owned());
+        programs.dedup();
+    }
     println!("=== miri: build");
-    for package in PACKAGES {
-        let own: Vec<&str> =
-            programs.iter().filter_map(|program| program.strip_prefix(&format!("-p {package} "))).collect();
-        if !own.is_empty() {
-            let words = own.join(" ");
-            shell::run(&mut cargo(&format!("+{NIGHTLY} miri test -p {package} --no-run {words}")))?;
-        }
+    let mut built: Vec<&str> = programs.iter().map(|program| whole(program)).collect();
+    built.dedup();
+    for program in built {
+        shell::run(&mut cargo(&format!("+{NIGHTLY} miri test --no-run {program}")))?;
     }
 
     let runs = runs(&programs, seeds, tree);
@@ -110,21 +114,46 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     Ok(report)
 }
 
-/// The unit tests of a package, and each file of its folder of tests.
-pub(crate) fn programs(package: &str, folder: Option<&Path>) -> Vec<String> {
-    let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
-    let names = entries.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut programs: Vec<String> =
-        names.filter_map(|name| Some(format!("-p {package} --test {}", name.strip_suffix(".rs")?))).collect();
-    programs.sort();
-    programs.insert(0, format!("-p {package} --lib"));
-    programs
+/// The program of a part: what is before the filter.
+fn whole(program: &str) -> &str {
+    program.split(" -- ").next().unwrap_or(program)
+}
+
+/// Every file of tests of a package, as the part of its program that has it.
+fn parts(package: &str) -> Result<Vec<String>, String> {
+    let tests = root().join("crates").join(package).join("tests");
+    let mut parts = Vec::new();
+    for (program, file) in [("main", "main.rs"), ("process", "process/main.rs")] {
+        let text = std::fs::read_to_string(tests.join(file)).map_err(|why| format!("{file}: {why}"))?;
+        let modules = modules(&text);
+        parts.extend(modules.iter().map(|module| format!("-p {package} --test {program} -- {module}::")));
+    }
+    if tests.join("soak").exists() {
+        parts.push(format!("-p {package} --test soak"));
+    }
+    Ok(parts)
+}
+
+/// The modules that a root declares, as paths; the kit has no tests.
+fn modules(root: &str) -> Vec<String> {
+    let mut folder = String::new();
+    let mut modules = Vec::new();
+    for line in root.lines().map(str::trim) {
+        match line.strip_prefix("mod ") {
+            Some(name) if name.ends_with('{') => folder = format!("{}::", name.trim_end_matches(" {")),
+            Some(name) => modules.push(format!("{folder}{}", name.trim_end_matches(';'))),
+            None if line == "}" => folder.clear(),
+            None => {}
+        }
+    }
+    modules.retain(|module| module != "kit");
+    modules
 }
 
 /// The runtime's tests leave threads that wait for blocking work or for a deadline, and so does the shared timer: Miri must not mind,
 /// nor then look for leaks.
 fn lingering(program: &str) -> &'static str {
-    let lingers = program.starts_with("-p tasuki-rt --test") || program == "-p tasuki --test limits";
+    let lingers = program.starts_with("-p tasuki-rt --test") || program.contains(" limits::");
     if lingers { "-Zmiri-ignore-leaks" } else { "" }
 }
 
@@ -168,6 +197,19 @@ mod tests {
         let programs = ["--lib".to_owned(), "--test mutex".to_owned()];
         assert_eq!(runs(&programs, 3, false).len(), 6);
         assert_eq!(runs(&programs, 3, true).len(), 12);
-        assert_eq!(super::programs("tasuki", None), ["-p tasuki --lib"]);
+    }
+
+    #[test]
+    fn every_file_of_tests_is_a_part() {
+        let root = "mod kit;\nmod a {\n    mod b;\n    mod c;\n}\n#[cfg(x)]\nmod d;\n";
+        assert_eq!(modules(root), ["a::b", "a::c", "d"]);
+        assert_eq!(whole("-p tasuki --test main -- a::b::"), "-p tasuki --test main");
+        for package in PACKAGES {
+            let parts = parts(package).expect("there are tests");
+            assert!(parts.len() > 10, "{parts:?}");
+            let beyond = |program: &&str| program.starts_with(&format!("-p {package} "));
+            let named = BEYOND.iter().map(|(program, _)| *program).chain(SMALL);
+            assert!(named.filter(beyond).all(|program| parts.iter().any(|part| part == program)));
+        }
     }
 }

@@ -1,21 +1,16 @@
 //! The kit itself: a tool that cannot fail proves nothing.
 
-mod kit;
-
-use kit::alloc::{Counting, allocations};
-use kit::poll::{BoxFuture, panic_of, panics};
-use kit::rng::{Rng, Seed};
-use kit::spec::{Model, System, enumerate};
-use kit::stress::Stress;
-use kit::waker::{Call, Spy};
-use kit::watchdog::watchdog;
+use crate::kit::alloc::allocations;
+use crate::kit::poll::{BoxFuture, panic_of, panics};
+use crate::kit::rng::{Rng, Seed};
+use crate::kit::spec::{Model, System, enumerate};
+use crate::kit::stress::Stress;
+use crate::kit::waker::{Call, Spy};
+use crate::kit::watchdog::watchdog;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_spy_counts_clones_wakes_and_drops() {

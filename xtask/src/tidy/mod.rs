@@ -3,6 +3,7 @@
 mod documents;
 mod hazards;
 pub(crate) mod orderings;
+mod programs;
 mod rust;
 mod seeds;
 
@@ -53,7 +54,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 18] = [
+const RULES: [(&str, Rule); 19] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("the inspector's cfg only in probe.rs", rust::probe_cfg),
     ("the list knows no wakers", rust::list_without_wakers),
@@ -70,6 +71,7 @@ const RULES: [(&str, Rule); 18] = [
     ("no paths of somebody's machine", documents::foreign_paths),
     ("links lead somewhere, documents are linked", documents::links),
     ("the code map names every file, and no other", documents::code_map),
+    ("every file of tests is run", programs::every_file_is_run),
     ("every promise of the seeds names what shows it", seeds::rows),
     ("the changelog has an Unreleased section", documents::changelog),
 ];

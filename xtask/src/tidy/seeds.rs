@@ -37,17 +37,17 @@ pub(crate) fn rows(pages: &[Page]) -> Vec<Breach> {
 /// Does a reference of the last column lead to something?
 fn exists(pages: &[Page], name: &str) -> bool {
     let Some((kind, what)) = name.split_once(' ') else { return false };
-    let function = |folders: &[&str]| {
-        let Some((file, function)) = what.split_once("::") else { return false };
+    let function = |file: fn(&str, &str) -> bool| {
+        let Some((module, function)) = what.rsplit_once("::") else { return false };
         let wanted = [format!("fn {function}("), format!("fn {function}<")];
-        let there = |page: &&Page| folders.iter().any(|folder| page.path.starts_with(folder));
-        let mut files = pages.iter().filter(there).filter(|page| page.path.contains(&format!("/{file}")));
+        let module = module.replace("::", "/");
+        let mut files = pages.iter().filter(|page| file(&page.path, &module));
         files.any(|page| wanted.iter().any(|start| page.text.contains(start)))
     };
     match kind {
-        "tasuki" => function(&["crates/tasuki/tests/", "crates/tasuki/src/"]),
-        "tasuki-rt" => function(&["crates/tasuki-rt/tests/", "crates/tasuki-rt/src/"]),
-        "model" => function(&["crates/tasuki/model/", "crates/tasuki-rt/model/"]),
+        "tasuki" => function(|path, module| path == format!("crates/tasuki/tests/{module}.rs")),
+        "tasuki-rt" => function(|path, module| path == format!("crates/tasuki-rt/tests/{module}.rs")),
+        "model" => function(|path, module| path.contains("/model/") && path.contains(&format!("/{module}"))),
         "bench" => {
             let quoted = format!("\"{what}\"");
             pages.iter().any(|page| page.path.starts_with("lab/src/workload/") && page.text.contains(&quoted))
@@ -64,14 +64,21 @@ mod tests {
     #[test]
     fn references_are_looked_up() {
         let pages = [
-            Page::new("crates/tasuki/tests/mutex.rs", "#[test]\nfn in_order() {}\n"),
+            Page::new("crates/tasuki/tests/mutex/api.rs", "#[test]\nfn in_order() {}\n"),
+            Page::new("crates/tasuki/model/tests/mutex.rs", "fn raced() {}\n"),
             Page::new("lab/src/workload/mutex.rs", "\"mutex/size\""),
             Page::new("docs/guide/why.md", ""),
         ];
-        for name in ["tasuki mutex::in_order", "bench mutex/size", "guide why"] {
+        for name in ["tasuki mutex::api::in_order", "model mutex::raced", "bench mutex/size", "guide why"] {
             assert!(exists(&pages, name), "{name}");
         }
-        for name in ["tasuki mutex::in", "tasuki event::in_order", "tasuki-rt mutex::in_order", "guide", ""] {
+        for name in [
+            "tasuki mutex::api::in",
+            "tasuki event::api::in_order",
+            "tasuki-rt mutex::api::in_order",
+            "guide",
+            "",
+        ] {
             assert!(!exists(&pages, name), "{name}");
         }
     }

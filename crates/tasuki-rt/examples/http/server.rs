@@ -1,6 +1,6 @@
 //! The server: one task for each connection, a counter behind a mutex, a semaphore that lets two work at a time.
 
-use crate::glue::{Clock, Socket};
+use super::glue::{Clock, Socket};
 use async_io::Async;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;

@@ -1,9 +1,14 @@
 //! What the tests share: runtimes, the watchdog, threads that are recognised, wakers that panic.
-#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses a part of the kit")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test program uses a part of the kit")]
 
+pub(crate) mod alloc;
+#[path = "../../../tasuki/tests/kit/process.rs"]
+pub(crate) mod process;
 pub(crate) mod program;
 #[path = "../../../tasuki/tests/kit/traits.rs"]
 pub(crate) mod traits;
+#[path = "../../../tasuki/tests/kit/waker.rs"]
+pub(crate) mod waker;
 #[path = "../../../tasuki/tests/kit/watchdog.rs"]
 mod watchdog_of_tasuki;
 

@@ -1,36 +1,71 @@
-//! An allocator that counts, for tests that must not allocate. A binary that uses it says
+//! The allocator of the test programs. It counts what each thread allocates, for tests that must not allocate, and the nodes of
+//! cancellation trees: blocks of a node's size, which [`measure`] finds. A program that uses it says
 //! `#[global_allocator] static ALLOCATOR: Counting = Counting;`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use tasuki::CancellationSource;
+
+/// The size of a node's block; found by [`measure`].
+static NODE: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Blocks of that size, of all threads.
+static NODES: AtomicIsize = AtomicIsize::new(0);
+
+/// What one thread did: the test harness and other tests allocate on others.
+struct Counts {
+    allocations: Cell<usize>,
+    /// Bytes: made minus freed.
+    bytes: Cell<isize>,
+    /// Blocks of a node's size: made minus freed.
+    nodes: Cell<isize>,
+    last_size: Cell<usize>,
+}
 
 thread_local! {
-    /// Of this thread: the test harness allocates on others.
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static HERE: Counts = const {
+        Counts { allocations: Cell::new(0), bytes: Cell::new(0), nodes: Cell::new(0), last_size: Cell::new(0) }
+    };
 }
 
 #[derive(Debug)]
 pub(crate) struct Counting;
 
-fn count() {
-    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+/// A block appears (`by` is 1) or goes (-1).
+fn count(size: usize, by: isize) {
+    // Relaxed: statistics, read when the threads are joined.
+    let nodes = if size == NODE.load(Relaxed) { by } else { 0 };
+    if nodes != 0 {
+        NODES.fetch_add(nodes, Relaxed);
+    }
+    let _ = HERE.try_with(|here| {
+        if by > 0 {
+            here.allocations.set(here.allocations.get() + 1);
+            here.last_size.set(size);
+        }
+        here.bytes.set(here.bytes.get() + by * size as isize);
+        here.nodes.set(here.nodes.get() + nodes);
+    });
 }
 
 // SAFETY: everything is done by the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 1);
         // SAFETY: the caller's contract is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(layout.size(), -1);
         // SAFETY: the caller's contract is passed on.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(layout.size(), -1);
+        count(size, 1);
         // SAFETY: the caller's contract is passed on.
         unsafe { System.realloc(block, layout, size) }
     }
@@ -38,7 +73,33 @@ unsafe impl GlobalAlloc for Counting {
 
 /// How many allocations this thread makes in the call.
 pub(crate) fn allocations<R>(call: impl FnOnce() -> R) -> (usize, R) {
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = HERE.with(|here| here.allocations.get());
     let output = call();
-    (ALLOCATIONS.with(Cell::get) - before, output)
+    (HERE.with(|here| here.allocations.get()) - before, output)
+}
+
+/// Finds the size of a node. Every test that counts nodes calls it first, so that all of its nodes count.
+pub(crate) fn measure() -> usize {
+    static SIZE: OnceLock<usize> = OnceLock::new();
+    *SIZE.get_or_init(|| {
+        drop(CancellationSource::new());
+        let size = HERE.with(|here| here.last_size.get());
+        NODE.store(size, Relaxed);
+        size
+    })
+}
+
+/// Nodes: made on this thread, minus freed on it.
+pub(crate) fn nodes_here() -> isize {
+    HERE.with(|here| here.nodes.get())
+}
+
+/// Nodes of all threads.
+pub(crate) fn nodes_everywhere() -> isize {
+    NODES.load(Relaxed)
+}
+
+/// Bytes: made on this thread, minus freed on it.
+pub(crate) fn bytes_here() -> isize {
+    HERE.with(|here| here.bytes.get())
 }

@@ -1,15 +1,18 @@
 //! What the tests share: wakers that count or misbehave, a watchdog, seeds, an executor that polls only
 //! what was woken, the enumeration of operation strings, an allocator that counts.
 //!
-//! Every test binary includes the module and uses a part of it.
-#![allow(dead_code, unused_macros, unused_imports, reason = "each test binary uses a part of the kit")]
+//! The two test programs include the module and use parts of it.
+#![allow(dead_code, unused_macros, unused_imports, reason = "each test program uses a part of the kit")]
 
 pub(crate) mod alloc;
 pub(crate) mod driver;
 pub(crate) mod fixture;
+pub(crate) mod gate;
 pub(crate) mod hostile;
+pub(crate) mod panics;
 pub(crate) mod policy;
 pub(crate) mod poll;
+pub(crate) mod process;
 pub(crate) mod rng;
 pub(crate) mod spec;
 pub(crate) mod stress;

@@ -1,10 +1,9 @@
 //! Polling by hand.
 
+use super::panics::caught;
 use super::waker::Spy;
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Once;
 use std::task::{Context, Poll, Waker};
 
 /// A future that owns what it waits for, so that a hook of a waker can keep it.
@@ -47,30 +46,6 @@ pub(crate) fn panic_of<R>(call: impl FnOnce() -> R) -> String {
 /// Calls; none if it panicked.
 pub(crate) fn catch<R>(call: impl FnOnce() -> R) -> Option<R> {
     caught(call).ok()
-}
-
-thread_local! {
-    /// How many calls deep this thread expects a panic.
-    static EXPECTING: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Calls, with a panic announced in one line: a backtrace of each expected panic takes Miri minutes.
-fn caught<R>(call: impl FnOnce() -> R) -> std::thread::Result<R> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if EXPECTING.try_with(Cell::get).unwrap_or(0) > 0 {
-                eprintln!("caught by the test: {info}");
-            } else {
-                usual(info);
-            }
-        }));
-    });
-    EXPECTING.set(EXPECTING.get() + 1);
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
-    EXPECTING.set(EXPECTING.get() - 1);
-    result
 }
 
 /// Calls, and says whether it panicked.

@@ -1,0 +1,44 @@
+//! The tests of the runtime: one program, one kit. What needs a process for itself is in `process/`; a random load on everything is
+//! in `soak/`.
+
+mod kit;
+
+mod blocking {
+    mod api;
+}
+mod loop_mutex {
+    mod api;
+}
+mod pinned {
+    mod api;
+}
+mod programs {
+    mod examples;
+    mod http;
+}
+mod scheduler {
+    mod budget;
+    mod budget_table;
+    mod load;
+    mod small;
+}
+mod shutdown {
+    mod abrupt;
+    mod drain;
+}
+mod surface {
+    mod generic;
+    mod promises;
+}
+mod tasks {
+    mod api;
+    mod hostile;
+}
+mod testing {
+    mod api;
+    mod explore;
+    mod planted;
+}
+mod time {
+    mod api;
+}

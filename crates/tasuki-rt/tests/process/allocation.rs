@@ -1,0 +1,344 @@
+//! To create may allocate: a task, a posted closure, a set's member. To wait, to wake, to yield and to cancel does not, the first
+//! wait of a task included.
+//!
+//! The workers are held by a closure while everything is created, then counted from the first poll to the end of the last task; so are
+//! the foreign threads that wake. `cargo xtask ci` runs this without debug assertions too: with them a shared lock notes its holders.
+
+use crate::kit::alloc::{asked, observe};
+use crate::kit::{MS, runtime, scaled, until, watchdog};
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use tasuki::{
+    Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, ReentrantMutex, RwLock,
+    RwLockUpgradableReadGuard, Semaphore, WaitGroup,
+};
+use tasuki_rt::{EventLoop, JoinHandle, LoopMutex, Runtime, WorkerId, interval, sleep, timeout, yield_now};
+
+/// A runtime whose workers can be held. One at a time: they share the count.
+struct Lab {
+    runtime: Runtime,
+    loops: Vec<EventLoop>,
+    _alone: std::sync::MutexGuard<'static, ()>,
+}
+
+impl Lab {
+    fn new(workers: usize) -> Self {
+        static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let runtime = runtime(workers);
+        let mut loops = Vec::new();
+        runtime.for_each_worker(|worker| {
+            let here = runtime.spawn_on(worker, || async { EventLoop::current().expect("a worker") });
+            loops.push(runtime.block_on(here).expect("no panic"));
+        });
+        Self { runtime, loops, _alone }
+    }
+
+    /// What all observed threads ask for, from the first poll of the tasks that `create` spawns to the end of the last one.
+    fn allocations(&self, create: impl FnOnce(&Runtime) -> Vec<JoinHandle<()>>) -> usize {
+        let go = Arc::new(AtomicBool::new(false));
+        let held = Arc::new(AtomicUsize::new(0));
+        for here in &self.loops {
+            let (go, held) = (go.clone(), held.clone());
+            let hold = move || {
+                held.fetch_add(1, Ordering::SeqCst);
+                while !go.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                observe(true);
+            };
+            here.post(hold).expect("the loop runs");
+        }
+        until(|| held.load(Ordering::SeqCst) == self.loops.len());
+        let tasks = create(&self.runtime);
+        let before = asked();
+        go.store(true, Ordering::SeqCst);
+        until(|| tasks.iter().all(JoinHandle::is_finished));
+        let asked = asked() - before;
+        for here in &self.loops {
+            here.post(|| observe(false)).expect("the loop runs");
+        }
+        tasks.into_iter().for_each(|task| self.runtime.block_on(task).expect("no panic"));
+        asked
+    }
+}
+
+/// How many tasks meet.
+const CROWD: usize = scaled(64, 4);
+/// How often each does it.
+const ROUNDS: usize = scaled(20, 2);
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// On one worker and on two, by tasks of any worker and by pinned ones. `create` gives what the tasks do; it may spawn others.
+fn never_allocates(what: &str, create: impl Fn(&Runtime) -> Vec<Work>) {
+    for (workers, pinned) in [(1, false), (2, false), (1, true), (2, true)] {
+        let lab = Lab::new(workers);
+        let asked = lab.allocations(|runtime| {
+            let spawn = |(n, work): (usize, Work)| {
+                if pinned {
+                    runtime.spawn_on(WorkerId::new(n % workers), move || work)
+                } else {
+                    runtime.spawn(work)
+                }
+            };
+            create(runtime).into_iter().enumerate().map(spawn).collect()
+        });
+        // A shared lock notes its holders then, in a tree.
+        let noted = cfg!(debug_assertions) && what == "rwlock";
+        assert!(asked == 0 || noted, "{what}: {asked} times, {workers} workers, pinned: {pinned}");
+    }
+}
+
+/// A crowd of tasks that share something, each with a number.
+fn crowd<T, F>(shared: T, mut work: impl FnMut(Arc<T>, usize) -> F) -> Vec<Work>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let shared = Arc::new(shared);
+    (0..CROWD).map(|n| Box::pin(work(shared.clone(), n)) as Work).collect()
+}
+
+#[test]
+fn locks() {
+    let _dog = watchdog(120);
+    never_allocates("mutex", |_| {
+        crowd(Mutex::new(0), |mutex, n| async move {
+            for _ in 0..ROUNDS {
+                *mutex.lock().await += 1;
+                let guard = mutex.lock().await;
+                yield_now().await;
+                drop(guard);
+                // Some of these waits are cut short.
+                drop(mutex.lock().timeout(MS * (n as u32 % 2)).await);
+            }
+        })
+    });
+    never_allocates("reentrant mutex", |_| {
+        crowd(ReentrantMutex::new(()), |mutex, _| async move {
+            for _ in 0..ROUNDS {
+                let _outer = mutex.lock().await.expect("a task has an identity");
+                yield_now().await;
+                drop(mutex.lock().await);
+            }
+        })
+    });
+    never_allocates("rwlock", |_| {
+        crowd(RwLock::new(0), |lock, n| async move {
+            for round in 0..ROUNDS {
+                match (n + round) % 4 {
+                    0 => *lock.write().await += 1,
+                    1 => {
+                        let read = lock.upgradable_read().await;
+                        yield_now().await;
+                        *RwLockUpgradableReadGuard::upgrade(read).await += 1;
+                    }
+                    _ => {
+                        let _read = lock.read().await;
+                        yield_now().await;
+                    }
+                }
+            }
+        })
+    });
+    never_allocates("semaphore", |_| {
+        crowd(Semaphore::new(4), |semaphore, n| async move {
+            for _ in 0..ROUNDS {
+                let _permits = semaphore.acquire_many(1 + n % 4).await.expect("open");
+                yield_now().await;
+            }
+        })
+    });
+}
+
+#[test]
+fn events() {
+    let _dog = watchdog(120);
+    never_allocates("event", |_| {
+        crowd((Event::auto(), Event::manual()), |events, n| async move {
+            if n > 0 {
+                events.0.wait().await;
+                return events.1.wait().await;
+            }
+            for _ in 1..CROWD {
+                events.0.set();
+                // An event that is set is set once.
+                while events.0.is_set() {
+                    yield_now().await;
+                }
+            }
+            events.1.set();
+        })
+    });
+    never_allocates("condvar", |_| {
+        crowd((Mutex::new(0), Condvar::new()), |shared, n| async move {
+            let (mutex, condvar) = &*shared;
+            if n > 0 {
+                let mut turn = condvar.wait_while(mutex.lock().await, |turn| *turn != n).await;
+                *turn += 1;
+                return condvar.notify_all();
+            }
+            *mutex.lock().await = 1;
+            condvar.notify_all();
+        })
+    });
+    never_allocates("latch, wait group and barrier", |_| {
+        let group = WaitGroup::new();
+        group.add(CROWD);
+        crowd((Latch::new(CROWD), group, Barrier::new(CROWD)), |shared, _| async move {
+            let (latch, group, barrier) = &*shared;
+            latch.count_down();
+            latch.wait().await;
+            group.done();
+            group.wait().await;
+            for _ in 0..ROUNDS {
+                barrier.arrive_and_wait().await;
+                yield_now().await;
+            }
+        })
+    });
+    never_allocates("cell", |_| {
+        crowd(OnceCell::new(), |cell, n| async move {
+            let init = || async move {
+                yield_now().await;
+                if n % 2 == 0 { Ok(n) } else { Err(()) }
+            };
+            let _ = cell.get_or_try_init(init).await;
+            cell.wait().await;
+        })
+    });
+    never_allocates("cancellation", |_| {
+        let source = CancellationSource::new();
+        let token = source.token();
+        crowd((source, token, Mutex::new(())), |shared, n| async move {
+            let (source, token, mutex) = &*shared;
+            match n % 3 {
+                _ if n == 0 => {
+                    let _held = mutex.lock().await;
+                    (0..3).for_each(|_| source.request_cancel());
+                    token.on_cancel().await;
+                }
+                0 => token.on_cancel().await,
+                1 => drop(mutex.lock().or_cancelled(token).await),
+                _ => drop(token.run_until_cancelled(pending::<()>()).await),
+            }
+        })
+    });
+}
+
+#[test]
+fn time() {
+    let _dog = watchdog(120);
+    never_allocates("sleeps, timeouts and intervals", |_| {
+        let held = Arc::new(Semaphore::new(0));
+        crowd(held, |held, n| async move {
+            sleep(MS * (n as u32 % 4)).await;
+            assert!(timeout(MS, pending::<()>()).await.is_err());
+            assert!(held.acquire().timeout(MS).await.is_err());
+            let mut ticks = interval(MS);
+            ticks.tick().await;
+            ticks.tick().await;
+        })
+    });
+}
+
+#[test]
+fn loop_mutexes() {
+    let _dog = watchdog(120);
+    for workers in [1, 2] {
+        let lab = Lab::new(workers);
+        let asked = lab.allocations(|runtime| {
+            let mutex = Arc::new(LoopMutex::new(0));
+            let spawn = |n: usize| {
+                let mutex = mutex.clone();
+                let work = move || async move {
+                    for _ in 0..ROUNDS {
+                        let mut guard = mutex.lock().await.expect("on a loop");
+                        yield_now().await;
+                        *guard += 1;
+                    }
+                };
+                runtime.spawn_on(WorkerId::new(n % workers), work)
+            };
+            (0..CROWD).map(spawn).collect()
+        });
+        assert_eq!(asked, 0, "{workers} workers");
+    }
+}
+
+#[test]
+fn tasks() {
+    let _dog = watchdog(120);
+    never_allocates("handles", |runtime| {
+        let end = |n: usize| async move {
+            (0..n % 3).for_each(|_| ());
+            yield_now().await;
+        };
+        let join = |n: usize| {
+            let (ends, waits) = (runtime.spawn(end(n)), runtime.spawn(pending::<()>()));
+            Box::pin(async move {
+                ends.await.expect("no panic");
+                waits.abort();
+                assert!(waits.await.expect_err("aborted").is_aborted());
+            }) as Work
+        };
+        (0..CROWD).map(join).collect()
+    });
+    // More than a local queue holds: the rest goes to the global one, and comes back.
+    const YIELDING: usize = scaled(3_000, 8);
+    never_allocates("yields", |_| {
+        let yields = |_| {
+            Box::pin(async {
+                for _ in 0..3 {
+                    yield_now().await;
+                }
+            }) as Work
+        };
+        (0..YIELDING).map(yields).collect()
+    });
+    // All woken at once.
+    never_allocates("overflow", |_| {
+        let shared = Arc::new((Event::manual(), AtomicUsize::new(0)));
+        let waits = |_| {
+            let shared = shared.clone();
+            Box::pin(async move {
+                if shared.1.fetch_add(1, Ordering::SeqCst) + 1 == YIELDING {
+                    shared.0.set();
+                }
+                shared.0.wait().await;
+            }) as Work
+        };
+        (0..YIELDING).map(waits).collect()
+    });
+}
+
+/// The wakes come from threads that are no workers.
+#[test]
+fn foreign_threads() {
+    let _dog = watchdog(120);
+    never_allocates("foreign wakes", |_| {
+        let shared = Arc::new((Event::manual(), Semaphore::new(0), AtomicUsize::new(0)));
+        let wakes = shared.clone();
+        thread::spawn(move || {
+            observe(true);
+            while wakes.2.load(Ordering::SeqCst) < CROWD {
+                thread::yield_now();
+            }
+            wakes.0.set();
+            (0..CROWD).for_each(|_| wakes.1.release(1));
+            observe(false);
+        });
+        let waits = |_| {
+            let shared = shared.clone();
+            Box::pin(async move {
+                shared.2.fetch_add(1, Ordering::SeqCst);
+                shared.0.wait().await;
+                shared.1.acquire().await.expect("open").forget();
+            }) as Work
+        };
+        (0..CROWD).map(waits).collect()
+    });
+}

@@ -1,0 +1,72 @@
+//! Where a panic points to, as the panic hook is told. Simulations replace the hook too, so this is alone.
+
+use crate::kit::process::alone;
+use crate::kit::{runtime, watchdog};
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::time::Duration;
+use tasuki_rt::{EventLoop, JoinSet, Runtime, WorkerId, spawn, spawn_blocking};
+
+/// Where the last panic of this thread was, by the panic hook.
+fn place_of(f: impl FnOnce()) -> String {
+    thread_local! {
+        static PLACE: Cell<Option<String>> = const { Cell::new(None) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            PLACE.set(info.location().map(|location| location.file().to_owned()));
+            before(info);
+        }));
+    });
+    PLACE.set(None);
+    catch_unwind(AssertUnwindSafe(f)).expect_err("it should panic");
+    PLACE.take().expect("the hook was called")
+}
+
+#[test]
+fn panics_point_to_the_caller() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let first = runtime(1);
+        let other = first.block_on(first.spawn(async { EventLoop::current().unwrap().id() })).unwrap();
+        let second = runtime(1);
+        let outside: [(&str, &dyn Fn()); 14] = [
+            ("spawn", &|| drop(spawn(async {}))),
+            ("spawn_on", &|| drop(tasuki_rt::spawn_on(WorkerId::new(0), || async {}))),
+            ("spawn_local", &|| drop(tasuki_rt::spawn_local(async {}))),
+            ("spawn_blocking", &|| drop(spawn_blocking(|| ()))),
+            ("for_each_worker", &|| tasuki_rt::for_each_worker(|_| ())),
+            ("interval", &|| _ = tasuki_rt::interval(Duration::ZERO)),
+            ("Runtime::spawn_on", &|| drop(second.spawn_on(WorkerId::new(7), || async {}))),
+            ("Runtime::spawn_on, another's", &|| drop(second.spawn_on(other, || async {}))),
+            ("Runtime::spawn_local", &|| drop(second.spawn_local(async {}))),
+            ("JoinSet::spawn", &|| JoinSet::new().spawn(async {})),
+            ("JoinSet::spawn_on", &|| JoinSet::new().spawn_on(WorkerId::new(0), || async {})),
+            ("JoinSet::insert", &|| {
+                let mut handle = second.spawn(async {});
+                second.block_on(&mut handle).unwrap();
+                JoinSet::new().insert(handle);
+            }),
+            ("spawn_on in block_on", &|| {
+                second.block_on(async { drop(tasuki_rt::spawn_on(WorkerId::new(7), || async {})) });
+            }),
+            ("spawn_local in block_on", &|| {
+                second.block_on(async { drop(tasuki_rt::spawn_local(async {})) });
+            }),
+        ];
+        for (name, call) in outside {
+            assert!(place_of(call).ends_with("caller.rs"), "{name}: {}", place_of(call));
+        }
+        let nested: [(&str, fn()); 2] = [
+            ("run in a task", || tasuki_rt::run(async {})),
+            ("block_on in a task", || Runtime::builder().workers(1).build().unwrap().block_on(async {})),
+        ];
+        for (name, call) in nested {
+            let place = second.block_on(second.spawn(async move { place_of(call) })).unwrap();
+            assert!(place.ends_with("caller.rs"), "{name}: {place}");
+        }
+    });
+}

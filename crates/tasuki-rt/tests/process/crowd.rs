@@ -1,0 +1,77 @@
+//! What a crowd of tasks leaves behind when it has gone: nothing. Each test counts every byte of its process.
+
+use crate::kit::alloc::live;
+use crate::kit::process::alone;
+use crate::kit::{runtime, scaled, until, watchdog};
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tasuki::Event;
+use tasuki_rt::{Runtime, WorkerId, spawn};
+
+/// So many tasks wait at once, spawned from outside, inside, or pinned; then all are woken at once, and end.
+fn crowd(runtime: &Runtime, tasks: usize, kind: usize) {
+    let shared = Arc::new((Event::manual(), AtomicUsize::new(0)));
+    let waits = {
+        let shared = shared.clone();
+        move || {
+            let shared = shared.clone();
+            async move {
+                shared.1.fetch_add(1, Ordering::SeqCst);
+                shared.0.wait().await;
+            }
+        }
+    };
+    match kind {
+        0 => (0..tasks).for_each(|_| drop(runtime.spawn(waits()))),
+        1 => (0..tasks).for_each(|n| drop(runtime.spawn_on(WorkerId::new(n % 2), waits.clone()))),
+        _ => drop(runtime.spawn(async move { (0..tasks).for_each(|_| drop(spawn(waits()))) })),
+    }
+    until(|| shared.1.load(Ordering::SeqCst) == tasks);
+    shared.0.set();
+    until(|| runtime.tasks() == 0);
+}
+
+#[test]
+fn memory_is_given_back_when_a_crowd_has_left() {
+    const TASKS: usize = scaled(100_000, 50);
+    alone(|| {
+        let _dog = watchdog(300);
+        let runtime = runtime(2);
+        runtime.start().unwrap();
+        // What threads allocate once.
+        (0..3).for_each(|kind| crowd(&runtime, 10, kind));
+        let before = live();
+        for round in 0..scaled(6, 3) {
+            crowd(&runtime, TASKS, round % 3);
+            // A cell is freed just after its task has ended.
+            until(|| live() <= before);
+        }
+    });
+}
+
+/// What a task costs beyond its future: its cell, and its place in the registry.
+#[test]
+#[cfg_attr(miri, ignore = "65,536 tasks, or the share of the registry is not theirs")]
+fn an_idle_task_is_small() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let runtime = runtime(1);
+        let tasks = 65_536;
+        let polled = Arc::new(AtomicUsize::new(0));
+        let task = |polled: Arc<AtomicUsize>| async move {
+            polled.fetch_add(1, Ordering::Relaxed);
+            pending::<()>().await;
+        };
+        let future = std::mem::size_of_val(&task(polled.clone()));
+        let before = live();
+        for _ in 0..tasks {
+            drop(runtime.spawn(task(polled.clone())));
+        }
+        runtime.start().unwrap();
+        until(|| polled.load(Ordering::Relaxed) == tasks);
+        let each = live().saturating_sub(before) / tasks;
+        println!("an idle task: {each} bytes, {future} of them its future");
+        assert!(each - future <= 200, "{each} bytes");
+    });
+}

@@ -1,0 +1,56 @@
+//! S4-03: an idle runtime is asleep.
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_runtime_uses_no_cpu() {
+    use crate::kit::process::alone;
+    use crate::kit::{MS, cpu_time, runtime, watchdog};
+    use std::time::Duration;
+    use tasuki::{Event, Mutex, Semaphore};
+    use tasuki_rt::WorkerId;
+    use tasuki_rt::{interval, sleep, spawn, timeout};
+
+    alone(|| {
+        let _dog = watchdog(60);
+        let runtime = runtime(4);
+        runtime.block_on(async {
+            // Everybody has been awake, and a far timer and a waiting task are there.
+            let tasks: Vec<_> = (0..100).map(|n| spawn(sleep(n % 3 * MS))).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            drop(spawn(sleep(Duration::from_secs(3600))));
+            drop(spawn(std::future::pending::<()>()));
+            // Deadlines of every kind and distance on every worker, which a timekeeper could mistake for its business.
+            for n in 0..40_u64 {
+                let far = Duration::from_secs(60 + 97 * n);
+                drop(tasuki_rt::spawn_on(WorkerId::new(n as usize % 4), move || async move {
+                    let (event, mutex, permits) = (Event::auto(), Mutex::new(()), Semaphore::new(0));
+                    let _held = mutex.lock().await;
+                    match n % 4 {
+                        0 => drop(event.wait().timeout(far).await),
+                        1 => drop(mutex.lock().timeout(far).await),
+                        2 => drop(timeout(far, permits.acquire()).await),
+                        _ => {
+                            let mut ticks = interval(far);
+                            ticks.tick().await;
+                            ticks.tick().await;
+                        }
+                    }
+                }));
+            }
+        });
+        // A thread with a deadline parks, too.
+        let _blocked = std::thread::spawn(|| Event::auto().wait().timeout(Duration::from_secs(3600)).block());
+        // On a busy machine it may take a while until the last worker sleeps. One that never does uses more in each of these windows.
+        let mut windows = Vec::new();
+        let idle = (0..15).any(|_| {
+            let before = cpu_time();
+            std::thread::sleep(Duration::from_secs(2));
+            windows.push(cpu_time() - before);
+            windows.last() < Some(&(MS / 2))
+        });
+        println!("CPU time in windows of 2 s: {windows:?}");
+        assert!(idle, "{windows:?}");
+    });
+}

@@ -1,0 +1,15 @@
+//! Tests of what a process has once: its memory, its processor time, its threads, its panic hook. Each of them runs alone in a process of
+//! its own (`alone` in the kit), or with the others that count the same one after the other.
+
+#[path = "../kit/mod.rs"]
+mod kit;
+
+mod allocation;
+mod caller;
+mod crowd;
+mod idle;
+mod start;
+mod timer_threads;
+
+#[global_allocator]
+static ALLOCATOR: kit::alloc::Counting = kit::alloc::Counting;

@@ -1,0 +1,115 @@
+//! The examples run, and print what they say. `cargo test` builds them beside the tests; when only this test was asked for, it
+//! has them built.
+
+use crate::kit::{program, watchdog};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+fn lines(example: &str) -> Vec<String> {
+    program::lines("tasuki-rt", example)
+}
+
+#[test]
+fn mutex_workers_take_turns() {
+    let _dog = watchdog(60);
+    let lines = lines("mutex_workers");
+    assert_eq!(lines.len(), 6);
+    for turn in lines.chunks(2) {
+        let id =
+            turn[0].strip_prefix("Worker ").and_then(|line| line.strip_suffix(" acquired lock")).unwrap();
+        assert_eq!(turn[1], format!("Worker {id} released lock"));
+    }
+}
+
+#[test]
+fn the_semaphore_lets_two_in() {
+    let _dog = watchdog(60);
+    let lines = lines("semaphore");
+    assert_eq!(lines.len(), 10);
+    let mut inside = 0_usize;
+    for line in &lines {
+        inside = if line.ends_with(" in") { inside + 1 } else { inside - 1 };
+        assert!(inside <= 2, "{lines:?}");
+    }
+}
+
+#[test]
+fn the_event_releases_all() {
+    let _dog = watchdog(60);
+    let lines = lines("event");
+    let set = lines.iter().position(|line| line == "set").unwrap();
+    assert_eq!((set, lines.len()), (3, 7));
+    assert!(lines[..set].iter().all(|line| line.ends_with(" waiting")));
+    assert!(lines[set + 1..].iter().all(|line| line.ends_with(" woke")));
+}
+
+#[test]
+fn the_wait_group_waits_for_all() {
+    let _dog = watchdog(60);
+    let lines = lines("wait_group");
+    assert_eq!((lines.len(), lines[3].as_str()), (4, "all done"));
+}
+
+#[test]
+fn the_cancelled_task_stops() {
+    let _dog = watchdog(60);
+    let lines = lines("cancellation");
+    let rounds =
+        lines[0].strip_prefix("stopped after ").and_then(|line| line.strip_suffix(" rounds")).unwrap();
+    // 1500 ms in steps of 200 ms, on a machine that may be slow.
+    assert!((1..=8).contains(&rounds.parse::<usize>().unwrap()), "{rounds}");
+}
+
+#[test]
+fn nobody_passes_the_startup_barrier_early() {
+    let _dog = watchdog(60);
+    let lines = lines("startup_barrier");
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    lines.iter().for_each(|line| *seen.entry(line).or_default() += 1);
+    assert_eq!(lines.len(), 8);
+    assert!(seen.values().all(|count| *count == 1));
+    assert!(lines[..4].iter().all(|line| line.ends_with("phase0")), "{lines:?}");
+    assert!(lines[4..].iter().all(|line| line.ends_with("phase1")), "{lines:?}");
+}
+
+#[test]
+fn no_increment_is_lost() {
+    let _dog = watchdog(60);
+    assert_eq!(lines("increment"), ["10000"]);
+}
+
+#[test]
+fn the_loop_mutex_stays_at_home() {
+    let _dog = watchdog(60);
+    let lines = lines("loop_mutex");
+    assert_eq!(lines.len(), 10);
+    for line in &lines[..9] {
+        let home = line.strip_prefix("loop ").and_then(|line| line.split(' ').next()).unwrap();
+        assert_eq!(*line, format!("loop {home} holds the lock on loop {home}"));
+    }
+    assert!(lines[9].contains("no event loop on this thread"));
+}
+
+#[test]
+fn the_http_server_answers_and_quits() {
+    let _dog = watchdog(60);
+    let mut server =
+        Command::new(program::path("tasuki-rt", "http")).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut output = BufReader::new(server.stdout.take().expect("piped")).lines().map(Result::unwrap);
+    let address = output.next().unwrap();
+    let address = address.strip_prefix("listening on ").expect("it says where");
+    let ask = |request: &str| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        write!(socket, "{request} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("GET /").ends_with("\r\n\r\nvisit 1"));
+    assert!(ask("GET /").ends_with("\r\n\r\nvisit 2"));
+    assert!(ask("POST /quit").ends_with("\r\n\r\ngoodbye"));
+    assert_eq!(output.next().unwrap(), "2 visits in 3 requests, at most 1 at once");
+    assert!(output.next().is_none() && server.wait().unwrap().success());
+}

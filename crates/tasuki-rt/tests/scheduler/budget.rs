@@ -1,0 +1,163 @@
+//! How long a task may go on without waiting.
+
+use crate::kit::{MS, runtime, scaled, until, watchdog};
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tasuki::{Mutex, Semaphore};
+use tasuki_rt::{EventLoop, JoinSet, LoopMutex, WorkerId, checkpoint, spawn, yield_now};
+
+/// An operation yields once for want of budget: who polls it again in the same poll of the task, as an executor inside it does, gets on.
+#[test]
+fn a_loop_inside_a_poll_gets_on_without_budget() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let mut ended = spawn(async {});
+        until(|| ended.is_finished());
+        let mut set = JoinSet::new();
+        set.spawn(async {});
+        until(|| runtime.tasks() == 0);
+        let mut ticks = tasuki_rt::interval(Duration::from_secs(60));
+        let (mut next, mut tick) = (pin!(set.join_next()), pin!(ticks.tick()));
+        let cx = &mut Context::from_waker(Waker::noop());
+        until(|| pin!(checkpoint()).poll(cx).is_pending());
+        let mut last = pin!(checkpoint());
+        assert!(last.as_mut().poll(cx).is_pending() && last.as_mut().poll(cx).is_ready());
+        assert!(Pin::new(&mut ended).poll(cx).is_pending() && Pin::new(&mut ended).poll(cx).is_ready());
+        assert!(next.as_mut().poll(cx).is_pending() && tick.as_mut().poll(cx).is_pending());
+        // `join_next` also waits for an event of the set, which has a turn of its own.
+        until(|| next.as_mut().poll(cx).is_ready());
+        assert!(tick.as_mut().poll(cx).is_ready());
+    });
+}
+
+/// A posted closure is no poll, and does not pay for the one before it.
+#[test]
+fn a_posted_closure_has_no_budget_to_use_up() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let (answer, ready) = std::sync::mpsc::channel();
+    let task = runtime.spawn(async move {
+        let here = EventLoop::current().unwrap();
+        let look = move || {
+            let (mutex, cx) = (Mutex::new(()), &mut Context::from_waker(Waker::noop()));
+            answer.send(pin!(mutex.lock()).poll(cx).is_ready()).unwrap();
+        };
+        here.post(look).unwrap();
+        let cx = &mut Context::from_waker(Waker::noop());
+        until(|| pin!(checkpoint()).poll(cx).is_pending());
+    });
+    runtime.block_on(task).unwrap();
+    assert_eq!(ready.recv(), Ok(true));
+}
+
+/// B123: A has used up its budget and B comes later, while the lock is held: A is served first.
+#[test]
+fn the_budget_keeps_the_order_of_enqueueing() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let order = runtime.block_on(runtime.spawn_on(WorkerId::new(0), || async {
+        let (mutex, semaphore) = (Rc::new(Mutex::new(String::new())), Rc::new(Semaphore::new(1)));
+        let on_loop = Rc::new(LoopMutex::new(()));
+        let held = (mutex.lock().await, semaphore.acquire().await, on_loop.lock().await.unwrap());
+        let tasks = ['a', 'b'].map(|name| {
+            let (mutex, semaphore, on_loop) = (mutex.clone(), semaphore.clone(), on_loop.clone());
+            tasuki_rt::spawn_local(async move {
+                let exhaust = async || {
+                    for _ in 0..if name == 'a' { 128 } else { 0 } {
+                        checkpoint().await;
+                    }
+                };
+                exhaust().await;
+                drop(on_loop.lock().await.unwrap());
+                exhaust().await;
+                mutex.lock().await.push(name);
+                exhaust().await;
+                let _permit = semaphore.acquire().await.unwrap();
+                mutex.try_lock().expect("one permit").push(name);
+            })
+        });
+        let (lock, permit, on_loop) = held;
+        for _ in 0..4 {
+            yield_now().await;
+        }
+        drop(on_loop);
+        for _ in 0..4 {
+            yield_now().await;
+        }
+        drop(lock);
+        for _ in 0..4 {
+            yield_now().await;
+        }
+        drop(permit);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        mutex.lock().await.clone()
+    }));
+    assert_eq!(order.unwrap(), "abab");
+}
+
+/// A lock that its user takes again and again is free whenever that task does not run.
+#[test]
+fn a_lock_is_not_held_during_a_yield() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let held = runtime.block_on(runtime.spawn_on(WorkerId::new(0), || async {
+        let (mutex, stop) = (Rc::new(Mutex::new(0_u64)), Rc::new(Cell::new(false)));
+        let (user, end) = (mutex.clone(), stop.clone());
+        let busy = tasuki_rt::spawn_local(async move {
+            while !end.get() {
+                *user.lock().await += 1;
+            }
+        });
+        let mut held = 0;
+        for _ in 0..scaled(1_000, 3) {
+            yield_now().await;
+            held += u32::from(mutex.is_locked());
+        }
+        stop.set(true);
+        busy.await.unwrap();
+        held
+    }));
+    assert_eq!(held.unwrap(), 0);
+}
+
+/// A yield for want of budget is no wait: a time that is over takes nothing away that is ready.
+#[test]
+fn no_time_is_enough_for_what_is_ready() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let task = runtime.spawn(async {
+        let mutex = Mutex::new(());
+        for _ in 0..scaled(1_000, 150) {
+            drop(mutex.lock().await);
+            assert!(tasuki_rt::timeout(Duration::ZERO, std::future::ready(())).await.is_ok());
+            assert!(tasuki_rt::timeout(Duration::ZERO, mutex.lock()).await.is_ok());
+            assert!(mutex.lock().timeout(Duration::ZERO).await.is_ok());
+            assert!(mutex.lock_for(Duration::ZERO).await.is_ok());
+        }
+    });
+    runtime.block_on(task).unwrap();
+}
+
+/// A time that is over ends a future that never waits, though it uses up its budget in every poll.
+#[test]
+fn a_timeout_ends_a_loop_that_never_waits() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let task = runtime.spawn(async {
+        let mutex = Mutex::new(());
+        let greedy = async {
+            loop {
+                drop(mutex.lock().await);
+            }
+        };
+        tasuki_rt::timeout(MS, greedy).await
+    });
+    assert!(runtime.block_on(task).unwrap().is_err());
+}

@@ -1,0 +1,626 @@
+//! Every public awaitable that can be ready at once is charged to the budget of its task: a loop over it lets others run, on one
+//! worker. The rows are compared with the sources, so an awaitable without a row fails the test.
+
+use crate::kit::{runtime, scaled, watchdog};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, pending, ready};
+use std::path::Path;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tasuki::*;
+use tasuki_rt::{
+    JoinSet, LoopMutex, WorkerId, checkpoint, interval, now, sleep, sleep_until, spawn, timeout, yield_now,
+};
+
+/// So many operations are enough for any budget.
+const ENOUGH: usize = scaled(2_000, 300);
+
+/// An awaitable, and a task that uses it in a loop.
+struct Row {
+    name: &'static str,
+    /// The types and functions of the sources that it stands for.
+    covers: &'static [&'static str],
+    run: fn() -> Pin<Box<dyn Future<Output = Outcome>>>,
+}
+
+/// What became of a loop.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    /// The other task ran.
+    OthersRan,
+    /// It did not, in so many operations.
+    KeptItsWorker,
+    /// The first operation was not ready: the row shows nothing.
+    NotReady,
+}
+
+/// The task that must run beside the loop.
+struct Other {
+    ran: Rc<Cell<bool>>,
+}
+
+impl Other {
+    fn spawn() -> Self {
+        let ran = Rc::new(Cell::new(false));
+        let set = ran.clone();
+        drop(tasuki_rt::spawn_local(async move { set.set(true) }));
+        Self { ran }
+    }
+}
+
+/// Polls a future once, as a part of this task; it must be ready.
+async fn is_ready_at_once<F: Future>(future: F) -> bool {
+    let mut future = Box::pin(future);
+    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
+}
+
+/// A row: what the operation needs, and the operation.
+macro_rules! row {
+    ($name:literal, [$($covers:literal),* $(,)?], { $($setup:tt)* }, $operation:expr) => {
+        Row {
+            name: $name,
+            covers: &[$($covers),*],
+            run: || {
+                Box::pin(async {
+                    $($setup)*
+                    // A new poll, with a whole budget.
+                    yield_now().await;
+                    if !is_ready_at_once(async { $operation; }).await {
+                        return Outcome::NotReady;
+                    }
+                    let other = Other::spawn();
+                    for _ in 0..ENOUGH {
+                        $operation;
+                        if other.ran.get() {
+                            return Outcome::OthersRan;
+                        }
+                    }
+                    Outcome::KeptItsWorker
+                })
+            },
+        }
+    };
+}
+
+fn cancelled() -> CancellationSource {
+    let source = CancellationSource::new();
+    source.request_cancel();
+    source
+}
+
+fn locks() -> Vec<Row> {
+    vec![
+        row!(
+            "lock",
+            ["Wait", "Single", "Lock"],
+            {
+                let mutex = Mutex::new(0);
+            },
+            drop(mutex.lock().await)
+        ),
+        row!(
+            "lock, Lifo",
+            [],
+            {
+                let mutex = Mutex::<_, Lifo>::with_policy(0);
+            },
+            drop(mutex.lock().await)
+        ),
+        row!(
+            "lock, Bypass",
+            [],
+            {
+                let mutex = Mutex::<_, Bypass>::with_policy(0);
+            },
+            drop(mutex.lock().await)
+        ),
+        row!(
+            "lock_owned",
+            ["LockOwned"],
+            {
+                let mutex = Arc::new(Mutex::new(0));
+            },
+            drop(mutex.clone().lock_owned().await)
+        ),
+        row!(
+            "lock, reentrant",
+            ["LockReentrant"],
+            {
+                let mutex = ReentrantMutex::new(0);
+            },
+            drop(mutex.lock().await.unwrap())
+        ),
+        row!(
+            "lock, nested",
+            [],
+            {
+                let mutex = ReentrantMutex::new(0);
+                let _outer = mutex.lock().await.unwrap();
+            },
+            drop(mutex.lock().await.unwrap())
+        ),
+        row!(
+            "lock, of a loop",
+            ["KeyedLock"],
+            {
+                let mutex = LoopMutex::new(0);
+            },
+            drop(mutex.lock().await.unwrap())
+        ),
+        row!(
+            "hand_off",
+            ["HandOff"],
+            {
+                let mutex = Mutex::new(0);
+            },
+            {
+                let guard = mutex.try_lock().unwrap();
+                MutexGuard::hand_off(guard).await
+            }
+        ),
+        row!(
+            "read",
+            ["Read"],
+            {
+                let lock = RwLock::new(0);
+            },
+            drop(lock.read().await)
+        ),
+        row!(
+            "write",
+            ["Write"],
+            {
+                let lock = RwLock::new(0);
+            },
+            drop(lock.write().await)
+        ),
+        row!(
+            "upgradable_read",
+            ["UpgradableRead"],
+            {
+                let lock = RwLock::new(0);
+            },
+            drop(lock.upgradable_read().await)
+        ),
+        row!(
+            "read_owned",
+            ["ReadOwned"],
+            {
+                let lock = Arc::new(RwLock::new(0));
+            },
+            drop(lock.clone().read_owned().await)
+        ),
+        row!(
+            "write_owned",
+            ["WriteOwned"],
+            {
+                let lock = Arc::new(RwLock::new(0));
+            },
+            drop(lock.clone().write_owned().await)
+        ),
+        row!(
+            "upgradable_read_owned",
+            ["UpgradableReadOwned"],
+            {
+                let lock = Arc::new(RwLock::new(0));
+            },
+            drop(lock.clone().upgradable_read_owned().await)
+        ),
+        row!(
+            "upgrade",
+            ["Upgrade"],
+            {
+                let lock = RwLock::new(0);
+                let mut writer = Some(lock.write().await);
+            },
+            {
+                let down = RwLockWriteGuard::downgrade_to_upgradable(writer.take().unwrap());
+                writer = Some(RwLockUpgradableReadGuard::upgrade(down).await);
+            }
+        ),
+        row!(
+            "acquire",
+            ["Acquire"],
+            {
+                let semaphore = Semaphore::new(1);
+            },
+            drop(semaphore.acquire().await.unwrap())
+        ),
+        row!(
+            "acquire, closed",
+            [],
+            {
+                let semaphore = Semaphore::new(1);
+                semaphore.close();
+            },
+            semaphore.acquire().await.unwrap_err()
+        ),
+        row!(
+            "acquire, nothing",
+            [],
+            {
+                let semaphore = Semaphore::new(0);
+            },
+            drop(semaphore.acquire_many(0).await.unwrap())
+        ),
+        row!(
+            "acquire_owned",
+            ["AcquireOwned"],
+            {
+                let semaphore = Arc::new(Semaphore::new(1));
+            },
+            drop(semaphore.clone().acquire_owned().await.unwrap())
+        ),
+    ]
+}
+
+fn signals() -> Vec<Row> {
+    vec![
+        row!(
+            "event, manual",
+            ["WaitEvent"],
+            {
+                let event = Event::new(Reset::Manual, true);
+            },
+            event.wait().await
+        ),
+        row!(
+            "event, auto",
+            [],
+            {
+                let event = Event::auto();
+            },
+            {
+                event.set();
+                event.wait().await
+            }
+        ),
+        row!(
+            "latch",
+            ["WaitLatch"],
+            {
+                let latch = Latch::new(0);
+            },
+            latch.wait().await
+        ),
+        row!(
+            "wait group",
+            ["WaitMembers"],
+            {
+                let group = WaitGroup::new();
+            },
+            group.wait().await
+        ),
+        row!(
+            "barrier",
+            ["Arrive"],
+            {
+                let barrier = Barrier::new(1);
+            },
+            _ = barrier.arrive_and_wait().await
+        ),
+        row!(
+            "wait_while",
+            ["WaitWhile", "Conditional"],
+            {
+                let (mutex, condvar) = (Mutex::new(0), Condvar::new());
+                let mut guard = Some(mutex.lock().await);
+            },
+            guard = Some(condvar.wait_while(guard.take().unwrap(), |_| false).await)
+        ),
+        row!(
+            "once cell, wait",
+            ["WaitValue"],
+            {
+                let cell = OnceCell::from(1);
+            },
+            _ = cell.wait().await
+        ),
+        row!(
+            "once cell, full",
+            ["GetOrInit", "Surely"],
+            {
+                let cell = OnceCell::from(1);
+            },
+            _ = cell.get_or_init(async || 2).await
+        ),
+        row!("once cell, made", [], {}, _ = OnceCell::new().get_or_init(async || 2).await),
+        row!(
+            "once cell, try",
+            ["GetOrTryInit", "Init"],
+            {
+                let cell = OnceCell::from(1);
+            },
+            _ = cell.get_or_try_init(async || Err(2)).await.unwrap()
+        ),
+        row!(
+            "once cell, failing",
+            [],
+            {
+                let cell = OnceCell::<u8>::new();
+            },
+            _ = cell.get_or_try_init(async || Err(2)).await.unwrap_err()
+        ),
+        row!(
+            "on_cancel",
+            ["OnCancel"],
+            {
+                let token = cancelled().token();
+            },
+            token.on_cancel().await
+        ),
+        row!(
+            "on_cancel_owned",
+            ["OnCancelOwned"],
+            {
+                let token = cancelled().token();
+            },
+            token.clone().on_cancel_owned().await
+        ),
+        row!(
+            "run_until_cancelled",
+            ["RunUntilCancelled", "UntilCancelled"],
+            {
+                let token = cancelled().token();
+            },
+            _ = token.run_until_cancelled(pending::<()>()).await
+        ),
+        row!(
+            "run_until_cancelled, ready",
+            [],
+            {
+                let token = CancellationSource::new().token();
+            },
+            _ = token.run_until_cancelled(ready(())).await
+        ),
+        row!("identify", ["Identified"], {}, task::identify(ready(())).await),
+    ]
+}
+
+fn limits() -> Vec<Row> {
+    vec![
+        row!(
+            "timeout, free",
+            ["Timeout", "Limited"],
+            {
+                let mutex = Mutex::new(0);
+            },
+            drop(mutex.lock().timeout(Duration::from_secs(60)).await.unwrap())
+        ),
+        row!(
+            "timeout of zero, free",
+            [],
+            {
+                let mutex = Mutex::new(0);
+            },
+            drop(mutex.lock().timeout(Duration::ZERO).await.unwrap())
+        ),
+        row!(
+            "timeout of zero, held",
+            [],
+            {
+                let mutex = Mutex::new(0);
+                let _held = mutex.lock().await;
+            },
+            _ = mutex.lock().timeout(Duration::ZERO).await.unwrap_err()
+        ),
+        row!(
+            "lock_for zero, held",
+            [],
+            {
+                let mutex = Mutex::new(0);
+                let _held = mutex.lock().await;
+            },
+            _ = mutex.lock_for(Duration::ZERO).await.unwrap_err()
+        ),
+        row!(
+            "deadline past",
+            [],
+            {
+                let event = Event::auto();
+                let past = now();
+            },
+            _ = event.wait().deadline(past).await.unwrap_err()
+        ),
+        row!(
+            "or_cancelled",
+            ["OrCancelled"],
+            {
+                let mutex = Mutex::new(0);
+                let token = cancelled().token();
+            },
+            _ = mutex.lock().or_cancelled(&token).await.unwrap_err()
+        ),
+        row!(
+            "both limits",
+            [],
+            {
+                let event = Event::auto();
+                let token = cancelled().token();
+            },
+            _ = event.wait().timeout(Duration::ZERO).or_cancelled(&token).await.unwrap_err()
+        ),
+    ]
+}
+
+fn of_the_runtime() -> Vec<Row> {
+    vec![
+        row!("sleep of zero", ["Sleep"], {}, sleep(Duration::ZERO).await),
+        row!(
+            "sleep_until past",
+            [],
+            {
+                let past = now();
+            },
+            sleep_until(past).await
+        ),
+        row!("timeout, ready", ["timeout"], {}, timeout(Duration::from_secs(60), ready(())).await.unwrap()),
+        row!("timeout of zero, ready", [], {}, timeout(Duration::ZERO, ready(())).await.unwrap()),
+        row!(
+            "timeout of zero, pending",
+            [],
+            {},
+            _ = timeout(Duration::ZERO, pending::<()>()).await.unwrap_err()
+        ),
+        row!(
+            "interval",
+            ["tick"],
+            {
+                let mut ticks = interval(Duration::from_nanos(1));
+            },
+            _ = ticks.tick().await
+        ),
+        row!("checkpoint", ["checkpoint"], {}, checkpoint().await),
+        row!(
+            "JoinHandle",
+            ["JoinHandle"],
+            {
+                let mut ended = Vec::new();
+                ended.resize_with(ENOUGH + 1, || spawn(async {}));
+                while !ended.iter().all(|task| task.is_finished()) {
+                    yield_now().await;
+                }
+            },
+            ended.pop().unwrap().await.unwrap()
+        ),
+        row!(
+            "JoinSet",
+            ["join_next"],
+            {
+                let mut set = JoinSet::new();
+                let mut ended = Vec::new();
+                ended.resize_with(ENOUGH + 1, || spawn(async {}));
+                while !ended.iter().all(|task| task.is_finished()) {
+                    yield_now().await;
+                }
+                ended.into_iter().for_each(|task| set.insert(task));
+            },
+            set.join_next().await.unwrap().unwrap()
+        ),
+        row!(
+            "JoinSet, empty",
+            [],
+            {
+                let mut set = JoinSet::<()>::new();
+            },
+            drop(set.join_next().await)
+        ),
+    ]
+}
+
+/// Awaitables that are never ready at their first poll.
+const ALWAYS_WAIT: [&str; 2] = ["WaitNotified", "yield_now"];
+
+fn rows() -> Vec<Row> {
+    [locks(), signals(), limits(), of_the_runtime()].into_iter().flatten().collect()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "dozens of polls, each with 128 operations: eight minutes")]
+fn loops_that_never_wait_let_others_run() {
+    let _dog = watchdog(120);
+    let runtime = runtime(1);
+    let bad: Vec<_> = rows()
+        .iter()
+        .map(|row| (row.name, runtime.block_on(runtime.spawn_on(WorkerId::new(0), row.run)).unwrap()))
+        .filter(|(_, outcome)| *outcome != Outcome::OthersRan)
+        .collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+/// The table sees a loop that is not charged, and a row that shows nothing.
+#[test]
+#[cfg_attr(miri, ignore = "as above")]
+fn a_loop_that_is_not_charged_is_seen() {
+    let _dog = watchdog(120);
+    let runtime = runtime(1);
+    let outcome = |row: Row| runtime.block_on(runtime.spawn_on(WorkerId::new(0), row.run)).unwrap();
+    assert_eq!(outcome(row!("not charged", [], {}, ready(()).await)), Outcome::KeptItsWorker);
+    assert_eq!(outcome(row!("never ready", [], {}, yield_now().await)), Outcome::NotReady);
+}
+
+/// The first word of what stands after `before`, if it is a name.
+fn name_after<'t>(text: &'t str, before: &str) -> Option<&'t str> {
+    let rest = &text[text.find(before)? + before.len()..];
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    (end > 0).then(|| &rest[..end])
+}
+
+/// The names of the public awaitables of a source file, by statement: aliases of our futures, futures, functions that are futures.
+fn awaitables(source: &str, names: &mut BTreeMap<String, bool>) {
+    let code: String = source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| [line, " "])
+        .collect();
+    for statement in code.split(['{', '}', ';']) {
+        let mut found = |name: Option<&str>, is_public| {
+            if let Some(name) = name {
+                *names.entry(name.to_owned()).or_default() |= is_public;
+            }
+        };
+        if statement.contains("pub type ") && statement.contains("= Wait<") {
+            found(name_after(statement, "pub type "), true);
+        }
+        if statement.contains("pub async fn ") {
+            found(name_after(statement, "pub async fn "), true);
+        }
+        if statement.contains("pub fn ")
+            && (statement.contains("-> impl Future") || statement.contains("-> Pin<Box<dyn"))
+        {
+            found(name_after(statement, "pub fn "), true);
+        }
+        if statement.contains("impl") && statement.contains(" Future for ") {
+            found(name_after(statement, " Future for "), false);
+        }
+    }
+}
+
+/// The public awaitables of both crates.
+fn awaitables_of(folder: &Path) -> BTreeSet<String> {
+    let (mut names, mut sources, mut folders) = (BTreeMap::new(), Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}")) {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                sources.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    sources.iter().for_each(|source| awaitables(source, &mut names));
+    // A type that implements `Future` counts if it is public.
+    let is_public = |name: &str| {
+        ["pub struct ", "pub enum "].iter().any(|kind| {
+            sources.iter().any(|source| {
+                let found = format!("{kind}{name}");
+                source.match_indices(&found).any(|(at, _)| {
+                    source[at + found.len()..]
+                        .starts_with(|next: char| !next.is_alphanumeric() && next != '_')
+                })
+            })
+        })
+    };
+    names.into_iter().filter(|(name, told)| *told || is_public(name)).map(|(name, _)| name).collect()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "reads files")]
+fn every_public_awaitable_has_a_row() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut public = awaitables_of(&here.join("src"));
+    public.extend(awaitables_of(&here.join("../tasuki/src")));
+    assert!(public.len() > 30, "the sources are not read: {public:?}");
+    let rows = rows();
+    let covered: BTreeSet<String> =
+        rows.iter().flat_map(|row| row.covers).chain(&ALWAYS_WAIT).map(|&name| name.to_owned()).collect();
+    let missing: Vec<_> = public.difference(&covered).collect();
+    assert!(missing.is_empty(), "awaitables without a row: {missing:?}");
+    let gone: Vec<_> = covered.difference(&public).collect();
+    assert!(gone.is_empty(), "rows for what there is not: {gone:?}");
+}

@@ -1,0 +1,405 @@
+//! The simulation: the same seed, the same run; a clock that jumps; failures that are seen, named, repeated and made smaller. What it
+//! finds is in `planted.rs`.
+
+use crate::kit::{MS, scaled, watchdog};
+use std::cell::RefCell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tasuki::{Event, Mutex, Semaphore};
+use tasuki_rt::testing::{Exhaustive, ForeignWakes, Simulation, check, foreign_wakes};
+use tasuki_rt::{
+    EventLoop, JoinHandle, JoinSet, WorkerId, checkpoint, interval, now, sleep, spawn, spawn_blocking,
+    spawn_local, spawn_on, timeout, yield_now,
+};
+
+/// What happened, in order.
+fn history(seed: u64) -> Vec<(usize, usize)> {
+    Simulation::new(seed).run(async {
+        let log: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
+        let tasks: Vec<_> = (0..6)
+            .map(|n| {
+                let log = log.clone();
+                spawn(async move {
+                    for _ in 0..3 {
+                        let here = EventLoop::current().unwrap().id().index();
+                        log.lock().unwrap().push((n, here));
+                        yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        Arc::into_inner(log).unwrap().into_inner().unwrap()
+    })
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let _dog = watchdog(60);
+    const RUNS: u64 = scaled(50, 3) as u64;
+    let runs: Vec<_> = (0..RUNS).map(history).collect();
+    assert!((0..RUNS).all(|seed| runs[seed as usize] == history(seed)));
+    let mut different = runs.clone();
+    different.sort();
+    different.dedup();
+    assert!(different.len() > scaled(40, 1), "only {} different runs of {RUNS}", different.len());
+}
+
+#[test]
+fn time_passes_only_when_everybody_waits() {
+    let _dog = watchdog(60);
+    let start = Instant::now();
+    check(scaled(20, 2) as u64, || async {
+        let day = Duration::from_secs(86_400);
+        let begin = now();
+        let mutex = Arc::new(Mutex::new(()));
+        let held = mutex.clone();
+        let long = spawn(async move {
+            let _guard = held.lock().await;
+            sleep(10 * day).await;
+        });
+        sleep(day).await;
+        assert!(mutex.lock().timeout(2 * day).await.is_err());
+        assert!(timeout(day, std::future::pending::<()>()).await.is_err());
+        assert!(now() - begin >= 4 * day && now() - begin < 5 * day);
+        long.await.unwrap();
+        assert!(now() - begin >= 10 * day && now() - begin < 11 * day);
+    });
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_deadlock_is_a_failure_with_a_seed() {
+    let _dog = watchdog(60);
+    let stuck = catch_unwind(|| {
+        Simulation::new(7).run(async {
+            let (a, b) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+            let (c, d) = (a.clone(), b.clone());
+            let guard = a.lock().await;
+            let other = spawn(async move {
+                let _second = d.lock().await;
+                let _first = c.lock().await;
+            });
+            sleep(Duration::from_secs(1)).await;
+            let _second = b.lock().await;
+            drop(guard);
+            other.await.unwrap();
+        });
+    });
+    let message = stuck.unwrap_err();
+    let message = message.downcast_ref::<String>().unwrap();
+    assert!(message.contains("deadlock: 2 tasks wait"), "{message}");
+    let line = |task| message.lines().find(|line| line.contains(task)).unwrap();
+    // With debug assertions the locks and their holders are known too.
+    let holder = |text| !cfg!(debug_assertions) || line(text).contains("for a lock that task");
+    assert!(holder("task 0 (the test) waits") && holder("task 1 (spawned at"), "{message}");
+    assert!(line("task 1 (spawned at").contains(file!()), "{message}");
+}
+
+/// What a task waits for that is no lock.
+#[test]
+fn a_deadlock_names_the_task_that_is_joined() {
+    let _dog = watchdog(60);
+    let stuck = catch_unwind(|| {
+        let simulation = Simulation::new(7).grace(Duration::ZERO);
+        simulation.run(async { spawn(std::future::pending::<()>()).await.unwrap() });
+    });
+    let message = stuck.unwrap_err();
+    let message = message.downcast_ref::<String>().unwrap();
+    assert!(message.contains("task 0 (the test) waits for task 1 to end"), "{message}");
+}
+
+/// What a task waits for that is neither, by its name; several things at once; and not what it has got meanwhile.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "told with debug assertions only")]
+fn a_deadlock_names_everything_that_a_task_waits_for() {
+    let _dog = watchdog(60);
+    let stuck = catch_unwind(|| {
+        Simulation::new(7).grace(Duration::ZERO).run(async {
+            let (event, held, free) = (Event::auto(), Mutex::new(()), Mutex::new(()));
+            let _guard = held.lock().await;
+            let first = free.lock().await;
+            let mut waits = [Box::pin(held.lock()), Box::pin(free.lock())];
+            let mut signal = Box::pin(event.wait());
+            let mut first = Some(first);
+            std::future::poll_fn(|cx| {
+                let _ = signal.as_mut().poll(cx);
+                for wait in &mut waits {
+                    if let Poll::Ready(guard) = wait.as_mut().poll(cx) {
+                        std::mem::forget(guard);
+                    }
+                }
+                first = None;
+                Poll::<()>::Pending
+            })
+            .await;
+        });
+    });
+    let message = stuck.unwrap_err();
+    let message = message.downcast_ref::<String>().unwrap();
+    let lines = message.lines().filter(|line| line.contains("task 0 (the test) waits")).count();
+    assert!(lines == 1 && message.contains("in `tasuki::WaitEvent`, and at "), "{message}");
+    assert_eq!(message.matches("for a lock that task 0 has taken").count(), 1, "{message}");
+}
+
+/// Nothing of the real clock is in a run: sleeps that end in the same tick, or nearly, end in the same order each time.
+#[test]
+fn the_same_seed_is_the_same_run_with_short_sleeps() {
+    let _dog = watchdog(60);
+    let history = |seed| {
+        Simulation::new(seed).run(async {
+            let log: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
+            let mut tasks = JoinSet::new();
+            for n in 0..16 {
+                let log = log.clone();
+                tasks.spawn(async move {
+                    sleep(Duration::from_nanos(1_000_000 - 20 * n)).await;
+                    log.lock().unwrap().push(n);
+                });
+            }
+            while tasks.join_next().await.is_some() {}
+            log.lock().unwrap().clone()
+        })
+    };
+    let first = history(7);
+    assert!((0..scaled(500, 2)).all(|_| history(7) == first));
+}
+
+#[test]
+fn posts_keep_their_order() {
+    let _dog = watchdog(60);
+    for seed in 0..scaled(50, 2) as u64 {
+        let order = Simulation::new(seed).workers(2).run(async {
+            let there = EventLoop::current().unwrap();
+            let log: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
+            for n in 0..5 {
+                let log = log.clone();
+                there.post(move || log.lock().unwrap().push(n)).unwrap();
+                checkpoint().await;
+            }
+            sleep(MS).await;
+            log.lock().unwrap().clone()
+        });
+        assert_eq!(order, [0, 1, 2, 3, 4], "seed {seed}");
+    }
+}
+
+/// Whole milliseconds take exactly as long; what is less is rounded up, as in a runtime.
+#[test]
+fn time_is_exact() {
+    let _dog = watchdog(60);
+    check(scaled(50, 2) as u64, || async {
+        let start = now();
+        let elapsed = || now() - start;
+        sleep(10 * MS).await;
+        assert_eq!(elapsed(), 10 * MS);
+        sleep(MS / 4).await;
+        assert_eq!(elapsed(), 11 * MS);
+        assert!(timeout(7 * MS, std::future::pending::<()>()).await.is_err());
+        assert_eq!(elapsed(), 18 * MS);
+        let mut ticks = interval(3 * MS);
+        for _ in 0..4 {
+            ticks.tick().await;
+        }
+        assert_eq!(elapsed(), 27 * MS);
+    });
+}
+
+#[test]
+fn time_passes_beside_a_task_that_yields() {
+    let _dog = watchdog(60);
+    for wait in [MS, Duration::from_secs(3600)] {
+        Simulation::new(1).polls(scaled(100_000, 50_000) as u64).run(async move {
+            let woken = Arc::new(Event::manual());
+            let told = woken.clone();
+            let start = now();
+            drop(spawn(async move {
+                sleep(wait).await;
+                told.set();
+            }));
+            while !woken.is_set() {
+                yield_now().await;
+            }
+            assert_eq!(now() - start, wait);
+        });
+    }
+}
+
+/// What is never is no deadline: a wait with `Duration::MAX` is a deadlock all the same, after any time.
+#[test]
+fn for_ever_does_not_end() {
+    let _dog = watchdog(60);
+    let waits = |before: Duration| {
+        let run = catch_unwind(|| {
+            Simulation::new(1).grace(Duration::ZERO).run(async move {
+                sleep(before).await;
+                let event = Event::auto();
+                event.wait().timeout(Duration::MAX).await.unwrap();
+            });
+        });
+        let message = run.unwrap_err();
+        assert!(message.downcast_ref::<String>().unwrap().contains("deadlock: 1 task waits"), "{before:?}");
+    };
+    waits(Duration::ZERO);
+    waits(Duration::from_secs(1_000 * 365 * 86_400));
+}
+
+/// An error that is looked at is no failure; one that is not is, whenever the handle is dropped.
+#[test]
+fn a_panic_that_is_not_observed_fails_the_test() {
+    let _dog = watchdog(60);
+    let fails = |drops: fn(JoinHandle<()>) -> Option<JoinHandle<()>>| {
+        let run = catch_unwind(|| {
+            check(3, move || async move {
+                let kept = drops(spawn(async { panic!("an assertion in a task") }));
+                sleep(MS).await;
+                drop(kept);
+            });
+        });
+        run.unwrap_err().downcast_ref::<&str>().copied() == Some("an assertion in a task")
+    };
+    assert!(fails(|handle| {
+        drop(handle);
+        None
+    }));
+    assert!(fails(Some), "dropped with the panic inside");
+    let posted = catch_unwind(|| {
+        check(1, || async {
+            EventLoop::current().unwrap().post(|| panic!("in a closure")).unwrap();
+            sleep(MS).await;
+        });
+    });
+    assert!(posted.is_err());
+    check(3, || async { assert!(spawn(async { panic!("seen") }).await.unwrap_err().is_panic()) });
+}
+
+/// A foreign thread is waited for: a second without a word, as long as it takes with one.
+#[test]
+fn a_wait_for_a_foreign_thread_is_no_deadlock() {
+    let _dog = watchdog(60);
+    fn wakes(told: Arc<Event>, after: Duration, guard: Option<ForeignWakes>) {
+        std::thread::spawn(move || {
+            std::thread::sleep(after);
+            told.set();
+            drop(guard);
+        });
+    }
+    Simulation::new(1).run(async {
+        let event = Arc::new(Event::manual());
+        wakes(event.clone(), 30 * MS, None);
+        event.wait().await;
+    });
+    Simulation::new(1).grace(Duration::ZERO).run(async {
+        let event = Arc::new(Event::manual());
+        wakes(event.clone(), 30 * MS, Some(foreign_wakes()));
+        event.wait().await;
+    });
+}
+
+#[test]
+fn a_test_that_does_not_end_fails() {
+    let _dog = watchdog(60);
+    let endless = catch_unwind(|| {
+        Simulation::new(1).polls(1_000).run(async {
+            loop {
+                yield_now().await;
+            }
+        });
+    });
+    let message = endless.unwrap_err();
+    assert!(message.downcast_ref::<String>().unwrap().contains("not ended after 1000 polls"));
+}
+
+/// A task that never waits yields in a search as well, where no switch is left for it.
+#[test]
+fn a_search_is_not_stopped_by_a_task_that_never_waits() {
+    let _dog = watchdog(60);
+    let explored = Exhaustive::new().switches(1).schedules(20).check(|| async {
+        let done = Arc::new(Event::manual());
+        let told = done.clone();
+        drop(spawn(async move { told.set() }));
+        let mutex = Mutex::new(0);
+        while !done.is_set() {
+            *mutex.lock().await += 1;
+        }
+    });
+    assert!(explored.schedules() > 1);
+}
+
+/// A race that some schedules lose is found, and what is printed repeats it.
+#[test]
+#[cfg_attr(miri, ignore = "starts a program")]
+fn a_race_is_found_and_what_is_printed_repeats_it() {
+    const ASKED: &str = "TASUKI_TESTING_RACE";
+    let _dog = watchdog(120);
+    if std::env::var_os(ASKED).is_some() {
+        check(500, || async {
+            let count = Arc::new(std::sync::Mutex::new(0));
+            let add = |count: Arc<std::sync::Mutex<i32>>| async move {
+                let read = *count.lock().unwrap();
+                yield_now().await;
+                *count.lock().unwrap() = read + 1;
+            };
+            let (one, two) = (spawn(add(count.clone())), spawn(add(count.clone())));
+            one.await.unwrap();
+            two.await.unwrap();
+            assert_eq!(*count.lock().unwrap(), 2);
+        });
+        return;
+    }
+    let run = |told: Option<(&str, &str)>| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "testing::api::a_race_is_found_and_what_is_printed_repeats_it", "--nocapture"])
+            .env(ASKED, "1");
+        command.env_remove("TASUKI_SEED").env_remove("TASUKI_SCHEDULE").envs(told);
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "the race must be found");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let first = run(None);
+    for name in ["TASUKI_SEED", "TASUKI_SCHEDULE"] {
+        let found = first.split(&format!("{name}=")).nth(1).expect("it is printed");
+        let found = found.split_whitespace().next().unwrap();
+        assert!(run(Some((name, found))).contains(&format!("{name}={found}")));
+    }
+}
+
+#[test]
+fn everything_works_in_a_simulation() {
+    let _dog = watchdog(60);
+    check(scaled(30, 2) as u64, || async {
+        let shared = Rc::new(RefCell::new(0));
+        let inner = shared.clone();
+        spawn_local(async move { *inner.borrow_mut() += 1 }).await.unwrap();
+        assert_eq!(*shared.borrow(), 1);
+        let there = spawn_on(WorkerId::new(2), || async { EventLoop::current().unwrap() }).await.unwrap();
+        assert_eq!(there.id(), WorkerId::new(2));
+        let posted = Arc::new(Event::auto());
+        let tell = posted.clone();
+        there
+            .post(move || {
+                assert_eq!(EventLoop::current().unwrap().id(), WorkerId::new(2));
+                tell.set();
+            })
+            .unwrap();
+        posted.wait().await;
+        assert_eq!(spawn_blocking(|| 4).await.unwrap(), 4);
+        let permits = Semaphore::new(1);
+        let _permit = permits.acquire().await.unwrap();
+        assert!(permits.acquire().timeout(Duration::from_secs(1)).await.is_err());
+        assert!(spawn(async { panic!("in a simulation") }).await.is_err());
+        // Left behind, and dropped with the simulation.
+        drop(spawn(std::future::pending::<()>()));
+    });
+    let nested =
+        catch_unwind(AssertUnwindSafe(|| Simulation::new(1).run(async { Simulation::new(2).run(async {}) })));
+    assert!(nested.is_err());
+}

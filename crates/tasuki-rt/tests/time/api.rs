@@ -1,0 +1,301 @@
+//! Sleeps, timeouts, intervals, on the wheels of the workers.
+
+use crate::kit::{MS, runtime, scaled, until, watchdog};
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+use tasuki::{Event, Mutex, Semaphore};
+use tasuki_rt::{EventLoop, Interval, JoinHandle, Runtime, WorkerId, testing};
+use tasuki_rt::{interval, sleep, sleep_until, spawn, timeout, yield_now};
+
+#[test]
+fn sleeps_end_not_before_their_time_and_soon_after() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..scaled(200, 10) as u32)
+            .map(|n| {
+                spawn(async move {
+                    let (start, time) = (Instant::now(), n % 23 * MS);
+                    sleep(time).await;
+                    let took = start.elapsed();
+                    assert!(took >= time, "{took:?} for {time:?}");
+                    took - time
+                })
+            })
+            .collect();
+        let mut worst = Duration::ZERO;
+        for task in tasks {
+            worst = worst.max(task.await.unwrap());
+        }
+        println!("the latest sleep was {worst:?} late");
+        assert!(worst < Duration::from_secs(10));
+        let start = Instant::now();
+        sleep_until(start + 3 * MS).await;
+        assert!(start.elapsed() >= 3 * MS);
+        sleep(Duration::ZERO).await;
+    });
+}
+
+#[test]
+fn for_ever_is_for_ever() {
+    let _dog = watchdog(30);
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let task = spawn(async { timeout(5 * MS, sleep(Duration::MAX)).await.is_err() });
+        assert!(task.await.unwrap());
+        assert!(timeout(Duration::MAX, async { 1 }).await.is_ok());
+        let task = spawn(async { Mutex::new(1).lock().timeout(Duration::MAX).await.is_ok() });
+        assert!(task.await.unwrap());
+        let mut rare = interval(Duration::MAX);
+        rare.tick().await;
+        assert!(timeout(5 * MS, rare.tick()).await.is_err());
+    });
+}
+
+#[test]
+fn primitives_give_up_in_time_on_workers() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    let (mutex, permits) = (Arc::new(Mutex::new(())), Arc::new(Semaphore::new(0)));
+    runtime.block_on(async {
+        let guard = mutex.lock().await;
+        let mut tasks = Vec::new();
+        for n in 0..scaled(100, 6) as u32 {
+            let (mutex, permits) = (mutex.clone(), permits.clone());
+            tasks.push(spawn(async move {
+                let start = Instant::now();
+                let time = (1 + n % 10) * MS;
+                if n % 2 == 0 {
+                    assert!(mutex.lock().timeout(time).await.is_err());
+                } else {
+                    assert!(permits.acquire().timeout(time).await.is_err());
+                }
+                assert!(start.elapsed() >= time);
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        drop(guard);
+        assert!(mutex.try_lock().is_some());
+    });
+}
+
+/// A task that keeps this worker in one poll until `so`.
+fn keep_worker_busy(runtime: &Runtime, worker: usize, so: &Arc<AtomicBool>) -> JoinHandle<()> {
+    let so = so.clone();
+    runtime.spawn_on(WorkerId::new(worker), move || async move { until(|| so.load(Ordering::SeqCst)) })
+}
+
+/// Begins `wait` on worker 0, in a task that any worker may run, which then says that it has ended.
+fn begin_on_worker_0<F>(runtime: &Runtime, wait: F) -> (JoinHandle<()>, Arc<AtomicBool>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (begun, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begins, ends) = (begun.clone(), ended.clone());
+    let task = runtime.spawn(async move {
+        while EventLoop::current().unwrap().id() != WorkerId::new(0) {
+            yield_now().await;
+        }
+        begins.store(true, Ordering::SeqCst);
+        wait.await;
+        ends.store(true, Ordering::SeqCst);
+    });
+    until(|| begun.load(Ordering::SeqCst));
+    (task, ended)
+}
+
+/// What waits for a time, each on a runtime with one worker in a poll that ends only after the wait: another worker wakes for it, in
+/// whatever state that one is.
+#[test]
+fn no_deadline_waits_for_the_poll_of_a_stranger() {
+    let _dog = watchdog(60);
+    type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+    let waits: [fn() -> Wait; 4] = [
+        || Box::pin(sleep(3 * MS)),
+        || Box::pin(async { assert!(timeout(3 * MS, pending::<()>()).await.is_err()) }),
+        || Box::pin(async { assert!(Event::auto().wait().timeout(3 * MS).await.is_err()) }),
+        || {
+            Box::pin(async {
+                let mut ticks = interval(3 * MS);
+                ticks.tick().await;
+                ticks.tick().await;
+            })
+        },
+    ];
+    for (others, wait) in [(1, 0), (1, 1), (1, 2), (1, 3), (3, 0), (2, 1)].map(|(n, wait)| (n, waits[wait])) {
+        let runtime = runtime(1 + others);
+        runtime.start().unwrap();
+        let (task, ended) = begin_on_worker_0(&runtime, wait());
+        // All but the last are busy, one after the other, so that the duty is passed on.
+        let busy: Vec<_> = (0..others).map(|worker| keep_worker_busy(&runtime, worker, &ended)).collect();
+        runtime.block_on(async {
+            task.await.unwrap();
+            for hog in busy {
+                hog.await.unwrap();
+            }
+        });
+    }
+}
+
+/// No worker is idle: the one with short polls wakes for the deadline of the other. A round counts if the long poll began before the
+/// deadline: otherwise worker 0 has advanced its own wheel, and the task waits in its queue, where a busy worker does not look.
+#[test]
+fn a_busy_worker_minds_the_deadlines_of_another() {
+    let _dog = watchdog(120);
+    let runtime = runtime(2);
+    runtime.start().unwrap();
+    let mut wait = 3 * MS;
+    loop {
+        let due = Instant::now() + wait;
+        let (task, ended) = begin_on_worker_0(&runtime, sleep_until(due));
+        let (stop, hogged) = (ended.clone(), ended.clone());
+        let yields = runtime.spawn_on(WorkerId::new(1), || async move {
+            while !stop.load(Ordering::SeqCst) {
+                yield_now().await;
+            }
+        });
+        let hog = runtime.spawn_on(WorkerId::new(0), move || async move {
+            let counts = Instant::now() < due;
+            if counts {
+                until(|| hogged.load(Ordering::SeqCst));
+            }
+            counts
+        });
+        let counts = runtime.block_on(async {
+            task.await.unwrap();
+            yields.await.unwrap();
+            hog.await.unwrap()
+        });
+        if counts {
+            return;
+        }
+        wait *= 2;
+    }
+}
+
+/// Many sleeps are due at one tick: a task that yields runs between any few of them.
+#[test]
+fn many_sleeps_due_at_once_are_woken_in_steps() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let _dog = watchdog(120);
+    let runtime = runtime(1);
+    let all = scaled(20_000, 300);
+    let longest = runtime.spawn(async move {
+        let woken = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(woken.clone());
+        let due = Instant::now() + Duration::from_secs(1);
+        let sleeps: Vec<_> = (0..all)
+            .map(|_| {
+                let mut sleep = Box::pin(sleep_until(due));
+                let _ = sleep.as_mut().poll(&mut Context::from_waker(&waker));
+                sleep
+            })
+            .collect();
+        let (mut last, mut longest) = (0, 0);
+        while last < all {
+            yield_now().await;
+            let now = woken.0.load(Ordering::SeqCst);
+            (longest, last) = (longest.max(now - last), now);
+        }
+        drop(sleeps);
+        longest
+    });
+    let longest = runtime.block_on(longest).unwrap();
+    assert!(longest <= 256, "{longest} wakes in a row");
+}
+
+/// A sleep armed for an earlier time, from another thread's poll and from its own, moves the alarm forward.
+#[test]
+fn an_earlier_sleep_rings_the_worker() {
+    let _dog = watchdog(30);
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let far = spawn(sleep(Duration::from_secs(3600)));
+        sleep(5 * MS).await;
+        let start = Instant::now();
+        spawn(sleep(5 * MS)).await.unwrap();
+        assert!(start.elapsed() < Duration::from_secs(20));
+        far.abort();
+        assert!(far.await.unwrap_err().is_aborted());
+    });
+}
+
+#[test]
+fn intervals_keep_their_rhythm_and_skip_what_was_missed() {
+    async fn ticks(interval: &mut Interval) -> Instant {
+        interval.tick().await
+    }
+    let _dog = watchdog(30);
+    testing::check(scaled(20, 2) as u64, || async {
+        let mut every = interval(4 * MS);
+        let first = ticks(&mut every).await;
+        // A dropped wait takes no tick.
+        assert!(timeout(MS, ticks(&mut every)).await.is_err());
+        assert_eq!(ticks(&mut every).await, first + 4 * MS);
+        sleep(30 * MS).await;
+        let late = ticks(&mut every).await;
+        let next = ticks(&mut every).await;
+        assert_eq!(late, first + 8 * MS);
+        assert_eq!(next, first + 36 * MS, "missed ticks are left out");
+    });
+}
+
+/// A sleep that was begun on a worker, and carried to another runtime, ends although its worker has gone.
+#[test]
+fn a_sleep_outlives_its_runtime() {
+    let _dog = watchdog(30);
+    let first = runtime(1);
+    let carried = first.spawn(async {
+        let mut sleep = Box::pin(sleep(scaled(100, 3_000) as u32 * MS));
+        assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await.is_pending());
+        (sleep,)
+    });
+    let (mut carried,) = first.block_on(carried).unwrap();
+    drop(first);
+    let start = Instant::now();
+    runtime(1).block_on(spawn_and_wait(&mut carried));
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+async fn spawn_and_wait(sleep: &mut (impl Future<Output = ()> + Unpin)) {
+    spawn(yield_now()).await.unwrap();
+    sleep.await;
+}
+
+#[test]
+fn a_hundred_thousand_timers_are_armed_and_dropped() {
+    let _dog = watchdog(120);
+    let runtime = runtime(2);
+    let ended = Arc::new(AtomicUsize::new(0));
+    let start = Instant::now();
+    let (count, all) = (ended.clone(), scaled(100_000, 30));
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..all)
+            .map(|n| {
+                let count = count.clone();
+                spawn(async move {
+                    let limit = Duration::from_millis(1000 + n as u64 % 50_000);
+                    assert!(timeout(limit, yield_now()).await.is_ok());
+                    count.fetch_add(1, Ordering::Relaxed);
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    println!("{all} timers armed and dropped, each in a task: {:?}", start.elapsed());
+    until(|| ended.load(Ordering::Relaxed) == all);
+    drop(runtime.spawn(pending::<()>()));
+}

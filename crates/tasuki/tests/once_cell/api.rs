@@ -1,0 +1,426 @@
+//! The once cell: one value, made by whoever comes first and succeeds; a turn that fails goes to the next.
+//! B007, B061, B063, B133, H2, H3, H4, H5, H6, H9, H14, H15.
+
+use crate::kit::alloc::allocations;
+use crate::kit::fixture::on_a_small_stack;
+use crate::kit::poll::{BoxFuture, panic_of, panics, pending, poll, poll_with, ready};
+use crate::kit::rng::{Rng, Seed};
+use crate::kit::waker::{Call, Spy};
+use crate::kit::watchdog::{watchdog, watchdog_with};
+use crate::kit::{alone, scaled};
+use std::future::{pending as never, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+use tasuki::{CancellationSource, OnceCell};
+
+#[test]
+fn the_value_is_made_once() {
+    let _dog = watchdog(30);
+    let cell = OnceCell::new();
+    assert_eq!((cell.get(), format!("{cell:?}").as_str()), (None, "OnceCell(<empty>)"));
+    assert_eq!(ready(&mut Box::pin(cell.get_or_init(async || 1))), &1);
+    let unused = || -> std::future::Ready<i32> { panic!("it is there already") };
+    assert_eq!(ready(&mut Box::pin(cell.get_or_init(unused))), &1);
+    assert_eq!(ready(&mut Box::pin(cell.get_or_try_init(async || Err("no")))), Ok(&1));
+    assert_eq!(ready(&mut Box::pin(cell.wait())), &1);
+    assert_eq!((cell.set(2), cell.get(), format!("{cell:?}").as_str()), (Err(2), Some(&1), "OnceCell(1)"));
+}
+
+#[test]
+fn exclusive_access() {
+    let _dog = watchdog(30);
+    let mut cell = OnceCell::from(1);
+    *cell.get_mut().unwrap() += 1;
+    assert_eq!((cell.take(), cell.take(), cell.get_mut()), (Some(2), None, None));
+    assert_eq!(cell.set(3), Ok(()));
+    assert_eq!((cell.into_inner(), OnceCell::<u8>::default().into_inner()), (Some(3), None));
+}
+
+/// A value is dropped once: with the cell, by `take`, or when it came too late.
+#[test]
+fn values_are_dropped_once() {
+    let _dog = watchdog(30);
+    let value = Arc::new(());
+    let count = || Arc::strong_count(&value) - 1;
+    let mut cell = OnceCell::new();
+    assert!(cell.set(value.clone()).is_ok());
+    assert!(cell.set(value.clone()).is_err());
+    assert_eq!(count(), 1);
+    drop(cell.take());
+    assert_eq!(count(), 0);
+    assert!(cell.set(value.clone()).is_ok());
+    drop(cell);
+    assert_eq!(count(), 0);
+    drop(OnceCell::<Arc<()>>::new());
+}
+
+/// Whoever waits for the value gets it from anybody: `set` works while somebody waits.
+#[test]
+fn set_releases_those_who_wait() {
+    let _dog = watchdog(30);
+    let cell = OnceCell::new();
+    let spies: [Spy; 70] = std::array::from_fn(|_| Spy::new());
+    let mut waiting: Vec<_> = spies.iter().map(|_| Box::pin(cell.wait())).collect();
+    waiting.iter_mut().zip(&spies).for_each(|(wait, spy)| pending(wait, spy));
+    // H4, H8: other wakers, many polls.
+    for _ in 0..100 {
+        pending(&mut waiting[3], &spies[0]);
+        pending(&mut waiting[3], &spies[3]);
+    }
+    drop(waiting.remove(50));
+    assert_eq!(cell.set(7), Ok(()));
+    for (number, spy) in spies.iter().enumerate() {
+        assert_eq!((spy.wakes(), spy.alive()), (usize::from(number != 50), 0), "{number}");
+    }
+    assert!(waiting.iter_mut().all(|wait| ready(wait) == &7));
+    assert!(panic_of(|| poll(&mut waiting[0], &spies[0]).is_ready()).contains("WaitValue"), "H5");
+}
+
+/// Who has the turn, when it goes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Fails,
+    PanicsAtOnce,
+    PanicsLater,
+    IsDropped,
+    IsDroppedUnpolled,
+    RunsOutOfTime,
+}
+
+const ENDS: [End; 6] = [
+    End::Fails,
+    End::PanicsAtOnce,
+    End::PanicsLater,
+    End::IsDropped,
+    End::IsDroppedUnpolled,
+    End::RunsOutOfTime,
+];
+
+/// H2: a turn that comes to nothing goes to the first who wants it, past those who only wait for the value; nobody else is woken.
+#[test]
+fn a_turn_that_comes_to_nothing_goes_on() {
+    let _dog = watchdog(10);
+    for end in ENDS {
+        let (cell, spy, source) = (OnceCell::<u32>::new(), Spy::new(), CancellationSource::new());
+        let token = source.token();
+        let step = AtomicUsize::new(usize::from(matches!(end, End::Fails | End::PanicsAtOnce)));
+        let initialise = || {
+            poll_fn(|_| match (end, step.fetch_add(1, SeqCst)) {
+                (End::Fails, _) => Poll::Ready(Err("no")),
+                (End::PanicsAtOnce, _) | (End::PanicsLater, 1) => panic!("an initialiser"),
+                _ => Poll::Pending,
+            })
+        };
+        // Somebody has the turn first, so that all others queue; it is given up before the story begins.
+        let mut holder = Box::pin(cell.get_or_init(never));
+        pending(&mut holder, &spy);
+        let mut first = Box::pin(cell.get_or_try_init(initialise).or_cancelled(&token));
+        pending(&mut first, &spy);
+        let others = [Spy::new(), Spy::new(), Spy::new()];
+        let mut value = Box::pin(cell.wait());
+        pending(&mut value, &others[0]);
+        let mut second = Box::pin(cell.get_or_init(async || 2));
+        pending(&mut second, &others[1]);
+        let mut third = Box::pin(cell.get_or_init(async || 3));
+        pending(&mut third, &others[2]);
+        drop(holder);
+        assert_eq!(spy.wakes(), 1, "{end:?}: the turn is the first's");
+        match end {
+            End::Fails => assert_eq!(ready(&mut first), Ok(Err("no"))),
+            End::PanicsAtOnce => assert!(panics(|| poll(&mut first, &spy).is_ready())),
+            End::PanicsLater => {
+                pending(&mut first, &spy);
+                assert!(panics(|| poll(&mut first, &spy).is_ready()));
+            }
+            End::IsDropped => {
+                pending(&mut first, &spy);
+                drop(first);
+            }
+            End::IsDroppedUnpolled => drop(first),
+            End::RunsOutOfTime => {
+                pending(&mut first, &spy);
+                source.request_cancel();
+                assert!(ready(&mut first).is_err());
+            }
+        }
+        assert_eq!(others.each_ref().map(Spy::wakes), [0, 1, 0], "{end:?}");
+        assert_eq!(cell.set(9), Err(9), "{end:?}: the turn is taken");
+        assert_eq!(ready(&mut second), &2);
+        assert_eq!(others.each_ref().map(Spy::wakes), [1, 1, 1], "{end:?}");
+        assert_eq!((ready(&mut value), ready(&mut third)), (&2, &2));
+    }
+}
+
+/// With nobody who wants it, the cell is empty again, and those who wait for the value go on waiting.
+#[test]
+fn a_turn_that_nobody_wants() {
+    let _dog = watchdog(30);
+    let (cell, spy) = (OnceCell::<u32>::new(), Spy::new());
+    let mut value = Box::pin(cell.wait());
+    pending(&mut value, &spy);
+    for _ in 0..3 {
+        let mut turn = Box::pin(cell.get_or_init(never));
+        pending(&mut turn, &Spy::new());
+        assert_eq!(cell.set(1), Err(1));
+    }
+    assert_eq!(spy.wakes(), 0);
+    assert_eq!(cell.set(2), Ok(()));
+    assert_eq!(ready(&mut value), &2);
+}
+
+/// The closure itself panics, before there is a future.
+#[test]
+fn a_closure_that_panics() {
+    let _dog = watchdog(30);
+    let (cell, spy) = (OnceCell::<u32>::new(), Spy::new());
+    let mut first = Box::pin(cell.get_or_init(|| -> std::future::Ready<u32> { panic!("a closure") }));
+    assert_eq!(panic_of(|| poll(&mut first, &spy).is_ready()), "a closure");
+    assert_eq!(cell.set(1), Ok(()), "also while the future is still there");
+    assert!(panics(|| poll(&mut first, &spy).is_ready()));
+}
+
+/// The initialiser is gone before the turn passes on, and before the value is there for others.
+#[test]
+fn an_initialiser_is_dropped_before_its_turn() {
+    let _dog = watchdog(30);
+    struct Resource<'s>(&'s AtomicUsize);
+    impl Drop for Resource<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, SeqCst);
+        }
+    }
+    let (cell, in_use) = (OnceCell::<u32>::new(), AtomicUsize::new(0));
+    let exclusive = || {
+        assert_eq!(in_use.fetch_add(1, SeqCst), 0, "two initialisers at once");
+        Resource(&in_use)
+    };
+    let mut first = Box::pin(cell.get_or_init(async || {
+        let _resource = exclusive();
+        never().await
+    }));
+    let mut second = Box::pin(cell.get_or_init(async || {
+        let _resource = exclusive();
+        2
+    }));
+    pending(&mut first, &Spy::new());
+    pending(&mut second, &Spy::new());
+    drop(first);
+    assert_eq!(ready(&mut second), &2);
+    assert_eq!(in_use.load(SeqCst), 0);
+}
+
+/// An initialiser that wants the same cell waits for itself, as documented; to drop it ends that.
+#[test]
+fn a_recursive_initialiser_waits() {
+    let _dog = watchdog(30);
+    let cell: Arc<OnceCell<u32>> = Arc::default();
+    let inner = cell.clone();
+    let mut outer: BoxFuture<u32> = Box::pin({
+        let cell = cell.clone();
+        async move { *cell.get_or_init(async || *inner.get_or_init(async || 1).await + 1).await }
+    });
+    pending(&mut outer, &Spy::new());
+    drop(outer);
+    assert_eq!(ready(&mut Box::pin(cell.get_or_init(async || 3))), &3);
+}
+
+/// H15: wakers that panic, in different batches: the value is there, everybody is woken.
+#[test]
+fn panicking_wakers() {
+    let _dog = watchdog(30);
+    let cell = OnceCell::new();
+    let spies: [Spy; 70] = std::array::from_fn(|_| Spy::new());
+    let mut waiting: Vec<_> = spies.iter().map(|_| Box::pin(cell.wait())).collect();
+    waiting.iter_mut().zip(&spies).for_each(|(wait, spy)| pending(wait, spy));
+    for number in [0, 31, 32, 69] {
+        spies[number].on(Call::Wake, move || panic!("waker {number}"));
+        spies[number].arm(1);
+    }
+    assert_eq!(panic_of(|| cell.set(1)), "waker 0");
+    assert!(spies.iter().all(|spy| (spy.wakes(), spy.alive()) == (1, 0)));
+    assert!(waiting.iter_mut().all(|wait| ready(wait) == &1));
+}
+
+/// B133: the clone lets the turn become free, so that the first poll has it after all; the clone is not needed, and its drop panics. The turn
+/// goes on.
+#[test]
+fn b133_a_poll_that_gets_the_turn_and_panics() {
+    let _dog = watchdog(30);
+    let cell: Arc<OnceCell<u32>> = Arc::default();
+    let mut holder: BoxFuture<u32> = Box::pin({
+        let cell = cell.clone();
+        async move { *cell.get_or_init(never).await }
+    });
+    pending(&mut holder, &Spy::new());
+    let holder = std::sync::Mutex::new(Some(holder));
+    let hostile = Spy::hostile(Call::Clone, move || drop(holder.lock().unwrap().take()));
+    hostile.on(Call::Drop, || panic!("a hostile waker"));
+    let waker = hostile.waker();
+    let mut first = Box::pin(cell.get_or_init(async || 1));
+    hostile.arm(2);
+    assert!(panics(|| poll_with(&mut first, &waker).is_ready()));
+    assert_eq!(cell.set(2), Ok(()), "the turn was lost in a panic");
+    drop((first, waker));
+    assert_eq!(hostile.alive(), 0);
+}
+
+/// When the cell comes to call a waker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    FirstPoll,
+    AnotherWaker,
+    /// The value is there.
+    Value,
+    /// The turn passes to whoever wants it.
+    Turn,
+    Cancel,
+}
+
+const MOMENTS: [Moment; 5] =
+    [Moment::FirstPoll, Moment::AnotherWaker, Moment::Value, Moment::Turn, Moment::Cancel];
+
+/// Somebody with a hostile waker waits for the value, or for the turn; somebody calm behind it. False if the hook did not run.
+fn play(deed: fn(&OnceCell<u32>), call: Call, moment: Moment, wants_turn: bool, panics_there: bool) -> bool {
+    let (cell, calm) = (Arc::new(OnceCell::<u32>::new()), Spy::new());
+    let weak = Arc::downgrade(&cell);
+    let hostile = Spy::hostile(call, move || deed(&weak.upgrade().unwrap()));
+    let wait = |wants_turn: bool| -> BoxFuture<u32> {
+        let cell = cell.clone();
+        Box::pin(
+            async move { if wants_turn { *cell.get_or_init(async || 1).await } else { *cell.wait().await } },
+        )
+    };
+    let mut holder = Some(Box::pin(cell.get_or_init(never)));
+    pending(holder.as_mut().unwrap(), &calm);
+    let (mut victim, mut other) = (Some(wait(wants_turn)), wait(true));
+    let waker = hostile.waker();
+    if moment != Moment::FirstPoll {
+        pending(victim.as_mut().unwrap(), &hostile);
+    }
+    pending(&mut other, &calm);
+    if moment == Moment::Value {
+        // Nobody has the turn, so that the value can be set.
+        drop(other);
+        if wants_turn {
+            drop(victim.replace(wait(false)));
+            pending(victim.as_mut().unwrap(), &hostile);
+        }
+        holder = None;
+        other = wait(false);
+        pending(&mut other, &calm);
+    }
+    hostile.arm(1);
+    let panicked = panics(|| match moment {
+        Moment::FirstPoll => drop(poll_with(victim.as_mut().unwrap(), &waker)),
+        Moment::AnotherWaker => drop(poll(victim.as_mut().unwrap(), &calm)),
+        Moment::Value => assert_eq!(cell.set(5), Ok(())),
+        Moment::Turn => holder = None,
+        Moment::Cancel => victim = None,
+    });
+    hostile.arm(0);
+    assert_eq!(panicked, panics_there && hostile.fired());
+    drop((holder, victim));
+    let value = match poll(&mut other, &calm) {
+        Poll::Ready(value) => value,
+        Poll::Pending => *ready(&mut Box::pin(cell.get_or_init(async || 7))),
+    };
+    assert_eq!(cell.get(), Some(&value));
+    drop((other, waker));
+    assert_eq!((hostile.alive(), calm.alive()), (0, 0), "wakers are left");
+    hostile.fired()
+}
+
+/// H3, B061, B063: whatever a waker does in clone, wake and drop, the cell works and nobody is forgotten.
+#[test]
+fn h3_hostile_wakers() {
+    let _dog = watchdog(10);
+    let deeds: [fn(&OnceCell<u32>); 4] = [
+        |cell| _ = cell.set(9),
+        |cell| _ = poll_with(&mut Box::pin(cell.get_or_init(async || 9)), Waker::noop()),
+        |cell| _ = poll_with(&mut Box::pin(cell.get_or_init(never)), Waker::noop()),
+        |_| panic!("a hostile waker"),
+    ];
+    for (number, deed) in deeds.into_iter().enumerate() {
+        for call in [Call::Clone, Call::Wake, Call::Drop] {
+            let mut reached = 0;
+            for (moment, wants_turn) in
+                MOMENTS.into_iter().flat_map(|moment| [(moment, false), (moment, true)])
+            {
+                reached += usize::from(play(deed, call, moment, wants_turn, number == 3));
+            }
+            assert!(reached >= 2, "{number} in {call:?} ran {reached} times");
+        }
+    }
+}
+
+const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
+
+/// H9, H14: a million wait, a chain of a million turns is dropped.
+#[test]
+fn a_million() {
+    let _dog = watchdog(120);
+    on_a_small_stack(|| {
+        let cell = OnceCell::<usize>::new();
+        let mut turns: Vec<_> = (0..MILLION).map(|_| Box::pin(cell.get_or_init(never))).collect();
+        turns.iter_mut().for_each(|turn| assert!(poll_with(turn, Waker::noop()).is_pending()));
+        drop(turns);
+        let mut waiting: Vec<_> = (0..MILLION).map(|_| Box::pin(cell.wait())).collect();
+        waiting.iter_mut().for_each(|wait| assert!(poll_with(wait, Waker::noop()).is_pending()));
+        assert_eq!(cell.set(1), Ok(()));
+        assert!(waiting.iter_mut().all(|wait| ready(wait) == &1));
+    });
+}
+
+#[test]
+fn no_allocation() {
+    let _dog = watchdog(30);
+    let cell = OnceCell::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    let (count, ()) = allocations(|| {
+        let mut value = pin!(cell.wait());
+        assert!(value.as_mut().poll(&mut cx).is_pending());
+        {
+            let mut turn = pin!(cell.get_or_init(never));
+            assert!(turn.as_mut().poll(&mut cx).is_pending());
+        }
+        let mut made = pin!(cell.get_or_try_init(async || Ok::<_, ()>(1)));
+        assert!(made.as_mut().poll(&mut cx).is_ready());
+        assert!(value.as_mut().poll(&mut cx).is_ready());
+    });
+    assert_eq!(count, 0, "{count} allocations");
+}
+
+/// Threads that make it, fail, give up and wait: it is made once, by the one who succeeds, and everybody sees the same.
+#[test]
+fn stress() {
+    let seed = Seed::pick();
+    let _dog = watchdog_with(60, format!("TASUKI_SEED={}", seed.0));
+    let mut rng = seed.rng();
+    for _ in 0..scaled(300, 3) {
+        let (cell, made) = (OnceCell::<usize>::new(), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (cell, made, mut rng) = (&cell, &made, Rng::new(rng.next()));
+                scope.spawn(move || {
+                    for _ in 0..rng.below(4) {
+                        match rng.below(3) {
+                            0 => drop(cell.get_or_try_init(async || Err::<usize, ()>(())).block()),
+                            1 => drop(poll_with(&mut Box::pin(cell.get_or_init(never)), Waker::noop())),
+                            _ => drop(poll_with(&mut Box::pin(cell.wait()), Waker::noop())),
+                        }
+                    }
+                    let value = *cell
+                        .get_or_init(async || {
+                            made.fetch_add(1, SeqCst);
+                            thread
+                        })
+                        .block();
+                    assert_eq!((cell.get(), cell.wait().block()), (Some(&value), &value));
+                });
+            }
+        });
+        assert_eq!(made.load(SeqCst), 1);
+    }
+}

@@ -1,0 +1,16 @@
+//! Tests of what a process has once: its memory, its signals and forks, the hook for self-deadlocks, the implementation of critical
+//! sections. Each of them runs alone in a process of its own (`alone` in the kit).
+
+#[path = "../kit/mod.rs"]
+mod kit;
+
+mod cancellation_stress;
+mod counts;
+#[cfg(feature = "critical-section")]
+mod interrupt;
+mod memory;
+mod self_deadlock;
+mod system;
+
+#[global_allocator]
+static ALLOCATOR: kit::alloc::Counting = kit::alloc::Counting;

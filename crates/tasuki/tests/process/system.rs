@@ -1,0 +1,180 @@
+//! What the system does to a process: forks, signals, a refusal to start threads.
+
+#![cfg(all(target_os = "linux", not(miri)))]
+
+use crate::kit::poll::{panic_of, pending, ready};
+use crate::kit::process::{alone, is_alone};
+use crate::kit::waker::Spy;
+use crate::kit::watchdog::watchdog;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+use tasuki::{Elapsed, Event, Mutex, Parker, runtime};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn times_out() -> bool {
+    Event::auto().wait().timeout(MS).block() == Err(Elapsed)
+}
+
+/// Runs `child` in a forked process; true if it said so.
+fn forked(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child does nothing but what is asked of it, and ends without returning.
+    match unsafe { libc::fork() } {
+        -1 => panic!("no fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            // SAFETY: no precondition. The signal ends a child that hangs.
+            unsafe { libc::alarm(60) };
+            let fine = child();
+            // SAFETY: no precondition.
+            unsafe { libc::_exit(i32::from(!fine)) }
+        }
+        id => {
+            let mut status = -1;
+            // SAFETY: our child; the status is a local.
+            assert_eq!(unsafe { libc::waitpid(id, &raw mut status, 0) }, id);
+            status == 0
+        }
+    }
+}
+
+/// The timer thread of the parent is not in the child, nor that of the child in the grandchild; the parent keeps its own.
+#[test]
+fn deadlines_come_after_a_fork() {
+    alone(|| {
+        let _dog = watchdog(120);
+        assert!(times_out());
+        assert!(forked(|| times_out()
+            && times_out()
+            && forked(|| times_out() && times_out())
+            && times_out()));
+        assert!(times_out());
+    });
+}
+
+/// A child that forks while another thread of its parent makes the first wait.
+#[test]
+fn a_fork_in_the_middle_of_the_start() {
+    alone(|| {
+        let _dog = watchdog(120);
+        thread::scope(|scope| {
+            let first = scope.spawn(times_out);
+            assert!(forked(times_out));
+            assert!(first.join().unwrap());
+        });
+        assert!(times_out());
+    });
+}
+
+/// A refusal is a panic of the wait that needs the thread, with nothing lost; a later wait tries again.
+#[test]
+fn a_timer_thread_that_cannot_start() {
+    let _dog = (!is_alone()).then(|| watchdog(120));
+    alone(|| {
+        // No watchdog here: its thread would still be starting when memory runs short.
+        let limit = |bytes: libc::rlim_t| {
+            let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: a local.
+            assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limits) }, 0);
+            limits.rlim_cur = bytes.min(limits.rlim_max);
+            // SAFETY: a local.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limits) }, 0);
+        };
+        let mutex = Mutex::new(0);
+        let guard = mutex.try_lock().unwrap();
+        let (mut sleep, mut limited) = (Box::pin(runtime::sleep(MS)), Box::pin(mutex.lock().timeout(MS)));
+        let spy = Spy::new();
+        // Room for what a panic allocates, not for a stack of two megabytes.
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: libc::rlim_t = pages.split(' ').next().unwrap().parse().unwrap();
+        limit(pages * 4096 + (1 << 20));
+        let refused = panic_of(|| crate::kit::poll::poll(&mut sleep, &spy).is_ready());
+        let refused_limit = panic_of(|| crate::kit::poll::poll(&mut limited, &spy).is_ready());
+        limit(libc::rlim_t::MAX);
+        assert!(refused.contains("the timer thread did not start"), "{refused}");
+        assert!(refused_limit.contains("the timer thread did not start"), "{refused_limit}");
+        drop(limited);
+        drop(guard);
+        assert!(mutex.try_lock().is_some(), "nothing was lost");
+        // As if it had not been polled.
+        pending(&mut sleep, &spy);
+        while spy.wakes() == 0 {
+            thread::yield_now();
+        }
+        ready(&mut sleep);
+        assert!(times_out());
+    });
+}
+
+/// A signal ends the sleep of the system call, and neither the park nor the wait.
+#[test]
+fn a_park_goes_on_after_a_signal() {
+    alone(|| {
+        extern "C" fn handler(_signal: libc::c_int) {
+            HANDLED.fetch_add(1, SeqCst);
+        }
+        static HANDLED: AtomicUsize = AtomicUsize::new(0);
+        let _dog = watchdog(120);
+        // SAFETY: zero is a valid value of every field.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handler as *const () as usize;
+        // SAFETY: the handler does nothing but count. Without SA_RESTART, so that the call returns.
+        assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) }, 0);
+
+        let parker = Parker::new();
+        let (unparker, event) = (parker.unparker(), Event::auto());
+        let (given, returned) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+        let interrupted = |work: &(dyn Fn() + Sync), give: &dyn Fn()| {
+            let (send, receive) = std::sync::mpsc::channel();
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    // SAFETY: no precondition.
+                    send.send(unsafe { libc::pthread_self() } as usize).unwrap();
+                    work();
+                    assert!(given.load(SeqCst), "it returned for a signal");
+                    returned.fetch_add(1, SeqCst);
+                });
+                let thread = receive.recv().unwrap() as libc::pthread_t;
+                for _ in 0..20 {
+                    let before = HANDLED.load(SeqCst);
+                    // SAFETY: the thread is alive: it waits for what is given below.
+                    assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
+                    while HANDLED.load(SeqCst) == before {
+                        thread::sleep(MS);
+                    }
+                }
+                given.store(true, SeqCst);
+                give();
+            });
+            given.store(false, SeqCst);
+        };
+        let (unpark, set) = (|| unparker.unpark(), || event.set());
+        // The parker cannot be shared, so its thread takes it.
+        let parker = std::sync::Mutex::new(parker);
+        interrupted(&|| parker.lock().unwrap().park(), &unpark);
+        interrupted(&|| assert!(parker.lock().unwrap().park_timeout(Duration::from_secs(600))), &unpark);
+        interrupted(&|| event.wait().block(), &set);
+        interrupted(&|| event.wait().timeout(Duration::from_secs(600)).block().unwrap(), &set);
+        assert_eq!(returned.load(SeqCst), 4);
+
+        // And a deadline comes, however often it is interrupted.
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // SAFETY: no precondition.
+            let waits = unsafe { libc::pthread_self() } as usize;
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    // SAFETY: that thread waits for this one at the end of the scope.
+                    assert_eq!(unsafe { libc::pthread_kill(waits as libc::pthread_t, libc::SIGUSR1) }, 0);
+                    thread::sleep(MS / 10);
+                }
+            });
+            let began = Instant::now();
+            let (parker, time) = (Parker::new(), 20 * MS);
+            assert!(!parker.park_timeout(time) && began.elapsed() >= time);
+            assert!(times_out());
+            stop.store(true, SeqCst);
+        });
+    });
+}

@@ -1,0 +1,131 @@
+//! The driver through which a runtime tells the primitives what they must know, and learns what it must. S3-21.
+
+use crate::kit::driver::Told;
+use crate::kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
+use crate::kit::waker::{Call, Spy};
+use crate::kit::watchdog::watchdog;
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::Waker;
+use std::time::Duration;
+use tasuki::runtime::{self, TaskId, Timers, WakeKind};
+use tasuki::{Bypass, Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The wheel of the driver is the one that is used, and stays so when the future goes elsewhere.
+#[test]
+fn deadlines_are_kept_where_the_driver_says() {
+    let _dog = watchdog(30);
+    let timers = Arc::new(Timers::new(Waker::noop().clone()));
+    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let mutex = Mutex::new(0);
+    let guard = mutex.try_lock().unwrap();
+    let mut lock = Box::pin(mutex.lock().timeout(5 * MS));
+    runtime::enter(&told, || pending(&mut lock, &spy));
+    std::thread::sleep(20 * MS);
+    assert_eq!(spy.wakes(), 0, "nobody turns this wheel but the test");
+    pending(&mut lock, &Spy::new());
+    pending(&mut lock, &spy);
+    told.pass(6 * MS);
+    assert_eq!(spy.wakes(), 1);
+    assert!(matches!(poll(&mut lock, &spy), std::task::Poll::Ready(Err(Elapsed))));
+    drop(guard);
+    assert!(!mutex.is_locked());
+}
+
+#[test]
+fn the_driver_says_which_task_runs() {
+    let _dog = watchdog(30);
+    let told = Told { task: Some(TaskId::fresh()), ..Told::nothing() };
+    assert_eq!(task::current(), None);
+    runtime::enter(&told, || {
+        assert_eq!(task::current(), told.task);
+        // The innermost says it: an identity of its own, another runtime, nobody.
+        let mut named = Box::pin(task::identify(async { task::current() }));
+        let id = named.id();
+        assert_eq!(ready(&mut named), Some(id));
+        let inner = Told::nothing();
+        runtime::enter(&inner, || assert_eq!(task::current(), None));
+        assert_eq!(task::current(), told.task);
+        assert!(panics(|| runtime::enter(&inner, || panic!("in a task"))));
+        assert_eq!(task::current(), told.task, "also after a panic");
+    });
+    assert_eq!(task::current(), None);
+    assert!(panics(|| runtime::enter(&told, || panic!("in a task"))));
+    assert_eq!(task::current(), None);
+}
+
+/// On a worker of a runtime `.block()` panics, always, and says what to do.
+#[test]
+fn the_driver_says_who_may_not_block() {
+    let _dog = watchdog(30);
+    let told = Told { may_block: false, ..Told::nothing() };
+    let (mutex, event) = (Mutex::new(0), Event::new(Reset::Manual, true));
+    let (rwlock, condvar, semaphore) = (RwLock::new(0), Condvar::new(), Semaphore::new(1));
+    runtime::enter(&told, || {
+        let message = panic_of(|| drop(mutex.lock().block()));
+        assert!(message.contains(".await"), "{message}");
+        assert!(panics(|| event.wait().block()), "also where there is nothing to wait for");
+        assert!(panics(|| drop(rwlock.read().block())));
+        assert!(panics(|| drop(semaphore.acquire().block())));
+        assert!(panics(|| event.wait().timeout(MS).block().is_ok()));
+        assert!(panics(|| drop(condvar.wait(mutex.try_lock().unwrap()).block())));
+    });
+    assert!(!mutex.is_locked());
+    assert_eq!((*mutex.lock().block(), *rwlock.write().block()), (0, 0));
+}
+
+/// A waker can ask why it is called: a grant is a baton, a signal to all is not; also inside another wake.
+#[test]
+fn wakes_say_their_kind() {
+    let _dog = watchdog(30);
+    let seen: Arc<StdMutex<Vec<WakeKind>>> = Arc::default();
+    static INNER: Mutex<u32> = Mutex::new(0);
+    let (held, listener, asleep) = (StdMutex::new(INNER.try_lock()), Spy::new(), seen.clone());
+    listener.on(Call::Wake, move || {
+        asleep.lock().unwrap().push(runtime::wake_kind());
+        // A wake inside the wake.
+        drop(held.lock().unwrap().take());
+        asleep.lock().unwrap().push(runtime::wake_kind());
+    });
+    let mut waiter = Box::pin(INNER.lock());
+    pending(&mut waiter, &Spy::new());
+    let (mutex, event) = (Mutex::new(0), Event::manual());
+    let guard = mutex.try_lock().unwrap();
+    let (mut lock, mut wait) = (Box::pin(mutex.lock()), Box::pin(event.wait()));
+    pending(&mut lock, &listener);
+    listener.arm(1);
+    // On a thread of a runtime: nobody else asks.
+    runtime::enter(&Told::nothing(), || drop(guard));
+    assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
+    pending(&mut wait, &listener);
+    listener.arm(1);
+    runtime::enter(&Told::nothing(), || event.set());
+    assert_eq!(seen.lock().unwrap()[2..], [WakeKind::Plain, WakeKind::Plain]);
+    assert_eq!(runtime::wake_kind(), WakeKind::Plain);
+    drop(ready(&mut lock));
+    ready(&mut wait);
+    assert!(poll_with(&mut waiter, Waker::noop()).is_ready());
+}
+
+/// The first waiter of a free lock is woken as the same kind, whether an unlock or the cancel of the waiter before it wakes it: the queue gets on only
+/// when it runs.
+#[test]
+fn a_called_head_is_woken_as_one_kind() {
+    let seen: Arc<StdMutex<Vec<WakeKind>>> = Arc::default();
+    let listener = Spy::new();
+    listener.on(Call::Wake, {
+        let seen = seen.clone();
+        move || seen.lock().unwrap().push(runtime::wake_kind())
+    });
+    let mutex = Mutex::<u32, Bypass>::with_policy(0);
+    let guard = mutex.try_lock().unwrap();
+    let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    pending(&mut first, &listener);
+    pending(&mut second, &listener);
+    listener.arm(2);
+    runtime::enter(&Told::nothing(), || drop(guard));
+    assert!(!mutex.is_locked(), "the first was called, and owns nothing");
+    runtime::enter(&Told::nothing(), || drop(first));
+    assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
+}
