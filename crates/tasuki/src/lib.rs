@@ -86,6 +86,8 @@ mod once_cell;
 mod parker;
 mod policy;
 mod probe;
+#[cfg(feature = "std")]
+mod process;
 mod queue;
 #[cfg(feature = "std")]
 mod reentrant;

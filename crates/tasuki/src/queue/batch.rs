@@ -59,29 +59,35 @@ impl WakeBatch {
     pub(crate) fn wake_all(&mut self, _unlocked: QueueUnlocked, panics: &mut Panics) {
         while self.woken < self.len {
             // One catch for as many as go well.
-            panics.catch(|| {
-                while let Some(waker) = self.next() {
-                    waiter::wake(Some(waker));
-                }
-            });
+            panics.catch(|| self.wake_rest());
         }
         self.woken = 0;
         self.len = 0;
     }
 
-    fn next(&mut self) -> Option<Waker> {
-        let waker = self.wakers[..self.len].get(self.woken)?;
-        self.woken += 1;
-        // SAFETY: it was in `woken..len`, and has just left that range.
-        Some(unsafe { waker.assume_init_read() })
+    /// Wakes what has not been woken. The one that is being woken counts as woken, so a panic leaves the others.
+    // A function of its own: with `self` as its argument the compiler knows that the wakers do not change it.
+    #[inline(never)]
+    fn wake_rest(&mut self) {
+        let len = self.len;
+        waiter::wake_each(|| {
+            if self.woken == len {
+                return None;
+            }
+            let waker = &self.wakers[self.woken];
+            self.woken += 1;
+            // SAFETY: it was in `woken..len`, and has just left that range.
+            Some(unsafe { waker.assume_init_read() })
+        });
     }
 }
 
 impl Drop for WakeBatch {
     /// Only a panic that could not be caught leaves wakers behind; they are woken all the same.
+    #[inline]
     fn drop(&mut self) {
-        while let Some(waker) = self.next() {
-            waiter::wake(Some(waker));
+        if self.woken < self.len {
+            self.wake_rest();
         }
     }
 }

@@ -60,10 +60,31 @@ impl Kept {
 pub(super) fn wake(waker: Waker) {
     let local = 0_u8;
     let here = (&raw const local).addr();
+    if is_shallow(here) { waker.wake() } else { wake_at(here, waker) }
+}
+
+/// Wakes what `next` gives, until it gives nothing. The depth is the same for all of them, so it is asked for once.
+#[inline(always)]
+pub(super) fn wake_each(mut next: impl FnMut() -> Option<Waker>) {
+    let local = 0_u8;
+    if is_shallow((&raw const local).addr()) {
+        while let Some(waker) = next() {
+            waker.wake();
+        }
+    } else {
+        while let Some(waker) = next() {
+            wake(waker);
+        }
+    }
+}
+
+/// Is a wake at this place of the stack woken at once, and not the shallowest of its thread?
+#[inline(always)]
+fn is_shallow(here: usize) -> bool {
     // The stack grows downwards. Where it has been shallower, the difference wraps.
     let below = SHALLOWEST.try_with(Cell::get).unwrap_or(0).wrapping_sub(here);
     // Loom's threads share the variables of one thread; its chains are short.
-    if MODEL || below <= NESTING { waker.wake() } else { wake_at(here, waker) }
+    MODEL || below <= NESTING
 }
 
 /// Not where this thread's wakes usually are: shallower, or deeper.

@@ -325,6 +325,20 @@ pub(crate) fn wake(waker: Option<Waker>) {
     }
 }
 
+/// Wakes what `next` gives, until it gives nothing; never under `EDIT`.
+#[inline(always)]
+pub(super) fn wake_each(
+    #[cfg_attr(feature = "std", expect(unused_mut))] mut next: impl FnMut() -> Option<Waker>,
+) {
+    probe::foreign_code();
+    #[cfg(feature = "std")]
+    super::nested::wake_each(next);
+    #[cfg(not(feature = "std"))]
+    while let Some(waker) = next() {
+        waker.wake();
+    }
+}
+
 /// Wakes a waiter that was made the owner of something, or that is the next to take a lock that is free; never under `EDIT`.
 #[inline]
 pub(crate) fn wake_owner(waker: Option<Waker>) {

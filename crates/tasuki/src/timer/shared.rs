@@ -20,12 +20,13 @@
 use super::Timers;
 use crate::caught::caught;
 use crate::parker::Parker;
+use crate::process;
 use alloc::boxed::Box;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use core::task::Waker;
 use std::time::Instant;
-use std::{io, process, thread};
+use std::{io, thread};
 
 /// A wheel, and whose thread turns it.
 struct Shared {
