@@ -82,6 +82,8 @@ mod latch;
 mod limit;
 mod mutex;
 mod once_cell;
+#[cfg(test)]
+mod panic_place;
 #[cfg(feature = "std")]
 mod parker;
 mod policy;
@@ -174,6 +176,6 @@ const _: () = {
     assert!(size_of::<Barrier>() <= 32);
     assert!(size_of::<RwLock<()>>() <= 24);
     assert!(size_of::<Read<'_, ()>>() <= 64);
-    assert!(size_of::<RwLockReadGuard<'_, ()>>() == size_of::<usize>());
+    assert!(size_of::<RwLockReadGuard<'_, ()>>() == 2 * size_of::<usize>());
     assert!(size_of::<Upgrade<&RwLock<()>>>() <= 64);
 };

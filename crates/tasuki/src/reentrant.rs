@@ -33,7 +33,6 @@ use crate::queue::waiter::{State, clone_waker};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
 use crate::task::{self, TaskId};
 use crate::wait::{Op, Seat, Single, Wait};
-use core::cell::UnsafeCell;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
@@ -107,7 +106,8 @@ pub struct ReentrantMutex<T: ?Sized> {
     raw: RawMutex<Fifo>,
     owner: AtomicU64,
     depth: AtomicU32,
-    value: UnsafeCell<T>,
+    /// Guards give `&T` only, so it needs no cell, and the mutex is covariant in it, as std's.
+    value: T,
 }
 
 // SAFETY: the mutex owns the value.
@@ -139,7 +139,7 @@ impl<T> ReentrantMutex<T> {
                 raw: RawMutex::new(),
                 owner: AtomicU64::new(NOBODY),
                 depth: AtomicU32::new(0),
-                value: UnsafeCell::new(value),
+                value,
             }
         }
     }
@@ -152,7 +152,7 @@ impl<T> ReentrantMutex<T> {
     /// assert_eq!(tasuki::ReentrantMutex::new(7).into_inner(), 7);
     /// ```
     pub fn into_inner(self) -> T {
-        self.value.into_inner()
+        self.value
     }
 }
 
@@ -216,7 +216,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
     /// assert_eq!(mutex.into_inner(), 2);
     /// ```
     pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
+        &mut self.value
     }
 
     /// The lock has been acquired: it is `me`'s.
@@ -313,7 +313,7 @@ unsafe impl<T: ?Sized> Holder for &ReentrantMutex<T> {
     type Target = T;
 
     fn value(&self) -> *mut T {
-        self.value.get()
+        (&raw const self.value).cast_mut()
     }
 
     fn release(&self) -> bool {
@@ -396,5 +396,29 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
 
     fn unfinished<E>(&mut self, limit: E) -> E {
         limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::panic_place::line_of_panic;
+
+    /// As deep as it goes: the panic points to the line of the caller, and nothing has changed.
+    #[test]
+    fn one_lock_too_many_names_its_caller() {
+        let mutex = ReentrantMutex::new(());
+        let mut job = std::boxed::Box::pin(crate::task::identify(core::future::poll_fn(|_| {
+            let guard = mutex.try_lock().unwrap().unwrap();
+            mutex.depth.store(u32::MAX, Ordering::Relaxed);
+            let place = (line!(), line_of_panic(|| drop(mutex.try_lock())));
+            assert_eq!(place, (place.0, place.0));
+            assert_eq!(mutex.depth.load(Ordering::Relaxed), u32::MAX);
+            mutex.depth.store(1, Ordering::Relaxed);
+            drop(guard);
+            Poll::Ready(mutex.try_lock().unwrap().is_some())
+        })));
+        let mut cx = Context::from_waker(core::task::Waker::noop());
+        assert_eq!(core::future::Future::poll(job.as_mut(), &mut cx), Poll::Ready(true));
     }
 }

@@ -113,6 +113,9 @@ pub fn identify<F: Future>(future: F) -> Identified<F> {
 }
 
 /// The future of [`identify`].
+///
+/// It has no limits ([`timeout`](crate::Wait::timeout) and its kin): it is a task, not a wait, and what it wraps may be any future. Limit the waits inside, or
+/// wrap the limited wait: `task::identify(mutex.lock().timeout(time))`.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Identified<F> {

@@ -179,6 +179,10 @@ impl WaitGroup {
 
     /// As [`member`](Self::member), with a member that keeps the group alive and can be moved into any task.
     ///
+    /// # Panics
+    ///
+    /// As [`member`](Self::member).
+    ///
     /// # Examples
     ///
     /// ```

@@ -83,7 +83,9 @@ mod semaphore {
 }
 mod surface {
     mod auto_traits;
+    mod foreign_panics;
     mod promises;
+    mod subjects;
 }
 mod timer {
     mod api;

@@ -10,6 +10,7 @@
 //! | running  | the future is ready            | drops it; `Some`                       | finished  |
 //! | running  | the future is pending          | registers with the token               | running   |
 //! | running  | the same, and cancelled meanwhile | drops the future; `None`            | finished  |
+//! | running  | the future panics              | nothing: it is the future's panic, and the next poll polls it again | running |
 //! | finished |                                | panics                                 |           |
 //!
 //! A limit that is reached drops the future, as a cancelled token does.

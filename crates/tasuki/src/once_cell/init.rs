@@ -53,7 +53,7 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Future for Init<'a, T, F, Fut, E
                 turn
             }
         };
-        let initialiser = running.as_mut().as_pin_mut().expect("it runs while it is our turn");
+        let initialiser = running.as_mut().as_pin_mut().expect("it runs while the turn is held");
         let Poll::Ready(output) = initialiser.poll(cx) else {
             this.turn = Some(turn);
             return Poll::Pending;
@@ -73,8 +73,10 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Awaitable for Init<'a, T, F, Fut
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
         let mut running = unsafe { Pin::new_unchecked(&mut this.running) };
+        // On the stack, so that the turn passes on and the wait is over also if the destructor of the initialiser panics.
+        let turn = this.turn.take();
         running.set(None);
-        drop(this.turn.take());
+        drop(turn);
         // SAFETY: a field of the pinned whole.
         let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
         match wait.cancel(right)? {
@@ -92,7 +94,8 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Awaitable for Init<'a, T, F, Fut
     }
 
     fn is_terminated(&self) -> bool {
-        self.wait.is_terminated() && self.turn.is_none() && self.running.is_none()
+        // An initialiser that panicked is still there, to be dropped with the whole; its turn has passed on.
+        self.wait.is_terminated() && self.turn.is_none()
     }
 }
 

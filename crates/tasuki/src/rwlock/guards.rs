@@ -14,10 +14,16 @@ use core::fmt;
 use core::ops::Deref;
 use core::task::{Context, Poll};
 
-/// Holds the lock for reading.
+/// Holds the lock for reading, and shows the value or a part of it.
+///
+/// The value is a pointer of its own, and not found through the lock, so that the guard of a borrowed lock is covariant in the value: what
+/// can only be read may stand for something that is borrowed for less long. (An `Arc` of the lock is invariant in it all the same.)
 #[doc(hidden)]
-#[derive(Debug)]
-pub struct Reading<L>(pub(super) L, pub(super) Held);
+pub struct Reading<R, U: ?Sized> {
+    lock: R,
+    held: Held,
+    part: *const U,
+}
 
 /// Holds the lock for reading, with the right to become the writer.
 #[doc(hidden)]
@@ -29,14 +35,6 @@ pub struct UpgradablyReading<L>(pub(super) L, pub(super) Held);
 #[derive(Debug)]
 pub struct Writing<L>(pub(super) L, pub(super) Held);
 
-/// Holds the lock for reading, and shows a part of the value.
-#[doc(hidden)]
-pub struct MappedReading<R, U: ?Sized> {
-    lock: R,
-    held: Held,
-    part: *const U,
-}
-
 /// Holds the lock for writing, and shows a part of the value.
 #[doc(hidden)]
 pub struct MappedWriting<R, U: ?Sized> {
@@ -46,27 +44,27 @@ pub struct MappedWriting<R, U: ?Sized> {
 }
 
 /// The guard of [`RwLock::read`].
-pub type RwLockReadGuard<'a, T> = Guard<Reading<&'a RwLock<T>>>;
+pub type RwLockReadGuard<'a, T> = Guard<Reading<Lent<'a>, T>>;
 /// The guard of [`RwLock::upgradable_read`].
 pub type RwLockUpgradableReadGuard<'a, T> = Guard<UpgradablyReading<&'a RwLock<T>>>;
 /// The guard of [`RwLock::write`].
 pub type RwLockWriteGuard<'a, T> = Guard<Writing<&'a RwLock<T>>>;
 /// The guard of [`RwLock::read_owned`].
 #[cfg(feature = "alloc")]
-pub type OwnedRwLockReadGuard<T> = Guard<Reading<Arc<RwLock<T>>>>;
+pub type OwnedRwLockReadGuard<T> = Guard<Reading<Arc<RwLock<T>>, T>>;
 /// The guard of [`RwLock::upgradable_read_owned`].
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockUpgradableReadGuard<T> = Guard<UpgradablyReading<Arc<RwLock<T>>>>;
 /// The guard of [`RwLock::write_owned`].
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockWriteGuard<T> = Guard<Writing<Arc<RwLock<T>>>>;
-/// A read guard over a part of the value.
-pub type MappedRwLockReadGuard<'a, U> = Guard<MappedReading<Lent<'a>, U>>;
+/// A read guard over a part of the value; the same type as [`RwLockReadGuard`], which does not know of the whole either.
+pub type MappedRwLockReadGuard<'a, U> = Guard<Reading<Lent<'a>, U>>;
 /// A write guard over a part of the value. It cannot be downgraded: the part may be there only for the writer.
 pub type MappedRwLockWriteGuard<'a, U> = Guard<MappedWriting<Lent<'a>, U>>;
 /// An owned read guard over a part of the value.
 #[cfg(feature = "alloc")]
-pub type OwnedMappedRwLockReadGuard<T, U> = Guard<MappedReading<Arc<RwLock<T>>, U>>;
+pub type OwnedMappedRwLockReadGuard<T, U> = Guard<Reading<Arc<RwLock<T>>, U>>;
 /// An owned write guard over a part of the value. It cannot be downgraded.
 #[cfg(feature = "alloc")]
 pub type OwnedMappedRwLockWriteGuard<T, U> = Guard<MappedWriting<Arc<RwLock<T>>, U>>;
@@ -137,25 +135,10 @@ impl<T: ?Sized> Handle for Arc<RwLock<T>> {
     }
 }
 
-impl<L> sealed::Sealed for Reading<L> {}
 impl<L> sealed::Sealed for UpgradablyReading<L> {}
 impl<L> sealed::Sealed for Writing<L> {}
-impl<R, U: ?Sized> sealed::Sealed for MappedReading<R, U> {}
+impl<R, U: ?Sized> sealed::Sealed for Reading<R, U> {}
 impl<R, U: ?Sized> sealed::Sealed for MappedWriting<R, U> {}
-
-// SAFETY: made only by whoever entered as a reader; writers are kept out until `release`.
-unsafe impl<L: Handle> Holder for Reading<L> {
-    type Target = L::Value;
-
-    fn value(&self) -> *mut L::Value {
-        self.0.value.get()
-    }
-
-    #[inline]
-    fn release(&self) -> bool {
-        self.0.raw().release(Kind::Read, self.1)
-    }
-}
 
 // SAFETY: made only by whoever entered as the upgradable reader; writers are kept out until `release`.
 unsafe impl<L: Handle> Holder for UpgradablyReading<L> {
@@ -188,62 +171,83 @@ unsafe impl<L: Handle> Holder for Writing<L> {
 // SAFETY: one writer at a time.
 unsafe impl<L: Handle> Exclusive for Writing<L> {}
 
-impl<L: Handle> Access for Reading<L> {
-    type Lock = L;
+/// To enter as a reader.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ReadAccess;
+
+/// To enter as the upgradable reader.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct UpgradableAccess;
+
+/// To enter as the writer.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct WriteAccess;
+
+impl Access for ReadAccess {
+    type Holder<L: Handle> = Reading<L::Kept, L::Value>;
 
     const NAME: &'static str = "tasuki::Read";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Read;
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn entered(lock: L, held: Held) -> Self {
-        Self(lock, held)
+    #[inline(always)]
+    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
+        Reading { part: lock.value.get(), lock: lock.keep(), held }
     }
 }
 
-impl<L: Handle> Access for UpgradablyReading<L> {
-    type Lock = L;
+impl Access for UpgradableAccess {
+    type Holder<L: Handle> = UpgradablyReading<L>;
 
     const NAME: &'static str = "tasuki::UpgradableRead";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Upgradable;
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn entered(lock: L, held: Held) -> Self {
-        Self(lock, held)
+    #[inline(always)]
+    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
+        UpgradablyReading(lock, held)
     }
 }
 
-impl<L: Handle> Access for Writing<L> {
-    type Lock = L;
+impl Access for WriteAccess {
+    type Holder<L: Handle> = Writing<L>;
 
     const NAME: &'static str = "tasuki::Write";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Write;
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn entered(lock: L, held: Held) -> Self {
-        Self(lock, held)
+    #[inline(always)]
+    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
+        Writing(lock, held)
     }
 }
 
 // SAFETY: the pointer is access to the part, as `&U` would be.
-unsafe impl<R: Send, U: ?Sized + Sync> Send for MappedReading<R, U> {}
+unsafe impl<R: Send, U: ?Sized + Sync> Send for Reading<R, U> {}
 // SAFETY: as above.
-unsafe impl<R: Sync, U: ?Sized + Sync> Sync for MappedReading<R, U> {}
+unsafe impl<R: Sync, U: ?Sized + Sync> Sync for Reading<R, U> {}
 // SAFETY: the pointer is access to the part, as `&mut U` would be.
 unsafe impl<R: Send, U: ?Sized + Send> Send for MappedWriting<R, U> {}
 // SAFETY: as above, `&U`.
 unsafe impl<R: Sync, U: ?Sized + Sync> Sync for MappedWriting<R, U> {}
 
-// SAFETY: made from a read guard, whose access it keeps; the part was borrowed from its value.
-unsafe impl<R: Kept, U: ?Sized> Holder for MappedReading<R, U> {
+// SAFETY: made only by a caller that entered as a reader, or from its guard; writers are kept out until `release`. The part is the value, or was borrowed
+// from it.
+unsafe impl<R: Kept, U: ?Sized> Holder for Reading<R, U> {
     type Target = U;
 
+    #[inline]
     fn value(&self) -> *mut U {
         self.part.cast_mut()
     }
 
+    #[inline]
     fn release(&self) -> bool {
         self.lock.raw().release(Kind::Read, self.held)
     }
@@ -283,9 +287,9 @@ unsafe impl<R: Kept, V: ?Sized> Narrow for MappedWriting<R, V> {
     }
 }
 
-impl<R, U: ?Sized> fmt::Debug for MappedReading<R, U> {
+impl<R, U: ?Sized> fmt::Debug for Reading<R, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MappedReading")
+        f.write_str("Reading")
     }
 }
 
@@ -295,14 +299,7 @@ impl<R, U: ?Sized> fmt::Debug for MappedWriting<R, U> {
     }
 }
 
-impl<L: Handle> Reading<L> {
-    /// Holds the same, shows the part.
-    fn narrow<U: ?Sized>(self, part: *const U) -> MappedReading<L::Kept, U> {
-        MappedReading { held: self.1, lock: self.0.keep(), part }
-    }
-}
-
-impl<L: Handle> Guard<Reading<L>> {
+impl<R: Kept, V: ?Sized> Guard<Reading<R, V>> {
     /// Keeps the lock and shows only a part of the value.
     ///
     /// # Examples
@@ -314,12 +311,10 @@ impl<L: Handle> Guard<Reading<L>> {
     /// let name = RwLockReadGuard::map(lock.try_read().unwrap(), |pair| &pair.1);
     /// assert_eq!(*name, "one");
     /// ```
-    pub fn map<U: ?Sized>(
-        guard: Self,
-        part: impl FnOnce(&L::Value) -> &U,
-    ) -> Guard<MappedReading<L::Kept, U>> {
+    pub fn map<U: ?Sized>(guard: Self, part: impl FnOnce(&V) -> &U) -> Guard<Reading<R, U>> {
         let part: *const U = part(&guard);
-        Guard::new(guard.into_holder().narrow(part))
+        let Reading { lock, held, .. } = guard.into_holder();
+        Guard::new(Reading { lock, held, part })
     }
 
     /// Keeps the lock and shows only a part of the value, if there is one; else gives the guard back.
@@ -340,12 +335,11 @@ impl<L: Handle> Guard<Reading<L>> {
     /// ```
     pub fn filter_map<U: ?Sized>(
         guard: Self,
-        part: impl FnOnce(&L::Value) -> Option<&U>,
-    ) -> Result<Guard<MappedReading<L::Kept, U>>, Self> {
-        match part(&guard).map(|part| part as *const U) {
-            Some(part) => Ok(Guard::new(guard.into_holder().narrow(part))),
-            None => Err(guard),
-        }
+        part: impl FnOnce(&V) -> Option<&U>,
+    ) -> Result<Guard<Reading<R, U>>, Self> {
+        let Some(part) = part(&guard).map(|part| part as *const U) else { return Err(guard) };
+        let Reading { lock, held, .. } = guard.into_holder();
+        Ok(Guard::new(Reading { lock, held, part }))
     }
 }
 
@@ -363,8 +357,8 @@ impl<L: Handle> Guard<Writing<L>> {
     /// let reader = RwLockWriteGuard::downgrade(writer);
     /// assert_eq!(*reader + *lock.try_read().unwrap(), 4);
     /// ```
-    pub fn downgrade(guard: Self) -> Guard<Reading<L>> {
-        turn(guard, Kind::Write, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0, holder.1))
+    pub fn downgrade(guard: Self) -> Guard<Reading<L::Kept, L::Value>> {
+        turn(guard, Kind::Write, |holder| (holder.0, holder.1), ReadAccess)
     }
 
     /// Goes on as the upgradable reader; no other writer comes in between.
@@ -380,13 +374,7 @@ impl<L: Handle> Guard<Writing<L>> {
     /// # drop(reader);
     /// ```
     pub fn downgrade_to_upgradable(guard: Self) -> Guard<UpgradablyReading<L>> {
-        turn(
-            guard,
-            Kind::Write,
-            Kind::Upgradable,
-            |holder| &holder.0,
-            |holder| UpgradablyReading(holder.0, holder.1),
-        )
+        turn(guard, Kind::Write, |holder| (holder.0, holder.1), UpgradableAccess)
     }
 }
 
@@ -452,25 +440,24 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
     /// assert!(lock.try_upgradable_read().is_some());
     /// # drop(reader);
     /// ```
-    pub fn downgrade(guard: Self) -> Guard<Reading<L>> {
-        turn(guard, Kind::Upgradable, Kind::Read, |holder| &holder.0, |holder| Reading(holder.0, holder.1))
+    pub fn downgrade(guard: Self) -> Guard<Reading<L::Kept, L::Value>> {
+        turn(guard, Kind::Upgradable, |holder| (holder.0, holder.1), ReadAccess)
     }
 }
 
 /// Turns a guard into a weaker one. A waker that panics leaves the lock held in the weaker way, by the new guard, which
 /// unwinding then drops.
-fn turn<H: Holder, L: Handle, W: Holder>(
+fn turn<H: Holder, L: Handle, A: Access>(
     guard: Guard<H>,
-    held: Kind,
-    weaker: Kind,
-    lock: impl FnOnce(&H) -> &L,
-    with: impl FnOnce(H) -> W,
-) -> Guard<W> {
-    let holder = guard.into_holder();
-    let raw: *const RawRwLock = lock(&holder).raw();
-    let weak = Guard::new(with(holder));
+    held_as: Kind,
+    lock: impl FnOnce(H) -> (L, Held),
+    _weaker: A,
+) -> Guard<A::Holder<L>> {
+    let (lock, held) = lock(guard.into_holder());
+    let raw: *const RawRwLock = lock.raw();
+    let weak = Guard::new(A::entered(lock, held));
     // SAFETY: the weaker guard holds the same handle, which keeps the lock where it is.
-    unsafe { &*raw }.turn_into(held, weaker);
+    unsafe { &*raw }.turn_into(held_as, A::KIND);
     weak
 }
 

@@ -24,9 +24,10 @@ use alloc::sync::Arc;
 use books::Kind;
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
-use guards::{Handle, Kept, Reading, UpgradablyReading, Writing};
+use guards::{Handle, ReadAccess, UpgradableAccess, WriteAccess};
 use raw::RawRwLock;
 
 /// A lock that many may read, or one may write, that suspends tasks instead of blocking threads.
@@ -109,20 +110,20 @@ impl<T: ?Sized> UnwindSafe for RwLock<T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
 
 /// The future of [`RwLock::read`].
-pub type Read<'a, T> = Wait<Single<AccessOp<Reading<&'a RwLock<T>>>>>;
+pub type Read<'a, T> = Wait<Single<AccessOp<&'a RwLock<T>, ReadAccess>>>;
 /// The future of [`RwLock::write`].
-pub type Write<'a, T> = Wait<Single<AccessOp<Writing<&'a RwLock<T>>>>>;
+pub type Write<'a, T> = Wait<Single<AccessOp<&'a RwLock<T>, WriteAccess>>>;
 /// The future of [`RwLock::upgradable_read`].
-pub type UpgradableRead<'a, T> = Wait<Single<AccessOp<UpgradablyReading<&'a RwLock<T>>>>>;
+pub type UpgradableRead<'a, T> = Wait<Single<AccessOp<&'a RwLock<T>, UpgradableAccess>>>;
 /// The future of [`RwLock::read_owned`].
 #[cfg(feature = "alloc")]
-pub type ReadOwned<T> = Wait<Single<AccessOp<Reading<Arc<RwLock<T>>>>>>;
+pub type ReadOwned<T> = Wait<Single<AccessOp<Arc<RwLock<T>>, ReadAccess>>>;
 /// The future of [`RwLock::write_owned`].
 #[cfg(feature = "alloc")]
-pub type WriteOwned<T> = Wait<Single<AccessOp<Writing<Arc<RwLock<T>>>>>>;
+pub type WriteOwned<T> = Wait<Single<AccessOp<Arc<RwLock<T>>, WriteAccess>>>;
 /// The future of [`RwLock::upgradable_read_owned`].
 #[cfg(feature = "alloc")]
-pub type UpgradableReadOwned<T> = Wait<Single<AccessOp<UpgradablyReading<Arc<RwLock<T>>>>>>;
+pub type UpgradableReadOwned<T> = Wait<Single<AccessOp<Arc<RwLock<T>>, UpgradableAccess>>>;
 
 impl<T> RwLock<T> {
     const_fn! {
@@ -237,7 +238,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.raw.try_enter(Kind::Read, Site::here()).map(|held| Guard::new(Reading(self, held)))
+        AccessOp::<_, ReadAccess>::try_enter(self)
     }
 
     /// As [`write`](Self::write), if it can be had without waiting.
@@ -252,7 +253,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.raw.try_enter(Kind::Write, Site::here()).map(|held| Guard::new(Writing(self, held)))
+        AccessOp::<_, WriteAccess>::try_enter(self)
     }
 
     /// As [`upgradable_read`](Self::upgradable_read), if it can be had without waiting.
@@ -268,9 +269,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_upgradable_read(&self) -> Option<RwLockUpgradableReadGuard<'_, T>> {
-        self.raw
-            .try_enter(Kind::Upgradable, Site::here())
-            .map(|held| Guard::new(UpgradablyReading(self, held)))
+        AccessOp::<_, UpgradableAccess>::try_enter(self)
     }
 
     /// The value, without locking: the exclusive borrow proves that nobody holds the lock.
@@ -339,7 +338,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[track_caller]
     pub fn try_read_owned(self: Arc<Self>) -> Option<OwnedRwLockReadGuard<T>> {
-        self.raw.try_enter(Kind::Read, Site::here()).map(|held| Guard::new(Reading(self, held)))
+        AccessOp::<_, ReadAccess>::try_enter(self)
     }
 
     /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
@@ -352,7 +351,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[track_caller]
     pub fn try_write_owned(self: Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
-        self.raw.try_enter(Kind::Write, Site::here()).map(|held| Guard::new(Writing(self, held)))
+        AccessOp::<_, WriteAccess>::try_enter(self)
     }
 
     /// As [`try_upgradable_read`](Self::try_upgradable_read), with a guard that keeps the lock alive.
@@ -365,9 +364,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[track_caller]
     pub fn try_upgradable_read_owned(self: Arc<Self>) -> Option<OwnedRwLockUpgradableReadGuard<T>> {
-        self.raw
-            .try_enter(Kind::Upgradable, Site::here())
-            .map(|held| Guard::new(UpgradablyReading(self, held)))
+        AccessOp::<_, UpgradableAccess>::try_enter(self)
     }
 }
 
@@ -393,12 +390,11 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// A holder that stands for one kind of access.
+/// A way to enter the lock.
 #[doc(hidden)]
-pub trait Access: Holder {
-    /// The reference to the lock. Named by the holder alone: an operation that named both would mention a lifetime twice, and
-    /// the compiler, which forgets lifetimes in a suspended future, could not see any more that they are the same.
-    type Lock: Handle;
+pub trait Access {
+    /// What the guard holds then.
+    type Holder<L: Handle>: Holder;
 
     /// What it is called in a panic.
     const NAME: &'static str;
@@ -409,21 +405,33 @@ pub trait Access: Holder {
 
     /// The lock has been entered.
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn entered(lock: Self::Lock, held: Held) -> Self;
+    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L>;
 }
 
-/// The operation of [`RwLock::read`] and its kin: `H` is how the lock will be held.
-pub struct AccessOp<H: Access> {
+/// The operation of [`RwLock::read`] and its kin: `L` is the reference to the lock, `A` how it is entered.
+///
+/// The reference is named once, and what the guard holds follows from it: an operation that named both would mention a lifetime twice,
+/// and the compiler, which forgets lifetimes in a suspended future, could not see any more that they are the same.
+pub struct AccessOp<L, A> {
     /// Gone once the guard has it.
-    lock: Option<H::Lock>,
+    lock: Option<L>,
     site: Site,
+    access: PhantomData<A>,
 }
 
-impl<H: Access> AccessOp<H> {
+impl<L: Handle, A: Access> AccessOp<L, A> {
     #[inline(always)]
     #[track_caller]
-    fn wait(lock: H::Lock) -> Wait<Single<Self>> {
-        Wait::new(Self { lock: Some(lock), site: Site::here() })
+    fn wait(lock: L) -> Wait<Single<Self>> {
+        Wait::new(Self { lock: Some(lock), site: Site::here(), access: PhantomData })
+    }
+
+    /// Enters without waiting.
+    #[inline(always)]
+    #[track_caller]
+    fn try_enter(lock: L) -> Option<Guard<A::Holder<L>>> {
+        let held = lock.raw().try_enter(A::KIND, Site::here())?;
+        Some(Guard::new(A::entered(lock, held)))
     }
 
     #[inline(always)]
@@ -432,42 +440,42 @@ impl<H: Access> AccessOp<H> {
     }
 
     #[inline(always)]
-    fn guard(&mut self) -> Guard<H> {
+    fn guard(&mut self) -> Guard<A::Holder<L>> {
         let held = self.raw().holders.add(self.site);
-        Guard::new(H::entered(self.lock.take().expect("the lock is here until the guard takes it"), held))
+        Guard::new(A::entered(self.lock.take().expect("the lock is here until the guard takes it"), held))
     }
 }
 
-impl<H: Access> fmt::Debug for AccessOp<H> {
+impl<L, A> fmt::Debug for AccessOp<L, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AccessOp")
     }
 }
 
-impl<H: Access> Op for AccessOp<H> {
-    type Output = Guard<H>;
+impl<L: Handle, A: Access> Op for AccessOp<L, A> {
+    type Output = Guard<A::Holder<L>>;
     type Unfinished<E> = E;
-    const NAME: &'static str = H::NAME;
+    const NAME: &'static str = A::NAME;
 
     #[inline(always)]
-    fn try_now(&mut self) -> Option<Guard<H>> {
-        self.raw().try_enter_fast(H::KIND).then(|| self.guard())
+    fn try_now(&mut self) -> Option<Self::Output> {
+        self.raw().try_enter_fast(A::KIND).then(|| self.guard())
     }
 
     fn is_ready(&self) -> bool {
-        self.raw().is_ready(H::KIND)
+        self.raw().is_ready(A::KIND)
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.raw().holders.check(self.site);
-        self.raw().start(H::KIND, seat, cx).map(|()| self.guard())
+        self.raw().start(A::KIND, seat, cx).map(|()| self.guard())
     }
 
-    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.raw().poll_queued(waiter, cx).map(|()| self.guard())
     }
 
-    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         self.raw().cancel(waiter).then(|| self.guard())
     }
 

@@ -391,6 +391,7 @@ impl RawRwLock {
 mod tests {
     use super::super::books::MAX_READERS;
     use super::*;
+    use crate::panic_place::line_of_panic;
     use core::future::Future as _;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -426,6 +427,23 @@ mod tests {
         lock.leave(Kind::Read);
         assert!(lock.try_enter(Kind::Read, Site::here()).is_some());
     }
+
+    /// A refusal points to the line of the caller, in every function that enters without waiting.
+    #[test]
+    fn a_refusal_names_its_caller() {
+        let full = || crate::RwLock { raw: lock_with(MAX_READERS), value: core::cell::UnsafeCell::new(()) };
+        let (lock, shared) = (full(), std::sync::Arc::new(full()));
+        let place = (
+            line!(),
+            line_of_panic(|| drop(lock.try_read())),
+            line_of_panic(|| drop(lock.try_upgradable_read())),
+            line_of_panic(|| drop(shared.clone().try_read_owned())),
+            line_of_panic(|| drop(shared.clone().try_upgradable_read_owned())),
+        );
+        let line = place.0;
+        assert_eq!(place, (line, line + 1, line + 2, line + 3, line + 4));
+    }
+
     /// H13: one writer too many in the queue panics, and changes nothing.
     #[test]
     fn there_are_only_so_many_writers() {

@@ -14,6 +14,7 @@ pub(crate) mod policy;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod rng;
+pub(crate) mod sources;
 pub(crate) mod spec;
 pub(crate) mod stress;
 pub(crate) mod tally;

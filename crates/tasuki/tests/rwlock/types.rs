@@ -62,7 +62,7 @@ fn guards_of_the_lock() {
             RwLockReadGuard<'static, SyncOnly>,
             RwLockReadGuard<'static, Neither>
         ),
-        ["SYU", "--U", "--U", "--U"]
+        ["SYU", "--U", "-YU", "--U"]
     );
     assert_eq!(
         traits!(
@@ -187,7 +187,8 @@ fn sizes() {
     // crate asserts the sizes without them when it is compiled.
     if !cfg!(debug_assertions) {
         assert!(size_of::<RwLock<()>>() <= 24 && size_of::<RwLock<()>>() == 2 * WORD.max(8));
-        assert_eq!(size_of::<RwLockReadGuard<'static, u32>>(), WORD);
+        assert_eq!(size_of::<RwLockReadGuard<'static, u32>>(), 2 * WORD);
+        assert_eq!(size_of::<RwLockWriteGuard<'static, u32>>(), WORD);
         assert_eq!(size_of::<OwnedRwLockWriteGuard<u32>>(), WORD);
         assert!(size_of::<Upgrade<&'static RwLock<u32>>>() <= 64);
     }

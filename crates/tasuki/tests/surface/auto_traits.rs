@@ -1,12 +1,14 @@
 //! Which types cross threads, which may be moved, how large they are. The policy never matters.
 //! B067, B105, B109. What must not compile is in `compile_fail.md`, which the documentation tests run.
 
+use crate::kit::sources;
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
+use std::future::Ready;
 use std::mem::size_of;
-use tasuki::{
-    Bypass, Event, Fifo, HandOff, Lifo, Lock, LockOwned, MappedMutexGuard, Mutex, MutexGuard,
-    OwnedMappedMutexGuard, OwnedMutexGuard, Parker, Reset, Unparker, WaitEvent,
-};
+use std::sync::Arc;
+use tasuki::runtime::*;
+use tasuki::task::*;
+use tasuki::*;
 
 #[test]
 fn the_probe_can_say_no() {
@@ -78,14 +80,111 @@ for_the_policy!(lifo, Lifo);
 for_the_policy!(bypass, Bypass);
 for_the_policy!(bypass_never, Bypass<0>);
 
+/// The traits of types, `Name[arguments]`, with their names.
+macro_rules! matrix {
+    ($($expected:literal: $($name:ident $([$($argument:tt)*])?),* $(,)?;)*) => {{
+        $($(assert_eq!(
+            traits!($name $(<$($argument)*>)?),
+            $expected,
+            "{}",
+            stringify!($name $([$($argument)*])?)
+        );)*)*
+        vec![$($(stringify!($name)),*),*]
+    }};
+}
+
+/// Every public type, each with a value that crosses threads and with one that does not, where it has a value.
 #[test]
-fn everything_else() {
-    assert_eq!(traits!(Event), "SYU");
-    assert_eq!(traits!(WaitEvent<'static>), "SY-");
-    assert_eq!(traits!(HandOff), "SYU");
-    assert_eq!(traits!(Reset), "SYU");
-    assert_eq!(traits!(Parker), "S-U");
-    assert_eq!(traits!(Unparker), "SYU");
+#[cfg_attr(miri, ignore = "reads files")]
+fn every_public_type_has_a_row() {
+    type Never = Ready<Neither>;
+    type Always = Ready<Both>;
+    type Makes = fn() -> Always;
+    type Judges = fn(&mut Both) -> bool;
+    let rows = matrix! {
+        // Without a value: shared by all.
+        "SYU": Barrier, BarrierWaitResult, Bypass, CancellationSource, CancellationToken, Cancelled, Closed, Condvar, DropGuard, Elapsed,
+            Event, Fifo, HandOff, Latch, Lifo, NoTaskIdentity, Reset, Semaphore, SemaphorePermit['static], OwnedSemaphorePermit, TryAcquireError,
+            Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, Key, KeyedRawMutex, LockEvent, SelfDeadlock, TaskId,
+            Timers, WakeKind, Permit[&'static Semaphore], GivenBack[Elapsed, Both];
+        "SY-": Acquire['static], AcquireOwned, Arrive['static], OnCancel['static], OnCancelOwned, Sleep, WaitEvent['static], WaitLatch['static],
+            WaitMembers['static];
+        "SYU": AcquireOp['static, Fifo], AcquireOwnedOp[Fifo], ArriveOp['static], OnCancelOp[CancellationToken], SleepOp, WaitEventOp['static],
+            WaitLatchOp['static], WaitMembersOp['static];
+        "S-U": Parker;
+        "--U": GivenBack[Elapsed, Neither];
+        // Locks: one thread at a time, or shared by readers.
+        "SYU": Mutex[Both], Mutex[SendOnly], RwLock[Both], ReentrantMutex[Both], OnceCell[Both];
+        "S-U": RwLock[SendOnly], ReentrantMutex[SendOnly], OnceCell[SendOnly];
+        "--U": Mutex[Neither], RwLock[SyncOnly], ReentrantMutex[SyncOnly], OnceCell[Neither];
+        // Guards.
+        "SYU": Guard[&'static Mutex<Both>], MutexGuard['static, Both], MappedMutexGuard['static, Both], OwnedMutexGuard[Both],
+            OwnedMappedMutexGuard[SendOnly, Both], RwLockReadGuard['static, Both], RwLockWriteGuard['static, Both],
+            RwLockUpgradableReadGuard['static, Both], MappedRwLockReadGuard['static, Both], MappedRwLockWriteGuard['static, Both],
+            OwnedRwLockReadGuard[Both], OwnedRwLockWriteGuard[Both], OwnedRwLockUpgradableReadGuard[Both],
+            OwnedMappedRwLockReadGuard[Both, Both], OwnedMappedRwLockWriteGuard[Both, Both], ReentrantMutexGuard['static, Both];
+        "-YU": RwLockReadGuard['static, SyncOnly], MappedMutexGuard['static, SyncOnly];
+        "S-U": MutexGuard['static, SendOnly], MappedRwLockWriteGuard['static, SendOnly];
+        "--U": Guard[&'static Mutex<Neither>], RwLockReadGuard['static, SendOnly], RwLockUpgradableReadGuard['static, SyncOnly],
+            OwnedRwLockReadGuard[SyncOnly], ReentrantMutexGuard['static, SendOnly];
+        // Waits for locks, and their operations.
+        "SY-": Wait[Single<LockOp<'static, Both, Fifo>>], Single[LockOp<'static, SendOnly, Fifo>], Lock['static, SendOnly], LockOwned[SendOnly],
+            Read['static, Both], Write['static, Both], UpgradableRead['static, Both], ReadOwned[Both], WriteOwned[Both], UpgradableReadOwned[Both],
+            Upgrade[&'static RwLock<Both>], LockReentrant['static, Both], WaitValue['static, Both], WaitNotified['static, &'static Mutex<Both>],
+            WaitWhile['static, &'static Mutex<Both>, Judges], Conditional['static, &'static Mutex<Both>, Judges],
+            Timeout[Lock<'static, Both>], OrCancelled['static, Lock<'static, Both>], Limited[Lock<'static, Both>, SleepOp],
+            GetOrInit['static, Both, Makes, Always], GetOrTryInit['static, Both, Makes, Always, ()], Surely['static, Both, Makes, Always],
+            Init['static, Both, Makes, Always, ()], RunUntilCancelled['static, Always], UntilCancelled['static, Always];
+        "---": Lock['static, Neither], LockOwned[SyncOnly], Read['static, SendOnly], Write['static, SendOnly], Upgrade[Arc<RwLock<SendOnly>>],
+            LockReentrant['static, SendOnly], WaitValue['static, SendOnly], WaitNotified['static, &'static Mutex<Neither>],
+            WaitWhile['static, &'static Mutex<Neither>, fn(&mut Neither) -> bool], Timeout[Lock<'static, Neither>],
+            GetOrInit['static, Neither, fn() -> Never, Never], RunUntilCancelled['static, Never];
+        "SYU": LockOp['static, SendOnly, Fifo], LockOwnedOp[SendOnly, Fifo], AccessOp[&'static RwLock<Both>, ()],
+            UpgradeOp[&'static RwLock<Both>], LockReentrantOp['static, Both], ValueOp['static, Both],
+            CondvarOp['static, &'static Mutex<Both>], Identified[Always];
+        "--U": LockOp['static, Neither, Fifo], AccessOp[Arc<RwLock<SendOnly>>, ()], Identified[Never];
+        // With an owner that has a key: they stay where they are.
+        "---": KeyedLock[&'static Keyed];
+        "--U": KeyedLockOp[&'static Keyed], KeyedGuard[&'static Keyed], MappedKeyedGuard[&'static Keyed, Both];
+    };
+    sources::same(&sources::public_types(), rows);
+}
+
+/// Everything that a lock with a key is made of.
+struct Keyed(KeyedRawMutex);
+
+struct Nowhere;
+
+impl Domain for Nowhere {
+    type Error = ();
+
+    fn here() -> Result<Key, ()> {
+        Err(())
+    }
+
+    fn elsewhere() {}
+
+    fn may_release(_: Key) -> bool {
+        false
+    }
+}
+
+// SAFETY: nothing can be locked.
+unsafe impl KeyedMutex for Keyed {
+    type Value = ();
+    type Domain = Nowhere;
+
+    fn raw(&self) -> &KeyedRawMutex {
+        &self.0
+    }
+
+    fn value(&self) -> *mut () {
+        std::ptr::dangling_mut()
+    }
+}
+
+#[test]
+fn sizes() {
     assert!(size_of::<Event>() <= 16, "{}", size_of::<Event>());
     assert!(size_of::<WaitEvent<'static>>() <= 64, "{}", size_of::<WaitEvent<'static>>());
 }

@@ -3,9 +3,14 @@
 
 use crate::kit::driver::Told;
 use crate::kit::panics::panics_in;
+use crate::kit::poll::poll_with;
+use crate::kit::sources;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, Mutex as StdMutex};
+use std::task::Waker;
+use tasuki::runtime::{KeyedGuard, MappedKeyedGuard};
 use tasuki::{
     Barrier, CancellationSource, CancellationToken, Condvar, Event, Latch, MappedMutexGuard,
     MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, MutexGuard, OnceCell, OwnedMappedMutexGuard,
@@ -122,8 +127,40 @@ mod covariant {
             ) -> $guard<'short $(, $value)?> {
                 guard
             })*
+            pub(super) const GUARDS: &[&str] = &[$(stringify!($guard)),*];
         };
     }
+    /// A guard that only reads also stands for one whose value is borrowed for less long.
+    macro_rules! shortens_value {
+        ($($name:ident: $guard:ident<$first:tt>;)*) => {
+            $(pub(super) fn $name<'a, 'short, 'long: 'short>(
+                guard: $guard<$first, &'long str>,
+                _: &'a (),
+            ) -> $guard<$first, &'short str> {
+                guard
+            })*
+            pub(super) const READERS: &[&str] = &[$(stringify!($guard)),*];
+        };
+    }
+    shortens_value! {
+        read_value: RwLockReadGuard<'a>;
+        mapped_read_value: MappedRwLockReadGuard<'a>;
+        owned_mapped_read_value: OwnedMappedRwLockReadGuard<u8>;
+        reentrant_value: ReentrantMutexGuard<'a>;
+    }
+
+    pub(super) fn keyed<'short, 'long: 'short, M: runtime::KeyedMutex>(
+        guard: KeyedGuard<&'long M>,
+    ) -> KeyedGuard<&'short M> {
+        guard
+    }
+
+    pub(super) fn keyed_part<'short, 'long: 'short, M: runtime::KeyedMutex, U>(
+        guard: MappedKeyedGuard<&'long M, U>,
+    ) -> MappedKeyedGuard<&'short M, U> {
+        guard
+    }
+
     shortens! {
         mutex: MutexGuard<u8>;
         mapped_mutex: MappedMutexGuard<u8>;
@@ -136,12 +173,44 @@ mod covariant {
         permit: SemaphorePermit<>;
         member: WaitGroupMember<>;
     }
+}
 
-    /// A read guard over a part also stands for one whose value is borrowed for less long.
-    pub(super) fn mapped_read_value<'a, 'short, 'long: 'short>(
-        guard: MappedRwLockReadGuard<'a, &'long str>,
-    ) -> MappedRwLockReadGuard<'a, &'short str> {
-        guard
+/// Every guard there is is in one of the tables above, or borrows nothing. That those which write are invariant in their value is in
+/// `compile_fail.md`, which names each of them.
+#[test]
+#[cfg_attr(miri, ignore = "reads files")]
+fn every_guard_has_its_variance() {
+    let is_guard = |name: &String| ["Guard", "Permit", "Member"].iter().any(|end| name.ends_with(end));
+    let guards: BTreeSet<String> = sources::public_types().into_iter().filter(is_guard).collect();
+    let owned = [
+        "OwnedMutexGuard",
+        "OwnedMappedMutexGuard",
+        "OwnedRwLockReadGuard",
+        "OwnedRwLockWriteGuard",
+        "OwnedRwLockUpgradableReadGuard",
+        "OwnedMappedRwLockReadGuard",
+        "OwnedMappedRwLockWriteGuard",
+        "OwnedSemaphorePermit",
+        "OwnedWaitGroupMember",
+        "DropGuard",
+    ];
+    // All are one of these two, over what is held.
+    let generic = ["Guard", "Permit"];
+    let rows = covariant::GUARDS.iter().copied().chain(["KeyedGuard", "MappedKeyedGuard"]);
+    sources::same(&guards, rows.chain(owned).chain(generic));
+    let readers = guards.iter().filter(|name| name.contains("Read") && !name.contains("Upgradable"));
+    // An `Arc` of the lock is invariant in its value.
+    let readers = readers.filter(|name| *name != "OwnedRwLockReadGuard").cloned();
+    let readers = readers.chain(["ReentrantMutexGuard".to_owned()]);
+    sources::same(&readers.collect(), covariant::READERS.iter().copied());
+    let refused = include_str!("../compile_fail.md");
+    for guard in &guards {
+        let writes =
+            !["Read", "Reentrant", "Permit", "Member", "Keyed"].iter().any(|kind| guard.contains(kind));
+        let writes = writes || guard.contains("Upgradable") || guard == "OwnedRwLockReadGuard";
+        if writes && guard != "DropGuard" && guard != "Guard" {
+            assert!(refused.contains(&format!("(guard: {guard}<")), "{guard} is not refused anywhere");
+        }
     }
 }
 
@@ -156,8 +225,11 @@ fn a_guard_of_a_static_stands_for_a_shorter_one() {
     let name = String::from("short");
     let named = named(covariant::mutex(MUTEX.try_lock().unwrap()), &name);
     assert_eq!((*named.0, named.1), (1, "short"));
+    assert_eq!(*covariant::read_value(LOCK.try_read().unwrap(), &()), "value");
     let part = RwLockReadGuard::map(LOCK.try_read().unwrap(), |value| value);
-    assert_eq!(*covariant::mapped_read_value(part), "value");
+    let part = MappedRwLockReadGuard::filter_map(part, |value| Some(value)).unwrap();
+    let part = MappedRwLockReadGuard::map(part, |value| value);
+    assert_eq!(*covariant::mapped_read_value(part, &()), "value");
 }
 
 #[test]
@@ -169,34 +241,106 @@ fn a_value_becomes_a_lock() {
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 }
 
-/// Every documented panic of a function that is called (and not polled) is in the file of its caller.
+/// A call that panics.
+type Call<'a> = Box<dyn FnOnce() + 'a>;
+
+/// Panic only in a poll of the future that they return: that has no caller of its own.
+const IN_A_POLL: [&str; 15] = [
+    "cancellation::run_until_cancelled",
+    "condvar::wait",
+    "condvar::wait_while",
+    "limit::timeout",
+    "mutex::lock",
+    "mutex::lock_for",
+    "mutex/owned::lock_owned",
+    "reentrant::lock",
+    "rwlock::read",
+    "rwlock::read_owned",
+    "rwlock::upgradable_read",
+    "rwlock::upgradable_read_owned",
+    "rwlock::write",
+    "rwlock::write_owned",
+    "mutex/keyed::keyed_lock",
+];
+
+/// Never panic: they note where a lock was taken, for the report of a self-deadlock.
+const NOTE_THE_CALLER: [&str; 5] = [
+    "mutex::try_lock",
+    "mutex/owned::try_lock_owned",
+    "rwlock::try_write",
+    "rwlock::try_write_owned",
+    "mutex/keyed::keyed_try_lock",
+];
+
+/// Only what they call panics, which is foreign: wakers.
+const FOREIGN: [&str; 2] = ["cancellation::cancel_with", "cancellation::request_cancel"];
+
+/// Takes billions of guards: a unit test of the module looks at the place of the panic.
+const IN_A_UNIT_TEST: [&str; 5] = [
+    "reentrant::try_lock",
+    "rwlock::try_read",
+    "rwlock::try_read_owned",
+    "rwlock::try_upgradable_read",
+    "rwlock::try_upgradable_read_owned",
+];
+
+/// Every panic of a function that is called (and not polled) is in the file of its caller. What the sources say panics, or tracks its caller, is in
+/// this table or in one of the lists above.
 #[test]
 fn panics_name_the_caller() {
     const MANY: usize = Semaphore::MAX_PERMITS;
     let (semaphore, group) = (Arc::new(Semaphore::new(1)), Arc::new(WaitGroup::new()));
+    let full = Arc::new(WaitGroup::new());
+    full.add(WaitGroup::MAX_MEMBERS);
     let (mutex, stranger) = (Mutex::new(0), Semaphore::new(1));
     let told = Told { may_block: false, ..Told::nothing() };
-    type Call<'a> = Box<dyn FnOnce() + 'a>;
     let calls: Vec<(&str, Call<'_>)> = vec![
-        ("Barrier::new", Box::new(|| _ = Barrier::new(0))),
-        ("Latch::new", Box::new(|| _ = Latch::new(usize::MAX))),
-        ("Latch::count_down", Box::new(|| Latch::new(0).count_down())),
-        ("Semaphore::new", Box::new(|| _ = Semaphore::new(MANY + 1))),
-        ("Semaphore::with_policy", Box::new(|| _ = Semaphore::<tasuki::Bypass>::with_policy(MANY + 1))),
-        ("Semaphore::release", Box::new(|| semaphore.release(MANY))),
-        ("Semaphore::release", Box::new(|| semaphore.release(usize::MAX))),
-        ("Semaphore::acquire_many", Box::new(|| drop(semaphore.acquire_many(MANY + 1)))),
-        ("acquire_many_owned", Box::new(|| drop(semaphore.clone().acquire_many_owned(MANY + 1)))),
+        ("barrier::new", Box::new(|| _ = Barrier::new(0))),
+        ("latch::new", Box::new(|| _ = Latch::new(usize::MAX))),
+        ("latch::count_down", Box::new(|| Latch::new(0).count_down())),
+        ("semaphore::new", Box::new(|| _ = Semaphore::new(MANY + 1))),
+        ("semaphore::with_policy", Box::new(|| _ = Semaphore::<tasuki::Bypass>::with_policy(MANY + 1))),
+        ("semaphore::release", Box::new(|| semaphore.release(MANY))),
+        ("semaphore::release", Box::new(|| semaphore.release(usize::MAX))),
+        ("semaphore::acquire_many", Box::new(|| drop(semaphore.acquire_many(MANY + 1)))),
         (
-            "Permit::merge",
+            "semaphore/owned::acquire_many_owned",
+            Box::new(|| drop(semaphore.clone().acquire_many_owned(MANY + 1))),
+        ),
+        (
+            "semaphore/permit::merge",
             Box::new(|| semaphore.try_acquire().unwrap().merge(stranger.try_acquire().unwrap())),
         ),
-        ("WaitGroup::add", Box::new(|| group.add(usize::MAX))),
-        ("WaitGroup::done", Box::new(|| group.done())),
-        (".block()", Box::new(|| runtime::enter(&told, || drop(mutex.lock().block())))),
+        ("wait_group::add", Box::new(|| group.add(usize::MAX))),
+        ("wait_group::done", Box::new(|| group.done())),
+        ("wait_group::member", Box::new(|| drop(full.member()))),
+        ("wait_group::member_owned", Box::new(|| drop(full.clone().member_owned()))),
+        ("wait::block", Box::new(|| runtime::enter(&told, || drop(mutex.lock().block())))),
     ];
+    let mut names: BTreeSet<&str> = calls.iter().map(|(name, _)| *name).collect();
     for (name, call) in calls {
         let file = panics_in(call);
         assert_eq!(file, file!(), "{name}");
     }
+    if !cfg!(miri) {
+        let found = sources::functions_that_panic();
+        names.extend(IN_A_UNIT_TEST);
+        for (name, (_, tracked)) in &found {
+            assert!(*tracked || !names.contains(name.as_str()), "{name} does not track its caller");
+        }
+        names.extend(IN_A_POLL.into_iter().chain(NOTE_THE_CALLER).chain(FOREIGN));
+        sources::same(&found.into_keys().collect(), names);
+    }
+}
+
+/// What can only panic in a poll.
+#[test]
+fn a_condvar_has_one_mutex_at_a_time() {
+    let (first, second, condvar) = (Mutex::new(0), Mutex::new(0), Condvar::new());
+    let mut waits = Box::pin(condvar.wait(first.try_lock().unwrap()));
+    assert!(poll_with(&mut waits, Waker::noop()).is_pending());
+    let mut refused = Box::pin(condvar.wait(second.try_lock().unwrap()));
+    panics_in(|| _ = poll_with(&mut refused, Waker::noop()));
+    drop(refused);
+    assert!(!second.is_locked(), "its guard was in the wait");
 }

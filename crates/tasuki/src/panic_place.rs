@@ -1,0 +1,26 @@
+//! For unit tests: at which line of its file a call panics, as a panic hook is told. A function that panics for its caller names the caller's line.
+
+use crate::caught::caught;
+use core::cell::Cell;
+use std::boxed::Box;
+use std::panic::{set_hook, take_hook};
+use std::sync::Once;
+use std::thread_local;
+
+/// The line that the panic of `call` names; `call` must panic.
+#[track_caller]
+pub(crate) fn line_of_panic(call: impl FnOnce()) -> u32 {
+    thread_local! {
+        static LINE: Cell<u32> = const { Cell::new(0) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |panic| {
+            let _ = LINE.try_with(|line| line.set(panic.location().map_or(0, |location| location.line())));
+            usual(panic);
+        }));
+    });
+    assert!(caught(call).is_none(), "it does not panic");
+    LINE.try_with(Cell::get).expect("a test does not run at the end of its thread")
+}
