@@ -6,12 +6,17 @@
 //! tried only where the short one has always paid off. But a lock that is mostly held shortly, and now and then over an await, looks just
 //! the same: so the long one has a score of its own, and a lock where it is in vain tries it seldom (decision 13).
 //!
+//! A new lock has no score to go by, and one convoy at its beginning is enough to keep it from ever earning one. So its first long spin is decided by
+//! what the first long spins of all locks of the process have brought (decision 16).
+//!
 //! | score   | meaning                         | success | in vain | not tried |
 //! |---------|---------------------------------|---------|---------|-----------|
 //! | `short` | `1..=8`: worthwhile; 8: trusted | + 1     | - 2; half, if a long one followed | |
 //! | `short` | `-100..=0`: not worthwhile      |         |         | - 1; after -100 one chance |
 //! | `long`  | `1..=4`: worthwhile             | + 1     | - 2     |           |
 //! | `long`  | `-64..=0`: not worthwhile       |         |         | - 1; after -64 one chance |
+//! | `long`  | `UNTRIED`: `FIRST_LONG` decides | 3, and `short` 8 | 0, and `short` 4 | |
+//! | `FIRST_LONG` | as `long`, for the first long spin of each lock | + 1 | - 2 | as `long` |
 //!
 //! # Orderings
 //! Relaxed, and not one operation: hints, of which some may be lost.
@@ -21,7 +26,7 @@ use crate::shim::{AtomicI8, Ordering, const_fn};
 /// Longer than a short section, shorter than a task switch on another thread.
 pub(super) const SHORT_NANOSECONDS: u32 = 250;
 /// Longer than most interruptions.
-pub(super) const LONG_NANOSECONDS: u32 = 50_000;
+pub(super) const LONG_NANOSECONDS: u32 = 100_000;
 
 const SHORT_MAX: i8 = 8;
 /// A new lock is not trusted yet. A long spin in vain leads back here.
@@ -30,8 +35,15 @@ const SHORT_NEW: i8 = 4;
 const SHORT_PROBE: i8 = 100;
 const LONG_MAX: i8 = 4;
 const LONG_NEW: i8 = 2;
-/// As `SHORT_PROBE`. One spin of 50 us in 64 held for longer is what a lock burns that is held over an await now and then.
+/// As `SHORT_PROBE`. One spin of 100 us in 64 held for longer is what a lock burns that is held over an await now and then.
 const LONG_PROBE: i8 = 64;
+/// The long score of a lock that has not made a long spin.
+const UNTRIED: i8 = i8::MAX;
+
+/// How well the first long spins of new locks have paid off, in the whole process.
+static FIRST_LONG: StaticI8 = StaticI8::new(FIRST_LONG_MAX);
+/// Eight first spins in vain, 0.8 ms in the life of a process, before new locks are cautious.
+const FIRST_LONG_MAX: i8 = 16;
 
 /// How well spinning has paid off.
 #[derive(Debug)]
@@ -43,56 +55,114 @@ pub(super) struct SpinScore {
 impl SpinScore {
     const_fn! {
         pub(super) const fn new() -> Self {
-            Self { short: AtomicI8::new(SHORT_NEW), long: AtomicI8::new(LONG_NEW) }
+            Self { short: AtomicI8::new(SHORT_NEW), long: AtomicI8::new(UNTRIED) }
         }
     }
 
     /// Is a short spin worthwhile?
     pub(super) fn is_worthwhile(&self) -> bool {
-        is_positive_or_due(&self.short, SHORT_PROBE)
+        self.short.is_positive_or_due(SHORT_PROBE)
     }
 
     /// Is a long spin worthwhile, after a short one that was not enough?
     pub(super) fn is_long_worthwhile(&self) -> bool {
-        // Relaxed: see the header.
-        self.short.load(Ordering::Relaxed) == SHORT_MAX && is_positive_or_due(&self.long, LONG_PROBE)
+        self.is_long_worthwhile_beside(&FIRST_LONG)
+    }
+
+    fn is_long_worthwhile_beside(&self, first_long: &StaticI8) -> bool {
+        if self.long.get() == UNTRIED {
+            return first_long.is_positive_or_due(LONG_PROBE);
+        }
+        self.short.get() == SHORT_MAX && self.long.is_positive_or_due(LONG_PROBE)
     }
 
     pub(super) fn short_succeeded(&self) {
-        adjust(&self.short, 1, SHORT_MAX);
+        self.short.adjust(1, SHORT_MAX);
     }
 
     pub(super) fn short_failed(&self) {
-        adjust(&self.short, -2, SHORT_MAX);
+        self.short.adjust(-2, SHORT_MAX);
     }
 
     pub(super) fn long_succeeded(&self) {
-        adjust(&self.long, 1, LONG_MAX);
+        self.long_succeeded_beside(&FIRST_LONG);
+    }
+
+    fn long_succeeded_beside(&self, first_long: &StaticI8) {
+        if self.long.get() == UNTRIED {
+            first_long.adjust(1, FIRST_LONG_MAX);
+            self.long.set(LONG_NEW);
+            self.short.set(SHORT_MAX);
+        }
+        self.long.adjust(1, LONG_MAX);
     }
 
     pub(super) fn long_failed(&self) {
-        adjust(&self.long, -2, LONG_MAX);
-        adjust(&self.short, SHORT_NEW - SHORT_MAX, SHORT_MAX);
+        self.long_failed_beside(&FIRST_LONG);
+    }
+
+    fn long_failed_beside(&self, first_long: &StaticI8) {
+        if self.long.get() == UNTRIED {
+            first_long.adjust(-2, FIRST_LONG_MAX);
+            self.long.set(LONG_NEW);
+        }
+        self.long.adjust(-2, LONG_MAX);
+        self.short.set(self.short.get().min(SHORT_NEW));
     }
 }
 
-/// Is the score positive? Where it is not, every so many questions are answered as if it were.
-fn is_positive_or_due(score: &AtomicI8, probe: i8) -> bool {
-    // Relaxed: see the header.
-    let now = score.load(Ordering::Relaxed);
-    if now > 0 {
-        return true;
+/// A number that is read and written Relaxed: of a lock, or of the process.
+trait Score {
+    fn get(&self) -> i8;
+    fn set(&self, score: i8);
+
+    /// Is the score positive? Where it is not, every so many questions are answered as if it were.
+    fn is_positive_or_due(&self, probe: i8) -> bool {
+        let now = self.get();
+        if now > 0 {
+            return true;
+        }
+        let next = if now <= -probe { 1 } else { now - 1 };
+        self.set(next);
+        next > 0
     }
-    let next = if now <= -probe { 1 } else { now - 1 };
-    // Relaxed: see the header.
-    score.store(next, Ordering::Relaxed);
-    next > 0
+
+    fn adjust(&self, by: i8, max: i8) {
+        self.set(self.get().saturating_add(by).clamp(0, max));
+    }
 }
 
-fn adjust(score: &AtomicI8, by: i8, max: i8) {
-    // Relaxed: see the header.
-    let next = score.load(Ordering::Relaxed).saturating_add(by).clamp(0, max);
-    score.store(next, Ordering::Relaxed);
+impl Score for AtomicI8 {
+    fn get(&self) -> i8 {
+        // Relaxed: see the header.
+        self.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, score: i8) {
+        // Relaxed: see the header.
+        self.store(score, Ordering::Relaxed);
+    }
+}
+
+/// As [`AtomicI8`], which the model checker replaces; a lock of the model does not spin.
+struct StaticI8(core::sync::atomic::AtomicI8);
+
+impl StaticI8 {
+    const fn new(score: i8) -> Self {
+        Self(core::sync::atomic::AtomicI8::new(score))
+    }
+}
+
+impl Score for StaticI8 {
+    fn get(&self) -> i8 {
+        // Relaxed: see the header.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, score: i8) {
+        // Relaxed: see the header.
+        self.0.store(score, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -100,13 +170,13 @@ mod tests {
     use super::*;
 
     /// One contender at a lock with so many short sections between two long ones; how many long spins in vain.
-    fn burned(score: &SpinScore, rounds: usize, short: usize) -> usize {
+    fn burned(score: &SpinScore, first_long: &StaticI8, rounds: usize, short: usize) -> usize {
         let mut burned = 0;
         for _ in 0..rounds {
             (0..short).filter(|_| score.is_worthwhile()).for_each(|_| score.short_succeeded());
             if score.is_worthwhile() {
-                if score.is_long_worthwhile() {
-                    score.long_failed();
+                if score.is_long_worthwhile_beside(first_long) {
+                    score.long_failed_beside(first_long);
                     burned += 1;
                 } else {
                     score.short_failed();
@@ -121,25 +191,48 @@ mod tests {
     #[cfg_attr(miri, ignore = "millions of steps of one thread, and nothing unsafe in them")]
     fn a_mixed_lock_burns_little() {
         for short in [4, 10, 1_000] {
-            let burned = burned(&SpinScore::new(), 6_500, short);
+            let first_long = StaticI8::new(FIRST_LONG_MAX);
+            let burned = burned(&SpinScore::new(), &first_long, 6_500, short);
             assert!((1..=6_500 / 64 + 2).contains(&burned), "{burned} of 6,500 with {short} between");
         }
+    }
+
+    /// Locks that are held over an await at their first contention, and then dropped, burn a long spin for few of them.
+    #[test]
+    fn new_locks_burn_little() {
+        let first_long = StaticI8::new(FIRST_LONG_MAX);
+        let burned: usize = (0..6_500).map(|_| burned(&SpinScore::new(), &first_long, 1, 0)).sum();
+        assert!((1..=6_500 / 64 + 8).contains(&burned), "{burned} of 6,500");
+    }
+
+    /// A new lock whose holder is interrupted is waited for, and trusted from then on.
+    #[test]
+    fn a_new_lock_is_given_a_chance() {
+        let first_long = StaticI8::new(FIRST_LONG_MAX);
+        for _ in 0..1_000 {
+            let score = SpinScore::new();
+            assert!(score.is_worthwhile() && score.is_long_worthwhile_beside(&first_long));
+            score.long_succeeded_beside(&first_long);
+            assert!(score.is_worthwhile() && score.is_long_worthwhile_beside(&first_long));
+        }
+        assert_eq!(first_long.get(), FIRST_LONG_MAX);
     }
 
     /// Where holders are interrupted, and nothing else, the long spin is made every time.
     #[test]
     fn an_interrupted_holder_is_waited_for() {
+        let first_long = StaticI8::new(FIRST_LONG_MAX);
         let score = SpinScore::new();
         (0..SHORT_MAX).for_each(|_| score.short_succeeded());
         for _ in 0..1_000 {
-            assert!(score.is_worthwhile() && score.is_long_worthwhile());
-            score.long_succeeded();
+            assert!(score.is_worthwhile() && score.is_long_worthwhile_beside(&first_long));
+            score.long_succeeded_beside(&first_long);
         }
         // One that was too long is forgiven, as soon as the lock is trusted again.
-        score.long_failed();
-        assert!(!score.is_long_worthwhile());
+        score.long_failed_beside(&first_long);
+        assert!(!score.is_long_worthwhile_beside(&first_long));
         (0..SHORT_MAX).for_each(|_| score.short_succeeded());
-        assert!(score.is_long_worthwhile());
+        assert!(score.is_long_worthwhile_beside(&first_long));
     }
 
     /// A lock where spinning never pays off spins seldom.
