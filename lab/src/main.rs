@@ -12,6 +12,10 @@ mod measure;
 mod peer;
 mod peers;
 mod placement;
+#[cfg(test)]
+#[path = "../../crates/tasuki/tests/kit/process.rs"]
+#[allow(dead_code, reason = "a part of the kit is used")]
+mod process;
 mod report;
 mod screen;
 mod stats;

@@ -23,7 +23,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
 
 /// Optimised, and with the assertions that the library has for debug builds.
 fn soak(minutes: f64, workers: u64, seed: Option<u64>) -> Outcome {
-    let mut command = cargo("test --release -p tasuki-rt --test soak -- --nocapture");
+    let mut command = cargo("test --release -p tasuki-rt --test soak -- --nocapture --include-ignored");
     command
         .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true")
         .env("CARGO_TARGET_DIR", target().join("soak"))

@@ -2,10 +2,13 @@
 
 mod documents;
 mod hazards;
+mod language;
+mod nevers;
 pub(crate) mod orderings;
 mod programs;
 mod rust;
 mod seeds;
+mod truth;
 
 use crate::args::Args;
 use crate::report::{Outcome, Report};
@@ -54,9 +57,12 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 19] = [
+const RULES: [(&str, Rule); 27] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
-    ("the inspector's cfg only in probe.rs", rust::probe_cfg),
+    ("what belongs in one place is there only", nevers::only_where_it_belongs),
+    ("other ways to wait are methods of the future", nevers::no_twins),
+    ("no macro makes public items", nevers::no_public_macros),
+    ("no licence banners", nevers::no_banners),
     ("the list knows no wakers", rust::list_without_wakers),
     ("panics are caught in one file", rust::panics_caught_in_one_place),
     ("variables of a thread may be gone", hazards::thread_locals),
@@ -70,6 +76,11 @@ const RULES: [(&str, Rule); 19] = [
     ("orderings name their pair", orderings::named),
     ("no paths of somebody's machine", documents::foreign_paths),
     ("links lead somewhere, documents are linked", documents::links),
+    ("what documents name exists", truth::names),
+    ("numbers in documents are those of the code", truth::numbers),
+    ("every feature is told", truth::features),
+    ("actors have names", language::actors),
+    ("keys of requirements stay in tests", language::keys),
     ("the code map names every file, and no other", documents::code_map),
     ("every file of tests is run", programs::every_file_is_run),
     ("every promise of the seeds names what shows it", seeds::rows),

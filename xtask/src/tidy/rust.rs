@@ -33,12 +33,6 @@ pub(crate) fn model_cfg(pages: &[Page]) -> Vec<Breach> {
     cfg_breaches(pages, allowed, names_model, "only shim.rs may ask which model runs: give it a name there")
 }
 
-pub(crate) fn probe_cfg(pages: &[Page]) -> Vec<Breach> {
-    let allowed = |path: &str| path.ends_with("/src/probe.rs") || path.ends_with("/src/lib.rs");
-    let names_probe = |condition: &str| condition.contains("\"inspect\"");
-    cfg_breaches(pages, allowed, names_probe, "only probe.rs (and lib.rs) may ask for the inspector")
-}
-
 /// What a panic carries is foreign code: one file of the library catches it, and drops it with care.
 pub(crate) fn panics_caught_in_one_place(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();
@@ -218,9 +212,6 @@ mod tests {
         assert_eq!(lines(model_cfg, "crates/tasuki/src/mutex.rs", text), [1, 4]);
         assert!(lines(model_cfg, "crates/tasuki/src/shim.rs", text).is_empty());
         assert!(lines(model_cfg, "crates/tasuki/model/main.rs", text).is_empty());
-        let text = "fn a() { if cfg!(feature = \"inspect\") {} }\n#[cfg(feature = \"std\")]\nfn b() {}";
-        assert_eq!(lines(probe_cfg, "crates/tasuki/src/mutex.rs", text), [1]);
-        assert!(lines(probe_cfg, "crates/tasuki/src/probe.rs", text).is_empty());
     }
 
     #[test]

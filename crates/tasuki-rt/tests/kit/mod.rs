@@ -84,12 +84,3 @@ pub(crate) fn panicking_waker() -> (Waker, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     (Waker::from(Arc::new(Hostile(calls.clone()))), calls)
 }
-
-/// CPU time that the process has used.
-#[cfg(target_os = "linux")]
-pub(crate) fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to the local above.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) }, 0);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}

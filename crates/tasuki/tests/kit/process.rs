@@ -1,4 +1,4 @@
-//! Tests that need a process for themselves.
+//! Tests that need a process for themselves, and what the system knows of the threads of this one.
 
 use std::process::Command;
 
@@ -35,4 +35,46 @@ pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) {
 /// Is this the process that [`alone`] started?
 pub(crate) fn is_alone() -> bool {
     std::env::var_os(ALONE).is_some()
+}
+
+/// Waits until every thread of these does nothing at all: it sleeps, and the system has not run it for a while. One that spins, or
+/// looks again from time to time, never gets there, and the watchdog says so. Where the system does not tell: until it has had time to.
+pub(crate) fn until_asleep(threads: impl Fn() -> Vec<u32>) {
+    /// Whether it sleeps, and how often it has been taken from its processor: any run ends in that.
+    fn state(thread: u32) -> Option<(bool, Vec<String>)> {
+        let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+        let lines =
+            |name: &str| status.lines().filter(|line| line.contains(name)).map(str::to_owned).collect();
+        let state: Vec<String> = lines("State:");
+        Some((state.first()?.contains("S (sleeping)"), lines("voluntary_ctxt_switches")))
+    }
+    if cfg!(any(miri, not(target_os = "linux"))) {
+        return std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    loop {
+        let look = || threads().into_iter().map(|thread| (thread, state(thread))).collect::<Vec<_>>();
+        let before = look();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let asleep = before.iter().all(|(_, state)| state.as_ref().is_some_and(|(sleeps, _)| *sleeps));
+        if asleep && look() == before {
+            return;
+        }
+    }
+}
+
+/// All threads of this process but the caller's.
+pub(crate) fn other_threads() -> Vec<u32> {
+    let here = this_thread();
+    let threads = std::fs::read_dir("/proc/self/task").expect("a process has threads").flatten();
+    let ids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    ids.filter(|thread| *thread != here).collect()
+}
+
+/// The number by which the system knows the calling thread; 0 where it does not tell.
+pub(crate) fn this_thread() -> u32 {
+    if cfg!(any(miri, not(target_os = "linux"))) {
+        return 0;
+    }
+    let link = std::fs::read_link("/proc/thread-self").expect("a thread has a place there");
+    link.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number")
 }

@@ -71,14 +71,14 @@ mod tests {
 
     impl VisitRuntime for Plausible {
         fn visit<R: TaskRuntime>(&mut self) {
-            // Other tests allocate and free at the same time: some try must be plausible, not every one.
-            let tries: Vec<f64> = (0..20).map(|_| beyond_future::<R>(1_000)).collect();
-            assert!(tries.iter().any(|&bytes| bytes > 0.0 && bytes < 4_096.0), "{}: {tries:?}", R::NAME);
+            let bytes = beyond_future::<R>(1_000);
+            assert!(bytes > 0.0 && bytes < 4_096.0, "{}: {bytes}", R::NAME);
         }
     }
 
     #[test]
     fn every_runtime_can_be_weighed() {
-        each_runtime(&mut Plausible);
+        // Other tests allocate and free at the same time.
+        crate::process::alone(|| each_runtime(&mut Plausible));
     }
 }

@@ -1,0 +1,146 @@
+//! "What must never be there", of ARCHITECTURE.md, as far as text can show it: what may be only in some files.
+
+use super::{Breach, Page};
+use crate::source::{Source, balanced, words};
+
+/// What is looked for in the code of `tasuki`, tests left out; where it may be; what the sentence is.
+struct Never {
+    text: &'static str,
+    allowed: &'static [&'static str],
+    why: &'static str,
+}
+
+const NEVERS: [Never; 9] = [
+    Never {
+        text: "NonNull<Waiter",
+        allowed: &["queue/", "wait/single.rs"],
+        why: "only the queue and the one wait have pointers to nodes",
+    },
+    Never { text: "PhantomPinned", allowed: &["wait/single.rs"], why: "only one file pins a waiter" },
+    Never {
+        text: "target_os",
+        allowed: &["parker/sleep.rs", "process.rs"],
+        why: "only parker/sleep.rs and process.rs know the operating system",
+    },
+    Never {
+        text: "thread::Builder",
+        allowed: &["timer/shared.rs"],
+        why: "the library starts no thread but that of the timer",
+    },
+    Never { text: "thread::spawn", allowed: &[], why: "the library starts no thread but that of the timer" },
+    Never {
+        text: "Instant::now",
+        allowed: &["timer/", "parker/", "spin.rs", "runtime.rs"],
+        why: "a clock is read by timer/, parker/, spin.rs and the driver's default only",
+    },
+    Never {
+        text: "P::OVERTAKES",
+        allowed: &["mutex/", "semaphore/"],
+        why: "a policy is read where a lock or a semaphore decides",
+    },
+    Never { text: "P::ORDER", allowed: &["mutex/raw.rs"], why: "the order of service is read in one file" },
+    Never {
+        text: "debug_assertions",
+        allowed: &["probe.rs", "lib.rs", "runtime.rs", "task.rs"],
+        why: "what exists with debug assertions only is in probe.rs, and at its edges to runtimes and tasks",
+    },
+];
+
+/// Public functions whose names say how they wait. The first is asked for by the seeds; a parker is no future.
+const TWINS: [&str; 4] = ["lock_for", "park_timeout", "park_deadline", "shutdown_timeout"];
+
+fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
+    pages.iter().filter(|page| page.in_library()).filter_map(|page| Some((page, page.rust.as_ref()?)))
+}
+
+pub(crate) fn only_where_it_belongs(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        let Some(file) = page.path.strip_prefix("crates/tasuki/src/") else { continue };
+        let tests = source.test_lines();
+        for never in
+            NEVERS.iter().filter(|never| !never.allowed.iter().any(|allowed| file.starts_with(allowed)))
+        {
+            for (at, _) in source.bare.match_indices(never.text) {
+                let line = source.line_of(at);
+                if !tests[line] {
+                    breaches.push(Breach::at(&page.path, line, never.why));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// Other ways to wait are methods of the future.
+pub(crate) fn no_twins(pages: &[Page]) -> Vec<Breach> {
+    let twin = |name: &str| {
+        let ends = ["_timeout", "_deadline", "_for", "_cancellable"];
+        (name.starts_with("blocking_") || ends.iter().any(|end| name.ends_with(end)))
+            && !TWINS.contains(&name)
+    };
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        for (at, _) in source.bare.match_indices("pub fn ") {
+            let name = words(&source.bare[at + 7..]).next().map_or("", |(_, name)| name);
+            if twin(name) {
+                let what = format!("{name}: other ways to wait are methods of the future");
+                breaches.push(Breach::at(&page.path, source.line_of(at), what));
+            }
+        }
+    }
+    breaches
+}
+
+/// What users see is written out: a reader finds it by searching for its name.
+pub(crate) fn no_public_macros(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages).filter(|(page, _)| !page.path.contains("/shim")) {
+        for (at, _) in source.bare.match_indices("macro_rules!") {
+            let Some(body) = balanced(&source.bare, at) else { continue };
+            let makes = ["pub fn", "pub struct", "pub enum", "pub type", "pub const", "pub trait"];
+            if makes.iter().any(|item| source.bare[body.clone()].contains(item)) {
+                breaches.push(Breach::at(&page.path, source.line_of(at), "a macro makes public items"));
+            }
+        }
+    }
+    breaches
+}
+
+/// The licences are at the root, and in each package.
+pub(crate) fn no_banners(pages: &[Page]) -> Vec<Breach> {
+    let banners =
+        [concat!("SPDX-License", "-Identifier"), concat!("Licensed", " under"), concat!("Copyright", " (c)")];
+    let has = |page: &&Page| {
+        let top = page.text.lines().take(10);
+        page.rust.is_some() && top.into_iter().any(|line| banners.iter().any(|banner| line.contains(banner)))
+    };
+    pages.iter().filter(has).map(|page| Breach::whole(&page.path, "a licence banner: leave it out")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_elsewhere_is_seen() {
+        let page =
+            |file: &str| Page::new(&format!("crates/tasuki/src/{file}"), "fn f() { Instant::now(); }\n");
+        assert_eq!(only_where_it_belongs(&[page("timer/mod.rs")]), []);
+        assert_eq!(only_where_it_belongs(&[page("mutex/mod.rs")]).len(), 1);
+        let tests = "#[cfg(test)]\nmod tests {\n    fn f() { Instant::now(); }\n}\n";
+        assert_eq!(only_where_it_belongs(&[Page::new("crates/tasuki/src/mutex/mod.rs", tests)]), []);
+    }
+
+    #[test]
+    fn twins_macros_and_banners_are_seen() {
+        let page = |text: &str| [Page::new("crates/tasuki/src/a.rs", text)];
+        assert_eq!(no_twins(&page("pub fn lock_for() {}\npub fn lock() {}\n")), []);
+        assert_eq!(no_twins(&page("pub fn blocking_lock() {}\npub fn lock_timeout() {}\n")).len(), 2);
+        assert_eq!(no_public_macros(&page("macro_rules! a { () => { pub(crate) fn b() {} } }\n")), []);
+        assert_eq!(no_public_macros(&page("macro_rules! a { () => { pub fn b() {} } }\n")).len(), 1);
+        assert_eq!(no_banners(&page("// a\n")), []);
+        let banner = format!("// {}: MIT\n", concat!("SPDX-License", "-Identifier"));
+        assert_eq!(no_banners(&page(&banner)).len(), 1);
+    }
+}

@@ -1,0 +1,211 @@
+//! What documents name exists: files, types, functions, features, and the numbers of constants. A sentence that names what was
+//! renamed fails here; whether it is true otherwise is for readers.
+
+use super::{Breach, Page};
+use crate::source::words;
+use std::collections::HashSet;
+
+/// Names of others, and words that are no names here.
+const FOREIGN: [&str; 4] =
+    ["crossbeam-deque", "multi_thread", "mutant: survives:", "mutant: survives [AcqRel->Acquire]:"];
+
+/// Pages about other libraries, or about what was (decisions, the changelog).
+const APART: [&str; 3] = ["docs/guide/migrating.md", "docs/decisions/", "CHANGELOG.md"];
+
+fn documents(pages: &[Page]) -> impl Iterator<Item = &Page> {
+    let apart = |page: &&Page| APART.iter().any(|path| page.path.starts_with(path));
+    let ours = |page: &&Page| page.path.starts_with("docs/") || !page.path.contains('/');
+    pages.iter().filter(|page| page.path.ends_with(".md")).filter(ours).filter(move |page| !apart(page))
+}
+
+/// The spans of code in prose, with their lines: `like this`, outside fences.
+fn spans(text: &str) -> Vec<(usize, &str)> {
+    let mut fenced = false;
+    let mut spans = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            spans.extend(line.split('`').skip(1).step_by(2).map(|span| (number, span)));
+        }
+    }
+    spans
+}
+
+pub(crate) fn names(pages: &[Page]) -> Vec<Breach> {
+    let known = known(pages);
+    let mut breaches = Vec::new();
+    for page in documents(pages) {
+        for (line, span) in spans(&page.text) {
+            let pattern = span.contains(['*', '{', '…']) || span.starts_with(['-', '<', '"', '|']);
+            if pattern || FOREIGN.contains(&span) || span.starts_with("cargo ") {
+                continue;
+            }
+            if let Some(missing) = missing(pages, &known, span) {
+                breaches.push(Breach::at(&page.path, line, format!("`{missing}` does not exist")));
+            }
+        }
+    }
+    breaches
+}
+
+/// Every word of the code and of the manifests.
+fn known(pages: &[Page]) -> HashSet<&str> {
+    let code = pages.iter().filter_map(|page| page.rust.as_ref()).map(|source| source.code.as_str());
+    let manifest = |page: &&Page| page.path.ends_with(".toml") || page.path.ends_with(".json");
+    let manifests = pages.iter().filter(manifest).map(|page| page.text.as_str());
+    code.chain(manifests).flat_map(|text| words(text).map(|(_, word)| word)).collect()
+}
+
+/// What a span names and is not there.
+fn missing<'s>(pages: &[Page], known: &HashSet<&str>, span: &'s str) -> Option<&'s str> {
+    let file =
+        span.ends_with(".rs") || span.ends_with(".md") || span.ends_with(".toml") || span.ends_with('/');
+    if file {
+        let path = span.trim_end_matches('/');
+        let (end, inside) = (format!("/{path}"), format!("/{path}/"));
+        let is = |page: &Page| {
+            page.path == path || page.path.ends_with(&end) || format!("/{}", page.path).contains(&inside)
+        };
+        return (!pages.iter().any(is)).then_some(span);
+    }
+    let unknown = words(span).find(|(at, word)| {
+        let name = word.starts_with(|c: char| c.is_alphabetic()) && word.len() > 2;
+        // Arguments have any name.
+        let argument = span[..*at].matches('(').count() > span[..*at].matches(')').count();
+        name && !argument && !known.contains(word)
+    });
+    if let Some((_, word)) = unknown {
+        return Some(word);
+    }
+    // `Type::function`: a file of a library has both, the second with a definition.
+    let (owner, member) = span.split_once("::")?;
+    let owner = words(owner).last()?.1;
+    let member = words(member).next()?.1;
+    let crates = ["tasuki", "tasuki_rt", "std", "core", "alloc", "tokio", "futures", "task", "testing"];
+    if crates.contains(&owner) || span.contains([' ', '(']) {
+        return None;
+    }
+    let defined = |page: &Page| {
+        page.rust
+            .as_ref()
+            .is_some_and(|source| has_word(&source.bare, owner) && defines(&source.bare, member))
+    };
+    (!pages.iter().any(defined)).then_some(span)
+}
+
+fn has_word(text: &str, wanted: &str) -> bool {
+    text.contains(wanted) && words(text).any(|(_, word)| word == wanted)
+}
+
+/// Is it defined there: as a function, constant, type, module, field or variant?
+fn defines(bare: &str, name: &str) -> bool {
+    let keywords = ["fn", "const", "static", "type", "struct", "enum", "trait", "mod"];
+    keywords.iter().any(|keyword| {
+        let definition = format!("{keyword} {name}");
+        bare.match_indices(&definition).any(|(at, _)| {
+            !bare[at + definition.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        })
+    }) || bare.lines().map(str::trim).any(|line| {
+        let rest = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ").strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with([',', ':', '(', ' ', '=']) || rest.is_empty())
+    })
+}
+
+/// "at most 32 (`STEP`)": the number is that of the constant.
+pub(crate) fn numbers(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in documents(pages) {
+        for (line, text) in page.text.lines().enumerate() {
+            for (at, _) in text.match_indices(" (`") {
+                let name = text[at + 3..].split('`').next().unwrap_or_default();
+                let constant = name.len() > 2 && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+                let said = text[..at].rsplit([' ', '(']).next().unwrap_or_default().replace(',', "");
+                let Some(said) = said.parse::<u64>().ok().filter(|_| constant) else { continue };
+                let values: Vec<u64> = pages.iter().filter_map(|page| value(page, name)).collect();
+                if !values.contains(&said) {
+                    let what = format!("says {said} for {name}; the code has {values:?}");
+                    breaches.push(Breach::at(&page.path, line, what));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// The value of a constant that a library defines with a plain number.
+fn value(page: &Page, name: &str) -> Option<u64> {
+    let source = page.rust.as_ref().filter(|_| page.in_library())?;
+    let definition = format!("const {name}:");
+    let after = &source.bare[source.bare.find(&definition)? + definition.len()..];
+    let value = after.split_once('=')?.1.split(';').next()?.trim().replace('_', "");
+    // `if MODEL { 1 } else { 64 }`: what is not for the model checker.
+    let value = value.rsplit("else").next()?.trim_matches([' ', '{', '}']);
+    match value.split_once("<<") {
+        Some((one, by)) => Some(one.trim().parse::<u64>().ok()? << by.trim().parse::<u32>().ok()?),
+        None => value.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok(),
+    }
+}
+
+/// Every feature of the primitives is told on the first page of their documentation.
+pub(crate) fn features(pages: &[Page]) -> Vec<Breach> {
+    const MANIFEST: &str = "crates/tasuki/Cargo.toml";
+    let text = |path: &str| pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str());
+    let features = text(MANIFEST).split_once("[features]").map_or("", |(_, rest)| rest);
+    let features = features.lines().take_while(|line| !line.starts_with('['));
+    let names =
+        features.filter_map(|line| Some(line.split_once(" = ")?.0)).filter(|name| !name.starts_with('#'));
+    let front: String =
+        text("crates/tasuki/src/lib.rs").lines().filter(|line| line.starts_with("//!")).collect();
+    let untold = names.filter(|name| *name != "default" && !front.contains(&format!("`{name}`")));
+    untold
+        .map(|name| Breach::whole(MANIFEST, format!("the feature {name} is not told in src/lib.rs")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code() -> Page {
+        let text = "pub struct Lock {\n    word: u8,\n}\nimpl Lock {\n    pub fn try_it(&self) {}\n}\nconst STEP: usize = 32;\nconst WIDE: u64 = 1 << 20;\nconst MANY: usize = if MODEL { 1 } else { 64 };\n";
+        Page::new("crates/tasuki/src/lock/raw.rs", text)
+    }
+
+    fn checked(rule: fn(&[Page]) -> Vec<Breach>, text: &str) -> usize {
+        rule(&[code(), Page::new("docs/page.md", text)]).len()
+    }
+
+    #[test]
+    fn what_exists_may_be_named() {
+        for span in
+            ["Lock", "Lock::try_it", "try_it()", "lock/raw.rs", "lock/", "Lock::word", "cargo new", "try_*"]
+        {
+            assert_eq!(checked(names, &format!("see `{span}`\n")), 0, "{span}");
+        }
+        assert_eq!(checked(names, "```\n`gone`\n```\n"), 0);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_seen() {
+        for span in ["Gone", "Lock::lost", "gone()", "lock/gone.rs", "gone/", "Gone::try_it"] {
+            assert_eq!(checked(names, &format!("see `{span}`\n")), 1, "{span}");
+        }
+    }
+
+    #[test]
+    fn numbers_agree_with_their_constants() {
+        assert_eq!(checked(numbers, "at most 32 (`STEP`), and 1,048,576 (`WIDE`), 64 (`MANY`)\n"), 0);
+        assert_eq!(checked(numbers, "at most 64 (`STEP`), and 32 (`GONE`)\n"), 2);
+    }
+
+    #[test]
+    fn a_feature_that_is_not_told_is_seen() {
+        let manifest = Page::new(
+            "crates/tasuki/Cargo.toml",
+            "[features]\ndefault = []\nstd = []\nalloc = []\n\n[dependencies]\n",
+        );
+        let front = Page::new("crates/tasuki/src/lib.rs", "//! `std` is a feature.\n");
+        assert_eq!(features(&[manifest, front]).len(), 1);
+    }
+}
