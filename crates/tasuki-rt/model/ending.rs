@@ -8,7 +8,7 @@
 use crate::parts::census::{Census, Row};
 use crate::parts::chain::{Link, Linked};
 use crate::parts::ending::Ending;
-use crate::parts::registry::{Entry, Registry};
+use crate::parts::registry::{self, Entry, Registered, Registry};
 use crate::parts::shared_queue::SharedQueue;
 use loom::cell::UnsafeCell;
 use loom::sync::Notify;
@@ -27,7 +27,7 @@ const CLOSED: usize = 2;
 /// A runtime.
 struct House {
     census: Census,
-    registry: Registry,
+    registry: Registry<Cell>,
     queue: SharedQueue<Arc<Cell>>,
     ending: Ending,
     workers: usize,
@@ -157,7 +157,7 @@ impl Cell {
             house,
             state: AtomicUsize::new(SCHEDULED),
             future: UnsafeCell::new((0, 0)),
-            entry: Entry::new(),
+            entry: Entry::new(None),
             link: Link::new(),
             why: UnsafeCell::new(0),
         })
@@ -185,18 +185,22 @@ impl Cell {
         if !look.is_registered() {
             let waker = Waker::from(self.clone());
             // SAFETY: the waker holds this cell; removed when the future is dropped.
-            if unsafe { self.house.registry.insert(0, false, &self.entry, waker.clone()) } {
+            if unsafe { self.house.registry.insert(0, &self.entry, waker.clone()) } {
                 waker.wake();
             }
         }
     }
 
     /// As `Meta::abort`.
-    fn abort(&self) {
+    fn abort(self: &Arc<Self>) {
         // SAFETY: as above.
         self.why.with_mut(|why| unsafe { *why = 1 });
         // SAFETY: the caller's own `Arc` keeps the cell.
-        unsafe { self.entry.abort() };
+        unsafe {
+            registry::abort::<Cell>(
+                NonNull::new(Arc::as_ptr(self).cast_mut().cast()).expect("an `Arc` points somewhere"),
+            )
+        };
     }
 
     /// As the destructor of a `Runnable`, and `Meta::forget`.
@@ -228,6 +232,22 @@ unsafe impl Linked for Arc<Cell> {
     unsafe fn link<'a>(raw: NonNull<()>) -> &'a Link {
         // SAFETY: made by `into_raw`, and not given back.
         unsafe { &raw.cast::<Cell>().as_ref().link }
+    }
+}
+
+// SAFETY: the data of an `Arc`'s waker is what the `Arc` points to.
+unsafe impl Registered for Cell {
+    unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
+        // SAFETY: promised by the caller.
+        unsafe { &cell.cast::<Self>().as_ref().entry }
+    }
+
+    unsafe fn waker(cell: NonNull<()>) -> Waker {
+        let cell = cell.as_ptr().cast::<Self>().cast_const();
+        // SAFETY: a reference exists, so it can be counted.
+        unsafe { Arc::increment_strong_count(cell) };
+        // SAFETY: just counted.
+        Waker::from(unsafe { Arc::from_raw(cell) })
     }
 }
 

@@ -63,7 +63,7 @@ struct State {
 }
 
 /// What a closure panics with, instead of being called, when there is no thread for it.
-pub(crate) struct Refused(pub(crate) io::Error);
+pub(crate) struct Refused(pub(crate) Option<io::Error>);
 
 thread_local! {
     /// Why the closure that is being polled must not be called.
@@ -84,7 +84,7 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
         if let Ok(Some(error)) = REFUSAL.try_with(Cell::take) {
             drop(work);
             // Silent: becomes a `JoinError` of its own kind.
-            resume_unwind(Box::new(Refused(error)));
+            resume_unwind(Box::new(Refused(Some(error))));
         }
         Poll::Ready(work())
     }

@@ -1,11 +1,11 @@
 //! What can go wrong, as small types. Each message says what to do.
 
-use crate::task::Payload;
+use crate::task::Panic;
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use tasuki::task::TaskId;
 
 /// Why a task gave no result.
@@ -26,16 +26,15 @@ pub struct JoinError {
 }
 
 enum Why {
-    /// In a mutex because a payload is not `Sync`.
-    Panicked(Mutex<Payload>),
+    Panicked(Box<Panic>),
     Aborted,
     ShutDown,
     Refused(io::Error),
 }
 
 impl JoinError {
-    pub(crate) fn panicked(id: TaskId, payload: Payload) -> Self {
-        Self { id, why: Why::Panicked(Mutex::new(payload)) }
+    pub(crate) fn panicked(id: TaskId, panic: Box<Panic>) -> Self {
+        Self { id, why: Why::Panicked(panic) }
     }
 
     pub(crate) fn aborted(id: TaskId) -> Self {
@@ -143,7 +142,7 @@ impl JoinError {
     /// ```
     pub fn into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
         match self.why {
-            Why::Panicked(payload) => Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            Why::Panicked(panic) => Ok(panic.into_payload()),
             why => Err(Self { id: self.id, why }),
         }
     }
@@ -157,8 +156,8 @@ fn words(payload: &(dyn Any + Send)) -> Option<&str> {
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Panicked(payload) => {
-                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
+            Why::Panicked(panic) => {
+                let payload = panic.0.lock().unwrap_or_else(PoisonError::into_inner);
                 write!(f, "{} panicked: {}", self.id, words(&**payload).unwrap_or("no message"))
             }
             Why::Aborted => write!(f, "{} was aborted", self.id),

@@ -18,9 +18,9 @@ pub(crate) mod worker;
 use crate::blocking::Pool;
 use crate::builder::Resume;
 use crate::context::{self, Context, Seat};
-use crate::task::Runnable;
 use crate::task::census::Census;
 use crate::task::registry::Registry;
+use crate::task::{Runnable, TaskCell};
 use async_task::ScheduleInfo;
 use deadlines::Alarm;
 use ending::Ending;
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) resume: Resume,
     pub(crate) remotes: Box<[Remote]>,
     pub(crate) global: SharedQueue<Runnable>,
-    pub(crate) registry: Registry,
+    pub(crate) registry: Registry<TaskCell>,
     pub(crate) census: Census,
     pub(crate) ending: Ending,
     /// The threads for blocking work.
@@ -85,6 +85,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(workers: usize, resume: Resume) -> (Arc<Self>, Vec<Station>) {
+        TaskCell::check();
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
         // Relaxed: each number is given once, and nothing else is said by it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);

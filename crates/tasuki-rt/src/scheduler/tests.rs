@@ -13,11 +13,11 @@ use crate::builder::Resume;
 use crate::context::{Context, Seat};
 use crate::runtime::spawn_in;
 use crate::task::census::{Census, Row};
-use crate::task::registry::{Entry, Registry};
+use crate::task::registry::{Entry, Registered, Registry};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use tasuki::Event;
 
@@ -131,6 +131,24 @@ fn chains_keep_their_order() {
     drop(chain);
 }
 
+/// Whatever the lengths, and wherever the first one is: an append begins in the lane after the last.
+#[test]
+fn chains_are_appended_in_every_position() {
+    for (taken, left, appended) in
+        (0..6).flat_map(|a| (0..10).flat_map(move |b| (0..10).map(move |c| (a, b, c))))
+    {
+        let mut other = numbers(0..taken + appended);
+        other.by_ref().take(taken as usize).for_each(drop);
+        let mut chain = numbers(0..2 + left);
+        chain.by_ref().take(2).for_each(drop);
+        chain.append(other);
+        chain.append(numbers([99]));
+        let expected = (2..2 + left).chain(taken..taken + appended).chain([99]);
+        assert_eq!(chain.len(), expected.clone().count());
+        assert_eq!(values(chain), expected.collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn a_share_is_taken_from_the_front() {
     let queue = SharedQueue::new();
@@ -174,34 +192,52 @@ fn jobs_are_called_or_dropped_once() {
 /// Entries leave their list from its ends and its middle, and each is woken or dropped once.
 #[test]
 fn entries_leave_their_list_in_any_order_and_shards_are_apart() {
-    struct Counts(AtomicUsize);
-    impl Wake for Counts {
+    /// A cell, and how often it was woken.
+    struct Cell(Entry, AtomicUsize);
+    impl Wake for Cell {
         fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    // SAFETY: the data of an `Arc`'s waker is what the `Arc` points to.
+    unsafe impl Registered for Cell {
+        unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
+            // SAFETY: promised by the caller.
+            unsafe { &cell.cast::<Self>().as_ref().0 }
+        }
+
+        unsafe fn waker(cell: NonNull<()>) -> Waker {
+            let cell = cell.as_ptr().cast::<Self>().cast_const();
+            // SAFETY: a reference exists, so it can be counted; the `Arc` is another one.
+            unsafe { Arc::increment_strong_count(cell) };
+            // SAFETY: just counted.
+            Waker::from(unsafe { Arc::from_raw(cell) })
         }
     }
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1]] {
-        let registry = Registry::new(2);
-        let woken = Arc::new(Counts(AtomicUsize::new(0)));
-        let entries: Vec<_> = (0..5).map(|_| Entry::new()).collect();
-        for (n, entry) in entries.iter().enumerate() {
-            let (worker, pinned) = if n < 4 { (1, false) } else { (0, true) };
-            // SAFETY: the entries stay where they are until all are removed.
-            assert!(!unsafe { registry.insert(worker, pinned, entry, woken.clone().into()) });
-            assert!(entry.look().is_registered() && !entry.look().is_aborted());
+        let registry = Registry::<Cell>::new(2);
+        let cells: Vec<_> =
+            (0..5).map(|n| Arc::new(Cell(Entry::new((n == 4).then_some(0)), AtomicUsize::new(0)))).collect();
+        for cell in &cells {
+            let worker = cell.0.home().unwrap_or(1);
+            // SAFETY: the entry is in the cell.
+            assert!(!unsafe { registry.insert(worker, &cell.0, cell.clone().into()) });
+            assert!(cell.0.look().is_registered() && !cell.0.look().is_aborted());
         }
         for n in order {
-            registry.remove(&entries[n]);
-            registry.remove(&entries[n]);
+            registry.remove(&cells[n].0);
+            registry.remove(&cells[n].0);
         }
-        assert_eq!(Arc::strong_count(&woken), 3);
+        let references = || cells.iter().map(|cell| Arc::strong_count(cell) - 1).collect::<Vec<_>>();
+        let woken = || cells.iter().map(|cell| cell.1.load(Ordering::Relaxed)).collect::<Vec<_>>();
+        assert_eq!(references(), [0, 0, 0, 1, 1]);
         registry.wake_pinned(1);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "another shard");
+        assert_eq!(woken(), [0; 5], "another shard");
         registry.wake_others();
         registry.wake_others();
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        entries.iter().for_each(|entry| registry.remove(entry));
-        assert_eq!(Arc::strong_count(&woken), 1);
+        assert_eq!(woken(), [0, 0, 0, 1, 0]);
+        cells.iter().for_each(|cell| registry.remove(&cell.0));
+        assert_eq!(references(), [0; 5]);
     }
 }
 

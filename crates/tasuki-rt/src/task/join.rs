@@ -1,6 +1,6 @@
 //! The handle of a task.
 
-use super::{Ended, Meta, quietly};
+use super::{Ended, Meta, TaskCell, quietly, registry};
 use crate::context;
 use crate::error::JoinError;
 use crate::testing::Reason;
@@ -42,26 +42,31 @@ use tasuki::task::TaskId;
 /// });
 /// ```
 pub struct JoinHandle<T> {
-    /// `None` when the result has been given.
-    task: Option<FallibleTask<Ended<T>, Meta>>,
-    /// Valid while `task` is there.
-    meta: NonNull<Meta>,
-    id: TaskId,
+    result: Awaited<T>,
     charge: Charge,
     /// A poll has left a waker in the cell.
     waits: bool,
 }
 
-// SAFETY: `meta` is a shared reference to a `Sync` value; the task itself is `Send` for outputs that are.
+/// The result of a task, as its handle sees it.
+enum Awaited<T> {
+    Coming {
+        task: FallibleTask<Ended<T>, Meta>,
+        /// The cell that `task` keeps.
+        cell: NonNull<()>,
+    },
+    Given(TaskId),
+}
+
+// SAFETY: of the cell only what is `Sync` is used; the task itself is `Send` for outputs that are.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: as above; a shared handle gives no access to the output.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(task: Task<Ended<T>, Meta>) -> Self {
-        let meta = NonNull::from(task.metadata());
-        let id = task.metadata().id;
-        Self { task: Some(task.fallible()), meta, id, charge: Charge::default(), waits: false }
+    pub(crate) fn new(task: Task<Ended<T>, Meta>, cell: NonNull<()>) -> Self {
+        let result = Awaited::Coming { task: task.fallible(), cell };
+        Self { result, charge: Charge::default(), waits: false }
     }
 
     /// The identity of the task, the same that [`tasuki::task::current`] gives inside it.
@@ -76,7 +81,11 @@ impl<T> JoinHandle<T> {
     /// });
     /// ```
     pub fn id(&self) -> TaskId {
-        self.id
+        match &self.result {
+            // SAFETY: the task keeps the cell.
+            Awaited::Coming { cell, .. } => unsafe { TaskCell::id(*cell) },
+            Awaited::Given(id) => *id,
+        }
     }
 
     /// Has the task ended?
@@ -91,7 +100,10 @@ impl<T> JoinHandle<T> {
     /// });
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.task.as_ref().is_none_or(FallibleTask::is_finished)
+        match &self.result {
+            Awaited::Coming { task, .. } => task.is_finished(),
+            Awaited::Given(_) => true,
+        }
     }
 
     /// Asks the task to end. Its future is dropped at its next turn, on its own thread if it is pinned; a task that
@@ -108,9 +120,11 @@ impl<T> JoinHandle<T> {
     /// ```
     #[doc(alias = "cancel")]
     pub fn abort(&self) {
-        if !self.is_finished() {
-            // SAFETY: the handle keeps the task's cell, and with it the metadata.
-            unsafe { self.meta.as_ref().abort() };
+        if let Awaited::Coming { task, cell } = &self.result {
+            if !task.is_finished() {
+                // SAFETY: the task keeps the cell.
+                unsafe { registry::abort::<TaskCell>(*cell) };
+            }
         }
     }
 
@@ -118,7 +132,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn poll_trusted(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let poll = self.register(cx);
         if poll.is_pending() {
-            context::simulation(|sim| sim.waits(Reason::Task(self.id)));
+            context::simulation(|sim| sim.waits(Reason::Task(self.id())));
         }
         poll
     }
@@ -126,14 +140,18 @@ impl<T> JoinHandle<T> {
     /// The same for a caller that goes on: it does not wait for the task yet.
     #[track_caller]
     pub(crate) fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        let task = self.task.as_mut().expect("`tasuki_rt::JoinHandle` polled after it was finished");
+        let Awaited::Coming { task, .. } = &mut self.result else {
+            panic!("`tasuki_rt::JoinHandle` polled after it was finished")
+        };
         // Before the poll: a pending one leaves its waker in the cell.
         self.waits = true;
         let ended = ready!(Pin::new(task).poll(cx));
-        self.task = None;
-        let id = self.id;
-        let Some(ended) = ended else { return Poll::Ready(Err(JoinError::shut_down(id))) };
-        Poll::Ready(ended.take().map_err(|cause| cause.of(id)))
+        let id = self.id();
+        self.result = Awaited::Given(id);
+        match ended {
+            Some(ended) => Poll::Ready(ended.take().map_err(|cause| cause.of(id))),
+            None => Poll::Ready(Err(JoinError::shut_down(id))),
+        }
     }
 }
 
@@ -176,7 +194,8 @@ impl Drop for Quiet {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let Some(mut task) = self.task.take() else { return };
+        let given = Awaited::Given(self.id());
+        let Awaited::Coming { mut task, .. } = std::mem::replace(&mut self.result, given) else { return };
         // The cell would keep the waker until the task ends, and then wake it: this one takes its place.
         let mut cx = Context::from_waker(Waker::noop());
         if !self.waits || Pin::new(&mut task).poll(&mut cx).is_pending() {
@@ -187,6 +206,6 @@ impl<T> Drop for JoinHandle<T> {
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("id", &self.id).field("finished", &self.is_finished()).finish()
+        f.debug_struct("JoinHandle").field("id", &self.id()).field("finished", &self.is_finished()).finish()
     }
 }

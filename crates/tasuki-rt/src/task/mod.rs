@@ -17,14 +17,15 @@ use crate::scheduler::chain::Link;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use census::Row;
 use join::JoinHandle;
-use registry::Entry;
+use registry::{Entry, Registered};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::task::{Poll, Waker};
 use tasuki::task::TaskId;
 
@@ -52,15 +53,16 @@ fn discard(mut payload: Payload) {
     std::mem::forget(payload);
 }
 
-/// What the runtime knows of a task; lives in the cell, beside the future.
+/// What the runtime knows of a task; lives in the cell, beside the future. In this order: what a queue, a wake and a poll need is on the
+/// cell's first cache line.
+#[repr(C)]
 pub(crate) struct Meta {
+    /// For the queue that the task is in.
+    pub(crate) link: Link,
     pub(crate) id: TaskId,
     /// The runtime. It outlives the future, not the cell: the workers hold it until all futures are dropped.
     shared: NonNull<Shared>,
     entry: Entry,
-    /// For the queue that the task is in.
-    pub(crate) link: Link,
-    home: u32,
 }
 
 // SAFETY: `Shared` is `Send` and `Sync`.
@@ -69,12 +71,10 @@ unsafe impl Send for Meta {}
 unsafe impl Sync for Meta {}
 
 impl Meta {
-    const ANYWHERE: u32 = u32::MAX;
-
     /// The worker that the task is pinned to.
     #[inline]
     pub(crate) fn home(&self) -> Option<usize> {
-        (self.home != Self::ANYWHERE).then_some(self.home as usize)
+        self.entry.home()
     }
 
     /// Does the task belong to this runtime?
@@ -107,16 +107,6 @@ impl Meta {
         }
     }
 
-    /// Asks the task to end; the poll that follows does it.
-    ///
-    /// # Safety
-    ///
-    /// The caller keeps the cell, whatever the task does.
-    pub(crate) unsafe fn abort(&self) {
-        // SAFETY: promised by the caller.
-        unsafe { self.entry.abort() };
-    }
-
     /// The first poll leaves the task waiting: from now on the registry keeps it.
     #[cold]
     fn register(&self, waker: &Waker) {
@@ -125,7 +115,7 @@ impl Meta {
         let here = context::with(|context| context.and_then(Context::event_loop));
         let here = here.expect("tasks are polled by event loops");
         // SAFETY: the waker of the task's own cell; once, because the word says so afterwards; removed by `forget`.
-        if unsafe { shared.registry.insert(here, self.home().is_some(), &self.entry, waker.clone()) } {
+        if unsafe { shared.registry.insert(here, &self.entry, waker.clone()) } {
             waker.wake_by_ref();
         }
     }
@@ -152,6 +142,59 @@ fn row(home: Option<usize>, here: Option<usize>) -> Row {
         (Some(home), _) => Row::Pinned(home),
         (None, Some(here)) => Row::Worker(here),
         (None, None) => Row::Outside,
+    }
+}
+
+/// A cell of `async-task`, by the pointer of its runnable: what can be reached by it while no runnable exists.
+pub(crate) enum TaskCell {}
+
+impl TaskCell {
+    /// The identity of the task.
+    ///
+    /// # Safety
+    ///
+    /// As for `look`.
+    #[inline]
+    unsafe fn id(cell: NonNull<()>) -> TaskId {
+        // SAFETY: promised by the caller.
+        unsafe { Self::look(cell, |runnable| runnable.metadata().id) }
+    }
+
+    /// Gives the metadata and a waker of a cell.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is that of a cell, to which a reference exists.
+    #[inline]
+    unsafe fn look<R>(cell: NonNull<()>, look: impl FnOnce(&Runnable) -> R) -> R {
+        // SAFETY: promised by the caller; only looked at: what is read is there for as long as the cell.
+        look(&ManuallyDrop::new(unsafe { Runnable::from_raw(cell) }))
+    }
+
+    /// Panics if `async-task` does not do what is relied upon: the data of a waker is the pointer of its runnable.
+    pub(crate) fn check() {
+        static CHECKED: Once = Once::new();
+        CHECKED.call_once(|| {
+            let (runnable, task) = async_task::spawn(async {}, drop);
+            let waker = runnable.waker();
+            assert!(ptr::eq(waker.data(), runnable.into_raw().as_ptr()), "an `async-task` of another shape");
+            drop((waker, task.fallible()));
+        });
+    }
+}
+
+// SAFETY: `check` has seen that wakers and runnables have the pointer of the cell; the metadata is in the cell, and so is its table.
+unsafe impl Registered for TaskCell {
+    unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
+        // SAFETY: promised by the caller.
+        let entry = unsafe { Self::look(cell, |runnable| NonNull::from(&runnable.metadata().entry)) };
+        // SAFETY: it is in the cell, which outlives its use.
+        unsafe { entry.as_ref() }
+    }
+
+    unsafe fn waker(cell: NonNull<()>) -> Waker {
+        // SAFETY: promised by the caller.
+        unsafe { Self::look(cell, Runnable::waker) }
     }
 }
 
@@ -209,12 +252,11 @@ where
     F::Output: 'static,
 {
     let meta = Meta {
+        link: Link::new(),
         id: TaskId::fresh(),
         // The pointer of the `Arc`, not of a reference: holds are made of it.
         shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
-        entry: Entry::new(),
-        link: Link::new(),
-        home: home.map_or(Meta::ANYWHERE, |home| home as u32),
+        entry: Entry::new(home),
     };
     // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
     // (docs/scheduler.md, "Pinned tasks"). `schedule` is `Send`, `Sync` and captures nothing. The metadata outlives
@@ -225,7 +267,10 @@ where
             WithInfo(|runnable: Runnable, info: ScheduleInfo| crate::scheduler::schedule(runnable, info)),
         )
     };
-    (runnable, JoinHandle::new(task))
+    let cell = runnable.into_raw();
+    // SAFETY: just given away.
+    let runnable = unsafe { Runnable::from_raw(cell) };
+    (runnable, JoinHandle::new(task, cell))
 }
 
 /// Counts the task, and pushes it where it will be run; or drops it.
@@ -251,17 +296,34 @@ fn begins(context: Option<&Context>, shared: &Shared, home: Option<usize>) -> bo
 
 /// Why a task has no output. Small, because every task has room for one.
 pub(crate) enum Cause {
-    Panicked(Box<Payload>),
+    Panicked(Box<Panic>),
     Aborted,
 }
 
+/// A panic, to be reported. In a mutex because a payload is not `Sync`.
+pub(crate) struct Panic(pub(crate) Mutex<Payload>);
+
+impl Panic {
+    fn new(payload: Payload) -> Box<Self> {
+        Box::new(Self(Mutex::new(payload)))
+    }
+
+    pub(crate) fn into_payload(self) -> Payload {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Cause {
+    #[cold]
     pub(crate) fn of(self, id: TaskId) -> JoinError {
         match self {
-            Self::Panicked(payload) => match payload.downcast::<Refused>() {
-                Ok(refused) => JoinError::refused(id, refused.0),
-                Err(payload) => JoinError::panicked(id, payload),
-            },
+            Self::Panicked(mut panic) => {
+                let payload = panic.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+                match payload.downcast_mut::<Refused>().and_then(|refused| refused.0.take()) {
+                    Some(error) => JoinError::refused(id, error),
+                    None => JoinError::panicked(id, panic),
+                }
+            }
             Self::Aborted => JoinError::aborted(id),
         }
     }
@@ -279,7 +341,7 @@ impl<T> Ended<T> {
 impl<T> Drop for Ended<T> {
     fn drop(&mut self) {
         match self.0.take() {
-            Some(Err(Cause::Panicked(payload))) => unobserved(*payload),
+            Some(Err(Cause::Panicked(panic))) => unobserved(panic.into_payload()),
             Some(result) => quietly(|| drop(result)),
             None => (),
         }
@@ -349,12 +411,12 @@ impl<F: Future> Future for Body<F> {
                     return Poll::Pending;
                 }
                 Ok(Poll::Ready(output)) => Ok(output),
-                Err(payload) => Err(Cause::Panicked(Box::new(payload))),
+                Err(payload) => Err(Cause::Panicked(Panic::new(payload))),
             }
         };
         let ended = Ended(Some(result));
         Poll::Ready(match this.end() {
-            Some(payload) => Ended(Some(Err(Cause::Panicked(Box::new(payload))))),
+            Some(payload) => Ended(Some(Err(Cause::Panicked(Panic::new(payload))))),
             None => ended,
         })
     }
@@ -366,5 +428,31 @@ impl<F> Drop for Body<F> {
             discard(payload);
         }
         self.meta.forget();
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A result goes through several hands: three words, the error included.
+    #[test]
+    fn a_result_is_small() {
+        assert!(size_of::<Poll<Result<u64, JoinError>>>() <= 24);
+        assert!(size_of::<JoinHandle<u64>>() <= 24);
+    }
+
+    fn body<F: Future>(_: &F) -> usize {
+        size_of::<Body<F>>()
+    }
+
+    /// A task that returns a number fits, with `async-task`'s own 40 bytes, into 120: the common allocators serve that much from a list of
+    /// free blocks, and much more with a search.
+    #[test]
+    fn a_small_task_is_small() {
+        let number = 5_u64;
+        let future = async move { number };
+        let union = body(&future).max(size_of::<Result<Ended<u64>, Payload>>());
+        let size = 40 + size_of::<Meta>() + union;
+        assert!(size <= 120, "{size}");
     }
 }

@@ -10,48 +10,74 @@
 //!
 //! | from | event | to | duty of the caller | fn |
 //! |---|---|---|---|---|
-//! | new | abort | aborted | none: the task is in a queue, or is being polled | [`Entry::abort`] |
+//! | new | abort | aborted | none: the task is in a queue, or is being polled | [`abort`] |
 //! | new | the first poll leaves the task waiting | registered, in a list | none | [`Registry::insert`] |
 //! | aborted | the same | aborted, registered, in a list | wake the task | [`Registry::insert`] |
-//! | registered | abort | aborted, registered | wake the task | [`Entry::abort`] |
+//! | registered | abort | aborted, registered | wake the task | [`abort`] |
 //! | in a list | the future is dropped | in no list | none: drops the list's reference to the cell | [`Registry::remove`] |
 //! | in a list | shutdown | in no list | none: wakes the task by the list's reference | [`Registry::wake_pinned`], [`Registry::wake_others`] |
 //!
 //! # Invariants
 //! 1. Insertion and abort are read-modify-writes of one word, so one of them sees the other, and wakes.
-//! 2. An entry in a list owns one reference to its cell, by its waker: so the cell outlives its place in the list. The thread that
-//!    takes the entry out of the list, under the lock of the shard, owns that reference from then on.
-//! 3. The waker is written once, before the entry is registered, and its bits stay until the cell is freed. A thread that keeps the cell by
-//!    other means, as a handle does, may wake by them at any time: `async-task` ignores the wake of a task that has ended.
+//! 2. An entry in a list owns one reference to its cell: so the cell outlives its time in the list. The thread that takes the entry out of
+//!    the list, under the lock of the shard, owns that reference from then on.
+//! 3. Lists link cells, not entries: the pointer of a cell is valid for the whole of it, and so gives its entry and its waker
+//!    ([`Registered`]). No entry holds a waker: 16 bytes less in each task, which decide whether a small one is cheap to allocate.
+//!    A thread that keeps the cell by other means, as a handle does, may wake it at any time: `async-task` ignores the wake of a
+//!    task that has ended.
 //! 4. No waker is called or dropped under the lock of a shard.
 //!
 //! # Orderings
-//! Release in `abort` pairs with Acquire in `look`: what the aborter did before. Release in `insert` pairs with Acquire in `abort`: the
-//! waker. Links are guarded by the lock of the shard.
+//! Release in `abort` pairs with Acquire in `look`: what the aborter did before. Links are guarded by the lock of the shard.
 
 use crate::shim::{AtomicU32, Mutex, MutexGuard, Ordering, UnsafeCell};
 use std::fmt;
-use std::mem::MaybeUninit;
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
-use std::task::Waker;
+use std::task::{RawWaker, Waker};
 
 /// The task has been asked to end.
 const ABORTED: u32 = 1 << 31;
-/// The waker is there, and the rest of the word is the number of the shard.
+/// The rest of the word is the number of the shard.
 const REGISTERED: u32 = 1 << 30;
 
 /// A task's part of the registry; lives in its cell.
 pub(crate) struct Entry {
     word: AtomicU32,
-    waker: UnsafeCell<MaybeUninit<Waker>>,
+    /// The worker that the task is pinned to, or [`ANYWHERE`]. Here, where it fills a gap.
+    home: u32,
     links: UnsafeCell<Links>,
 }
 
-/// Guarded by the lock of the shard.
+const ANYWHERE: u32 = u32::MAX;
+
+/// The neighbours, as pointers to their cells. Guarded by the lock of the shard.
 struct Links {
-    prev: Option<NonNull<Entry>>,
-    next: Option<NonNull<Entry>>,
+    prev: Option<NonNull<()>>,
+    next: Option<NonNull<()>>,
+}
+
+/// Cells that can be registered.
+///
+/// # Safety
+///
+/// The data of a cell's waker is the pointer of the cell. While a reference to the cell exists, `entry` is its entry, always the
+/// same, and `waker` a waker of it.
+pub(crate) unsafe trait Registered {
+    /// The entry of a cell.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is that of a cell, which outlives the use of the entry.
+    unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry;
+
+    /// A new waker of a cell, with a reference of its own.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is that of a cell, to which a reference exists.
+    unsafe fn waker(cell: NonNull<()>) -> Waker;
 }
 
 /// The word of an entry, read.
@@ -70,18 +96,21 @@ impl Look {
     }
 }
 
-// SAFETY: the word is atomic; the waker is written before it is published, and read-only afterwards; the links have a lock.
+// SAFETY: the word is atomic; the links have a lock.
 unsafe impl Send for Entry {}
 // SAFETY: as above.
 unsafe impl Sync for Entry {}
 
 impl Entry {
-    pub(crate) fn new() -> Self {
-        Self {
-            word: AtomicU32::new(0),
-            waker: UnsafeCell::new(MaybeUninit::uninit()),
-            links: UnsafeCell::new(Links { prev: None, next: None }),
-        }
+    pub(crate) fn new(home: Option<usize>) -> Self {
+        let home = home.map_or(ANYWHERE, |home| home as u32);
+        Self { word: AtomicU32::new(0), home, links: UnsafeCell::new(Links { prev: None, next: None }) }
+    }
+
+    /// The worker that the task is pinned to.
+    #[inline]
+    pub(crate) fn home(&self) -> Option<usize> {
+        (self.home != ANYWHERE).then_some(self.home as usize)
     }
 
     /// For the poll.
@@ -90,31 +119,35 @@ impl Entry {
         // Acquire: pairs with Release in `abort`.
         Look(self.word.load(Ordering::Acquire))
     }
+}
 
-    /// Asks the task to end, and wakes it if it needs that.
-    ///
-    /// # Safety
-    ///
-    /// The caller keeps the cell, whatever the task does.
-    pub(crate) unsafe fn abort(&self) {
-        // Release: pairs with Acquire in `look`. Acquire: pairs with Release in `insert`.
-        let before = Look(self.word.fetch_or(ABORTED, Ordering::AcqRel));
-        // Without the waker it is in a queue, or `insert` sees the bit, or it has ended.
-        if before.is_registered() {
-            // SAFETY: written before it was registered, and not changed since; the cell is there, so the waker has something to wake.
-            self.waker.with(|waker| unsafe { (*waker).assume_init_ref() }.wake_by_ref());
-        }
+/// Asks a task to end, and wakes it if it needs that.
+///
+/// # Safety
+///
+/// The caller keeps the cell, whatever the task does.
+pub(crate) unsafe fn abort<C: Registered>(cell: NonNull<()>) {
+    // SAFETY: promised by the caller.
+    let entry = unsafe { C::entry(cell) };
+    // Release: pairs with Acquire in `look`. Nothing is read because of the bit that was there, so no Acquire.
+    let before = Look(entry.word.fetch_or(ABORTED, Ordering::Release));
+    // If it is not registered it is in a queue, or `insert` sees the bit, or it has ended.
+    if before.is_registered() {
+        // SAFETY: promised by the caller.
+        unsafe { C::waker(cell) }.wake();
     }
+}
 
-    /// The reference of the list, as a waker.
-    ///
-    /// # Safety
-    ///
-    /// The caller has taken the entry out of its list, and calls this once.
-    unsafe fn reference(&self) -> Waker {
-        // SAFETY: written before the entry came into a list; the reference is the caller's.
-        self.waker.with(|waker| unsafe { (*waker).assume_init_read() })
-    }
+/// The reference of a list to a cell, as a waker.
+///
+/// # Safety
+///
+/// The caller has taken the cell out of its list, and calls this once.
+unsafe fn reference<C: Registered>(cell: NonNull<()>) -> Waker {
+    // SAFETY: the list's reference exists.
+    let another = unsafe { C::waker(cell) };
+    // SAFETY: `insert` forgot a waker of this cell, which had this data and this table; the caller calls this once.
+    unsafe { Waker::from_raw(RawWaker::new(another.data(), another.vtable())) }
 }
 
 impl fmt::Debug for Entry {
@@ -124,105 +157,135 @@ impl fmt::Debug for Entry {
 }
 
 /// The shards.
-#[derive(Debug)]
-pub(crate) struct Registry {
+pub(crate) struct Registry<C> {
     shards: Box<[Shard]>,
     homes: usize,
+    _cells: PhantomData<fn() -> C>,
 }
 
 /// On cache lines of its own.
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[repr(align(128))]
 struct Shard(Mutex<List>);
 
-/// What a shard's mutex guards: its entries, the youngest first.
-#[derive(Debug, Default)]
-struct List(Option<NonNull<Entry>>);
+/// What a shard's mutex guards: its cells, the youngest first.
+#[derive(Default)]
+struct List(Option<NonNull<()>>);
 
 // SAFETY: entries are `Sync`, and live while they are in the list.
 unsafe impl Send for List {}
 
+/// The links of a cell.
+///
+/// # Safety
+///
+/// The cell is in the list whose lock the caller holds, or enters or leaves it, and `change` keeps the links to itself.
+unsafe fn links<C: Registered, R>(cell: NonNull<()>, change: impl FnOnce(&mut Links) -> R) -> R {
+    // SAFETY: what is in the list lives.
+    let entry = unsafe { C::entry(cell) };
+    // SAFETY: the lock is held.
+    entry.links.with_mut(|links| change(unsafe { &mut *links }))
+}
+
 impl List {
-    fn push(&mut self, entry: &Entry) {
-        let (this, next) = (NonNull::from(entry), self.0.replace(NonNull::from(entry)));
-        // SAFETY: the lock of the shard is held, and the entry is in no other list.
-        entry.links.with_mut(|links| unsafe { *links = Links { prev: None, next } });
+    /// # Safety
+    ///
+    /// The lock is held; the cell is in no list, and a reference to it goes to the list.
+    unsafe fn push<C: Registered>(&mut self, cell: NonNull<()>) {
+        let next = self.0.replace(cell);
+        // SAFETY: promised by the caller.
+        unsafe { links::<C, _>(cell, |links| *links = Links { prev: None, next }) };
         if let Some(next) = next {
-            // SAFETY: what is in the list lives, and the lock is held.
-            unsafe { next.as_ref() }.links.with_mut(|links| unsafe { (*links).prev = Some(this) });
+            // SAFETY: it is in the list.
+            unsafe { links::<C, _>(next, |links| links.prev = Some(cell)) };
         }
     }
 
-    /// Takes an entry out; false if it is in the list no more.
-    fn remove(&mut self, entry: &Entry) -> bool {
-        // SAFETY: the lock of the shard is held.
-        let Links { prev, next } =
-            entry.links.with_mut(|links| unsafe { ptr::replace(links, Links { prev: None, next: None }) });
-        match prev {
-            // SAFETY: as in `push`.
-            Some(prev) => unsafe { prev.as_ref() }.links.with_mut(|links| unsafe { (*links).next = next }),
-            None if self.0 == Some(NonNull::from(entry)) => self.0 = next,
-            None => return false,
-        }
+    /// Takes an entry out; its cell, or `None` if it is in the list no more.
+    ///
+    /// # Safety
+    ///
+    /// The lock is held; the entry is that of a cell that is or was in this list.
+    unsafe fn remove<C: Registered>(&mut self, entry: &Entry) -> Option<NonNull<()>> {
+        let none = Links { prev: None, next: None };
+        // SAFETY: the lock is held.
+        let Links { prev, next } = entry.links.with_mut(|links| unsafe { ptr::replace(links, none) });
+        // The pointer that was put, which is valid for the cell: the entry's own is not.
+        let cell = match prev {
+            // SAFETY: it is in the list.
+            Some(prev) => unsafe { links::<C, _>(prev, |links| std::mem::replace(&mut links.next, next)) },
+            // SAFETY: what is in the list lives.
+            None if self.0.is_some_and(|first| ptr::eq(unsafe { C::entry(first) }, entry)) => {
+                std::mem::replace(&mut self.0, next)
+            }
+            None => None,
+        };
         if let Some(next) = next {
-            // SAFETY: as in `push`.
-            unsafe { next.as_ref() }.links.with_mut(|links| unsafe { (*links).prev = prev });
+            // SAFETY: it is in the list.
+            unsafe { links::<C, _>(next, |links| links.prev = prev) };
         }
-        true
+        cell
     }
 }
 
-impl Registry {
+impl<C: Registered> Registry<C> {
     pub(crate) fn new(workers: usize) -> Self {
         assert!(2 * workers < REGISTERED as usize, "fewer than 2^29 workers");
-        Self { shards: (0..2 * workers).map(|_| Shard::default()).collect(), homes: workers }
+        let shards = (0..2 * workers).map(|_| Shard::default()).collect();
+        Self { shards, homes: workers, _cells: PhantomData }
     }
 
     fn list(&self, shard: usize) -> MutexGuard<'_, List> {
         self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a task that is being polled by this worker; true if it was asked to end before, and is to be woken.
+    /// Registers a task that is being polled by this worker, its home if it has one; true if it was asked to end before, and is to be woken.
     ///
     /// # Safety
     ///
-    /// The waker holds the cell that the entry is in; it is inserted once, and removed when the future is dropped.
+    /// The waker is one of the cell that the entry is in; it is inserted once, and removed when the future is dropped.
     #[must_use]
-    pub(crate) unsafe fn insert(&self, worker: usize, pinned: bool, entry: &Entry, waker: Waker) -> bool {
-        let shard = if pinned { worker } else { self.homes + worker };
-        // SAFETY: not registered yet, so nothing else looks at it.
-        entry.waker.with_mut(|place| unsafe { (*place).write(waker) });
-        self.list(shard).push(entry);
-        // Release: pairs with Acquire in `abort`.
-        Look(entry.word.fetch_or(REGISTERED | shard as u32, Ordering::Release)).is_aborted()
+    pub(crate) unsafe fn insert(&self, worker: usize, entry: &Entry, waker: Waker) -> bool {
+        let shard = entry.home().unwrap_or(self.homes + worker);
+        let cell = NonNull::new(waker.data().cast_mut()).expect("a cell has an address");
+        // Its reference goes to the list.
+        std::mem::forget(waker);
+        // SAFETY: the lock is held; promised by the caller.
+        unsafe { self.list(shard).push::<C>(cell) };
+        // Relaxed: publishes nothing, and what an aborter did before is read by the poll that follows.
+        Look(entry.word.fetch_or(REGISTERED | shard as u32, Ordering::Relaxed)).is_aborted()
     }
 
     /// The future is dropped: takes the task out, if it was registered.
+    #[inline]
     pub(crate) fn remove(&self, entry: &Entry) {
         // Relaxed: written by a poll, which came before in the life of the task.
         let word = entry.word.load(Ordering::Relaxed);
         if Look(word).is_registered() {
-            let shard = (word & !(ABORTED | REGISTERED)) as usize;
-            let removed = self.list(shard).remove(entry);
-            if removed {
-                // SAFETY: just taken out.
-                drop(unsafe { entry.reference() });
-            }
+            self.remove_from((word & !(ABORTED | REGISTERED)) as usize, entry);
         }
     }
 
-    /// Takes all entries out of a shard, one at a time, and wakes their tasks.
+    fn remove_from(&self, shard: usize, entry: &Entry) {
+        // SAFETY: the lock is held; the word says that it was put into this list.
+        let removed = unsafe { self.list(shard).remove::<C>(entry) };
+        if let Some(cell) = removed {
+            // SAFETY: just taken out.
+            drop(unsafe { reference::<C>(cell) });
+        }
+    }
+
+    /// Takes all cells out of a shard, one at a time, and wakes their tasks.
     fn wake(&self, shard: usize) {
         let pop = || {
             let mut list = self.list(shard);
             let first = list.0?;
-            // SAFETY: it lives while it is in the list, and the lock is held.
-            list.remove(unsafe { first.as_ref() });
-            Some(first)
+            // SAFETY: the lock is held, and it is in this list.
+            unsafe { list.remove::<C>(C::entry(first)) }
         };
-        while let Some(entry) = pop() {
-            // SAFETY: just taken out, with the reference that keeps its cell.
-            unsafe { entry.as_ref().reference() }.wake();
+        while let Some(cell) = pop() {
+            // SAFETY: just taken out.
+            unsafe { reference::<C>(cell) }.wake();
         }
     }
 
@@ -234,5 +297,11 @@ impl Registry {
     /// Shutdown: wakes every task that is not pinned and waits.
     pub(crate) fn wake_others(&self) {
         (self.homes..self.shards.len()).for_each(|shard| self.wake(shard));
+    }
+}
+
+impl<C> fmt::Debug for Registry<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("shards", &self.shards.len()).finish_non_exhaustive()
     }
 }
