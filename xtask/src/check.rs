@@ -62,8 +62,20 @@ fn compile(report: &mut Report) {
     report.step("no compare-and-swap", || or_skip(toolchain::target(NO_EXCHANGE), || no_exchange().into()));
     report.step("interrupts", || {
         let mut command = cargo("test -p tasuki --features critical-section --test process interrupt::");
+        command
+            .env("RUSTFLAGS", "--cfg tasuki_interrupts")
+            .env("CARGO_TARGET_DIR", target().join("interrupts"));
         shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
     });
+    report.step("tests link with all features", || {
+        shell::run(&mut cargo("test -p tasuki --all-features --no-run")).into()
+    });
+    for tests in ["--lib", "--doc"] {
+        report.step(&format!("tests with all features {tests}"), || {
+            let mut command = cargo(&format!("test -p tasuki --all-features {tests}"));
+            shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
+        });
+    }
     for features in FEATURES {
         report.step(&format!("Rust {OLDEST} {features}"), || {
             or_skip(toolchain::toolchain(OLDEST), || {

@@ -18,6 +18,8 @@ use crate::cancellation::{CancellationToken, OnCancelOp};
 use crate::error::Cancelled;
 #[cfg(feature = "std")]
 use crate::error::Elapsed;
+use crate::probe::limited;
+use crate::queue::batch::while_unwinding;
 #[cfg(feature = "std")]
 use crate::timer::{self, SleepOp};
 use crate::wait::{Awaitable, Cancel, Op, Single, Wait};
@@ -195,7 +197,7 @@ impl<W: Awaitable, L: LimitOp> Future for Limited<W, L> {
         }
         let yields_before = if *polled { None } else { Some(yields()) };
         *polled = true;
-        if let Poll::Ready(output) = wait.as_mut().poll(cx) {
+        if let Poll::Ready(output) = limited(|| wait.as_mut().poll(cx)) {
             // To cancel the limit drops its waker: if that panics, what was granted must not be lost.
             let mut kept = Kept { wait, output: Some(output) };
             let _ = limit.cancel(Cancel(()));
@@ -248,7 +250,7 @@ struct Kept<'p, W: Awaitable> {
 impl<W: Awaitable> Drop for Kept<'_, W> {
     fn drop(&mut self) {
         if let Some(output) = self.output.take() {
-            self.wait.as_mut().discard(output, Cancel(()));
+            while_unwinding(|| self.wait.as_mut().discard(output, Cancel(())));
         }
     }
 }

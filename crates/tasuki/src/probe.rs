@@ -57,6 +57,7 @@ mod holders {
     use crate::runtime::LockEvent;
     use crate::shim::MODEL;
     use crate::task::{self, SelfDeadlock, TaskId};
+    use core::cell::Cell;
     use core::fmt;
     use core::panic::Location;
     use core::ptr;
@@ -91,6 +92,31 @@ mod holders {
         if !MODEL {
             caught(|| crate::runtime::queued(name));
         }
+    }
+
+    std::thread_local! {
+        /// How many limits there are around the poll that runs.
+        static LIMITS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Runs a poll that a limit ends, if nothing else does.
+    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "there is no limit"))]
+    pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
+        struct Less;
+        impl Drop for Less {
+            fn drop(&mut self) {
+                let _ = LIMITS.try_with(|limits| limits.set(limits.get().wrapping_sub(1)));
+            }
+        }
+        let _ = LIMITS.try_with(|limits| limits.set(limits.get().wrapping_add(1)));
+        let _less = Less;
+        poll()
+    }
+
+    /// A task is about to wait for a lock that it holds.
+    fn report(me: TaskId, held_at: &'static Location<'static>, wanted_at: Site) {
+        let is_limited = LIMITS.try_with(Cell::get).unwrap_or(0) > 0;
+        task::report(&SelfDeadlock::new(me, held_at, wanted_at.0, is_limited));
     }
 
     /// No task.
@@ -137,7 +163,7 @@ mod holders {
             // it sent the guard, has released the lock since.
             if self.task.fetch_or(NONE, Ordering::Relaxed) == me.get() {
                 if let Some(held_at) = self.at() {
-                    task::report(&SelfDeadlock::new(me, held_at, wanted_at.0));
+                    report(me, held_at, wanted_at);
                 }
             }
         }
@@ -211,7 +237,7 @@ mod holders {
             let held = self.tasks().get(&me).map(|guards| guards.at);
             // Without the list: the hook is foreign.
             if let Some(held_at) = held {
-                task::report(&SelfDeadlock::new(me, held_at.0, wanted_at.0));
+                report(me, held_at.0, wanted_at);
             }
         }
 
@@ -240,6 +266,12 @@ mod holders {
 
     #[inline(always)]
     pub(crate) fn queued(_name: &'static str) {}
+
+    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "there is no limit"))]
+    #[inline(always)]
+    pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
+        poll()
+    }
 
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Site;
@@ -298,4 +330,6 @@ mod holders {
     }
 }
 
+#[cfg(feature = "alloc")]
+pub(crate) use holders::limited;
 pub(crate) use holders::{Held, Holders, Owner, Site, queued};

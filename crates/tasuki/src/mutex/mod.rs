@@ -46,7 +46,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Panic
 ///
 /// A panic while the guard is held unlocks; there is no poisoning. A waker that panics does so in the
-/// call that woke it, after the state is complete: no baton is lost.
+/// call that woke it, after the state is complete: no grant is lost. If it is called while the thread unwinds (a guard is dropped by a panic), its own panic
+/// ends the process, as any panic in a destructor does then.
 ///
 /// # Memory ordering
 ///
@@ -55,7 +56,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Re-entrancy
 ///
 /// Locking twice in one task waits for ever, as with any mutex that is not re-entrant. Wakers may call
-/// anything: none runs while the queue is being edited.
+/// anything: none runs while the queue is locked. A waker should not block its thread: what it was woken inside of may have more tasks to wake, and wakes those
+/// first only if it blocks with [`block`](crate::Wait::block) or a [`Parker`](crate::Parker).
 ///
 /// # Interrupts
 ///

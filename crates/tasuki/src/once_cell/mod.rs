@@ -36,6 +36,7 @@ mod init;
 
 pub use init::{GetOrInit, GetOrTryInit, Init, Surely};
 
+use crate::queue::batch::while_unwinding;
 use crate::queue::broadcast::{Broadcast, Withdrawn};
 use crate::queue::waiter::{Ask, clone_waker, drop_waker, wake};
 use crate::queue::word::{FIRST as RUNNING, SECOND as DONE, Word};
@@ -396,7 +397,8 @@ impl<T> Drop for Turn<'_, T> {
                     cell.count_turn(&editing, |wanted| wanted - 1);
                     // SAFETY: there is a front.
                     let next = unsafe { editing.grant_front() };
-                    return wake(editing.unlock_with(next));
+                    let next = editing.unlock_with(next);
+                    return while_unwinding(|| wake(next));
                 }
                 // Waits for the value only: the order in which these are woken has no meaning.
                 editing.rotate();

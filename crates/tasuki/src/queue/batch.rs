@@ -136,6 +136,14 @@ impl Panics {
     }
 }
 
+/// What a destructor of ours does for a call that may be panicking: foreign code may run in it. If the thread unwinds, a panic of that code is dropped, for
+/// it would end the process.
+pub(crate) fn while_unwinding(call: impl FnOnce()) {
+    let mut panics = Panics::default();
+    panics.catch(call);
+    panics.resume();
+}
+
 #[cfg(feature = "std")]
 #[cold]
 fn go_on(panic: Payload) {

@@ -20,7 +20,8 @@
 //! # Invariants
 //! 1. `ACTIVE` is null, or leads to the list of a root that is on this stack.
 //! 2. A kept waker is woken before its root returns, whatever panics; and before this thread parks on a
-//!    [`Parker`](crate::Parker), so `.block()` inside a waker does not wait for what it keeps itself.
+//!    [`Parker`](crate::Parker), so `.block()` inside a waker does not wait for what it keeps itself. (A waker that blocks on anything else, deep inside
+//!    another wake, keeps the rest until it goes on: decision 14.)
 //!
 //! Only for one thread, so there are no orderings. Without `std` there are no variables of a thread, and wakes nest as
 //! deep as the wakers make them.

@@ -304,7 +304,7 @@ pub(crate) fn drop_spare(waker: Waker, give_back: impl FnOnce()) {
     impl<F: FnOnce()> Drop for GiveBack<F> {
         fn drop(&mut self) {
             if let Some(give_back) = self.0.take() {
-                give_back();
+                super::batch::while_unwinding(give_back);
             }
         }
     }

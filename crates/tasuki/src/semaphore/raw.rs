@@ -60,6 +60,7 @@
 use super::SemaphorePolicy;
 use super::ledger::Ledger;
 use crate::error::{Closed, TryAcquireError};
+use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Ask, State, Verdict, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FIRST, MAX_COUNT, WAITERS, Word};
 use crate::queue::{Patience, Pinned, QueueLock as _, WaitQueue};
@@ -403,7 +404,7 @@ struct Taken<'s, P: SemaphorePolicy> {
 
 impl<P: SemaphorePolicy> Drop for Taken<'_, P> {
     fn drop(&mut self) {
-        self.raw.release(self.permits);
+        while_unwinding(|| self.raw.release(self.permits));
     }
 }
 

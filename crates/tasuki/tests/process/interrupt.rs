@@ -1,7 +1,7 @@
 //! Interrupt handlers, here signals, that call what does not wait, at any moment of the thread that they interrupt: also while it has a
 //! queue locked. With the feature `critical-section`, whose implementation here blocks the signal.
 //!
-//! `cargo test -p tasuki --features critical-section --test process interrupt`
+//! `RUSTFLAGS="--cfg tasuki_interrupts" cargo test -p tasuki --features critical-section --test process interrupt`
 #![cfg(target_os = "linux")]
 
 use crate::kit::process::alone;

@@ -6,7 +6,7 @@ mod kit;
 
 mod cancellation_stress;
 mod counts;
-#[cfg(feature = "critical-section")]
+#[cfg(tasuki_interrupts)]
 mod interrupt;
 mod memory;
 mod self_deadlock;

@@ -4,13 +4,15 @@
 
 #![cfg(debug_assertions)]
 
+use crate::kit::poll::panics;
 use crate::kit::process::alone;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 use tasuki::task::{self, SelfDeadlock};
-use tasuki::{Mutex, RwLock};
+use tasuki::{CancellationSource, Mutex, RwLock};
 
 static FOUND: StdMutex<Vec<SelfDeadlock>> = StdMutex::new(Vec::new());
 
@@ -33,6 +35,7 @@ fn a_task_that_waits_for_itself_is_found() {
         a_guard_that_was_sent_is_in_the_name_of_its_taker();
         many_locks_are_held_and_none_is_confused();
         branches_of_a_join_may_wait_for_each_other();
+        a_limited_wait_is_no_deadlock();
         strict_mode_panics();
     });
 }
@@ -53,6 +56,33 @@ fn a_second_lock_of_the_same_task() {
     assert!(found[0].held_at().file().ends_with("self_deadlock.rs"));
     assert_eq!(found[0].wanted_at().line(), found[0].held_at().line() + 3);
     assert!(found[0].to_string().contains("waits at"));
+}
+
+/// A limit ends the wait: it is told as such, and strict mode does not panic.
+fn a_limited_wait_is_no_deadlock() {
+    let (mutex, lock, source) = (Mutex::new(0), RwLock::new(0), CancellationSource::new());
+    let token = source.token();
+    task::strict(true);
+    let mut job = pin!(task::identify(async {
+        let (_guard, _writer) = (mutex.lock().await, lock.write().await);
+        assert!(mutex.lock().timeout(Duration::ZERO).await.is_err());
+        assert!(lock.read().deadline(Instant::now()).await.is_err());
+        let both = mutex.lock().or_cancelled(&token).timeout(Duration::ZERO);
+        assert!(both.await.is_err());
+        let run = token.run_until_cancelled(async { drop(mutex.lock().await) });
+        assert!(run.timeout(Duration::ZERO).await.is_err());
+    }));
+    assert!(poll(job.as_mut()).is_ready());
+    let found = take();
+    assert_eq!(found.len(), 4);
+    assert!(found.iter().all(|found| found.is_limited() && found.to_string().contains("until its limit")));
+    let mut job = pin!(task::identify(async {
+        let _guard = mutex.lock().await;
+        drop(mutex.lock().await);
+    }));
+    assert!(panics(|| poll(job.as_mut())), "without a limit it panics");
+    assert!(take().iter().all(|found| !found.is_limited()));
+    task::strict(false);
 }
 
 fn a_recursive_read_behind_a_writer() {

@@ -3,13 +3,13 @@
 //! and the future knows whether another poll would panic. The rows are compared with the sources. B065, B133, H15.
 
 use super::subjects::{Grant, HOUR, Subject, Waiting, rows};
-use crate::kit::poll::{panic_of, panics};
+use crate::kit::poll::{panic_of, panics, pending, poll_with, ready};
 use crate::kit::sources;
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::future::{Future, pending as never};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tasuki::{
@@ -325,12 +325,113 @@ fn a_wrapped_future_that_panics() {
     let mut run =
         Box::pin(token.run_until_cancelled(std::future::poll_fn(|_| -> Poll<()> { panic!("mine") })));
     for _ in 0..2 {
-        assert_eq!(panic_of(|| crate::kit::poll::poll_with(&mut run, Waker::noop())), "mine");
+        assert_eq!(panic_of(|| poll_with(&mut run, Waker::noop())), "mine");
         assert!(!run.is_terminated());
     }
     source.request_cancel();
-    assert_eq!(crate::kit::poll::ready(&mut run), None);
-    assert!(run.is_terminated() && panics(|| crate::kit::poll::poll_with(&mut run, Waker::noop())));
+    assert_eq!(ready(&mut run), None);
+    assert!(run.is_terminated() && panics(|| poll_with(&mut run, Waker::noop())));
+}
+
+/// Panics of two strangers in one call of ours: the first goes on, the second must not end the process, and nothing is lost.
+#[test]
+fn two_panics_in_one_call() {
+    let _dog = watchdog(60);
+    let two = || (hostile(Call::Wake), hostile(Call::Drop));
+    // A granted wait whose limit lets go of its waker: the lock passes on to the next.
+    let (mutex, (wakes, drops)) = (Mutex::new(0), two());
+    let held = mutex.try_lock().unwrap();
+    let (mut limited, mut next) = (Box::pin(mutex.lock().timeout(HOUR)), Box::pin(mutex.lock()));
+    pending(&mut limited, &drops);
+    pending(&mut next, &wakes);
+    drop(held);
+    wakes.arm(1);
+    drops.arm(1);
+    assert!(panics(|| poll_with(&mut limited, Waker::noop()).map(drop)));
+    assert_eq!((wakes.hook_runs(), drops.hook_runs()), (1, 1), "both have panicked");
+    drop(limited);
+    drop(ready(&mut next));
+    assert!(!mutex.is_locked());
+
+    // The same, of a condvar: the lock and the notification go on to others.
+    let (condvar, (wakes, drops)) = (Condvar::new(), two());
+    let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).timeout(HOUR));
+    pending(&mut limited, &drops);
+    let mut notified = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+    pending(&mut notified, &wakes);
+    condvar.notify_one();
+    let held = mutex.try_lock().unwrap();
+    pending(&mut limited, &drops);
+    let mut next = Box::pin(mutex.lock());
+    pending(&mut next, &wakes);
+    drop(held);
+    wakes.arm(2);
+    drops.arm(1);
+    assert!(panics(|| poll_with(&mut limited, Waker::noop()).map(drop)));
+    assert_eq!((wakes.hook_runs(), drops.hook_runs()), (2, 1), "all have panicked");
+    drop(limited);
+    drop(ready(&mut next));
+    drop(ready(&mut notified));
+
+    // A condition panics, and the lock passes on.
+    let (wakes, _) = two();
+    let mut judged = Box::pin(condvar.wait_while(mutex.try_lock().unwrap(), |_| panic!("mine")));
+    let mut next = Box::pin(mutex.lock());
+    pending(&mut next, &wakes);
+    wakes.arm(1);
+    assert_eq!(panic_of(|| poll_with(&mut judged, Waker::noop()).map(drop)), "mine");
+    assert_eq!(wakes.hook_runs(), 1);
+    drop(ready(&mut next));
+
+    // An initialiser panics, and the turn passes on.
+    let (cell, (wakes, _)) = (OnceCell::new(), two());
+    let mut polls = 0;
+    let first = std::future::poll_fn(move |_| {
+        polls += 1;
+        if polls > 1 { panic!("mine") } else { Poll::<u32>::Pending }
+    });
+    let mut first = Box::pin(cell.get_or_init(move || first));
+    pending(&mut first, &Spy::new());
+    let mut next = Box::pin(cell.get_or_init(async || 1));
+    pending(&mut next, &wakes);
+    wakes.arm(1);
+    assert_eq!(panic_of(|| poll_with(&mut first, Waker::noop()).map(drop)), "mine");
+    assert_eq!(wakes.hook_runs(), 1);
+    assert_eq!(ready(&mut next), &1);
+}
+
+/// A first poll that is granted after all, whose clone panics when it is dropped, after another has been enqueued: what was taken passes on, and the other's
+/// waker panics too.
+#[test]
+fn two_panics_of_a_spare() {
+    fn play<F: Future + Send + 'static>(make: impl Fn() -> F, held: impl Send + 'static) {
+        let next: Arc<StdMutex<(Pin<Box<F>>, Spy)>> =
+            Arc::new(StdMutex::new((Box::pin(make()), hostile(Call::Wake))));
+        let (held, late) = (StdMutex::new(Some(held)), next.clone());
+        let spare = Spy::hostile(Call::Clone, move || drop(held.lock().unwrap().take()));
+        spare.on(Call::Drop, move || {
+            {
+                let (next, spy) = &mut *late.lock().unwrap();
+                pending(next, spy);
+                spy.arm(1);
+            }
+            panic!("a hostile waker")
+        });
+        let mut first = Box::pin(make());
+        let waker = spare.waker();
+        spare.arm(2);
+        assert_eq!(panic_of(|| poll_with(&mut first, &waker).map(drop)), "a hostile waker");
+        drop((first, waker));
+        let (next, spy) = &mut *next.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        assert_eq!(spy.hook_runs(), 1, "the other has panicked too");
+        drop(ready(next));
+    }
+    let mutex = Arc::new(Mutex::new(0));
+    play(|| mutex.clone().lock_owned(), mutex.clone().try_lock_owned().unwrap());
+    let lock = Arc::new(RwLock::new(0));
+    play(|| lock.clone().write_owned(), lock.clone().try_write_owned().unwrap());
+    let semaphore = Arc::new(Semaphore::new(1));
+    play(|| semaphore.clone().acquire_owned(), semaphore.clone().try_acquire_owned().unwrap());
 }
 
 /// Never ready, and hard to get rid of.
@@ -357,14 +458,14 @@ fn a_hand_off_whose_waker_panics() {
     let (spy, hostile) = (Spy::new(), hostile(Call::WakeByRef));
     let mut next = Box::pin(mutex.lock());
     let guard = mutex.try_lock().unwrap();
-    crate::kit::poll::pending(&mut next, &spy);
+    pending(&mut next, &spy);
     let mut hand_off = Box::pin(MutexGuard::hand_off(guard));
-    let owner = crate::kit::poll::ready(&mut next);
+    let owner = ready(&mut next);
     let waker = hostile.waker();
     hostile.arm(1);
-    assert!(panics(|| crate::kit::poll::poll_with(&mut hand_off, &waker)));
-    crate::kit::poll::ready(&mut hand_off);
-    crate::kit::poll::ready(&mut hand_off);
+    assert!(panics(|| poll_with(&mut hand_off, &waker)));
+    ready(&mut hand_off);
+    ready(&mut hand_off);
     drop(hand_off);
     assert!(mutex.is_locked(), "it is the next owner's");
     drop(owner);
@@ -380,8 +481,8 @@ fn an_identity_whose_future_panics() {
         assert!(polls > 1, "mine");
         Poll::Ready(task::current())
     })));
-    assert_eq!(panic_of(|| crate::kit::poll::poll_with(&mut task, Waker::noop())), "mine");
+    assert_eq!(panic_of(|| poll_with(&mut task, Waker::noop())), "mine");
     assert_eq!(task::current(), None);
     let id = task.id();
-    assert_eq!(crate::kit::poll::ready(&mut task), Some(id));
+    assert_eq!(ready(&mut task), Some(id));
 }

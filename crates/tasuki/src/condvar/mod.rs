@@ -45,22 +45,23 @@
 //! None of its own: both words are edited with Acquire and Release, and the grant is the mutex's. The look of
 //! [`Condvar::notify_one`] before the edit is Relaxed: a notifier that must not miss a waiter has the mutex's word between the two.
 
-use crate::budget::Charge;
+mod wait_while;
+
+pub use wait_while::{Conditional, WaitWhile};
+
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
 use crate::probe::Site;
-use crate::queue::batch::WakeBatch;
+use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::sweep::{Ledger, sweep};
 use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_waker, wake};
 use crate::queue::word::{EDIT, WAITERS, Word};
 use crate::queue::{Deferred, Editing, Moving, Pinned, Place, QueueLock, QueueUnlocked, Removed, WaitQueue};
 use crate::shim::{self, UnsafeCell, const_fn};
-use crate::wait::{Awaitable, Cancel, Op, Seat, Single, Wait};
+use crate::wait::{Op, Seat, Single, Wait};
 use core::fmt;
-use core::future::Future;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::pin::Pin;
-use core::task::{Context, Poll, Waker, ready};
+use core::task::{Context, Poll, Waker};
 
 /// Notified by `notify_one`: the notification is passed on if nobody comes of it.
 const BY_ONE: u32 = 1;
@@ -222,16 +223,7 @@ impl Condvar {
         guard: Guard<H>,
         condition: F,
     ) -> WaitWhile<'_, H, F> {
-        let site = Site::here();
-        Wait::of(Conditional {
-            condvar: self,
-            condition,
-            guard: Some(guard),
-            wait: None,
-            is_over: false,
-            charge: Charge::default(),
-            site,
-        })
+        Conditional::wait(self, guard, condition, Site::here())
     }
 
     /// Notifies the first waiter that is not notified yet. Does nothing if there is none.
@@ -508,7 +500,7 @@ struct PassOn<'a>(Option<&'a Condvar>);
 impl Drop for PassOn<'_> {
     fn drop(&mut self) {
         if let Some(condvar) = self.0 {
-            condvar.notify_one();
+            while_unwinding(|| condvar.notify_one());
         }
     }
 }
@@ -592,101 +584,5 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     fn discard(&mut self, guard: Guard<H>) {
         let _pass_on = self.pass_on();
         drop(guard);
-    }
-}
-
-/// The future of [`Condvar::wait_while`].
-pub type WaitWhile<'a, H, F> = Wait<Conditional<'a, H, F>>;
-
-/// Waits on a condvar until a condition is no longer true.
-#[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
-pub struct Conditional<'a, H: Relock, F> {
-    condvar: &'a Condvar,
-    condition: F,
-    /// The lock, between two waits.
-    guard: Option<Guard<H>>,
-    wait: Option<WaitNotified<'a, H>>,
-    /// The condition was found false. It is not asked again: it may have effects.
-    is_over: bool,
-    charge: Charge,
-    site: Site,
-}
-
-/// A [`Conditional`], taken apart.
-struct Parts<'p, 'a, H: Relock, F> {
-    condvar: &'a Condvar,
-    condition: &'p mut F,
-    guard: &'p mut Option<Guard<H>>,
-    wait: Pin<&'p mut Option<WaitNotified<'a, H>>>,
-    is_over: &'p mut bool,
-    charge: &'p mut Charge,
-    site: Site,
-}
-
-impl<'a, H: Relock, F> Conditional<'a, H, F> {
-    /// The wait, pinned, and the rest. The only projection.
-    fn project(self: Pin<&mut Self>) -> Parts<'_, 'a, H, F> {
-        // SAFETY: nothing is moved out; the wait is only ever reached pinned.
-        let Self { condvar, condition, guard, wait, is_over, charge, site } =
-            unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of the pinned whole.
-        let wait = unsafe { Pin::new_unchecked(wait) };
-        Parts { condvar, condition, guard, wait, is_over, charge, site: *site }
-    }
-}
-
-impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, F> {
-    type Output = Guard<H>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
-        let mut parts = self.project();
-        loop {
-            if let Some(mut guard) = parts.guard.take() {
-                if *parts.is_over || !(parts.condition)(&mut guard) {
-                    *parts.is_over = true;
-                    // Kept if it yields, or if the waker panics. The caller has it locked, and goes on with it locked.
-                    *parts.guard = Some(guard);
-                    ready!(parts.charge.poll(cx));
-                    return Poll::Ready(parts.guard.take().expect("it was put there"));
-                }
-                parts.charge.waive();
-                parts.wait.set(Some(parts.condvar.wait_at(guard, parts.site)));
-            }
-            let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
-                panic!("`tasuki::WaitWhile` polled after it was finished")
-            };
-            *parts.guard = Some(ready!(waiting.poll(cx)));
-            parts.wait.set(None);
-        }
-    }
-}
-
-impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Awaitable for Conditional<'_, H, F> {
-    type Unfinished<E> = E;
-
-    fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<Guard<H>> {
-        let mut parts = self.project();
-        let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
-            return parts.guard.take().filter(|_| *parts.is_over);
-        };
-        let mut guard = waiting.cancel(right)?;
-        parts.wait.set(None);
-        (!(parts.condition)(&mut guard)).then_some(guard)
-    }
-
-    /// As for a wait without a condition.
-    fn unfinished<E>(self: Pin<&mut Self>, limit: E, _right: Cancel) -> E {
-        self.project().wait.set(None);
-        limit
-    }
-
-    fn is_terminated(&self) -> bool {
-        self.guard.is_none() && self.wait.is_none()
-    }
-}
-
-impl<H: Relock, F> fmt::Debug for Conditional<'_, H, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitWhile").field("wait", &self.wait).finish_non_exhaustive()
     }
 }
