@@ -16,6 +16,8 @@ mod bypass;
 #[cfg(tasuki_loom)]
 mod cancellation;
 #[cfg(tasuki_loom)]
+mod channel;
+#[cfg(tasuki_loom)]
 mod condvar;
 #[cfg(tasuki_loom)]
 mod event;

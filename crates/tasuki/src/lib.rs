@@ -70,6 +70,7 @@ mod budget;
 mod cancellation;
 #[cfg(feature = "std")]
 mod caught;
+pub mod channel;
 mod condvar;
 mod countdown;
 mod error;

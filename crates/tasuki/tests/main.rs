@@ -19,6 +19,11 @@ mod cancellation {
     mod spec;
     mod tree;
 }
+mod channel {
+    mod api;
+    mod oneshot;
+    mod spec;
+}
 mod condvar {
     mod api;
     mod cancel;

@@ -512,11 +512,74 @@ fn of_the_runtime() -> Vec<Row> {
     ]
 }
 
+fn channels() -> Vec<Row> {
+    vec![
+        row!(
+            "send and recv",
+            ["Send", "Recv"],
+            {
+                let (sender, receiver) = channel::bounded(1);
+            },
+            {
+                sender.send(1).await.unwrap();
+                receiver.recv().await.unwrap()
+            }
+        ),
+        row!(
+            "send and recv, inside",
+            ["InlineSend", "InlineRecv"],
+            {
+                let channel = channel::Channel::<u32, 1>::new();
+            },
+            {
+                channel.send(1).await.unwrap();
+                channel.recv().await.unwrap()
+            }
+        ),
+        row!("oneshot", ["OneshotRecv"], {}, {
+            let (sender, receiver) = channel::oneshot();
+            sender.send(1).unwrap();
+            receiver.await.unwrap()
+        }),
+        row!(
+            "recv_owned",
+            ["RecvOwned"],
+            {
+                let (sender, receiver) = channel::unbounded();
+                (0..=ENOUGH).for_each(|n| sender.try_send(n).unwrap());
+            },
+            receiver.clone().recv_owned().await.unwrap()
+        ),
+        row!(
+            "recv_many",
+            ["RecvMany"],
+            {
+                let (sender, receiver) = channel::unbounded();
+                (0..=ENOUGH).for_each(|n| sender.try_send(n).unwrap());
+                let mut buffer = Vec::new();
+            },
+            receiver.recv_many(&mut buffer, 1).await.unwrap()
+        ),
+        row!(
+            "reserve",
+            ["Reservation", "ReservationMany", "ReservationOwned"],
+            {
+                let (sender, _receiver) = channel::bounded::<u8>(2);
+            },
+            {
+                drop(sender.reserve().await.unwrap());
+                drop(sender.reserve_many(2).await.unwrap());
+                drop(sender.clone().reserve_owned().await.unwrap())
+            }
+        ),
+    ]
+}
+
 /// Awaitables that are never ready at their first poll.
 const ALWAYS_WAIT: [&str; 2] = ["WaitNotified", "yield_now"];
 
 fn rows() -> Vec<Row> {
-    [locks(), signals(), limits(), of_the_runtime()].into_iter().flatten().collect()
+    [locks(), signals(), limits(), channels(), of_the_runtime()].into_iter().flatten().collect()
 }
 
 #[test]

@@ -36,6 +36,13 @@ impl Hint {
         shim::hint(|| self.0.load(Ordering::Relaxed))
     }
 
+    /// Says what is better from now on.
+    #[inline(always)]
+    pub(crate) fn set(&self, look: bool) {
+        // Relaxed: a hint.
+        self.0.store(look, Ordering::Relaxed);
+    }
+
     /// A try is likely to fail from now on.
     #[inline(always)]
     pub(crate) fn look_first(&self) {

@@ -32,6 +32,7 @@ use super::list::Links;
 use crate::probe;
 use crate::shim::{AtomicU32, Ordering, UnsafeCell};
 use core::mem::MaybeUninit;
+use core::ptr;
 use core::task::Waker;
 
 /// See the table of the module.
@@ -75,8 +76,8 @@ pub(crate) struct Waiter {
     /// A number of the primitive: the round of a wake-all in which the wait began, never changed; or how often the
     /// waiter has been overtaken; or its mark. Relaxed: changed only under `EDIT`, or by the future that alone knows it.
     number: AtomicU32,
-    /// How much is asked for; written before publication only.
-    weight: usize,
+    /// How much is asked for, written before publication only; or a pointer of the primitive, which a granter may replace.
+    payload: UnsafeCell<*mut ()>,
 }
 
 // SAFETY: a waiter is shared between its future and the holder of `EDIT`, by the rules of the table.
@@ -92,8 +93,13 @@ impl Waiter {
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
             state: AtomicU32::new(WAITING),
             number: AtomicU32::new(ask.round),
-            weight: ask.weight,
+            payload: UnsafeCell::new(ptr::without_provenance_mut(ask.weight)),
         }
+    }
+
+    /// A complete waiter that carries a pointer of the primitive in place of a weight.
+    pub(crate) fn carrying(waker: Waker, mark: u32, payload: *mut ()) -> Self {
+        Self { payload: UnsafeCell::new(payload), ..Self::new(waker, Ask { round: mark, weight: 0 }) }
     }
 
     /// The fixed point of a snapshot; nobody waits in it.
@@ -103,7 +109,7 @@ impl Waiter {
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             state: AtomicU32::new(NOTIFIED),
             number: AtomicU32::new(0),
-            weight: 0,
+            payload: UnsafeCell::new(ptr::null_mut()),
         }
     }
 
@@ -117,7 +123,23 @@ impl Waiter {
     /// How much is asked for.
     #[inline(always)]
     pub(crate) fn weight(&self) -> usize {
-        self.weight
+        self.payload().addr()
+    }
+
+    /// The pointer of the primitive. Asked under `EDIT`, or by the waiter's own future once it has seen `Notified`.
+    #[inline(always)]
+    pub(crate) fn payload(&self) -> *mut () {
+        // SAFETY: replaced only under `EDIT` before `Notified`, or by the future that alone knows the waiter.
+        self.payload.with(|payload| unsafe { *payload })
+    }
+
+    /// Replaces the pointer of the primitive.
+    ///
+    /// SAFETY: the caller holds `EDIT` and the waiter is in the list; or it is the waiter's own future and has seen `Notified`.
+    #[inline(always)]
+    pub(crate) unsafe fn set_payload(&self, payload: *mut ()) {
+        // SAFETY: the caller's contract: no other access at this time.
+        self.payload.with_mut(|place| unsafe { *place = payload });
     }
 
     /// How often the waiter has been overtaken. Exact under `EDIT`.

@@ -68,6 +68,11 @@ impl<O: Op> Wait<Single<O>> {
         Self { inner: Single::new(op) }
     }
 
+    /// The operation, to ask it something.
+    pub(crate) fn op(&self) -> &O {
+        self.inner.op()
+    }
+
     /// The wait alone, not polled yet.
     #[cfg(feature = "alloc")]
     pub(crate) fn into_single(self) -> Single<O> {

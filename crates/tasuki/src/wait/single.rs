@@ -10,7 +10,7 @@
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
-//! | `Queued`   | drop                   | `cancel`, `discard` | |
+//! | `Queued`   | drop                   | `abandon`: `cancel`, `discard` | |
 //! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Canceled` |
 //! | `Finished`, `Canceled` | poll       | panics       |            |
 //!
@@ -97,6 +97,21 @@ pub trait Op {
     fn discard(&mut self, output: Self::Output) {
         drop(output);
     }
+
+    /// The future is dropped while it is queued: leaves the queue, whatever the state, and passes on what had been granted.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn abandon(&mut self, waiter: Pinned<'_>) {
+        if let Some(output) = self.cancel(waiter) {
+            abandon_output(self, output);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn abandon_output<O: Op + ?Sized>(op: &mut O, output: O::Output) {
+    op.discard(output);
 }
 
 /// The place in a pinned future where a waiter can be made.
@@ -110,8 +125,19 @@ impl<'f> Seat<'f> {
     /// Makes the waiter, complete, ready to be published.
     #[inline(always)]
     pub(crate) fn sit(self, waker: Waker, ask: Ask) -> Fresh<'f> {
+        self.place(Waiter::new(waker, ask))
+    }
+
+    /// Makes a waiter that carries a pointer of the primitive, and a mark.
+    #[inline(always)]
+    pub(crate) fn sit_carrying(self, waker: Waker, mark: u32, payload: *mut ()) -> Fresh<'f> {
+        self.place(Waiter::carrying(waker, mark, payload))
+    }
+
+    #[inline(always)]
+    fn place(self, waiter: Waiter) -> Fresh<'f> {
         // SAFETY: `Single::poll` gives out a seat for its pinned slot, and only while nobody is in it.
-        unsafe { self.slot.write(Waiter::new(waker, ask)) };
+        unsafe { self.slot.write(waiter) };
         // SAFETY: written above; the slot is pinned, and `Single` does not let go of it while it is queued.
         unsafe { Fresh::new(self.slot) }
     }
@@ -182,7 +208,6 @@ impl<O: Op> Single<O> {
     }
 
     /// The operation, to ask it something.
-    #[cfg(feature = "alloc")]
     pub(crate) fn op(&self) -> &O {
         &self.op
     }
@@ -253,7 +278,9 @@ impl<O: Op> Single<O> {
     fn cancel_queued(&mut self) -> Option<O::Output> {
         // First, so that a panic in foreign code cannot lead here a second time.
         self.phase = Phase::Canceled;
-        self.leave()
+        // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
+        let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
+        self.op.cancel(waiter)
     }
 
     /// The future is dropped with a place in the queue. Usually that is all, so nothing else is kept ready here: what a frame
@@ -261,23 +288,9 @@ impl<O: Op> Single<O> {
     #[inline(never)]
     fn abandon(&mut self) {
         // A drop happens once, whatever panics, so the phase may stay: one store less before the edit.
-        if let Some(output) = self.leave() {
-            self.abandon_output(output);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn abandon_output(&mut self, output: O::Output) {
-        self.op.discard(output);
-    }
-
-    /// Leaves the queue. The one way to give up: drops, deadlines and tokens all come here, and each future at most once.
-    #[inline(always)]
-    fn leave(&mut self) -> Option<O::Output> {
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
-        self.op.cancel(waiter)
+        self.op.abandon(waiter);
     }
 }
 

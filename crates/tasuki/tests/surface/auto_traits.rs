@@ -147,7 +147,38 @@ fn every_public_type_has_a_row() {
         "---": KeyedLock[&'static Keyed];
         "--U": KeyedLockOp[&'static Keyed], KeyedGuard[&'static Keyed], MappedKeyedGuard[&'static Keyed, Both];
     };
-    sources::same(&sources::public_types(), rows);
+    sources::same(&sources::public_types(), rows.into_iter().chain(of_channels()));
+}
+
+/// Those of channels: a message goes from thread to thread and is never shared.
+fn of_channels() -> Vec<&'static str> {
+    use tasuki::channel::{
+        Channel, InlineRecv, InlineSend, IntoIter, Iter, OwnedPermit, Permits, Receiver, Recv, RecvMany,
+        RecvManyOp, RecvOp, RecvOwned, Reservation, ReservationMany, ReservationOwned, ReserveOp, SendError,
+        SendOp, Sender, TryIter, TryRecvError, TryReserveError, TrySendError, WeakReceiver, WeakSender,
+    };
+    assert_eq!(traits!(channel::Send<'static, SendOnly>), "SY-");
+    assert_eq!(traits!(channel::Send<'static, Neither>), "---");
+    assert_eq!(traits!(channel::Permit<'static, SendOnly>), "SYU");
+    assert_eq!(traits!(channel::Permit<'static, Neither>), "--U");
+    let rows = matrix! {
+        "SYU": Sender[SendOnly], Receiver[SendOnly], WeakSender[SendOnly], WeakReceiver[SendOnly], OwnedPermit[SendOnly],
+            Permits['static, SendOnly], Iter['static, SendOnly], TryIter['static, SendOnly], IntoIter[SendOnly], TryRecvError, TryReserveError,
+            SendError[Both], TrySendError[Both], RecvOp[Receiver<SendOnly>];
+        "--U": Sender[SyncOnly], Receiver[Neither], WeakSender[Neither], WeakReceiver[SyncOnly], OwnedPermit[Neither],
+            Permits['static, Neither], Iter['static, SyncOnly], IntoIter[Neither], RecvOp[Receiver<SyncOnly>];
+        "SY-": Recv['static, SendOnly], RecvOwned[SendOnly], Reservation['static, SendOnly], ReservationMany['static, SendOnly],
+            ReservationOwned[SendOnly], InlineSend['static, SendOnly, 1], InlineRecv['static, SendOnly, 1], SendOp[Sender<SendOnly>];
+        "---": Recv['static, SyncOnly], RecvOwned[Neither], Reservation['static, Neither], ReservationMany['static, SyncOnly],
+            ReservationOwned[Neither], InlineSend['static, Neither, 1], InlineRecv['static, SyncOnly, 1], SendOp[Sender<SyncOnly>];
+        // The buffer is borrowed.
+        "SY-": RecvMany['static, Both];
+        "SYU": RecvManyOp['static, Receiver<Both>], Channel[SendOnly, 1];
+        "--U": Channel[SyncOnly, 1];
+    };
+    let reserves = traits!(ReserveOp<channel::One<'static, SendOnly>>);
+    assert_eq!(reserves, "SYU");
+    rows.into_iter().chain(["Send", "ReserveOp", "One", "Many", "Owned"]).collect()
 }
 
 /// Everything that a lock with a key is made of.

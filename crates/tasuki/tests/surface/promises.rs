@@ -17,7 +17,7 @@ use tasuki::{
     OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedMutexGuard, OwnedRwLockReadGuard,
     OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, OwnedWaitGroupMember,
     Parker, ReentrantMutex, ReentrantMutexGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
-    RwLockWriteGuard, Semaphore, SemaphorePermit, Unparker, WaitGroup, WaitGroupMember, runtime,
+    RwLockWriteGuard, Semaphore, SemaphorePermit, Unparker, WaitGroup, WaitGroupMember, channel, runtime,
 };
 
 /// Whether a type is `UnwindSafe` and `RefUnwindSafe`. Inherent methods come before those of the trait.
@@ -190,6 +190,7 @@ fn every_guard_has_its_variance() {
         "OwnedRwLockUpgradableReadGuard",
         "OwnedMappedRwLockReadGuard",
         "OwnedMappedRwLockWriteGuard",
+        "OwnedPermit",
         "OwnedSemaphorePermit",
         "OwnedWaitGroupMember",
         "DropGuard",
@@ -296,6 +297,12 @@ fn panics_name_the_caller() {
     let told = Told { may_block: false, ..Told::nothing() };
     let calls: Vec<(&str, Call<'_>)> = vec![
         ("barrier::new", Box::new(|| _ = Barrier::new(0))),
+        ("channel/handle::bounded", Box::new(|| _ = channel::bounded::<u8>(0))),
+        ("channel/sender::reserve_many", Box::new(|| drop(channel::bounded::<u8>(1).0.reserve_many(2)))),
+        (
+            "channel/sender::try_reserve_many",
+            Box::new(|| _ = channel::bounded::<u8>(1).0.try_reserve_many(2)),
+        ),
         ("latch::new", Box::new(|| _ = Latch::new(usize::MAX))),
         ("latch::count_down", Box::new(|| Latch::new(0).count_down())),
         ("semaphore::new", Box::new(|| _ = Semaphore::new(MANY + 1))),

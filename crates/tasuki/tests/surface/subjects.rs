@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tasuki::channel::{Channel, Receiver, Sender, bounded};
 use tasuki::runtime::{Domain, Key, KeyedMutex, KeyedRawMutex, Timers, keyed_lock, keyed_try_lock};
 use tasuki::{
     Awaitable, Barrier, Bypass, CancellationSource, Condvar, Event, Latch, Lifo, Mutex, MutexGuard, OnceCell,
@@ -145,6 +146,122 @@ fn event(auto: bool) -> Subject {
     // Every signal was consumed by one waiter, or is still there.
     let intact = Box::new(move |granted| !auto || sets.load(SeqCst) == granted + usize::from(event.is_set()));
     Subject { make, behind, grant, one_each: auto, intact, _kept: kept }
+}
+
+/// A channel, full; `wait` is how it is sent to. Each receive makes room for one.
+fn sends<C: 'static, A: Awaitable + 'static>(
+    channel: C,
+    wait: impl Fn(&'static C) -> A + Clone + 'static,
+    receive: fn(&C) -> bool,
+    refill: fn(&C) -> bool,
+) -> Subject
+where
+    &'static C: Send + Sync,
+{
+    assert!(refill(&channel));
+    let (channel, kept) = keep(channel);
+    let received = Arc::new(AtomicUsize::new(0));
+    let (make, behind) = alike(move || wait(channel));
+    let counted = received.clone();
+    let grant: Grant = Arc::new(move || {
+        // Counted first: a waker that panics loses no message, but the count of it.
+        if receive(channel) {
+            counted.fetch_add(1, SeqCst);
+        }
+    });
+    let intact = Box::new(move |granted| {
+        while receive(channel) {
+            received.fetch_add(1, SeqCst);
+        }
+        // A send that was dropped may have gone.
+        received.load(SeqCst) > granted && refill(channel) && !refill(channel) && receive(channel)
+    });
+    Subject { make, behind, grant, one_each: true, intact, _kept: kept }
+}
+
+/// A channel, empty; `wait` is how it is received from. Each message is counted.
+fn receives<C: 'static, A: Awaitable + 'static>(
+    channel: C,
+    wait: impl Fn(&'static C) -> A + Clone + 'static,
+    send: fn(&C) -> bool,
+    receive: fn(&C) -> bool,
+    taken: impl Fn(usize) -> usize + 'static,
+) -> Subject
+where
+    &'static C: Send + Sync,
+{
+    let (channel, kept) = keep(channel);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let (make, behind) = alike(move || wait(channel));
+    let counted = sent.clone();
+    let grant: Grant = Arc::new(move || {
+        // Counted before: a waker that panics does so when the message has been sent.
+        counted.fetch_add(1, SeqCst);
+        if !send(channel) {
+            counted.fetch_sub(1, SeqCst);
+        }
+    });
+    let intact = Box::new(move |granted| {
+        let mut left = 0;
+        while receive(channel) {
+            left += 1;
+        }
+        sent.load(SeqCst) == taken(granted) + left && send(channel) && receive(channel)
+    });
+    Subject { make, behind, grant, one_each: true, intact, _kept: kept }
+}
+
+type Pair = (Sender<u32>, Receiver<u32>);
+
+fn receives_of_handles<A: Awaitable + 'static>(
+    wait: impl Fn(&'static Pair) -> A + Clone + 'static,
+) -> Subject {
+    receives(
+        bounded(64),
+        wait,
+        |pair| pair.0.try_send(1).is_ok(),
+        |pair| pair.1.try_recv().is_ok(),
+        |granted| granted,
+    )
+}
+
+/// What is received is in the buffers, also if a poll panicked.
+fn receives_many() -> Subject {
+    type Buffers = Arc<StdMutex<Vec<*mut Vec<u32>>>>;
+    struct Freed(Buffers);
+    impl Freed {
+        fn len(&self) -> usize {
+            // SAFETY: no wait is left when it is asked.
+            self.0.lock().unwrap().iter().map(|buffer| unsafe { &**buffer }.len()).sum()
+        }
+    }
+    impl Drop for Freed {
+        fn drop(&mut self) {
+            // SAFETY: made by `Box::into_raw` below; all waits are gone.
+            self.0.lock().unwrap().drain(..).for_each(|buffer| drop(unsafe { Box::from_raw(buffer) }));
+        }
+    }
+    let buffers = Buffers::default();
+    let freed = Freed(buffers.clone());
+    let wait = move |pair: &'static Pair| {
+        let buffer = Box::into_raw(Box::new(Vec::new()));
+        buffers.lock().unwrap().push(buffer);
+        // SAFETY: freed when the subject is dropped, after its waits.
+        pair.1.recv_many(unsafe { &mut *buffer }, 1)
+    };
+    let send: fn(&Pair) -> bool = |pair| pair.0.try_send(1).is_ok();
+    let receive: fn(&Pair) -> bool = |pair| pair.1.try_recv().is_ok();
+    receives(bounded(64), wait, send, receive, move |_| freed.len())
+}
+
+fn reservations<A: Awaitable + 'static>(
+    wait: impl Fn(&'static Sender<u32>) -> A + Clone + 'static,
+) -> Subject {
+    let (pair, kept) = keep(bounded::<u32>(2));
+    let grant = Held::grant(pair.0.try_reserve_many(2).unwrap());
+    let (make, behind) = alike(move || wait(&pair.0));
+    let intact = Box::new(|_| pair.0.try_reserve_many(2).is_ok());
+    Subject { make, behind, grant, one_each: false, intact, _kept: kept }
 }
 
 fn latch() -> Subject {
@@ -397,6 +514,30 @@ pub(super) fn rows() -> Vec<Row> {
         row(&["AcquireOwned"], || semaphore::<Bypass, _>(|semaphore| semaphore.clone().acquire_owned())),
         row(&["WaitEvent"], || event(true)),
         row(&[], || event(false)),
+        row(&["Send"], || {
+            let refill: fn(&Pair) -> bool = |pair| pair.0.try_send(1).is_ok();
+            sends(bounded(1), |pair| pair.0.send(1), |pair| pair.1.try_recv().is_ok(), refill)
+        }),
+        row(&["InlineSend"], || {
+            let refill: fn(&Channel<u32, 1>) -> bool = |channel| channel.try_send(1).is_ok();
+            sends(Channel::new(), |channel| channel.send(1), |channel| channel.try_recv().is_ok(), refill)
+        }),
+        row(&["Recv"], || receives_of_handles(|pair| pair.1.recv())),
+        row(&["RecvOwned"], || receives_of_handles(|pair| pair.1.clone().recv_owned())),
+        row(&["InlineRecv"], || {
+            let send: fn(&Channel<u32, 64>) -> bool = |channel| channel.try_send(1).is_ok();
+            receives(
+                Channel::new(),
+                |channel| channel.recv(),
+                send,
+                |channel| channel.try_recv().is_ok(),
+                |granted| granted,
+            )
+        }),
+        row(&["RecvMany"], receives_many),
+        row(&["Reservation"], || reservations(|sender| sender.reserve())),
+        row(&["ReservationMany"], || reservations(|sender| sender.reserve_many(2))),
+        row(&["ReservationOwned"], || reservations(|sender| sender.clone().reserve_owned())),
         row(&["WaitLatch"], latch),
         row(&["WaitMembers"], wait_group),
         row(&["Arrive"], barrier),

@@ -1,0 +1,253 @@
+//! The channel without handles: a pool of slots and two queues of waiters, under one queue lock.
+//!
+//! [`Sender`](super::Sender) and [`Receiver`](super::Receiver) are counted handles to one of these, [`Channel`](super::Channel) has one inside. What may
+//! happen under the lock is in `locked.rs`; sends are in `send.rs`, receives in `receive.rs`.
+//!
+//! ```text
+//!            free ----send----> pending ----recv----> free
+//!             | \                 |  ^
+//!        reserve \         grant  |  | put back (the receive was dropped)
+//!             v   \ send to a     v  |
+//!         reserved -\--waiting--> granted ---claim---> free
+//!                      receiver
+//! ```
+//!
+//! # States of a slot
+//!
+//! | state    | message | in a list     | who may touch the message            | counts as used |
+//! |----------|---------|---------------|--------------------------------------|----------------|
+//! | free     | no      | free, or fresh| –                                    | no             |
+//! | reserved | no      | – (a number)  | –                                    | yes            |
+//! | pending  | yes     | pending       | the holder of the queue lock         | yes            |
+//! | granted  | yes     | –             | the receive it was granted to        | yes            |
+//!
+//! # Transitions
+//!
+//! | event                           | slot                   | waiter                  | duty           | function |
+//! |---------------------------------|------------------------|-------------------------|----------------|----------|
+//! | send, room, a receiver waits    | free => granted        | receiver => `Notified`  | wake it        | [`Locked::send`] |
+//! | send, room, none waits          | free => pending        | –                       | –              | [`Locked::send`] |
+//! | send, no room or senders wait   | –                      | sender enqueued         | `Pending`      | [`Locked::push_sender`] |
+//! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop`], [`Locked::free_slot`] |
+//! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
+//! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
+//! | drop of a granted receive       | granted => pending, in front | –                 | a step         | [`Locked::put_back`] |
+//! | a step: message and receiver    | pending => granted     | receiver => `Notified`  | wake it        | `Locked::step` |
+//! | a step: room and a sender       | free => pending        | sender => `Notified`    | wake it        | `Locked::step` |
+//! | a step: room and a reservation  | free => reserved       | sender => `Notified`    | wake it        | `Locked::step` |
+//! | a step: closed and a sender     | –                      | sender refused          | wake it        | `Locked::step` |
+//! | a step: drained and a receiver  | –                      | receiver refused        | wake it        | `Locked::step` |
+//! | a permit sends                  | reserved => pending or granted | as send         | as send        | [`Core::send_reserved`] |
+//! | a permit is dropped             | reserved => free       | –                       | a step         | [`Core::unreserve`] |
+//! | drop of a queued wait           | –                      | removed                 | a step (senders) | `cancel` |
+//! | a poll panics after it took a message | a new slot, pending in front or granted again | – | a step    | `receive.rs`: `Undo` |
+//! | close                           | –                      | –                       | steps          | [`Core::close`] |
+//! | the last receiver goes          | pending => free, their messages dropped outside | – | steps          | [`Core::desert`] |
+//!
+//! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/sweep.rs`), so a close of a million waiters lets others in between.
+//!
+//! # Invariants
+//! 1. Outside the lock, and unless steps are owed: if a receiver waits, no message is pending; if a sender waits, what is free does not cover it; no sender waits
+//!    in a closed channel, no receiver in a drained one.
+//! 2. `used` is the number of pending, granted and reserved slots. It exceeds the capacity only by messages that a panicking poll gave back.
+//! 3. `SENDERS` is set exactly while the senders' queue has waiters. That queue is edited only under the lock of the receivers' queue.
+//! 4. A message is moved under the lock or by the receive that it was granted to; it is dropped by neither.
+//! 5. A receive that is refused leaves no message behind: `used` is 0, and no sender can come.
+//!
+//! # Orderings
+//! The word of the receivers' queue is the lock: Acquire of `WaitQueue::try_edit` pairs with Release in the drop of `Editing`. A granted message is
+//! published by the waiter's state. The hints are Relaxed and may be wrong: the next look is under the lock.
+
+use super::locked::{Locked, State};
+use super::store::{MAX_SLOTS, Store};
+use crate::event::{Event, Reset};
+use crate::queue::WaitQueue;
+use crate::queue::hint::Hint;
+use crate::queue::word::{FIRST, SECOND, Word};
+use crate::shim::{Ordering, UnsafeCell, const_fn};
+use core::fmt;
+use core::marker::PhantomData;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+
+/// No message may be sent any more, but by permits.
+pub(super) const CLOSED: usize = FIRST;
+/// A sender waits.
+pub(super) const SENDERS: usize = SECOND;
+
+/// A channel, without handles.
+pub struct Core<T, S: Store<T>> {
+    /// The receivers; its lock protects everything.
+    pub(super) queue: WaitQueue,
+    pub(super) senders: WaitQueue,
+    state: UnsafeCell<State>,
+    /// No message is pending.
+    pub(super) empty: Hint,
+    /// There is no room, or senders wait for it.
+    pub(super) full: Hint,
+    /// Set when the channel is closed.
+    pub(super) closed: Event,
+    pub(super) store: S,
+    message: PhantomData<T>,
+}
+
+// SAFETY: messages are moved from thread to thread, never shared; the state is touched under the queue lock only.
+unsafe impl<T: Send, S: Store<T>> Send for Core<T, S> {}
+// SAFETY: as above.
+unsafe impl<T: Send, S: Store<T>> Sync for Core<T, S> {}
+// A panic leaves nothing half done: the state is complete before any foreign call.
+impl<T, S: Store<T>> UnwindSafe for Core<T, S> {}
+impl<T, S: Store<T>> RefUnwindSafe for Core<T, S> {}
+
+impl<T, S: Store<T>> Core<T, S> {
+    const_fn! {
+        /// With memory for `allocated` messages and room for `capacity`, both at most [`MAX_SLOTS`]; memory for `keep` is kept when there is no message.
+        pub(super) const fn new(store: S, allocated: u32, capacity: u32, keep: u32) -> Self {
+            Self {
+                queue: WaitQueue::new(Word::flags(0)),
+                senders: WaitQueue::new(Word::flags(0)),
+                state: UnsafeCell::new(State::new(allocated, capacity, keep)),
+                empty: Hint::new(),
+                full: Hint::new(),
+                closed: Event::new(Reset::Manual, false),
+                store,
+                message: PhantomData,
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn lock(&self) -> Locked<'_, T, S> {
+        let editing = self.queue.edit();
+        Locked::new(self, self.state.with_mut(|state| state), editing)
+    }
+
+    /// Takes the message out of a slot that is in no list, and says which it is.
+    ///
+    /// SAFETY: there is a message, and it is the caller's.
+    #[inline(always)]
+    pub(super) unsafe fn read(&self, number: u32) -> (T, u32) {
+        // SAFETY: the caller's contract; a slot with a message has been made.
+        let slot = unsafe { &*self.store.slot(number) };
+        // SAFETY: the caller's contract.
+        let message = slot.value.with(|value| unsafe { (*value).assume_init_read() });
+        (message, slot.ticket.get())
+    }
+
+    /// The store gets more slots, unless another thread was faster; false if there can be no more.
+    #[cold]
+    pub(super) fn grow(&self, allocated: u32) -> bool {
+        let Some(segment) = self.store.allocate(allocated) else { return false };
+        let mut locked = self.lock();
+        if locked.state().allocated != allocated {
+            drop(locked);
+            drop(segment);
+            return true;
+        }
+        let allocated = self.store.install(segment);
+        locked.state_mut().allocated = allocated.min(MAX_SLOTS);
+        true
+    }
+
+    /// No message can be sent any more; false if that was so.
+    pub(super) fn close(&self) -> bool {
+        let mut locked = self.lock();
+        if locked.is_closed() {
+            return false;
+        }
+        locked.editing.set(CLOSED);
+        // The event first: a waker that panics must not keep it from being set.
+        let told = SetClosed(self);
+        locked.finish();
+        drop(told);
+        true
+    }
+
+    /// Is it closed?
+    pub(super) fn is_closed(&self) -> bool {
+        // Acquire: pairs with Release in the drop of `Editing` by the close.
+        self.queue.load_with(Ordering::Acquire).has(CLOSED)
+    }
+
+    /// The last receiver has gone: closes, and drops the pending messages.
+    pub(super) fn desert(&self) {
+        let told = SetClosed(self);
+        let mut locked = self.lock();
+        locked.editing.set(CLOSED);
+        locked.state_mut().deserted = true;
+        let chain = Chain { core: self, next: locked.detach() };
+        locked.finish();
+        drop(chain);
+        drop(told);
+    }
+
+    /// How many messages there are that have not been claimed.
+    pub(super) fn len(&self) -> usize {
+        let locked = self.lock();
+        (locked.state().used - locked.state().permits) as usize
+    }
+
+    /// For how many messages there is room.
+    pub(super) fn capacity(&self) -> usize {
+        self.lock().state().capacity as usize
+    }
+}
+
+/// Tells those who wait for the close, whatever panics.
+struct SetClosed<'c, T, S: Store<T>>(&'c Core<T, S>);
+
+impl<T, S: Store<T>> Drop for SetClosed<'_, T, S> {
+    fn drop(&mut self) {
+        self.0.closed.set();
+    }
+}
+
+/// Messages that were detached, to be dropped without the lock, one by one, whatever panics.
+struct Chain<'c, T, S: Store<T>> {
+    core: &'c Core<T, S>,
+    next: u32,
+}
+
+impl<T, S: Store<T>> Chain<'_, T, S> {
+    fn next(&mut self) -> Option<T> {
+        let number = self.next;
+        if number == super::store::NONE {
+            return None;
+        }
+        // SAFETY: a detached slot has been made, and is the chain's alone.
+        self.next = unsafe { &*self.core.store.slot(number) }.next.get();
+        // SAFETY: as above; it has a message.
+        Some(unsafe { self.core.read(number) }.0)
+    }
+}
+
+impl<T, S: Store<T>> Drop for Chain<'_, T, S> {
+    fn drop(&mut self) {
+        let mut panics = crate::queue::batch::Panics::default();
+        while let Some(message) = self.next() {
+            crate::probe::foreign_code();
+            panics.catch(|| drop(message));
+        }
+        panics.resume();
+    }
+}
+
+impl<T, S: Store<T>> Drop for Core<T, S> {
+    /// What was sent and not received is dropped. What was granted to a receive that was forgotten is leaked.
+    fn drop(&mut self) {
+        let mut locked = self.lock();
+        let next = locked.detach();
+        drop(locked);
+        drop(Chain { core: self, next });
+    }
+}
+
+impl<T, S: Store<T>> fmt::Debug for Core<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (len, capacity) = (self.len(), self.capacity());
+        f.debug_struct("Channel")
+            .field("len", &len)
+            .field("capacity", &capacity)
+            .field("closed", &self.is_closed())
+            .finish()
+    }
+}

@@ -1,0 +1,214 @@
+//! Senders and receivers: counted handles to one allocation, which has the channel, the counts, and the first slots.
+//!
+//! # States
+//!
+//! | count       | what it counts                                                        | at zero |
+//! |-------------|-----------------------------------------------------------------------|---------|
+//! | `senders`   | [`Sender`]s                                                            | closes the channel |
+//! | `receivers` | [`Receiver`]s                                                          | closes the channel and drops the pending messages |
+//! | `handles`   | weak handles, and one for all senders, and one for all receivers      | frees the allocation |
+//!
+//! | event                | counts                                       | duty                         | function |
+//! |----------------------|----------------------------------------------|------------------------------|----------|
+//! | clone                | + 1                                          | –                            | [`Count::add`] |
+//! | drop                 | - 1                                          | at zero: close, then release | [`Count::remove`] |
+//! | downgrade, clone of a weak handle | `handles` + 1                   | –                            | [`Count::add`] |
+//! | upgrade              | + 1 unless zero                              | –                            | [`Count::add_unless_zero`] |
+//! | drop of a weak handle| `handles` - 1                                | at zero: free                | `release` |
+//!
+//! # Invariants
+//! 1. The allocation is alive while `handles` is not zero. A strong handle keeps `senders` or `receivers` above zero, and that keeps one of `handles`.
+//! 2. What was at zero stays at zero: no handle can be made from none.
+//!
+//! # Orderings
+//! Release of [`Count::remove`] pairs with its Acquire by the thread that reaches zero: what other handles did happens before the close, and before the
+//! memory is freed. Additions are Relaxed: the caller has a handle.
+
+use super::core::Core;
+use super::store::{Heap, MAX_SLOTS, Slot};
+use super::{Receiver, Sender};
+use crate::shim::{AtomicUsize, Ordering, Tracked};
+use alloc::alloc::{alloc, dealloc, handle_alloc_error};
+use core::alloc::Layout;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::ptr::NonNull;
+
+/// The channel of a handle.
+pub(super) type HeapCore<T> = Core<T, Heap<T>>;
+
+/// The first slots of an unbounded channel.
+const UNBOUNDED_FIRST: u32 = 32;
+/// So many slots stay when an unbounded channel is empty; the end of a segment.
+const UNBOUNDED_KEEP: u32 = 1024;
+/// As many as segments of doubling size can have.
+pub(super) const UNBOUNDED_CAPACITY: u32 = 1 << 31;
+
+/// A number of handles.
+#[derive(Debug)]
+pub(super) struct Count(AtomicUsize);
+
+impl Count {
+    pub(super) fn add(&self) {
+        // Relaxed: the caller has a handle.
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        if before >= usize::MAX / 2 {
+            // Relaxed: as above.
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            panic!("a channel has too many handles: some are made and forgotten");
+        }
+    }
+
+    pub(super) fn add_unless_zero(&self) -> bool {
+        // Relaxed: only compared.
+        let mut count = self.0.load(Ordering::Relaxed);
+        loop {
+            if count == 0 {
+                return false;
+            }
+            // Relaxed: the caller has a weak handle, and the others are not done before the count is zero.
+            match self.0.compare_exchange(count, count + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => count = now,
+            }
+        }
+    }
+
+    /// One handle less; true if it was the last.
+    pub(super) fn remove(&self) -> bool {
+        // Release: pairs with the Acquire of the last; Acquire: pairs with the Release of all others.
+        self.0.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// What the handles share; the first slots are behind it.
+#[derive(Debug)]
+pub(super) struct Shared<T> {
+    pub(super) core: HeapCore<T>,
+    pub(super) senders: Count,
+    pub(super) receivers: Count,
+    pub(super) handles: Count,
+    layout: Layout,
+    _tracked: Tracked,
+}
+
+/// A counted pointer to the allocation.
+pub(super) struct Handle<T>(pub(super) NonNull<Shared<T>>);
+
+impl<T> Handle<T> {
+    /// A channel with one sender and one receiver.
+    fn new(first: u32, capacity: u32, keep: u32) -> Self {
+        let slots = Layout::array::<Slot<T>>(first as usize).expect(TOO_BIG);
+        let (layout, offset) = Layout::new::<Shared<T>>().extend(slots).expect(TOO_BIG);
+        // SAFETY: the layout is not of size zero.
+        let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        // SAFETY: within the allocation.
+        let base = unsafe { memory.as_ptr().add(offset) }.cast::<Slot<T>>();
+        let shared = memory.cast::<Shared<T>>();
+        let count = |n| Count(AtomicUsize::new(n));
+        let value = Shared {
+            core: Core::new(Heap::new(base, first), first, capacity, keep),
+            senders: count(1),
+            receivers: count(1),
+            handles: count(2),
+            layout,
+            _tracked: Tracked::new(),
+        };
+        // SAFETY: just allocated for it.
+        unsafe { shared.write(value) };
+        Self(shared)
+    }
+
+    #[inline(always)]
+    pub(super) fn shared(&self) -> &Shared<T> {
+        // SAFETY: invariant 1.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The same pointer; the caller has counted it.
+    pub(super) fn copy(&self) -> Self {
+        Self(self.0)
+    }
+
+    /// One of `handles` less; the last frees the allocation.
+    pub(super) fn release(&self) {
+        if !self.shared().handles.remove() {
+            return;
+        }
+        /// Frees the memory, also if the drop of a message panics.
+        struct Free(NonNull<u8>, Layout);
+        impl Drop for Free {
+            fn drop(&mut self) {
+                // SAFETY: allocated in `new` with this layout, and not used again.
+                unsafe { dealloc(self.0.as_ptr(), self.1) };
+            }
+        }
+        let _free = Free(self.0.cast(), self.shared().layout);
+        // SAFETY: no handle is left.
+        unsafe { self.0.drop_in_place() };
+    }
+}
+
+/// Releases one of `handles`, whatever panics.
+pub(super) struct Release<'h, T>(pub(super) &'h Handle<T>);
+
+impl<T> Drop for Release<'_, T> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+const TOO_BIG: &str =
+    "a channel of this capacity does not fit into memory: use a smaller capacity, or box the messages";
+
+// SAFETY: a handle gives access to the channel, which is `Sync` if messages may be sent to other threads.
+unsafe impl<T: core::marker::Send> core::marker::Send for Handle<T> {}
+// SAFETY: as above.
+unsafe impl<T: core::marker::Send> Sync for Handle<T> {}
+impl<T> UnwindSafe for Handle<T> {}
+impl<T> RefUnwindSafe for Handle<T> {}
+
+/// A channel with room for `capacity` messages. A send that finds it full waits.
+///
+/// # Panics
+///
+/// If `capacity` is zero (use [`rendezvous`](super::rendezvous)) or more than 2^32 - 2.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::bounded(2);
+/// let producer = std::thread::spawn(move || (0..100).for_each(|n| sender.send(n).block().unwrap()));
+/// assert_eq!(receiver.iter().sum::<i32>(), 4950);
+/// # producer.join().unwrap();
+/// ```
+#[track_caller]
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(
+        capacity > 0,
+        "a bounded channel has a capacity of at least 1: use `rendezvous` for a hand-over without room"
+    );
+    assert!(capacity <= MAX_SLOTS as usize, "{TOO_BIG}");
+    let capacity = capacity as u32;
+    pair(Handle::new(capacity, capacity, capacity))
+}
+
+/// A channel whose sends never wait, for as long as there is memory. Its memory grows with the messages that are in it, and shrinks when it is empty.
+///
+/// Prefer [`bounded`]: a receiver that is slower than its senders is noticed there, and here only when memory ends. It has at most 2^31 messages; then
+/// sends wait.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::unbounded();
+/// (0..100).for_each(|n| sender.try_send(n).unwrap());
+/// drop(sender);
+/// assert_eq!(receiver.iter().sum::<i32>(), 4950);
+/// ```
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    pair(Handle::new(UNBOUNDED_FIRST, UNBOUNDED_CAPACITY, UNBOUNDED_KEEP))
+}
+
+fn pair<T>(handle: Handle<T>) -> (Sender<T>, Receiver<T>) {
+    (Sender { handle: handle.copy() }, Receiver { handle })
+}

@@ -1,0 +1,93 @@
+//! Receiving as an iterator, with threads.
+
+use super::Receiver;
+use core::iter::FusedIterator;
+
+/// Receives until the channel is closed and empty; blocks the thread while there is no message. Made by [`Receiver::iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T>(&'a Receiver<T>);
+
+/// Receives what is there, without waiting. Made by [`Receiver::try_iter`].
+#[derive(Debug)]
+pub struct TryIter<'a, T>(&'a Receiver<T>);
+
+/// As [`Iter`], with the receiver inside. Made by `into_iter`.
+#[derive(Debug)]
+pub struct IntoIter<T>(Receiver<T>);
+
+impl<T> Receiver<T> {
+    /// The messages until the channel is closed and empty, for a thread: each is waited for with [`block`](crate::Wait::block).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = tasuki::channel::bounded(2);
+    /// let thread = std::thread::spawn(move || receiver.iter().collect::<Vec<_>>());
+    /// (0..5).for_each(|n| sender.send(n).block().unwrap());
+    /// drop(sender);
+    /// assert_eq!(thread.join().unwrap(), [0, 1, 2, 3, 4]);
+    /// ```
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter(self)
+    }
+
+    /// The messages that are there now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = tasuki::channel::bounded(2);
+    /// sender.try_send(1).unwrap();
+    /// assert_eq!(receiver.try_iter().count(), 1);
+    /// ```
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter(self)
+    }
+}
+
+impl<T> Iterator for Iter<'_, T> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().block().ok()
+    }
+}
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl<T> Iterator for IntoIter<T> {
+    type Item = T;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<T> {
+        self.0.recv().block().ok()
+    }
+}
+
+impl<T> FusedIterator for Iter<'_, T> {}
+impl<T> FusedIterator for IntoIter<T> {}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter(self)
+    }
+}

@@ -1,0 +1,91 @@
+//! Channels that lose nothing: messages from many senders to many receivers, first in, first out on both sides.
+//!
+//! | I want | I take |
+//! |---|---|
+//! | a queue of work or of events, and senders that are slowed down when it is full | [`bounded`] |
+//! | never to wait when sending, and memory that grows instead | [`unbounded`] |
+//! | one message: a reply | [`oneshot`](oneshot()) |
+//! | no allocation: a `static`, bare metal | [`Channel`], [`oneshot::Slot`] |
+//!
+//! # Cancel
+//!
+//! Every wait may be dropped at any time, and nothing is lost.
+//!
+//! * A receive that is dropped before it is granted a message loses its place. One that was granted a message and not polled since passes it on to the next
+//!   receiver, or it is the next message again: it precedes every message that has not been granted. A message counts against the capacity until it is claimed by
+//!   a poll.
+//! * A send that is dropped has either sent its message, or drops it. [`Send::cancel`] gives it back and says which; a limit gives it back in its error.
+//!
+//! # Order
+//!
+//! Messages are received in the order of the sends that put them into the channel; a waiting sender puts its message there when room is granted to it. Waiting senders
+//! and waiting receivers are served in the order of their first polls, and newcomers queue behind them. With several receivers order is promised per grant: a
+//! message that was put back may come after a later one that another receiver has claimed.
+//!
+//! # Closing
+//!
+//! A channel is closed by hand, by the drop of its last sender, or of its last receiver. Sends then give their message back, also those that wait. Receives get what is
+//! there, and then [`Closed`](crate::Closed): when no message is left, none is granted and unclaimed, and no permit can bring one. When the last receiver goes the messages are
+//! dropped, one by one, without a lock.
+//!
+//! # Panic
+//!
+//! A waker that panics does so in the call that woke it, when the channel is in order: a send has sent, a receive has given its message back. A message whose
+//! destructor panics does not keep the others from being dropped.
+//!
+//! # Memory ordering
+//!
+//! What was done before a send happens before what is done after the message was received, and the receive that made room before the send that got it.
+//!
+//! # Re-entrancy
+//!
+//! Wakers and destructors of messages may call anything on the channel: none runs while its queue is locked.
+//!
+//! # Limits
+//!
+//! At most 2^32 - 2 messages; no limit on the number of waiters. A message is moved under the queue lock, by the send and by a receive that need not wait: box
+//! messages of more than some hundred bytes. A future that was granted a message and is then neither polled nor dropped keeps the message, and its room.
+//!
+//! # When to use something else
+//!
+//! * One permit at a time rather than a message: a [`Semaphore`](crate::Semaphore).
+//! * A signal without a value: an [`Event`](crate::Event).
+
+mod core;
+mod error;
+#[cfg(feature = "alloc")]
+mod handle;
+mod inline;
+#[cfg(feature = "std")]
+mod iter;
+mod locked;
+pub mod oneshot;
+mod parcel;
+#[cfg(feature = "alloc")]
+mod permit;
+mod receive;
+#[cfg(feature = "alloc")]
+mod receiver;
+mod send;
+#[cfg(feature = "alloc")]
+mod sender;
+mod store;
+
+pub use error::{SendError, TryRecvError, TryReserveError, TrySendError};
+#[cfg(feature = "alloc")]
+pub use handle::{bounded, unbounded};
+pub use inline::{Channel, InlineRecv, InlineSend};
+#[cfg(feature = "std")]
+pub use iter::{IntoIter, Iter, TryIter};
+#[cfg(feature = "alloc")]
+pub use oneshot::oneshot;
+#[cfg(feature = "alloc")]
+pub use permit::{Many, One, Owned, OwnedPermit, Permit, Permits};
+#[cfg(feature = "alloc")]
+pub use receive::many::RecvManyOp;
+pub use receive::{RecvOp, Side};
+#[cfg(feature = "alloc")]
+pub use receiver::{Receiver, Recv, RecvMany, RecvOwned, WeakReceiver};
+pub use send::{Reserve, ReserveOp, SendOp};
+#[cfg(feature = "alloc")]
+pub use sender::{Reservation, ReservationMany, ReservationOwned, Send, Sender, WeakSender};

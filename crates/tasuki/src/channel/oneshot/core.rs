@@ -1,0 +1,290 @@
+//! The oneshot without its sides: a word, room for the message.
+//!
+//! # States of the word
+//!
+//! | word                | meaning                                                            |
+//! |---------------------|--------------------------------------------------------------------|
+//! | `0`                 | both are there, and there is no message                            |
+//! | `head`              | the receiver waits                                                 |
+//! | `count` 1           | the receiver has closed, and is there                              |
+//! | `SENDER_GONE`       | the sender has sent (the message is there) or was dropped; the receiver owns the memory |
+//! | `·RECEIVER_GONE`    | the receiver was dropped; the sender owns the memory               |
+//!
+//! # Transitions
+//!
+//! | from             | event                     | to                    | duty                          | function |
+//! |------------------|---------------------------|-----------------------|-------------------------------|----------|
+//! | `0`              | send, drop of the sender  | `SENDER_GONE`         | none                          | [`Core::finish`] |
+//! | `head`           | send, drop of the sender  | `SENDER_GONE`, receiver granted | wake it             | [`Core::finish`] |
+//! | `count` 1        | send, drop of the sender  | `SENDER_GONE`         | give the message back         | [`Core::finish`] |
+//! | `·RECEIVER_GONE` | send, drop of the sender  | –                     | give the message back, free   | [`Core::finish`] |
+//! | `0`              | recv                      | `head`                | `Pending`                     | [`Core::enqueue`] |
+//! | `SENDER_GONE`    | recv                      | the same              | take the message, or `Closed` | [`Core::take`] |
+//! | `head`           | drop of a receive         | `0`                   | none: the message is not moved before it is claimed | `cancel` |
+//! | `0`              | close, drop of the receiver | `count` 1           | tell the sender               | [`Core::close`] |
+//! | `count` 1        | drop of the receiver      | `·RECEIVER_GONE`      | none                          | [`Core::leave`] |
+//! | `SENDER_GONE`    | drop of the receiver      | –                     | free                          | [`Core::leave`] |
+//!
+//! # Invariants
+//! 1. One side sets its flag, the other finds it and frees: never both, never neither. The exchange that sets it is the last touch of its side.
+//! 2. The message belongs to the sender before `SENDER_GONE`, and to the receiver after.
+//! 3. A granter unlocks the queue after the receiver knows of the grant; so the receiver looks at a settled word before it frees.
+//!
+//! # Orderings
+//! Release of the exchange that sets a flag pairs with the Acquire of the other side that finds it: the message, and everything before the memory is freed.
+
+use super::super::error::TryRecvError;
+use crate::error::Closed;
+use crate::event::{Event, Reset};
+use crate::queue::waiter::{Ask, clone_waker, drop_waker, wake_owner};
+use crate::queue::word::{EDIT, FIRST, SECOND as RECEIVER_GONE, WAITERS, Word};
+use crate::queue::{Patience, QueueLock as _, WaitQueue};
+use crate::shim::{Ordering, UnsafeCell, const_fn};
+use crate::wait::Seat;
+use core::cell::Cell;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::task::{Context, Poll};
+
+/// The sender has sent, or was dropped.
+pub(super) const SENDER_GONE: usize = FIRST;
+const BOTH: Word = Word::flags(0);
+pub(super) const CLOSED: Word = Word::counted(1);
+
+/// Room for the message, and the one who waits for it.
+pub struct Core<T> {
+    pub(super) queue: WaitQueue,
+    value: UnsafeCell<MaybeUninit<T>>,
+    /// There is a message (invariant 2).
+    full: Cell<bool>,
+    /// The receiver has closed, or has gone.
+    pub(super) closed: Event,
+}
+
+// SAFETY: the message is moved from the sender's thread to the receiver's; nothing is shared.
+unsafe impl<T: Send> Sync for Core<T> {}
+
+impl<T> Core<T> {
+    const_fn! {
+        pub(super) const fn new() -> Self {
+            Self {
+                queue: WaitQueue::new(BOTH),
+                value: UnsafeCell::new(MaybeUninit::uninit()),
+                full: Cell::new(false),
+                closed: Event::new(Reset::Manual, false),
+            }
+        }
+    }
+
+    pub(super) fn put(&self, message: T) {
+        // SAFETY: invariant 2: the caller is the sender, and has not finished.
+        self.value.with_mut(|value| unsafe { (*value).write(message) });
+        self.full.set(true);
+    }
+
+    /// The message, if there is one. Called by its owner (invariant 2).
+    pub(super) fn take(&self) -> Option<T> {
+        // SAFETY: full, and the caller's.
+        self.full.replace(false).then(|| self.value.with(|value| unsafe { (*value).assume_init_read() }))
+    }
+
+    /// The sender ends, with or without a message. False: the message, if there was one, is still the sender's; and so is the memory, if `owns` says so.
+    pub(super) fn finish(&self) -> Finished {
+        // Without a look: mostly it is that.
+        let mut word = BOTH;
+        let mut patience = Patience::new();
+        loop {
+            if word.has(EDIT) {
+                patience.wait();
+                word = self.queue.load();
+            } else if word.has(RECEIVER_GONE) {
+                // Acquire: pairs with Release in `leave`; the receiver has made its last touch.
+                let _ = self.queue.load_with(Ordering::Acquire);
+                return Finished::Alone;
+            } else if word.has(WAITERS) {
+                let Some(mut editing) = self.queue.try_edit(word) else {
+                    word = self.queue.load();
+                    continue;
+                };
+                editing.set(SENDER_GONE);
+                // SAFETY: there is a waiter; it is never woken without a grant.
+                let waker = unsafe { editing.grant_sleeping_front() }.some();
+                wake_owner(editing.unlock_with(waker));
+                return Finished::Received;
+            } else if word == CLOSED {
+                return Finished::Refused;
+            } else {
+                // Release: pairs with Acquire in `load_settled` of the receiver.
+                match self.queue.replace(word, word.with(SENDER_GONE), Ordering::Release) {
+                    Ok(()) => return Finished::Received,
+                    Err(now) => word = now,
+                }
+            }
+        }
+    }
+
+    /// `count 1 => SENDER_GONE`: the sender ends after the receiver has closed; true if the receiver has gone meanwhile, so that the sender owns the memory.
+    pub(super) fn finish_refused(&self) -> bool {
+        // Release: as in `finish`. Acquire on the other way: as in `finish`.
+        match self.queue.replace(CLOSED, CLOSED.with(SENDER_GONE), Ordering::Release) {
+            Ok(()) => false,
+            Err(now) => {
+                debug_assert!(now.has(RECEIVER_GONE), "{now:?} after a close");
+                // Acquire: pairs with Release in `leave`.
+                let _ = self.queue.load_with(Ordering::Acquire);
+                true
+            }
+        }
+    }
+
+    /// The receiver ends; true if it owns the memory.
+    pub(super) fn leave(&self) -> bool {
+        loop {
+            let word = self.queue.load_settled();
+            if word.has(SENDER_GONE) {
+                return true;
+            }
+            if word.has(WAITERS) {
+                // A receive that was forgotten.
+                if let Some(mut editing) = self.queue.try_edit(word) {
+                    editing.set(RECEIVER_GONE);
+                    return false;
+                }
+            // Release: pairs with Acquire in `finish`.
+            } else if self.queue.replace(word, word.with(RECEIVER_GONE), Ordering::Release).is_ok() {
+                return false;
+            }
+        }
+    }
+
+    /// What the receiver has now.
+    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+        let word = self.queue.load_settled();
+        if word.has(SENDER_GONE) {
+            return self.take().ok_or(TryRecvError::Closed);
+        }
+        Err(if word == CLOSED { TryRecvError::Closed } else { TryRecvError::Empty })
+    }
+
+    /// No message may be sent any more.
+    pub(super) fn close(&self) {
+        // Before the sender is told, so that it cannot send after it has heard.
+        // Relaxed: it publishes nothing; a sender that was faster is seen by the next look, with Acquire.
+        let _ = self.queue.replace(BOTH, CLOSED, Ordering::Relaxed);
+        self.closed.set();
+    }
+
+    /// Enqueues the receiver, or says what it has.
+    pub(super) fn enqueue(&self, seat: Seat<'_>, cx: &Context<'_>) -> Poll<Result<T, Closed>> {
+        let waker = clone_waker(cx.waker());
+        loop {
+            match self.try_recv() {
+                Err(TryRecvError::Empty) => {}
+                // Dropped first: if that panics, the message is still there.
+                ended => {
+                    if let Ok(message) = ended {
+                        self.put(message);
+                    }
+                    drop_waker(Some(waker));
+                    return Poll::Ready(self.take().ok_or(Closed));
+                }
+            }
+            if let Some(mut editing) = self.queue.try_edit(BOTH) {
+                editing.push_back(seat.sit(waker, Ask::default()));
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// How a sender ended.
+pub(super) enum Finished {
+    /// The receiver has the message.
+    Received,
+    /// The receiver has closed, and is there.
+    Refused,
+    /// The receiver has gone.
+    Alone,
+}
+
+impl<T> Drop for Core<T> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+impl<T> fmt::Debug for Core<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Oneshot").finish_non_exhaustive()
+    }
+}
+
+/// Where a oneshot is: on the heap, or in a [`Slot`]. Only the crate implements it.
+pub trait Place {
+    /// What is sent.
+    type Message;
+
+    #[doc(hidden)]
+    fn core(&self) -> &Core<Self::Message>;
+
+    /// The last side ends.
+    ///
+    /// SAFETY: the other side has gone, and this one does not use the place again.
+    #[doc(hidden)]
+    unsafe fn free(&self);
+}
+
+#[cfg(feature = "alloc")]
+mod boxed {
+    use super::{Core, Place};
+    use alloc::boxed::Box;
+    use core::ptr::NonNull;
+
+    /// On the heap.
+    #[derive(Debug)]
+    pub struct Boxed<T>(NonNull<Core<T>>);
+
+    impl<T> Boxed<T> {
+        pub(in super::super) fn pair() -> (Self, Self) {
+            let place = NonNull::from(Box::leak(Box::new(Core::new())));
+            (Self(place), Self(place))
+        }
+    }
+
+    // SAFETY: it gives access to the core, which is `Sync` if messages may be sent to other threads.
+    unsafe impl<T: Send> Send for Boxed<T> {}
+    // SAFETY: as above.
+    unsafe impl<T: Send> Sync for Boxed<T> {}
+
+    impl<T> Place for Boxed<T> {
+        type Message = T;
+
+        #[inline(always)]
+        fn core(&self) -> &Core<T> {
+            // SAFETY: invariant 1: freed by the side that ends last.
+            unsafe { self.0.as_ref() }
+        }
+
+        #[inline]
+        unsafe fn free(&self) {
+            // SAFETY: made by `Box::new`; the caller's contract.
+            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+pub use boxed::Boxed;
+
+impl<T> Place for &Core<T> {
+    type Message = T;
+
+    #[inline(always)]
+    fn core(&self) -> &Core<T> {
+        self
+    }
+
+    unsafe fn free(&self) {
+        drop(self.take());
+    }
+}

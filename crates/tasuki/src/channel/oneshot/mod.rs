@@ -1,0 +1,87 @@
+//! One message, from one sender to one receiver: a reply.
+//!
+//! [`oneshot`](super::oneshot()) allocates once; [`Slot`] is the same without an allocation, to be used again and again. The sender is used up by sending, and is told when the
+//! receiver has gone; the receiver is told when the sender has gone without a message.
+
+mod core;
+mod receiver;
+mod sender;
+
+#[cfg(feature = "alloc")]
+pub use self::core::Boxed;
+pub use self::core::{Core, Place};
+pub use receiver::{End, OneshotRecv, OneshotRecvOp, Receiver};
+pub use sender::Sender;
+
+use crate::shim::const_fn;
+
+/// A channel for one message, in one allocation. Also [`Slot`], which needs none.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::oneshot();
+/// std::thread::spawn(move || sender.send("done").unwrap());
+/// assert_eq!(receiver.recv().block(), Ok("done"));
+/// ```
+#[cfg(feature = "alloc")]
+pub fn oneshot<T>() -> (Sender<Boxed<T>>, Receiver<Boxed<T>>) {
+    let (sender, receiver) = Boxed::pair();
+    (Sender::new(sender), Receiver::new(receiver))
+}
+
+/// Room for one message at a time, without an allocation: used again when both sides have gone.
+///
+/// # Examples
+///
+/// ```
+/// let mut slot = tasuki::channel::oneshot::Slot::new();
+/// for n in 0..3 {
+///     let (sender, mut receiver) = slot.split();
+///     sender.send(n).unwrap();
+///     assert_eq!(receiver.try_recv(), Ok(n));
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Slot<T> {
+    core: Core<T>,
+}
+
+impl<T> Slot<T> {
+    const_fn! {
+        /// An empty slot.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// let mut slot = tasuki::channel::oneshot::Slot::<u8>::new();
+        /// let (sender, receiver) = slot.split();
+        /// drop(sender);
+        /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+        /// ```
+        pub const fn new() -> Self {
+            Self { core: Core::new() }
+        }
+    }
+
+    /// The two sides of a new oneshot in this slot. A message that was left in it is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mut slot = tasuki::channel::oneshot::Slot::new();
+    /// let (sender, receiver) = slot.split();
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.recv().block(), Ok(1));
+    /// ```
+    pub fn split(&mut self) -> (Sender<&Core<T>>, Receiver<&Core<T>>) {
+        self.core = Core::new();
+        (Sender::new(&self.core), Receiver::new(&self.core))
+    }
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,273 @@
+//! The side that receives.
+
+use super::super::error::TryRecvError;
+use super::core::{CLOSED, Core, Place, SENDER_GONE};
+use crate::error::Closed;
+use crate::queue::waiter::{State, clone_waker, drop_waker};
+use crate::queue::{Pinned, QueueLock as _, Removed};
+use crate::wait::{Op, Seat, Single, Wait};
+use core::fmt;
+use core::future::IntoFuture;
+use core::task::{Context, Poll};
+
+/// The side of a oneshot that receives, once: `receiver.await`, or [`recv`](Self::recv) by reference.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, mut receiver) = tasuki::channel::oneshot();
+/// assert!(receiver.try_recv().is_err());
+/// sender.send(1).unwrap();
+/// assert_eq!(receiver.try_recv(), Ok(1));
+/// ```
+pub struct Receiver<P: Place> {
+    place: P,
+}
+
+/// The future of [`Receiver::recv`] and of `receiver.await`.
+pub type OneshotRecv<E> = Wait<Single<OneshotRecvOp<E>>>;
+
+impl<P: Place> Receiver<P> {
+    pub(super) fn new(place: P) -> Self {
+        Self { place }
+    }
+
+    /// Waits for the message, with the receiver inside the future.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], if the sender has gone without a message, or the message has been received.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the receiver, and a message that it had not returned. Use [`recv_mut`](Self::recv_mut) to wait again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = tasuki::channel::oneshot();
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.recv().block(), Ok(1));
+    /// ```
+    #[inline]
+    pub fn recv(self) -> OneshotRecv<Self> {
+        Wait::new(OneshotRecvOp { end: self })
+    }
+
+    /// Waits for the message.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Self::recv).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: the message is not moved before a poll returns it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (sender, mut receiver) = tasuki::channel::oneshot();
+    /// assert!(receiver.recv_mut().timeout(Duration::ZERO).block().is_err());
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.recv_mut().block(), Ok(1));
+    /// ```
+    #[inline]
+    pub fn recv_mut(&mut self) -> OneshotRecv<&mut Self> {
+        Wait::new(OneshotRecvOp { end: self })
+    }
+
+    /// The message, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError::Closed`] if none can come.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, mut receiver) = tasuki::channel::oneshot();
+    /// sender.send(1).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// assert_eq!(receiver.try_recv(), Err(tasuki::channel::TryRecvError::Closed));
+    /// ```
+    #[inline]
+    pub fn try_recv(&mut self) -> Result<P::Message, TryRecvError> {
+        self.place.core().try_recv()
+    }
+
+    /// The sender cannot send any more, and is told; a message that it has sent can be received.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, mut receiver) = tasuki::channel::oneshot();
+    /// receiver.close();
+    /// assert_eq!(sender.send(1), Err(1));
+    /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+    /// ```
+    pub fn close(&mut self) {
+        self.place.core().close();
+    }
+}
+
+impl<P: Place> IntoFuture for Receiver<P> {
+    type Output = Result<P::Message, Closed>;
+    type IntoFuture = OneshotRecv<Self>;
+
+    #[inline]
+    fn into_future(self) -> OneshotRecv<Self> {
+        self.recv()
+    }
+}
+
+impl<P: Place> Drop for Receiver<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let leave = Leave(&self.place);
+        // Before the exchange, which is the last touch.
+        if !self.place.core().queue.load().has(SENDER_GONE) {
+            self.place.core().close();
+        }
+        drop(leave);
+    }
+}
+
+/// The receiver ends, also if a waker panics.
+struct Leave<'p, P: Place>(&'p P);
+
+impl<P: Place> Drop for Leave<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.core().leave() {
+            // SAFETY: the sender has gone, and the receiver is.
+            unsafe { self.0.free() };
+        }
+    }
+}
+
+impl<P: Place> fmt::Debug for Receiver<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+/// A receiver, owned or borrowed. Only the crate implements it.
+pub trait End {
+    /// What is received.
+    type Message;
+
+    #[doc(hidden)]
+    fn core(&self) -> &Core<Self::Message>;
+}
+
+impl<P: Place> End for Receiver<P> {
+    type Message = P::Message;
+
+    #[inline(always)]
+    fn core(&self) -> &Core<P::Message> {
+        self.place.core()
+    }
+}
+
+impl<P: Place> End for &mut Receiver<P> {
+    type Message = P::Message;
+
+    #[inline(always)]
+    fn core(&self) -> &Core<P::Message> {
+        self.place.core()
+    }
+}
+
+/// What [`OneshotRecv`] waits for.
+pub struct OneshotRecvOp<E> {
+    end: E,
+}
+
+impl<E: End> Op for OneshotRecvOp<E> {
+    type Output = Result<E::Message, Closed>;
+    type Unfinished<L> = L;
+    const NAME: &'static str = "OneshotRecv";
+
+    #[inline(always)]
+    fn try_now(&mut self) -> Option<Self::Output> {
+        match self.end.core().try_recv() {
+            Ok(message) => Some(Ok(message)),
+            Err(TryRecvError::Closed) => Some(Err(Closed)),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let word = self.end.core().queue.load_settled();
+        word.has(SENDER_GONE) || word == CLOSED
+    }
+
+    #[inline]
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.end.core().enqueue(seat, cx)
+    }
+
+    #[inline]
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let core = self.end.core();
+        match waiter.get().state() {
+            State::Notified => Poll::Ready(core.take().ok_or(Closed)),
+            _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
+            _ => {
+                let waker = clone_waker(cx.waker());
+                let mut editing = core.queue.edit();
+                if waiter.get().state() == State::Notified {
+                    drop(editing);
+                    drop_waker(Some(waker));
+                    return Poll::Ready(core.take().ok_or(Closed));
+                }
+                // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+                let old = unsafe { editing.rearm(waiter, waker) };
+                drop_waker(editing.unlock_with(old));
+                Poll::Pending
+            }
+        }
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        self.leave(waiter).then(|| self.end.core().take().ok_or(Closed))
+    }
+
+    fn unfinished<L>(&mut self, limit: L) -> L {
+        limit
+    }
+
+    fn discard(&mut self, output: Self::Output) {
+        if let Ok(message) = output {
+            self.end.core().put(message);
+        }
+    }
+
+    fn abandon(&mut self, waiter: Pinned<'_>) {
+        // What was granted has not moved.
+        self.leave(waiter);
+    }
+}
+
+impl<E: End> OneshotRecvOp<E> {
+    /// Leaves the queue; true if the sender had ended.
+    fn leave(&self, waiter: Pinned<'_>) -> bool {
+        if waiter.get().state() == State::Notified {
+            return true;
+        }
+        let mut editing = self.end.core().queue.edit();
+        // SAFETY: enqueued in this queue, the only one it can be in.
+        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return true };
+        drop_waker(editing.unlock_with(waker));
+        false
+    }
+}
+
+impl<E> fmt::Debug for OneshotRecvOp<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneshotRecv").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! The side that sends.
+
+use super::core::{Finished, Place};
+use crate::event::WaitEvent;
+use core::fmt;
+
+/// The side of a oneshot that sends, once. Dropped without a message, it tells the receiver.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::oneshot::<u8>();
+/// drop(sender);
+/// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+/// ```
+pub struct Sender<P: Place> {
+    /// Until it has ended.
+    place: Option<P>,
+}
+
+impl<P: Place> Sender<P> {
+    pub(super) fn new(place: P) -> Self {
+        Self { place: Some(place) }
+    }
+
+    /// Sends the message. It can be received if this says so; the receiver may still go without receiving it.
+    ///
+    /// # Errors
+    ///
+    /// The message, if the receiver has gone or has closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = tasuki::channel::oneshot();
+    /// drop(receiver);
+    /// assert_eq!(sender.send(1), Err(1));
+    /// ```
+    #[inline]
+    pub fn send(mut self, message: P::Message) -> Result<(), P::Message> {
+        let place = self.place.take().expect("a sender ends once");
+        place.core().put(message);
+        end(&place).map_or(Ok(()), Err)
+    }
+
+    /// Waits until the receiver has gone or has closed: nothing needs to be computed for it any more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = tasuki::channel::oneshot::<u8>();
+    /// drop(receiver);
+    /// sender.closed().block();
+    /// ```
+    pub fn closed(&self) -> WaitEvent<'_> {
+        self.place.as_ref().expect("a sender that is there").core().closed.wait()
+    }
+
+    /// Has the receiver gone, or closed?
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, mut receiver) = tasuki::channel::oneshot::<u8>();
+    /// receiver.close();
+    /// assert!(sender.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.place.as_ref().is_some_and(|place| place.core().closed.is_set())
+    }
+}
+
+/// The sender ends: the message, if it was not received.
+#[inline(always)]
+fn end<P: Place>(place: &P) -> Option<P::Message> {
+    let message = match place.core().finish() {
+        Finished::Received => return None,
+        Finished::Refused => {
+            let message = place.core().take();
+            if !place.core().finish_refused() {
+                return message;
+            }
+            message
+        }
+        Finished::Alone => place.core().take(),
+    };
+    // SAFETY: the receiver has gone, and the sender has ended.
+    unsafe { place.free() };
+    message
+}
+
+impl<P: Place> Drop for Sender<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            end(&place);
+        }
+    }
+}
+
+impl<P: Place> fmt::Debug for Sender<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("closed", &self.is_closed()).finish()
+    }
+}

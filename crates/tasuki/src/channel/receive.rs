@@ -1,0 +1,449 @@
+//! Receiving: a message that is pending is taken at once; a receive that waits is granted one, and claims it when it is polled.
+//!
+//! A granted message stays in its slot, so a receive that is dropped has nothing to move: the slot is put back ([`Locked::put_back`]), or granted to the next.
+//! Only a poll that panics after it has taken the message (a waker of a waiting sender, or its own, misbehaves) needs a slot again: [`Undo`].
+
+use super::core::Core;
+use super::error::TryRecvError;
+use super::locked::{Locked, pack, unpack};
+use super::store::{NONE, Store};
+use crate::error::Closed;
+use crate::queue::sweep::sweep;
+use crate::queue::waiter::{State, Verdict, clone_waker, drop_waker};
+use crate::queue::{Pinned, QueueLock as _};
+use crate::wait::{Op, Seat, Single, Wait};
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::task::{Context, Poll, Waker};
+
+impl<T, S: Store<T>> Core<T, S> {
+    /// Takes the oldest pending message.
+    #[inline]
+    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+        let mut locked = self.lock();
+        match locked.pop() {
+            Some(number) => Ok(self.take(locked, number, None)),
+            None if locked.is_drained() => Err(TryRecvError::Closed),
+            None => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// Would a receive end without waiting?
+    fn may_recv(&self) -> bool {
+        let locked = self.lock();
+        locked.state().pending > 0 || locked.is_drained()
+    }
+
+    /// Takes the message of a slot that was popped, frees the slot, makes the steps, and drops a waker that is not needed.
+    #[inline(always)]
+    fn take(&self, mut locked: Locked<'_, T, S>, number: u32, spare: Option<Waker>) -> T {
+        // SAFETY: it was pending, and has just been popped.
+        let (message, ticket) = unsafe { locked.read(number) };
+        locked.free_slot(number);
+        if !locked.owes_a_step() && spare.is_none() {
+            locked.unlock_smaller();
+            return message;
+        }
+        let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None };
+        locked.finish();
+        drop_waker(spare);
+        undo.disarm()
+    }
+
+    /// `granted => free`: takes the message that was granted to this waiter. `None` if the waiter has claimed it before.
+    pub(super) fn claim(&self, waiter: Pinned<'_>) -> Option<T> {
+        let number = unpack(waiter.get().payload());
+        if number == NONE {
+            return None;
+        }
+        // SAFETY: granted to this waiter, whose future asks: the slot is its own.
+        let (message, ticket) = unsafe { self.read(number) };
+        // SAFETY: its own future, which has seen `Notified`.
+        unsafe { waiter.get().set_payload(pack(NONE)) };
+        let mut locked = self.lock();
+        locked.free_slot(number);
+        if !locked.owes_a_step() {
+            locked.unlock_smaller();
+            return Some(message);
+        }
+        let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: Some(waiter) };
+        locked.finish();
+        Some(undo.disarm())
+    }
+
+    /// `granted => pending`, or to the next receiver: the receive is dropped.
+    fn put_back(&self, waiter: Pinned<'_>) {
+        let number = unpack(waiter.get().payload());
+        if number == NONE {
+            return;
+        }
+        let mut locked = self.lock();
+        locked.put_back(number);
+        locked.finish();
+    }
+
+    /// Enqueues a receive, unless a message is pending or the channel drained: the number of its slot then, with the lock.
+    #[inline(always)]
+    fn enqueue(&self, seat: Seat<'_>, waker: Waker) -> Enqueued<'_, T, S> {
+        let mut locked = self.lock();
+        if let Some(number) = locked.pop() {
+            return Enqueued::Message(locked, number, waker);
+        }
+        if locked.is_drained() {
+            drop(locked);
+            return Enqueued::Drained(waker);
+        }
+        locked.editing.push_back(seat.sit_carrying(waker, 0, pack(NONE)));
+        Enqueued::Waits
+    }
+
+    /// A queued receive is polled: how its wait ended.
+    #[inline(always)]
+    fn poll_wait(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
+        match waiter.get().state() {
+            State::Notified => Poll::Ready(waiter.get().verdict()),
+            _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
+            _ => self.rearm(waiter, cx),
+        }
+    }
+
+    #[cold]
+    fn rearm(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
+        let waker = clone_waker(cx.waker());
+        let mut locked = self.lock();
+        if waiter.get().state() == State::Notified {
+            drop(locked);
+            drop_waker(Some(waker));
+            return Poll::Ready(waiter.get().verdict());
+        }
+        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+        let old = unsafe { locked.editing.rearm(waiter, waker) };
+        drop_waker(locked.unlock_with(old));
+        Poll::Pending
+    }
+
+    /// A queued receive ends: how its wait had ended, if it had; else it has left the queue.
+    fn leave(&self, waiter: Pinned<'_>) -> Option<Verdict> {
+        if waiter.get().state() != State::Notified {
+            let mut locked = self.lock();
+            if waiter.get().state() != State::Notified {
+                // SAFETY: `Waiting`, asked under the lock, so it is in this list (invariant 3 of the queue).
+                let waker = unsafe { locked.editing.remove_sleeping(waiter) };
+                drop_waker(Some(locked.unlock_with(waker)));
+                return None;
+            }
+        }
+        Some(waiter.get().verdict())
+    }
+
+    /// A queued receive is dropped.
+    fn abandon(&self, waiter: Pinned<'_>) {
+        if self.leave(waiter) == Some(Verdict::Granted) {
+            self.put_back(waiter);
+        }
+    }
+
+    /// An output that is not wanted: its message is the next again.
+    #[cold]
+    fn return_output(&self, output: Result<T, Closed>) {
+        if let Ok(message) = output {
+            // Older than all: only those that were put back are compared.
+            let ticket = self.lock().oldest_ticket();
+            drop(Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None });
+        }
+    }
+}
+
+enum Enqueued<'c, T, S: Store<T>> {
+    Waits,
+    Drained(Waker),
+    Message(Locked<'c, T, S>, u32, Waker),
+}
+
+/// A message on its way out. If it does not get there, because foreign code panics, it gets a slot again: granted to the waiter that it was granted to, or
+/// pending in front. A channel without an allocation has one spare slot; without one the message is lost with the panic.
+struct Undo<'a, T, S: Store<T>> {
+    core: &'a Core<T, S>,
+    message: ManuallyDrop<T>,
+    ticket: u32,
+    waiter: Option<Pinned<'a>>,
+}
+
+impl<T, S: Store<T>> Undo<'_, T, S> {
+    #[inline(always)]
+    fn disarm(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: the drop does not run.
+        unsafe { ManuallyDrop::take(&mut this.message) }
+    }
+}
+
+impl<T, S: Store<T>> Drop for Undo<'_, T, S> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: not disarmed, so it is there; not used again.
+        let mut message = unsafe { ManuallyDrop::take(&mut self.message) };
+        loop {
+            let mut locked = self.core.lock();
+            match locked.restore(message, self.ticket) {
+                Ok(number) => {
+                    if let Some(waiter) = self.waiter {
+                        // SAFETY: its own future, which has seen `Notified`.
+                        return unsafe { waiter.get().set_payload(pack(number)) };
+                    }
+                    locked.put_back(number);
+                    return sweep(locked, || self.core.lock());
+                }
+                Err(back) => message = back,
+            }
+            let allocated = locked.state().allocated;
+            drop(locked);
+            if !self.core.grow(allocated) {
+                return;
+            }
+        }
+    }
+}
+
+/// One side of a channel, borrowed or owned. Only the crate implements it.
+pub trait Side {
+    /// What is sent.
+    type Message;
+    /// Where it is kept.
+    type Store: Store<Self::Message>;
+
+    #[doc(hidden)]
+    fn core(&self) -> &Core<Self::Message, Self::Store>;
+}
+
+impl<T, S: Store<T>> Side for &Core<T, S> {
+    type Message = T;
+    type Store = S;
+
+    #[inline(always)]
+    fn core(&self) -> &Core<T, S> {
+        self
+    }
+}
+
+/// What [`Recv`](super::Recv) waits for.
+pub struct RecvOp<H: Side> {
+    side: H,
+}
+
+impl<H: Side> RecvOp<H> {
+    #[inline(always)]
+    pub(super) fn wait(side: H) -> Wait<Single<Self>> {
+        Wait::new(Self { side })
+    }
+}
+
+impl<H: Side> Op for RecvOp<H> {
+    type Output = Result<H::Message, Closed>;
+    type Unfinished<E> = E;
+    const NAME: &'static str = "Recv";
+
+    #[inline(always)]
+    fn try_now(&mut self) -> Option<Self::Output> {
+        let core = self.side.core();
+        if core.empty.says_look() {
+            return None;
+        }
+        match core.try_recv() {
+            Ok(message) => Some(Ok(message)),
+            Err(TryRecvError::Closed) => Some(Err(Closed)),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.side.core().may_recv()
+    }
+
+    #[inline]
+    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let core = self.side.core();
+        match core.enqueue(seat, clone_waker(cx.waker())) {
+            Enqueued::Waits => Poll::Pending,
+            Enqueued::Drained(waker) => {
+                drop_waker(Some(waker));
+                Poll::Ready(Err(Closed))
+            }
+            Enqueued::Message(locked, number, waker) => {
+                Poll::Ready(Ok(core.take(locked, number, Some(waker))))
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let core = self.side.core();
+        core.poll_wait(waiter, cx).map(|verdict| match verdict {
+            Verdict::Granted => Ok(core.claim(waiter).expect("a grant is claimed once")),
+            Verdict::Refused => Err(Closed),
+        })
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        let core = self.side.core();
+        core.leave(waiter).map(|verdict| match verdict {
+            Verdict::Granted => Ok(core.claim(waiter).expect("a grant is claimed once")),
+            Verdict::Refused => Err(Closed),
+        })
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
+    }
+
+    fn discard(&mut self, output: Self::Output) {
+        self.side.core().return_output(output);
+    }
+
+    #[inline]
+    fn abandon(&mut self, waiter: Pinned<'_>) {
+        self.side.core().abandon(waiter);
+    }
+}
+
+impl<H: Side> fmt::Debug for RecvOp<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(Self::NAME).finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "alloc")]
+pub(super) mod many {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// How many messages are taken in one hold of the lock.
+    const BATCH: usize = 32;
+
+    /// What [`RecvMany`](super::super::RecvMany) waits for.
+    pub struct RecvManyOp<'b, H: Side> {
+        side: H,
+        buffer: &'b mut Vec<H::Message>,
+        limit: usize,
+        /// So many were received: a poll that panicked keeps what it took.
+        received: usize,
+    }
+
+    impl<'b, H: Side> RecvManyOp<'b, H> {
+        pub(in super::super) fn wait(
+            side: H,
+            buffer: &'b mut Vec<H::Message>,
+            limit: usize,
+        ) -> Wait<Single<Self>> {
+            Wait::new(Self { side, buffer, limit, received: 0 })
+        }
+
+        /// Takes what is pending, up to the limit; says whether the channel is drained.
+        fn fill(&mut self) -> bool {
+            let core = self.side.core();
+            loop {
+                let mut locked = core.lock();
+                let wanted = (self.limit - self.received).min(locked.state().pending as usize).min(BATCH);
+                if wanted == 0 {
+                    return locked.is_drained();
+                }
+                if self.buffer.capacity() - self.buffer.len() < wanted {
+                    drop(locked);
+                    self.buffer.reserve(wanted);
+                    continue;
+                }
+                for _ in 0..wanted {
+                    let number = locked.pop().expect("so many are pending");
+                    // SAFETY: it was pending, and has just been popped.
+                    let (message, _) = unsafe { locked.read(number) };
+                    locked.free_slot(number);
+                    // There is room: nothing is allocated under the lock.
+                    self.buffer.push(message);
+                }
+                self.received += wanted;
+                // Should a waker panic, the messages are in the buffer.
+                locked.finish();
+            }
+        }
+
+        /// The message that was granted, and what else is pending.
+        fn claim(&mut self, waiter: Pinned<'_>) -> usize {
+            self.buffer.reserve(1);
+            if let Some(message) = self.side.core().claim(waiter) {
+                self.buffer.push(message);
+                self.received += 1;
+            }
+            self.fill();
+            self.received
+        }
+    }
+
+    impl<H: Side> Op for RecvManyOp<'_, H> {
+        type Output = Result<usize, Closed>;
+        type Unfinished<E> = E;
+        const NAME: &'static str = "RecvMany";
+
+        fn try_now(&mut self) -> Option<Self::Output> {
+            if self.limit == 0 {
+                return Some(Ok(0));
+            }
+            let drained = self.fill();
+            match self.received {
+                0 if drained => Some(Err(Closed)),
+                0 => None,
+                received => Some(Ok(received)),
+            }
+        }
+
+        fn is_ready(&self) -> bool {
+            self.limit == 0 || self.side.core().may_recv()
+        }
+
+        fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            let waker = clone_waker(cx.waker());
+            loop {
+                let mut locked = self.side.core().lock();
+                if locked.state().pending == 0 && !locked.is_drained() {
+                    locked.editing.push_back(seat.sit_carrying(waker, 0, pack(NONE)));
+                    return Poll::Pending;
+                }
+                drop(locked);
+                // Another receiver may be faster; then it looks again.
+                if let Some(output) = self.try_now() {
+                    drop_waker(Some(waker));
+                    return Poll::Ready(output);
+                }
+            }
+        }
+
+        fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            let verdict = self.side.core().poll_wait(waiter, cx);
+            verdict.map(|verdict| match verdict {
+                Verdict::Granted => Ok(self.claim(waiter)),
+                Verdict::Refused => Err(Closed),
+            })
+        }
+
+        fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+            let verdict = self.side.core().leave(waiter);
+            verdict.map(|verdict| match verdict {
+                Verdict::Granted => Ok(self.claim(waiter)),
+                Verdict::Refused => Err(Closed),
+            })
+        }
+
+        fn unfinished<E>(&mut self, limit: E) -> E {
+            limit
+        }
+
+        fn abandon(&mut self, waiter: Pinned<'_>) {
+            self.side.core().abandon(waiter);
+        }
+    }
+
+    impl<H: Side> fmt::Debug for RecvManyOp<'_, H> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct(Self::NAME).finish_non_exhaustive()
+        }
+    }
+}
