@@ -9,6 +9,13 @@
 //!
 //! [`Wait`](crate::Wait) is charged in `wait/single.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
 //!
+//! # Under a foreign executor
+//! Without a driver the executor is unknown, or it is tokio and the feature `tokio` is on: then tokio's own budget is asked (`host`). In any case a task that
+//! never waits must not keep its thread for ever. A new poll cannot be told from the old one there, so the limit is lax: an operation that would be ready yields
+//! if the same waker has been seen for some hundreds of operations in a row, none of which had to wait, and for 100 µs. A waker without data (a no-op, `now_or_never`) never
+//! yields, nor does `.block()`, nor a `try_*` function, which has no waker. The price is a spare yield of a task that has returned and was polled again meanwhile,
+//! and one clock reading in 256 operations.
+//!
 //! Without threads there is no runtime that gives a budget, and nothing is counted.
 
 use crate::probe::foreign_code;
@@ -17,13 +24,18 @@ use core::task::{Context, Poll};
 #[cfg(feature = "std")]
 use count::count_yield;
 #[cfg(feature = "std")]
+pub(crate) use count::waits;
+#[cfg(feature = "std")]
 pub use count::{charge, set_budget, uncharged, yields};
 
 /// Nothing is counted.
 #[cfg(not(feature = "std"))]
-pub(crate) const fn charge() -> bool {
+pub(crate) const fn charge(_cx: &Context<'_>) -> bool {
     true
 }
+
+#[cfg(not(feature = "std"))]
+pub(crate) const fn waits() {}
 
 /// Nothing yields.
 #[cfg(not(feature = "std"))]
@@ -61,7 +73,7 @@ impl Charge {
             return Poll::Ready(());
         }
         self.taken = true;
-        if charge() {
+        if charge(cx) {
             return Poll::Ready(());
         }
         yield_once(cx);
@@ -76,12 +88,34 @@ impl Charge {
 
 #[cfg(feature = "std")]
 mod count {
+    use crate::{host, shim};
     use core::cell::Cell;
+    use core::task::{Context, RawWakerVTable, Waker};
+    use core::time::Duration;
     use std::thread_local;
+    use std::time::Instant;
 
     thread_local! {
-        static BUDGET: Cell<u64> = const { Cell::new(UNLIMITED) };
+        /// Empty at first: the first operation of a thread asks how much there is.
+        static BUDGET: Cell<u64> = const { Cell::new(0) };
         static YIELDS: Cell<u32> = const { Cell::new(0) };
+        static STREAK: Cell<Option<Streak>> = const { Cell::new(None) };
+    }
+
+    /// Under a foreign executor: so many operations come between two looks at the waker, and at least so much time before a yield.
+    const GUEST_OPERATIONS: u64 = 256;
+    const GUEST_TIME: Duration = Duration::from_micros(100);
+
+    /// Models have threads that share these variables, and no clock; the browser has no clock either.
+    const NO_GUEST_BUDGET: bool = shim::MODEL || cfg!(all(target_family = "wasm", target_os = "unknown"));
+
+    /// Operations that were ready in a row, with the same waker.
+    #[derive(Clone, Copy)]
+    struct Streak {
+        waker: (*const (), *const RawWakerVTable),
+        operations: u64,
+        /// When it had [`GUEST_OPERATIONS`]; before that no clock is read.
+        since: Option<Instant>,
     }
 
     /// Counted down all the same: there is one path for all. So many that no thread lives to use them up; 32 bits were
@@ -96,12 +130,12 @@ mod count {
 
     /// An operation begins that may be ready at once. False if it has to yield then, because the budget is exhausted.
     #[inline(always)]
-    pub fn charge() -> bool {
+    pub fn charge(cx: &Context<'_>) -> bool {
         let charged = BUDGET.try_with(|budget| {
             // Subtracts first: that is two instructions.
             let (left, exhausted) = budget.get().overflowing_sub(1);
             budget.set(left);
-            !exhausted || refill(budget)
+            !exhausted || refill(budget, cx.waker())
         });
         // Where a thread ends there is no poll.
         charged.unwrap_or(true)
@@ -129,12 +163,56 @@ mod count {
         f()
     }
 
-    /// The budget is exhausted, for the rest of the poll unless the driver has more; without a runtime there is none.
+    /// The budget is exhausted, for the rest of the poll unless the driver has more.
     #[cold]
-    fn refill(budget: &Cell<u64>) -> bool {
-        let more = crate::runtime::refill().map_or(UNLIMITED, u64::from);
-        budget.set(more.saturating_sub(1));
+    fn refill(budget: &Cell<u64>, waker: &Waker) -> bool {
+        let Some(more) = crate::runtime::refill() else { return refill_guest(budget, waker) };
+        budget.set(u64::from(more).saturating_sub(1));
         more > 0
+    }
+
+    /// Without a driver: the budget of the host, and the lax limit.
+    fn refill_guest(budget: &Cell<u64>, waker: &Waker) -> bool {
+        if NO_GUEST_BUDGET {
+            budget.set(UNLIMITED);
+            return true;
+        }
+        let operations = if host::HAS_BUDGET { 1 } else { GUEST_OPERATIONS };
+        budget.set(operations - 1);
+        let proceeds = host::proceed(waker);
+        let streak = STREAK.try_with(Cell::take).ok().flatten();
+        let (streak, overruns) =
+            if proceeds { Streak::after(streak, waker, operations) } else { (None, false) };
+        let _ = STREAK.try_with(|last| last.set(streak));
+        proceeds && !overruns
+    }
+
+    /// A wait begins: the poll ends, so the task does not overrun.
+    #[inline]
+    pub(crate) fn waits() {
+        if !NO_GUEST_BUDGET {
+            let _ = STREAK.try_with(|streak| streak.set(None));
+        }
+    }
+
+    impl Streak {
+        /// The streak with so many operations more, or a new one; and whether it is over, because its task overruns.
+        fn after(last: Option<Self>, waker: &Waker, operations: u64) -> (Option<Self>, bool) {
+            let waker = (waker.data(), core::ptr::from_ref(waker.vtable()));
+            if waker.0.is_null() {
+                return (None, false);
+            }
+            let Some(mut streak) = last.filter(|last| last.waker == waker) else {
+                return (Some(Self { waker, operations, since: None }), false);
+            };
+            streak.operations += operations;
+            if streak.operations < GUEST_OPERATIONS {
+                return (Some(streak), false);
+            }
+            streak.operations = 0;
+            let overruns = streak.since.get_or_insert_with(Instant::now).elapsed() >= GUEST_TIME;
+            (Some(streak).filter(|_| !overruns), overruns)
+        }
     }
 
     #[cfg(test)]
@@ -168,7 +246,8 @@ mod count {
         fn a_driver_that_has_more_is_asked_again() {
             enter(&Frugal(2), || {
                 set_budget(0);
-                assert!((0..10).all(|_| charge()));
+                let cx = Context::from_waker(Waker::noop());
+                assert!((0..10).all(|_| charge(&cx)));
             });
         }
 
@@ -177,15 +256,16 @@ mod count {
         fn no_budget_is_not_exhausted() {
             fn after_a_minute() {
                 BUDGET.set(BUDGET.get().saturating_sub(u64::from(u32::MAX)));
-                assert!(charge() && charge());
+                assert!((0..2).all(|_| charge(&Context::from_waker(Waker::noop()))));
             }
             enter(&Frugal(0), || {
                 after_a_minute();
                 uncharged(after_a_minute);
+                let cx = Context::from_waker(Waker::noop());
                 set_budget(1);
-                assert_eq!([charge(), charge()], [true, false]);
+                assert_eq!([charge(&cx), charge(&cx)], [true, false]);
                 uncharged(after_a_minute);
-                assert!(!charge());
+                assert!(!charge(&cx));
             });
         }
     }

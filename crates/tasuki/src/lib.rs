@@ -44,6 +44,8 @@
 //! * neither `std` nor `alloc`: everything else, on bare metal. A waker that drops or polls another waiter of the same queue before it returns nests there, as deep as
 //!   there are such waiters; with `std` the stack stays bounded.
 //! * `futures-core`: `FusedFuture` for the futures.
+//! * `tokio`: on the threads of a tokio runtime the primitives take part in its cooperative budget, limits such as `.timeout(..)` use its clock (also a paused
+//!   one) and its timers instead of a thread of ours, and its tasks have identities. The runtime needs `enable_time` for limits; without it they panic, as tokio's do.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -78,6 +80,8 @@ mod event;
 #[cfg(feature = "futures-core")]
 mod fused;
 mod guard;
+#[cfg(feature = "std")]
+mod host;
 mod latch;
 #[cfg(feature = "alloc")]
 mod limit;

@@ -1,11 +1,11 @@
 //! Who runs: the identity of a task, under any executor.
 //!
-//! A runtime that knows its tasks says so through its [`Driver`](crate::runtime::Driver). Under any other executor,
-//! wrap the task's future in [`identify`].
+//! A runtime that knows its tasks says so through its [`Driver`](crate::runtime::Driver); tokio is asked with the feature `tokio`. Under any other
+//! executor, wrap the task's future in [`identify`].
 
 use crate::budget::Charge;
-use crate::runtime;
 use crate::shim::identity;
+use crate::{host, runtime};
 use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::task::{Context, Poll, ready};
 use std::thread_local;
 
-/// The identity of a task: equal exactly for the same task, never used twice in a process.
+/// The identity of a task: equal exactly for the same task, never used twice in a process (a task of tokio: as far as tokio promises).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(NonZeroU64);
 
@@ -42,7 +42,13 @@ impl TaskId {
         Self(NonZeroU64::new(number).expect("2^64 tasks are not reached"))
     }
 
-    /// The number, for logs.
+    /// A task of the host, by the host's number.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn of_host(number: u64) -> Option<Self> {
+        NonZeroU64::new(number | HOST).map(Self)
+    }
+
+    /// The number, for logs. Those of the tasks of tokio (feature `tokio`) have the highest bit set, so that they differ from ours.
     ///
     /// # Examples
     ///
@@ -53,6 +59,9 @@ impl TaskId {
         self.0.get()
     }
 }
+
+/// Set in the number of a task of the host.
+const HOST: u64 = 1 << 63;
 
 thread_local! {
     /// The numbers that this thread may still give: from the first up to the second.
@@ -77,11 +86,16 @@ impl fmt::Debug for TaskId {
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.0)
+        let number = self.get();
+        if number & HOST == 0 {
+            write!(f, "task {number}")
+        } else {
+            write!(f, "tokio task {}", number & !HOST)
+        }
     }
 }
 
-/// The task that runs on this thread: the innermost [`identify`], or else what the runtime says.
+/// The task that runs on this thread: the innermost [`identify`], or else what the runtime says, or with the feature `tokio` what tokio says.
 ///
 /// # Examples
 ///
@@ -91,7 +105,7 @@ impl fmt::Display for TaskId {
 /// assert_eq!(task::current(), None);
 /// ```
 pub fn current() -> Option<TaskId> {
-    NonZeroU64::new(identity::get()).map(TaskId).or_else(runtime::task)
+    NonZeroU64::new(identity::get()).map(TaskId).or_else(runtime::task).or_else(host::task)
 }
 
 /// Gives a future an identity of its own, for as long as it is being polled.

@@ -11,6 +11,7 @@ mod barrier {
 }
 mod budget {
     mod api;
+    mod guest;
     mod hostile;
 }
 mod cancellation {

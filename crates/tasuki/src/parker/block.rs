@@ -50,12 +50,15 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let blocker = Blocker::take();
     let mut cx = Context::from_waker(&blocker.waker);
-    let output = loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
-            break output;
+    // A thread that waits by itself keeps no task from running.
+    let output = runtime::uncharged(|| {
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+                break output;
+            }
+            blocker.inner.park(None);
         }
-        blocker.inner.park(None);
-    };
+    });
     blocker.put_back();
     output
 }

@@ -2,7 +2,7 @@
 //!
 //! A sleep is a wait like any other: its waiter is in a ring of the wheel, its cancel is a removal. A
 //! runtime turns wheels of its own ([`Timers`]); where none is installed, one thread for the whole process does, started by the first
-//! wait that needs it and asleep on a parker in between.
+//! wait that needs it and asleep on a parker in between. Under tokio, with the feature of that name, a sleep is one of tokio's (`host.rs`), and on no wheel.
 //!
 //! # The alarm
 //! Whoever turns the wheel sleeps until `alarm_at`. A sleep that is due earlier moves it forward and rings
@@ -16,6 +16,7 @@
 mod shared;
 mod wheel;
 
+use crate::host::HostSleep;
 use crate::probe::foreign_code;
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::waiter::{State, clone_waker, drop_waker};
@@ -27,6 +28,7 @@ use crate::wait::{Op, Seat, Single, Wait};
 use alloc::sync::Arc;
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
@@ -286,12 +288,17 @@ enum Home {
     Nowhere,
     Process(&'static Timers),
     Runtime(Arc<Timers>),
+    /// On no wheel of ours: the host's own sleep.
+    Host(HostSleep),
 }
 
 impl Home {
-    /// The timers of the current runtime, or else of the process.
-    fn here() -> Self {
-        runtime::timers().map_or_else(|| Self::Process(shared::timers()), Self::Runtime)
+    /// The timers of the current runtime, or else the host's, or else those of the process.
+    fn until(deadline: impl FnOnce() -> Option<Instant>) -> Self {
+        if let Some(timers) = runtime::timers() {
+            return Self::Runtime(timers);
+        }
+        HostSleep::until(deadline).map_or_else(|| Self::Process(shared::timers()), Self::Host)
     }
 }
 
@@ -307,8 +314,17 @@ impl SleepOp {
         match &self.home {
             Home::Process(timers) => timers,
             Home::Runtime(timers) => timers,
-            Home::Nowhere => unreachable!("a queued sleep is on a wheel"),
+            Home::Nowhere | Home::Host(_) => unreachable!("a queued sleep is on a wheel"),
         }
+    }
+}
+
+impl SleepOp {
+    /// The host's sleep, if it is one.
+    fn host_sleep(&mut self) -> Option<Pin<&mut HostSleep>> {
+        let Home::Host(sleep) = &mut self.home else { return None };
+        // SAFETY: it is put there by `start`, from which on an operation is not moved until it is dropped (`Op`).
+        Some(unsafe { Pin::new_unchecked(sleep) })
     }
 }
 
@@ -331,7 +347,19 @@ impl Op for SleepOp {
     }
 
     fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        self.home = Home::here();
+        let when = self.when;
+        self.home = Home::until(|| match when {
+            When::In(duration) => runtime::now().checked_add(duration),
+            When::At(deadline) => Some(deadline),
+            When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
+        });
+        if let Some(sleep) = self.host_sleep() {
+            // In no queue: `poll_queued` and `cancel` ask the host. A waiter that is never published, with a waker that keeps nothing.
+            let poll = sleep.poll(cx);
+            let _ = seat.sit(Waker::noop().clone(), wheel::ask_for(0));
+            self.when = When::Armed;
+            return poll;
+        }
         let timers = self.timers();
         let tick = match self.when {
             When::In(duration) => timers.tick_after(runtime::now(), duration),
@@ -351,6 +379,9 @@ impl Op for SleepOp {
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(sleep) = self.host_sleep() {
+            return sleep.poll(cx);
+        }
         if waiter.get().state() == State::Notified {
             return Poll::Ready(());
         }
@@ -361,6 +392,11 @@ impl Op for SleepOp {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
+        if let Home::Host(_) = self.home {
+            // Dropped here and not with the future: a limit must not wake a task that has gone on.
+            self.home = Home::Nowhere;
+            return None;
+        }
         (!self.timers().disarm(waiter)).then_some(())
     }
 

@@ -33,7 +33,7 @@
 //! judged only after the operation was tried: the limit is a wait too, is polled after it, and with the same exhausted budget yields as well.
 
 use super::{Awaitable, Cancel};
-use crate::budget::{charge, yield_once};
+use crate::budget::{charge, waits, yield_once};
 use crate::probe;
 use crate::queue::waiter::{Ask, Waiter};
 use crate::queue::{Fresh, Pinned};
@@ -47,7 +47,9 @@ use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 
 /// An operation that may have to wait. The primitives implement it; its functions take types that
-/// cannot be named elsewhere, so nobody else can.
+/// cannot be named elsewhere, so no other crate can.
+///
+/// From the first call of `start` on it is not moved until it is dropped: it is a part of a pinned future.
 pub trait Op {
     /// What the wait gives.
     type Output;
@@ -227,6 +229,7 @@ impl<O: Op> Single<O> {
         mem::forget(still_idle);
         if answer.is_pending() {
             self.phase = Phase::Queued;
+            waits();
             probe::queued(O::NAME);
             self.op.queued();
         }
@@ -299,7 +302,7 @@ impl<O: Op> Future for Single<O> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O::Output> {
-        // SAFETY: nothing is moved out of the pinned future; `op` and `phase` are not pinned.
+        // SAFETY: nothing is moved out of the pinned future: `op` stays where it is from here on, as `Op` promises.
         let this = unsafe { self.get_unchecked_mut() };
         if this.phase != Phase::Idle {
             return this.poll_again(cx);
@@ -307,7 +310,7 @@ impl<O: Op> Future for Single<O> {
         // Before the try: a store behind its compare-exchange would have to wait for it.
         this.phase = Phase::Finished;
         // Also before the try, for the same reason: an operation that then has to wait is charged for nothing.
-        if !charge() && this.yields(cx) {
+        if !charge(cx) && this.yields(cx) {
             return Poll::Pending;
         }
         if let Some(output) = this.op.try_now() {

@@ -6,7 +6,7 @@ use crate::kit::waker::{Call, Spy};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::runtime::{self, Driver, TaskId, Timers};
 use tasuki::{
@@ -309,7 +309,7 @@ fn a_budget_is_counted_down_and_stays_used_up() {
     let lock = || poll(&mut Box::pin(mutex.lock()), &Spy::new()).is_ready();
     with_budget(3, || {
         assert_eq!([lock(), lock(), lock(), lock(), lock()], [true, true, true, false, false]);
-        assert!(!runtime::charge());
+        assert!(!runtime::charge(&Context::from_waker(Waker::noop())));
         runtime::set_budget(1);
         assert_eq!([lock(), lock()], [true, false]);
         runtime::set_budget(1);
@@ -325,7 +325,7 @@ fn a_budget_is_counted_down_and_stays_used_up() {
     with_budget(1, || {
         pending(&mut waiting, &spy);
         drop(guard);
-        assert!(!runtime::charge() && poll(&mut waiting, &spy).is_ready());
+        assert!(!runtime::charge(&Context::from_waker(Waker::noop())) && poll(&mut waiting, &spy).is_ready());
     });
 }
 

@@ -128,6 +128,7 @@ pub(crate) fn enumerate<M: Model>(
     let prefixes = prefixes(model, depth.min(4));
     let (strings, taken) = (AtomicU64::new(0), AtomicU64::new(0));
     let progress = super::env_or("TASUKI_PROGRESS", 0) > 0;
+    // Millions of polls with one waker are no task that overruns, which an unknown executor could not tell.
     let work = || {
         while let Some(prefix) = prefixes.get(taken.fetch_add(1, Relaxed) as usize) {
             let mut search = Search { run, path: Vec::new(), expected: Vec::new(), strings: &strings };
@@ -144,7 +145,8 @@ pub(crate) fn enumerate<M: Model>(
     };
     let threads = if cfg!(miri) { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> =
+            (0..threads).map(|_| scope.spawn(|| tasuki::runtime::uncharged(work))).collect();
         for worker in workers {
             if let Err(panic) = worker.join() {
                 std::panic::resume_unwind(panic);

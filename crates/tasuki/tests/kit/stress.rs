@@ -79,7 +79,10 @@ impl Stress {
             for number in 0..self.threads {
                 let (shared, make): (_, &Make<'_>) = (&shared, &make);
                 let rng = Rng::new(self.seed.wrapping_add(number as u64));
-                scope.spawn(move || worker(shared, rng, self.cancel_per_mille, make));
+                // Uncharged: orders are recorded at the first poll, and a yield would come between.
+                scope.spawn(move || {
+                    tasuki::runtime::uncharged(|| worker(shared, rng, self.cancel_per_mille, make));
+                });
             }
         });
         // Futures that were woken after their end: they and the shared part hold each other.
