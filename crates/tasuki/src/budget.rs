@@ -106,8 +106,8 @@ mod count {
     const GUEST_OPERATIONS: u64 = 256;
     const GUEST_TIME: Duration = Duration::from_micros(100);
 
-    /// Models have threads that share these variables, and no clock; the browser has no clock either.
-    const NO_GUEST_BUDGET: bool = shim::MODEL || cfg!(all(target_family = "wasm", target_os = "unknown"));
+    /// The threads of a model share these variables, and have no clock.
+    const NO_GUEST_BUDGET: bool = shim::MODEL || !host::HAS_CLOCK;
 
     /// Operations that were ready in a row, with the same waker.
     #[derive(Clone, Copy)]
@@ -210,7 +210,8 @@ mod count {
                 return (Some(streak), false);
             }
             streak.operations = 0;
-            let overruns = streak.since.get_or_insert_with(Instant::now).elapsed() >= GUEST_TIME;
+            let overruns =
+                host::clock().duration_since(*streak.since.get_or_insert_with(host::clock)) >= GUEST_TIME;
             (Some(streak).filter(|_| !overruns), overruns)
         }
     }

@@ -10,10 +10,20 @@
 //! | where is a deadline kept? | in a `tokio::time::Sleep` inside of the future: 96 bytes, no allocation | on the wheel of the shared thread |
 //! | which task runs? | its id | none |
 
+use std::time::Instant;
+
 #[cfg(feature = "tokio")]
 pub(crate) use with_tokio::{HAS_BUDGET, HostSleep, now, proceed, task};
 #[cfg(not(feature = "tokio"))]
 pub(crate) use without::{HAS_BUDGET, HostSleep, now, proceed, task};
+
+/// The browser has no clock that std knows: to read it panics there.
+pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
+
+/// The real time, for what a task has used of it.
+pub(crate) fn clock() -> Instant {
+    Instant::now()
+}
 
 #[cfg(feature = "tokio")]
 mod with_tokio {

@@ -118,11 +118,8 @@ fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::
 fn a_limit_begun_under_tokio_may_be_dropped_elsewhere() {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     let semaphore = Arc::new(Semaphore::new(0));
-    let wait = tokio.block_on(async {
-        let mut wait = Box::pin(semaphore.clone().acquire_owned().timeout(3_600 * SECOND));
-        assert!(futures_poll(wait.as_mut()).is_pending());
-        wait
-    });
+    let mut wait = Box::pin(semaphore.clone().acquire_owned().timeout(3_600 * SECOND));
+    tokio.block_on(async { assert!(futures_poll(wait.as_mut()).is_pending()) });
     std::thread::spawn(move || drop(wait)).join().unwrap();
     semaphore.release(1);
     assert!(semaphore.try_acquire().is_ok());
