@@ -15,7 +15,7 @@ macro_rules! endless {
         vec![$((stringify!($operation), Box::pin(async {
             let $it = $new;
             while std::hint::black_box(true) {
-                drop($operation.await);
+                let _ready = $operation.await;
             }
         }) as Endless)),*]
     };
