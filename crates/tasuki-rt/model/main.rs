@@ -6,6 +6,8 @@
 #[cfg(all(test, tasuki_loom))]
 mod census;
 #[cfg(all(test, tasuki_loom))]
+mod completions;
+#[cfg(all(test, tasuki_loom))]
 mod ending;
 #[cfg(all(test, tasuki_loom))]
 mod first_run;
@@ -17,6 +19,9 @@ mod inbox;
 mod next_slot;
 #[cfg(all(test, tasuki_loom))]
 mod parts;
+/// The name by which the files know each other.
+#[cfg(all(test, tasuki_loom))]
+use parts as scheduler;
 #[cfg(all(test, tasuki_loom))]
 #[path = "../src/shim.rs"]
 mod shim;

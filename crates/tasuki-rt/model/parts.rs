@@ -5,6 +5,8 @@
 pub(crate) mod census;
 #[path = "../src/scheduler/chain.rs"]
 pub(crate) mod chain;
+#[path = "../src/task/completions.rs"]
+pub(crate) mod completions;
 #[path = "../src/scheduler/ending.rs"]
 pub(crate) mod ending;
 #[path = "../src/scheduler/idle.rs"]

@@ -19,7 +19,7 @@
 //! A chain is used by one thread at a time: it is a worker's own, or has a lock around it ([`super::shared_queue`]). That also orders the
 //! links, which are plain memory.
 
-use crate::shim::UnsafeCell;
+use crate::shim::{UnsafeCell, prefetch};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -154,6 +154,7 @@ impl<T: Linked> Chain<T> {
         if self.len > LANES {
             // SAFETY: what is in the chain was not given back; it has a successor in its lane, so its link is set.
             lane.head = unsafe { T::link(raw) }.get();
+            prefetch(lane.head);
         }
         self.first = (self.first + 1) % LANES;
         self.len -= 1;

@@ -7,7 +7,7 @@ pub(crate) mod idle;
 mod item;
 mod job;
 mod next;
-mod shared_queue;
+pub(crate) mod shared_queue;
 pub(crate) mod shutdown;
 mod steal;
 #[cfg(test)]

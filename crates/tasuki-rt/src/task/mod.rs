@@ -5,6 +5,7 @@
 //! seen by the next poll; the task is counted exactly as long as its future exists.
 
 pub(crate) mod census;
+mod completions;
 pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;

@@ -1,15 +1,15 @@
 //! Many tasks, and their results in the order they end.
 //!
-//! Every handle is polled once when it is inserted, with a waker of its own, which puts the task's place into a queue and sets an event. So a
-//! result costs the same however many tasks there are, and no lock is held during a wake.
+//! Every handle is polled once when it is inserted, with a waker of its own, which queues the member's [`Completion`] and sets an event. So a
+//! result costs the same however many tasks there are, no lock is held during a wake, and a member that ends allocates nothing.
 
+use super::completions::{Completion, Completions};
 use super::join::JoinHandle;
 use super::quietly;
 use crate::context;
 use crate::error::JoinError;
 use crate::event_loop::WorkerId;
 use crate::free;
-use concurrent_queue::ConcurrentQueue;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -48,43 +48,25 @@ use tasuki::Event;
 pub struct JoinSet<T> {
     slots: Vec<Option<Member<T>>>,
     free: Vec<usize>,
-    ended: Arc<Ended>,
+    completions: Arc<Completions<Event>>,
 }
 
 enum Member<T> {
-    Running(JoinHandle<T>),
+    Running(JoinHandle<T>, Arc<Completion<Event>>),
     /// Had ended when it was inserted.
     Ended(Result<T, JoinError>),
 }
 
-/// The places of tasks that may have ended.
-struct Ended {
-    places: ConcurrentQueue<usize>,
-    some: Event,
-}
-
-/// The waker of one place.
-struct Place {
-    index: usize,
-    ended: Arc<Ended>,
-}
-
-impl Wake for Place {
+impl Wake for Completion<Event> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.announce();
-    }
-}
-
-impl Place {
-    fn announce(&self) {
-        // Unbounded and never closed, so it cannot fail.
-        let _ = self.ended.places.push(self.index);
-        // The waker of the task that waits for the set is foreign code.
-        quietly(|| self.ended.some.set());
+        if self.announce() {
+            // The waker of the task that waits for the set is foreign code.
+            quietly(|| self.set.event.set());
+        }
     }
 }
 
@@ -97,8 +79,8 @@ impl<T> JoinSet<T> {
     /// assert!(tasuki_rt::JoinSet::<()>::new().is_empty());
     /// ```
     pub fn new() -> Self {
-        let ended = Arc::new(Ended { places: ConcurrentQueue::unbounded(), some: Event::auto() });
-        Self { slots: Vec::new(), free: Vec::new(), ended }
+        let completions = Arc::new(Completions::new(Event::auto()));
+        Self { slots: Vec::new(), free: Vec::new(), completions }
     }
 
     /// How many tasks have not been joined.
@@ -147,14 +129,16 @@ impl<T> JoinSet<T> {
     pub fn insert(&mut self, mut handle: JoinHandle<T>) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
+            // Room for all of them: a member that is joined does not allocate.
+            self.free.reserve(self.slots.len());
             self.slots.len() - 1
         });
-        let place = Arc::new(Place { index, ended: self.ended.clone() });
-        let waker = Waker::from(place.clone());
+        let completion = Completion::new(index, self.completions.clone());
+        let waker = Waker::from(completion.clone());
         let member = match handle.register(&mut Context::from_waker(&waker)) {
-            Poll::Pending => Member::Running(handle),
+            Poll::Pending => Member::Running(handle, completion),
             Poll::Ready(result) => {
-                place.announce();
+                completion.wake();
                 Member::Ended(result)
             }
         };
@@ -233,24 +217,24 @@ impl<T> JoinSet<T> {
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
         context::pay().await;
         while !self.is_empty() {
-            while let Ok(index) = self.ended.places.pop() {
-                if let Some(result) = self.look(index) {
+            while let Some(completion) = self.completions.next() {
+                if let Some(result) = self.look(completion.index) {
                     return Some(result);
                 }
             }
-            self.ended.some.wait().await;
+            self.completions.event.wait().await;
         }
         None
     }
 
-    /// The result of the task in this place, if it has ended.
+    /// The result of this member, if it has ended.
     fn look(&mut self, index: usize) -> Option<Result<T, JoinError>> {
         let result = match self.slots[index].take()? {
             Member::Ended(result) => result,
-            Member::Running(mut handle) => {
-                let waker = Waker::from(Arc::new(Place { index, ended: self.ended.clone() }));
+            Member::Running(mut handle, completion) => {
+                let waker = Waker::from(completion.clone());
                 let Poll::Ready(result) = handle.poll_trusted(&mut Context::from_waker(&waker)) else {
-                    self.slots[index] = Some(Member::Running(handle));
+                    self.slots[index] = Some(Member::Running(handle, completion));
                     return None;
                 };
                 result
@@ -275,7 +259,7 @@ impl<T> JoinSet<T> {
     /// ```
     pub fn abort_all(&self) {
         self.slots.iter().flatten().for_each(|member| {
-            if let Member::Running(handle) = member {
+            if let Member::Running(handle, _) = member {
                 handle.abort();
             }
         });
@@ -297,8 +281,8 @@ impl<T> JoinSet<T> {
     pub fn detach_all(&mut self) {
         self.slots.clear();
         self.free.clear();
-        // Places of the tasks that have gone.
-        self.ended = Self::new().ended.clone();
+        self.completions.close();
+        self.completions = Self::new().completions.clone();
     }
 }
 
@@ -311,6 +295,7 @@ impl<T> Default for JoinSet<T> {
 impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
         self.abort_all();
+        self.completions.close();
     }
 }
 
@@ -335,20 +320,60 @@ mod tests {
                 let gate = gate.clone();
                 set.spawn(async move { gate.wait().await });
             }
-            assert_eq!(set.ended.places.len(), 0);
+            assert!(set.completions.looks_empty());
             gate.set();
             for left in (0..100).rev() {
                 set.join_next().await.unwrap().unwrap();
                 assert_eq!(set.len(), left);
             }
-            assert_eq!(set.ended.places.len(), 0);
+            assert!(set.completions.looks_empty());
             let ended = free::spawn(async {});
             while !ended.is_finished() {
                 free::yield_now().await;
             }
             set.insert(ended);
-            assert_eq!(set.ended.places.len(), 1);
+            assert!(!set.completions.looks_empty());
             set.join_next().await.unwrap().unwrap();
         });
+    }
+
+    /// The queue and the completions in it hold each other: a set that goes, before its members end or after, lets go of them.
+    #[test]
+    fn a_set_that_is_gone_holds_nothing() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        for ended in [false, true] {
+            for detached in [false, true] {
+                let completions = runtime.block_on(async {
+                    let (mut set, gate) = (JoinSet::new(), Arc::new(Event::manual()));
+                    for _ in 0..3 {
+                        let gate = gate.clone();
+                        set.spawn(async move { gate.wait().await });
+                    }
+                    let completions = Arc::downgrade(&set.completions);
+                    if ended {
+                        gate.set();
+                        while set.slots.iter().flatten().any(
+                            |member| matches!(member, Member::Running(handle, _) if !handle.is_finished()),
+                        ) {
+                            free::yield_now().await;
+                        }
+                    }
+                    if detached {
+                        set.detach_all();
+                    }
+                    completions
+                });
+                // Those that were aborted end with the runtime's next steps.
+                runtime.block_on(async {
+                    while completions.strong_count() > 0 && runtime.tasks() > 0 {
+                        if detached && !ended {
+                            break;
+                        }
+                        free::yield_now().await;
+                    }
+                });
+                assert!(completions.strong_count() == 0 || runtime.tasks() > 0, "{ended} {detached}");
+            }
+        }
     }
 }

@@ -15,7 +15,9 @@ use tasuki::{
     Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, ReentrantMutex, RwLock,
     RwLockUpgradableReadGuard, Semaphore, WaitGroup,
 };
-use tasuki_rt::{EventLoop, JoinHandle, LoopMutex, Runtime, WorkerId, interval, sleep, timeout, yield_now};
+use tasuki_rt::{
+    EventLoop, JoinHandle, JoinSet, LoopMutex, Runtime, WorkerId, interval, sleep, timeout, yield_now,
+};
 
 /// A runtime whose workers can be held. One at a time: they share the count.
 struct Lab {
@@ -283,6 +285,28 @@ fn tasks() {
                 ends.await.expect("no panic");
                 waits.abort();
                 assert!(waits.await.expect_err("aborted").is_aborted());
+            }) as Work
+        };
+        (0..CROWD).map(join).collect()
+    });
+    never_allocates("sets", |runtime| {
+        let join = |n: usize| {
+            let mut set = JoinSet::new();
+            for _ in 0..4 {
+                set.insert(runtime.spawn(async move {
+                    for _ in 0..n % 3 {
+                        yield_now().await;
+                    }
+                }));
+            }
+            set.insert(runtime.spawn(pending()));
+            Box::pin(async move {
+                for _ in 0..4 {
+                    set.join_next().await.expect("five members").expect("no panic");
+                }
+                set.abort_all();
+                let last = set.join_next().await.expect("one is left");
+                assert!(last.expect_err("aborted").is_aborted() && set.join_next().await.is_none());
             }) as Work
         };
         (0..CROWD).map(join).collect()
