@@ -20,7 +20,7 @@
 //! | released               | poll              | the same                    | return `Ready`   | [`Broadcast::poll_queued`] |
 //! | `k`, not released      | drop              | `k - 1`, waiter removed     | none             | [`Barrier::withdraw`] |
 //! | released               | drop              | the same                    | none             | [`Barrier::withdraw`] |
-//! | any                    | waker panics on clone | the same                | panic goes on    | [`ArriveOp::start`] |
+//! | any                    | waker panics on clone | the same                | panic goes on    | [`ArriveOp::enqueue`] |
 //! | `parties - 1`          | waker panics on wake  | `0`, round released     | panic goes on    | [`Barrier::complete`] |
 //!
 //! # Invariants
@@ -30,16 +30,16 @@
 //! 3. Each completed phase has one leader, the arrival that completed it, and `parties - 1` others.
 //!
 //! # Orderings
-//! Each arrival is an edit: Acquire of `WaitQueue::try_edit` and Release in the drop of `Editing` hand what the earlier
+//! Each arrival is an edit: Acquire of `WaitQueue::try_lock` and Release in the drop of `LockedQueue` hand what the earlier
 //! ones did on to the later ones, and the last passes all of it to the waiters through the round and their states.
 //! `arrived` itself is guarded, so Relaxed.
 
-use crate::queue::broadcast::{Broadcast, Withdrawn};
+use crate::queue::broadcast::{Broadcast, CancelOutcome};
 use crate::queue::waiter::{clone_waker, drop_waker};
 use crate::queue::word::Word;
-use crate::queue::{Editing, Pinned};
+use crate::queue::{LockedQueue, Pinned};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::task::{Context, Poll, Waker};
 
@@ -193,29 +193,29 @@ impl Barrier {
     }
 
     /// `parties - 1 => 0`: completes the phase. The caller has checked [`Self::is_last`] in this edit.
-    fn complete(&self, editing: Editing<'_>) -> BarrierWaitResult {
+    fn complete(&self, locked: LockedQueue<'_>) -> BarrierWaitResult {
         // Relaxed: guarded by `EDIT`.
         self.arrived.store(0, Ordering::Relaxed);
-        if editing.has_waiters() {
-            self.waiters.release_all(editing);
+        if locked.has_waiters() {
+            self.waiters.release_all(locked);
         }
         BarrierWaitResult::LEADER
     }
 
     /// `k => k + 1`: one more, who has to wait.
     #[inline(always)]
-    fn join(&self, mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) {
+    fn join(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
         // Relaxed: guarded by `EDIT`.
         let arrived = self.arrived.load(Ordering::Relaxed) + 1;
         debug_assert!(arrived < self.parties, "{arrived} of {} wait: who completes the phase?", self.parties);
         // Relaxed: as above.
         self.arrived.store(arrived, Ordering::Relaxed);
-        editing.push_back(seat.sit(waker, self.waiters.ask(&editing)));
+        locked.push_back(slot.init(waker, self.waiters.payload(&locked)));
     }
 
     /// `k => k - 1`, unless the phase is complete.
-    fn withdraw(&self, waiter: Pinned<'_>) -> Withdrawn {
-        self.waiters.withdraw(waiter, |_editing| {
+    fn withdraw(&self, waiter: Pinned<'_>) -> CancelOutcome {
+        self.waiters.cancel(waiter, |_locked| {
             // Relaxed: guarded by `EDIT`.
             let arrived = self.arrived.load(Ordering::Relaxed);
             debug_assert!(arrived > 0, "who waits has arrived");
@@ -248,36 +248,46 @@ impl<'a> ArriveOp<'a> {
 
     /// One more arrival. A function of its own, which saves no registers: what is stored before an edit delays it.
     #[inline(never)]
-    fn arrive(&mut self, barrier: &Barrier, seat: Seat<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
+    fn arrive(&mut self, barrier: &Barrier, slot: WaiterSlot<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
         let queue = &barrier.waiters.queue;
-        match queue.try_edit(queue.load()) {
-            Some(editing) if !barrier.is_last() => {
-                barrier.join(editing, seat, waker);
+        match queue.try_lock(queue.load()) {
+            Some(locked) if !barrier.is_last() => {
+                barrier.join(locked, slot, waker);
                 Poll::Pending
             }
-            Some(editing) => self.complete(barrier, editing, waker),
-            None => self.arrive_busy(barrier, seat, waker),
+            Some(locked) => self.complete(barrier, locked, waker),
+            None => self.arrive_busy(barrier, slot, waker),
         }
     }
 
     /// Others are arriving.
     #[cold]
     #[inline(never)]
-    fn arrive_busy(&mut self, barrier: &Barrier, seat: Seat<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
-        let editing = barrier.waiters.queue.edit();
+    fn arrive_busy(
+        &mut self,
+        barrier: &Barrier,
+        slot: WaiterSlot<'_>,
+        waker: Waker,
+    ) -> Poll<BarrierWaitResult> {
+        let locked = barrier.waiters.queue.lock();
         if barrier.is_last() {
-            return self.complete(barrier, editing, waker);
+            return self.complete(barrier, locked, waker);
         }
-        barrier.join(editing, seat, waker);
+        barrier.join(locked, slot, waker);
         Poll::Pending
     }
 
     /// It has become the last while it cloned its waker.
     #[cold]
     #[inline(never)]
-    fn complete(&mut self, barrier: &Barrier, editing: Editing<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
+    fn complete(
+        &mut self,
+        barrier: &Barrier,
+        locked: LockedQueue<'_>,
+        waker: Waker,
+    ) -> Poll<BarrierWaitResult> {
         self.barrier = None;
-        let result = barrier.complete(editing);
+        let result = barrier.complete(locked);
         drop_waker(Some(waker));
         Poll::Ready(result)
     }
@@ -292,9 +302,9 @@ impl Op for ArriveOp<'_> {
     #[inline]
     fn try_now(&mut self) -> Option<BarrierWaitResult> {
         let barrier = self.barrier.filter(|barrier| barrier.is_last())?;
-        let editing = barrier.waiters.queue.edit();
+        let locked = barrier.waiters.queue.lock();
         if barrier.is_last() {
-            return Some(barrier.complete(editing));
+            return Some(barrier.complete(locked));
         }
         None
     }
@@ -305,9 +315,9 @@ impl Op for ArriveOp<'_> {
     }
 
     #[inline]
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
         let barrier = self.barrier();
-        self.arrive(barrier, seat, clone_waker(cx.waker()))
+        self.arrive(barrier, slot, clone_waker(cx.waker()))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
@@ -316,8 +326,8 @@ impl Op for ArriveOp<'_> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<BarrierWaitResult> {
         match self.barrier().withdraw(waiter) {
-            Withdrawn::InTime => None,
-            Withdrawn::Given => Some(BarrierWaitResult::OTHER),
+            CancelOutcome::Cancelled => None,
+            CancelOutcome::AlreadyGranted => Some(BarrierWaitResult::OTHER),
         }
     }
 

@@ -54,12 +54,12 @@
 //! releases the waiters through the round and their states). The Release that ends `CLOSING` publishes the round to the callers
 //! that find zero.
 
-use crate::queue::broadcast::{Broadcast, Withdrawn};
+use crate::queue::broadcast::{Broadcast, CancelOutcome};
 use crate::queue::waiter::{clone_waker, drop_waker};
 use crate::queue::word::Word;
-use crate::queue::{Editing, Patience, Pinned};
+use crate::queue::{Backoff, LockedQueue, Pinned};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
-use crate::wait::Seat;
+use crate::wait::WaiterSlot;
 use core::task::{Context, Poll};
 
 /// Waiters wait for zero, or have waited.
@@ -148,9 +148,9 @@ impl Countdown {
 
     #[cold]
     fn settled_slow(&self) -> Count {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
-            patience.wait();
+            backoff.wait();
             // Acquire: as in `settled`.
             let count = Count(self.count.load(Ordering::Acquire));
             if !count.is_unsettled() {
@@ -237,7 +237,7 @@ impl Countdown {
 
     /// `0·AWAITED => CLOSING => 0` and the release of the round, if that is still the count.
     fn close(&self) {
-        let editing = self.waiters.queue.edit();
+        let locked = self.waiters.queue.lock();
         let closing = |count: usize| {
             let is_zero = Count(count).has(AWAITED) && Count(count).number() <= 0;
             is_zero.then_some(count & !AWAITED | CLOSING)
@@ -247,14 +247,14 @@ impl Countdown {
         if self.count.fetch_update(Ordering::Acquire, Ordering::Relaxed, closing).is_err() {
             return;
         }
-        self.waiters.begin_round(&editing);
+        self.waiters.begin_round(&locked);
         // Release: pairs with Acquire in `settled` and `announce`: who finds zero sees the round.
         self.count.fetch_sub(CLOSING, Ordering::Release);
-        editing.grant_all();
+        locked.grant_all();
     }
 
     /// `n => n·AWAITED`. The caller enqueues a waiter in the same edit.
-    fn announce(&self, _editing: &Editing<'_>) -> Announced {
+    fn announce(&self, _locked: &LockedQueue<'_>) -> Announced {
         loop {
             // Acquire: pairs with Release in `take_one` and `close`, for the wait that ends here.
             let count = Count(self.count.load(Ordering::Acquire));
@@ -282,24 +282,24 @@ impl Countdown {
     }
 
     /// The first poll of a wait: takes a place, unless it is zero.
-    pub(crate) fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn start(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
         loop {
-            let mut editing = self.waiters.queue.edit();
-            match self.announce(&editing) {
+            let mut locked = self.waiters.queue.lock();
+            match self.announce(&locked) {
                 Announced::Awaited => {
-                    let ask = self.waiters.ask(&editing);
-                    editing.push_back(seat.sit(waker, ask));
+                    let payload = self.waiters.payload(&locked);
+                    locked.push_back(slot.init(waker, payload));
                     return Poll::Pending;
                 }
                 Announced::Zero => {
-                    drop(editing);
+                    drop(locked);
                     drop_waker(Some(waker));
                     return Poll::Ready(());
                 }
                 // The `done` that reached zero needs the queue.
                 Announced::Unsettled => {
-                    drop(editing);
+                    drop(locked);
                     self.settled();
                 }
             }
@@ -313,9 +313,9 @@ impl Countdown {
 
     /// Takes a wait back; the output, if it had been released.
     pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> Option<()> {
-        match self.waiters.withdraw(waiter, |_| {}) {
-            Withdrawn::InTime => None,
-            Withdrawn::Given => Some(()),
+        match self.waiters.cancel(waiter, |_| {}) {
+            CancelOutcome::Cancelled => None,
+            CancelOutcome::AlreadyGranted => Some(()),
         }
     }
 }

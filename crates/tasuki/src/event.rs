@@ -17,12 +17,12 @@
 //! |----------|------------------|--------------------------------|--------------|----|
 //! | `SET`    | wait, auto       | `0`                            | return `Ready` | [`Event::try_wait`] |
 //! | `SET`    | wait, manual     | `SET`                          | return `Ready` | [`Event::try_wait`] |
-//! | `0`, `head` | wait          | waiter appended                | return `Pending` | [`WaitEventOp::start`] |
+//! | `0`, `head` | wait          | waiter appended                | return `Pending` | [`WaitEventOp::enqueue`] |
 //! | `0`, `SET` | set            | `SET`                          | none         | [`Event::set`] |
 //! | `head`   | set, auto        | first granted                  | wake it      | [`Event::set_slow`] |
 //! | `head`   | set, manual      | `SET`, round released          | wake all     | [`Event::set_slow`] |
 //! | `SET`    | reset            | `0`                            | none         | [`Event::reset`] |
-//! | any      | drop, not granted| waiter removed                 | none         | [`Broadcast::withdraw`] |
+//! | any      | drop, not granted| waiter removed                 | none         | [`Broadcast::cancel`] |
 //! | any      | drop, granted (auto) | as set                     | as set       | [`WaitEventOp::discard`] |
 //! | any      | drop, released (manual) | nothing                 | none         | [`WaitEventOp::discard`] |
 //!
@@ -36,13 +36,13 @@
 //! read-modify-write all the same, so that a later wait sees what was done before both sets. Grants publish through the waiter's
 //! state, releases through the round.
 
-use crate::queue::broadcast::{Broadcast, Withdrawn};
+use crate::queue::broadcast::{Broadcast, CancelOutcome};
 use crate::queue::hint::Hint;
 use crate::queue::waiter::{clone_waker, drop_spare, wake};
-use crate::queue::word::{FIRST as SET, Word};
-use crate::queue::{Pinned, QueueLock as _};
+use crate::queue::word::{FLAG_A as SET, Word};
+use crate::queue::{Pinned, QueueGuard as _};
 use crate::shim::{Ordering, const_fn};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::task::{Context, Poll};
 
@@ -233,20 +233,20 @@ impl Event {
     /// Sets an event that somebody waits for, or that is being edited.
     #[inline(never)]
     fn set_slow(&self) {
-        let mut editing = self.waiters.queue.edit();
-        if !editing.has_waiters() {
-            editing.set(SET);
+        let mut locked = self.waiters.queue.lock();
+        if !locked.has_waiters() {
+            locked.set(SET);
             return;
         }
         match self.waiters.note.reset {
             Reset::Auto => {
                 // SAFETY: there are waiters, asked above.
-                let waker = unsafe { editing.grant_front() };
-                wake(editing.unlock_with(waker));
+                let waker = unsafe { locked.grant_front() };
+                wake(locked.unlock_with(waker));
             }
             Reset::Manual => {
-                editing.set(SET);
-                self.waiters.release_all(editing);
+                locked.set(SET);
+                self.waiters.release_all(locked);
             }
         }
     }
@@ -265,8 +265,8 @@ impl Event {
         if self.waiters.queue.load() == UNSET {
             return;
         }
-        let mut editing = self.waiters.queue.edit();
-        editing.clear(SET);
+        let mut locked = self.waiters.queue.lock();
+        locked.clear(SET);
     }
 
     /// Is it set? True or false only for the moment of the look.
@@ -324,22 +324,22 @@ impl Op for WaitEventOp<'_> {
         self.event.is_set()
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let mut editing = self.event.waiters.queue.edit();
-        if editing.word().has(SET) {
+        let mut locked = self.event.waiters.queue.lock();
+        if locked.word().has(SET) {
             if self.event.waiters.note.reset == Reset::Auto {
-                editing.clear(SET);
+                locked.clear(SET);
             }
-            drop(editing);
+            drop(locked);
             drop_spare(waker, || self.discard(()));
             return Poll::Ready(());
         }
-        if !editing.has_waiters() {
+        if !locked.has_waiters() {
             self.event.waiters.note.hint.look_first();
         }
-        let ask = self.event.waiters.ask(&editing);
-        editing.push_back(seat.sit(waker, ask));
+        let payload = self.event.waiters.payload(&locked);
+        locked.push_back(slot.init(waker, payload));
         Poll::Pending
     }
 
@@ -348,9 +348,9 @@ impl Op for WaitEventOp<'_> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
-        match self.event.waiters.withdraw(waiter, |_| {}) {
-            Withdrawn::InTime => None,
-            Withdrawn::Given => Some(()),
+        match self.event.waiters.cancel(waiter, |_| {}) {
+            CancelOutcome::Cancelled => None,
+            CancelOutcome::AlreadyGranted => Some(()),
         }
     }
 

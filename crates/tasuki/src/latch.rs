@@ -14,7 +14,7 @@
 use crate::countdown::Countdown;
 use crate::queue::Pinned;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::task::{Context, Poll};
 
@@ -211,8 +211,8 @@ impl Op for WaitLatchOp<'_> {
         self.latch.try_wait()
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        self.latch.remaining.start(seat, cx)
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        self.latch.remaining.start(slot, cx)
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

@@ -199,9 +199,9 @@ impl<W: Awaitable, L: LimitOp> Future for Limited<W, L> {
         *polled = true;
         if let Poll::Ready(output) = limited(|| wait.as_mut().poll(cx)) {
             // To cancel the limit drops its waker: if that panics, what was granted must not be lost.
-            let mut kept = Kept { wait, output: Some(output) };
+            let mut undelivered = UndeliveredOutput { wait, output: Some(output) };
             let _ = limit.cancel(Cancel(()));
-            return Poll::Ready(Ok(kept.output.take().expect("it was put there")));
+            return Poll::Ready(Ok(undelivered.output.take().expect("it was put there")));
         }
         // The task has been woken, and the next poll judges.
         if yields_before.is_some_and(|before| before != yields()) && limit.is_over() {
@@ -219,9 +219,9 @@ impl<W: Awaitable, L: LimitOp> Awaitable for Limited<W, L> {
         let (mut wait, limit, _) = self.project();
         let output = wait.as_mut().cancel(right);
         // As in `poll`: the limit must not wake a task that has gone on, and may panic.
-        let mut kept = Kept { wait, output };
+        let mut undelivered = UndeliveredOutput { wait, output };
         let _ = limit.cancel(right);
-        kept.output.take().map(Ok)
+        undelivered.output.take().map(Ok)
     }
 
     fn unfinished<E>(self: Pin<&mut Self>, limit: E, right: Cancel) -> Self::Unfinished<E> {
@@ -242,12 +242,12 @@ impl<W: Awaitable, L: LimitOp> Awaitable for Limited<W, L> {
 }
 
 /// An output on its way out; if it does not get there, the wait passes on what it stands for.
-struct Kept<'p, W: Awaitable> {
+struct UndeliveredOutput<'p, W: Awaitable> {
     wait: Pin<&'p mut W>,
     output: Option<W::Output>,
 }
 
-impl<W: Awaitable> Drop for Kept<'_, W> {
+impl<W: Awaitable> Drop for UndeliveredOutput<'_, W> {
     fn drop(&mut self) {
         if let Some(output) = self.output.take() {
             while_unwinding(|| self.wait.as_mut().discard(output, Cancel(())));

@@ -1,6 +1,6 @@
 //! Checks that exist only with debug assertions; zero-sized and empty otherwise.
 //!
-//! * **No foreign code under the queue lock.** Editing a queue raises a per-thread depth; every call into a
+//! * **No foreign code under the queue lock.** LockedQueue a queue raises a per-thread depth; every call into a
 //!   `Waker` asserts that the depth is zero.
 //! * **Self-deadlock.** A lock knows which task holds it, and where that took it; a task that is about to wait for a lock that
 //!   it holds is reported ([`task::on_self_deadlock`](crate::task::on_self_deadlock)). The note is in the lock itself and goes with
@@ -20,13 +20,13 @@ mod depth {
     }
 
     // Under the model all threads share one OS thread, so a per-thread depth means nothing.
-    pub(crate) fn edit_begins() {
+    pub(crate) fn queue_locked() {
         if !crate::shim::MODEL {
             let _ = EDITS.try_with(|edits| edits.set(edits.get() + 1));
         }
     }
 
-    pub(crate) fn edit_ends() {
+    pub(crate) fn queue_unlocked() {
         if !crate::shim::MODEL {
             let _ = EDITS.try_with(|edits| edits.set(edits.get() - 1));
         }
@@ -42,14 +42,14 @@ mod depth {
 #[cfg(not(all(debug_assertions, feature = "std")))]
 mod depth {
     #[inline(always)]
-    pub(crate) fn edit_begins() {}
+    pub(crate) fn queue_locked() {}
     #[inline(always)]
-    pub(crate) fn edit_ends() {}
+    pub(crate) fn queue_unlocked() {}
     #[inline(always)]
     pub(crate) fn foreign_code() {}
 }
 
-pub(crate) use depth::{edit_begins, edit_ends, foreign_code};
+pub(crate) use depth::{foreign_code, queue_locked, queue_unlocked};
 
 #[cfg(all(debug_assertions, feature = "std"))]
 mod holders {

@@ -9,10 +9,10 @@
 //! | none | | first call | made, with the id |
 //! | made | the id of this process | call | the id |
 //! | made | 0: this is a child | call | the id is written again |
-//! | refused: [`NO_PAGE`] | 0, for ever | call | the system is asked |
+//! | refused: `NO_PAGE` | 0, for ever | call | the system is asked |
 //!
 //! # Orderings
-//! `PAGE`: Release in [`ask`] pairs with Acquire in [`id`]: the page is there. The id in it is Relaxed: any thread may write it, always the same.
+//! `PAGE`: Release in `ask` pairs with Acquire in [`id`]: the page is there. The id in it is Relaxed: any thread may write it, always the same.
 
 pub(crate) use imp::id;
 

@@ -32,7 +32,7 @@ use crate::queue::Pinned;
 use crate::queue::waiter::{State, clone_waker};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
 use crate::task::{self, TaskId};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
@@ -364,10 +364,10 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
         task::current().is_none_or(|me| me.get() == owner) || self.mutex.raw.is_ready()
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let me = task::current();
         self.left = false;
-        self.mutex.raw.start(seat, clone_waker(cx.waker())).map(|()| self.granted(me))
+        self.mutex.raw.start(slot, clone_waker(cx.waker())).map(|()| self.granted(me))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -35,7 +35,7 @@ mod real {
     impl Section {
         #[inline(always)]
         pub(crate) fn enter() -> Self {
-            // SAFETY: released once, by the drop, on the same thread: the only place that has one is `Editing`, which is not
+            // SAFETY: released once, by the drop, on the same thread: the only place that has one is `LockedQueue`, which is not
             // `Send`. Sections nest: a queue that is locked while another is locked is unlocked before it.
             Self(unsafe { critical_section::acquire() })
         }

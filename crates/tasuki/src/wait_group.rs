@@ -14,7 +14,7 @@
 use crate::countdown::Countdown;
 use crate::queue::Pinned;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::fmt;
@@ -309,8 +309,8 @@ impl Op for WaitMembersOp<'_> {
         self.group.members.is_zero()
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        self.group.members.start(seat, cx)
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        self.group.members.start(slot, cx)
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

@@ -84,5 +84,5 @@ impl Drop for Wakes {
 }
 
 fn release_waiters(node: &Node) {
-    node.waiters.release_all(node.waiters.queue.edit());
+    node.waiters.release_all(node.waiters.queue.lock());
 }

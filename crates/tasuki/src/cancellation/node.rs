@@ -13,7 +13,7 @@
 //! | `next_wake` | by the cancel that set `CANCELLED`               | by the same                            |
 //!
 //! # Orderings
-//! * `CANCELLED`: Release in the drop of [`Editing`](crate::queue::Editing) in `tree.rs` pairs with
+//! * `CANCELLED`: Release in the drop of [`LockedQueue`](crate::queue::LockedQueue) in `tree.rs` pairs with
 //!   Acquire of [`Node::is_cancelled`]: the reason, and what was done before the cancel, is visible to whoever
 //!   sees the flag.
 //! * `handles`: Release and Acquire of [`Handle::drop`] pair with each other: what was done through a handle
@@ -23,7 +23,7 @@ use super::reason::Reason;
 use super::tree;
 use crate::queue::WaitQueue;
 use crate::queue::broadcast::Broadcast;
-use crate::queue::word::{FIRST, Word};
+use crate::queue::word::{FLAG_A, Word};
 use crate::shim::{AtomicUsize, Ordering, Tracked, UnsafeCell};
 use alloc::boxed::Box;
 use core::mem::ManuallyDrop;
@@ -32,7 +32,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 
 /// The flag in the word of the waiters: it is cancelled.
-pub(super) const CANCELLED: usize = FIRST;
+pub(super) const CANCELLED: usize = FLAG_A;
 
 /// More handles than this cannot be had without forgetting some.
 const MAX_HANDLES: usize = isize::MAX as usize;
@@ -120,7 +120,7 @@ impl Node {
     /// The one load of `stop_requested`.
     #[inline(always)]
     pub(super) fn is_cancelled(&self) -> bool {
-        // Acquire: pairs with Release in the drop of `Editing`, by which `Locked::cancel_one` publishes the flag.
+        // Acquire: pairs with Release in the drop of `LockedQueue`, by which `Locked::cancel_one` publishes the flag.
         self.waiters.queue.load_with(Ordering::Acquire).has(CANCELLED)
     }
 

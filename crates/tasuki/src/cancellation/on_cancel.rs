@@ -2,8 +2,8 @@
 //!
 //! | from    | event              | to        | fn |
 //! |---------|--------------------|-----------|----|
-//! | idle    | poll, cancelled    | resumed   | [`OnCancelOp::try_now`], [`OnCancelOp::start`] |
-//! | idle    | poll               | queued    | [`OnCancelOp::start`] |
+//! | idle    | poll, cancelled    | resumed   | [`OnCancelOp::try_now`], [`OnCancelOp::enqueue`] |
+//! | idle    | poll               | queued    | [`OnCancelOp::enqueue`] |
 //! | queued  | poll, cancelled    | resumed   | [`OnCancelOp::poll_queued`] |
 //! | queued  | drop, at any time  | out of the queue | [`OnCancelOp::cancel`] |
 //!
@@ -14,7 +14,7 @@ use super::CancellationToken;
 use super::node::{CANCELLED, Node};
 use crate::queue::Pinned;
 use crate::queue::waiter::{clone_waker, drop_waker};
-use crate::wait::{Op, Seat};
+use crate::wait::{Op, WaiterSlot};
 use core::borrow::Borrow;
 use core::task::{Context, Poll};
 
@@ -49,24 +49,24 @@ impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
         self.node().is_cancelled()
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
         let waiters = &self.node().waiters;
-        let mut editing = waiters.queue.edit();
-        if editing.word().has(CANCELLED) {
-            drop(editing);
+        let mut locked = waiters.queue.lock();
+        if locked.word().has(CANCELLED) {
+            drop(locked);
             drop_waker(Some(waker));
             return Poll::Ready(());
         }
-        let ask = waiters.ask(&editing);
-        editing.push_back(seat.sit(waker, ask));
+        let payload = waiters.payload(&locked);
+        locked.push_back(slot.init(waker, payload));
         Poll::Pending
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let node = self.node();
         if node.is_cancelled() {
-            let _ = node.waiters.withdraw(waiter, |_| {});
+            let _ = node.waiters.cancel(waiter, |_| {});
             return Poll::Ready(());
         }
         node.waiters.poll_queued(waiter, cx)
@@ -74,7 +74,7 @@ impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
         let node = self.node();
-        let _ = node.waiters.withdraw(waiter, |_| {});
+        let _ = node.waiters.cancel(waiter, |_| {});
         node.is_cancelled().then_some(())
     }
 

@@ -56,13 +56,13 @@
 //! 6. Nobody enters the queue of a cancelled node, so step 3 finds everybody who ever waited and has not left.
 //!
 //! # Orderings
-//! The lock: Acquire of [`WaitQueue::edit`](crate::queue::WaitQueue::edit) pairs with Release of the drop of [`Editing`]; all
+//! The lock: Acquire of [`WaitQueue::lock`](crate::queue::WaitQueue::lock) pairs with Release of the drop of [`LockedQueue`]; all
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
 use super::duty::{Garbage, Wakes};
 use super::node::{CANCELLED, Common, Handle, Link, Links, Node, Place};
 use super::reason::Reason;
-use crate::queue::Editing;
+use crate::queue::LockedQueue;
 use crate::shim::MODEL;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -133,7 +133,7 @@ pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
 struct Locked<'t> {
     tree: NonNull<Node>,
     /// Unlocks the tree when dropped.
-    _editing: Editing<'t>,
+    _locked: LockedQueue<'t>,
 }
 
 impl<'t> Locked<'t> {
@@ -142,7 +142,7 @@ impl<'t> Locked<'t> {
         let tree = member.tree;
         // SAFETY: invariant 2.
         let lock = unsafe { &(*tree.as_ptr()).lock };
-        Self { tree, _editing: lock.edit() }
+        Self { tree, _locked: lock.lock() }
     }
 
     fn at(&self, node: NonNull<Node>) -> &Node {
@@ -282,11 +282,11 @@ impl<'t> Locked<'t> {
         debug_assert!(!self.at(node).is_cancelled());
         // SAFETY: not cancelled, so nobody reads it; written under the lock only, which we hold.
         self.at(node).reason.with_mut(|slot| unsafe { *slot = reason });
-        let mut editing = self.at(node).waiters.queue.edit();
-        editing.set(CANCELLED);
-        let waited_for = editing.has_waiters();
+        let mut locked = self.at(node).waiters.queue.lock();
+        locked.set(CANCELLED);
+        let waited_for = locked.has_waiters();
         // The Release in it publishes the reason; pairs with Acquire in `Node::is_cancelled`.
-        drop(editing);
+        drop(locked);
         let next = self.common().spreading;
         self.change(node, |links| (links.place, links.next) = (Place::Spreading, next));
         self.change_common(|common| common.spreading = Some(node));

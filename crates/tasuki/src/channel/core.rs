@@ -31,7 +31,7 @@
 //! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop`], [`Locked::free_slot`] |
 //! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
 //! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
-//! | drop of a granted receive       | granted => pending, in front | –                 | a step         | [`Locked::put_back`] |
+//! | drop of a granted receive       | granted => pending, in front | –                 | a step         | [`Locked::attach_back`] |
 //! | a step: message and receiver    | pending => granted     | receiver => `Notified`  | wake it        | `Locked::step` |
 //! | a step: room and a sender       | free => pending        | sender => `Notified`    | wake it        | `Locked::step` |
 //! | a step: room and a reservation  | free => reserved       | sender => `Notified`    | wake it        | `Locked::step` |
@@ -44,7 +44,7 @@
 //! | close                           | –                      | –                       | steps          | [`Core::close`] |
 //! | the last receiver goes          | pending => free, their messages dropped outside | – | steps          | [`Core::desert`] |
 //!
-//! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/sweep.rs`), so a close of a million waiters lets others in between.
+//! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/grant_loop.rs`), so a close of a million waiters lets others in between.
 //!
 //! # Invariants
 //! 1. Outside the lock, and unless steps are owed: if a receiver waits, no message is pending; if a sender waits, what is free does not cover it; no sender waits
@@ -55,7 +55,7 @@
 //! 5. A receive that is refused leaves no message behind: `used` is 0, and no sender can come.
 //!
 //! # Orderings
-//! The word of the receivers' queue is the lock: Acquire of `WaitQueue::try_edit` pairs with Release in the drop of `Editing`. A granted message is
+//! The word of the receivers' queue is the lock: Acquire of `WaitQueue::try_lock` pairs with Release in the drop of `LockedQueue`. A granted message is
 //! published by the waiter's state. The hints are Relaxed and may be wrong: the next look is under the lock.
 
 use super::locked::{Locked, State};
@@ -63,16 +63,16 @@ use super::store::{MAX_SLOTS, Store};
 use crate::event::{Event, Reset};
 use crate::queue::WaitQueue;
 use crate::queue::hint::Hint;
-use crate::queue::word::{FIRST, SECOND, Word};
+use crate::queue::word::{FLAG_A, FLAG_B, Word};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use core::fmt;
 use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 
 /// No message may be sent any more, but by permits.
-pub(super) const CLOSED: usize = FIRST;
+pub(super) const CLOSED: usize = FLAG_A;
 /// A sender waits.
-pub(super) const SENDERS: usize = SECOND;
+pub(super) const SENDERS: usize = FLAG_B;
 
 /// A channel, without handles.
 pub struct Core<T, S: Store<T>> {
@@ -117,8 +117,8 @@ impl<T, S: Store<T>> Core<T, S> {
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T, S> {
-        let editing = self.queue.edit();
-        Locked::new(self, self.state.with_mut(|state| state), editing)
+        let locked = self.queue.lock();
+        Locked::new(self, self.state.with_mut(|state| state), locked)
     }
 
     /// Takes the message out of a slot that is in no list, and says which it is.
@@ -154,7 +154,7 @@ impl<T, S: Store<T>> Core<T, S> {
         if locked.is_closed() {
             return false;
         }
-        locked.editing.set(CLOSED);
+        locked.queue.set(CLOSED);
         // The event first: a waker that panics must not keep it from being set.
         let told = SetClosed(self);
         locked.finish();
@@ -164,7 +164,7 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// Is it closed?
     pub(super) fn is_closed(&self) -> bool {
-        // Acquire: pairs with Release in the drop of `Editing` by the close.
+        // Acquire: pairs with Release in the drop of `LockedQueue` by the close.
         self.queue.load_with(Ordering::Acquire).has(CLOSED)
     }
 
@@ -172,7 +172,7 @@ impl<T, S: Store<T>> Core<T, S> {
     pub(super) fn desert(&self) {
         let told = SetClosed(self);
         let mut locked = self.lock();
-        locked.editing.set(CLOSED);
+        locked.queue.set(CLOSED);
         locked.state_mut().deserted = true;
         let chain = Chain { core: self, next: locked.detach() };
         locked.finish();

@@ -7,9 +7,9 @@ use super::core::{CLOSED, Core, SENDERS};
 use super::parcel::Parcel;
 use super::store::{NONE, Slot, Store};
 use crate::queue::batch::WakeBatch;
-use crate::queue::sweep::{Ledger, sweep_on};
+use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{wake, wake_owner};
-use crate::queue::{Deferred, Editing, Fresh, Pinned, QueueLock};
+use crate::queue::{Deferred, LockedQueue, NewWaiter, Pinned, QueueGuard};
 use core::ptr;
 use core::task::Waker;
 
@@ -68,7 +68,7 @@ impl State {
 pub(super) struct Locked<'c, T, S: Store<T>> {
     core: &'c Core<T, S>,
     state: *mut State,
-    pub(super) editing: Editing<'c>,
+    pub(super) queue: LockedQueue<'c>,
 }
 
 /// One step that was made, and the waker of the waiter that it ended.
@@ -79,8 +79,8 @@ pub(super) enum Step {
 
 impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[inline(always)]
-    pub(super) fn new(core: &'c Core<T, S>, state: *mut State, editing: Editing<'c>) -> Self {
-        Self { core, state, editing }
+    pub(super) fn new(core: &'c Core<T, S>, state: *mut State, queue: LockedQueue<'c>) -> Self {
+        Self { core, state, queue }
     }
 
     #[inline(always)]
@@ -105,7 +105,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     #[inline(always)]
     pub(super) fn is_closed(&self) -> bool {
-        self.editing.word().has(CLOSED)
+        self.queue.word().has(CLOSED)
     }
 
     /// Closed, and nothing can come any more: neither a message that is granted nor one that a permit will bring.
@@ -117,7 +117,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Is there room for so many more, and no sender waits for it?
     #[inline(always)]
     pub(super) fn has_room(&self, slots: u32) -> bool {
-        !self.editing.word().has(SENDERS) && self.covers(slots)
+        !self.queue.word().has(SENDERS) && self.covers(slots)
     }
 
     #[inline(always)]
@@ -167,7 +167,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     pub(super) unsafe fn send(&mut self, parcel: &Parcel<T>) -> Option<Deferred<Option<Waker>>> {
         // SAFETY: the caller's contract.
         let number = unsafe { self.fill_slot(parcel) }?;
-        if self.editing.has_waiters() {
+        if self.queue.has_waiters() {
             return Some(self.grant(number));
         }
         self.append(number);
@@ -192,11 +192,11 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Grants a message to the first receiver, which there is.
     #[inline(always)]
     fn grant(&mut self, number: u32) -> Deferred<Option<Waker>> {
-        let front = self.editing.front().expect("a receiver waits");
+        let front = self.queue.front().expect("a receiver waits");
         // SAFETY: the queue is locked, and it is in the list.
-        unsafe { front.set_payload(pack(number)) };
+        unsafe { front.set_pointer(pack(number)) };
         // SAFETY: there is a waiter; receivers are never woken without a grant.
-        unsafe { self.editing.grant_sleeping_front() }.some()
+        unsafe { self.queue.grant_sleeping_front() }.some()
     }
 
     /// Takes the oldest pending message out of the list.
@@ -218,7 +218,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// A granted message becomes pending again, before all that have not been granted; among those that were put back, the older comes first.
-    pub(super) fn put_back(&mut self, number: u32) {
+    pub(super) fn attach_back(&mut self, number: u32) {
         let ticket = self.slot(number).ticket.get();
         let (first, last_returned) = (self.state().first, self.state().last_returned);
         let older = |this: &Self, other: u32| this.slot(other).ticket.get().wrapping_sub(ticket) as i32 <= 0;
@@ -336,12 +336,12 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// Enqueues a sender.
-    pub(super) fn push_sender(&mut self, waiter: Fresh<'_>) {
+    pub(super) fn push_sender(&mut self, waiter: NewWaiter<'_>) {
         // SAFETY: the senders' queue is edited only here and below, under this lock.
-        let mut senders = unsafe { self.core.senders.edit_under(&self.editing) };
+        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
         senders.push_back(waiter);
         drop(senders);
-        self.editing.set(SENDERS);
+        self.queue.set(SENDERS);
     }
 
     /// Takes a sender out that is `Waiting`; by its own future.
@@ -349,7 +349,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// SAFETY: it is in the senders' queue of this channel, and `Waiting`.
     pub(super) unsafe fn remove_sender(&mut self, waiter: Pinned<'_>) -> Deferred<Waker> {
         // SAFETY: as in `push_sender`.
-        let mut senders = unsafe { self.core.senders.edit_under(&self.editing) };
+        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
         // SAFETY: the caller's contract.
         let waker = unsafe { senders.remove_sleeping(waiter) };
         let waits = senders.has_waiters();
@@ -367,7 +367,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         waker: Waker,
     ) -> Deferred<Option<Waker>> {
         // SAFETY: as in `push_sender`.
-        let mut senders = unsafe { self.core.senders.edit_under(&self.editing) };
+        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
         // SAFETY: the caller's contract.
         unsafe { senders.rearm(waiter, waker) }
     }
@@ -375,24 +375,24 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[inline(always)]
     fn senders_wait(&mut self, waits: bool) {
         if !waits {
-            self.editing.clear(SENDERS);
+            self.queue.clear(SENDERS);
         }
     }
 
     /// Ends the wait of the first sender if that can be done: refuses it if the channel is closed, makes its message pending, or reserves for it.
     #[inline]
     fn serve_sender(&mut self) -> Option<Deferred<Option<Waker>>> {
-        if !self.editing.word().has(SENDERS) {
+        if !self.queue.word().has(SENDERS) {
             return None;
         }
         // SAFETY: as in `push_sender`. It does not borrow this value: the lock is held all the time.
-        let mut senders = unsafe { self.core.senders.edit_under(&self.editing) };
+        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
         let front = senders.front().expect("a sender waits");
         let waker = if self.is_closed() {
             // SAFETY: there is a waiter.
             unsafe { senders.refuse_front() }
         } else {
-            let (slots, payload) = (front.mark(), front.payload());
+            let (slots, payload) = (front.mark(), front.pointer());
             if !self.covers(slots.max(1)) {
                 return None;
             }
@@ -417,7 +417,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// One step towards a state in which no waiter can be served; `None` if it is that.
     #[inline]
     fn step(&mut self) -> Option<Step> {
-        if self.editing.has_waiters() {
+        if self.queue.has_waiters() {
             if let Some(number) = self.pop() {
                 return Some(Step::Receiver(self.grant(number)));
             }
@@ -425,9 +425,9 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         if let Some(waker) = self.serve_sender() {
             return Some(Step::Sender(waker));
         }
-        if self.editing.has_waiters() && self.is_drained() {
+        if self.queue.has_waiters() && self.is_drained() {
             // SAFETY: there is a waiter.
-            return Some(Step::Receiver(unsafe { self.editing.refuse_front() }));
+            return Some(Step::Receiver(unsafe { self.queue.refuse_front() }));
         }
         None
     }
@@ -435,8 +435,8 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// May there be a step to make? `false` is certain.
     #[inline(always)]
     pub(super) fn owes_a_step(&self) -> bool {
-        self.editing.word().has(SENDERS)
-            || self.editing.has_waiters() && (self.state().pending > 0 || self.is_drained())
+        self.queue.word().has(SENDERS)
+            || self.queue.has_waiters() && (self.state().pending > 0 || self.is_drained())
     }
 
     /// Makes all steps, unlocks the queue, and wakes.
@@ -453,7 +453,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         if self.owes_a_step() {
             let (Step::Receiver(waker) | Step::Sender(waker)) = step;
             let core = self.core;
-            return sweep_on(waker, deferred, self, || core.lock());
+            return grant_loop_after(waker, deferred, self, || core.lock());
         }
         match step {
             Step::Receiver(waker) => {
@@ -470,10 +470,10 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 }
 
-impl<T, S: Store<T>> QueueLock for Locked<'_, T, S> {}
+impl<T, S: Store<T>> QueueGuard for Locked<'_, T, S> {}
 
-impl<T, S: Store<T>> Ledger for Locked<'_, T, S> {
-    fn serve(&mut self, batch: &mut WakeBatch) -> bool {
+impl<T, S: Store<T>> Granter for Locked<'_, T, S> {
+    fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
         while !batch.is_full() {
             match self.step() {
                 Some(Step::Receiver(waker) | Step::Sender(waker)) => batch.push(waker),

@@ -1,6 +1,6 @@
 //! Receiving: a message that is pending is taken at once; a receive that waits is granted one, and claims it when it is polled.
 //!
-//! A granted message stays in its slot, so a receive that is dropped has nothing to move: the slot is put back ([`Locked::put_back`]), or granted to the next.
+//! A granted message stays in its slot, so a receive that is dropped has nothing to move: the slot is put back ([`Locked::attach_back`]), or granted to the next.
 //! Only a poll that panics after it has taken the message (a waker of a waiting sender, or its own, misbehaves) needs a slot again: [`Undo`].
 
 use super::core::Core;
@@ -8,10 +8,10 @@ use super::error::TryRecvError;
 use super::locked::{Locked, pack, unpack};
 use super::store::{NONE, Store};
 use crate::error::Closed;
-use crate::queue::sweep::sweep;
-use crate::queue::waiter::{State, Verdict, clone_waker, drop_waker};
-use crate::queue::{Pinned, QueueLock as _};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::queue::grant_loop::grant_loop;
+use crate::queue::waiter::{Payload, State, Verdict, clone_waker, drop_waker};
+use crate::queue::{Pinned, QueueGuard as _};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::task::{Context, Poll, Waker};
@@ -52,14 +52,14 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// `granted => free`: takes the message that was granted to this waiter. `None` if the waiter has claimed it before.
     pub(super) fn claim(&self, waiter: Pinned<'_>) -> Option<T> {
-        let number = unpack(waiter.get().payload());
+        let number = unpack(waiter.get().pointer());
         if number == NONE {
             return None;
         }
         // SAFETY: granted to this waiter, whose future asks: the slot is its own.
         let (message, ticket) = unsafe { self.read(number) };
         // SAFETY: its own future, which has seen `Notified`.
-        unsafe { waiter.get().set_payload(pack(NONE)) };
+        unsafe { waiter.get().set_pointer(pack(NONE)) };
         let mut locked = self.lock();
         locked.free_slot(number);
         if !locked.owes_a_step() {
@@ -72,19 +72,19 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// `granted => pending`, or to the next receiver: the receive is dropped.
-    fn put_back(&self, waiter: Pinned<'_>) {
-        let number = unpack(waiter.get().payload());
+    fn attach_back(&self, waiter: Pinned<'_>) {
+        let number = unpack(waiter.get().pointer());
         if number == NONE {
             return;
         }
         let mut locked = self.lock();
-        locked.put_back(number);
+        locked.attach_back(number);
         locked.finish();
     }
 
     /// Enqueues a receive, unless a message is pending or the channel drained: the number of its slot then, with the lock.
     #[inline(always)]
-    fn enqueue(&self, seat: Seat<'_>, waker: Waker) -> Enqueued<'_, T, S> {
+    fn enqueue(&self, slot: WaiterSlot<'_>, waker: Waker) -> Enqueued<'_, T, S> {
         let mut locked = self.lock();
         if let Some(number) = locked.pop() {
             return Enqueued::Message(locked, number, waker);
@@ -93,7 +93,7 @@ impl<T, S: Store<T>> Core<T, S> {
             drop(locked);
             return Enqueued::Drained(waker);
         }
-        locked.editing.push_back(seat.sit_carrying(waker, 0, pack(NONE)));
+        locked.queue.push_back(slot.init(waker, Payload::carrying(0, pack(NONE))));
         Enqueued::Waits
     }
 
@@ -117,7 +117,7 @@ impl<T, S: Store<T>> Core<T, S> {
             return Poll::Ready(waiter.get().verdict());
         }
         // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-        let old = unsafe { locked.editing.rearm(waiter, waker) };
+        let old = unsafe { locked.queue.rearm(waiter, waker) };
         drop_waker(locked.unlock_with(old));
         Poll::Pending
     }
@@ -128,7 +128,7 @@ impl<T, S: Store<T>> Core<T, S> {
             let mut locked = self.lock();
             if waiter.get().state() != State::Notified {
                 // SAFETY: `Waiting`, asked under the lock, so it is in this list (invariant 3 of the queue).
-                let waker = unsafe { locked.editing.remove_sleeping(waiter) };
+                let waker = unsafe { locked.queue.remove_sleeping(waiter) };
                 drop_waker(Some(locked.unlock_with(waker)));
                 return None;
             }
@@ -139,7 +139,7 @@ impl<T, S: Store<T>> Core<T, S> {
     /// A queued receive is dropped.
     fn abandon(&self, waiter: Pinned<'_>) {
         if self.leave(waiter) == Some(Verdict::Granted) {
-            self.put_back(waiter);
+            self.attach_back(waiter);
         }
     }
 
@@ -189,10 +189,10 @@ impl<T, S: Store<T>> Drop for Undo<'_, T, S> {
                 Ok(number) => {
                     if let Some(waiter) = self.waiter {
                         // SAFETY: its own future, which has seen `Notified`.
-                        return unsafe { waiter.get().set_payload(pack(number)) };
+                        return unsafe { waiter.get().set_pointer(pack(number)) };
                     }
-                    locked.put_back(number);
-                    return sweep(locked, || self.core.lock());
+                    locked.attach_back(number);
+                    return grant_loop(locked, || self.core.lock());
                 }
                 Err(back) => message = back,
             }
@@ -261,9 +261,9 @@ impl<H: Side> Op for RecvOp<H> {
     }
 
     #[inline]
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let core = self.side.core();
-        match core.enqueue(seat, clone_waker(cx.waker())) {
+        match core.enqueue(slot, clone_waker(cx.waker())) {
             Enqueued::Waits => Poll::Pending,
             Enqueued::Drained(waker) => {
                 drop_waker(Some(waker));
@@ -399,12 +399,12 @@ pub(super) mod many {
             self.limit == 0 || self.side.core().may_recv()
         }
 
-        fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
             let waker = clone_waker(cx.waker());
             loop {
                 let mut locked = self.side.core().lock();
                 if locked.state().pending == 0 && !locked.is_drained() {
-                    locked.editing.push_back(seat.sit_carrying(waker, 0, pack(NONE)));
+                    locked.queue.push_back(slot.init(waker, Payload::carrying(0, pack(NONE))));
                     return Poll::Pending;
                 }
                 drop(locked);

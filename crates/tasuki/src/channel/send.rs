@@ -10,9 +10,9 @@ use super::parcel::Parcel;
 use super::receive::Side;
 use super::store::Store;
 use crate::error::{Closed, GivenBack};
-use crate::queue::waiter::{State, Verdict, clone_waker, drop_spare, drop_waker, wake_owner};
-use crate::queue::{Pinned, QueueLock as _};
-use crate::wait::{Cancel, Op, Seat, Single, Wait};
+use crate::queue::waiter::{Payload, State, Verdict, clone_waker, drop_spare, drop_waker, wake_owner};
+use crate::queue::{Pinned, QueueGuard as _};
+use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::pin::Pin;
 use core::ptr;
@@ -215,7 +215,7 @@ impl<H: Side> Op for SendOp<H> {
     }
 
     #[inline]
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let core = self.side.core();
         let waker = clone_waker(cx.waker());
         loop {
@@ -227,7 +227,7 @@ impl<H: Side> Op for SendOp<H> {
             }
             if !locked.has_room(1) {
                 let payload = ptr::from_ref(&self.parcel).cast_mut().cast::<()>();
-                locked.push_sender(seat.sit_carrying(waker, 0, payload));
+                locked.push_sender(slot.init(waker, Payload::carrying(0, payload)));
                 return Poll::Pending;
             }
             // SAFETY: the parcel is full: it was when this poll began, and the channel has not been told of it.
@@ -343,7 +343,7 @@ impl<R: Reserve> Op for ReserveOp<R> {
         self.reserve.slots() == 0 || self.reserve.side().core().may_send(self.reserve.slots())
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let slots = self.reserve.slots();
         let waker = clone_waker(cx.waker());
         let mut locked = self.reserve.side().core().lock();
@@ -353,7 +353,7 @@ impl<R: Reserve> Op for ReserveOp<R> {
             return Poll::Ready(Err(Closed));
         }
         if slots > 0 && !locked.has_room(slots) {
-            locked.push_sender(seat.sit_carrying(waker, slots, ptr::null_mut()));
+            locked.push_sender(slot.init(waker, Payload::carrying(slots, ptr::null_mut())));
             return Poll::Pending;
         }
         locked.reserve(slots);

@@ -28,7 +28,7 @@
 //!
 //! | event                  | what happens | fn |
 //! |------------------------|--------------|----|
-//! | first poll             | queued here, then the mutex is unlocked | [`CondvarOp::start`], [`CondvarOp::queued`] |
+//! | first poll             | queued here, then the mutex is unlocked | [`CondvarOp::enqueue`], [`CondvarOp::enqueued`] |
 //! | `notify_one`           | one more is notified, the first is called | [`Condvar::notify_one`] |
 //! | `notify_all`           | all are notified, the first is called | [`Condvar::notify_all`] |
 //! | poll, called           | goes to the mutex's queue, with all who are notified | [`CondvarOp::join`] |
@@ -39,7 +39,7 @@
 //! 1. While a waiter in the list is notified, there is a called waiter that has neither been polled nor cancelled since: its poll brings
 //!    all who are notified, its cancel calls another of them.
 //! 2. `notified_until` is touched only by the editor. It is the place of a waiter in the list, or the end.
-//! 3. All in the list wait with the same mutex. Its address is their weight, to be compared and nothing else.
+//! 3. All in the list wait with the same mutex. Its address is in their payload, to be compared and nothing else.
 //!
 //! # Orderings
 //! None of its own: both words are edited with Acquire and Release, and the grant is the mutex's. The look of
@@ -53,12 +53,14 @@ use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
 use crate::probe::Site;
 use crate::queue::batch::{WakeBatch, while_unwinding};
-use crate::queue::sweep::{Ledger, sweep};
-use crate::queue::waiter::{Ask, State, Waiter, clone_waker, drop_waker, wake};
+use crate::queue::grant_loop::{Granter, grant_loop};
+use crate::queue::waiter::{Payload, State, Waiter, clone_waker, drop_waker, wake};
 use crate::queue::word::{EDIT, WAITERS, Word};
-use crate::queue::{Deferred, Editing, Moving, Pinned, Place, QueueLock, QueueUnlocked, Removed, WaitQueue};
+use crate::queue::{
+    Cursor, Deferred, Detached, LockedQueue, Pinned, QueueGuard, QueueUnlocked, Removed, WaitQueue,
+};
 use crate::shim::{self, UnsafeCell, const_fn};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll, Waker};
@@ -141,7 +143,7 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 pub struct Condvar {
     queue: WaitQueue,
     /// The first who is not notified; see invariant 2.
-    notified_until: UnsafeCell<Place>,
+    notified_until: UnsafeCell<Cursor>,
 }
 
 // SAFETY: `notified_until` is touched only by the editor; a waiter may be touched from any thread.
@@ -165,7 +167,7 @@ impl Condvar {
         /// CHANGED.notify_all();
         /// ```
         pub const fn new() -> Self {
-            Self { queue: WaitQueue::new(Word::flags(0)), notified_until: UnsafeCell::new(Place::END) }
+            Self { queue: WaitQueue::new(Word::flags(0)), notified_until: UnsafeCell::new(Cursor::END) }
         }
     }
 
@@ -237,9 +239,9 @@ impl Condvar {
         if !self.queue.load().has(WAITERS | EDIT) {
             return;
         }
-        let mut editing = self.queue.edit();
-        let called = self.notify_next(&mut editing);
-        wake(editing.unlock_with(called));
+        let mut locked = self.queue.lock();
+        let called = self.notify_next(&mut locked);
+        wake(locked.unlock_with(called));
     }
 
     /// Notifies everybody who waits now.
@@ -253,67 +255,67 @@ impl Condvar {
         if !self.queue.load().has(WAITERS | EDIT) {
             return;
         }
-        let mut editing = self.queue.edit();
-        if self.notified_until(&editing) == Place::END {
+        let mut locked = self.queue.lock();
+        if self.notified_until(&locked) == Cursor::END {
             // All who wait are notified already.
             return;
         }
-        self.set_notified_until(&editing, Place::END);
-        let called = self.call_front(&mut editing);
-        wake(editing.unlock_with(called));
+        self.set_notified_until(&locked, Cursor::END);
+        let called = self.call_front(&mut locked);
+        wake(locked.unlock_with(called));
     }
 
-    fn notified_until(&self, _editing: &Editing<'_>) -> Place {
+    fn notified_until(&self, _locked: &LockedQueue<'_>) -> Cursor {
         // SAFETY: the evidence: we are the editor.
         self.notified_until.with(|place| unsafe { *place })
     }
 
-    fn set_notified_until(&self, _editing: &Editing<'_>, first_not: Place) {
+    fn set_notified_until(&self, _locked: &LockedQueue<'_>, first_not: Cursor) {
         // SAFETY: the evidence: we are the editor.
         self.notified_until.with_mut(|place| unsafe { *place = first_not });
     }
 
     /// One more is notified, if there is one; the first in the list is called, to bring it.
-    fn notify_next(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
-        let mut place = self.notified_until(editing);
+    fn notify_next(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+        let mut place = self.notified_until(locked);
         // SAFETY: invariant 2.
-        let Some(waiter) = (unsafe { editing.at(place) }) else { return Deferred::none() };
+        let Some(waiter) = (unsafe { locked.get(place) }) else { return Deferred::none() };
         waiter.set_mark(BY_ONE);
         // SAFETY: there is a waiter at this place.
-        unsafe { editing.pass(&mut place) };
-        self.set_notified_until(editing, place);
-        self.call_front(editing)
+        unsafe { locked.advance(&mut place) };
+        self.set_notified_until(locked, place);
+        self.call_front(locked)
     }
 
     /// Calls the first in the list, if there is one, which is notified.
-    fn call_front(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
-        let Some(front) = editing.front() else { return Deferred::none() };
+    fn call_front(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+        let Some(front) = locked.front() else { return Deferred::none() };
         front.set_mark(CALLED | front.mark() & BY_ONE);
         // SAFETY: there is a front.
-        unsafe { editing.grant_front() }
+        unsafe { locked.grant_front() }
     }
 
     /// A called waiter is cancelled: another is called, if any is notified.
-    fn pass_call_on(&self, editing: &mut Editing<'_>) -> Deferred<Option<Waker>> {
-        if editing.first() == self.notified_until(editing) {
+    fn pass_call_on(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+        if locked.cursor_front() == self.notified_until(locked) {
             return Deferred::none();
         }
-        self.call_front(editing)
+        self.call_front(locked)
     }
 
     /// Takes the first in the list out, if it is notified and waits with this mutex.
-    fn take_notified(&self, editing: &mut Editing<'_>, mutex: usize) -> Option<Moving> {
-        if !self.has_notified(editing, mutex) {
+    fn take_notified(&self, locked: &mut LockedQueue<'_>, mutex: usize) -> Option<Detached> {
+        if !self.has_notified(locked, mutex) {
             return None;
         }
-        let by = editing.front().map_or(0, Waiter::mark) & BY_ONE;
-        editing.take_front(MOVED | by)
+        let by = locked.front().map_or(0, Waiter::mark) & BY_ONE;
+        locked.detach_front(MOVED | by)
     }
 
     /// Is there anybody to bring to this mutex?
-    fn has_notified(&self, editing: &Editing<'_>, mutex: usize) -> bool {
-        editing.first() != self.notified_until(editing)
-            && editing.front().is_some_and(|front| front.weight() == mutex)
+    fn has_notified(&self, locked: &LockedQueue<'_>, mutex: usize) -> bool {
+        locked.cursor_front() != self.notified_until(locked)
+            && locked.front().is_some_and(|front| front.mutex() == mutex)
     }
 }
 
@@ -331,7 +333,7 @@ impl fmt::Debug for Condvar {
 
 /// One step of a wait that was called: the edit, and where everybody goes.
 struct Moves<'e, H> {
-    editing: Editing<'e>,
+    locked: LockedQueue<'e>,
     condvar: &'e Condvar,
     holder: &'e H,
     /// Whoever was called goes first, with its new waker and mark.
@@ -340,19 +342,19 @@ struct Moves<'e, H> {
     spare: Deferred<Option<Waker>>,
 }
 
-impl<H> QueueLock for Moves<'_, H> {}
+impl<H> QueueGuard for Moves<'_, H> {}
 
-impl<H: Relock> Ledger for Moves<'_, H> {
-    fn serve(&mut self, batch: &mut WakeBatch) -> bool {
+impl<H: Relock> Granter for Moves<'_, H> {
+    fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
         let (condvar, mutex, is_first) = (self.condvar, self.holder.address(), self.me.is_some());
-        let (editing, me) = (&mut self.editing, &mut self.me);
+        let (locked, me) = (&mut self.locked, &mut self.me);
         let mut left = STEP;
         let mut next = || match me.take() {
             // SAFETY: it was called, so it is `Notified`.
-            Some((waiter, waker, mark)) => Some(unsafe { editing.revive(waiter, waker, mark) }),
+            Some((waiter, waker, mark)) => Some(unsafe { locked.revive(waiter, waker, mark) }),
             None => {
                 left = left.checked_sub(1)?;
-                condvar.take_notified(editing, mutex)
+                condvar.take_notified(locked, mutex)
             }
         };
         let owner = self.holder.adopt(&mut next);
@@ -361,11 +363,11 @@ impl<H: Relock> Ledger for Moves<'_, H> {
         } else {
             batch.push(owner);
         }
-        self.condvar.has_notified(&self.editing, mutex)
+        self.condvar.has_notified(&self.locked, mutex)
     }
 
     fn close(self) -> QueueUnlocked {
-        let unlocked = self.editing.unlock();
+        let unlocked = self.locked.unlock();
         drop_waker(self.spare.open(unlocked));
         unlocked
     }
@@ -415,9 +417,8 @@ impl<H: Relock> CondvarOp<'_, H> {
     fn join(&self, waiter: Pinned<'_>, mark: u32, cx: &mut Context<'_>) {
         let waker = clone_waker(cx.waker());
         let (condvar, holder) = (self.condvar, self.holder());
-        let moves =
-            |me| Moves { editing: condvar.queue.edit(), condvar, holder, me, spare: Deferred::none() };
-        sweep(moves(Some((waiter, waker, mark & BY_ONE | MOVED))), || moves(None));
+        let moves = |me| Moves { locked: condvar.queue.lock(), condvar, holder, me, spare: Deferred::none() };
+        grant_loop(moves(Some((waiter, waker, mark & BY_ONE | MOVED))), || moves(None));
     }
 
     /// A poll of a waiter that belongs to the mutex.
@@ -433,15 +434,15 @@ impl<H: Relock> CondvarOp<'_, H> {
     #[cold]
     fn poll_in_place(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
-        let mut editing = self.condvar.queue.edit();
+        let mut locked = self.condvar.queue.lock();
         let mark = waiter.get().mark();
         if mark & (CALLED | MOVED) == 0 {
             // SAFETY: neither called nor moved, so it is in this list.
-            let old = unsafe { editing.rearm(waiter, waker) };
-            drop_waker(editing.unlock_with(old));
+            let old = unsafe { locked.rearm(waiter, waker) };
+            drop_waker(locked.unlock_with(old));
             return Poll::Pending;
         }
-        drop(editing);
+        drop(locked);
         drop_waker(Some(waker));
         if mark & CALLED != 0 {
             self.join(waiter, mark, cx);
@@ -466,29 +467,29 @@ impl<H: Relock> CondvarOp<'_, H> {
     }
 
     /// Leaves the condvar: the list, or the call.
-    fn cancel_here(&self, mut editing: Editing<'_>, waiter: Pinned<'_>, mark: u32) {
+    fn cancel_here(&self, mut locked: LockedQueue<'_>, waiter: Pinned<'_>, mark: u32) {
         let mut mine = Deferred::none();
         if mark & CALLED == 0 {
-            let mut place = self.condvar.notified_until(&editing);
-            if place == Place::of(waiter) {
+            let mut place = self.condvar.notified_until(&locked);
+            if place == Cursor::of(waiter) {
                 // SAFETY: it is in this list: not called, and its cancel says that it was not moved.
-                unsafe { editing.pass(&mut place) };
-                self.condvar.set_notified_until(&editing, place);
+                unsafe { locked.advance(&mut place) };
+                self.condvar.set_notified_until(&locked, place);
             }
             // SAFETY: as above.
-            if let Removed::Waker(waker) = unsafe { editing.remove(waiter) } {
+            if let Removed::Waker(waker) = unsafe { locked.remove(waiter) } {
                 mine = waker;
             }
         }
-        let passes_on = mark & BY_ONE != 0 && self.condvar.notified_until(&editing) != Place::END;
+        let passes_on = mark & BY_ONE != 0 && self.condvar.notified_until(&locked) != Cursor::END;
         let called = if passes_on {
-            self.condvar.notify_next(&mut editing)
+            self.condvar.notify_next(&mut locked)
         } else if mark & CALLED != 0 {
-            self.condvar.pass_call_on(&mut editing)
+            self.condvar.pass_call_on(&mut locked)
         } else {
             Deferred::none()
         };
-        let (called, mine) = editing.unlock_with(called.and(mine));
+        let (called, mine) = locked.unlock_with(called.and(mine));
         wake(called);
         drop_waker(mine);
     }
@@ -525,23 +526,23 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         false
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
-        let ask = Ask { weight: self.holder().address(), ..Ask::default() };
-        let mut editing = self.condvar.queue.edit();
-        if editing.front().is_some_and(|front| front.weight() != ask.weight) {
+        let mutex = self.holder().address();
+        let mut locked = self.condvar.queue.lock();
+        if locked.front().is_some_and(|front| front.mutex() != mutex) {
             // The panic hook is foreign code.
-            drop(editing);
+            drop(locked);
             panic!("a condvar can be used with one mutex at a time: somebody waits on this one with another");
         }
-        let waiter = editing.push_back(seat.sit(waker, ask));
-        if self.condvar.notified_until(&editing) == Place::END {
-            self.condvar.set_notified_until(&editing, Place::of(waiter));
+        let waiter = locked.push_back(slot.init(waker, Payload::mutex(mutex)));
+        if self.condvar.notified_until(&locked) == Cursor::END {
+            self.condvar.set_notified_until(&locked, Cursor::of(waiter));
         }
         Poll::Pending
     }
 
-    fn queued(&mut self) {
+    fn enqueued(&mut self) {
         if let Hold::Guard(guard) = core::mem::replace(&mut self.hold, Hold::Nothing) {
             self.hold = Hold::Reference(guard.into_holder());
             self.holder().release();
@@ -564,13 +565,13 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
-        let editing = self.condvar.queue.edit();
+        let locked = self.condvar.queue.lock();
         let mark = waiter.get().mark();
         if mark & MOVED == 0 {
-            self.cancel_here(editing, waiter, mark);
+            self.cancel_here(locked, waiter, mark);
             return None;
         }
-        drop(editing);
+        drop(locked);
         self.by_one = mark & BY_ONE != 0;
         self.cancel_moved(waiter)
     }

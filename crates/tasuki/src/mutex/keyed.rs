@@ -36,11 +36,11 @@
 
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::probe::{Owner, Site};
-use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake_owner};
-use crate::queue::word::{FIRST as LOCKED, Word};
-use crate::queue::{Editing, Pinned, QueueLock as _, Removed, WaitQueue};
+use crate::queue::waiter::{Payload, clone_waker, drop_spare, drop_waker, wake_owner};
+use crate::queue::word::{FLAG_A as LOCKED, Word};
+use crate::queue::{LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
@@ -147,15 +147,15 @@ impl KeyedRawMutex {
         NonZeroUsize::new(self.owner.load(Ordering::Relaxed)).map(Key)
     }
 
-    fn set_owner(&self, _editing: &Editing<'_>, owner: usize) {
+    fn set_owner(&self, _locked: &LockedQueue<'_>, owner: usize) {
         // Relaxed: published by the unlock of the queue.
         self.owner.store(owner, Ordering::Relaxed);
     }
 
     /// `0 => LOCKED`, under the lock of the queue.
-    fn take(&self, editing: &mut Editing<'_>, key: Key) {
-        self.set_owner(editing, key.0.get());
-        editing.set(LOCKED);
+    fn take(&self, locked: &mut LockedQueue<'_>, key: Key) {
+        self.set_owner(locked, key.0.get());
+        locked.set(LOCKED);
     }
 
     fn try_lock(&self, key: Key) -> bool {
@@ -163,20 +163,20 @@ impl KeyedRawMutex {
         if word != FREE {
             return false;
         }
-        let Some(mut editing) = self.queue.try_edit(word) else { return false };
-        self.take(&mut editing, key);
+        let Some(mut locked) = self.queue.try_lock(word) else { return false };
+        self.take(&mut locked, key);
         true
     }
 
     /// Enqueues, or takes the lock if it has become free.
-    fn start(&self, key: Key, seat: Seat<'_>, waker: Waker) -> Poll<()> {
-        let mut editing = self.queue.edit();
-        if editing.word().has(LOCKED) {
-            editing.push_back(seat.sit(waker, Ask { round: 0, weight: key.0.get() }));
+    fn start(&self, key: Key, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+        let mut locked = self.queue.lock();
+        if locked.word().has(LOCKED) {
+            locked.push_back(slot.init(waker, Payload::key(key.0.get())));
             return Poll::Pending;
         }
-        self.take(&mut editing, key);
-        drop(editing);
+        self.take(&mut locked, key);
+        drop(locked);
         drop_spare(waker, || {
             self.unlock();
         });
@@ -184,52 +184,33 @@ impl KeyedRawMutex {
     }
 
     fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        if waiter.get().state() == State::Notified {
-            return Poll::Ready(());
-        }
-        if waiter.get().will_wake(cx.waker()) {
-            return Poll::Pending;
-        }
-        let waker = clone_waker(cx.waker());
-        let mut editing = self.queue.edit();
-        if waiter.get().state() == State::Notified {
-            drop(editing);
-            drop_waker(Some(waker));
-            return Poll::Ready(());
-        }
-        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-        let old = unsafe { editing.rearm(waiter, waker) };
-        drop_waker(editing.unlock_with(old));
-        Poll::Pending
+        // SAFETY: it was enqueued here, and waiters of this lock are not moved.
+        unsafe { self.queue.poll_queued(waiter, cx) }
     }
 
     /// Removes the waiter; true if the lock had been granted to it, which the caller then owns.
     fn cancel(&self, waiter: Pinned<'_>) -> bool {
-        let mut editing = self.queue.edit();
+        let mut locked = self.queue.lock();
         // SAFETY: it was enqueued here, and waiters of this lock are not moved.
-        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return true };
-        drop_waker(editing.unlock_with(waker));
+        let Removed::Waker(waker) = (unsafe { locked.remove(waiter) }) else { return true };
+        drop_waker(locked.unlock_with(waker));
         false
     }
 
     /// Releases the lock, for the owner; true if it was granted to a waiter.
     fn unlock(&self) -> bool {
         self.holder.clear();
-        let mut editing = self.queue.edit();
-        debug_assert!(
-            editing.word().has(LOCKED),
-            "unlock of a mutex that is not locked: {:?}",
-            editing.word()
-        );
-        let Some(next) = editing.front().map(|waiter| waiter.weight()) else {
-            self.set_owner(&editing, 0);
-            editing.clear(LOCKED);
+        let mut locked = self.queue.lock();
+        debug_assert!(locked.word().has(LOCKED), "unlock of a mutex that is not locked: {:?}", locked.word());
+        let Some(next) = locked.front().map(|waiter| waiter.key()) else {
+            self.set_owner(&locked, 0);
+            locked.clear(LOCKED);
             return false;
         };
-        self.set_owner(&editing, next);
+        self.set_owner(&locked, next);
         // SAFETY: there is a waiter; this lock wakes none without a grant, so it is `Waiting`.
-        let waker = unsafe { editing.grant_sleeping_front() };
-        wake_owner(Some(editing.unlock_with(waker)));
+        let waker = unsafe { locked.grant_sleeping_front() };
+        wake_owner(Some(locked.unlock_with(waker)));
         true
     }
 }
@@ -308,7 +289,7 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
         A::Domain::here().is_err() || self.raw().queue.load_settled() == FREE
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let key = match A::Domain::here() {
             Ok(key) => key,
             Err(error) => return Poll::Ready(Err(error)),
@@ -316,7 +297,7 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
         self.key = Some(key);
         self.raw().holder.check(self.site);
         let waker = clone_waker(cx.waker());
-        self.raw().start(key, seat, waker).map(|()| Ok(self.guard(key)))
+        self.raw().start(key, slot, waker).map(|()| Ok(self.guard(key)))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -11,9 +11,9 @@ use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::policy::{Fifo, Policy};
 use crate::probe::Site;
 use crate::queue::waiter::clone_waker;
-use crate::queue::{Deferred, Moving, Pinned};
+use crate::queue::{Deferred, Detached, Pinned};
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -313,8 +313,8 @@ impl<'a, T: ?Sized, P: Policy> LockOp<'a, T, P> {
     /// between these two locked operations delays the second.
     #[cold]
     #[inline(never)]
-    fn start_unusual(&self, seat: Seat<'_>, waker: Waker) -> Poll<MutexGuard<'a, T, P>> {
-        self.mutex.raw.start_unusual(seat, waker).map(|()| self.mutex.guard(self.site))
+    fn start_unusual(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<MutexGuard<'a, T, P>> {
+        self.mutex.raw.start_unusual(slot, waker).map(|()| self.mutex.guard(self.site))
     }
 }
 
@@ -335,15 +335,15 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
     }
 
     #[inline(always)]
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.mutex.raw.owner.check(self.site);
         // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
         let mutex = self.mutex;
         let word = mutex.raw.look();
         let waker = clone_waker(cx.waker());
-        match mutex.raw.try_enqueue(word, seat, waker) {
+        match mutex.raw.try_enqueue(word, slot, waker) {
             Ok(()) => Poll::Pending,
-            Err((seat, waker)) => self.start_unusual(seat, waker),
+            Err((slot, waker)) => self.start_unusual(slot, waker),
         }
     }
 
@@ -388,7 +388,7 @@ pub trait Relock: Exclusive {
 
     /// Takes over waiters of another queue, which is being edited; see `RawMutex::adopt`.
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>>;
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>>;
 
     /// A poll of a waiter that is, or was, in the queue of the mutex.
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
@@ -407,7 +407,7 @@ impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
     }
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>> {
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
         self.raw.adopt(next)
     }
 

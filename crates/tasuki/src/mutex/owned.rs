@@ -2,7 +2,7 @@
 
 use super::raw::Unlocked;
 use super::{
-    Deferred, Fifo, Moving, Mutex, Op, Pinned, Policy, Relock, Seat, Single, Wait, Waker, clone_waker,
+    Deferred, Detached, Fifo, Mutex, Op, Pinned, Policy, Relock, Single, Wait, WaiterSlot, Waker, clone_waker,
 };
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::probe::Site;
@@ -95,9 +95,9 @@ impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
         self.mutex().raw.is_ready()
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.mutex().raw.owner.check(self.site);
-        self.mutex().raw.start(seat, clone_waker(cx.waker())).map(|()| self.guard())
+        self.mutex().raw.start(slot, clone_waker(cx.waker())).map(|()| self.guard())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -137,7 +137,7 @@ impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
     }
 
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>> {
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
         self.raw.adopt(next)
     }
 

@@ -50,11 +50,11 @@ use super::spin::{self, SpinScore};
 use crate::policy::{Order, Policy};
 use crate::probe::Owner;
 use crate::queue::hint::Hint;
-use crate::queue::waiter::{Ask, State, clone_waker, drop_spare, drop_waker, wake_owner};
-use crate::queue::word::{EDIT, FIRST as LOCKED, SECOND as WOKEN, WAITERS, Word};
-use crate::queue::{Deferred, Editing, Moving, Patience, Pinned, QueueLock as _, Removed, WaitQueue};
+use crate::queue::waiter::{Payload, State, clone_waker, drop_spare, drop_waker, wake_owner};
+use crate::queue::word::{EDIT, FLAG_A as LOCKED, FLAG_B as WOKEN, WAITERS, Word};
+use crate::queue::{Backoff, Deferred, Detached, LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicU32, Ordering, const_fn};
-use crate::wait::Seat;
+use crate::wait::WaiterSlot;
 use core::marker::PhantomData;
 use core::task::{Context, Poll, Waker};
 
@@ -149,9 +149,9 @@ impl<P: Policy> RawMutex<P> {
     fn try_lock_at(&self, word: Word) -> bool {
         if P::OVERTAKES > 0 && word.has(WAITERS) {
             // By an edit: a compare-exchange would store the pointer that was seen, see `WaitQueue::replace`.
-            return match self.queue.try_edit(word) {
-                Some(mut editing) => {
-                    editing.set(LOCKED);
+            return match self.queue.try_lock(word) {
+                Some(mut locked) => {
+                    locked.set(LOCKED);
                     true
                 }
                 None => false,
@@ -163,10 +163,10 @@ impl<P: Policy> RawMutex<P> {
 
     /// Takes a place in the queue, or the lock if it has become free.
     #[cfg(feature = "alloc")]
-    pub(crate) fn start(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
-        match self.try_enqueue(self.look(), seat, waker) {
+    pub(crate) fn start(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+        match self.try_enqueue(self.look(), slot, waker) {
             Ok(()) => Poll::Pending,
-            Err((seat, waker)) => self.start_unusual(seat, waker),
+            Err((slot, waker)) => self.start_unusual(slot, waker),
         }
     }
 
@@ -182,26 +182,26 @@ impl<P: Policy> RawMutex<P> {
     pub(crate) fn try_enqueue<'f>(
         &self,
         word: Word,
-        seat: Seat<'f>,
+        slot: WaiterSlot<'f>,
         waker: Waker,
-    ) -> Result<(), (Seat<'f>, Waker)> {
+    ) -> Result<(), (WaiterSlot<'f>, Waker)> {
         if !self.is_worth_a_spin(word) && word.has(LOCKED) {
-            if let Some(editing) = self.queue.try_edit(word) {
-                self.append(editing, seat, waker);
+            if let Some(locked) = self.queue.try_lock(word) {
+                self.append(locked, slot, waker);
                 return Ok(());
             }
         }
-        Err((seat, waker))
+        Err((slot, waker))
     }
 
     /// Somebody runs with the lock and nobody waits, or the word is changing, or the lock has become free.
     #[cold]
     #[inline(never)]
-    pub(crate) fn start_unusual(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
+    pub(crate) fn start_unusual(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
         if self.is_worth_a_spin(self.look()) && self.spin() {
             return self.taken_after_all(waker);
         }
-        self.enqueue_busy(seat, waker)
+        self.enqueue_busy(slot, waker)
     }
 
     /// The lock was to be had, and the waker is not needed.
@@ -218,18 +218,18 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// The word is being edited, changed under our eyes, or has become free.
-    fn enqueue_busy(&self, seat: Seat<'_>, waker: Waker) -> Poll<()> {
-        let mut patience = Patience::new();
+    fn enqueue_busy(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+        let mut backoff = Backoff::new();
         loop {
             let word = self.queue.load();
             if word.has(EDIT) {
-                patience.wait();
+                backoff.wait();
             } else if Self::is_open(word) {
                 if self.try_lock_at(word) {
                     return self.taken_after_all(waker);
                 }
-            } else if let Some(editing) = self.queue.try_edit(word) {
-                self.append(editing, seat, waker);
+            } else if let Some(locked) = self.queue.try_lock(word) {
+                self.append(locked, slot, waker);
                 return Poll::Pending;
             }
         }
@@ -237,14 +237,14 @@ impl<P: Policy> RawMutex<P> {
 
     /// A new waiter enters the queue; the one place where the order is decided.
     #[inline(always)]
-    fn append(&self, mut editing: Editing<'_>, seat: Seat<'_>, waker: Waker) {
-        if !editing.has_waiters() {
+    fn append(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
+        if !locked.has_waiters() {
             self.hint.look_first();
         }
-        let waiter = seat.sit(waker, Ask::default());
+        let waiter = slot.init(waker, Payload::NONE);
         match P::ORDER {
-            Order::Oldest => editing.push_back(waiter),
-            Order::Newest => editing.push_front(waiter),
+            Order::Oldest => locked.push_back(waiter),
+            Order::Newest => locked.push_front(waiter),
         };
     }
 
@@ -283,30 +283,30 @@ impl<P: Policy> RawMutex<P> {
     #[cold]
     fn compete(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let mut editing = self.queue.edit();
+        let mut locked = self.queue.lock();
         let state = waiter.get().state();
         if state == State::Notified {
-            drop(editing);
+            drop(locked);
             drop_waker(Some(waker));
             self.claim();
             return Poll::Ready(());
         }
         if state == State::Woken {
-            editing.clear(WOKEN);
-            if !editing.word().has(LOCKED) {
+            locked.clear(WOKEN);
+            if !locked.word().has(LOCKED) {
                 // The head must take a free lock: nobody else may ever come to unlock it.
                 // SAFETY: `Woken`, so it is in this list. Its slot is empty.
-                let _ = unsafe { editing.remove(waiter) };
-                editing.set(LOCKED);
+                let _ = unsafe { locked.remove(waiter) };
+                locked.set(LOCKED);
                 self.reset_overtakes();
-                drop(editing);
+                drop(locked);
                 drop_waker(Some(waker));
                 return Poll::Ready(());
             }
         }
         // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-        let old = unsafe { editing.rearm(waiter, waker) };
-        drop_waker(editing.unlock_with(old));
+        let old = unsafe { locked.rearm(waiter, waker) };
+        drop_waker(locked.unlock_with(old));
         Poll::Pending
     }
 
@@ -330,17 +330,17 @@ impl<P: Policy> RawMutex<P> {
         if waiter.get().state() != State::Waiting {
             return None;
         }
-        let mut editing = self.queue.try_edit(self.queue.load())?;
+        let mut locked = self.queue.try_lock(self.queue.load())?;
         if waiter.get().state() != State::Waiting {
             return None;
         }
         // If it is the first, the lock is held and nobody has been called (invariant 2): there is nobody to call instead.
-        if P::OVERTAKES > 0 && editing.is_front(waiter) {
+        if P::OVERTAKES > 0 && locked.is_front(waiter) {
             self.reset_overtakes();
         }
         // SAFETY: `Waiting`, asked under the lock, so it is in this list (invariant 3 of the queue).
-        let waker = unsafe { editing.remove_sleeping(waiter) };
-        Some(editing.unlock_with(waker))
+        let waker = unsafe { locked.remove_sleeping(waiter) };
+        Some(locked.unlock_with(waker))
     }
 
     /// Leaves the queue, whatever the state.
@@ -351,27 +351,27 @@ impl<P: Policy> RawMutex<P> {
             self.claim();
             return true;
         }
-        let mut editing = self.queue.edit();
-        let was_front = P::OVERTAKES > 0 && editing.is_front(waiter);
+        let mut locked = self.queue.lock();
+        let was_front = P::OVERTAKES > 0 && locked.is_front(waiter);
         // SAFETY: it is in this list, or was granted: a waiter that comes here from a condvar stays.
-        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else {
-            drop(editing);
+        let Removed::Waker(waker) = (unsafe { locked.remove(waiter) }) else {
+            drop(locked);
             self.claim();
             return true;
         };
         let mut next = Deferred::none();
         if was_front {
-            editing.clear(WOKEN);
+            locked.clear(WOKEN);
             self.reset_overtakes();
             // Invariant 2: a free lock has called its first waiter. It is open to it, which counts as in `open`.
-            if !editing.word().has(LOCKED) && editing.has_waiters() {
+            if !locked.word().has(LOCKED) && locked.has_waiters() {
                 self.count_overtake();
                 // SAFETY: there is a waiter, asked above.
-                next = unsafe { editing.wake_front() };
-                editing.set(WOKEN);
+                next = unsafe { locked.wake_front() };
+                locked.set(WOKEN);
             }
         }
-        let (next, waker) = editing.unlock_with(next.and(waker));
+        let (next, waker) = locked.unlock_with(next.and(waker));
         wake_owner(next);
         drop_waker(waker);
         false
@@ -379,19 +379,19 @@ impl<P: Policy> RawMutex<P> {
 
     /// Takes over waiters of another queue, which is being edited: the first becomes the owner if the lock is free,
     /// the others queue. The owner's waker is to be called after both edits.
-    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Moving>) -> Deferred<Option<Waker>> {
-        let mut editing = self.queue.edit();
+    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
+        let mut locked = self.queue.lock();
         let mut owner = Deferred::none();
         while let Some(waiter) = next() {
-            if editing.word() == FREE {
-                editing.set(LOCKED);
+            if locked.word() == FREE {
+                locked.set(LOCKED);
                 self.set_unclaimed();
-                owner = editing.grant(waiter);
+                owner = locked.grant(waiter);
             } else {
                 self.hint.look_first();
                 match P::ORDER {
-                    Order::Oldest => editing.put_back(waiter),
-                    Order::Newest => editing.put_front(waiter),
+                    Order::Oldest => locked.attach_back(waiter),
+                    Order::Newest => locked.attach_front(waiter),
                 }
             }
         }
@@ -440,11 +440,11 @@ impl<P: Policy> RawMutex<P> {
     #[cold]
     #[inline(never)]
     fn unlock_busy(&self) -> Option<Waker> {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             let word = self.queue.load();
             if word.has(EDIT) {
-                patience.wait();
+                backoff.wait();
             } else if let Ok(waker) = self.try_unlock_at(word) {
                 return waker;
             }
@@ -467,9 +467,9 @@ impl<P: Policy> RawMutex<P> {
             // SAFETY: the word has `WAITERS`, asked above.
             return unsafe { self.open(word) };
         }
-        let editing = self.queue.try_edit(word).ok_or(Moved)?;
+        let locked = self.queue.try_lock(word).ok_or(Moved)?;
         // SAFETY: the word that was exchanged has waiters.
-        Ok(unsafe { self.pass(editing) })
+        Ok(unsafe { self.pass(locked) })
     }
 
     /// Does somebody run with the lock, and nobody wait for it?
@@ -531,34 +531,34 @@ impl<P: Policy> RawMutex<P> {
     ///
     /// SAFETY: there is a waiter.
     #[inline(always)]
-    unsafe fn pass(&self, mut editing: Editing<'_>) -> Option<Waker> {
+    unsafe fn pass(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
         let waker = if P::OVERTAKES == 0 {
             // SAFETY: the caller's contract; without overtakes no waiter is ever `Woken`.
-            unsafe { editing.grant_sleeping_front() }.some()
+            unsafe { locked.grant_sleeping_front() }.some()
         } else {
-            editing.clear(WOKEN);
+            locked.clear(WOKEN);
             self.reset_overtakes();
             // SAFETY: the caller's contract.
-            unsafe { editing.grant_front() }
+            unsafe { locked.grant_front() }
         };
         // Nobody spins while others wait.
-        if editing.word() == HELD {
+        if locked.word() == HELD {
             self.set_unclaimed();
         }
-        editing.unlock_with(waker)
+        locked.unlock_with(waker)
     }
 
     /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is called to compete for it.
     ///
     /// SAFETY: the word has `WAITERS`.
     unsafe fn open(&self, word: Word) -> Result<Option<Waker>, Moved> {
-        let mut editing = self.queue.try_edit(word).ok_or(Moved)?;
+        let mut locked = self.queue.try_lock(word).ok_or(Moved)?;
         self.count_overtake();
         // SAFETY: the caller's contract: the word that was exchanged has waiters.
-        let waker = unsafe { editing.wake_front() };
-        editing.clear(LOCKED);
-        editing.set(WOKEN);
-        Ok(editing.unlock_with(waker))
+        let waker = unsafe { locked.wake_front() };
+        locked.clear(LOCKED);
+        locked.set(WOKEN);
+        Ok(locked.unlock_with(waker))
     }
 
     /// `head·LOCKED·WOKEN => head·WOKEN`: the head has been called already, and will look.
@@ -567,7 +567,7 @@ impl<P: Policy> RawMutex<P> {
         self.count_overtake();
         // The head is the one that was seen: only an owner sets `WOKEN` beside `LOCKED`, so this word does not come back
         // with another head while the lock is ours.
-        // Release: pairs with Acquire in `try_lock_at` and, for the head, in `WaitQueue::try_edit`.
+        // Release: pairs with Acquire in `try_lock_at` and, for the head, in `WaitQueue::try_lock`.
         if self.queue.replace_beside(word, word.without(LOCKED), Ordering::Release).is_ok() {
             return Ok(None);
         }

@@ -16,9 +16,9 @@
 //!
 //! | from        | event                       | to                    | duty | fn |
 //! |-------------|-----------------------------|-----------------------|------|----|
-//! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`OnceCell::try_turn_slow`], [`TurnOp::start`] |
-//! | `RUNNING`   | a turn is wanted            | waiter appended; the first of its kind before all others | return `Pending` | [`TurnOp::start`] |
-//! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | [`TurnOp::start`] |
+//! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`OnceCell::try_turn_slow`], [`TurnOp::enqueue`] |
+//! | `RUNNING`   | a turn is wanted            | waiter appended; the first of its kind before all others | return `Pending` | [`TurnOp::enqueue`] |
+//! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | [`TurnOp::enqueue`] |
 //! | `RUNNING`   | the value has been made     | `DONE`, round released| wake all | [`Turn::complete`] |
 //! | `RUNNING`   | failed, panicked, cancelled | the first who wants it has the turn, else `- RUNNING` | wake it | [`Turn::drop`] |
 //! | queued      | drop                        | waiter removed        | none | [`TurnOp::cancel`] |
@@ -37,12 +37,12 @@ mod init;
 pub use init::{GetOrInit, GetOrTryInit, Init, Surely};
 
 use crate::queue::batch::while_unwinding;
-use crate::queue::broadcast::{Broadcast, Withdrawn};
-use crate::queue::waiter::{Ask, clone_waker, drop_waker, wake};
-use crate::queue::word::{FIRST as RUNNING, SECOND as DONE, Word};
-use crate::queue::{Editing, Pinned, QueueLock as _};
+use crate::queue::broadcast::{Broadcast, CancelOutcome};
+use crate::queue::waiter::{clone_waker, drop_waker, wake};
+use crate::queue::word::{FLAG_A as RUNNING, FLAG_B as DONE, Word};
+use crate::queue::{LockedQueue, Pinned, QueueGuard as _};
 use crate::shim::{self, AtomicU32, Ordering, const_fn};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::future::Future;
@@ -53,7 +53,7 @@ use core::task::{Context, Poll};
 
 const EMPTY: Word = Word::flags(0);
 
-/// What a waiter asks for, as its weight.
+/// What a waiter wishes.
 const WANTS_TURN: usize = 1;
 const WANTS_VALUE: usize = 0;
 
@@ -163,7 +163,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // Acquire: pairs with Release in the drop of `Editing` in `Turn::complete`.
+        // Acquire: pairs with Release in the drop of `LockedQueue` in `Turn::complete`.
         // SAFETY: `DONE`: the value is there, and is not written again.
         self.waiters.queue.load_with(Ordering::Acquire).has(DONE).then(|| unsafe { self.value() })
     }
@@ -301,14 +301,14 @@ impl<T> OnceCell<T> {
     }
 
     /// How many who wait want the turn.
-    fn turns_wanted(&self, _editing: &Editing<'_>) -> u32 {
+    fn turns_wanted(&self, _locked: &LockedQueue<'_>) -> u32 {
         // Relaxed: guarded by `EDIT`, which the caller holds.
         self.waiters.note.load(Ordering::Relaxed)
     }
 
-    fn count_turn(&self, editing: &Editing<'_>, count: impl FnOnce(u32) -> u32) {
+    fn count_turn(&self, locked: &LockedQueue<'_>, count: impl FnOnce(u32) -> u32) {
         // Relaxed, and not one operation: guarded by `EDIT`, which the caller holds.
-        self.waiters.note.store(count(self.turns_wanted(editing)), Ordering::Relaxed);
+        self.waiters.note.store(count(self.turns_wanted(locked)), Ordering::Relaxed);
     }
 
     /// `0 => RUNNING`; `None` if there is a value, or an initialiser has the turn, or a waiter is queued, or the queue is locked.
@@ -321,12 +321,12 @@ impl<T> OnceCell<T> {
     /// `0 => RUNNING`, `head => head·RUNNING`; `None` if there is a value, or an initialiser has the turn.
     #[cold]
     fn try_turn_slow(&self) -> Option<Turn<'_, T>> {
-        let mut editing = self.waiters.queue.edit();
-        let free = !editing.word().has(RUNNING | DONE);
+        let mut locked = self.waiters.queue.lock();
+        let free = !locked.word().has(RUNNING | DONE);
         if free {
-            editing.set(RUNNING);
+            locked.set(RUNNING);
         }
-        drop(editing);
+        drop(locked);
         free.then(|| Turn { cell: self })
     }
 }
@@ -372,11 +372,11 @@ impl<'a, T> Turn<'a, T> {
         core::mem::forget(self);
         // SAFETY: the turn is ours alone, and nobody reads before `DONE`.
         unsafe { (*cell.value.get()).write(value) };
-        let mut editing = cell.waiters.queue.edit();
-        editing.clear(RUNNING);
-        editing.set(DONE);
-        cell.count_turn(&editing, |_| 0);
-        cell.waiters.release_all(editing);
+        let mut locked = cell.waiters.queue.lock();
+        locked.clear(RUNNING);
+        locked.set(DONE);
+        cell.count_turn(&locked, |_| 0);
+        cell.waiters.release_all(locked);
         // SAFETY: written above, by this thread.
         unsafe { cell.value() }
     }
@@ -387,21 +387,21 @@ impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let cell = self.cell;
         loop {
-            let mut editing = cell.waiters.queue.edit();
-            if cell.turns_wanted(&editing) == 0 {
-                editing.clear(RUNNING);
+            let mut locked = cell.waiters.queue.lock();
+            if cell.turns_wanted(&locked) == 0 {
+                locked.clear(RUNNING);
                 return;
             }
             for _ in 0..STEP {
-                if editing.front().is_some_and(|front| front.weight() == WANTS_TURN) {
-                    cell.count_turn(&editing, |wanted| wanted - 1);
+                if locked.front().is_some_and(|front| front.wish() == WANTS_TURN) {
+                    cell.count_turn(&locked, |wanted| wanted - 1);
                     // SAFETY: there is a front.
-                    let next = unsafe { editing.grant_front() };
-                    let next = editing.unlock_with(next);
+                    let next = unsafe { locked.grant_front() };
+                    let next = locked.unlock_with(next);
                     return while_unwinding(|| wake(next));
                 }
                 // Waits for the value only: the order in which these are woken has no meaning.
-                editing.rotate();
+                locked.rotate();
             }
         }
     }
@@ -429,39 +429,39 @@ impl<'a, T> TurnOp<'a, T> {
         if self.wants == WANTS_TURN { self.cell.try_turn().map(Outcome::Turn) } else { None }
     }
 
-    fn start(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
+    fn enqueue(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
         let waker = clone_waker(cx.waker());
-        let mut editing = self.cell.waiters.queue.edit();
-        if editing.word().has(DONE) {
-            drop(editing);
+        let mut locked = self.cell.waiters.queue.lock();
+        if locked.word().has(DONE) {
+            drop(locked);
             drop_waker(Some(waker));
             // SAFETY: `DONE`, seen under `EDIT`: the value is there.
             return Poll::Ready(Outcome::Value(unsafe { self.cell.value() }));
         }
-        if self.wants == WANTS_TURN && !editing.word().has(RUNNING) {
-            editing.set(RUNNING);
-            drop(editing);
+        if self.wants == WANTS_TURN && !locked.word().has(RUNNING) {
+            locked.set(RUNNING);
+            drop(locked);
             // Before the foreign code: if that panics, the turn passes on.
             let turn = Turn { cell: self.cell };
             drop_waker(Some(waker));
             return Poll::Ready(Outcome::Turn(turn));
         }
-        let ask = Ask { weight: self.wants, ..self.cell.waiters.ask(&editing) };
+        let payload = self.cell.waiters.payload(&locked).wishing(self.wants);
         if self.wants != WANTS_TURN {
-            editing.push_back(seat.sit(waker, ask));
+            locked.push_back(slot.init(waker, payload));
             return Poll::Pending;
         }
-        let wanted = self.cell.turns_wanted(&editing);
+        let wanted = self.cell.turns_wanted(&locked);
         if wanted == u32::MAX {
-            drop(editing);
+            drop(locked);
             panic!("too many initialisers wait for one cell");
         }
-        self.cell.count_turn(&editing, |wanted| wanted + 1);
+        self.cell.count_turn(&locked, |wanted| wanted + 1);
         // The first of its kind goes before those who wait for the value only, so that it is found at once.
         if wanted == 0 {
-            editing.push_front(seat.sit(waker, ask));
+            locked.push_front(slot.init(waker, payload));
         } else {
-            editing.push_back(seat.sit(waker, ask));
+            locked.push_back(slot.init(waker, payload));
         }
         Poll::Pending
     }
@@ -483,14 +483,14 @@ impl<'a, T> TurnOp<'a, T> {
     }
 
     fn cancel(&self, waiter: Pinned<'_>) -> Option<Outcome<'a, T>> {
-        let uncount = |editing: &mut Editing<'_>| {
+        let uncount = |locked: &mut LockedQueue<'_>| {
             if self.wants == WANTS_TURN {
-                self.cell.count_turn(editing, |wanted| wanted - 1);
+                self.cell.count_turn(locked, |wanted| wanted - 1);
             }
         };
-        match self.cell.waiters.withdraw(waiter, uncount) {
-            Withdrawn::InTime => None,
-            Withdrawn::Given => Some(self.outcome(waiter)),
+        match self.cell.waiters.cancel(waiter, uncount) {
+            CancelOutcome::Cancelled => None,
+            CancelOutcome::AlreadyGranted => Some(self.outcome(waiter)),
         }
     }
 }
@@ -531,8 +531,8 @@ impl<'a, T> Op for ValueOp<'a, T> {
         self.op.cell.get().is_some()
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<&'a T> {
-        self.op.start(seat, cx).map(Self::value)
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<&'a T> {
+        self.op.enqueue(slot, cx).map(Self::value)
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<&'a T> {
@@ -562,8 +562,8 @@ impl<'a, T> Op for TurnOp<'a, T> {
         !self.cell.waiters.queue.load_settled().has(RUNNING)
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
-        TurnOp::start(self, seat, cx)
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
+        TurnOp::enqueue(self, slot, cx)
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {

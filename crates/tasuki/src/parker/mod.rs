@@ -233,7 +233,7 @@ impl Inner {
 
     #[cold]
     fn park_slow(&self, deadline: Option<Instant>) -> bool {
-        crate::queue::nested::wake_kept();
+        crate::queue::nested::wake_deferred();
         if !self.state.announce() {
             return self.state.empty();
         }

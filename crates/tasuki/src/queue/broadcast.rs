@@ -10,9 +10,9 @@
 //! goes on to an edit, which waits for the end of the one that ended the round: so what was done before the
 //! release happens before what the waiter does, whether or not a batch has reached it.
 
-use super::waiter::{Ask, State, Waiter, clone_waker, drop_waker};
+use super::waiter::{Payload, State, Waiter, drop_waker};
 use super::word::Word;
-use super::{Editing, Pinned, QueueLock as _, Removed, WaitQueue};
+use super::{LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{AtomicU32, Ordering, const_fn};
 use core::task::{Context, Poll};
 
@@ -29,11 +29,11 @@ pub(crate) struct Broadcast<N = ()> {
 /// What a future that gives up finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a wait that was released counts, one that was withdrawn does not"]
-pub(crate) enum Withdrawn {
+pub(crate) enum CancelOutcome {
     /// It left before any release or grant.
-    InTime,
+    Cancelled,
     /// A grant was faster, or its round has been released.
-    Given,
+    AlreadyGranted,
 }
 
 impl Broadcast {
@@ -61,9 +61,9 @@ impl<N> Broadcast<N> {
     }
 
     /// What a waiter of this round brings. The editor is the evidence that the round stands still.
-    pub(crate) fn ask(&self, _editing: &Editing<'_>) -> Ask {
+    pub(crate) fn payload(&self, _locked: &LockedQueue<'_>) -> Payload {
         // Relaxed: written under `EDIT`, which the caller holds.
-        Ask { round: self.round.load(Ordering::Relaxed), ..Ask::default() }
+        Payload::round(self.round.load(Ordering::Relaxed))
     }
 
     /// Has the round of this waiter been released?
@@ -74,14 +74,14 @@ impl<N> Broadcast<N> {
     }
 
     /// Releases everybody who waits now, and ends the edit.
-    pub(crate) fn release_all(&self, editing: Editing<'_>) {
-        self.begin_round(&editing);
-        editing.grant_all();
+    pub(crate) fn release_all(&self, locked: LockedQueue<'_>) {
+        self.begin_round(&locked);
+        locked.grant_all();
     }
 
     /// The moment of a release, for a primitive with something to do before the first waker runs; it goes on with
-    /// [`Editing::grant_all`] in the same edit.
-    pub(crate) fn begin_round(&self, _editing: &Editing<'_>) {
+    /// [`LockedQueue::grant_all`] in the same edit.
+    pub(crate) fn begin_round(&self, _locked: &LockedQueue<'_>) {
         // Relaxed: written under `EDIT`, which the caller holds; see the header for those who do not.
         let next = self.round.load(Ordering::Relaxed).wrapping_add(1);
         self.round.store(next, Ordering::Relaxed);
@@ -92,45 +92,37 @@ impl<N> Broadcast<N> {
         match waiter.get().state() {
             State::Notified => return Poll::Ready(()),
             _ if self.is_released(waiter.get()) => {
-                let _ = self.withdraw(waiter, |_| {});
+                let _ = self.cancel(waiter, |_| {});
                 return Poll::Ready(());
             }
             _ if waiter.get().will_wake(cx.waker()) => return Poll::Pending,
             _ => {}
         }
-        self.change_waker(waiter, cx)
-    }
-
-    #[cold]
-    fn change_waker(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        let waker = clone_waker(cx.waker());
-        let mut editing = self.queue.edit();
-        if waiter.get().state() == State::Notified {
-            drop(editing);
-            drop_waker(Some(waker));
-            return Poll::Ready(());
-        }
-        // SAFETY: not `Notified`, so it is where `push_back` put it, or in a snapshot (invariant 3 of the queue).
-        let old = unsafe { editing.rearm(waiter, waker) };
-        drop_waker(editing.unlock_with(old));
-        Poll::Pending
+        // SAFETY: the waiters of this queue are never moved to another.
+        unsafe { self.queue.rearm(waiter, cx) }
     }
 
     /// Leaves the queue, whatever the state. `in_time` runs in the same edit if nothing had been given.
-    pub(crate) fn withdraw(&self, waiter: Pinned<'_>, in_time: impl FnOnce(&mut Editing<'_>)) -> Withdrawn {
+    pub(crate) fn cancel(
+        &self,
+        waiter: Pinned<'_>,
+        in_time: impl FnOnce(&mut LockedQueue<'_>),
+    ) -> CancelOutcome {
         if waiter.get().state() == State::Notified {
-            return Withdrawn::Given;
+            return CancelOutcome::AlreadyGranted;
         }
-        let mut editing = self.queue.edit();
+        let mut locked = self.queue.lock();
         // SAFETY: the waiters of this queue are never moved to another.
-        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return Withdrawn::Given };
-        let withdrawn = if self.is_released(waiter.get()) {
-            Withdrawn::Given
-        } else {
-            in_time(&mut editing);
-            Withdrawn::InTime
+        let Removed::Waker(waker) = (unsafe { locked.remove(waiter) }) else {
+            return CancelOutcome::AlreadyGranted;
         };
-        drop_waker(editing.unlock_with(waker));
+        let withdrawn = if self.is_released(waiter.get()) {
+            CancelOutcome::AlreadyGranted
+        } else {
+            in_time(&mut locked);
+            CancelOutcome::Cancelled
+        };
+        drop_waker(locked.unlock_with(waker));
         withdrawn
     }
 }

@@ -1,8 +1,8 @@
 //! The wait queue: one word, one list, one waiter. Every primitive stands on it.
 //!
 //! A primitive keeps its own state in the two flags and the idle count of the word, or in fields of its
-//! own that it touches only while it holds [`Editing`]. Its fast paths are [`WaitQueue::replace`] on the
-//! word; everything else begins with [`WaitQueue::edit`], changes the list and the flags through the
+//! own that it touches only while it holds [`LockedQueue`]. Its fast paths are [`WaitQueue::replace`] on the
+//! word; everything else begins with [`WaitQueue::lock`], changes the list and the flags through the
 //! evidence, and ends with a store that publishes all of it at once, when the evidence is dropped. Wakers leave
 //! the queue as [`Deferred`] values, which only unlocking the queue opens.
 //!
@@ -11,44 +11,46 @@
 //! | what                | word                         | waiter              | function                  |
 //! |---------------------|------------------------------|---------------------|---------------------------|
 //! | fast path           | `w => w'`, no `EDIT` in either | none              | [`WaitQueue::replace`]    |
-//! | begin an edit       | `w => w·EDIT`                | none                | [`WaitQueue::try_edit`]   |
-//! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`Editing::push_back`], [`Editing::push_front`] |
-//! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`Editing::grant_front`] |
-//! | call the first      | under `EDIT`                 | `Waiting` => `Woken`| [`Editing::wake_front`]   |
-//! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`Editing::refuse_front`] |
-//! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`Editing::grant_all`]    |
-//! | cancel, or take     | under `EDIT`                 | => gone             | [`Editing::remove`], [`Editing::remove_sleeping`] |
-//! | another waker       | under `EDIT`                 | => `Waiting`        | [`Editing::rearm`]        |
-//! | to another queue    | under `EDIT` of both         | stays, or `Notified` => `Waiting` | [`Editing::take_front`], [`Editing::revive`] |
-//! | end an edit         | `w·EDIT => w'`               | none                | drop of [`Editing`] |
+//! | begin an edit       | `w => w·EDIT`                | none                | [`WaitQueue::try_lock`]   |
+//! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`LockedQueue::push_back`], [`LockedQueue::push_front`] |
+//! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::grant_front`] |
+//! | call the first      | under `EDIT`                 | `Waiting` => `Woken`| [`LockedQueue::wake_front`]   |
+//! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::refuse_front`] |
+//! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`LockedQueue::grant_all`]    |
+//! | cancel, or take     | under `EDIT`                 | => gone             | [`LockedQueue::remove`], [`LockedQueue::remove_sleeping`] |
+//! | another waker       | under `EDIT`                 | => `Waiting`        | [`LockedQueue::rearm`]        |
+//! | to another queue    | under `EDIT` of both         | stays, or `Notified` => `Waiting` | [`LockedQueue::detach_front`], [`LockedQueue::revive`] |
+//! | end an edit         | `w·EDIT => w'`               | none                | drop of [`LockedQueue`] |
 //!
 //! # Invariants
 //! 1. While `EDIT` is set, only the thread that set it writes the word, the links and the waker slots of
 //!    listed waiters.
-//! 2. A waiter in the list, or in a snapshot, is alive: its future leaves only through [`Editing::remove`]
-//!    or [`Editing::remove_sleeping`], or after it has seen `Notified`.
+//! 2. A waiter in the list, or in a snapshot, is alive: its future leaves only through [`LockedQueue::remove`]
+//!    or [`LockedQueue::remove_sleeping`], or after it has seen `Notified`.
 //! 3. A waiter is in the list, or in a snapshot, exactly while its state is `Waiting` or `Woken`.
 //! 4. The waker slot is full exactly while the state is `Waiting`.
 //! 5. Nothing is read through the head pointer before `EDIT` is held: a stale head is only compared.
 //! 6. No foreign code (clone, wake, drop of a waker; user closures) runs under `EDIT`.
-//! 7. `EDIT` is not forgotten: it is cleared when [`Editing`] is dropped, also by a panic.
+//! 7. `EDIT` is not forgotten: it is cleared when [`LockedQueue`] is dropped, also by a panic.
 //!
 //! # Orderings
-//! The word: Acquire of [`WaitQueue::try_edit`] pairs with Release in the drop of [`Editing`] (the list
+//! The word: Acquire of [`WaitQueue::try_lock`] pairs with Release in the drop of [`LockedQueue`] (the list
 //! passes from editor to editor). The pairs of the fast paths are named in each primitive.
 //! Proof sketches and the sketch of every primitive: `docs/wait-queue.md`.
 
 pub(crate) mod batch;
 pub(crate) mod broadcast;
-mod editing;
+pub(crate) mod grant_loop;
 pub(crate) mod hint;
 pub(crate) mod list;
+#[cfg(feature = "std")]
+pub(crate) mod lock;
+mod locked;
 #[cfg(feature = "std")]
 pub(crate) mod nested;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
 mod snapshot;
-pub(crate) mod sweep;
 pub(crate) mod waiter;
 pub(crate) mod word;
 
@@ -57,10 +59,11 @@ use crate::shim::{self, AtomicPtr, Ordering, Section, const_fn};
 use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
-use waiter::Waiter;
+use core::task::{Context, Poll};
+use waiter::{State, Waiter, clone_waker, drop_waker};
 use word::{EDIT, WAITERS, Word};
 
-pub(crate) use editing::{Deferred, Editing, Moving, Place, QueueLock, QueueUnlocked, Removed};
+pub(crate) use locked::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};
 
 /// Looks at a word that is being edited this often before the thread yields. An edit is about fifteen instructions, so
 /// more looks than this, with the pauses between them, mean that the editor has lost its processor.
@@ -104,7 +107,7 @@ impl WaitQueue {
     /// this look is as new as what the waiter knows.
     #[inline(always)]
     pub(crate) fn load_settled(&self) -> Word {
-        // Acquire: pairs with Release in the drop of `Editing` and in the fast paths of the primitives.
+        // Acquire: pairs with Release in the drop of `LockedQueue` and in the fast paths of the primitives.
         let word = self.load_with(Ordering::Acquire);
         if word.has(EDIT) { self.load_busy() } else { word }
     }
@@ -113,9 +116,9 @@ impl WaitQueue {
     #[cold]
     #[inline(never)]
     fn load_busy(&self) -> Word {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
-            patience.wait();
+            backoff.wait();
             // Acquire: as in `load_settled`.
             let word = self.load_with(Ordering::Acquire);
             if !word.has(EDIT) {
@@ -149,66 +152,103 @@ impl WaitQueue {
 
     /// `seen => seen·EDIT`, if the word still is `seen` and nobody is editing.
     #[inline(always)]
-    pub(crate) fn try_edit(&self, seen: Word) -> Option<Editing<'_>> {
+    pub(crate) fn try_lock(&self, seen: Word) -> Option<LockedQueue<'_>> {
         if seen.has(EDIT) {
             return None;
         }
         let edited = seen.with(EDIT);
         let section = Section::enter();
-        // Acquire: pairs with Release in the drop of `Editing` (list, slots), and with the Release of whoever
+        // Acquire: pairs with Release in the drop of `LockedQueue` (list, slots), and with the Release of whoever
         // unlocked, so that what an owner did is passed on through an edit by somebody else.
         let was = self
             .word
             .compare_exchange(seen.raw(), edited.raw(), Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        probe::edit_begins();
+        probe::queue_locked();
         // Not `seen`: that one may be of an earlier waiter at the same address, whose memory is gone.
-        Some(Editing::new(self, Word::from_raw(was), section))
+        Some(LockedQueue::new(self, Word::from_raw(was), section))
     }
 
     /// Waits for the end of other edits, then begins one.
     #[inline(always)]
-    pub(crate) fn edit(&self) -> Editing<'_> {
-        match self.try_edit(self.load()) {
-            Some(editing) => editing,
-            None => self.edit_busy(),
+    pub(crate) fn lock(&self) -> LockedQueue<'_> {
+        match self.try_lock(self.load()) {
+            Some(locked) => locked,
+            None => self.lock_busy(),
         }
     }
 
     /// Locks a second queue of the same primitive, which is locked only by the holder of the first: that needs no exchange.
     ///
-    /// SAFETY: every edit of this queue is made through this function, with the lock of the same first queue.
+    /// SAFETY: this queue is locked through this function only, with the lock of the same first queue.
     #[inline(always)]
-    pub(crate) unsafe fn edit_under<'q>(&'q self, _first: &Editing<'_>) -> Editing<'q> {
+    pub(crate) unsafe fn lock_under<'q>(&'q self, _first: &LockedQueue<'_>) -> LockedQueue<'q> {
         let section = Section::enter();
-        probe::edit_begins();
-        // What the last editor did is ordered by the lock of the first queue.
-        Editing::new(self, self.load(), section)
+        probe::queue_locked();
+        // What the last holder did is ordered by the lock of the first queue.
+        LockedQueue::new(self, self.load(), section)
     }
 
     /// Somebody else is editing, or was faster.
     #[cold]
     #[inline(never)]
-    fn edit_busy(&self) -> Editing<'_> {
-        let mut patience = Patience::new();
+    fn lock_busy(&self) -> LockedQueue<'_> {
+        let mut backoff = Backoff::new();
         loop {
             let word = self.load();
             if word.has(EDIT) {
-                patience.wait();
-            } else if let Some(editing) = self.try_edit(word) {
-                return editing;
+                backoff.wait();
+            } else if let Some(locked) = self.try_lock(word) {
+                return locked;
             }
         }
     }
 }
 
+impl WaitQueue {
+    /// A poll of a queued waiter, of a primitive that never wakes a waiter without a grant: `Ready` once it is `Notified`; else the waiter keeps its
+    /// position, with this waker.
+    ///
+    /// SAFETY: the waiter was enqueued in this queue, and has not been moved to another.
+    #[inline]
+    pub(crate) unsafe fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        if waiter.get().state() == State::Notified {
+            return Poll::Ready(());
+        }
+        if waiter.get().will_wake(cx.waker()) {
+            return Poll::Pending;
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.rearm(waiter, cx) }
+    }
+
+    /// `Waiting => Waiting` with another waker, unless the waiter is `Notified` by now.
+    ///
+    /// SAFETY: as [`poll_queued`](Self::poll_queued).
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn rearm(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let mut locked = self.lock();
+        if waiter.get().state() == State::Notified {
+            drop(locked);
+            drop_waker(Some(waker));
+            return Poll::Ready(());
+        }
+        // SAFETY: not `Notified`, so it is where it was enqueued, or in a snapshot (invariant 3).
+        let old = unsafe { locked.rearm(waiter, waker) };
+        drop_waker(locked.unlock_with(old));
+        Poll::Pending
+    }
+}
+
 /// A short bounded spin, then yields of the thread.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     looks: u32,
 }
 
-impl Patience {
+impl Backoff {
     pub(crate) fn new() -> Self {
         Self { looks: 0 }
     }
@@ -230,9 +270,9 @@ impl Patience {
 /// A new waiter inside a pinned future, in no list yet. Not `Copy`: a waiter is enqueued once.
 #[derive(Debug)]
 #[must_use = "a new waiter is to be enqueued"]
-pub(crate) struct Fresh<'f>(Pinned<'f>);
+pub(crate) struct NewWaiter<'f>(Pinned<'f>);
 
-impl<'f> Fresh<'f> {
+impl<'f> NewWaiter<'f> {
     /// SAFETY: as [`Pinned::new`], and the waiter has just been made.
     #[inline(always)]
     pub(crate) unsafe fn new(waiter: NonNull<Waiter>) -> Self {

@@ -41,16 +41,16 @@ const NESTING: usize = 32 * 1024;
 thread_local! {
     /// Where the stack was in the shallowest wake of this thread.
     static SHALLOWEST: Cell<usize> = const { Cell::new(0) };
-    static ACTIVE: Cell<*const RefCell<VecDeque<Kept>>> = const { Cell::new(ptr::null()) };
+    static ACTIVE: Cell<*const RefCell<VecDeque<DeferredWake>>> = const { Cell::new(ptr::null()) };
 }
 
 /// A waker to be woken later, as what it would have been woken now.
-struct Kept {
+struct DeferredWake {
     waker: Waker,
     kind: WakeKind,
 }
 
-impl Kept {
+impl DeferredWake {
     fn wake(self) {
         runtime::waking_as(self.kind, || self.waker.wake());
     }
@@ -102,7 +102,7 @@ fn wake_at(here: usize, waker: Waker) {
         return waker.wake();
     }
     match active() {
-        Some(kept) => kept.borrow_mut().push_back(Kept { waker, kind: runtime::wake_kind() }),
+        Some(kept) => kept.borrow_mut().push_back(DeferredWake { waker, kind: runtime::wake_kind() }),
         None => wake_as_root(waker),
     }
 }
@@ -129,7 +129,7 @@ fn wake_as_root(waker: Waker) {
 }
 
 /// Wakes what this thread keeps: it is about to sleep.
-pub(crate) fn wake_kept() {
+pub(crate) fn wake_deferred() {
     let Some(kept) = active() else { return };
     while let Some(next) = next(kept) {
         next.wake();
@@ -137,16 +137,16 @@ pub(crate) fn wake_kept() {
 }
 
 /// The list of this thread's root.
-fn active<'r>() -> Option<&'r RefCell<VecDeque<Kept>>> {
+fn active<'r>() -> Option<&'r RefCell<VecDeque<DeferredWake>>> {
     // SAFETY: invariant 1; no caller keeps the reference for longer than its own call, which the root is above.
     unsafe { ACTIVE.try_with(Cell::get).unwrap_or(ptr::null()).as_ref() }
 }
 
-fn set_active(kept: *const RefCell<VecDeque<Kept>>) {
+fn set_active(kept: *const RefCell<VecDeque<DeferredWake>>) {
     let _ = ACTIVE.try_with(|active| active.set(kept));
 }
 
 /// The oldest that is kept; a function of its own, so that the list is not borrowed while it is woken.
-fn next(kept: &RefCell<VecDeque<Kept>>) -> Option<Kept> {
+fn next(kept: &RefCell<VecDeque<DeferredWake>>) -> Option<DeferredWake> {
     kept.borrow_mut().pop_front()
 }

@@ -1,11 +1,11 @@
 //! A ring of waiters through a sentinel that stays where it is: a list that its members can leave without
 //! knowing where they are.
 //!
-//! The wheel of the timers is made of rings. A ring belongs to one queue, whose `EDIT` bit guards it; a waiter leaves through [`Editing::remove`](super::Editing::remove) like any other.
+//! The wheel of the timers is made of rings. A ring belongs to one queue, whose `EDIT` bit guards it; a waiter leaves through [`LockedQueue::remove`](super::LockedQueue::remove) like any other.
 
 use super::list;
 use super::waiter::{self, Verdict, Waiter};
-use super::{Deferred, Editing, Pinned};
+use super::{Deferred, LockedQueue, Pinned};
 use core::task::Waker;
 
 /// The fixed point of a ring. It keeps pointers to itself from its first use on: it must not move after that, nor be kept in a `Box`
@@ -25,28 +25,28 @@ impl Ring {
     }
 
     /// Is nobody in the ring?
-    pub(crate) fn is_empty(&self, _editing: &Editing<'_>) -> bool {
+    pub(crate) fn is_empty(&self, _locked: &LockedQueue<'_>) -> bool {
         // SAFETY: the evidence: the caller holds `EDIT`.
         let next = unsafe { list::next(self.sentinel()) };
         next.is_null() || next == self.sentinel()
     }
 
     /// Enqueues at the end. SAFETY: the ring stays where it is while the waiter is in it.
-    pub(crate) unsafe fn push_back(&self, _editing: &mut Editing<'_>, waiter: Pinned<'_>) {
+    pub(crate) unsafe fn push_back(&self, _locked: &mut LockedQueue<'_>, waiter: Pinned<'_>) {
         // SAFETY: the evidence, and the caller's contract.
         unsafe { list::push_ring(self.sentinel(), waiter.as_ptr()) };
     }
 
     /// Takes the first waiter out and notifies it; `None` if there is none.
-    pub(crate) fn grant_front(&self, editing: &mut Editing<'_>) -> Option<Deferred<Option<Waker>>> {
-        let front = self.take_front(editing)?;
+    pub(crate) fn grant_front(&self, locked: &mut LockedQueue<'_>) -> Option<Deferred<Option<Waker>>> {
+        let front = self.take_front(locked)?;
         // SAFETY: the evidence; it has just been taken out of the ring.
         Some(Deferred::new(unsafe { waiter::notify(front, Verdict::Granted) }))
     }
 
     /// The first waiter, to look at.
-    pub(crate) fn front<'e>(&self, editing: &'e Editing<'_>) -> Option<&'e Waiter> {
-        if self.is_empty(editing) {
+    pub(crate) fn front<'e>(&self, locked: &'e LockedQueue<'_>) -> Option<&'e Waiter> {
+        if self.is_empty(locked) {
             return None;
         }
         // SAFETY: the evidence; the ring is not empty.
@@ -58,15 +58,15 @@ impl Ring {
     /// Moves the first waiter, if there is one, to the end of another ring.
     ///
     /// SAFETY: as [`push_back`](Self::push_back), for the other ring.
-    pub(crate) unsafe fn move_front(&self, editing: &mut Editing<'_>, to: &Ring) {
-        if let Some(front) = self.take_front(editing) {
+    pub(crate) unsafe fn move_front(&self, locked: &mut LockedQueue<'_>, to: &Ring) {
+        if let Some(front) = self.take_front(locked) {
             // SAFETY: the evidence, and the caller's contract.
             unsafe { list::push_ring(to.sentinel(), front) };
         }
     }
 
-    fn take_front(&self, editing: &mut Editing<'_>) -> Option<*mut Waiter> {
-        if self.is_empty(editing) {
+    fn take_front(&self, locked: &mut LockedQueue<'_>) -> Option<*mut Waiter> {
+        if self.is_empty(locked) {
             return None;
         }
         // SAFETY: the evidence; the ring is not empty.

@@ -10,10 +10,10 @@
 use super::batch::{Panics, WakeBatch};
 use super::list;
 use super::waiter::{self, Waiter};
-use super::{Editing, QueueLock as _, QueueUnlocked, WaitQueue};
+use super::{LockedQueue, QueueGuard as _, QueueUnlocked, WaitQueue};
 use core::ptr;
 
-impl Editing<'_> {
+impl LockedQueue<'_> {
     /// Grants everybody who waits now, in order, and nobody who comes later; ends the edit. For a primitive that never
     /// calls a waiter, so that every slot is full.
     pub(crate) fn grant_all(mut self) {
@@ -103,14 +103,14 @@ impl Snapshot<'_> {
     fn release(&mut self, unlocked: QueueUnlocked, panics: &mut Panics) {
         self.batch.wake_all(unlocked, panics);
         while !self.drained {
-            let editing = self.queue.edit();
-            self.drained = self.take(&editing);
-            self.batch.wake_all(editing.unlock(), panics);
+            let locked = self.queue.lock();
+            self.drained = self.take(&locked);
+            self.batch.wake_all(locked.unlock(), panics);
         }
     }
 
     /// Notifies until the batch is full; true when the ring is empty.
-    fn take(&mut self, _editing: &Editing<'_>) -> bool {
+    fn take(&mut self, _locked: &LockedQueue<'_>) -> bool {
         // SAFETY: the evidence: the caller holds `EDIT` of this queue.
         let first = unsafe { list::next(self.sentinel) };
         // SAFETY: the caller holds `EDIT`; the ring leads back to the sentinel, and nobody else takes from its front.
@@ -127,7 +127,7 @@ impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         if !self.drained {
             let mut panics = Panics::default();
-            let unlocked = self.queue.edit().unlock();
+            let unlocked = self.queue.lock().unlock();
             self.release(unlocked, &mut panics);
             panics.resume();
         }

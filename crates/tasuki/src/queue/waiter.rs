@@ -52,13 +52,69 @@ pub(crate) enum Verdict {
     Refused,
 }
 
-/// What a waiter brings into the queue beside its waker. Fixed before publication, so that anybody who
-/// can reach the waiter may read it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ask {
-    pub(crate) round: u32,
-    /// How much is asked for.
-    pub(crate) weight: usize,
+/// What a waiter brings into the queue beside its waker: two numbers, whose meaning is that of its primitive. Each has a constructor here and a reader in
+/// [`Waiter`]; no other code knows which number holds what.
+///
+/// | primitive | `counter`, may change under `EDIT` | `request`, fixed |
+/// |---|---|---|
+/// | `Mutex` | | |
+/// | `Semaphore` | how often the waiter was overtaken | permits |
+/// | `RwLock` | | kind of access |
+/// | `KeyedMutex` | | key of the owner to be |
+/// | `Condvar` | mark | address of the mutex |
+/// | `Broadcast`: `Event`, `Barrier`, `WaitGroup`, `Latch`, tokens | round in which the wait began | |
+/// | `OnceCell` | round, as `Broadcast` | wish: the turn, or the value |
+/// | timers | upper half of the due tick | lower half |
+/// | channels | mark | pointer to a message, or to room for one; a channel may replace it |
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload {
+    counter: u32,
+    request: *mut (),
+}
+
+impl Payload {
+    /// Nothing to say.
+    pub(crate) const NONE: Self = Self { counter: 0, request: ptr::null_mut() };
+
+    pub(crate) const fn permits(permits: usize) -> Self {
+        Self::NONE.requesting(permits)
+    }
+
+    pub(crate) const fn access(kind: usize) -> Self {
+        Self::NONE.requesting(kind)
+    }
+
+    #[cfg(feature = "std")]
+    pub(crate) const fn key(key: usize) -> Self {
+        Self::NONE.requesting(key)
+    }
+
+    pub(crate) const fn mutex(address: usize) -> Self {
+        Self::NONE.requesting(address)
+    }
+
+    pub(crate) const fn round(round: u32) -> Self {
+        Self { counter: round, ..Self::NONE }
+    }
+
+    /// The same, of a waiter with this wish.
+    pub(crate) const fn wishing(self, wish: usize) -> Self {
+        self.requesting(wish)
+    }
+
+    /// In two halves, because a request may have 32 bits.
+    #[cfg(feature = "std")]
+    pub(crate) const fn due(tick: u64) -> Self {
+        Self { counter: (tick >> 32) as u32, ..Self::NONE }.requesting((tick & 0xFFFF_FFFF) as usize)
+    }
+
+    pub(crate) const fn carrying(mark: u32, pointer: *mut ()) -> Self {
+        Self { counter: mark, request: pointer }
+    }
+
+    const fn requesting(self, number: usize) -> Self {
+        Self { request: ptr::without_provenance_mut(number), ..self }
+    }
 }
 
 const WAITING: u32 = 0;
@@ -73,11 +129,10 @@ pub(crate) struct Waiter {
     pub(super) links: Links,
     waker: UnsafeCell<MaybeUninit<Waker>>,
     state: AtomicU32,
-    /// A number of the primitive: the round of a wake-all in which the wait began, never changed; or how often the
-    /// waiter has been overtaken; or its mark. Relaxed: changed only under `EDIT`, or by the future that alone knows it.
-    number: AtomicU32,
-    /// How much is asked for, written before publication only; or a pointer of the primitive, which a granter may replace.
-    payload: UnsafeCell<*mut ()>,
+    /// See [`Payload`]. Relaxed: changed only under `EDIT`, or by the future that alone knows the waiter.
+    counter: AtomicU32,
+    /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel replaces it later.
+    request: UnsafeCell<*mut ()>,
 }
 
 // SAFETY: a waiter is shared between its future and the holder of `EDIT`, by the rules of the table.
@@ -87,19 +142,14 @@ unsafe impl Sync for Waiter {}
 
 impl Waiter {
     /// A complete waiter, ready to be put into a list.
-    pub(crate) fn new(waker: Waker, ask: Ask) -> Self {
+    pub(crate) fn new(waker: Waker, payload: Payload) -> Self {
         Self {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
             state: AtomicU32::new(WAITING),
-            number: AtomicU32::new(ask.round),
-            payload: UnsafeCell::new(ptr::without_provenance_mut(ask.weight)),
+            counter: AtomicU32::new(payload.counter),
+            request: UnsafeCell::new(payload.request),
         }
-    }
-
-    /// A complete waiter that carries a pointer of the primitive in place of a weight.
-    pub(crate) fn carrying(waker: Waker, mark: u32, payload: *mut ()) -> Self {
-        Self { payload: UnsafeCell::new(payload), ..Self::new(waker, Ask { round: mark, weight: 0 }) }
     }
 
     /// The fixed point of a snapshot; nobody waits in it.
@@ -108,8 +158,8 @@ impl Waiter {
             links: Links::null(),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             state: AtomicU32::new(NOTIFIED),
-            number: AtomicU32::new(0),
-            payload: UnsafeCell::new(ptr::null_mut()),
+            counter: AtomicU32::new(0),
+            request: UnsafeCell::new(ptr::null_mut()),
         }
     }
 
@@ -117,50 +167,84 @@ impl Waiter {
     #[inline(always)]
     pub(crate) fn round(&self) -> u32 {
         // Relaxed: in a primitive with rounds nothing writes it after publication.
-        self.number.load(Ordering::Relaxed)
+        self.counter.load(Ordering::Relaxed)
     }
 
-    /// How much is asked for.
+    /// How many permits the waiter asks for.
     #[inline(always)]
-    pub(crate) fn weight(&self) -> usize {
-        self.payload().addr()
+    pub(crate) fn permits(&self) -> usize {
+        self.pointer().addr()
     }
 
-    /// The pointer of the primitive. Asked under `EDIT`, or by the waiter's own future once it has seen `Notified`.
+    /// Which kind of access the waiter asks for.
     #[inline(always)]
-    pub(crate) fn payload(&self) -> *mut () {
+    pub(crate) fn access(&self) -> usize {
+        self.pointer().addr()
+    }
+
+    /// The key that the waiter will own its lock with.
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(crate) fn key(&self) -> usize {
+        self.pointer().addr()
+    }
+
+    /// The address of the mutex that the waiter gave up, to be compared and nothing else.
+    #[inline(always)]
+    pub(crate) fn mutex(&self) -> usize {
+        self.pointer().addr()
+    }
+
+    /// What the waiter wishes of a cell.
+    #[inline(always)]
+    pub(crate) fn wish(&self) -> usize {
+        self.pointer().addr()
+    }
+
+    /// The tick at which the waiter is due.
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(crate) fn due(&self) -> u64 {
+        // Relaxed: on a wheel nothing writes it after publication.
+        u64::from(self.counter.load(Ordering::Relaxed)) << 32 | self.pointer().addr() as u64
+    }
+
+    /// The pointer that the waiter carries. Asked under `EDIT`, or by the waiter's own future once it has seen `Notified`; at any time where
+    /// [`set_pointer`](Self::set_pointer) is not called.
+    #[inline(always)]
+    pub(crate) fn pointer(&self) -> *mut () {
         // SAFETY: replaced only under `EDIT` before `Notified`, or by the future that alone knows the waiter.
-        self.payload.with(|payload| unsafe { *payload })
+        self.request.with(|request| unsafe { *request })
     }
 
-    /// Replaces the pointer of the primitive.
+    /// Replaces the pointer that the waiter carries.
     ///
     /// SAFETY: the caller holds `EDIT` and the waiter is in the list; or it is the waiter's own future and has seen `Notified`.
     #[inline(always)]
-    pub(crate) unsafe fn set_payload(&self, payload: *mut ()) {
+    pub(crate) unsafe fn set_pointer(&self, pointer: *mut ()) {
         // SAFETY: the caller's contract: no other access at this time.
-        self.payload.with_mut(|place| unsafe { *place = payload });
+        self.request.with_mut(|request| unsafe { *request = pointer });
     }
 
     /// How often the waiter has been overtaken. Exact under `EDIT`.
     #[inline]
     pub(super) fn overtaken(&self) -> u32 {
         // Relaxed: written under `EDIT`.
-        self.number.load(Ordering::Relaxed)
+        self.counter.load(Ordering::Relaxed)
     }
 
     /// The waiter has been overtaken once more. Called under `EDIT`.
     #[inline]
     pub(super) fn count_overtake(&self) {
         // Relaxed, and not one operation: under `EDIT` only.
-        self.number.store(self.number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.counter.store(self.counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Which mark the waiter was given last, 0 if it was not. Exact under `EDIT` of the queue that marks; for a primitive
     /// that has no rounds and counts no overtakes here.
     pub(crate) fn mark(&self) -> u32 {
         // Relaxed: written under `EDIT`, or before the state that the future has seen with Acquire.
-        self.number.load(Ordering::Relaxed)
+        self.counter.load(Ordering::Relaxed)
     }
 
     /// The mark of a waiter that has been notified, which nothing changes any more; `None` while it is in a list. Asked by the
@@ -172,7 +256,7 @@ impl Waiter {
     /// Marks the waiter. Called under `EDIT` of the queue that marks.
     pub(crate) fn set_mark(&self, mark: u32) {
         // Relaxed: see `mark`.
-        self.number.store(mark, Ordering::Relaxed);
+        self.counter.store(mark, Ordering::Relaxed);
     }
 
     /// `Notified => Waiting`, to be put into another queue.

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  63 ........................ 4   3      2      1        0
-//! | head pointer, or a count   | SECOND FIRST  WAITERS  EDIT |
+//! | head pointer, or a count   | FLAG_B FLAG_A  WAITERS  EDIT |
 //! ```
 //!
 //! * `EDIT`: one thread is editing the queue; only that thread writes the word until it stores it
 //!   back without the bit.
 //! * `WAITERS`: the upper bits are the head of the list. Without it they are a count that belongs to
 //!   the primitive.
-//! * `FIRST`, `SECOND`: two flags of the primitive (the mutex calls them `LOCKED` and `WOKEN`).
+//! * `FLAG_A`, `FLAG_B`: two flags of the primitive (the mutex calls them `LOCKED` and `WOKEN`).
 
 use super::waiter::Waiter;
 use core::fmt;
@@ -20,12 +20,12 @@ pub(crate) const EDIT: usize = 0b0001;
 /// The upper bits are a pointer to the first waiter.
 pub(crate) const WAITERS: usize = 0b0010;
 /// A flag of the primitive.
-pub(crate) const FIRST: usize = 0b0100;
+pub(crate) const FLAG_A: usize = 0b0100;
 /// Another flag of the primitive.
-pub(crate) const SECOND: usize = 0b1000;
+pub(crate) const FLAG_B: usize = 0b1000;
 
-const TAGS: usize = EDIT | WAITERS | FIRST | SECOND;
-const FLAGS: usize = FIRST | SECOND;
+const TAGS: usize = EDIT | WAITERS | FLAG_A | FLAG_B;
+const FLAGS: usize = FLAG_A | FLAG_B;
 
 /// The lowest bit of the count.
 const ONE: usize = TAGS + 1;
@@ -162,7 +162,7 @@ impl Word {
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [(EDIT, "EDIT"), (WAITERS, "WAITERS"), (FIRST, "FIRST"), (SECOND, "SECOND")];
+        let names = [(EDIT, "EDIT"), (WAITERS, "WAITERS"), (FLAG_A, "FLAG_A"), (FLAG_B, "FLAG_B")];
         write!(f, "Word({:#x}", self.0.addr() & !TAGS)?;
         for (bit, name) in names {
             if self.has(bit) {

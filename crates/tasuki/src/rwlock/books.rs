@@ -4,10 +4,10 @@
 //! [`raw`](super::raw).
 
 use crate::queue::batch::WakeBatch;
-use crate::queue::sweep::Ledger;
-use crate::queue::waiter::{Ask, Waiter};
-use crate::queue::word::{FIRST as WRITER, MAX_COUNT, SECOND as UPGRADABLE};
-use crate::queue::{Deferred, Editing, QueueLock};
+use crate::queue::grant_loop::Granter;
+use crate::queue::waiter::{Payload, Waiter};
+use crate::queue::word::{FLAG_A as WRITER, FLAG_B as UPGRADABLE, MAX_COUNT};
+use crate::queue::{Deferred, LockedQueue, QueueGuard};
 use crate::shim::UnsafeCell;
 use core::task::Waker;
 
@@ -30,11 +30,11 @@ impl Kind {
     const ALL: [Self; 4] = [Self::Read, Self::Upgradable, Self::Write, Self::Upgrade];
 
     pub(super) fn of(waiter: &Waiter) -> Self {
-        Self::ALL[waiter.weight()]
+        Self::ALL[waiter.access()]
     }
 
-    pub(super) fn ask(self) -> Ask {
-        Ask { weight: self as usize, ..Ask::default() }
+    pub(super) fn payload(self) -> Payload {
+        Payload::access(self as usize)
     }
 
     /// Does it keep readers from entering while it is queued?
@@ -157,26 +157,26 @@ pub(super) enum First {
 /// The queue under `EDIT`, with the counts in plain sight.
 pub(super) struct Books<'l> {
     beside: &'l UnsafeCell<Beside>,
-    pub(super) editing: Editing<'l>,
+    pub(super) locked: LockedQueue<'l>,
     readers: u32,
     pub(super) queued: Queued,
 }
 
 impl<'l> Books<'l> {
     /// Both are of the same lock.
-    pub(super) fn new(beside: &'l UnsafeCell<Beside>, editing: Editing<'l>) -> Self {
-        if editing.has_waiters() {
+    pub(super) fn new(beside: &'l UnsafeCell<Beside>, locked: LockedQueue<'l>) -> Self {
+        if locked.has_waiters() {
             // SAFETY: invariant 3 of the lock: we are the editor.
             let kept = beside.with(|beside| unsafe { *beside });
-            Self { beside, editing, readers: kept.readers(), queued: kept.queued() }
+            Self { beside, locked, readers: kept.readers(), queued: kept.queued() }
         } else {
-            let readers = editing.word().count() as u32;
-            Self { beside, editing, readers, queued: Queued::NOBODY }
+            let readers = locked.word().count() as u32;
+            Self { beside, locked, readers, queued: Queued::NOBODY }
         }
     }
 
     fn has(&self, flag: usize) -> bool {
-        self.editing.word().has(flag)
+        self.locked.word().has(flag)
     }
 
     /// May a newcomer enter, or an upgrade pass the queue?
@@ -202,7 +202,7 @@ impl<'l> Books<'l> {
     fn is_next(&self, kind: Kind) -> bool {
         match kind {
             Kind::Read => !self.queued.has_stoppers(),
-            Kind::Upgradable | Kind::Write => !self.editing.has_waiters(),
+            Kind::Upgradable | Kind::Write => !self.locked.has_waiters(),
             Kind::Upgrade => true,
         }
     }
@@ -228,11 +228,11 @@ impl<'l> Books<'l> {
     pub(super) fn take_up(&mut self, kind: Kind) {
         match kind {
             Kind::Read => self.readers += 1,
-            Kind::Upgradable => self.editing.set(UPGRADABLE),
-            Kind::Write => self.editing.set(WRITER),
+            Kind::Upgradable => self.locked.set(UPGRADABLE),
+            Kind::Write => self.locked.set(WRITER),
             Kind::Upgrade => {
-                self.editing.clear(UPGRADABLE);
-                self.editing.set(WRITER);
+                self.locked.clear(UPGRADABLE);
+                self.locked.set(WRITER);
             }
         }
     }
@@ -240,8 +240,8 @@ impl<'l> Books<'l> {
     pub(super) fn put_down(&mut self, kind: Kind) {
         match kind {
             Kind::Read => self.readers -= 1,
-            Kind::Upgradable => self.editing.clear(UPGRADABLE),
-            Kind::Write | Kind::Upgrade => self.editing.clear(WRITER),
+            Kind::Upgradable => self.locked.clear(UPGRADABLE),
+            Kind::Write | Kind::Upgrade => self.locked.clear(WRITER),
         }
     }
 
@@ -266,7 +266,7 @@ impl<'l> Books<'l> {
 
     /// Serves the first in the queue if it can be served, which in most cases is all there is to do.
     pub(super) fn serve_first(&mut self) -> First {
-        let Some(kind) = self.editing.front().map(Kind::of) else { return First::Nobody };
+        let Some(kind) = self.locked.front().map(Kind::of) else { return First::Nobody };
         match self.choose(kind) {
             Choice::Stop => return First::Nobody,
             Choice::Pass => return First::Among(Deferred::none()),
@@ -275,8 +275,8 @@ impl<'l> Books<'l> {
         self.take_up(kind);
         self.queued.leave(kind);
         // SAFETY: there is a front; a lock never wakes a waiter without a grant.
-        let waker = unsafe { self.editing.grant_sleeping_front() };
-        match self.editing.front().map(|next| self.choose(Kind::of(next))) {
+        let waker = unsafe { self.locked.grant_sleeping_front() };
+        match self.locked.front().map(|next| self.choose(Kind::of(next))) {
             None | Some(Choice::Stop) => First::Alone(waker),
             Some(Choice::Grant | Choice::Pass) => First::Among(waker.some()),
         }
@@ -284,13 +284,13 @@ impl<'l> Books<'l> {
 
     /// Could anybody be served?
     pub(super) fn owes(&self) -> bool {
-        let mut at = self.editing.first();
-        // SAFETY: a place of this list, from `first` on, and nothing changes it.
-        while let Some(waiter) = unsafe { self.editing.at(at) } {
+        let mut at = self.locked.cursor_front();
+        // SAFETY: a waiter of this list, from the first on, and nothing changes it.
+        while let Some(waiter) = unsafe { self.locked.get(at) } {
             match self.choose(Kind::of(waiter)) {
                 Choice::Grant => return true,
                 // SAFETY: there is a waiter at this place.
-                Choice::Pass => unsafe { self.editing.pass(&mut at) },
+                Choice::Pass => unsafe { self.locked.advance(&mut at) },
                 Choice::Stop => return false,
             }
         }
@@ -298,12 +298,12 @@ impl<'l> Books<'l> {
     }
 }
 
-impl Ledger for Books<'_> {
-    fn serve(&mut self, batch: &mut WakeBatch) -> bool {
-        let mut at = self.editing.first();
+impl Granter for Books<'_> {
+    fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
+        let mut at = self.locked.cursor_front();
         while !batch.is_full() {
-            // SAFETY: a place of this list, from `first` on, and only `grant_at` changes it.
-            let Some(waiter) = (unsafe { self.editing.at(at) }) else {
+            // SAFETY: a waiter of this list, from the first on, and only `grant_at` changes it.
+            let Some(waiter) = (unsafe { self.locked.get(at) }) else {
                 self.queued.has_no_readers();
                 return false;
             };
@@ -313,10 +313,10 @@ impl Ledger for Books<'_> {
                     self.take_up(kind);
                     self.queued.leave(kind);
                     // SAFETY: there is a waiter at this place.
-                    batch.push(unsafe { self.editing.grant_at(&mut at) });
+                    batch.push(unsafe { self.locked.grant_at(&mut at) });
                 }
                 // SAFETY: there is a waiter at this place.
-                Choice::Pass => unsafe { self.editing.pass(&mut at) },
+                Choice::Pass => unsafe { self.locked.advance(&mut at) },
                 Choice::Stop => {
                     if kind.stops_readers() {
                         self.queued.has_no_readers_near();
@@ -329,17 +329,17 @@ impl Ledger for Books<'_> {
     }
 }
 
-impl QueueLock for Books<'_> {}
+impl QueueGuard for Books<'_> {}
 
 impl Drop for Books<'_> {
     /// Writes the counts back; the queue is unlocked behind it.
     fn drop(&mut self) {
-        if self.editing.has_waiters() {
+        if self.locked.has_waiters() {
             let beside = Beside::new(self.readers, self.queued);
             // SAFETY: invariant 3 of the lock: we are the editor.
             self.beside.with_mut(|place| unsafe { *place = beside });
         } else {
-            self.editing.set_count(self.readers as usize);
+            self.locked.set_count(self.readers as usize);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::error::GivenBack;
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::probe::Held;
 use crate::queue::Pinned;
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::fmt;
@@ -500,8 +500,8 @@ impl<L: Handle> Op for UpgradeOp<L> {
         self.raw().is_ready(Kind::Upgrade)
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().start_upgrade(seat, cx).map(|()| self.upgraded())
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.raw().start_upgrade(slot, cx).map(|()| self.upgraded())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -18,7 +18,7 @@ use crate::guard::{Guard, Holder};
 use crate::probe::{Held, Site};
 use crate::queue::Pinned;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use books::Kind;
@@ -466,9 +466,9 @@ impl<L: Handle, A: Access> Op for AccessOp<L, A> {
         self.raw().is_ready(A::KIND)
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.raw().holders.check(self.site);
-        self.raw().start(A::KIND, seat, cx).map(|()| self.guard())
+        self.raw().start(A::KIND, slot, cx).map(|()| self.guard())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

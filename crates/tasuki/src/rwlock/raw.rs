@@ -56,13 +56,13 @@
 
 use super::books::{Beside, Books, First, Kind, is_full, too_many_readers, too_many_writers};
 use crate::probe::{Held, Holders, Site};
+use crate::queue::grant_loop::grant_loop_after;
 use crate::queue::hint::Hint;
-use crate::queue::sweep::sweep_on;
 use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker, wake_owner};
-use crate::queue::word::{EDIT, FIRST as WRITER, SECOND as UPGRADABLE, WAITERS, Word};
-use crate::queue::{Deferred, Pinned, QueueLock as _, Removed, WaitQueue};
+use crate::queue::word::{EDIT, FLAG_A as WRITER, FLAG_B as UPGRADABLE, WAITERS, Word};
+use crate::queue::{Deferred, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{self, Ordering, UnsafeCell, const_fn};
-use crate::wait::Seat;
+use crate::wait::WaiterSlot;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll};
 
@@ -131,7 +131,7 @@ impl RawRwLock {
         let looked = self.hint.says_look();
         let mut word = if looked { self.queue.load() } else { FREE };
         if word == FREE {
-            // Acquire: pairs with Release in `leave`, `turn_into` and the drop of `Editing`.
+            // Acquire: pairs with Release in `leave`, `turn_into` and the drop of `LockedQueue`.
             match self.queue.replace(FREE, Self::alone(kind), Ordering::Acquire) {
                 Ok(()) => return true,
                 Err(now) => word = self.lost(looked, now),
@@ -204,7 +204,7 @@ impl RawRwLock {
     }
 
     /// The first poll that could not enter at once.
-    pub(crate) fn start(&self, kind: Kind, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn start(&self, kind: Kind, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
         let (mut books, entered) = self.let_in(kind);
         if entered {
@@ -219,13 +219,13 @@ impl RawRwLock {
             too_many_writers();
         }
         self.hint.look_first();
-        books.editing.push_back(seat.sit(waker, kind.ask()));
+        books.locked.push_back(slot.init(waker, kind.payload()));
         books.queued.enter(kind);
         Poll::Pending
     }
 
     /// The first poll of an upgrade: becomes the writer if it is the only one, else waits before all others.
-    pub(crate) fn start_upgrade(&self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn start_upgrade(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
         let mut books = self.open_settled();
         if books.try_upgrade() {
@@ -235,7 +235,7 @@ impl RawRwLock {
             return Poll::Ready(());
         }
         self.hint.look_first();
-        books.editing.push_front(seat.sit(waker, Kind::Upgrade.ask()));
+        books.locked.push_front(slot.init(waker, Kind::Upgrade.payload()));
         books.queued.enter(Kind::Upgrade);
         Poll::Pending
     }
@@ -247,23 +247,8 @@ impl RawRwLock {
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        if waiter.get().state() == State::Notified {
-            return Poll::Ready(());
-        }
-        if waiter.get().will_wake(cx.waker()) {
-            return Poll::Pending;
-        }
-        let waker = clone_waker(cx.waker());
-        let mut editing = self.queue.edit();
-        if waiter.get().state() == State::Notified {
-            drop(editing);
-            drop_waker(Some(waker));
-            return Poll::Ready(());
-        }
-        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-        let old = unsafe { editing.rearm(waiter, waker) };
-        drop_waker(editing.unlock_with(old));
-        Poll::Pending
+        // SAFETY: the waiters of a lock are never moved to another queue.
+        unsafe { self.queue.poll_queued(waiter, cx) }
     }
 
     /// Leaves the queue; true if it had been granted, so that the caller holds the lock.
@@ -273,7 +258,7 @@ impl RawRwLock {
         }
         let mut books = self.open();
         // SAFETY: the waiters of a lock are never moved to another queue.
-        let Removed::Waker(waker) = (unsafe { books.editing.remove(waiter) }) else { return true };
+        let Removed::Waker(waker) = (unsafe { books.locked.remove(waiter) }) else { return true };
         books.queued.leave(Kind::of(waiter.get()));
         // Whoever was stopped by it may enter now.
         drop_waker(self.sweep_with(books, waker));
@@ -313,7 +298,7 @@ impl RawRwLock {
             }
         }
         if word == alone {
-            // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_edit`.
+            // Release: pairs with Acquire in `try_enter_fast` and in `WaitQueue::try_lock`.
             match self.queue.replace(alone, FREE, Ordering::Release) {
                 Ok(()) => return false,
                 Err(now) => word = self.lost(looked, now),
@@ -338,7 +323,7 @@ impl RawRwLock {
     #[inline(never)]
     fn leave_slow(&self, kind: Kind) -> bool {
         let mut books = self.open();
-        let somebody_waits = books.editing.has_waiters();
+        let somebody_waits = books.locked.has_waiters();
         books.put_down(kind);
         self.sweep(books);
         somebody_waits
@@ -353,7 +338,7 @@ impl RawRwLock {
     }
 
     fn open(&self) -> Books<'_> {
-        Books::new(&self.beside, self.queue.edit())
+        Books::new(&self.beside, self.queue.lock())
     }
 
     /// Opens the books when nobody more can be served. An upgrade goes before all others; it must not come between the batches of
@@ -382,7 +367,7 @@ impl RawRwLock {
                 wake_owner(Some(waker));
                 foreign
             }
-            First::Among(waker) => sweep_on(waker, deferred, books, || self.open()),
+            First::Among(waker) => grant_loop_after(waker, deferred, books, || self.open()),
         }
     }
 }

@@ -7,14 +7,14 @@ use super::raw::{CLOSED, RawSemaphore};
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::waiter::{Verdict, wake};
-use crate::queue::{Deferred, Editing, Pinned, QueueLock, QueueUnlocked, Removed};
+use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, QueueUnlocked, Removed};
 use core::task::{Poll, Waker};
 
 /// The queue under `EDIT`, with what is free in plain sight. The evidence that invariant 3 asks for.
 #[must_use = "the queue is unlocked when this is dropped"]
 pub(super) struct Ledger<'s, P> {
     raw: &'s RawSemaphore<P>,
-    pub(super) editing: Editing<'s>,
+    pub(super) locked: LockedQueue<'s>,
     pub(super) free: usize,
 }
 
@@ -31,25 +31,25 @@ enum Served {
 
 impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     #[inline(always)]
-    pub(super) fn new(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
-        if editing.has_waiters() {
-            return Self::queued(raw, editing);
+    pub(super) fn new(raw: &'s RawSemaphore<P>, locked: LockedQueue<'s>) -> Self {
+        if locked.has_waiters() {
+            return Self::queued(raw, locked);
         }
-        Self { raw, free: editing.word().count(), editing }
+        Self { raw, free: locked.word().count(), locked }
     }
 
     /// Of a word that has `WAITERS`.
     #[inline(always)]
-    pub(super) fn queued(raw: &'s RawSemaphore<P>, editing: Editing<'s>) -> Self {
-        debug_assert!(editing.has_waiters(), "nobody waits in {:?}", editing.word());
+    pub(super) fn queued(raw: &'s RawSemaphore<P>, locked: LockedQueue<'s>) -> Self {
+        debug_assert!(locked.has_waiters(), "nobody waits in {:?}", locked.word());
         // SAFETY: invariant 3: we are the editor.
         let free = raw.surplus.with(|surplus| unsafe { *surplus });
-        Self { raw, editing, free }
+        Self { raw, locked, free }
     }
 
     #[inline(always)]
     pub(super) fn is_closed(&self) -> bool {
-        self.editing.word().has(CLOSED)
+        self.locked.word().has(CLOSED)
     }
 
     /// A newcomer takes permits, ahead of the queue if the policy lets it.
@@ -65,7 +65,7 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
             return Err(TryAcquireError::NoPermits);
         }
         if P::OVERTAKES > 0 {
-            self.editing.overtake_front();
+            self.locked.overtake_front();
         }
         self.free -= permits;
         Ok(())
@@ -74,7 +74,7 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     /// Are so many free, and not kept for the front?
     #[inline(always)]
     fn covers_newcomer(&self, permits: usize) -> bool {
-        self.free >= permits && (!self.editing.has_waiters() || self.front_may_be_overtaken())
+        self.free >= permits && (!self.locked.has_waiters() || self.front_may_be_overtaken())
     }
 
     /// Would [`take`](Self::take) end the acquisition, with the permits or because it is closed?
@@ -84,7 +84,7 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
 
     #[inline(always)]
     fn front_may_be_overtaken(&self) -> bool {
-        P::OVERTAKES > 0 && self.editing.front_overtaken() < P::OVERTAKES
+        P::OVERTAKES > 0 && self.locked.front_overtaken() < P::OVERTAKES
     }
 
     /// A listed waiter asks whether its wait can end now. The front must take what it was called for: nobody
@@ -93,10 +93,10 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         if self.is_closed() {
             return Poll::Ready(Err(Closed));
         }
-        if !self.editing.is_front(waiter) || waiter.get().weight() > self.free {
+        if !self.locked.is_front(waiter) || waiter.get().permits() > self.free {
             return Poll::Pending;
         }
-        self.free -= waiter.get().weight();
+        self.free -= waiter.get().permits();
         Poll::Ready(Ok(()))
     }
 
@@ -107,40 +107,40 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
         if self.free == 0 && !self.is_closed() {
             return false;
         }
-        self.editing.front().is_some_and(|front| self.is_closed() || front.weight() <= self.free)
+        self.locked.front().is_some_and(|front| self.is_closed() || front.permits() <= self.free)
     }
 
     /// One turn of the serving loop.
     #[inline(always)]
     fn serve_front(&mut self) -> Served {
-        let Some(front) = self.editing.front() else { return Served::Nobody };
+        let Some(front) = self.locked.front() else { return Served::Nobody };
         if self.is_closed() {
             // SAFETY: there is a front.
-            return Served::Front(unsafe { self.editing.refuse_front() });
+            return Served::Front(unsafe { self.locked.refuse_front() });
         }
-        let Some(rest) = self.free.checked_sub(front.weight()) else { return Served::Nobody };
+        let Some(rest) = self.free.checked_sub(front.permits()) else { return Served::Nobody };
         if self.front_may_be_overtaken() && !self.covers_second(rest) {
             // SAFETY: there is a front.
-            return Served::Called(unsafe { self.editing.wake_front() });
+            return Served::Called(unsafe { self.locked.wake_front() });
         }
         self.free = rest;
         if P::OVERTAKES == 0 {
             // SAFETY: there is a front; without overtakes no waiter is ever `Woken`.
-            return Served::Front(unsafe { self.editing.grant_sleeping_front() }.some());
+            return Served::Front(unsafe { self.locked.grant_sleeping_front() }.some());
         }
         // SAFETY: there is a front.
-        Served::Front(unsafe { self.editing.grant_front() })
+        Served::Front(unsafe { self.locked.grant_front() })
     }
 
     /// Would so many serve the waiter after the front?
     fn covers_second(&self, free: usize) -> bool {
-        self.editing.second().is_some_and(|second| second.weight() <= free)
+        self.locked.second().is_some_and(|second| second.permits() <= free)
     }
 
     /// Takes a waiter out that has not been granted; by its own future.
     pub(super) fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Deferred<Option<Waker>> {
         // SAFETY: the waiters of a semaphore are never moved to another queue.
-        match unsafe { self.editing.remove_as(waiter, verdict) } {
+        match unsafe { self.locked.remove_as(waiter, verdict) } {
             Removed::Waker(waker) => waker,
             Removed::AlreadyGranted => Deferred::none(),
         }
@@ -166,12 +166,12 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
             wake(waker);
             return foreign;
         }
-        self.sweep_on(waker, deferred)
+        self.grant_rest_after(waker, deferred)
     }
 
     /// More than one waiter is to be served; the first has been.
     #[inline(never)]
-    fn sweep_on<T>(mut self, first: Deferred<Option<Waker>>, deferred: Deferred<T>) -> T {
+    fn grant_rest_after<T>(mut self, first: Deferred<Option<Waker>>, deferred: Deferred<T>) -> T {
         let mut sweep = Sweep { raw: self.raw, batch: WakeBatch::new(), owed: true };
         let mut panics = Panics::default();
         sweep.batch.push(first);
@@ -185,18 +185,18 @@ impl<'s, P: SemaphorePolicy> Ledger<'s, P> {
     }
 }
 
-impl<P> QueueLock for Ledger<'_, P> {}
+impl<P> QueueGuard for Ledger<'_, P> {}
 
 impl<P> Drop for Ledger<'_, P> {
     /// Writes back what is free; the queue is unlocked behind it.
     #[inline(always)]
     fn drop(&mut self) {
-        if self.editing.has_waiters() {
+        if self.locked.has_waiters() {
             let free = self.free;
             // SAFETY: invariant 3: we are the editor.
             self.raw.surplus.with_mut(|surplus| unsafe { *surplus = free });
         } else {
-            self.editing.set_count(self.free);
+            self.locked.set_count(self.free);
         }
     }
 }

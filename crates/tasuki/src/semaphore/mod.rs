@@ -11,7 +11,7 @@ use crate::policy::{Bypass, Fifo, Policy};
 use crate::queue::Pinned;
 use crate::queue::word::MAX_COUNT;
 use crate::shim::const_fn;
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::task::{Context, Poll};
 use raw::RawSemaphore;
@@ -405,8 +405,8 @@ impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
     }
 
     #[inline(always)]
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.semaphore.raw.start(self.permits, seat, cx).map_ok(|taken| self.permit(taken))
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.semaphore.raw.start(self.permits, slot, cx).map_ok(|taken| self.permit(taken))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

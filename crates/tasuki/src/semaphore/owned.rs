@@ -1,7 +1,7 @@
 //! Acquiring with permits that keep the semaphore alive through an `Arc`.
 
 use super::permit::{Permit, PermitHolder, Release, sealed};
-use super::{Fifo, Op, Pinned, Seat, Semaphore, SemaphorePolicy, Single, Wait, checked};
+use super::{Fifo, Op, Pinned, Semaphore, SemaphorePolicy, Single, Wait, WaiterSlot, checked};
 use crate::error::{Closed, TryAcquireError};
 use alloc::sync::Arc;
 use core::fmt;
@@ -152,9 +152,9 @@ impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
         self.semaphore().raw.is_ready(self.permits)
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let permits = self.permits;
-        self.semaphore().raw.start(permits, seat, cx).map_ok(|taken| self.permit(taken))
+        self.semaphore().raw.start(permits, slot, cx).map_ok(|taken| self.permit(taken))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -61,18 +61,18 @@ use super::SemaphorePolicy;
 use super::ledger::Ledger;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::while_unwinding;
-use crate::queue::waiter::{Ask, State, Verdict, clone_waker, drop_waker};
-use crate::queue::word::{EDIT, FIRST, MAX_COUNT, WAITERS, Word};
-use crate::queue::{Patience, Pinned, QueueLock as _, WaitQueue};
+use crate::queue::waiter::{Payload, State, Verdict, clone_waker, drop_waker};
+use crate::queue::word::{EDIT, FLAG_A, MAX_COUNT, WAITERS, Word};
+use crate::queue::{Backoff, Pinned, QueueGuard as _, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
-use crate::wait::Seat;
+use crate::wait::WaiterSlot;
 use core::marker::PhantomData;
 use core::mem;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll, Waker};
 
 /// Nobody can acquire any more.
-pub(super) const CLOSED: usize = FIRST;
+pub(super) const CLOSED: usize = FLAG_A;
 
 /// The permits, as a number.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     #[inline(always)]
     fn take_at(&self, word: Word, permits: usize) -> Result<(), Word> {
-        // Acquire: pairs with Release in `release`, and in the drop of `Editing`.
+        // Acquire: pairs with Release in `release`, and in the drop of `LockedQueue`.
         self.queue.replace(word, word.minus(permits), Ordering::Acquire)
     }
 
@@ -176,7 +176,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     pub(crate) fn start(
         &self,
         permits: usize,
-        seat: Seat<'_>,
+        slot: WaiterSlot<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
         // Who does not have to wait needs no clone of its waker.
@@ -187,26 +187,26 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 Err(TryAcquireError::NoPermits) => {}
             }
         }
-        self.join(permits, seat, clone_waker(cx.waker()))
+        self.join(permits, slot, clone_waker(cx.waker()))
     }
 
     /// Takes a place behind others. Nothing but the list changes: what is free stays what it is, and does not cover the front.
     // A function of its own, which saves no registers: what is stored before an edit delays it.
     #[inline(never)]
-    fn join(&self, permits: usize, seat: Seat<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
+    fn join(&self, permits: usize, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
         let word = self.queue.load();
         if joins::<P>(word, permits) {
-            if let Some(mut editing) = self.queue.try_edit(word) {
-                editing.push_back(seat.sit(waker, Ask { weight: permits, ..Ask::default() }));
+            if let Some(mut locked) = self.queue.try_lock(word) {
+                locked.push_back(slot.init(waker, Payload::permits(permits)));
                 return Poll::Pending;
             }
         }
-        self.enqueue(permits, seat, waker)
+        self.enqueue(permits, slot, waker)
     }
 
     /// Takes a place in the queue, or the permits if they have become free.
     #[inline(never)]
-    fn enqueue(&self, permits: usize, seat: Seat<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
+    fn enqueue(&self, permits: usize, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
         let mut ledger = self.open();
         let taken = match ledger.take(permits) {
             Ok(()) => Taken { raw: self, permits },
@@ -216,9 +216,9 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 return Poll::Ready(Err(Closed));
             }
             Err(TryAcquireError::NoPermits) => {
-                let ask = Ask { weight: permits, ..Ask::default() };
+                let ask = Payload::permits(permits);
                 // Invariant 2 holds: what is free does not cover the newcomer, or is kept for the front.
-                ledger.editing.push_back(seat.sit(waker, ask));
+                ledger.locked.push_back(slot.init(waker, ask));
                 return Poll::Pending;
             }
         };
@@ -252,7 +252,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         let ended = ledger.claim(waiter);
         if ended.is_pending() {
             // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-            let old = unsafe { ledger.editing.rearm(waiter, waker) };
+            let old = unsafe { ledger.locked.rearm(waiter, waker) };
             drop_waker(ledger.unlock_with(old));
             return Poll::Pending;
         }
@@ -314,8 +314,8 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     #[inline(never)]
     fn release_slow(&self, word: Word, permits: usize) {
         if word.has(WAITERS) {
-            if let Some(editing) = self.queue.try_edit(word) {
-                return self.put_beside(Ledger::queued(self, editing), permits);
+            if let Some(locked) = self.queue.try_lock(word) {
+                return self.put_beside(Ledger::queued(self, locked), permits);
             }
         }
         self.release_busy(permits);
@@ -326,14 +326,14 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     #[track_caller]
     #[inline(never)]
     fn release_busy(&self, permits: usize) {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             let word = self.queue.load();
             if word.has(EDIT) {
-                patience.wait();
+                backoff.wait();
             } else if word.has(WAITERS) {
-                if let Some(editing) = self.queue.try_edit(word) {
-                    return self.put_beside(Ledger::queued(self, editing), permits);
+                if let Some(locked) = self.queue.try_lock(word) {
+                    return self.put_beside(Ledger::queued(self, locked), permits);
                 }
             } else if !has_room(word.count(), permits) {
                 too_many(word.count(), permits);
@@ -375,7 +375,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// `· => ·CLOSED`.
     pub(crate) fn close(&self) {
         let mut ledger = self.open();
-        ledger.editing.set(CLOSED);
+        ledger.locked.set(CLOSED);
         ledger.sweep();
     }
 
@@ -392,7 +392,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Begins an edit.
     #[inline(always)]
     pub(super) fn open(&self) -> Ledger<'_, P> {
-        Ledger::new(self, self.queue.edit())
+        Ledger::new(self, self.queue.lock())
     }
 }
 

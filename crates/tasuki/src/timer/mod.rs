@@ -19,14 +19,13 @@ mod wheel;
 use crate::host::HostSleep;
 use crate::probe::foreign_code;
 use crate::queue::batch::{Panics, WakeBatch};
-use crate::queue::waiter::{State, clone_waker, drop_waker};
-use crate::queue::word::Word;
-use crate::queue::{Editing, Pinned, QueueLock, Removed, WaitQueue};
+use crate::queue::lock::QueueLock;
+use crate::queue::waiter::{Payload, clone_waker, drop_waker};
+use crate::queue::{Pinned, QueueGuard as _, Removed};
 use crate::runtime;
 use crate::shim::{AtomicBool, AtomicU64, Ordering};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use alloc::sync::Arc;
-use core::cell::UnsafeCell;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -40,20 +39,13 @@ const NANOS_PER_TICK: u32 = 1_000_000;
 
 /// A wheel of deadlines. Part of the contract with runtimes, not of the stable surface.
 pub struct Timers {
-    /// Nobody waits in its list; its `EDIT` bit guards the wheel.
-    lock: WaitQueue,
-    state: UnsafeCell<WheelState>,
+    wheel: QueueLock<Wheel>,
     /// The tick until which the turner sleeps, [`NEVER`] if only the alarm wakes it. Written under the lock, read without it.
     alarm_at: AtomicU64,
     /// Ring the alarm also when the last sleep is cancelled.
     rings_when_empty: AtomicBool,
     start: Instant,
     alarm: Waker,
-}
-
-/// What the lock guards.
-struct WheelState {
-    wheel: Wheel,
 }
 
 /// Where [`Timers::advance_step`] stopped.
@@ -64,28 +56,6 @@ pub enum Advanced {
     /// Nothing is due before this time; `None`: before the alarm rings.
     Until(Option<Instant>),
 }
-
-/// The evidence of holding the lock of a wheel, and the way to what it guards.
-struct Locked<'t> {
-    editing: Editing<'t>,
-    state: &'t UnsafeCell<WheelState>,
-}
-
-impl<'t> Locked<'t> {
-    /// The lock and what it guards, for no longer than it is held.
-    fn parts(&mut self) -> (&mut Editing<'t>, &mut WheelState) {
-        // SAFETY: `Timers::lock` paired the two: `EDIT` of the state's own lock is held, so this is the only `Locked` of it, and it
-        // is borrowed for as long as the reference lives.
-        (&mut self.editing, unsafe { &mut *self.state.get() })
-    }
-}
-
-impl QueueLock for Locked<'_> {}
-
-// SAFETY: `state` is touched only through `Locked`, which holds `EDIT`.
-unsafe impl Send for Timers {}
-// SAFETY: as above.
-unsafe impl Sync for Timers {}
 
 impl Timers {
     /// An empty wheel. `alarm` is woken when [`advance`](Self::advance) must be called earlier than it said; before it has been
@@ -99,8 +69,7 @@ impl Timers {
     /// The same, for a clock whose first moment is `start`: the ticks of the wheel are whole milliseconds after it.
     pub fn starting_at(start: Instant, alarm: Waker) -> Self {
         Self {
-            lock: WaitQueue::new(Word::flags(0)),
-            state: UnsafeCell::new(WheelState { wheel: Wheel::new() }),
+            wheel: QueueLock::new(Wheel::new()),
             alarm_at: AtomicU64::new(0),
             rings_when_empty: AtomicBool::new(false),
             start,
@@ -133,14 +102,14 @@ impl Timers {
     fn step(&self, now: Instant, panics: &mut Panics) -> Advanced {
         let to = self.last_tick_at(now);
         let mut batch = WakeBatch::new();
-        let mut locked = self.lock();
-        let (editing, state) = locked.parts();
-        let turned = state.wheel.turn(editing, to, &mut batch);
+        let mut guard = self.wheel.lock();
+        let (locked, wheel) = guard.parts();
+        let turned = wheel.turn(locked, to, &mut batch);
         if let Turned::Done(next) = turned {
             // Relaxed: see `due`.
             self.alarm_at.store(next.unwrap_or(NEVER), Ordering::Relaxed);
         }
-        batch.wake_all(locked.unlock(), panics);
+        batch.wake_all(guard.unlock(), panics);
         match turned {
             Turned::More => Advanced::More,
             Turned::Done(next) => Advanced::Until(next.and_then(|tick| self.time_of(tick))),
@@ -160,10 +129,6 @@ impl Timers {
     pub fn ring_when_empty(&self) {
         // Relaxed: the lock orders it, which the caller's `advance` takes next.
         self.rings_when_empty.store(true, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> Locked<'_> {
-        Locked { editing: self.lock.edit(), state: &self.state }
     }
 
     /// The first tick that is not before `deadline`.
@@ -195,11 +160,11 @@ impl Timers {
 
     /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, and must be rung for.
     #[must_use = "the alarm must be rung"]
-    fn arm(&self, seat: Seat<'_>, waker: Waker, tick: u64) -> bool {
-        let mut locked = self.lock();
-        let waiter = seat.sit(waker, wheel::ask_for(tick)).into_pinned();
-        let (editing, state) = locked.parts();
-        state.wheel.insert(editing, waiter);
+    fn arm(&self, slot: WaiterSlot<'_>, waker: Waker, tick: u64) -> bool {
+        let mut guard = self.wheel.lock();
+        let waiter = slot.init(waker, Payload::due(tick)).into_pinned();
+        let (locked, wheel) = guard.parts();
+        wheel.insert(locked, waiter);
         // Relaxed: written under the lock, which is held.
         let rings = tick < self.alarm_at.load(Ordering::Relaxed);
         if rings {
@@ -211,34 +176,20 @@ impl Timers {
 
     /// Takes a waiter off the wheel; false if it had been released.
     fn disarm(&self, waiter: Pinned<'_>) -> bool {
-        let mut locked = self.lock();
-        let (editing, state) = locked.parts();
+        let mut guard = self.wheel.lock();
+        let (locked, wheel) = guard.parts();
         // SAFETY: a waiter of this wheel is in one of its rings, or was released.
-        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return false };
-        let empty = state.wheel.forget(waiter);
+        let Removed::Waker(waker) = (unsafe { locked.remove(waiter) }) else { return false };
+        let empty = wheel.forget(waiter);
         // Relaxed: ordered by the lock, see `ring_when_empty`.
         let rings = empty && self.rings_when_empty.load(Ordering::Relaxed);
-        let waker = locked.unlock_with(waker);
+        let waker = guard.unlock_with(waker);
         // Before the drop: a waker that panics in it must not cost the alarm.
         if rings {
             foreign_code();
             self.alarm.wake_by_ref();
         }
         drop_waker(waker);
-        true
-    }
-
-    /// Gives the waiter another waker; false if it had been released.
-    fn rearm(&self, waiter: Pinned<'_>, waker: Waker) -> bool {
-        let mut editing = self.lock.edit();
-        if waiter.get().state() == State::Notified {
-            drop(editing);
-            drop_waker(Some(waker));
-            return false;
-        }
-        // SAFETY: not `Notified`, so it is in one of the rings of this wheel.
-        let old = unsafe { editing.rearm(waiter, waker) };
-        drop_waker(editing.unlock_with(old));
         true
     }
 }
@@ -346,7 +297,7 @@ impl Op for SleepOp {
         }
     }
 
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let when = self.when;
         self.home = Home::until(|| match when {
             When::In(duration) => runtime::now().checked_add(duration),
@@ -356,7 +307,7 @@ impl Op for SleepOp {
         if let Some(sleep) = self.host_sleep() {
             // In no queue: `poll_queued` and `cancel` ask the host. A waiter that is never published, with a waker that keeps nothing.
             let poll = sleep.poll(cx);
-            let _ = seat.sit(Waker::noop().clone(), wheel::ask_for(0));
+            let _ = slot.init(Waker::noop().clone(), Payload::due(0));
             self.when = When::Armed;
             return poll;
         }
@@ -366,12 +317,12 @@ impl Op for SleepOp {
             When::At(deadline) => timers.tick_of(deadline),
             When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
         };
-        let rings = timers.arm(seat, clone_waker(cx.waker()), tick);
+        let rings = timers.arm(slot, clone_waker(cx.waker()), tick);
         self.when = if rings { When::ToRing } else { When::Armed };
         Poll::Pending
     }
 
-    fn queued(&mut self) {
+    fn enqueued(&mut self) {
         if let When::ToRing = self.when {
             foreign_code();
             self.timers().alarm.wake_by_ref();
@@ -382,13 +333,8 @@ impl Op for SleepOp {
         if let Some(sleep) = self.host_sleep() {
             return sleep.poll(cx);
         }
-        if waiter.get().state() == State::Notified {
-            return Poll::Ready(());
-        }
-        if waiter.get().will_wake(cx.waker()) || self.timers().rearm(waiter, clone_waker(cx.waker())) {
-            return Poll::Pending;
-        }
-        Poll::Ready(())
+        // SAFETY: a waiter of this wheel is in one of its rings, or was released.
+        unsafe { self.timers().wheel.poll_queued(waiter, cx) }
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {

@@ -11,8 +11,10 @@
 
 use crate::queue::batch::WakeBatch;
 use crate::queue::ring::Ring;
-use crate::queue::waiter::{Ask, Waiter};
-use crate::queue::{Editing, Pinned};
+#[cfg(doc)]
+use crate::queue::waiter::Payload;
+use crate::queue::waiter::Waiter;
+use crate::queue::{LockedQueue, Pinned};
 use crate::shim;
 use alloc::sync::Arc;
 
@@ -60,37 +62,28 @@ pub(super) enum Turned {
     More,
 }
 
-/// What a waiter that is due at this tick brings: the tick in two halves, because a weight may be 32 bits.
-pub(super) fn ask_for(due: u64) -> Ask {
-    Ask { round: (due >> 32) as u32, weight: (due & 0xFFFF_FFFF) as usize }
-}
-
-fn due(waiter: &Waiter) -> u64 {
-    u64::from(waiter.round()) << 32 | waiter.weight() as u64
-}
-
 impl Wheel {
     pub(super) fn new() -> Self {
         Self { now: 0, rings: (0..=NEVER_RING).map(|_| Ring::new()).collect(), occupied: [0; LEVELS], len: 0 }
     }
 
-    /// Puts a waiter that was made with [`ask_for`] where it belongs.
-    pub(super) fn insert(&mut self, editing: &mut Editing<'_>, waiter: Pinned<'_>) {
-        let due = due(waiter.get());
+    /// Puts a waiter that was made with [`Payload::due`] where it belongs.
+    pub(super) fn insert(&mut self, locked: &mut LockedQueue<'_>, waiter: Pinned<'_>) {
+        let due = waiter.get().due();
         let ring = if due >= NEVER { NEVER_RING } else { self.slot_of(due) };
         // SAFETY: the rings are behind a pointer, and `Timers` drops them only when no future holds a reference to it.
-        unsafe { self.rings[ring].push_back(editing, waiter) };
+        unsafe { self.rings[ring].push_back(locked, waiter) };
         self.len += usize::from(ring != NEVER_RING);
     }
 
-    /// A waiter has left by `Editing::remove`; true if no deadline is left.
+    /// A waiter has left by `LockedQueue::remove`; true if no deadline is left.
     pub(super) fn forget(&mut self, waiter: Pinned<'_>) -> bool {
-        self.len -= usize::from(due(waiter.get()) < NEVER);
+        self.len -= usize::from(waiter.get().due() < NEVER);
         self.len == 0
     }
 
     /// Goes on towards `to`: releases what is due, moves down what is near, up to a bounded number of waiters.
-    pub(super) fn turn(&mut self, editing: &mut Editing<'_>, to: u64, batch: &mut WakeBatch) -> Turned {
+    pub(super) fn turn(&mut self, locked: &mut LockedQueue<'_>, to: u64, batch: &mut WakeBatch) -> Turned {
         // A clock that is behind the wheel does not turn it back: what is due in the present is due.
         let to = to.clamp(self.now, LAST_TICK);
         for _ in 0..STEP {
@@ -103,7 +96,7 @@ impl Wheel {
                 return Turned::Done(Some(slot.begins));
             }
             self.now = slot.begins;
-            if !self.take_one(editing, slot, batch) {
+            if !self.take_one(locked, slot, batch) {
                 self.occupied[slot.level] &= !(1 << slot.index);
             }
         }
@@ -111,19 +104,19 @@ impl Wheel {
     }
 
     /// Releases or moves down the first waiter of a slot that has begun; false if it is empty.
-    fn take_one(&mut self, editing: &mut Editing<'_>, slot: Slot, batch: &mut WakeBatch) -> bool {
+    fn take_one(&mut self, locked: &mut LockedQueue<'_>, slot: Slot, batch: &mut WakeBatch) -> bool {
         let ring = slot.level * SLOTS + slot.index;
         if slot.level == 0 {
-            let Some(waker) = self.rings[ring].grant_front(editing) else { return false };
+            let Some(waker) = self.rings[ring].grant_front(locked) else { return false };
             self.len -= 1;
             batch.push(waker);
             return true;
         }
-        let Some(due) = self.rings[ring].front(editing).map(due) else { return false };
+        let Some(due) = self.rings[ring].front(locked).map(Waiter::due) else { return false };
         let lower = self.slot_of(due);
         debug_assert!(lower < slot.level * SLOTS, "a waiter of level {} moves down", slot.level);
         // SAFETY: as in `insert`.
-        unsafe { self.rings[ring].move_front(editing, &self.rings[lower]) };
+        unsafe { self.rings[ring].move_front(locked, &self.rings[lower]) };
         true
     }
 

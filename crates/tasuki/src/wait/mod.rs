@@ -12,7 +12,7 @@
 
 mod single;
 
-pub(crate) use single::Seat;
+pub(crate) use single::WaiterSlot;
 pub use single::{Op, Single};
 
 use core::fmt;

@@ -6,7 +6,7 @@
 //! | phase      | event                  | calls        | next phase |
 //! |------------|------------------------|--------------|------------|
 //! | `Idle`     | poll                   | `try_now`    | `Finished` if it gave the output |
-//! | `Idle`     | poll, not at once      | `start`      | `Queued`, or `Finished` |
+//! | `Idle`     | poll, not at once      | `enqueue`, `enqueued` | `Queued`, or `Finished` |
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
@@ -35,8 +35,8 @@
 use super::{Awaitable, Cancel};
 use crate::budget::{charge, waits, yield_once};
 use crate::probe;
-use crate::queue::waiter::{Ask, Waiter};
-use crate::queue::{Fresh, Pinned};
+use crate::queue::waiter::{Payload, Waiter};
+use crate::queue::{NewWaiter, Pinned};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::future::Future;
@@ -72,13 +72,13 @@ pub trait Op {
     /// The first poll that could not be served at once: takes a place, or is served after all. After
     /// `Ready` the seat is in no queue.
     #[doc(hidden)]
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
 
     /// The future has a place in the queue, and would leave it if dropped. What must not happen before that, and may
     /// call foreign code, happens here.
     #[doc(hidden)]
     #[inline(always)]
-    fn queued(&mut self) {}
+    fn enqueued(&mut self) {}
 
     /// A later poll. After `Ready` the waiter is in no queue. A poll that panics leaves the future queued: another poll, or `cancel`, comes
     /// after it, and must not release again what this one released.
@@ -118,30 +118,19 @@ fn abandon_output<O: Op + ?Sized>(op: &mut O, output: O::Output) {
 
 /// The place in a pinned future where a waiter can be made.
 #[derive(Debug)]
-pub struct Seat<'f> {
+pub struct WaiterSlot<'f> {
     slot: NonNull<Waiter>,
     future: PhantomData<&'f mut Waiter>,
 }
 
-impl<'f> Seat<'f> {
+impl<'f> WaiterSlot<'f> {
     /// Makes the waiter, complete, ready to be published.
     #[inline(always)]
-    pub(crate) fn sit(self, waker: Waker, ask: Ask) -> Fresh<'f> {
-        self.place(Waiter::new(waker, ask))
-    }
-
-    /// Makes a waiter that carries a pointer of the primitive, and a mark.
-    #[inline(always)]
-    pub(crate) fn sit_carrying(self, waker: Waker, mark: u32, payload: *mut ()) -> Fresh<'f> {
-        self.place(Waiter::carrying(waker, mark, payload))
-    }
-
-    #[inline(always)]
-    fn place(self, waiter: Waiter) -> Fresh<'f> {
-        // SAFETY: `Single::poll` gives out a seat for its pinned slot, and only while nobody is in it.
-        unsafe { self.slot.write(waiter) };
+    pub(crate) fn init(self, waker: Waker, payload: Payload) -> NewWaiter<'f> {
+        // SAFETY: `Single::poll` gives out a slot for its pinned memory, and only while there is no waiter in it.
+        unsafe { self.slot.write(Waiter::new(waker, payload)) };
         // SAFETY: written above; the slot is pinned, and `Single` does not let go of it while it is queued.
-        unsafe { Fresh::new(self.slot) }
+        unsafe { NewWaiter::new(self.slot) }
     }
 }
 
@@ -165,7 +154,7 @@ enum Phase {
 pub struct Single<O: Op> {
     op: O,
     phase: Phase,
-    slot: Slot,
+    memory: WaiterMemory,
 }
 
 /// Foreign code panicked before there was a place in the queue: the future can be polled again. A guard, and not a store
@@ -179,16 +168,16 @@ impl Drop for IdleOnPanic<'_> {
 }
 
 /// Memory for the waiter, reached only through raw pointers: the queue may hold one to it.
-struct Slot {
+struct WaiterMemory {
     waiter: UnsafeCell<MaybeUninit<Waiter>>,
     _pin: PhantomPinned,
 }
 
 // SAFETY: a shared `Single` gives no access to the slot; the queue's access follows the rules of `Waiter`,
 // which is `Send` and `Sync`.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for WaiterMemory {}
 
-impl Slot {
+impl WaiterMemory {
     fn as_ptr(&self) -> NonNull<Waiter> {
         // SAFETY: the address of a field is not null.
         unsafe { NonNull::new_unchecked(self.waiter.get().cast()) }
@@ -222,16 +211,16 @@ impl<O: Op> Single<O> {
 
     /// `Finished => Queued | Finished`, or `Idle` after a panic: it was not to be had at once.
     #[inline]
-    fn start(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
-        let seat = Seat { slot: self.slot.as_ptr(), future: PhantomData };
+    fn enqueue(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
+        let slot = WaiterSlot { slot: self.memory.as_ptr(), future: PhantomData };
         let still_idle = IdleOnPanic(&mut self.phase);
-        let answer = self.op.start(seat, cx);
+        let answer = self.op.enqueue(slot, cx);
         mem::forget(still_idle);
         if answer.is_pending() {
             self.phase = Phase::Queued;
             waits();
             probe::queued(O::NAME);
-            self.op.queued();
+            self.op.enqueued();
         }
         answer
     }
@@ -258,7 +247,7 @@ impl<O: Op> Single<O> {
         self.phase = Phase::Finished;
         match self.op.try_now() {
             Some(output) => Poll::Ready(output),
-            None => self.start(cx),
+            None => self.enqueue(cx),
         }
     }
 
@@ -268,7 +257,7 @@ impl<O: Op> Single<O> {
             return self.poll_yielded(cx);
         }
         // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
-        let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
+        let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         let poll = self.op.poll_queued(waiter, cx);
         if poll.is_ready() {
             self.phase = Phase::Finished;
@@ -282,17 +271,17 @@ impl<O: Op> Single<O> {
         // First, so that a panic in foreign code cannot lead here a second time.
         self.phase = Phase::Canceled;
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
-        let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
+        let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         self.op.cancel(waiter)
     }
 
     /// The future is dropped with a place in the queue. Usually that is all, so nothing else is kept ready here: what a frame
     /// stores delays the edit.
     #[inline(never)]
-    fn abandon(&mut self) {
+    fn cancel_on_drop(&mut self) {
         // A drop happens once, whatever panics, so the phase may stay: one store less before the edit.
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
-        let waiter = unsafe { Pinned::new(self.slot.as_ptr()) };
+        let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         self.op.abandon(waiter);
     }
 }
@@ -316,7 +305,7 @@ impl<O: Op> Future for Single<O> {
         if let Some(output) = this.op.try_now() {
             return Poll::Ready(output);
         }
-        this.start(cx)
+        this.enqueue(cx)
     }
 }
 
@@ -356,7 +345,7 @@ impl<O: Op> Drop for Single<O> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.phase == Phase::Queued {
-            self.abandon();
+            self.cancel_on_drop();
         }
     }
 }

@@ -36,18 +36,18 @@
 use super::super::error::TryRecvError;
 use crate::error::Closed;
 use crate::event::{Event, Reset};
-use crate::queue::waiter::{Ask, clone_waker, drop_waker, wake_owner};
-use crate::queue::word::{EDIT, FIRST, SECOND as RECEIVER_GONE, WAITERS, Word};
-use crate::queue::{Patience, QueueLock as _, WaitQueue};
+use crate::queue::waiter::{Payload, clone_waker, drop_waker, wake_owner};
+use crate::queue::word::{EDIT, FLAG_A, FLAG_B as RECEIVER_GONE, WAITERS, Word};
+use crate::queue::{Backoff, QueueGuard as _, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
-use crate::wait::Seat;
+use crate::wait::WaiterSlot;
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::task::{Context, Poll};
 
 /// The sender has sent, or was dropped.
-pub(super) const SENDER_GONE: usize = FIRST;
+pub(super) const SENDER_GONE: usize = FLAG_A;
 const BOTH: Word = Word::flags(0);
 pub(super) const CLOSED: Word = Word::counted(1);
 
@@ -92,24 +92,24 @@ impl<T> Core<T> {
     pub(super) fn finish(&self) -> Finished {
         // Without a look: mostly it is that.
         let mut word = BOTH;
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             if word.has(EDIT) {
-                patience.wait();
+                backoff.wait();
                 word = self.queue.load();
             } else if word.has(RECEIVER_GONE) {
                 // Acquire: pairs with Release in `leave`; the receiver has made its last touch.
                 let _ = self.queue.load_with(Ordering::Acquire);
                 return Finished::Alone;
             } else if word.has(WAITERS) {
-                let Some(mut editing) = self.queue.try_edit(word) else {
+                let Some(mut locked) = self.queue.try_lock(word) else {
                     word = self.queue.load();
                     continue;
                 };
-                editing.set(SENDER_GONE);
+                locked.set(SENDER_GONE);
                 // SAFETY: there is a waiter; it is never woken without a grant.
-                let waker = unsafe { editing.grant_sleeping_front() }.some();
-                wake_owner(editing.unlock_with(waker));
+                let waker = unsafe { locked.grant_sleeping_front() }.some();
+                wake_owner(locked.unlock_with(waker));
                 return Finished::Received;
             } else if word == CLOSED {
                 return Finished::Refused;
@@ -146,8 +146,8 @@ impl<T> Core<T> {
             }
             if word.has(WAITERS) {
                 // A receive that was forgotten.
-                if let Some(mut editing) = self.queue.try_edit(word) {
-                    editing.set(RECEIVER_GONE);
+                if let Some(mut locked) = self.queue.try_lock(word) {
+                    locked.set(RECEIVER_GONE);
                     return false;
                 }
             // Release: pairs with Acquire in `finish`.
@@ -175,7 +175,7 @@ impl<T> Core<T> {
     }
 
     /// Enqueues the receiver, or says what it has.
-    pub(super) fn enqueue(&self, seat: Seat<'_>, cx: &Context<'_>) -> Poll<Result<T, Closed>> {
+    pub(super) fn enqueue(&self, slot: WaiterSlot<'_>, cx: &Context<'_>) -> Poll<Result<T, Closed>> {
         let waker = clone_waker(cx.waker());
         loop {
             match self.try_recv() {
@@ -189,8 +189,8 @@ impl<T> Core<T> {
                     return Poll::Ready(self.take().ok_or(Closed));
                 }
             }
-            if let Some(mut editing) = self.queue.try_edit(BOTH) {
-                editing.push_back(seat.sit(waker, Ask::default()));
+            if let Some(mut locked) = self.queue.try_lock(BOTH) {
+                locked.push_back(slot.init(waker, Payload::NONE));
                 return Poll::Pending;
             }
         }
@@ -220,7 +220,7 @@ impl<T> fmt::Debug for Core<T> {
 }
 
 /// Where a oneshot is: on the heap, or in a [`Slot`]. Only the crate implements it.
-pub trait Place {
+pub trait Cursor {
     /// What is sent.
     type Message;
 
@@ -236,7 +236,7 @@ pub trait Place {
 
 #[cfg(feature = "alloc")]
 mod boxed {
-    use super::{Core, Place};
+    use super::{Core, Cursor};
     use alloc::boxed::Box;
     use core::ptr::NonNull;
 
@@ -256,7 +256,7 @@ mod boxed {
     // SAFETY: as above.
     unsafe impl<T: Send> Sync for Boxed<T> {}
 
-    impl<T> Place for Boxed<T> {
+    impl<T> Cursor for Boxed<T> {
         type Message = T;
 
         #[inline(always)]
@@ -276,7 +276,7 @@ mod boxed {
 #[cfg(feature = "alloc")]
 pub use boxed::Boxed;
 
-impl<T> Place for &Core<T> {
+impl<T> Cursor for &Core<T> {
     type Message = T;
 
     #[inline(always)]

@@ -9,7 +9,7 @@ mod sender;
 
 #[cfg(feature = "alloc")]
 pub use self::core::Boxed;
-pub use self::core::{Core, Place};
+pub use self::core::{Core, Cursor};
 pub use receiver::{End, OneshotRecv, OneshotRecvOp, Receiver};
 pub use sender::Sender;
 

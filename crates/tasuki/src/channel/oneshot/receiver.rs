@@ -1,11 +1,11 @@
 //! The side that receives.
 
 use super::super::error::TryRecvError;
-use super::core::{CLOSED, Core, Place, SENDER_GONE};
+use super::core::{CLOSED, Core, Cursor, SENDER_GONE};
 use crate::error::Closed;
 use crate::queue::waiter::{State, clone_waker, drop_waker};
-use crate::queue::{Pinned, QueueLock as _, Removed};
-use crate::wait::{Op, Seat, Single, Wait};
+use crate::queue::{Pinned, QueueGuard as _, Removed};
+use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::future::IntoFuture;
 use core::task::{Context, Poll};
@@ -20,14 +20,14 @@ use core::task::{Context, Poll};
 /// sender.send(1).unwrap();
 /// assert_eq!(receiver.try_recv(), Ok(1));
 /// ```
-pub struct Receiver<P: Place> {
+pub struct Receiver<P: Cursor> {
     place: P,
 }
 
 /// The future of [`Receiver::recv`] and of `receiver.await`.
 pub type OneshotRecv<E> = Wait<Single<OneshotRecvOp<E>>>;
 
-impl<P: Place> Receiver<P> {
+impl<P: Cursor> Receiver<P> {
     pub(super) fn new(place: P) -> Self {
         Self { place }
     }
@@ -113,7 +113,7 @@ impl<P: Place> Receiver<P> {
     }
 }
 
-impl<P: Place> IntoFuture for Receiver<P> {
+impl<P: Cursor> IntoFuture for Receiver<P> {
     type Output = Result<P::Message, Closed>;
     type IntoFuture = OneshotRecv<Self>;
 
@@ -123,7 +123,7 @@ impl<P: Place> IntoFuture for Receiver<P> {
     }
 }
 
-impl<P: Place> Drop for Receiver<P> {
+impl<P: Cursor> Drop for Receiver<P> {
     #[inline(always)]
     fn drop(&mut self) {
         let leave = Leave(&self.place);
@@ -136,9 +136,9 @@ impl<P: Place> Drop for Receiver<P> {
 }
 
 /// The receiver ends, also if a waker panics.
-struct Leave<'p, P: Place>(&'p P);
+struct Leave<'p, P: Cursor>(&'p P);
 
-impl<P: Place> Drop for Leave<'_, P> {
+impl<P: Cursor> Drop for Leave<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.0.core().leave() {
@@ -148,7 +148,7 @@ impl<P: Place> Drop for Leave<'_, P> {
     }
 }
 
-impl<P: Place> fmt::Debug for Receiver<P> {
+impl<P: Cursor> fmt::Debug for Receiver<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver").finish_non_exhaustive()
     }
@@ -163,7 +163,7 @@ pub trait End {
     fn core(&self) -> &Core<Self::Message>;
 }
 
-impl<P: Place> End for Receiver<P> {
+impl<P: Cursor> End for Receiver<P> {
     type Message = P::Message;
 
     #[inline(always)]
@@ -172,7 +172,7 @@ impl<P: Place> End for Receiver<P> {
     }
 }
 
-impl<P: Place> End for &mut Receiver<P> {
+impl<P: Cursor> End for &mut Receiver<P> {
     type Message = P::Message;
 
     #[inline(always)]
@@ -206,8 +206,8 @@ impl<E: End> Op for OneshotRecvOp<E> {
     }
 
     #[inline]
-    fn start(&mut self, seat: Seat<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.end.core().enqueue(seat, cx)
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.end.core().enqueue(slot, cx)
     }
 
     #[inline]
@@ -218,15 +218,15 @@ impl<E: End> Op for OneshotRecvOp<E> {
             _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
             _ => {
                 let waker = clone_waker(cx.waker());
-                let mut editing = core.queue.edit();
+                let mut locked = core.queue.lock();
                 if waiter.get().state() == State::Notified {
-                    drop(editing);
+                    drop(locked);
                     drop_waker(Some(waker));
                     return Poll::Ready(core.take().ok_or(Closed));
                 }
                 // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-                let old = unsafe { editing.rearm(waiter, waker) };
-                drop_waker(editing.unlock_with(old));
+                let old = unsafe { locked.rearm(waiter, waker) };
+                drop_waker(locked.unlock_with(old));
                 Poll::Pending
             }
         }
@@ -258,10 +258,10 @@ impl<E: End> OneshotRecvOp<E> {
         if waiter.get().state() == State::Notified {
             return true;
         }
-        let mut editing = self.end.core().queue.edit();
+        let mut locked = self.end.core().queue.lock();
         // SAFETY: enqueued in this queue, the only one it can be in.
-        let Removed::Waker(waker) = (unsafe { editing.remove(waiter) }) else { return true };
-        drop_waker(editing.unlock_with(waker));
+        let Removed::Waker(waker) = (unsafe { locked.remove(waiter) }) else { return true };
+        drop_waker(locked.unlock_with(waker));
         false
     }
 }

@@ -1,6 +1,6 @@
 //! The side that sends.
 
-use super::core::{Finished, Place};
+use super::core::{Cursor, Finished};
 use crate::event::WaitEvent;
 use core::fmt;
 
@@ -13,12 +13,12 @@ use core::fmt;
 /// drop(sender);
 /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
 /// ```
-pub struct Sender<P: Place> {
+pub struct Sender<P: Cursor> {
     /// Until it has ended.
     place: Option<P>,
 }
 
-impl<P: Place> Sender<P> {
+impl<P: Cursor> Sender<P> {
     pub(super) fn new(place: P) -> Self {
         Self { place: Some(place) }
     }
@@ -72,7 +72,7 @@ impl<P: Place> Sender<P> {
 
 /// The sender ends: the message, if it was not received.
 #[inline(always)]
-fn end<P: Place>(place: &P) -> Option<P::Message> {
+fn end<P: Cursor>(place: &P) -> Option<P::Message> {
     let message = match place.core().finish() {
         Finished::Received => return None,
         Finished::Refused => {
@@ -89,7 +89,7 @@ fn end<P: Place>(place: &P) -> Option<P::Message> {
     message
 }
 
-impl<P: Place> Drop for Sender<P> {
+impl<P: Cursor> Drop for Sender<P> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
@@ -98,7 +98,7 @@ impl<P: Place> Drop for Sender<P> {
     }
 }
 
-impl<P: Place> fmt::Debug for Sender<P> {
+impl<P: Cursor> fmt::Debug for Sender<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sender").field("closed", &self.is_closed()).finish()
     }

@@ -1,8 +1,8 @@
 //! The lock of the queue, as evidence: what may be done with a list while `EDIT` is held, and what comes out of it.
 //!
-//! [`Editing`] exists exactly while its thread holds `EDIT`; its drop publishes the word and unlocks the queue, on
+//! [`LockedQueue`] exists exactly while its thread holds `EDIT`; its drop publishes the word and unlocks the queue, on
 //! every way out of a scope, also by a panic. Wakers leave the queue as [`Deferred`] values, alone or in a
-//! [`WakeBatch`](super::batch::WakeBatch). What opens them is [`QueueUnlocked`], which only the end of an `Editing` makes, so
+//! [`WakeBatch`](super::batch::WakeBatch). What opens them is [`QueueUnlocked`], which only the end of an `LockedQueue` makes, so
 //! code that wakes or drops a waker before it has unlocked the queue does not compile.
 //!
 //! Transitions and invariants are those of the [module above](super). A function is `unsafe` where it relies on something
@@ -11,7 +11,7 @@
 use super::list;
 use super::waiter::{self, State, Verdict, Waiter};
 use super::word::{EDIT, WAITERS, Word};
-use super::{Fresh, Pinned, WaitQueue};
+use super::{NewWaiter, Pinned, WaitQueue};
 use crate::probe;
 use crate::shim::{Ordering, Section};
 use core::mem::ManuallyDrop;
@@ -20,7 +20,7 @@ use core::task::Waker;
 /// The evidence of holding `EDIT`. Nothing foreign runs while it exists (invariant 6).
 #[derive(Debug)]
 #[must_use = "the queue is unlocked when this is dropped"]
-pub(crate) struct Editing<'q> {
+pub(crate) struct LockedQueue<'q> {
     pub(super) queue: &'q WaitQueue,
     /// What the word will be, without `EDIT`.
     pub(super) word: Word,
@@ -28,12 +28,12 @@ pub(crate) struct Editing<'q> {
     _section: Section,
 }
 
-impl Drop for Editing<'_> {
+impl Drop for LockedQueue<'_> {
     /// Unlocks the queue: the word, and with it the list, becomes visible.
     #[inline(always)]
     fn drop(&mut self) {
-        probe::edit_ends();
-        // Release: pairs with Acquire in `WaitQueue::try_edit` and in the fast paths of the primitives.
+        probe::queue_unlocked();
+        // Release: pairs with Acquire in `WaitQueue::try_lock` and in the fast paths of the primitives.
         self.queue.word.store(self.word.raw(), Ordering::Release);
     }
 }
@@ -45,12 +45,12 @@ impl Drop for Editing<'_> {
 #[must_use = "a waker that left the queue must be woken or dropped, after the queue was unlocked"]
 pub(crate) struct Deferred<T>(ManuallyDrop<T>);
 
-/// The evidence that the caller has unlocked the queue it held. Made by the end of an [`Editing`], or of what holds one.
+/// The evidence that the caller has unlocked the queue it held. Made by the end of an [`LockedQueue`], or of what holds one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueUnlocked(());
 
 /// What holds the lock of a queue, and unlocks it when dropped.
-pub(crate) trait QueueLock: Sized {
+pub(crate) trait QueueGuard: Sized {
     /// Unlocks the queue.
     #[inline(always)]
     fn unlock(self) -> QueueUnlocked {
@@ -65,7 +65,7 @@ pub(crate) trait QueueLock: Sized {
     }
 }
 
-impl QueueLock for Editing<'_> {}
+impl QueueGuard for LockedQueue<'_> {}
 
 impl<T> Deferred<T> {
     #[inline(always)]
@@ -116,7 +116,7 @@ impl Deferred<Option<Waker>> {
     }
 }
 
-impl<'q> Editing<'q> {
+impl<'q> LockedQueue<'q> {
     /// The caller has just set `EDIT`, in this section; `word` is what the word was.
     #[inline(always)]
     pub(super) fn new(queue: &'q WaitQueue, word: Word, section: Section) -> Self {
@@ -199,7 +199,7 @@ impl<'q> Editing<'q> {
 
     /// Enqueues at the end.
     #[inline(always)]
-    pub(crate) fn push_back<'f>(&mut self, waiter: Fresh<'f>) -> Pinned<'f> {
+    pub(crate) fn push_back<'f>(&mut self, waiter: NewWaiter<'f>) -> Pinned<'f> {
         let waiter = waiter.into_pinned();
         self.link_back(waiter.as_ptr());
         waiter
@@ -220,7 +220,7 @@ impl<'q> Editing<'q> {
 
     /// Enqueues before all others.
     #[inline(always)]
-    pub(crate) fn push_front<'f>(&mut self, waiter: Fresh<'f>) -> Pinned<'f> {
+    pub(crate) fn push_front<'f>(&mut self, waiter: NewWaiter<'f>) -> Pinned<'f> {
         let waiter = waiter.into_pinned();
         // SAFETY: as in `push_back`.
         let head = unsafe { list::push_front(self.word.head(), waiter.as_ptr()) };
@@ -289,37 +289,37 @@ impl<'q> Editing<'q> {
         }
     }
 
-    /// The place of the first waiter.
-    pub(crate) fn first(&self) -> Place {
-        Place(self.word.head())
+    /// A cursor at the first waiter.
+    pub(crate) fn cursor_front(&self) -> Cursor {
+        Cursor(self.word.head())
     }
 
-    /// The waiter at this place; `None` at the end of the list.
+    /// The waiter at the cursor; `None` at the end of the list.
     ///
-    /// SAFETY: the place is the end, or that of a waiter in the list of this queue.
+    /// SAFETY: the cursor is at the end, or at a waiter in the list of this queue.
     #[inline]
-    pub(crate) unsafe fn at(&self, place: Place) -> Option<&Waiter> {
+    pub(crate) unsafe fn get(&self, cursor: Cursor) -> Option<&Waiter> {
         // SAFETY: the caller's contract; a listed waiter is alive, and the borrow of the evidence keeps it so.
-        unsafe { place.0.as_ref() }
+        unsafe { cursor.0.as_ref() }
     }
 
-    /// Goes on to the next place.
+    /// Moves the cursor to the next waiter, or to the end.
     ///
-    /// SAFETY: the place is that of a waiter in the list of this queue.
+    /// SAFETY: the cursor is at a waiter in the list of this queue.
     #[inline]
-    pub(crate) unsafe fn pass(&self, place: &mut Place) {
+    pub(crate) unsafe fn advance(&self, cursor: &mut Cursor) {
         // SAFETY: we hold `EDIT`; the caller's contract.
-        place.0 = unsafe { list::after(self.word.head(), place.0) };
+        cursor.0 = unsafe { list::after(self.word.head(), cursor.0) };
     }
 
-    /// Takes the waiter at this place out, grants it, and goes on to the next place.
+    /// Takes the waiter at the cursor out, grants it, and moves the cursor to the next.
     ///
-    /// SAFETY: the place is that of a waiter in the list of this queue.
+    /// SAFETY: the cursor is at a waiter in the list of this queue.
     #[inline]
-    pub(crate) unsafe fn grant_at(&mut self, place: &mut Place) -> Deferred<Option<Waker>> {
-        let granted = place.0;
+    pub(crate) unsafe fn grant_at(&mut self, cursor: &mut Cursor) -> Deferred<Option<Waker>> {
+        let granted = cursor.0;
         // SAFETY: the caller's contract.
-        unsafe { self.pass(place) };
+        unsafe { self.advance(cursor) };
         // SAFETY: we hold `EDIT`; the caller's contract.
         let head = unsafe { list::remove(self.word.head(), granted) };
         self.word = self.word.with_head(head);
@@ -393,38 +393,38 @@ impl<'q> Editing<'q> {
     }
 
     /// Takes the first waiter out, to be put into another queue, and marks it; `None` if there is none.
-    pub(crate) fn take_front(&mut self, mark: u32) -> Option<Moving> {
+    pub(crate) fn detach_front(&mut self, mark: u32) -> Option<Detached> {
         self.front()?.set_mark(mark);
         let front = self.word.some_head();
         // SAFETY: we hold `EDIT`; the head is in the list.
         let head = unsafe { list::pop_front(front) };
         self.word = self.word.with_head(head);
-        Some(Moving(front))
+        Some(Detached(front))
     }
 
     /// A waiter that was notified here goes on to another queue, with another waker and a new mark; by its own future.
     ///
     /// SAFETY: the waiter is `Notified`.
-    pub(crate) unsafe fn revive(&mut self, waiter: Pinned<'_>, waker: Waker, mark: u32) -> Moving {
+    pub(crate) unsafe fn revive(&mut self, waiter: Pinned<'_>, waker: Waker, mark: u32) -> Detached {
         // SAFETY: it was notified, so only its future knows it; and that is the caller.
         unsafe { waiter.get().revive(waker, mark) };
-        Moving(waiter.as_ptr())
+        Detached(waiter.as_ptr())
     }
 
     /// Enqueues a waiter that comes from another queue at the end.
-    pub(crate) fn put_back(&mut self, waiter: Moving) {
+    pub(crate) fn attach_back(&mut self, waiter: Detached) {
         self.link_back(waiter.0);
     }
 
     /// Enqueues a waiter that comes from another queue before all others.
-    pub(crate) fn put_front(&mut self, waiter: Moving) {
-        // SAFETY: as in `put_back`.
+    pub(crate) fn attach_front(&mut self, waiter: Detached) {
+        // SAFETY: as in `attach_back`.
         let head = unsafe { list::push_front(self.word.head(), waiter.0) };
         self.word = self.word.with_head(head);
     }
 
     /// Grants a waiter that comes from another queue, without its having been in this one.
-    pub(crate) fn grant(&mut self, waiter: Moving) -> Deferred<Option<Waker>> {
+    pub(crate) fn grant(&mut self, waiter: Detached) -> Deferred<Option<Waker>> {
         // SAFETY: both queues are locked by the caller, and it is out of the list.
         Deferred::new(unsafe { waiter::notify(waiter.0, Verdict::Granted) })
     }
@@ -433,18 +433,18 @@ impl<'q> Editing<'q> {
 /// A waiter between two queues. Both are locked while this exists, the one it comes from first.
 #[derive(Debug)]
 #[must_use = "a waiter must be put somewhere, or granted"]
-pub(crate) struct Moving(*mut Waiter);
+pub(crate) struct Detached(*mut Waiter);
 
-/// A place in the list of a queue. A primitive may keep one while the queue is not locked, as long as it knows that the
-/// waiter is there.
+/// A position in the list of a queue. A primitive may keep one while the queue is not locked, as long as it knows that the
+/// waiter is in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(*mut Waiter);
+pub(crate) struct Cursor(*mut Waiter);
 
-impl Place {
+impl Cursor {
     /// Behind the last waiter.
     pub(crate) const END: Self = Self(core::ptr::null_mut());
 
-    /// Where this waiter is.
+    /// At this waiter.
     pub(crate) fn of(waiter: Pinned<'_>) -> Self {
         Self(waiter.as_ptr())
     }
@@ -470,12 +470,12 @@ mod tests {
     fn a_panic_unlocks_the_queue() {
         let queue = WaitQueue::new(Word::flags(0));
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let mut editing = queue.edit();
-            editing.set(super::super::word::FIRST);
+            let mut locked = queue.lock();
+            locked.set(super::super::word::FLAG_A);
             panic!("under the lock");
         }));
         assert!(panicked.is_err());
-        assert_eq!(queue.load(), Word::flags(super::super::word::FIRST));
-        drop(queue.edit());
+        assert_eq!(queue.load(), Word::flags(super::super::word::FLAG_A));
+        drop(queue.lock());
     }
 }

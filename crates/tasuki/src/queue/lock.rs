@@ -1,0 +1,75 @@
+//! The queue lock around a value: for what keeps its waiters elsewhere than in the list of the word.
+//!
+//! The wheel of the timers sorts its waiters into many rings ([`Ring`](super::ring::Ring)) and has fields of its own beside them. Both belong to one
+//! wait queue whose list stays empty: what it gives is its lock. Waiters leave the rings by the same functions as any list, and wakers come out as
+//! [`Deferred`](super::Deferred) values, woken after the unlock.
+
+use super::word::Word;
+use super::{LockedQueue, Pinned, QueueGuard, WaitQueue};
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::task::{Context, Poll};
+
+/// A value that only the holder of the queue lock reaches.
+pub(crate) struct QueueLock<T> {
+    /// Its list is always empty.
+    queue: WaitQueue,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value goes where the lock goes.
+unsafe impl<T: Send> Send for QueueLock<T> {}
+// SAFETY: `value` is touched only through `QueueLockGuard`, which holds `EDIT`.
+unsafe impl<T: Send> Sync for QueueLock<T> {}
+
+/// The evidence of holding a [`QueueLock`], and the way to its value.
+#[must_use = "the lock is released when this is dropped"]
+pub(crate) struct QueueLockGuard<'q, T> {
+    locked: LockedQueue<'q>,
+    value: &'q UnsafeCell<T>,
+}
+
+impl<T> QueueLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { queue: WaitQueue::new(Word::flags(0)), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits for the end of other holds. No foreign code may run before the guard is dropped.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> QueueLockGuard<'_, T> {
+        QueueLockGuard { locked: self.queue.lock(), value: &self.value }
+    }
+
+    /// As [`WaitQueue::poll_queued`].
+    ///
+    /// SAFETY: the waiter was put into a list that this lock guards, and has not been moved to one that it does not.
+    #[inline]
+    pub(crate) unsafe fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.queue.poll_queued(waiter, cx) }
+    }
+}
+
+impl<'q, T> QueueLockGuard<'q, T> {
+    /// The locked queue and the value, for no longer than the guard is borrowed.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> (&mut LockedQueue<'q>, &mut T) {
+        // SAFETY: `QueueLock::lock` paired the two: `EDIT` of the value's own queue is held, so this is the only guard of it, and it
+        // is borrowed for as long as the reference lives.
+        (&mut self.locked, unsafe { &mut *self.value.get() })
+    }
+}
+
+impl<T> QueueGuard for QueueLockGuard<'_, T> {}
+
+impl<T> fmt::Debug for QueueLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueLock").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for QueueLockGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueLockGuard").finish_non_exhaustive()
+    }
+}
