@@ -4,7 +4,7 @@
 use crate::args::Args;
 use crate::report::{Outcome, Report};
 use crate::shell::{self, Tests, cargo};
-use crate::{bench, check, counts, miri, model, targets, tidy, tour};
+use crate::{bench, check, counts, miri, model, package, surface, targets, tidy, tour};
 use std::time::Instant;
 
 /// Minutes that all steps may take on two busy cores. Only told: a slow machine is no defect.
@@ -16,6 +16,8 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     let mut report = Report::new("ci");
     report.step("tidy", || whole(tidy::run(Args::of(&[]))));
     report.step("check", || whole(check::run(Args::of(&[]))));
+    report.step("surface", || whole(surface::run(Args::of(&[]))));
+    report.step("package", || whole(package::run(Args::of(&[]))));
 
     let mut counted = Tests::default();
     report.step("cargo test --workspace", || {

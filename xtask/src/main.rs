@@ -9,12 +9,14 @@ mod counts;
 mod miri;
 mod model;
 mod mutants;
+mod package;
 mod repeat;
 mod report;
 mod sanitize;
 mod shell;
 mod soak;
 mod source;
+mod surface;
 mod targets;
 mod tidy;
 mod toolchain;
@@ -27,7 +29,7 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 13] = [
+const TASKS: [Task; 15] = [
     ("check", "", "rustfmt, clippy, docs, README, feature sets, bare metal, oldest compiler", check::run),
     (
         "counts",
@@ -73,6 +75,13 @@ const TASKS: [Task; 13] = [
         "every benchmark, quickly: as the machine is, busy, on one processor; every cell must be there",
         bench::run,
     ),
+    (
+        "package",
+        "",
+        "what would be published: files, licences, size, the lock file of a firmware",
+        package::run,
+    ),
+    ("surface", "[--write]", "what users can name, against docs/surface/", surface::run),
     ("repeat", "[--runs N] [--package NAME] [FILTER]", "the tests under the same conditions", repeat::run),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
     ("ci", "", "all that .ci/run wants: check, tidy, tests, counts, models, Miri, tour, benchmarks", ci::run),

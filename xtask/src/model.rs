@@ -1,7 +1,7 @@
 //! `cargo xtask model`: the loom models, each in a process of its own, timed and capped.
 //!
-//! A model that reaches its cap has proved nothing: that is a failure. So is one that is complete after a single
-//! execution (nothing in it races, or loom does not see that it does), and so is a run without models.
+//! A model that reaches its cap has proved nothing: that is a failure. So is one that is complete after fewer than [`LEAST`]
+//! executions (nothing in it races, or loom does not see that it does), and so is a run without models.
 
 use crate::args::Args;
 use crate::report::{Outcome, Report};
@@ -14,6 +14,9 @@ use std::time::Duration;
 
 /// How many times a model may switch away from a thread that could go on.
 pub(crate) const PREEMPTIONS: usize = 2;
+
+/// The executions of a model that tries anything: two threads with one step each that matters have more.
+const LEAST: usize = 5;
 
 /// Limits inside loom that end a model early and silently.
 const SILENT_CAPS: [&str; 2] = ["LOOM_MAX_DURATION", "LOOM_MAX_PERMUTATIONS"];
@@ -92,16 +95,16 @@ pub(crate) struct End {
 impl End {
     fn word(&self) -> &'static str {
         match self.how {
-            Capped::Passed if self.ran_once() => "ONCE  ",
+            Capped::Passed if self.ran_too_little() => "TOO FEW",
             Capped::Passed => "ok    ",
             Capped::Failed => "FAILED",
             Capped::TimedOut => "CAPPED",
         }
     }
 
-    /// It was complete after one execution.
-    pub(crate) fn ran_once(&self) -> bool {
-        executions(&self.log) == Some(1)
+    /// It was complete after so few executions that nothing was tried in two orders.
+    pub(crate) fn ran_too_little(&self) -> bool {
+        executions(&self.log).is_some_and(|count| count < LEAST)
     }
 
     /// Its name and how many executions it explored.
@@ -115,8 +118,8 @@ impl End {
 
     fn outcome(&self, cap: Duration) -> Outcome {
         match self.how {
-            Capped::Passed if self.ran_once() => {
-                Outcome::Failed("one execution only: nothing was tried in two orders".to_owned())
+            Capped::Passed if self.ran_too_little() => {
+                Outcome::Failed(format!("fewer than {LEAST} executions: nothing was tried in two orders"))
             }
             Capped::Passed => Outcome::Passed,
             Capped::Failed => Outcome::Failed("its output is above".to_owned()),

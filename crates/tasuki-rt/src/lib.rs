@@ -76,3 +76,7 @@ pub use time::{Interval, interval, now, sleep, sleep_until, timeout};
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]
 mod refused {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -169,6 +169,10 @@ pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};
 #[doc = include_str!("../tests/compile_fail.md")]
 mod refused {}
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 // What the pages promise, where nothing is added for debugging.
 #[cfg(not(debug_assertions))]
 const _: () = {
