@@ -1,5 +1,6 @@
 //! Where the thread stands: which runtime it belongs to, which task it polls, how much of its budget is left.
 
+use crate::budget::Budget;
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
 use crate::task::join::JoinHandle;
@@ -13,9 +14,6 @@ use std::task::{RawWakerVTable, Waker};
 use std::time::Instant;
 use tasuki::runtime::{Charge, Driver, LockEvent, TaskId, Timers};
 
-/// How many ready operations, of the primitives and of the runtime, a poll may use before one yields.
-const BUDGET: u32 = 128;
-
 /// A thread's membership in a runtime, for as long as [`Context::enter`] lasts.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -23,8 +21,7 @@ pub(crate) struct Context {
     task: Cell<Option<TaskId>>,
     /// The waker that the current poll was given, to compare with.
     waker: Cell<Option<WakerParts>>,
-    /// With which a poll begins.
-    budget: u32,
+    budget: Budget,
 }
 
 /// Data and table of a waker. Both make it the one it is: the data alone may be null, or taken over by a foreign table.
@@ -132,9 +129,7 @@ pub(crate) fn blocks_for(shared: &Shared) -> bool {
 
 impl Context {
     pub(crate) fn new(shared: Arc<Shared>, seat: Seat) -> Self {
-        // A simulation is asked at every operation.
-        let budget = if let Seat::Sim(_) = seat { 0 } else { BUDGET };
-        Self { shared, seat, task: Cell::new(None), waker: Cell::new(None), budget }
+        Self { shared, seat, task: Cell::new(None), waker: Cell::new(None), budget: Budget::new() }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
@@ -153,7 +148,13 @@ impl Context {
     #[inline]
     pub(crate) fn poll<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> R {
         self.task.set(Some(task));
-        tasuki::runtime::set_budget(self.budget);
+        tasuki::runtime::set_budget(match &self.seat {
+            Seat::Worker(_) => self.budget.begin(Instant::now),
+            // Nothing waits for its end.
+            Seat::Outside => self.budget.begin_untimed(false),
+            // A simulation is asked at every operation.
+            Seat::Sim(_) => self.budget.begin_untimed(true),
+        });
         let output = f();
         self.task.set(None);
         self.waker.set(None);
@@ -207,7 +208,7 @@ impl Driver for Context {
     }
 
     fn refill(&self) -> u32 {
-        if let Seat::Sim(sim) = &self.seat { sim.operation() } else { 0 }
+        if let Seat::Sim(sim) = &self.seat { sim.operation() } else { self.budget.next(Instant::now) }
     }
 
     fn queued(&self, name: &'static str) {

@@ -19,8 +19,8 @@
 //! # What a loop without waiting does
 //!
 //! A task that never waits keeps its worker. So whatever is ready at once is counted, locks that are free, signals that are set and what this
-//! crate offers, and after 128 of them in one poll the next one yields, once. It does nothing before: no lock is held
-//! during the yield. A loop that awaits nothing of the kind should await a [`checkpoint`] now and then.
+//! crate offers, and after 128 of them in one poll, or fewer once they have taken half a millisecond, the next one yields, once. It does nothing before: no
+//! lock is held during the yield. A loop that awaits nothing of the kind should await a [`checkpoint`] now and then.
 //!
 //! # Examples
 //!
@@ -43,6 +43,7 @@
 //! ```
 
 mod blocking;
+mod budget;
 mod builder;
 mod context;
 mod error;

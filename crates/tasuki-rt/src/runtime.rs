@@ -27,7 +27,7 @@ use tasuki::task::TaskId;
 ///
 /// A worker runs its tasks first come, first served, except that the new owner of a lock goes first (see
 /// [`Resume`](crate::Resume)), 32 times or for 200 µs in a row. A task that finds everything ready, free locks included, yields after
-/// 128 operations, without losing its place in any queue. Nothing is promised between workers.
+/// 128 operations or half a millisecond, without losing its place in any queue. Nothing is promised between workers.
 ///
 /// # Cancel
 ///
