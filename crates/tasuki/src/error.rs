@@ -41,7 +41,7 @@ impl Error for Closed {}
 pub enum TryAcquireError {
     /// The semaphore was closed, so nothing can be acquired any more.
     Closed,
-    /// There are not enough permits now, or somebody waits for them already.
+    /// There are not enough permits now, or waiters are queued for them already.
     NoPermits,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Cancelled {
 #[cfg(feature = "alloc")]
 impl Error for Cancelled {}
 
-/// Nobody says which task this is, and the operation is about tasks.
+/// The task has no identity, and the operation is about tasks.
 ///
 /// # Examples
 ///

@@ -17,7 +17,7 @@ use core::task::{Context, Poll};
 /// What a guard holds. Only the crate implements it.
 ///
 /// SAFETY: from the making of the guard to `release`, `value` is valid for reads through `&Target`, and
-/// for [`Exclusive`] holders for writes, and nobody else accesses it in a way that conflicts.
+/// for [`Exclusive`] holders for writes, and no other holder accesses it in a way that conflicts.
 #[doc(hidden)]
 pub unsafe trait Holder: sealed::Sealed {
     /// What the guard gives access to.
@@ -26,11 +26,11 @@ pub unsafe trait Holder: sealed::Sealed {
     /// Where it is.
     fn value(&self) -> *mut Self::Target;
 
-    /// Gives back what is held; called once, as the last use of the value. True if somebody waited for it.
+    /// Gives back what is held; called once, as the last use of the value. True if it was granted to a waiter, or one was woken for it.
     fn release(&self) -> bool;
 }
 
-/// A holder that nobody shares the value with.
+/// A holder that shares the value with no other.
 ///
 /// SAFETY: as it says; `value` is valid for writes.
 #[doc(hidden)]
@@ -106,7 +106,7 @@ impl<H: Holder> Guard<H> {
 }
 
 impl<H: Exclusive> Guard<H> {
-    /// Unlocks now, and lets the next owner run: the future yields once if somebody waited, and is ready
+    /// Unlocks now, and lets the next owner run: the future yields once if a waiter was queued, and is ready
     /// at once otherwise.
     ///
     /// The lock is given up by the call, not by the first poll; dropping the future changes nothing.

@@ -1,8 +1,8 @@
 //! Waiting only so long: a wait with a second wait as its limit.
 //!
-//! A limit is a wait of ours too: for a deadline ([`SleepOp`]) or for a cancel ([`OnCancelOp`]). So giving
-//! up needs nothing new: the poll that finds the limit reached cancels the wait, exactly as a drop
-//! would, and what had been granted meanwhile comes back as the output and is returned.
+//! `.timeout`, `.deadline` and `.or_cancelled` of every wait are this one future, over two waits: the one that is limited, and its limit, which is a wait for a
+//! deadline ([`SleepOp`]) or for a cancel ([`OnCancelOp`]). The poll that finds the limit reached cancels the limited wait, exactly as a drop
+//! would; what had been granted meanwhile comes back as the output and is returned.
 //!
 //! | event | outcome |
 //! |---|---|

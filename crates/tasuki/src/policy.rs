@@ -1,4 +1,4 @@
-//! In which order waiters are served, and whether a newcomer may pass them.
+//! In which order waiters are granted, and whether a newcomer may overtake them.
 //!
 //! A policy is a type parameter of the lock, so it costs nothing at run time. Each of its constants is
 //! read in exactly one function of the lock.
@@ -21,21 +21,21 @@ pub enum Order {
 ///
 /// The trait is sealed: the three policies are all there are.
 pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'static {
-    /// Who is served first.
+    /// Which waiter is granted first.
     #[doc(hidden)]
     const ORDER: Order;
     /// How often the first waiter may be overtaken.
     #[doc(hidden)]
     const OVERTAKES: u32;
-    /// May a newcomer watch a lock that nobody waits for, before it queues?
+    /// May a newcomer watch a lock that no waiter is queued for, before it queues itself?
     #[doc(hidden)]
     const SPIN: bool;
 }
 
 /// Strict first come, first served: the default.
 ///
-/// The lock passes from owner to owner like a baton: it is never free while somebody waits, so nobody
-/// can pass the queue. A place in the queue is taken at the first poll.
+/// The lock passes from holder to holder like a baton: it is never free while a waiter is queued, so no newcomer
+/// can overtake one. A lock is enqueued by its first poll.
 ///
 /// `SPIN` (on by default) lets a newcomer look at a held lock for about 250 ns before it queues, only
 /// while no waiter is queued and only where that has paid off on this lock before; where it always has, and once on a new lock, for up to 100 us,
@@ -45,10 +45,10 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'sta
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo<const SPIN: bool = true>;
 
-/// Newest first: whoever queued last is served first (S2-09).
+/// Newest first: the waiter that was enqueued last is granted first.
 ///
 /// Caches are warm and the newest are served quickly; the oldest may wait for ever under constant load.
-/// Like [`Fifo`] it passes the baton and lets nobody barge.
+/// Like [`Fifo`] it passes the baton, and no newcomer takes a lock ahead of the queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lifo;
 

@@ -1,6 +1,6 @@
 //! Checks that exist only with debug assertions; zero-sized and empty otherwise.
 //!
-//! * **No foreign code under the queue lock.** LockedQueue a queue raises a per-thread depth; every call into a
+//! * **No foreign code under the queue lock.** Locking a queue raises a per-thread depth; every call into a
 //!   `Waker` asserts that the depth is zero.
 //! * **Self-deadlock.** A lock knows which task holds it, and where that took it; a task that is about to wait for a lock that
 //!   it holds is reported ([`task::on_self_deadlock`](crate::task::on_self_deadlock)). The note is in the lock itself and goes with
@@ -16,25 +16,25 @@ mod depth {
     use core::cell::Cell;
 
     std::thread_local! {
-        static EDITS: Cell<u32> = const { Cell::new(0) };
+        static LOCKED_QUEUES: Cell<u32> = const { Cell::new(0) };
     }
 
     // Under the model all threads share one OS thread, so a per-thread depth means nothing.
     pub(crate) fn queue_locked() {
         if !crate::shim::MODEL {
-            let _ = EDITS.try_with(|edits| edits.set(edits.get() + 1));
+            let _ = LOCKED_QUEUES.try_with(|depth| depth.set(depth.get() + 1));
         }
     }
 
     pub(crate) fn queue_unlocked() {
         if !crate::shim::MODEL {
-            let _ = EDITS.try_with(|edits| edits.set(edits.get() - 1));
+            let _ = LOCKED_QUEUES.try_with(|depth| depth.set(depth.get() - 1));
         }
     }
 
     #[track_caller]
     pub(crate) fn foreign_code() {
-        let depth = EDITS.try_with(Cell::get).unwrap_or(0);
+        let depth = LOCKED_QUEUES.try_with(Cell::get).unwrap_or(0);
         assert_eq!(depth, 0, "foreign code must not run while a wait queue is being edited");
     }
 }

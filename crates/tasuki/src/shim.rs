@@ -120,7 +120,7 @@ mod real {
         core::hint::spin_loop();
     }
 
-    /// Lets another thread run; without `std` nobody can be asked to.
+    /// Lets another thread run; without `std` there is no thread to yield to.
     #[inline]
     pub(crate) fn yield_thread() {
         #[cfg(feature = "std")]

@@ -1,16 +1,19 @@
-//! How long a pause is, so that a spin can be given a time.
+//! How long a pause of the processor is, so that a spin can be given a time.
+//!
+//! A thread that waits for another for less than a microsecond does not sleep: it looks at a word again and again, with a pause between two looks. How many looks make 250 ns
+//! differs between processors; this file knows.
 //!
 //! The spin hint of a processor lasts 5 ns on one and 45 on another. With `std` it is measured once, by the first caller that spins: some
 //! microseconds, for the process. Without a clock it is taken to be long, so that spins are short.
 
 /// What 64 pauses take where nothing can be measured, in nanoseconds.
 #[cfg(not(feature = "std"))]
-fn sixty_four() -> u32 {
+fn nanoseconds_of_64() -> u32 {
     64 * 50
 }
 
 #[cfg(feature = "std")]
-fn sixty_four() -> u32 {
+fn nanoseconds_of_64() -> u32 {
     use core::sync::atomic::{AtomicU32, Ordering};
 
     /// 0: not measured yet.
@@ -45,7 +48,7 @@ fn measure() -> u32 {
 
 /// How many pauses take so many nanoseconds, at least one.
 pub(crate) fn pauses(nanoseconds: u32) -> u32 {
-    (nanoseconds.saturating_mul(64) / sixty_four()).max(1)
+    (nanoseconds.saturating_mul(64) / nanoseconds_of_64()).max(1)
 }
 
 #[cfg(test)]

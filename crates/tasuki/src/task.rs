@@ -1,4 +1,4 @@
-//! Who runs: the identity of a task, under any executor.
+//! Which task runs: the identity of a task, under any executor.
 //!
 //! A runtime that knows its tasks says so through its [`Driver`](crate::runtime::Driver); tokio is asked with the feature `tokio`. Under any other
 //! executor, wrap the task's future in [`identify`].
@@ -22,7 +22,7 @@ use std::thread_local;
 pub struct TaskId(NonZeroU64);
 
 impl TaskId {
-    /// An identity that nobody has had before. For runtimes; tasks get theirs by [`identify`].
+    /// An identity that no task has had before. For runtimes; tasks get theirs by [`identify`].
     ///
     /// # Examples
     ///
@@ -257,7 +257,7 @@ impl fmt::Display for SelfDeadlock {
 static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static STRICT: AtomicBool = AtomicBool::new(false);
 
-/// Calls `hook` whenever a task that has an identity is about to wait for a lock that it holds (S3-29): a
+/// Calls `hook` whenever a task that has an identity is about to wait for a lock that it holds: a
 /// [`Mutex`](crate::Mutex), or a recursive read of a [`RwLock`](crate::RwLock) behind a queued writer.
 ///
 /// Only with debug assertions; without them it costs nothing and finds nothing. One hook for the process: the last one

@@ -10,7 +10,7 @@ use core::task::{Context, Poll, Waker};
 use std::thread_local;
 
 thread_local! {
-    /// The thread's parker while nobody uses it: blocking allocates only once per thread.
+    /// The thread's parker while no wait uses it: blocking allocates only once per thread.
     static SPARE: Cell<Option<Blocker>> = const { Cell::new(None) };
 }
 

@@ -13,7 +13,7 @@
 //! | `NOTIFIED` | wake-up                      | `EMPTY`    | return              | [`State::take_token`] |
 //! | `PARKED`   | the time is over             | `EMPTY`    | return `false`      | [`State::empty`] |
 //!
-//! `NOTIFIED` is what makes the race "check the queue, somebody pushes and unparks, go to sleep"
+//! `NOTIFIED` is what makes the race "check the queue; another thread pushes and unparks; go to sleep"
 //! harmless: the unpark leaves a token, and the park that comes too late takes it instead of sleeping. A
 //! binary semaphore would need a second mechanism to return to `EMPTY` and to override a sleep that is being begun.
 //!

@@ -1,5 +1,8 @@
 //! Wakers taken under `EDIT`, woken after.
 //!
+//! A waker is foreign code and may do anything, so it never runs while the queue is locked. What grants many waiters at once moves their wakers into a [`WakeBatch`], an array on
+//! its stack, unlocks the queue, and wakes them; then it locks the queue again for the next batch.
+//!
 //! A panicking `wake` does not stop the others: with `std` the remaining wakers are woken first and
 //! then the panic goes on. Without `std` nothing can catch it; the remaining wakers are woken while it
 //! unwinds, and a second panic aborts.
@@ -12,8 +15,8 @@ use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
 use core::task::Waker;
 
-/// How many wakers one hold of `EDIT` may collect. The section stays short for whoever wants the queue
-/// next, and the batch stays on the stack. The model needs only to see the border crossed.
+/// How many wakers one hold of `EDIT` may collect. The lock is held shortly, so that the next
+/// thread gets it soon, and the batch stays on the stack. The model needs only to see the border crossed.
 const CAPACITY: usize = if crate::shim::MODEL { 2 } else { 32 };
 
 /// Wakers on their way from the queue to being woken.

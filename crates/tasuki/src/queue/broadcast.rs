@@ -1,13 +1,16 @@
-//! A queue that releases everybody at once, round by round.
+//! A queue that can release all its waiters at once, round by round.
+//!
+//! Events, barriers, latches, wait groups and tokens release many waiters by one call. A waiter that is polled or dropped in the middle of such a
+//! release must find the same answer as one that is not: released.
 //!
 //! A wake-all reaches its waiters in batches, but it *happens* at one moment: when the round number goes
-//! up, under `EDIT`. A waiter of an earlier round is released from then on, whether or not its batch has
-//! come: it polls `Ready`, and cancelling it withdraws nothing. A waiter that comes later belongs to the
+//! up, under `EDIT`. A waiter of an earlier round is released from then on, whether or not its batch has been
+//! notified: its poll is `Ready`, and its cancel finds that it was released. A waiter that is enqueued later belongs to the
 //! new round, and is not touched by the batches of the old one.
 //!
 //! # Orderings
-//! `round`: Relaxed, a number that is compared. Whoever finds its round over has seen `Notified` with Acquire, or
-//! goes on to an edit, which waits for the end of the one that ended the round: so what was done before the
+//! `round`: Relaxed, a number that is compared. A waiter that finds its round over has seen `Notified` with Acquire, or
+//! locks the queue, after the hold of the lock that ended the round: so what was done before the
 //! release happens before what the waiter does, whether or not a batch has reached it.
 
 use super::waiter::{Payload, State, Waiter, drop_waker};
@@ -60,7 +63,7 @@ impl<N> Broadcast<N> {
         self.round.store(round, Ordering::Relaxed);
     }
 
-    /// What a waiter of this round brings. The editor is the evidence that the round stands still.
+    /// The payload of a waiter of this round. The evidence: the round does not change while the queue is locked.
     pub(crate) fn payload(&self, _locked: &LockedQueue<'_>) -> Payload {
         // Relaxed: written under `EDIT`, which the caller holds.
         Payload::round(self.round.load(Ordering::Relaxed))
@@ -73,16 +76,16 @@ impl<N> Broadcast<N> {
         self.round.load(Ordering::Relaxed) != waiter.round()
     }
 
-    /// Releases everybody who waits now, and ends the edit.
+    /// Releases all waiters that are queued now, and unlocks the queue.
     pub(crate) fn release_all(&self, locked: LockedQueue<'_>) {
         self.begin_round(&locked);
         locked.grant_all();
     }
 
     /// The moment of a release, for a primitive with something to do before the first waker runs; it goes on with
-    /// [`LockedQueue::grant_all`] in the same edit.
+    /// [`LockedQueue::grant_all`] in the same hold of the lock.
     pub(crate) fn begin_round(&self, _locked: &LockedQueue<'_>) {
-        // Relaxed: written under `EDIT`, which the caller holds; see the header for those who do not.
+        // Relaxed: written under `EDIT`, which the caller holds; see the header for callers that do not.
         let next = self.round.load(Ordering::Relaxed).wrapping_add(1);
         self.round.store(next, Ordering::Relaxed);
     }
@@ -102,7 +105,7 @@ impl<N> Broadcast<N> {
         unsafe { self.queue.rearm(waiter, cx) }
     }
 
-    /// Leaves the queue, whatever the state. `in_time` runs in the same edit if nothing had been given.
+    /// Cancels a wait, whatever its state. `in_time` runs under the queue lock if the waiter was neither released nor granted.
     pub(crate) fn cancel(
         &self,
         waiter: Pinned<'_>,

@@ -1,4 +1,6 @@
-//! A hint beside the word: look at the word before you try to change it.
+//! A hint beside the word: whether to look at the word before trying to change it.
+//!
+//! A primitive with an uncontended fast path keeps one byte of this type beside its queue. It only ever saves time; no result depends on it.
 //!
 //! On many processors a load of a word that a locked operation has just written waits until that operation has finished. So an
 //! uncontended operation does not look first: it tries to exchange the constant that the word most likely is. Where others wait, or hold the

@@ -1,7 +1,7 @@
 //! The intrusive list: links and nothing else.
 //!
 //! A list is its head pointer. `head.prev` is the tail, so a list needs no second word; the tail is known by that,
-//! and its `next` is never read. A *snapshot* is the other form: a ring through a sentinel on somebody's stack, in
+//! and its `next` is never read. A *snapshot* is the other form: a ring through a sentinel on the stack of a releaser, in
 //! which every node has two neighbours. [`remove`] works on both without being told which.
 //!
 //! All functions are `unsafe` for one reason: the caller holds the `EDIT` bit of the queue that the
@@ -22,7 +22,7 @@ pub(crate) struct Links {
 type Link = UnsafeCell<MaybeUninit<*mut Waiter>>;
 
 impl Links {
-    /// Of a node in no list: whoever puts it into one writes what will be read.
+    /// Of a node in no list: what is read later is written when it is put into one.
     pub(crate) fn new() -> Self {
         Self { next: UnsafeCell::new(MaybeUninit::uninit()), prev: UnsafeCell::new(MaybeUninit::uninit()) }
     }
@@ -34,30 +34,30 @@ impl Links {
     }
 }
 
-/// SAFETY: `node` is alive and its queue is being edited by the caller; it is in a ring, or in a list and not its tail.
+/// SAFETY: `node` is alive and the caller holds the lock of its queue; it is in a ring, or in a list and not its tail.
 #[inline(always)]
 pub(crate) unsafe fn next(node: *mut Waiter) -> *mut Waiter {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
-    // SAFETY: only the editor touches links; written when another node came behind this one, or for a sentinel.
+    // SAFETY: only the holder of `EDIT` touches links; written when another node came behind this one, or for a sentinel.
     links.next.with(|next| unsafe { (*next).assume_init() })
 }
 
-/// SAFETY: `node` is alive and in a list or a ring, and its queue is being edited by the caller.
+/// SAFETY: `node` is alive and in a list or a ring, and the caller holds the lock of its queue.
 #[inline(always)]
 pub(crate) unsafe fn prev(node: *mut Waiter) -> *mut Waiter {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
-    // SAFETY: only the editor touches links; everything that is in a list has a `prev`.
+    // SAFETY: only the holder of `EDIT` touches links; everything that is in a list has a `prev`.
     links.prev.with(|prev| unsafe { (*prev).assume_init() })
 }
 
-/// SAFETY: `node` is alive and its queue is being edited by the caller.
+/// SAFETY: `node` is alive and the caller holds the lock of its queue.
 #[inline(always)]
 unsafe fn set_next(node: *mut Waiter, to: *mut Waiter) {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
-    // SAFETY: only the editor touches links.
+    // SAFETY: only the holder of `EDIT` touches links.
     links.next.with_mut(|next| unsafe { (*next).write(to) });
 }
 
@@ -66,7 +66,7 @@ unsafe fn set_next(node: *mut Waiter, to: *mut Waiter) {
 unsafe fn set_prev(node: *mut Waiter, to: *mut Waiter) {
     // SAFETY: alive, by the contract.
     let links = unsafe { &(*node).links };
-    // SAFETY: only the editor touches links.
+    // SAFETY: only the holder of `EDIT` touches links.
     links.prev.with_mut(|prev| unsafe { (*prev).write(to) });
 }
 
@@ -183,7 +183,7 @@ pub(crate) unsafe fn unlink(head: *mut Waiter, node: *mut Waiter) {
 
 /// Makes the list end with null behind its last node, for a walk without its head.
 ///
-/// SAFETY: module contract; `last` is the tail of a list that nobody will look at as a list again.
+/// SAFETY: module contract; `last` is the tail of a list that is not used as a list again.
 pub(crate) unsafe fn seal(last: *mut Waiter) {
     // SAFETY: module contract.
     unsafe { set_next(last, ptr::null_mut()) };
@@ -199,7 +199,7 @@ pub(crate) unsafe fn close_ring(sentinel: *mut Waiter, first: *mut Waiter, last:
     unsafe { join(last, sentinel) };
 }
 
-/// Makes two nodes of a ring neighbours; who was between them is out.
+/// Makes two nodes of a ring neighbours; the nodes between them are out.
 ///
 /// SAFETY: module contract.
 pub(crate) unsafe fn join(before: *mut Waiter, after: *mut Waiter) {

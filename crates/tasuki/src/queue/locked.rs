@@ -1,4 +1,7 @@
-//! The lock of the queue, as evidence: what may be done with a list while `EDIT` is held, and what comes out of it.
+//! The locked queue: what may be done with a list while `EDIT` is held, and what comes out of it.
+//!
+//! A primitive that has to enqueue, grant, cancel or rearm locks its queue and gets a [`LockedQueue`]. All changes of a list go through it, so there is no way to a list without its
+//! lock, and no way to a waker before the unlock.
 //!
 //! [`LockedQueue`] exists exactly while its thread holds `EDIT`; its drop publishes the word and unlocks the queue, on
 //! every way out of a scope, also by a panic. Wakers leave the queue as [`Deferred`] values, alone or in a
@@ -364,7 +367,7 @@ impl<'q> LockedQueue<'q> {
     }
 
     /// Takes out a waiter that is `Waiting`; by its own future. For a primitive without rounds, so that it is in the list.
-    /// Unless it is the first the word stays as it is, and the next editor need not wait for it to be made.
+    /// Unless it is the first the word stays as it is, and the next holder of the lock need not wait for it to be computed.
     ///
     /// SAFETY: the waiter is `Waiting` and in the list of this queue.
     #[inline(always)]

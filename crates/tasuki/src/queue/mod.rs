@@ -1,26 +1,40 @@
-//! The wait queue: one word, one list, one waiter. Every primitive stands on it.
+//! The wait queue: one word, one list, one kind of waiter. Every primitive of the crate is built on it.
 //!
-//! A primitive keeps its own state in the two flags and the idle count of the word, or in fields of its
-//! own that it touches only while it holds [`LockedQueue`]. Its fast paths are [`WaitQueue::replace`] on the
-//! word; everything else begins with [`WaitQueue::lock`], changes the list and the flags through the
-//! evidence, and ends with a store that publishes all of it at once, when the evidence is dropped. Wakers leave
-//! the queue as [`Deferred`] values, which only unlocking the queue opens.
+//! A mutex, a semaphore or an event has to keep the tasks that wait for it in order, wake them, and cope with waits that are dropped at any moment. All of
+//! that is done here, once. A [`WaitQueue`] is one atomic word; while tasks wait, the word points to the first of a list of [`Waiter`]s, which lie inside the
+//! pinned futures of those tasks, so that waiting allocates nothing:
+//!
+//! ```text
+//!   WaitQueue                  Waiter A          Waiter B          Waiter C        (each inside a pinned future)
+//!  +-----------------------+   +-----------+     +-----------+     +-----------+
+//!  | head | flags | W | E  |   | next  ----+---->| next  ----+---->| next      |   the next of the last is not read
+//!  +---+-------------------+   | prev --+  |<----+- prev     |<----+- prev     |   the prev of the first is the last
+//!      |                       | waker  |  |     | waker     |     | waker     |
+//!      +---------------------->| state  |  |     | state     |     | state     |
+//!                              +--------+--+     +-----------+     +-----------+
+//! ```
+//!
+//! `E` (`EDIT`) is the *queue lock*: a spin lock that is held for some tens of instructions, in which no foreign code runs. A primitive keeps its own state
+//! in the two flags and, without waiters, in the count of the word, or in fields that it touches only while it holds the queue lock. Its fast
+//! paths are [`WaitQueue::replace`] on the word. Everything else locks the queue ([`WaitQueue::lock`]), changes the list and the flags through the
+//! evidence ([`LockedQueue`]), and drops it: one store publishes the changes and unlocks. Wakers leave the queue as [`Deferred`] values, which only
+//! unlocking the queue opens.
 //!
 //! # Transitions
 //!
 //! | what                | word                         | waiter              | function                  |
 //! |---------------------|------------------------------|---------------------|---------------------------|
 //! | fast path           | `w => w'`, no `EDIT` in either | none              | [`WaitQueue::replace`]    |
-//! | begin an edit       | `w => w·EDIT`                | none                | [`WaitQueue::try_lock`]   |
+//! | lock the queue      | `w => w·EDIT`                | none                | [`WaitQueue::try_lock`]   |
 //! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`LockedQueue::push_back`], [`LockedQueue::push_front`] |
 //! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::grant_front`] |
-//! | call the first      | under `EDIT`                 | `Waiting` => `Woken`| [`LockedQueue::wake_front`]   |
+//! | wake the first      | under `EDIT`                 | `Waiting` => `Woken`| [`LockedQueue::wake_front`]   |
 //! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::refuse_front`] |
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`LockedQueue::grant_all`]    |
 //! | cancel, or take     | under `EDIT`                 | => gone             | [`LockedQueue::remove`], [`LockedQueue::remove_sleeping`] |
 //! | another waker       | under `EDIT`                 | => `Waiting`        | [`LockedQueue::rearm`]        |
 //! | to another queue    | under `EDIT` of both         | stays, or `Notified` => `Waiting` | [`LockedQueue::detach_front`], [`LockedQueue::revive`] |
-//! | end an edit         | `w·EDIT => w'`               | none                | drop of [`LockedQueue`] |
+//! | unlock the queue    | `w·EDIT => w'`               | none                | drop of [`LockedQueue`] |
 //!
 //! # Invariants
 //! 1. While `EDIT` is set, only the thread that set it writes the word, the links and the waker slots of
@@ -35,7 +49,7 @@
 //!
 //! # Orderings
 //! The word: Acquire of [`WaitQueue::try_lock`] pairs with Release in the drop of [`LockedQueue`] (the list
-//! passes from editor to editor). The pairs of the fast paths are named in each primitive.
+//! passes from holder to holder). The pairs of the fast paths are named in each primitive.
 //! Proof sketches and the sketch of every primitive: `docs/wait-queue.md`.
 
 pub(crate) mod batch;
@@ -65,11 +79,11 @@ use word::{EDIT, WAITERS, Word};
 
 pub(crate) use locked::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};
 
-/// Looks at a word that is being edited this often before the thread yields. An edit is about fifteen instructions, so
-/// more looks than this, with the pauses between them, mean that the editor has lost its processor.
+/// A thread looks this often at a queue that is locked before it yields. The queue lock is held for some tens of instructions (a batch of 32 grants is the longest), so
+/// more looks than this, with the pauses between them, mean that the holder has lost its processor.
 const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 1 } else { 8 };
-/// The pauses before the looks double up to two to this power. A look takes the word's cache line away from the editor,
-/// and whoever comes back later leaves the editor time for more than one edit on lines that it has.
+/// The pauses before the looks double up to two to this power. A look takes the word's cache line away from the holder; a longer pause
+/// leaves the holder time for more than one hold of the lock while it has the line.
 const LONGEST_PAUSE: u32 = 5;
 
 /// The word and, through it, the list.
@@ -78,7 +92,7 @@ pub(crate) struct WaitQueue {
     word: AtomicPtr<Waiter>,
 }
 
-// A panic leaves no edit halfway (invariant 6), so a queue is whole whenever it can be seen.
+// A panic leaves no change halfway (invariant 6), so a queue is whole whenever it can be seen.
 impl UnwindSafe for WaitQueue {}
 impl RefUnwindSafe for WaitQueue {}
 
@@ -93,7 +107,7 @@ impl WaitQueue {
     /// The word now, to decide what to try. Nothing may be read through it (invariant 5).
     #[inline(always)]
     pub(crate) fn load(&self) -> Word {
-        // Relaxed: whoever acts on it does so by a compare-exchange.
+        // Relaxed: what acts on it is a compare-exchange.
         Word::from_raw(self.word.load(Ordering::Relaxed))
     }
 
@@ -103,7 +117,7 @@ impl WaitQueue {
         Word::from_raw(self.word.load(ordering))
     }
 
-    /// The word when nobody edits it, with what its writer did before. A waiter can know of its grant before the word does;
+    /// The word while the queue is not locked, with what its writer did before. A waiter can know of its grant before the word does;
     /// this look is as new as what the waiter knows.
     #[inline(always)]
     pub(crate) fn load_settled(&self) -> Word {
@@ -112,7 +126,7 @@ impl WaitQueue {
         if word.has(EDIT) { self.load_busy() } else { word }
     }
 
-    /// Waits for the end of an edit.
+    /// Waits until the queue is unlocked.
     #[cold]
     #[inline(never)]
     fn load_busy(&self) -> Word {
@@ -150,7 +164,7 @@ impl WaitQueue {
         }
     }
 
-    /// `seen => seen·EDIT`, if the word still is `seen` and nobody is editing.
+    /// `seen => seen·EDIT`, if the word still is `seen` and the queue is not locked.
     #[inline(always)]
     pub(crate) fn try_lock(&self, seen: Word) -> Option<LockedQueue<'_>> {
         if seen.has(EDIT) {
@@ -158,8 +172,8 @@ impl WaitQueue {
         }
         let edited = seen.with(EDIT);
         let section = Section::enter();
-        // Acquire: pairs with Release in the drop of `LockedQueue` (list, slots), and with the Release of whoever
-        // unlocked, so that what an owner did is passed on through an edit by somebody else.
+        // Acquire: pairs with Release in the drop of `LockedQueue` (list, slots), and with the Release of the
+        // fast paths, so that what an owner did is passed on through a hold of the queue lock by another thread.
         let was = self
             .word
             .compare_exchange(seen.raw(), edited.raw(), Ordering::Acquire, Ordering::Relaxed)
@@ -169,7 +183,7 @@ impl WaitQueue {
         Some(LockedQueue::new(self, Word::from_raw(was), section))
     }
 
-    /// Waits for the end of other edits, then begins one.
+    /// Locks the queue; spins while another thread holds its lock.
     #[inline(always)]
     pub(crate) fn lock(&self) -> LockedQueue<'_> {
         match self.try_lock(self.load()) {
@@ -189,7 +203,7 @@ impl WaitQueue {
         LockedQueue::new(self, self.load(), section)
     }
 
-    /// Somebody else is editing, or was faster.
+    /// Another thread holds the queue lock, or was faster.
     #[cold]
     #[inline(never)]
     fn lock_busy(&self) -> LockedQueue<'_> {

@@ -1,8 +1,8 @@
-//! A wake inside a wake: nested while the stack is shallow, kept for later when it is deep.
+//! A wake inside a wake: nested while the stack is shallow, deferred when it is deep.
 //!
 //! A waker is foreign code. It may drop the granted wait at once (an executor that has shut down), or poll it at once; then
 //! the lock is released inside the wake, which wakes the next waiter, and so on: 100,000 waiters would be 100,000
-//! nested calls. So a wake that comes [`NESTING`] bytes of stack below the shallowest wake of its thread becomes the
+//! nested calls, more than a stack can hold. So a wake that comes [`NESTING`] bytes of stack below the shallowest wake of its thread becomes the
 //! *root* of a chain: wakes inside it are kept, in order, and the root makes them one by one when the wake before has
 //! returned.
 //!

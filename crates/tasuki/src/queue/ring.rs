@@ -1,5 +1,4 @@
-//! A ring of waiters through a sentinel that stays where it is: a list that its members can leave without
-//! knowing where they are.
+//! A ring of waiters through a sentinel that stays where it is: a list from which a waiter can be removed without knowing which list it is in.
 //!
 //! The wheel of the timers is made of rings. A ring belongs to one queue, whose `EDIT` bit guards it; a waiter leaves through [`LockedQueue::remove`](super::LockedQueue::remove) like any other.
 
@@ -24,7 +23,7 @@ impl Ring {
         (&raw const self.sentinel).cast_mut()
     }
 
-    /// Is nobody in the ring?
+    /// Is the ring empty?
     pub(crate) fn is_empty(&self, _locked: &LockedQueue<'_>) -> bool {
         // SAFETY: the evidence: the caller holds `EDIT`.
         let next = unsafe { list::next(self.sentinel()) };
@@ -51,7 +50,7 @@ impl Ring {
         }
         // SAFETY: the evidence; the ring is not empty.
         let front = unsafe { list::next(self.sentinel()) };
-        // SAFETY: invariant 2: a listed waiter is alive, and nobody can take it while the edit is borrowed.
+        // SAFETY: invariant 2: a listed waiter is alive, and it stays in the ring while the evidence is borrowed.
         Some(unsafe { &*front })
     }
 

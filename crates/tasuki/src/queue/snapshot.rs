@@ -1,11 +1,16 @@
-//! Wake-all: everybody who waits now is notified, in order, and nobody who comes later.
+//! Wake-all: all waiters that are queued now are granted, in order, and none that is enqueued later.
 //!
-//! The list leaves the word at once. A list that fits into one batch is notified in the same edit. What is left of a
-//! longer one becomes a ring through a sentinel on this stack, from whose front later edits take a batch each; the
-//! wakers run between them. A waiter that has not been reached can still leave the ring by itself.
+//! ```text
+//!   lock, list off the word, grant 32 | unlock, wake 32 | lock, grant 32 | unlock, wake 32 | ...
+//!                                      \______ a waiter that was not reached may cancel itself ______/
+//! ```
+//!
+//! The list leaves the word at once. A list that fits into one batch is granted in the same hold of the queue lock. What is left of a
+//! longer one becomes a ring through a sentinel on this stack, from whose front each later hold takes a batch; the
+//! wakers run between them (decision 15). A waiter that has not been reached can still be removed from the ring by its future.
 //!
 //! A batch is one run from the front: its waiters are notified on the way, and the links are repaired once, behind the
-//! last of them. Until then they lead to waiters that may be gone; only the editor would follow them, and that is us.
+//! last of them. Until then they lead to waiters that may be gone; only the holder of `EDIT` would follow them, and that is this thread.
 
 use super::batch::{Panics, WakeBatch};
 use super::list;
@@ -14,8 +19,8 @@ use super::{LockedQueue, QueueGuard as _, QueueUnlocked, WaitQueue};
 use core::ptr;
 
 impl LockedQueue<'_> {
-    /// Grants everybody who waits now, in order, and nobody who comes later; ends the edit. For a primitive that never
-    /// calls a waiter, so that every slot is full.
+    /// Grants all waiters that are queued now, in order; unlocks the queue. For a primitive that never wakes a waiter without a grant, so that every
+    /// slot is full.
     pub(crate) fn grant_all(mut self) {
         let first = self.word.head();
         if first.is_null() {
@@ -51,18 +56,18 @@ impl LockedQueue<'_> {
     }
 }
 
-/// Notifies from `first` on, until `end` or until the batch is full; the first who was not.
+/// Notifies from `first` on, until `end` or until the batch is full; returns the first waiter that was not notified.
 ///
-/// Waiters of other threads are in other caches, and each says only there where the next one is. So a scout comes from
-/// the other end, and two are on their way at a time; it does nothing but look.
+/// Waiters of other threads are in other caches, and the link to the next is in the waiter. So a prefetch cursor walks from the
+/// other end, and two cache lines are on their way at a time; it only reads.
 ///
-/// SAFETY: the caller holds `EDIT`; `first` is `end`, or the list that begins there leads to `end`, has `scout` in it, and belongs
-/// to the caller; nobody in it has been called.
+/// SAFETY: the caller holds `EDIT`; `first` is `end`, or the list that begins there leads to `end`, has `prefetch` in it, and belongs
+/// to the caller; all its waiters are `Waiting`.
 // Not inlined: the compiler would unroll it for the first batch.
 #[inline(never)]
 unsafe fn notify_run(
     first: *mut Waiter,
-    mut scout: *mut Waiter,
+    mut prefetch: *mut Waiter,
     end: *mut Waiter,
     batch: &mut WakeBatch,
 ) -> *mut Waiter {
@@ -71,17 +76,17 @@ unsafe fn notify_run(
         if waiter == end {
             return None;
         }
-        if scout != waiter {
+        if prefetch != waiter {
             // SAFETY: the caller's contract; it is behind the waiter, so it has not been notified.
-            scout = unsafe { list::prev(scout) };
+            prefetch = unsafe { list::prev(prefetch) };
         }
         // SAFETY: the caller's contract; the link is read before the waiter is notified, and may be gone.
         let next = unsafe { list::next(waiter) };
         // SAFETY: the caller's contract: it is out of the list of the word, and its links are ours alone.
         let waker = unsafe { waiter::notify_waiting(waiter) };
-        if scout == waiter {
+        if prefetch == waiter {
             // They have met.
-            scout = next;
+            prefetch = next;
         }
         waiter = next;
         Some(waker)
@@ -113,9 +118,9 @@ impl Snapshot<'_> {
     fn take(&mut self, _locked: &LockedQueue<'_>) -> bool {
         // SAFETY: the evidence: the caller holds `EDIT` of this queue.
         let first = unsafe { list::next(self.sentinel) };
-        // SAFETY: the caller holds `EDIT`; the ring leads back to the sentinel, and nobody else takes from its front.
+        // SAFETY: the caller holds `EDIT`; the ring leads back to the sentinel, and no other thread takes from its front.
         let rest = unsafe { notify_run(first, first, self.sentinel, self.batch) };
-        // SAFETY: as above; everybody between the sentinel and `rest` has been notified.
+        // SAFETY: as above; all between the sentinel and `rest` have been notified.
         unsafe { list::join(self.sentinel, rest) };
         rest == self.sentinel
     }

@@ -1,17 +1,20 @@
-//! The waiter: one place in a queue, inside a pinned future.
+//! The waiter: the node of a queue, inside a pinned future.
+//!
+//! A future that has to wait writes a [`Waiter`] into its own memory, which is pinned, and publishes it in a list. The waiter holds the waker of its task, a state that tells
+//! its future whether it was granted, and the [`Payload`] that says what it asks for. It is shared by two parties: its future, and the holder of the queue lock.
 //!
 //! # States
 //!
-//! | state      | in the list | waker slot | who may touch it                     |
+//! | state      | in the list | waker slot | may be touched by                    |
 //! |------------|-------------|------------|--------------------------------------|
-//! | `Waiting`  | yes         | full       | whoever holds `EDIT`                 |
-//! | `Woken`    | yes, as head| empty      | whoever holds `EDIT`                 |
+//! | `Waiting`  | yes         | full       | the holder of `EDIT`                 |
+//! | `Woken`    | yes, as head| empty      | the holder of `EDIT`                 |
 //! | `Notified` | no          | empty      | its future alone                     |
 //!
 //! `Notified` comes with a verdict: granted, or refused (the primitive was closed).
 //!
 //! `Finished` and `Canceled`, the two ends of the story, are states of the future (`wait::Phase`): the
-//! waiter is then out of the list, its slot is empty, and nobody else knows it.
+//! waiter is then out of the list, its slot is empty, and no pointer to it is left.
 //!
 //! | from       | event                          | to         | function          |
 //! |------------|--------------------------------|------------|-------------------|
@@ -43,7 +46,7 @@ pub(crate) enum State {
     Notified,
 }
 
-/// How a wait ends that was not withdrawn.
+/// How a wait ends that was not cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It has what it waited for.
@@ -152,7 +155,7 @@ impl Waiter {
         }
     }
 
-    /// The fixed point of a snapshot; nobody waits in it.
+    /// The fixed point of a ring; no task waits in it.
     pub(super) fn sentinel() -> Self {
         Self {
             links: Links::null(),
@@ -263,10 +266,10 @@ impl Waiter {
     ///
     /// SAFETY: the caller is the waiter's own future and has seen `Notified`.
     pub(super) unsafe fn revive(&self, waker: Waker, mark: u32) {
-        // SAFETY: nobody else knows the waiter.
+        // SAFETY: `Notified`: no other thread has a pointer to the waiter.
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
         self.set_mark(mark);
-        // Relaxed: whoever comes to know the waiter does so through the queue that it is put into.
+        // Relaxed: other threads reach the waiter through the queue that it is put into.
         self.state.store(WAITING, Ordering::Relaxed);
     }
 
@@ -305,7 +308,7 @@ impl Waiter {
     pub(crate) unsafe fn rearm(&self, waker: Waker) -> Option<Waker> {
         // SAFETY: the caller's contract.
         let old = unsafe { self.disarm() };
-        // SAFETY: under `EDIT`, by the waiter's own future: nobody else looks at the slot.
+        // SAFETY: under `EDIT`, by the waiter's own future: no other thread looks at the slot.
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
         // Relaxed: read under `EDIT`, or by this future.
         self.state.store(WAITING, Ordering::Relaxed);
@@ -342,7 +345,7 @@ impl Waiter {
 #[inline(always)]
 #[must_use = "the new owner must be woken, after the queue has been unlocked"]
 pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Waker> {
-    // SAFETY: invariant 2: a listed waiter is alive, and nobody else can end that while we hold `EDIT`.
+    // SAFETY: invariant 2: a listed waiter is alive, and stays so while we hold `EDIT`.
     let waker = unsafe { (*waiter).disarm() };
     // SAFETY: as above.
     let state = unsafe { &(*waiter).state };
@@ -371,7 +374,7 @@ pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> Waker {
     waker
 }
 
-/// `Waiting => Woken`: the head is called to compete for a free lock, and stays in its place.
+/// `Waiting => Woken`: the head is woken to compete for a free lock, and stays the head.
 ///
 /// SAFETY: the caller holds `EDIT` and the waiter is in the list.
 #[inline]
@@ -403,7 +406,7 @@ pub(crate) fn drop_waker(waker: Option<Waker>) {
 }
 
 /// Drops a waker that was cloned in vain, because the poll got what it wanted after all. If that panics,
-/// nobody will ever hear of what it got: `give_back` returns it.
+/// its output is not returned to any caller: `give_back` releases it.
 #[cold]
 pub(crate) fn drop_spare(waker: Waker, give_back: impl FnOnce()) {
     struct GiveBack<F: FnOnce()>(Option<F>);

@@ -1,11 +1,14 @@
 //! The state word: a tagged pointer, its bits and its predicates.
 //!
+//! All that a primitive is, as far as its fast paths are concerned, is in one value of this word. The bits are named here and nowhere else; a primitive gives the two
+//! flags its own names when it imports them.
+//!
 //! ```text
 //!  63 ........................ 4   3      2      1        0
 //! | head pointer, or a count   | FLAG_B FLAG_A  WAITERS  EDIT |
 //! ```
 //!
-//! * `EDIT`: one thread is editing the queue; only that thread writes the word until it stores it
+//! * `EDIT`: the queue is locked; only the thread that locked it writes the word until it stores it
 //!   back without the bit.
 //! * `WAITERS`: the upper bits are the head of the list. Without it they are a count that belongs to
 //!   the primitive.
@@ -15,7 +18,7 @@ use super::waiter::Waiter;
 use core::fmt;
 use core::ptr;
 
-/// Somebody is editing the queue.
+/// The queue is locked.
 pub(crate) const EDIT: usize = 0b0001;
 /// The upper bits are a pointer to the first waiter.
 pub(crate) const WAITERS: usize = 0b0010;

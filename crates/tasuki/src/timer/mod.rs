@@ -1,13 +1,21 @@
-//! Where deadlines come from: sleeping waiters on a wheel, and whoever turns it.
+//! Where deadlines come from: sleeping waiters on a wheel, and the thread that turns it.
 //!
-//! A sleep is a wait like any other: its waiter is in a ring of the wheel, its cancel is a removal. A
-//! runtime turns wheels of its own ([`Timers`]); where none is installed, one thread for the whole process does, started by the first
-//! wait that needs it and asleep on a parker in between. Under tokio, with the feature of that name, a sleep is one of tokio's (`host.rs`), and on no wheel.
+//! `.timeout`, `.deadline` and the sleeps of a runtime all end here. A sleep is a wait like any other: its waiter is in a ring of the wheel, its cancel is a
+//! removal. A runtime turns wheels of its own ([`Timers`]); where none is installed, one thread for the whole process does, started by the first
+//! wait that needs it and parked in between.
+//!
+//! ```text
+//!   SleepOp --- arm, cancel ---> Timers: QueueLock<Wheel> <--- advance --- the turner: a worker of a runtime,
+//!      ^                            | rings of waiters, by due tick            or the thread of the process
+//!      +---- grant, when due -------+---- alarm: a sleep is due earlier than the turner parks until ---> wake
+//! ```
+//!
+//! Under tokio, with the feature of that name, a sleep is one of tokio's (`host.rs`), and on no wheel.
 //!
 //! # The alarm
-//! Whoever turns the wheel sleeps until `alarm_at`. A sleep that is due earlier moves it forward and rings
-//! the alarm; one that is due later wakes nobody. Both happen in the edit that changes the wheel, so the alarm cannot be missed: either the
-//! turner saw the new waiter, or the waiter saw where the turner stands.
+//! The thread that turns the wheel, the *turner*, parks until `alarm_at`. A sleep that is due earlier moves that forward and wakes
+//! the turner; one that is due later does not. Both happen in the hold of the lock that changes the wheel, so the alarm cannot be missed: either the
+//! turner saw the new waiter, or the waiter saw until when the turner parks.
 //!
 //! # Orderings
 //! Everything is under `EDIT`; a release publishes through the waiter's state, as every grant does. `alarm_at` is written under it, and read

@@ -159,7 +159,7 @@ fn for_ever_is_no_tick() {
     assert!(is_over(&mut past));
 }
 
-/// Whoever owns a wheel that nobody sleeps on may move it, and its rings find themselves again. Miri knows.
+/// The owner of a wheel without sleeps may move it, and its rings find themselves again. Miri knows.
 #[test]
 fn a_wheel_that_was_used_can_be_moved() {
     #[inline(never)]
@@ -171,7 +171,7 @@ fn a_wheel_that_was_used_can_be_moved() {
         let sleeps = [1, 1, 70, LAST_TICK, NEVER].map(|due| world.arm(sleep(Duration::from_millis(due))));
         world.advance(3);
         drop(sleeps);
-        let timers = Arc::try_unwrap(world.0).expect("nobody sleeps");
+        let timers = Arc::try_unwrap(world.0).expect("no sleep holds it");
         world = Standing(Arc::new(moved(*Box::new(timers))));
     }
 }

@@ -30,18 +30,18 @@ const NEVER_RING: usize = LEVELS * SLOTS;
 /// How many waiters one hold of `EDIT` may move or release.
 const STEP: usize = if shim::MODEL { 2 } else { 32 };
 
-/// Waiters by due tick. Every method takes the evidence that the queue the wheel belongs to is being edited.
+/// Waiters by due tick. Every method takes the evidence that the lock of the wheel is held.
 #[derive(Debug)]
 pub(super) struct Wheel {
     /// The present: everything due at or before it has been released, or is in its slot of level 0.
     now: u64,
-    /// `LEVELS × SLOTS`, and the one of those who wait for ever. A ring must not move, and sentinels keep pointers to
+    /// `LEVELS × SLOTS`, and the one of the waiters that are never due. A ring must not move, and sentinels keep pointers to
     /// themselves. In an `Arc`, though it is not shared: a `Box` that is moved would be the only valid way to its content, and
     /// every pointer of before the move would be dead.
     rings: Arc<[Ring]>,
-    /// A bit per slot that may have somebody in it; cancelling leaves it set until the slot is visited.
+    /// A bit per slot that may have a waiter in it; cancelling leaves it set until the slot is visited.
     occupied: [u64; LEVELS],
-    /// How many waiters there are, without those who wait for ever.
+    /// How many waiters there are, without those that are never due.
     len: usize,
 }
 
@@ -56,9 +56,9 @@ struct Slot {
 /// What a step left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turned {
-    /// Nothing is due; this is when to look again, if anybody waits at all.
+    /// Nothing is due; this is when to look again; `None` without a waiter that is ever due.
     Done(Option<u64>),
-    /// There is more: finish the edit, wake the batch, and come back.
+    /// There is more: unlock, wake the batch, and come back.
     More,
 }
 

@@ -22,7 +22,7 @@
 //!
 //! Every operation is charged to the budget of its task ([`budget`](crate::budget)), here and nowhere else. With the budget exhausted the
 //! first poll asks `is_ready`, which changes nothing. A lock that is free stays free during the yield; one that is held gets a waiter at once,
-//! so the order of enqueueing does not depend on budgets (B123). The answer can be outdated when it is used:
+//! so the order of enqueueing does not depend on budgets. The answer can be outdated when it is used:
 //!
 //! | `is_ready` said | meanwhile | what happens |
 //! |---|---|---|
@@ -69,12 +69,12 @@ pub trait Op {
     #[doc(hidden)]
     fn is_ready(&self) -> bool;
 
-    /// The first poll that could not be served at once: takes a place, or is served after all. After
-    /// `Ready` the seat is in no queue.
+    /// The first poll, after `try_now` has failed: enqueues a waiter in this slot, or succeeds after all. After
+    /// `Ready` there is no waiter in any queue.
     #[doc(hidden)]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
 
-    /// The future has a place in the queue, and would leave it if dropped. What must not happen before that, and may
+    /// The waiter is queued, and a drop of the future would cancel it. What must not happen before that, and may
     /// call foreign code, happens here.
     #[doc(hidden)]
     #[inline(always)]
@@ -85,7 +85,7 @@ pub trait Op {
     #[doc(hidden)]
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output>;
 
-    /// Leaves the queue, whatever the state: the output, if it had been granted already.
+    /// Ends the wait, whatever the state of the waiter: the output, if it had been granted already.
     #[doc(hidden)]
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output>;
 
@@ -94,7 +94,7 @@ pub trait Op {
     #[doc(hidden)]
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E>;
 
-    /// Nobody will hear of the output: passes on what it stands for. A guard does that in its own drop.
+    /// The output is not returned to any caller: passes on what it stands for. A guard does that in its own drop.
     #[doc(hidden)]
     fn discard(&mut self, output: Self::Output) {
         drop(output);
@@ -276,10 +276,10 @@ impl<O: Op> Single<O> {
     }
 
     /// The future is dropped with a place in the queue. Usually that is all, so nothing else is kept ready here: what a frame
-    /// stores delays the edit.
+    /// stores delays the compare-exchange of the queue lock.
     #[inline(never)]
     fn cancel_on_drop(&mut self) {
-        // A drop happens once, whatever panics, so the phase may stay: one store less before the edit.
+        // A drop happens once, whatever panics, so the phase may stay: one store less before the queue is locked.
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         self.op.abandon(waiter);
