@@ -7,20 +7,24 @@
 //!
 //! | I want | use |
 //! |---|---|
-//! | to run a future, with workers behind it | [`run`], [`Runtime::block_on`] |
+//! | to run a future, with workers behind it | [`run`], [`Runtime::block_on`], `#[tasuki_rt::main]` |
 //! | a task | [`spawn`] |
 //! | a task on a given worker | [`spawn_on`], [`spawn_local`] |
 //! | to call something that blocks | [`spawn_blocking`] |
 //! | many tasks, one result at a time | [`JoinSet`] |
 //! | to wait for a time | [`sleep`], [`timeout`], [`interval`] |
 //! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
-//! | to test under many schedules | [`testing`] |
+//! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
 //!
 //! # What a loop without waiting does
 //!
 //! A task that never waits keeps its worker. So whatever is ready at once is counted, locks that are free, signals that are set and what this
 //! crate offers, and after 128 of them in one poll, or fewer once they have taken half a millisecond, the next one yields, once. It does nothing before: no
 //! lock is held during the yield. A loop that awaits nothing of the kind should await a [`checkpoint`] now and then.
+//!
+//! # Features
+//!
+//! * `macros` (default): the attributes `main` and `test`.
 //!
 //! # Examples
 //!
@@ -50,6 +54,8 @@ mod error;
 mod event_loop;
 mod free;
 mod loop_mutex;
+#[cfg(feature = "macros")]
+mod macros;
 mod runtime;
 mod scheduler;
 mod shim;
@@ -67,6 +73,8 @@ pub use loop_mutex::{
     LoopLock, LoopLockOwned, LoopMutex, LoopMutexGuard, MappedLoopMutexGuard, OwnedLoopMutexGuard,
     OwnedMappedLoopMutexGuard,
 };
+#[cfg(feature = "macros")]
+pub use macros::{main, test};
 pub use runtime::Runtime;
 pub use task::join::JoinHandle;
 pub use task::set::JoinSet;

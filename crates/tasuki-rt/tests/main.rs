@@ -27,6 +27,7 @@ mod shutdown {
     mod drain;
 }
 mod surface {
+    mod attributes;
     mod generic;
     mod promises;
 }

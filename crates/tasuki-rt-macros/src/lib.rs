@@ -1,0 +1,195 @@
+//! The attributes `main` and `test` of `tasuki-rt`, which documents them: use them from there.
+//!
+//! An attribute rewrites `async fn name() -> T { body }` to a plain function that runs the body on a runtime. No parser of Rust is needed for that: the
+//! `async` goes, the last group is the body, and whatever is in between stays as it was written, with its place in the source.
+
+mod options;
+
+use options::{Options, Schedules};
+use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+
+/// See `tasuki_rt::main`.
+#[proc_macro_attribute]
+pub fn main(options: TokenStream, function: TokenStream) -> TokenStream {
+    let expanded = Options::of_main(options).and_then(|options| {
+        let function = Function::parse(function)?;
+        let body = run(&options, &function);
+        Ok(function.with_body(TokenStream::new(), body))
+    });
+    expanded.unwrap_or_else(Wrong::into_tokens)
+}
+
+/// See `tasuki_rt::test`.
+#[proc_macro_attribute]
+pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
+    let expanded = Options::of_test(options).and_then(|options| {
+        let mut function = Function::parse(function)?;
+        let body = match &options.schedules {
+            None => run(&options, &function),
+            Some(schedules) => {
+                let body = explore(&options, *schedules, &function);
+                function.return_nothing();
+                body
+            }
+        };
+        Ok(function.with_body(rust("#[::core::prelude::v1::test]"), body))
+    });
+    expanded.unwrap_or_else(Wrong::into_tokens)
+}
+
+/// What is wrong with the use of an attribute, and where.
+struct Wrong {
+    message: &'static str,
+    at: Span,
+}
+
+impl Wrong {
+    fn new(message: &'static str, at: Span) -> Self {
+        Self { message, at }
+    }
+
+    fn into_tokens(self) -> TokenStream {
+        let error = rust(&format!("::core::compile_error!{{{:?}}}", self.message));
+        error.into_iter().map(|token| spanned(token, self.at)).collect()
+    }
+}
+
+/// The token, and what is inside of it, with this place in the source.
+fn spanned(mut token: TokenTree, at: Span) -> TokenTree {
+    if let TokenTree::Group(group) = &token {
+        let inner = group.stream().into_iter().map(|token| spanned(token, at)).collect();
+        token = TokenTree::Group(Group::new(group.delimiter(), inner));
+    }
+    token.set_span(at);
+    token
+}
+
+/// Tokens of our own.
+fn rust(source: &str) -> TokenStream {
+    source.parse().expect("our own source is valid")
+}
+
+/// An `async fn` without parameters, in three parts.
+struct Function {
+    /// Attributes and visibility.
+    before: TokenStream,
+    /// From `fn` up to the body.
+    signature: TokenStream,
+    /// Whether it returns something.
+    returns: bool,
+    body: Group,
+}
+
+impl Function {
+    fn parse(function: TokenStream) -> Result<Self, Wrong> {
+        let mut tokens: Vec<TokenTree> = function.into_iter().collect();
+        let body = match tokens.pop() {
+            Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => body,
+            other => return Err(Wrong::new("expected an `async fn` with a body", span_of(other))),
+        };
+        let Some(start) = tokens.iter().position(|token| is(token, "fn")) else {
+            return Err(Wrong::new("expected an `async fn`", span_of(tokens.into_iter().next())));
+        };
+        let signature = tokens.split_off(start);
+        match tokens.iter().position(|token| is(token, "async")) {
+            Some(at) => drop(tokens.remove(at)),
+            None => return Err(Wrong::new("the function must be `async`", signature[0].span())),
+        }
+        let returns = takes_nothing(&signature)?;
+        Ok(Self {
+            before: tokens.into_iter().collect(),
+            signature: signature.into_iter().collect(),
+            returns,
+            body,
+        })
+    }
+
+    /// `fn name()` is left: a failure is a panic.
+    fn return_nothing(&mut self) {
+        self.signature = std::mem::take(&mut self.signature).into_iter().take(3).collect();
+    }
+
+    /// The same function, not `async`, with another attribute and another body.
+    fn with_body(self, attribute: TokenStream, body: TokenStream) -> TokenStream {
+        let mut group = Group::new(Delimiter::Brace, body);
+        group.set_span(self.body.span());
+        let group = TokenStream::from(TokenTree::Group(group));
+        [attribute, self.before, self.signature, group].into_iter().collect()
+    }
+}
+
+/// `fn name()`, and nothing else but what it returns: whether it does.
+fn takes_nothing(signature: &[TokenTree]) -> Result<bool, Wrong> {
+    match signature {
+        [_, TokenTree::Ident(_), TokenTree::Group(parameters), rest @ ..]
+            if parameters.delimiter() == Delimiter::Parenthesis =>
+        {
+            if !parameters.stream().is_empty() {
+                return Err(Wrong::new("the function must not have parameters", parameters.span()));
+            }
+            Ok(!rest.is_empty())
+        }
+        [_, TokenTree::Ident(_), generic, ..] => {
+            Err(Wrong::new("the function must not be generic", generic.span()))
+        }
+        _ => Err(Wrong::new("expected a name and `()`", signature[0].span())),
+    }
+}
+
+fn is(token: &TokenTree, word: &str) -> bool {
+    matches!(token, TokenTree::Ident(ident) if ident.to_string() == word)
+}
+
+fn span_of(token: Option<TokenTree>) -> Span {
+    token.map_or_else(Span::call_site, |token| token.span())
+}
+
+fn group(delimiter: Delimiter, inner: impl IntoIterator<Item = TokenStream>) -> TokenStream {
+    TokenTree::Group(Group::new(delimiter, inner.into_iter().collect())).into()
+}
+
+/// Runs the body on a runtime of its own.
+fn run(options: &Options, function: &Function) -> TokenStream {
+    let workers = options
+        .workers
+        .as_ref()
+        .map(|workers| [rust(".workers"), group(Delimiter::Parenthesis, [workers.clone().into()])]);
+    let body = TokenTree::Group(function.body.clone()).into();
+    [options.krate.clone(), rust("::Runtime::builder()")]
+        .into_iter()
+        .chain(workers.into_iter().flatten())
+        .chain([rust(".build().expect(\"the runtime can be made\").block_on")])
+        .chain([group(Delimiter::Parenthesis, [rust("async"), body])])
+        .collect()
+}
+
+/// Explores schedules of the body, which is an `async fn` inside, called once for each.
+fn explore(options: &Options, schedules: Schedules, function: &Function) -> TokenStream {
+    let inner = [rust("async"), function.signature.clone(), TokenTree::Group(function.body.clone()).into()];
+    let name = function.signature.clone().into_iter().nth(1).expect("it was looked at");
+    // A result that is an error fails the schedule.
+    let ended = if function.returns { ".await.expect(\"the test returns an error\");" } else { ".await;" };
+    let call = group(Delimiter::Brace, [name.into(), rust("()"), rust(ended)]);
+    let test = [rust("|| async"), call];
+    let explore = match schedules {
+        Schedules::Random(number) => {
+            let arguments = [rust(&format!("{number},"))].into_iter().chain(test);
+            vec![rust("::testing::check"), group(Delimiter::Parenthesis, arguments), rust(";")]
+        }
+        Schedules::Exhaustive => {
+            vec![rust("::testing::Exhaustive::new().check"), group(Delimiter::Parenthesis, test), rust(";")]
+        }
+    };
+    let explore = [rust("let _ ="), options.krate.clone()].into_iter().chain(explore);
+    inner.into_iter().chain(explore).collect()
+}
+
+/// The path of the runtime's crate, unless it is told.
+fn default_crate() -> TokenStream {
+    rust("::tasuki_rt")
+}
+
+/// A word as it is written in options.
+fn word(token: &TokenTree) -> Option<&Ident> {
+    if let TokenTree::Ident(ident) = token { Some(ident) } else { None }
+}

@@ -1,0 +1,121 @@
+//! What is written in the brackets of an attribute: `workers = 4`, `simulate`, `seeds = 1_000`, `exhaustive`, `crate = path`.
+
+use crate::{Wrong, default_crate, word};
+use proc_macro::{Literal, Span, TokenStream, TokenTree};
+
+/// How many schedules a simulated test explores, if it does not say.
+const SEEDS: u64 = 100;
+
+/// Which schedules a simulated test explores.
+#[derive(Clone, Copy)]
+pub(crate) enum Schedules {
+    Random(u64),
+    Exhaustive,
+}
+
+pub(crate) struct Options {
+    pub(crate) workers: Option<TokenTree>,
+    /// `None`: it is not simulated.
+    pub(crate) schedules: Option<Schedules>,
+    /// The path of the runtime's crate.
+    pub(crate) krate: TokenStream,
+}
+
+/// One option: its name, its place, and what follows the `=`.
+struct Entry {
+    name: String,
+    at: Span,
+    value: Vec<TokenTree>,
+}
+
+impl Options {
+    pub(crate) fn of_main(tokens: TokenStream) -> Result<Self, Wrong> {
+        let options =
+            Self::parse(tokens, &["workers", "crate"], "the options are `workers = N` and `crate = path`")?;
+        Ok(options)
+    }
+
+    pub(crate) fn of_test(tokens: TokenStream) -> Result<Self, Wrong> {
+        let names = ["workers", "crate", "simulate", "seeds", "exhaustive"];
+        let message =
+            "the options are `workers = N`, `simulate`, `seeds = N`, `exhaustive` and `crate = path`";
+        Self::parse(tokens, &names, message)
+    }
+
+    fn parse(tokens: TokenStream, names: &[&str], message: &'static str) -> Result<Self, Wrong> {
+        let entries = entries(tokens, message)?;
+        for (at, entry) in entries.iter().enumerate() {
+            if !names.contains(&entry.name.as_str()) {
+                return Err(Wrong::new(message, entry.at));
+            }
+            if entries[..at].iter().any(|before| before.name == entry.name) {
+                return Err(Wrong::new("an option is given twice", entry.at));
+            }
+        }
+        let find = |name: &str| entries.iter().find(|entry| entry.name == name);
+        let workers = find("workers").map(Entry::number).transpose()?;
+        let seeds = find("seeds").map(Entry::number).transpose()?;
+        let flag = |name: &str| find(name).map(Entry::flag).transpose();
+        let (simulate, exhaustive) = (flag("simulate")?, flag("exhaustive")?);
+        if let (Some(at), Some(_)) = (exhaustive, &seeds) {
+            return Err(Wrong::new("all schedules are explored: `exhaustive` has no `seeds`", at));
+        }
+        let schedules = if exhaustive.is_some() {
+            Some(Schedules::Exhaustive)
+        } else if let Some((number, _)) = seeds {
+            Some(Schedules::Random(number))
+        } else {
+            simulate.map(|_| Schedules::Random(SEEDS))
+        };
+        if let (Some(_), Some((_, literal))) = (&schedules, &workers) {
+            let message = "a simulation decides by itself how many virtual workers there are";
+            return Err(Wrong::new(message, literal.span()));
+        }
+        let krate = match find("crate") {
+            None => default_crate(),
+            Some(entry) if entry.value.is_empty() => return Err(Wrong::new(message, entry.at)),
+            Some(entry) => entry.value.iter().cloned().collect(),
+        };
+        Ok(Self { workers: workers.map(|(_, literal)| literal.into()), schedules, krate })
+    }
+}
+
+impl Entry {
+    fn flag(&self) -> Result<Span, Wrong> {
+        if self.value.is_empty() { Ok(self.at) } else { Err(Wrong::new("this option has no value", self.at)) }
+    }
+
+    /// A whole number of at least one.
+    fn number(&self) -> Result<(u64, Literal), Wrong> {
+        let wrong = || Wrong::new("expected `= N`, a number of at least 1", self.at);
+        let [TokenTree::Literal(literal)] = &self.value[..] else { return Err(wrong()) };
+        let number = literal.to_string().replace('_', "").parse().ok().filter(|number| *number > 0);
+        Ok((number.ok_or_else(wrong)?, literal.clone()))
+    }
+}
+
+/// The options, between commas.
+fn entries(tokens: TokenStream, message: &'static str) -> Result<Vec<Entry>, Wrong> {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let comma = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+    let mut parts: Vec<&[TokenTree]> = tokens.split(comma).collect();
+    // Nothing at all, or a comma at the end.
+    if parts.last().is_some_and(|part| part.is_empty()) {
+        parts.pop();
+    }
+    parts.into_iter().map(|part| entry(part, message)).collect()
+}
+
+fn entry(part: &[TokenTree], message: &'static str) -> Result<Entry, Wrong> {
+    let at = part.first().map_or_else(Span::call_site, TokenTree::span);
+    let wrong = || Wrong::new(message, at);
+    let name = part.first().and_then(word).ok_or_else(wrong)?.to_string();
+    let value = match &part[1..] {
+        [] => Vec::new(),
+        [TokenTree::Punct(equals), value @ ..] if equals.as_char() == '=' && !value.is_empty() => {
+            value.to_vec()
+        }
+        _ => return Err(wrong()),
+    };
+    Ok(Entry { name, at, value })
+}

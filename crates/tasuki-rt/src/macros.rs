@@ -1,0 +1,55 @@
+//! The attributes, with their documentation. What they do is in the package `tasuki-rt-macros`, as the compiler wants it.
+
+/// Runs an `async fn main` on a [`Runtime`](crate::Runtime) of its own, which ends with it.
+///
+/// `workers = N` says how many worker threads there are; otherwise one for each processor. `crate = path` says where this crate is, if it has another
+/// name there. The body runs as [`Runtime::block_on`](crate::Runtime::block_on) does it, on the main thread.
+///
+/// # Examples
+///
+/// ```
+/// #[tasuki_rt::main]
+/// async fn main() {
+///     let task = tasuki_rt::spawn(async { 1 + 1 });
+///     assert_eq!(task.await.unwrap(), 2);
+/// }
+/// ```
+///
+/// ```
+/// #[tasuki_rt::main(workers = 1)]
+/// async fn main() -> std::io::Result<()> {
+///     tasuki_rt::spawn(async {}).await?;
+///     Ok(())
+/// }
+/// ```
+pub use tasuki_rt_macros::main;
+
+/// Runs an `async fn` as a test: on a runtime, or under many schedules.
+///
+/// | options | how it runs |
+/// |---|---|
+/// | none, or `workers = N` | once, on a [`Runtime`](crate::Runtime) of its own |
+/// | `simulate` | under 100 random schedules, with a virtual clock: [`testing::check`](crate::testing::check()) |
+/// | `simulate, seeds = N` | the same, under so many |
+/// | `exhaustive` | under all schedules up to a bound: [`testing::Exhaustive`](crate::testing::Exhaustive) |
+/// | `crate = path` | where this crate is, if it has another name |
+///
+/// A test may return a `Result`; an error fails it. Other attributes of tests, such as `#[should_panic]` and `#[ignore]`, work as always.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tasuki::Mutex;
+///
+/// #[tasuki_rt::test(simulate, seeds = 1000)]
+/// async fn both_count() {
+///     let counter = Arc::new(Mutex::new(0));
+///     let other = counter.clone();
+///     let task = tasuki_rt::spawn(async move { *other.lock().await += 1 });
+///     *counter.lock().await += 1;
+///     task.await.unwrap();
+///     assert_eq!(*counter.lock().await, 2);
+/// }
+/// ```
+pub use tasuki_rt_macros::test;

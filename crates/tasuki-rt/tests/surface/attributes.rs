@@ -1,0 +1,84 @@
+//! The attributes `main` and `test`.
+
+use crate::kit::MS;
+use std::cell::Cell;
+use std::sync::Arc;
+use tasuki::{Event, Mutex};
+use tasuki_rt::{EventLoop, WorkerId, now, sleep, spawn, spawn_on};
+
+/// Not the main function of anything: the attribute takes any name.
+#[tasuki_rt::main(workers = 3)]
+async fn three_workers() -> Result<usize, tasuki_rt::JoinError> {
+    spawn_on(WorkerId::new(2), || async { EventLoop::current().unwrap().id().index() }).await
+}
+
+#[test]
+fn main_returns_what_the_body_returns() {
+    assert_eq!(three_workers().unwrap(), 2);
+}
+
+#[tasuki_rt::test]
+async fn a_test_has_a_runtime() {
+    assert_eq!(spawn(async { 7 }).await.unwrap(), 7);
+}
+
+#[tasuki_rt::test(workers = 1)]
+async fn a_test_may_return_a_result() -> Result<(), Box<dyn std::error::Error>> {
+    assert_eq!("8".parse::<i32>()?, spawn(async { 8 }).await?);
+    Ok(())
+}
+
+#[tasuki_rt::test]
+#[should_panic(expected = "as it should")]
+async fn other_attributes_work() {
+    panic!("as it should");
+}
+
+thread_local! {
+    /// A simulation runs on the thread that calls it, so a test sees its own.
+    static RUNS: Cell<u32> = const { Cell::new(0) };
+}
+
+#[tasuki_rt::test(simulate, seeds = 25)]
+async fn counted() {
+    RUNS.set(RUNS.get() + 1);
+    let before = now();
+    sleep(3_600_000 * MS).await;
+    assert_eq!(now() - before, 3_600_000 * MS, "the clock is virtual");
+}
+
+/// The attribute makes a function of the same name, which can be called.
+#[test]
+fn seeds_says_how_many_schedules() {
+    counted();
+    assert_eq!(RUNS.get(), 25);
+}
+
+#[tasuki_rt::test(simulate)]
+#[should_panic(expected = "deadlock")]
+async fn a_deadlock_fails() {
+    let (a, b) = (Arc::new(Mutex::new(1)), Arc::new(Mutex::new(2)));
+    let (c, d) = (a.clone(), b.clone());
+    let one = spawn(async move { *a.lock().await + *b.lock().await });
+    let two = spawn(async move { *d.lock().await + *c.lock().await });
+    assert_eq!(one.await.unwrap() + two.await.unwrap(), 6);
+}
+
+#[tasuki_rt::test(simulate)]
+#[should_panic(expected = "the test returns an error")]
+async fn an_error_fails_a_schedule() -> Result<(), &'static str> {
+    Err("no")
+}
+
+#[tasuki_rt::test(exhaustive)]
+async fn all_schedules() {
+    let (event, seen) = (Arc::new(Event::auto()), Arc::new(Mutex::new(0)));
+    let (set, count) = (event.clone(), seen.clone());
+    let task = spawn(async move {
+        *count.lock().await += 1;
+        set.set();
+    });
+    event.wait().await;
+    assert_eq!(*seen.lock().await, 1);
+    task.await.unwrap();
+}
