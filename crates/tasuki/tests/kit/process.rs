@@ -20,7 +20,7 @@ pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) {
     let name = path.split_once("::").map_or(path, |(_, name)| name);
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     command
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .args(["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(ALONE, "1")
         .env("RUST_BACKTRACE", "0")
         .envs(settings.iter().copied());
