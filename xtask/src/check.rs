@@ -3,7 +3,7 @@
 
 use crate::args::Args;
 use crate::report::Report;
-use crate::shell::{self, cargo, program, target, tests};
+use crate::shell::{self, cargo, target};
 use crate::toolchain::{self, OLDEST, or_skip};
 use std::process::Command;
 
@@ -51,7 +51,6 @@ fn compile(report: &mut Report) {
         let mut command = cargo("doc -p tasuki --no-deps --all-features --document-private-items");
         shell::run(documented(&mut command).env("CARGO_TARGET_DIR", target().join("private"))).into()
     });
-    report.step("README", || readme().into());
     for features in &FEATURES[..2] {
         report.step(&format!("bare metal {features}"), || {
             or_skip(toolchain::target(BARE_METAL), || {
@@ -103,15 +102,4 @@ fn no_exchange() -> Result<(), String> {
 
 fn documented(command: &mut Command) -> &mut Command {
     command.env("RUSTDOCFLAGS", "-D warnings")
-}
-
-/// The example of the README compiles and runs.
-fn readme() -> Result<(), String> {
-    shell::run(&mut cargo("build -p tasuki"))?;
-    let built = target().join("debug");
-    let library = built.join("libtasuki.rlib");
-    let mut command = program("rustdoc", "--edition 2024 --test README.md --extern");
-    command.arg(format!("tasuki={}", library.display()));
-    command.arg("-L").arg(format!("dependency={}", built.join("deps").display()));
-    tests(&mut command)?.verdict()
 }

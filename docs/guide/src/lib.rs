@@ -3,6 +3,9 @@
 #[doc = include_str!("../README.md")]
 pub mod contents {}
 
+#[doc = include_str!("../../../README.md")]
+pub mod first_page {}
+
 #[doc = include_str!("../why.md")]
 pub mod why {}
 

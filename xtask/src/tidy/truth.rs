@@ -87,9 +87,11 @@ fn missing<'s>(pages: &[Page], known: &HashSet<&str>, span: &'s str) -> Option<&
         return None;
     }
     let defined = |page: &Page| {
+        // A module is where its file is.
+        let inside = page.path.contains(&format!("/{owner}/")) || page.path.contains(&format!("/{owner}."));
         page.rust
             .as_ref()
-            .is_some_and(|source| has_word(&source.bare, owner) && defines(&source.bare, member))
+            .is_some_and(|source| (inside || has_word(&source.bare, owner)) && defines(&source.bare, member))
     };
     (!pages.iter().any(defined)).then_some(span)
 }
