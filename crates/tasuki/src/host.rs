@@ -1,21 +1,24 @@
 //! The executor under which the crate is a guest: tokio, with the feature of that name.
 //!
 //! Asked only where no driver is installed (`runtime.rs`): the runtime that knows the primitives knows more. Nothing has to be called: tokio says by itself
-//! whether the thread runs one of its tasks. All of it is stable API of tokio, and this is the only file that names it.
+//! whether the thread is one of its own. All of it is stable API of tokio, and this is the only file that names it.
+//!
+//! A thread in `.block()` has no host ([`blocking`]): it is not polled by tokio, and the runtime whose context it is in may stand still for as long as the thread
+//! waits (one of a single thread, or one with a paused clock), and its timers with it.
 //!
 //! | question | answer of tokio | without the feature, or on other threads |
 //! |---|---|---|
-//! | may this operation go on? | its cooperative budget, one unit for each operation | yes; the lax limit of `budget.rs` |
+//! | may this operation go on? | its cooperative budget, one unit for each operation, unless the waker has no data | yes; the lax limit of `budget.rs` |
 //! | what time is it? | its clock, which a test may pause | the clock of the system |
-//! | where is a deadline kept? | in a `tokio::time::Sleep` inside of the future: 96 bytes, no allocation | on the wheel of the shared thread |
-//! | which task runs? | its id | none |
+//! | where is a deadline kept? | in a `tokio::time::Sleep` inside of the future: 96 bytes, no allocation; one that never comes is kept nowhere | on the wheel of the shared thread |
+//! | which task runs? | its id, also in `.block()` | none |
 
 use std::time::Instant;
 
 #[cfg(feature = "tokio")]
-pub(crate) use with_tokio::{HAS_BUDGET, HostSleep, now, proceed, task};
+pub(crate) use with_tokio::{HAS_BUDGET, HostSleep, blocking, now, proceed, task};
 #[cfg(not(feature = "tokio"))]
-pub(crate) use without::{HAS_BUDGET, HostSleep, now, proceed, task};
+pub(crate) use without::{HAS_BUDGET, HostSleep, blocking, now, proceed, task};
 
 /// The browser has no clock that std knows: to read it panics there.
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
@@ -27,10 +30,15 @@ pub(crate) fn clock() -> Instant {
 
 #[cfg(feature = "tokio")]
 mod with_tokio {
+    use crate::runtime;
     use crate::task::TaskId;
+    use core::cell::Cell;
     use core::hash::{Hash, Hasher};
+    use core::panic::{RefUnwindSafe, UnwindSafe};
     use core::pin::Pin;
     use core::task::{Context, Poll, Waker};
+    use core::time::Duration;
+    use std::thread_local;
     use std::time::Instant;
     use tokio::runtime::Handle;
     use tokio::task::coop;
@@ -38,6 +46,30 @@ mod with_tokio {
 
     /// It must be asked at each operation.
     pub(crate) const HAS_BUDGET: bool = true;
+
+    thread_local! {
+        /// The thread waits by itself.
+        static BLOCKS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Runs `f`, in which the thread waits by itself: it has no host.
+    pub(crate) fn blocking<R>(f: impl FnOnce() -> R) -> R {
+        struct Restore(bool);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                let _ = BLOCKS.try_with(|blocks| blocks.set(self.0));
+            }
+        }
+        let _restore = Restore(BLOCKS.try_with(|blocks| blocks.replace(true)).unwrap_or(true));
+        f()
+    }
+
+    /// Are the clock and the timers of tokio those of this thread?
+    fn is_guest() -> bool {
+        let blocks = BLOCKS.try_with(Cell::get).unwrap_or(true);
+        // Asked before the clock and the timers: where a thread ends, and tokio has no variables any more, those panic.
+        !blocks && !runtime::is_entered() && Handle::try_current().is_ok()
+    }
 
     /// Takes one unit of the budget. False if there is none: tokio has seen to it that the task runs again.
     pub(crate) fn proceed(waker: &Waker) -> bool {
@@ -51,7 +83,7 @@ mod with_tokio {
     }
 
     pub(crate) fn now() -> Instant {
-        time::Instant::now().into_std()
+        if is_guest() { time::Instant::now().into_std() } else { super::clock() }
     }
 
     pub(crate) fn task() -> Option<TaskId> {
@@ -78,9 +110,13 @@ mod with_tokio {
         TaskId::of_host(number.finish())
     }
 
-    /// A sleep of tokio's.
+    /// A sleep of tokio's; `None` is for ever, which tokio has no sleep for: with a paused clock its thirty years are over at once.
     #[derive(Debug)]
-    pub(crate) struct HostSleep(time::Sleep);
+    pub(crate) struct HostSleep(Option<time::Sleep>);
+
+    // As a sleep on a wheel: a poll that panics leaves it as it was.
+    impl UnwindSafe for HostSleep {}
+    impl RefUnwindSafe for HostSleep {}
 
     impl HostSleep {
         /// `None` if this thread is not in the context of a tokio runtime. `deadline`: `None` is for ever.
@@ -88,14 +124,17 @@ mod with_tokio {
         /// # Panics
         /// If that runtime was built without `enable_time`.
         pub(crate) fn until(deadline: impl FnOnce() -> Option<Instant>) -> Option<Self> {
-            Handle::try_current().ok()?;
-            let far = || time::Instant::now() + time::Duration::from_secs(86_400 * 365 * 30);
-            Some(Self(time::sleep_until(deadline().map_or_else(far, time::Instant::from_std))))
+            /// Tokio rounds a deadline up, and panics if no clock can say the result.
+            const ROUNDED: Duration = Duration::from_secs(1);
+            let can_be_rounded = |deadline: &Instant| deadline.checked_add(ROUNDED).is_some();
+            let sleep = |deadline| time::sleep_until(time::Instant::from_std(deadline));
+            is_guest().then(|| Self(deadline().filter(can_be_rounded).map(sleep)))
         }
 
         pub(crate) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
             // SAFETY: a projection to the only field.
             let sleep = unsafe { self.map_unchecked_mut(|this| &mut this.0) };
+            let Some(sleep) = sleep.as_pin_mut() else { return Poll::Pending };
             // The operation that it limits was charged, and a limit that has come must be told: without a budget of its own.
             core::pin::pin!(coop::unconstrained(sleep)).poll(cx)
         }
@@ -111,6 +150,11 @@ mod without {
     use std::time::Instant;
 
     pub(crate) const HAS_BUDGET: bool = false;
+
+    /// There is no host.
+    pub(crate) fn blocking<R>(f: impl FnOnce() -> R) -> R {
+        f()
+    }
 
     pub(crate) const fn proceed(_waker: &Waker) -> bool {
         true

@@ -46,6 +46,7 @@
 //! * `futures-core`: `FusedFuture` for the futures.
 //! * `tokio`: on the threads of a tokio runtime the primitives take part in its cooperative budget, limits such as `.timeout(..)` use its clock (also a paused
 //!   one) and its timers instead of a thread of ours, and its tasks have identities. The runtime needs `enable_time` for limits; without it they panic, as tokio's do.
+//!   `.block()` asks nothing of tokio: a runtime may stand still while one of its threads is blocked.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

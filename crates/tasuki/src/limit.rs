@@ -111,7 +111,8 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// # Panics
     ///
-    /// In the poll that begins to wait, if no runtime keeps the deadlines and the system refuses the thread that does; see [`Elapsed`].
+    /// In the poll that begins to wait, if no runtime keeps the deadlines and the system refuses the thread that does; see [`Elapsed`]. With the feature `tokio`:
+    /// also in a poll that has to wait on, if the tokio runtime on which the wait began has been dropped.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! `.block()`: any future, waited for by a thread on a parker.
 
 use super::{Inner, Parker};
-use crate::{runtime, shim};
+use crate::{host, runtime, shim};
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::future::Future;
@@ -50,15 +50,16 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let blocker = Blocker::take();
     let mut cx = Context::from_waker(&blocker.waker);
-    // A thread that waits by itself keeps no task from running.
-    let output = runtime::uncharged(|| {
+    let wait = || {
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 break output;
             }
             blocker.inner.park(None);
         }
-    });
+    };
+    // A thread that waits by itself keeps no task from running, and relies on no timers but those of a thread that goes on meanwhile.
+    let output = runtime::uncharged(|| host::blocking(wait));
     blocker.put_back();
     output
 }

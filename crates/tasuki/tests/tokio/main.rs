@@ -1,5 +1,7 @@
 //! Under tokio, with the feature of that name: its budget, its clock, its timers, its identities, without a call.
 
+mod hostile;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
