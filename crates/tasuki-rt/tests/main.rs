@@ -18,6 +18,7 @@ mod programs {
 }
 mod scheduler {
     mod budget;
+    mod budget_channels;
     mod budget_table;
     mod load;
     mod small;

@@ -23,7 +23,9 @@ mod cancellation {
 mod channel {
     mod api;
     mod oneshot;
+    mod rendezvous;
     mod spec;
+    mod stress;
 }
 mod condvar {
     mod api;

@@ -17,19 +17,19 @@ use tasuki_rt::{
 };
 
 /// So many operations are enough for any budget.
-const ENOUGH: usize = scaled(2_000, 300);
+pub(super) const ENOUGH: usize = scaled(2_000, 300);
 
 /// An awaitable, and a task that uses it in a loop.
-struct Row {
-    name: &'static str,
+pub(super) struct Row {
+    pub(super) name: &'static str,
     /// The types and functions of the sources that it stands for.
-    covers: &'static [&'static str],
-    run: fn() -> Pin<Box<dyn Future<Output = Outcome>>>,
+    pub(super) covers: &'static [&'static str],
+    pub(super) run: fn() -> Pin<Box<dyn Future<Output = Outcome>>>,
 }
 
 /// What became of a loop.
 #[derive(Debug, PartialEq)]
-enum Outcome {
+pub(super) enum Outcome {
     /// The other task ran.
     OthersRan,
     /// It did not, in so many operations.
@@ -39,12 +39,12 @@ enum Outcome {
 }
 
 /// The task that must run beside the loop.
-struct Other {
-    ran: Rc<Cell<bool>>,
+pub(super) struct Other {
+    pub(super) ran: Rc<Cell<bool>>,
 }
 
 impl Other {
-    fn spawn() -> Self {
+    pub(super) fn spawn() -> Self {
         let ran = Rc::new(Cell::new(false));
         let set = ran.clone();
         drop(tasuki_rt::spawn_local(async move { set.set(true) }));
@@ -53,7 +53,7 @@ impl Other {
 }
 
 /// Polls a future once, as a part of this task; it must be ready.
-async fn is_ready_at_once<F: Future>(future: F) -> bool {
+pub(super) async fn is_ready_at_once<F: Future>(future: F) -> bool {
     let mut future = Box::pin(future);
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
 }
@@ -85,6 +85,8 @@ macro_rules! row {
         }
     };
 }
+
+pub(super) use row;
 
 fn cancelled() -> CancellationSource {
     let source = CancellationSource::new();
@@ -512,74 +514,14 @@ fn of_the_runtime() -> Vec<Row> {
     ]
 }
 
-fn channels() -> Vec<Row> {
-    vec![
-        row!(
-            "send and recv",
-            ["Send", "Recv"],
-            {
-                let (sender, receiver) = channel::bounded(1);
-            },
-            {
-                sender.send(1).await.unwrap();
-                receiver.recv().await.unwrap()
-            }
-        ),
-        row!(
-            "send and recv, inside",
-            ["InlineSend", "InlineRecv"],
-            {
-                let channel = channel::Channel::<u32, 1>::new();
-            },
-            {
-                channel.send(1).await.unwrap();
-                channel.recv().await.unwrap()
-            }
-        ),
-        row!("oneshot", ["OneshotRecv"], {}, {
-            let (sender, receiver) = channel::oneshot();
-            sender.send(1).unwrap();
-            receiver.await.unwrap()
-        }),
-        row!(
-            "recv_owned",
-            ["RecvOwned"],
-            {
-                let (sender, receiver) = channel::unbounded();
-                (0..=ENOUGH).for_each(|n| sender.try_send(n).unwrap());
-            },
-            receiver.clone().recv_owned().await.unwrap()
-        ),
-        row!(
-            "recv_many",
-            ["RecvMany"],
-            {
-                let (sender, receiver) = channel::unbounded();
-                (0..=ENOUGH).for_each(|n| sender.try_send(n).unwrap());
-                let mut buffer = Vec::new();
-            },
-            receiver.recv_many(&mut buffer, 1).await.unwrap()
-        ),
-        row!(
-            "reserve",
-            ["Reservation", "ReservationMany", "ReservationOwned"],
-            {
-                let (sender, _receiver) = channel::bounded::<u8>(2);
-            },
-            {
-                drop(sender.reserve().await.unwrap());
-                drop(sender.reserve_many(2).await.unwrap());
-                drop(sender.clone().reserve_owned().await.unwrap())
-            }
-        ),
-    ]
-}
-
 /// Awaitables that are never ready at their first poll.
 const ALWAYS_WAIT: [&str; 2] = ["WaitNotified", "yield_now"];
 
 fn rows() -> Vec<Row> {
-    [locks(), signals(), limits(), channels(), of_the_runtime()].into_iter().flatten().collect()
+    [locks(), signals(), limits(), super::budget_channels::rows(), of_the_runtime()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[test]

@@ -48,6 +48,10 @@ pub(super) const UNBOUNDED_CAPACITY: u32 = 1 << 31;
 pub(super) struct Count(AtomicUsize);
 
 impl Count {
+    pub(super) fn one() -> Self {
+        Self(AtomicUsize::new(1))
+    }
+
     pub(super) fn add(&self) {
         // Relaxed: the caller has a handle.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
@@ -171,7 +175,7 @@ impl<T> RefUnwindSafe for Handle<T> {}
 ///
 /// # Panics
 ///
-/// If `capacity` is zero (use [`rendezvous`](super::rendezvous)) or more than 2^32 - 2.
+/// If `capacity` is zero (use [`rendezvous`](super::rendezvous())) or more than 2^32 - 2.
 ///
 /// # Examples
 ///

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a queue of work or of events, and senders that are slowed down when it is full | [`bounded`] |
 //! | never to wait when sending, and memory that grows instead | [`unbounded`] |
+//! | a send that ends when its message was received | [`rendezvous`](rendezvous()) |
 //! | one message: a reply | [`oneshot`](oneshot()) |
 //! | no allocation: a `static`, bare metal | [`Channel`], [`oneshot::Slot`] |
 //!
@@ -66,6 +67,8 @@ mod permit;
 mod receive;
 #[cfg(feature = "alloc")]
 mod receiver;
+#[cfg(feature = "alloc")]
+pub mod rendezvous;
 mod send;
 #[cfg(feature = "alloc")]
 mod sender;
@@ -86,6 +89,8 @@ pub use receive::many::RecvManyOp;
 pub use receive::{RecvOp, Side};
 #[cfg(feature = "alloc")]
 pub use receiver::{Receiver, Recv, RecvMany, RecvOwned, WeakReceiver};
+#[cfg(feature = "alloc")]
+pub use rendezvous::rendezvous;
 pub use send::{Reserve, ReserveOp, SendOp};
 #[cfg(feature = "alloc")]
 pub use sender::{Reservation, ReservationMany, ReservationOwned, Send, Sender, WeakSender};

@@ -1,0 +1,401 @@
+//! A hand-over without room: a send ends when a receive takes its message.
+//!
+//! The message stays with its sender until then, so a send that is dropped, or ended by a limit, before its message was taken has it still, and there is nothing that a cancelled
+//! receive could lose. Both sides are first in, first out.
+//!
+//! There is no `try_send`: the message would have to be put somewhere. `send(message).timeout(Duration::ZERO)` hands it over to a receiver that is polled at the same time, or gives it
+//! back.
+//!
+//! A receive that was woken for a message and is then neither polled nor dropped keeps others from taking it. If the waker of a sender panics in the receive that wakes it, the message
+//! is lost with the panic: there is no room to put it.
+
+mod core;
+
+use self::core::{Core, refused};
+use super::error::{SendError, TryRecvError};
+use super::handle::Count;
+use super::parcel::Parcel;
+use crate::error::{Closed, GivenBack};
+use crate::event::WaitEvent;
+use crate::queue::Pinned;
+use crate::queue::waiter::{Verdict, clone_waker, drop_waker};
+use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
+use ::core::fmt;
+use ::core::pin::Pin;
+use ::core::task::{Context, Poll};
+use alloc::sync::{Arc, Weak};
+
+/// What the handles share.
+#[derive(Debug)]
+struct Shared<T> {
+    core: Core<T>,
+    senders: Count,
+    receivers: Count,
+}
+
+/// A channel without room: each send waits until a receive has taken its message.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::rendezvous();
+/// let thread = std::thread::spawn(move || sender.send("from hand to hand").block());
+/// assert_eq!(receiver.recv().block(), Ok("from hand to hand"));
+/// assert_eq!(thread.join().unwrap(), Ok(()));
+/// ```
+pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared { core: Core::new(), senders: Count::one(), receivers: Count::one() });
+    (Sender { shared: shared.clone() }, Receiver { shared })
+}
+
+/// The side that sends. When the last clone is dropped, the rendezvous is closed.
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The side that receives. When the last clone is dropped, the rendezvous is closed.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The future of [`Sender::send`].
+pub type HandOver<'a, T> = Wait<Single<HandOverOp<'a, T>>>;
+/// The future of [`Receiver::recv`].
+pub type TakeOver<'a, T> = Wait<Single<TakeOverOp<'a, T>>>;
+
+impl<T> Sender<T> {
+    /// Hands a message over; waits until a receive has taken it.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] with the message, if it is closed, or is closed during the wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// A send that is dropped before a receive has taken its message drops it; [`cancel`](HandOver::cancel) and limits give it back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (sender, receiver) = tasuki::channel::rendezvous();
+    /// let ended = sender.send(1).timeout(Duration::ZERO).block().unwrap_err();
+    /// assert_eq!(ended.value, 1);
+    /// drop(receiver);
+    /// assert!(sender.send(2).block().is_err());
+    /// ```
+    pub fn send(&self, message: T) -> HandOver<'_, T> {
+        Wait::new(HandOverOp { core: &self.shared.core, parcel: Parcel::new(message), owes: false })
+    }
+
+    /// Waits until it is closed.
+    pub fn closed(&self) -> WaitEvent<'_> {
+        self.shared.core.closed.wait()
+    }
+
+    /// Closes: sends give their message back, receives end. False if it was closed.
+    pub fn close(&self) -> bool {
+        self.shared.core.close()
+    }
+
+    /// Is it closed?
+    pub fn is_closed(&self) -> bool {
+        self.shared.core.is_closed()
+    }
+
+    /// Is it a handle to the same rendezvous?
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// A handle that does not keep it open.
+    pub fn downgrade(&self) -> WeakSender<T> {
+        WeakSender { shared: Arc::downgrade(&self.shared) }
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Takes the message of the first sender; waits for one.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`], if it is closed, or is closed during the wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// A receive that is dropped loses its place in the queue, never a message: that is with its sender until a poll returns it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = tasuki::channel::rendezvous::<u8>();
+    /// drop(sender);
+    /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+    /// ```
+    pub fn recv(&self) -> TakeOver<'_, T> {
+        Wait::new(TakeOverOp { core: &self.shared.core })
+    }
+
+    /// Takes the message of a sender that waits, if no receiver was woken for it.
+    ///
+    /// # Errors
+    ///
+    /// [`TryRecvError`].
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.shared.core.try_recv()
+    }
+
+    /// Closes: sends give their message back, receives end. False if it was closed.
+    pub fn close(&self) -> bool {
+        self.shared.core.close()
+    }
+
+    /// Is it closed?
+    pub fn is_closed(&self) -> bool {
+        self.shared.core.is_closed()
+    }
+
+    /// Is it a handle to the same rendezvous?
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// A handle that does not keep it open.
+    pub fn downgrade(&self) -> WeakReceiver<T> {
+        WeakReceiver { shared: Arc::downgrade(&self.shared) }
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.shared.senders.add();
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.shared.receivers.add();
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if self.shared.senders.remove() {
+            self.shared.core.close();
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if self.shared.receivers.remove() {
+            self.shared.core.close();
+        }
+    }
+}
+
+/// A handle that does not keep the rendezvous open.
+pub struct WeakSender<T> {
+    shared: Weak<Shared<T>>,
+}
+
+/// A handle that does not keep the rendezvous open.
+pub struct WeakReceiver<T> {
+    shared: Weak<Shared<T>>,
+}
+
+impl<T> WeakSender<T> {
+    /// A handle that keeps it open, unless all such have gone.
+    pub fn upgrade(&self) -> Option<Sender<T>> {
+        let shared = self.shared.upgrade()?;
+        shared.senders.add_unless_zero().then_some(Sender { shared })
+    }
+}
+
+impl<T> WeakReceiver<T> {
+    /// A handle that keeps it open, unless all such have gone.
+    pub fn upgrade(&self) -> Option<Receiver<T>> {
+        let shared = self.shared.upgrade()?;
+        shared.receivers.add_unless_zero().then_some(Receiver { shared })
+    }
+}
+
+impl<T> Clone for WeakSender<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> Clone for WeakReceiver<T> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("channel", &self.shared.core).finish()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("channel", &self.shared.core).finish()
+    }
+}
+
+impl<T> fmt::Debug for WeakSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakSender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for WeakReceiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakReceiver").finish_non_exhaustive()
+    }
+}
+
+/// What [`HandOver`] waits for.
+pub struct HandOverOp<'a, T> {
+    core: &'a Core<T>,
+    parcel: Parcel<T>,
+    /// A receiver may have to be woken.
+    owes: bool,
+}
+
+impl<T> HandOverOp<'_, T> {
+    fn ended(&self, verdict: Verdict) -> Result<(), SendError<T>> {
+        match verdict {
+            Verdict::Granted => Ok(()),
+            Verdict::Refused => Err(refused(&self.parcel)),
+        }
+    }
+}
+
+impl<T> Op for HandOverOp<'_, T> {
+    type Output = Result<(), SendError<T>>;
+    type Unfinished<E> = GivenBack<E, T>;
+    const NAME: &'static str = "HandOver";
+
+    fn try_now(&mut self) -> Option<Self::Output> {
+        self.core.is_closed().then(|| Err(refused(&self.parcel)))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.core.is_closed()
+    }
+
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = clone_waker(cx.waker());
+        match self.core.enqueue_sender(slot, waker, &self.parcel) {
+            None => {
+                self.owes = true;
+                Poll::Pending
+            }
+            Some(waker) => {
+                drop_waker(Some(waker));
+                Poll::Ready(Err(refused(&self.parcel)))
+            }
+        }
+    }
+
+    /// Only now: the wake may panic, and the future would leave the queue then.
+    fn enqueued(&mut self) {
+        if self.owes {
+            self.owes = false;
+            self.core.settle();
+        }
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.core.poll_sender(waiter, cx).map(|verdict| self.ended(verdict))
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        self.core.leave_senders(waiter).map(|verdict| self.ended(verdict))
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E> {
+        let SendError(value) = refused(&self.parcel);
+        GivenBack { limit, value }
+    }
+}
+
+impl<T> fmt::Debug for HandOverOp<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(Self::NAME).finish_non_exhaustive()
+    }
+}
+
+impl<T> Wait<Single<HandOverOp<'_, T>>> {
+    /// Ends the send: the message, if it has not been taken. `None` says that it was received (or given back before). A later poll panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let (sender, receiver) = tasuki::channel::rendezvous();
+    /// let mut send = Box::pin(sender.send(1));
+    /// assert_eq!(send.as_mut().cancel(), Some(1));
+    /// # drop(receiver);
+    /// ```
+    pub fn cancel(mut self: Pin<&mut Self>) -> Option<T> {
+        match crate::wait::Awaitable::cancel(self.as_mut(), Cancel(())) {
+            Some(Ok(())) => None,
+            Some(Err(SendError(message))) => Some(message),
+            None => self.op().parcel.is_full().then(|| refused(&self.op().parcel).0),
+        }
+    }
+}
+
+/// What [`TakeOver`] waits for.
+pub struct TakeOverOp<'a, T> {
+    core: &'a Core<T>,
+}
+
+impl<T> Op for TakeOverOp<'_, T> {
+    type Output = Result<T, Closed>;
+    type Unfinished<E> = E;
+    const NAME: &'static str = "TakeOver";
+
+    fn try_now(&mut self) -> Option<Self::Output> {
+        match self.core.try_recv() {
+            Ok(message) => Some(Ok(message)),
+            Err(TryRecvError::Closed) => Some(Err(Closed)),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.core.may_recv()
+    }
+
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.core.receive(slot, cx)
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.core.poll_receiver(waiter, cx)
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+        self.core.cancel(waiter)
+    }
+
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        limit
+    }
+
+    fn abandon(&mut self, waiter: Pinned<'_>) {
+        self.core.leave(waiter);
+    }
+}
+
+impl<T> fmt::Debug for TakeOverOp<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(Self::NAME).finish_non_exhaustive()
+    }
+}
