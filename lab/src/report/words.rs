@@ -16,6 +16,7 @@ pub(crate) fn title(workload: &str, n: u64, runtime: &str) -> String {
         "semaphore/try_acquire" => "A permit that no other task wants: try_acquire and release".into(),
         "semaphore/held" => format!("{tasks} share 4 permits, {place}"),
         "semaphore/permits" => format!("64 tasks share {}, {place}", count(n, "permit")),
+        "event/wait-set" => "A signal is given, and a wait finds it".into(),
         "event/ping-pong" => format!("Two tasks signal each other, {place}"),
         "wait-group/add-done" => "A member enters a group and leaves it".into(),
         "wait-group/tasks" => format!("One task waits for a group of {tasks}, each of them"),

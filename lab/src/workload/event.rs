@@ -1,15 +1,22 @@
-//! Events: a signal passed to and fro, and many waiters released at once.
+//! Events: a signal that is there, a signal passed to and fro, and many waiters released at once.
 
 use super::{minimal, release};
-use crate::measure::{Bench, Contender, Group, Sample};
+use crate::measure::{Bench, Contender, Group, Meter, Sample};
 use crate::peer::AutoEvent;
 use crate::peers::{VisitAuto, each_auto_event, each_manual_event};
 use std::cell::Cell;
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 
 /// Measures every event.
 pub(crate) fn run(bench: &mut Bench) {
     release::sizes(bench, "event/size", each_manual_event);
+    let mut kept = Kept(Vec::new());
+    each_auto_event(&mut kept);
+    bench.group(Group::on_one_thread("event/wait-set", 1, "none", 1_000, kept.0));
     let mut build = Build(Vec::new());
     each_auto_event(&mut build);
     build.0.push(minimal::alone(2));
@@ -23,6 +30,38 @@ impl VisitAuto for Build {
     fn visit<E: AutoEvent>(&mut self) {
         self.0.push(Contender { subject: E::NAME, kind: E::KIND, run: Box::new(ping_pong::<E>) });
     }
+}
+
+/// The events that keep a signal until it is waited for.
+struct Kept(Vec<Contender>);
+
+impl VisitAuto for Kept {
+    fn visit<E: AutoEvent>(&mut self) {
+        let event = E::new();
+        event.set();
+        if is_ready(event.wait()) {
+            self.0.push(Contender { subject: E::NAME, kind: E::KIND, run: Box::new(wait_set::<E>) });
+        }
+    }
+}
+
+fn is_ready(wait: impl Future) -> bool {
+    pin!(wait).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+/// A signal, and the wait that finds it.
+fn wait_set<E: AutoEvent>(ops: u64) -> Sample {
+    let event = E::new();
+    let shared = black_box(&event);
+    let meter = Meter::start();
+    let mut found = 0;
+    for _ in 0..ops {
+        shared.set();
+        found += u64::from(is_ready(black_box(shared).wait()));
+    }
+    let reading = meter.read();
+    assert_eq!(found, ops, "{}: every signal is found", E::NAME);
+    Sample::alone(ops, reading)
 }
 
 /// Two players and the two events that tell them their turn.
@@ -68,6 +107,9 @@ mod tests {
     impl VisitAuto for Short {
         fn visit<E: AutoEvent>(&mut self) {
             assert_eq!(ping_pong::<E>(101).ops, 102, "{}", E::NAME);
+            let mut kept = Kept(Vec::new());
+            kept.visit::<E>();
+            kept.0.iter_mut().for_each(|contender| assert_eq!((contender.run)(7).ops, 7, "{}", E::NAME));
         }
     }
 

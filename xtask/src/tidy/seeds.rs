@@ -45,8 +45,8 @@ fn exists(pages: &[Page], name: &str) -> bool {
         files.any(|page| wanted.iter().any(|start| page.text.contains(start)))
     };
     match kind {
-        "tasuki" => function(|path, module| path == format!("crates/tasuki/tests/{module}.rs")),
-        "tasuki-rt" => function(|path, module| path == format!("crates/tasuki-rt/tests/{module}.rs")),
+        "tasuki" => function(|path, module| is_file(path, "tasuki", module)),
+        "tasuki-rt" => function(|path, module| is_file(path, "tasuki-rt", module)),
         "model" => function(|path, module| path.contains("/model/") && path.contains(&format!("/{module}"))),
         "bench" => {
             let quoted = format!("\"{what}\"");
@@ -55,6 +55,13 @@ fn exists(pages: &[Page], name: &str) -> bool {
         "guide" => pages.iter().any(|page| page.path == format!("docs/guide/{what}.md")),
         _ => false,
     }
+}
+
+/// A file of tests, or one of the library with tests inside.
+fn is_file(path: &str, library: &str, module: &str) -> bool {
+    let inside = path.strip_prefix("crates/").and_then(|path| path.strip_prefix(library));
+    let names = [format!("/tests/{module}.rs"), format!("/src/{module}.rs"), format!("/src/{module}/mod.rs")];
+    inside.is_some_and(|file| names.iter().any(|name| name == file))
 }
 
 #[cfg(test)]

@@ -234,18 +234,7 @@ impl Inner {
     #[cold]
     fn park_slow(&self, deadline: Option<Instant>) -> bool {
         crate::queue::nested::wake_deferred();
-        if !self.state.announce() {
-            return self.state.empty();
-        }
-        loop {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return self.state.empty();
-            }
-            self.sleeper.sleep(&self.state.word, PARKED, deadline);
-            if self.state.take_token() {
-                return true;
-            }
-        }
+        self.state.sleep_for_token(deadline, |word| self.sleeper.sleep(word, PARKED, deadline))
     }
 
     #[inline]
@@ -272,6 +261,23 @@ struct State {
 }
 
 impl State {
+    /// `EMPTY => PARKED => EMPTY`, with any number of sleeps between; true with a token, false when the deadline came first. A sleep may return for no
+    /// reason.
+    fn sleep_for_token(&self, deadline: Option<Instant>, sleep: impl Fn(&AtomicU32)) -> bool {
+        if !self.announce() {
+            return self.empty();
+        }
+        loop {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return self.empty();
+            }
+            sleep(&self.word);
+            if self.take_token() {
+                return true;
+            }
+        }
+    }
+
     /// Any => `NOTIFIED`; true if a sleeper must be woken.
     #[inline]
     fn notify(&self) -> bool {
@@ -297,5 +303,48 @@ impl State {
     fn empty(&self) -> bool {
         // Acquire: pairs with Release in `notify`.
         self.word.swap(EMPTY, Ordering::Acquire) == NOTIFIED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sleeper that returns for no reason, again and again: the park sleeps on until there is a token, and takes it.
+    #[test]
+    fn spurious_wake_ups_are_absorbed() {
+        for spurious in 0..5 {
+            let (state, sleeps) = (State { word: AtomicU32::new(EMPTY) }, Cell::new(0));
+            let token = state.sleep_for_token(None, |_| {
+                sleeps.set(sleeps.get() + 1);
+                if sleeps.get() > spurious {
+                    assert!(state.notify(), "a sleeping thread is to be woken");
+                }
+            });
+            assert!(token && sleeps.get() == spurious + 1);
+            assert!(!state.empty(), "the token was taken");
+        }
+    }
+
+    /// A sleep that returns for no reason after the deadline: no token, and none is left behind.
+    #[test]
+    fn a_deadline_ends_spurious_wake_ups() {
+        let (state, sleeps) = (State { word: AtomicU32::new(EMPTY) }, Cell::new(0));
+        let deadline = Instant::now() + Duration::from_millis(2);
+        assert!(!state.sleep_for_token(Some(deadline), |_| sleeps.set(sleeps.get() + 1)));
+        assert!(sleeps.get() > 0 && Instant::now() >= deadline);
+        assert!(!state.notify(), "no thread sleeps");
+    }
+
+    /// The system is asked to wake in one of the three states only, and to sleep only without a token.
+    #[test]
+    fn the_system_is_entered_only_for_a_sleeping_thread() {
+        let state = State { word: AtomicU32::new(EMPTY) };
+        assert!(!state.notify(), "no thread sleeps");
+        assert!(!state.notify(), "the token is there");
+        assert!(state.sleep_for_token(None, |_| panic!("there is a token")));
+        assert!(state.announce());
+        assert!(state.notify(), "the thread sleeps");
+        assert!(!state.notify(), "it has been woken");
     }
 }

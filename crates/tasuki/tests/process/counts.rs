@@ -324,3 +324,42 @@ fn the_counts_count() {
     let bare = Row { name: String::new(), rule: Rule::Bare(1), locked: 2, looks: 0, loads: 0, stores: 0 };
     assert!(std::panic::catch_unwind(move || bare.check()).is_err());
 }
+
+/// How many accesses one call makes that releases so many waiters.
+fn release<F: Future>(waiters: usize, wait_for: impl Fn() -> F, release: impl FnOnce()) -> usize {
+    let mut waiting: Vec<_> = (0..waiters).map(|_| Box::pin(wait_for())).collect();
+    waiting.iter_mut().for_each(|future| wait(future.as_mut()));
+    let accesses = trace(release).len();
+    assert!(waiting.iter_mut().all(|future| poll(future.as_mut()).is_ready()), "all are released");
+    accesses
+}
+
+/// S2-44, S2-54, S2-64, S2-76: what one call costs that releases all waiters, for any number of them up to a million: so much a waiter.
+#[test]
+fn releases_cost_in_proportion_to_the_waiters() {
+    let event = |waiters| {
+        let event = Event::manual();
+        release(waiters, || event.wait(), || event.set())
+    };
+    let group = |waiters| {
+        let group = WaitGroup::new();
+        group.add(1);
+        release(waiters, || group.wait(), || group.done())
+    };
+    let token = |waiters| {
+        let source = CancellationSource::new();
+        let token = source.token();
+        release(waiters, || token.on_cancel(), || source.request_cancel())
+    };
+    let barrier = |waiters| {
+        let barrier = Barrier::new(waiters + 1);
+        release(waiters, || barrier.arrive_and_wait(), || assert!(now(barrier.arrive_and_wait()).is_leader()))
+    };
+    let all: [(&str, &dyn Fn(usize) -> usize); 4] =
+        [("event", &event), ("wait group", &group), ("token", &token), ("barrier", &barrier)];
+    for (name, release) in all {
+        let (some, many) = (release(10_000), release(1_000_000));
+        println!("{name}: {some} accesses for 10,000 waiters, {many} for 1,000,000");
+        assert!(many <= 101 * some, "{name}: {some} accesses for 10,000 waiters, {many} for 1,000,000");
+    }
+}
