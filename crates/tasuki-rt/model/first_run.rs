@@ -168,7 +168,7 @@ impl Pool {
                 continue;
             }
             let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
-            searching = self.idle.rest(rest, &Going { pool: self, worker }).chosen;
+            searching = self.idle.rest(rest, &FallingAsleep { pool: self, worker }).chosen;
         }
         if searching && self.idle.found() {
             self.notify();
@@ -176,12 +176,12 @@ impl Pool {
     }
 }
 
-struct Going<'a> {
+struct FallingAsleep<'a> {
     pool: &'a Pool,
     worker: usize,
 }
 
-impl Sleeper for Going<'_> {
+impl Sleeper for FallingAsleep<'_> {
     fn sees_work(&self, alone: bool) -> bool {
         let pool = self.pool;
         let mut others = (0..pool.locals.len()).filter(|other| *other != self.worker);

@@ -81,7 +81,7 @@ impl Pool {
                 continue;
             }
             let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
-            searching = self.idle.rest(rest, &Going { pool: self, worker }).chosen;
+            searching = self.idle.rest(rest, &FallingAsleep { pool: self, worker }).chosen;
         }
         if searching && self.idle.found() {
             self.notify();
@@ -90,12 +90,12 @@ impl Pool {
     }
 }
 
-struct Going<'a> {
+struct FallingAsleep<'a> {
     pool: &'a Pool,
     worker: usize,
 }
 
-impl Sleeper for Going<'_> {
+impl Sleeper for FallingAsleep<'_> {
     fn sees_work(&self, _alone: bool) -> bool {
         match self.pool.without {
             Without::SecondLook => false,

@@ -4,11 +4,7 @@
 //! runs them.
 
 #[cfg(all(test, tasuki_loom))]
-mod census;
-#[cfg(all(test, tasuki_loom))]
 mod completions;
-#[cfg(all(test, tasuki_loom))]
-mod ending;
 #[cfg(all(test, tasuki_loom))]
 mod first_run;
 #[cfg(all(test, tasuki_loom))]
@@ -19,6 +15,10 @@ mod inbox;
 mod next_slot;
 #[cfg(all(test, tasuki_loom))]
 mod parts;
+#[cfg(all(test, tasuki_loom))]
+mod shutdown;
+#[cfg(all(test, tasuki_loom))]
+mod task_counts;
 /// The name by which the files know each other.
 #[cfg(all(test, tasuki_loom))]
 use parts as scheduler;

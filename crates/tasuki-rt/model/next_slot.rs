@@ -1,6 +1,6 @@
 //! The *next* slot: its owner fills and empties it while a thief empties it.
 
-use crate::parts::next::NextSlot;
+use crate::parts::next_slot::NextSlot;
 use crate::tasks::{run_all, task};
 use loom::sync::Arc;
 use loom::thread;

@@ -1,10 +1,10 @@
-//! A worker and a thief: what the worker holds alone is run once, by whoever comes first; and the watcher.
+//! A worker and a thief: what the worker holds alone is run once, by the first that comes; and the watcher.
 //!
 //! *Next* slot, searching, sleeping and watching are the runtime's own. The local queue stands for another's, which is
 //! not ours to model: a list under a mutex. A thief's look finds every poll long, so it takes whatever it sees.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
-use crate::parts::next::NextSlot;
+use crate::parts::next_slot::NextSlot;
 use crate::tasks::{run, run_all, task};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::sync::{Mutex, Notify};
@@ -94,7 +94,7 @@ impl Pair {
                 self.stolen.fetch_add(1, Ordering::Relaxed);
                 rested = false;
                 if std::mem::take(&mut searching) {
-                    // There is nobody else to search.
+                    // There is no other worker to search.
                     let _ = self.idle.found();
                 }
                 continue;

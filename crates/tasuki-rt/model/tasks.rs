@@ -10,7 +10,7 @@ struct Task(UnsafeCell<usize>);
 pub(crate) fn task() -> NonNull<()> {
     let task = Box::new(Task(UnsafeCell::new(0)));
     // The write that its place must publish.
-    // SAFETY: nobody else knows it yet.
+    // SAFETY: no other thread knows it yet.
     task.0.with_mut(|runs| unsafe { *runs = 1 });
     NonNull::from(Box::leak(task)).cast()
 }

@@ -62,18 +62,18 @@ impl World {
     fn rest(&self, worker: usize) {
         while self.due() == NEVER {
             let rest = Rest { worker, searching: false, watch: false };
-            let _ = self.idle.rest(rest, &Going { world: self, worker });
+            let _ = self.idle.rest(rest, &FallingAsleep { world: self, worker });
         }
         self.met.notify();
     }
 }
 
-struct Going<'a> {
+struct FallingAsleep<'a> {
     world: &'a World,
     worker: usize,
 }
 
-impl Sleeper for Going<'_> {
+impl Sleeper for FallingAsleep<'_> {
     fn sees_work(&self, _alone: bool) -> bool {
         false
     }

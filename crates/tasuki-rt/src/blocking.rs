@@ -21,7 +21,7 @@
 //! 2. While closures are queued there is a thread, which looks into the queue before it waits or ends.
 //! 3. No closure is run or dropped under the lock.
 
-use crate::context::{self, Context, Seat};
+use crate::context::{self, Context, ThreadRole};
 use crate::scheduler::Shared;
 use crate::task::Runnable;
 use std::cell::Cell;
@@ -208,7 +208,7 @@ fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let builder = thread::Builder::new().name("tasuki-rt-block".to_owned());
-    builder.spawn(move || main(&Context::new(shared, Seat::Outside))).map(drop)
+    builder.spawn(move || main(&Context::new(shared, ThreadRole::Outside))).map(drop)
 }
 
 /// The life of a thread.

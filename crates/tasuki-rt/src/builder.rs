@@ -1,4 +1,4 @@
-//! How a runtime is made.
+//! `Builder`: how many workers, what they are called, and where the new owner of a lock resumes.
 
 use crate::blocking::DEFAULT_LIMIT;
 use crate::runtime::Runtime;

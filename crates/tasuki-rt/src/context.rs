@@ -1,4 +1,7 @@
-//! Where the thread stands: which runtime it belongs to, which task it polls, how much of its budget is left.
+//! The thread-local context: which runtime a thread belongs to, in which role, and which task it polls.
+//!
+//! A worker, the thread in `block_on` and a thread for blocking work enter a [`Context`]; `spawn` and the like find it by [`with`]. It is also the driver through
+//! which the primitives of `tasuki` ask for the task, the clock, the timers and the budget.
 
 use crate::budget::Budget;
 use crate::scheduler::Shared;
@@ -17,7 +20,7 @@ use tasuki::runtime::{Charge, Driver, LockEvent, TaskId, Timers};
 /// A thread's membership in a runtime, for as long as [`Context::enter`] lasts.
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) seat: Seat,
+    pub(crate) role: ThreadRole,
     task: Cell<Option<TaskId>>,
     /// The waker that the current poll was given, to compare with.
     waker: Cell<Option<WakerParts>>,
@@ -27,8 +30,8 @@ pub(crate) struct Context {
 /// Data and table of a waker. Both make it the one it is: the data alone may be null, or taken over by a foreign table.
 type WakerParts = (*const (), *const RawWakerVTable);
 
-/// What the thread is in its runtime.
-pub(crate) enum Seat {
+/// What a thread is in its runtime.
+pub(crate) enum ThreadRole {
     /// A worker, and its event loop.
     Worker(Box<Local>),
     /// The thread in `block_on`.
@@ -66,7 +69,7 @@ pub(crate) fn shared<R>(what: &str, ask: impl FnOnce(&Arc<Shared>) -> R) -> R {
 }
 
 /// Charges one operation to the budget of the current poll; yields, once, if that is exhausted.
-pub(crate) async fn pay() {
+pub(crate) async fn charge() {
     let mut charge = Charge::default();
     poll_fn(|cx| charge.poll(cx)).await;
 }
@@ -92,13 +95,13 @@ pub(crate) fn polled_with(waker: &Waker) {
 
 /// May this thread wait for its own runtime, or any?
 pub(crate) fn is_worker() -> bool {
-    with(|context| context.is_some_and(|context| !matches!(context.seat, Seat::Outside)))
+    with(|context| context.is_some_and(|context| !matches!(context.role, ThreadRole::Outside)))
 }
 
 /// The simulation of this thread.
 pub(crate) fn simulation<R>(tell: impl FnOnce(&Sim) -> R) -> Option<R> {
-    with(|context| match context.map(|context| &context.seat) {
-        Some(Seat::Sim(sim)) => Some(tell(sim)),
+    with(|context| match context.map(|context| &context.role) {
+        Some(ThreadRole::Sim(sim)) => Some(tell(sim)),
         _ => None,
     })
 }
@@ -128,8 +131,8 @@ pub(crate) fn blocks_for(shared: &Shared) -> bool {
 }
 
 impl Context {
-    pub(crate) fn new(shared: Arc<Shared>, seat: Seat) -> Self {
-        Self { shared, seat, task: Cell::new(None), waker: Cell::new(None), budget: Budget::new() }
+    pub(crate) fn new(shared: Arc<Shared>, role: ThreadRole) -> Self {
+        Self { shared, role, task: Cell::new(None), waker: Cell::new(None), budget: Budget::new() }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
@@ -148,12 +151,12 @@ impl Context {
     #[inline]
     pub(crate) fn poll<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> R {
         self.task.set(Some(task));
-        tasuki::runtime::set_budget(match &self.seat {
-            Seat::Worker(_) => self.budget.begin(Instant::now),
+        tasuki::runtime::set_budget(match &self.role {
+            ThreadRole::Worker(_) => self.budget.begin(Instant::now),
             // Nothing waits for its end.
-            Seat::Outside => self.budget.begin_untimed(false),
+            ThreadRole::Outside => self.budget.begin_untimed(false),
             // A simulation is asked at every operation.
-            Seat::Sim(_) => self.budget.begin_untimed(true),
+            ThreadRole::Sim(_) => self.budget.begin_untimed(true),
         });
         let output = f();
         self.task.set(None);
@@ -163,23 +166,23 @@ impl Context {
 
     /// The event loop that runs now.
     pub(crate) fn event_loop(&self) -> Option<usize> {
-        match &self.seat {
-            Seat::Worker(local) => Some(local.index),
-            Seat::Outside => None,
-            Seat::Sim(sim) => Some(sim.here()),
+        match &self.role {
+            ThreadRole::Worker(local) => Some(local.index),
+            ThreadRole::Outside => None,
+            ThreadRole::Sim(sim) => Some(sim.here()),
         }
     }
 
     /// The worker whose thread this is.
     #[inline]
     pub(crate) fn worker(&self) -> Option<usize> {
-        if let Seat::Worker(local) = &self.seat { Some(local.index) } else { None }
+        if let ThreadRole::Worker(local) = &self.role { Some(local.index) } else { None }
     }
 
     /// The time, which in a test is not the clock's.
     pub(crate) fn time(&self) -> Instant {
-        match &self.seat {
-            Seat::Sim(sim) => sim.now(),
+        match &self.role {
+            ThreadRole::Sim(sim) => sim.now(),
             _ => Instant::now(),
         }
     }
@@ -191,16 +194,16 @@ impl Driver for Context {
     }
 
     fn timers(&self) -> Option<Arc<Timers>> {
-        match &self.seat {
-            Seat::Worker(local) => Some(local.timers.clone()),
+        match &self.role {
+            ThreadRole::Worker(local) => Some(local.timers.clone()),
             // The wheel of a thread that leaves would stop: the shared one does not.
-            Seat::Outside => None,
-            Seat::Sim(sim) => Some(sim.timers.clone()),
+            ThreadRole::Outside => None,
+            ThreadRole::Sim(sim) => Some(sim.timers.clone()),
         }
     }
 
     fn may_block(&self) -> bool {
-        matches!(self.seat, Seat::Outside)
+        matches!(self.role, ThreadRole::Outside)
     }
 
     fn now(&self) -> Instant {
@@ -208,17 +211,17 @@ impl Driver for Context {
     }
 
     fn refill(&self) -> u32 {
-        if let Seat::Sim(sim) = &self.seat { sim.operation() } else { self.budget.next(Instant::now) }
+        if let ThreadRole::Sim(sim) = &self.role { sim.operation() } else { self.budget.next(Instant::now) }
     }
 
     fn queued(&self, name: &'static str) {
-        if let Seat::Sim(sim) = &self.seat {
+        if let ThreadRole::Sim(sim) = &self.role {
             sim.waits(Reason::Wait(name));
         }
     }
 
     fn lock_event(&self, lock: usize, event: LockEvent) {
-        if let Seat::Sim(sim) = &self.seat {
+        if let ThreadRole::Sim(sim) = &self.role {
             sim.lock_event(lock, event);
         }
     }

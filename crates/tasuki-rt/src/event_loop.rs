@@ -1,6 +1,6 @@
 //! Workers as event loops.
 
-use crate::context::{self, Seat};
+use crate::context::{self, ThreadRole};
 use crate::error::LoopEnded;
 use crate::scheduler::{Item, Job, Shared};
 use std::cmp;
@@ -212,10 +212,10 @@ impl EventLoop {
         }
         let item = Item::Job(Job::new(job));
         context::with(|context| {
-            match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)).map(|here| &here.seat)
+            match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)).map(|here| &here.role)
             {
-                Some(Seat::Worker(local)) if local.index == self.index => local.post(item),
-                Some(Seat::Sim(sim)) => sim.put(Some(self.index), item),
+                Some(ThreadRole::Worker(local)) if local.index == self.index => local.post(item),
+                Some(ThreadRole::Sim(sim)) => sim.put(Some(self.index), item),
                 _ => return self.shared.send(self.index, item).map_err(|_| LoopEnded),
             }
             Ok(())

@@ -52,7 +52,7 @@ mod builder;
 mod context;
 mod error;
 mod event_loop;
-mod free;
+mod functions;
 mod loop_mutex;
 #[cfg(feature = "macros")]
 mod macros;
@@ -66,7 +66,9 @@ mod time;
 pub use builder::{Builder, Resume};
 pub use error::{JoinError, LoopEnded, NotOnEventLoop, ShutdownError};
 pub use event_loop::{EventLoop, WorkerId};
-pub use free::{checkpoint, for_each_worker, run, spawn, spawn_blocking, spawn_local, spawn_on, yield_now};
+pub use functions::{
+    checkpoint, for_each_worker, run, spawn, spawn_blocking, spawn_local, spawn_on, yield_now,
+};
 #[doc(hidden)]
 pub use loop_mutex::EventLoops;
 pub use loop_mutex::{

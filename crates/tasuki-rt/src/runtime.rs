@@ -1,10 +1,12 @@
-//! The runtime, from outside.
+//! `Runtime`, the handle by which a program starts workers, spawns tasks on them and shuts them down.
+//!
+//! What the workers share is [`Shared`](crate::scheduler::Shared); this file only owns their threads.
 
 use crate::builder::Builder;
-use crate::context::{self, Context, Seat};
+use crate::context::{self, Context, ThreadRole};
 use crate::error::ShutdownError;
 use crate::event_loop::WorkerId;
-use crate::scheduler::{Shared, Station, shutdown, worker};
+use crate::scheduler::{Shared, UnstartedWorker, shutdown, worker};
 use crate::task;
 use crate::task::join::JoinHandle;
 use std::fmt;
@@ -86,7 +88,7 @@ pub struct Runtime {
 
 /// The workers before and after their start.
 struct Threads {
-    stations: Vec<Station>,
+    unstarted: Vec<UnstartedWorker>,
     handles: Vec<thread::JoinHandle<()>>,
 }
 
@@ -120,9 +122,9 @@ impl Runtime {
     }
 
     pub(crate) fn made_of(builder: Builder) -> Self {
-        let (shared, stations) = Shared::new(builder.workers, builder.resume);
+        let (shared, unstarted) = Shared::new(builder.workers, builder.resume);
         shared.blocking.set_limit(builder.blocking_threads);
-        let threads = Mutex::new(Threads { stations, handles: Vec::new() });
+        let threads = Mutex::new(Threads { unstarted, handles: Vec::new() });
         Self { shared, threads, name: builder.name }
     }
 
@@ -152,7 +154,7 @@ impl Runtime {
     /// assert_eq!(runtime.tasks(), 1);
     /// ```
     pub fn tasks(&self) -> usize {
-        self.shared.census.len()
+        self.shared.task_counts.len()
     }
 
     /// Starts the threads, if they have not been started. Tasks may have been spawned before.
@@ -171,17 +173,16 @@ impl Runtime {
     /// ```
     pub fn start(&self) -> io::Result<()> {
         let mut threads = self.threads();
-        let stations = std::mem::take(&mut threads.stations);
-        let mut stations = stations.into_iter();
-        while let Some(station) = stations.next() {
-            let name = format!("{}-{}", self.name, station.index);
+        let mut unstarted = std::mem::take(&mut threads.unstarted).into_iter();
+        while let Some(first) = unstarted.next() {
+            let name = format!("{}-{}", self.name, first.index);
             let shared = self.shared.clone();
             // In a box that comes back if the thread does not start.
-            let slot = Arc::new(Mutex::new(Some(station)));
+            let slot = Arc::new(Mutex::new(Some(first)));
             let given = slot.clone();
             let body = move || {
-                let station = given.lock().unwrap_or_else(PoisonError::into_inner).take();
-                worker::main(shared, station.expect("given to one thread"));
+                let first = given.lock().unwrap_or_else(PoisonError::into_inner).take();
+                worker::main(shared, first.expect("given to one thread"));
             };
             match thread::Builder::new().name(name).spawn(body) {
                 Ok(handle) => threads.handles.push(handle),
@@ -190,7 +191,7 @@ impl Runtime {
                     // What a task does when it is dropped may ask for the threads.
                     drop(threads);
                     self.shared.close();
-                    shutdown::leave_unstarted(&self.shared, failed.into_iter().chain(stations).collect());
+                    shutdown::leave_unstarted(&self.shared, failed.into_iter().chain(unstarted).collect());
                     return Err(error);
                 }
             }
@@ -221,7 +222,7 @@ impl Runtime {
             "`block_on` inside a task would stop its worker: `.await` the future, or use `spawn_blocking`"
         );
         self.start().expect("the threads of the runtime must start");
-        let context = Context::new(self.shared.clone(), Seat::Outside);
+        let context = Context::new(self.shared.clone(), ThreadRole::Outside);
         let parker = Parker::new();
         let waker = Waker::from(parker.unparker());
         let id = TaskId::fresh();
@@ -404,11 +405,11 @@ impl Runtime {
             return Err(ShutdownError::InsideTask);
         }
         let deadline = Instant::now().checked_add(timeout);
-        self.shared.census.begin_drain();
+        self.shared.task_counts.begin_drain();
         if self.tasks() > 0 {
             self.start().expect("the threads of the runtime must start");
         }
-        if !self.shared.census.drain(deadline) {
+        if !self.shared.task_counts.drain(deadline) {
             return Err(ShutdownError::TasksLeft);
         }
         // All tasks have ended; a thread that is still in a posted closure ends after it, waited for or not.
@@ -443,7 +444,7 @@ impl Runtime {
             return Err(ShutdownError::InsideTask);
         }
         self.close();
-        if !self.shared.ending.wait(timeout) {
+        if !self.shared.shutdown.wait(timeout) {
             return Err(ShutdownError::TimedOut);
         }
         let handles = std::mem::take(&mut self.threads().handles);
@@ -457,14 +458,14 @@ impl Runtime {
             // Blocking work is waited for, which may be the caller's own: by threads that leave at once, not here.
             drop(self.start());
         }
-        let stations = std::mem::take(&mut self.threads().stations);
-        shutdown::leave_unstarted(&self.shared, stations);
+        let unstarted = std::mem::take(&mut self.threads().unstarted);
+        shutdown::leave_unstarted(&self.shared, unstarted);
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // Inside a task there is nobody to wait: the workers end by themselves.
+        // A worker cannot wait for itself: the workers end by themselves.
         if self.shutdown_timeout(Duration::MAX).is_err() {
             self.close();
         }
@@ -523,7 +524,7 @@ pub(crate) fn spawn_blocking_in<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     let simulated =
-        context::with(|context| context.is_some_and(|context| matches!(context.seat, Seat::Sim(_))));
+        context::with(|context| context.is_some_and(|context| matches!(context.role, ThreadRole::Sim(_))));
     if simulated {
         // One thread only, in an order that can be repeated.
         return spawn_in(shared, async move { work() });

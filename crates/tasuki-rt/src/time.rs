@@ -1,4 +1,4 @@
-//! Time: on the wheel of the worker that waits.
+//! Sleeps, timeouts and intervals. Deadlines are kept on the wheel of the worker that polls first (`scheduler/deadlines.rs`).
 
 use crate::context;
 use std::future::{Future, poll_fn};
@@ -72,7 +72,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// ```
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     // Before anything is polled: whether the future will be ready is not known, and it may hold what it was given.
-    context::pay().await;
+    context::charge().await;
     let mut future = pin!(future);
     let mut limit = pin!(sleep(duration));
     let mut judges = !duration.is_zero();
@@ -160,7 +160,7 @@ impl Interval {
         let missed = now.saturating_duration_since(due).as_nanos() / self.period.as_nanos();
         let next = match u32::try_from(missed + 1) {
             Ok(periods) => self.period.checked_mul(periods).and_then(|step| due.checked_add(step)),
-            // So many that nobody knows the rhythm any more.
+            // So many that the rhythm is lost.
             Err(_) => now.checked_add(self.period),
         };
         next.map_or(Next::Never, Next::At)

@@ -9,7 +9,7 @@ const EXCHANGE_POINTERS: [&str; 3] = [
     "crates/tasuki/src/queue/mod.rs",
     // Exchanges a number beside its pointer.
     "crates/tasuki/src/timer/shared.rs",
-    "crates/tasuki-rt/src/scheduler/next.rs",
+    "crates/tasuki-rt/src/scheduler/next_slot.rs",
 ];
 
 /// Code of the libraries, without tests and without the shims of the model checker.

@@ -15,7 +15,7 @@ use super::idle::NEVER;
 use super::worker::Local;
 use super::{Remote, Shared};
 use crate::context;
-use crate::task::quietly;
+use crate::task::contain_panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::Wake;
@@ -112,7 +112,7 @@ impl Shared {
 impl Local {
     /// Before each pick: if a worker that is awake has a deadline, advances the wheels that are due; and ends a streak or a turn that takes long.
     #[inline]
-    pub(super) fn mind_time(&self, shared: &Shared) {
+    pub(super) fn check_clock(&self, shared: &Shared) {
         // Relaxed: a hint; what it delays is bounded by the next poll.
         let armed = shared.armed.load(Ordering::Relaxed);
         if armed || self.has_streak() || self.has_turn() {
@@ -249,7 +249,7 @@ fn advance(timers: &Timers, now: Instant, steps: u32) -> bool {
     (0..steps).all(|_| {
         // A waker that panics is its owner's mistake; come back for the others.
         let mut advanced = Advanced::More;
-        quietly(|| advanced = timers.advance_step(now));
+        contain_panic(|| advanced = timers.advance_step(now));
         advanced == Advanced::More
     })
 }

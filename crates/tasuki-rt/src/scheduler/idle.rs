@@ -1,6 +1,6 @@
-//! Who sleeps, who searches, and whom to wake for a new task.
+//! Which workers sleep, which search for work, and which one a push wakes.
 //!
-//! One word counts the workers that are awake and those of them that search; a list names the sleepers.
+//! A push must wake a worker if all that could take the task sleep, and should not if one searches already: that one will find it. One word counts the workers that are awake and those of them that search; a list names the sleepers.
 //!
 //! # States
 //!
@@ -9,7 +9,7 @@
 //! | awake | nothing to do, room for a searcher | searching | look everywhere | [`Idle::try_search`] |
 //! | searching | found work | awake | the last one notifies | [`Idle::found`] |
 //! | awake, searching | found nothing | asleep | if told so, look once more; park | [`Idle::sleep`] |
-//! | asleep | somebody notifies | searching | the notifier unparks it | [`Idle::notify`] |
+//! | asleep | a push notifies | searching | the notifier unparks it | [`Idle::notify`] |
 //! | asleep | anything else | awake | none | [`Idle::rise`] |
 //!
 //! [`Idle::rest`] is the whole way from awake through sleep to awake, for a worker that found nothing.
@@ -54,9 +54,9 @@ pub(crate) const MAX_WORKERS: usize = AWAKE - 1;
 
 /// The word, read.
 #[derive(Clone, Copy)]
-struct Counts(usize);
+struct WorkerCounts(usize);
 
-impl Counts {
+impl WorkerCounts {
     fn searching(self) -> usize {
         self.0 % AWAKE
     }
@@ -133,7 +133,7 @@ pub(crate) struct Idle {
     workers: usize,
 }
 
-/// Who sleeps.
+/// The workers that sleep.
 #[derive(Debug)]
 struct Sleepers {
     list: Vec<usize>,
@@ -154,9 +154,9 @@ impl Idle {
         }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> WorkerCounts {
         // Relaxed: the lock of the global queue orders it against pushes, the mutex against the list.
-        Counts(self.word.load(Ordering::Relaxed))
+        WorkerCounts(self.word.load(Ordering::Relaxed))
     }
 
     fn sleepers<R>(&self, edit: impl FnOnce(&mut Sleepers) -> R) -> R {
@@ -172,7 +172,7 @@ impl Idle {
             let (order, next) = (Ordering::Relaxed, counts.0 + SEARCHING);
             match self.word.compare_exchange_weak(counts.0, next, order, order) {
                 Ok(_) => return true,
-                Err(now) => counts = Counts(now),
+                Err(now) => counts = WorkerCounts(now),
             }
         }
         false
@@ -181,8 +181,8 @@ impl Idle {
     /// searching => awake. True for the last searcher, who must notify in its place.
     #[must_use]
     pub(crate) fn found(&self) -> bool {
-        // Relaxed: whoever relied on this search is served by the one that follows.
-        let before = Counts(self.word.fetch_sub(SEARCHING, Ordering::Relaxed));
+        // Relaxed: a push that relied on this search is served by the one that follows.
+        let before = WorkerCounts(self.word.fetch_sub(SEARCHING, Ordering::Relaxed));
         debug_assert!(before.searching() > 0, "only a searcher finds");
         before.searching() == 1
     }
@@ -199,7 +199,7 @@ impl Idle {
             }
             // Relaxed: ordered by the lock of the global queue, which the look takes.
             let before = self.word.fetch_sub(leaving, Ordering::Relaxed);
-            Asleep { look: Counts(before - leaving).searching() == 0, keeps_time }
+            Asleep { look: WorkerCounts(before - leaving).searching() == 0, keeps_time }
         })
     }
 
@@ -232,7 +232,7 @@ impl Idle {
         self.sleepers(|sleepers| {
             // Not if a notifier has chosen us meanwhile, or another worker asked for cover: then there is a token, and we look again.
             if sleepers.timekeeper && sleepers.list.first() == Some(&worker) {
-                // Relaxed: the mutex orders it for those who take it, and the others ask for more cover than they need.
+                // Relaxed: the mutex orders it for threads that take it, and the others ask for more cover than they need.
                 self.alarm.store(until, Ordering::Relaxed);
             }
         });
@@ -274,7 +274,7 @@ impl Idle {
         self.rise(rest.worker)
     }
 
-    /// asleep => searching, for one worker, after a push: whom to unpark, if anybody.
+    /// asleep => searching, for one worker, after a push: the worker to unpark, if any.
     ///
     /// After a push to the global queue it is exact. After one to a local queue it may miss that the last searcher went to sleep just now:
     /// then the task waits for its own worker, or for the watcher.
@@ -288,7 +288,7 @@ impl Idle {
         self.choose()
     }
 
-    /// As [`notify`](Self::notify) for one task alone, which its own worker will run soon: somebody should watch.
+    /// As [`notify`](Self::notify) for one task alone, which its own worker will run soon: another one should watch.
     #[inline]
     #[must_use]
     pub(crate) fn want_watcher(&self) -> Option<usize> {
@@ -296,7 +296,7 @@ impl Idle {
         if self.watched.load(Ordering::Relaxed) { None } else { self.notify() }
     }
 
-    /// Becomes the watcher, if nobody is and there is somebody to watch. For a worker that is still awake.
+    /// Becomes the watcher, if there is none and another worker is awake to be watched. For a worker that is still awake.
     #[must_use]
     fn try_watch(&self) -> bool {
         // Relaxed: a hint, as above; the swap lets one in.

@@ -1,7 +1,7 @@
-//! What an event loop is given to do, and how it is queued.
+//! What an event loop is given to do, a task or a posted closure, and how each is queued: by a link of its own.
 
 use super::chain::{Link, Linked};
-use super::job::Job;
+use super::posted_job::Job;
 use crate::task::Runnable;
 use std::fmt;
 use std::mem::ManuallyDrop;

@@ -1,12 +1,23 @@
-//! What the workers share, and what a wake does. The design is in docs/scheduler.md.
+//! The scheduler: what the workers of a runtime share, and what a wake of a task does.
+//!
+//! ```text
+//!   another thread wakes, spawns          a task of this worker wakes, spawns
+//!        |              |                     |              |
+//!   global queue     inbox (pinned)        next slot     local queue <--- other workers steal half
+//!        \              \                    |              /
+//!         +---- taken in batches by ---->  worker.rs: pick, run, sleep
+//! ```
+//!
+//! [`schedule`] is called inside every wake, by any thread; it must not call foreign code nor allocate. It is also the one place where what is
+//! known of a lock crosses a `Waker`: [`wake_kind`] says, while a primitive of `tasuki` calls a waker, whether the task was granted a lock by it (a
+//! *baton*). Nothing else of the scheduler knows of locks. The design and its proofs are in docs/scheduler.md.
 
 pub(crate) mod chain;
 mod deadlines;
-pub(crate) mod ending;
 pub(crate) mod idle;
 mod item;
-mod job;
-mod next;
+mod next_slot;
+mod posted_job;
 pub(crate) mod shared_queue;
 pub(crate) mod shutdown;
 mod steal;
@@ -17,18 +28,18 @@ pub(crate) mod worker;
 
 use crate::blocking::Pool;
 use crate::builder::Resume;
-use crate::context::{self, Context, Seat};
-use crate::task::census::Census;
+use crate::context::{self, Context, ThreadRole};
 use crate::task::registry::Registry;
+use crate::task::task_counts::TaskCounts;
 use crate::task::{Runnable, TaskCell};
 use async_task::ScheduleInfo;
 use deadlines::Alarm;
-use ending::Ending;
 use idle::Idle;
 pub(crate) use item::Item;
-pub(crate) use job::Job;
-use next::NextSlot;
+use next_slot::NextSlot;
+pub(crate) use posted_job::Job;
 use shared_queue::SharedQueue;
+use shutdown::progress::ShutdownProgress;
 use st3::fifo::{Stealer, Worker as Queue};
 use std::fmt;
 use std::sync::Arc;
@@ -57,8 +68,8 @@ pub(crate) struct Remote {
     asleep: AtomicBool,
 }
 
-/// What a worker has for itself, before its thread starts.
-pub(crate) struct Station {
+/// A worker whose thread has not started: what only that thread will touch.
+pub(crate) struct UnstartedWorker {
     pub(crate) index: usize,
     queue: Queue<Runnable>,
     parker: Parker,
@@ -72,8 +83,8 @@ pub(crate) struct Shared {
     pub(crate) remotes: Box<[Remote]>,
     pub(crate) global: SharedQueue<Runnable>,
     pub(crate) registry: Registry<TaskCell>,
-    pub(crate) census: Census,
-    pub(crate) ending: Ending,
+    pub(crate) task_counts: TaskCounts,
+    pub(crate) shutdown: ShutdownProgress,
     /// The threads for blocking work.
     pub(crate) blocking: Pool,
     idle: Idle,
@@ -84,23 +95,24 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(workers: usize, resume: Resume) -> (Arc<Self>, Vec<Station>) {
+    pub(crate) fn new(workers: usize, resume: Resume) -> (Arc<Self>, Vec<UnstartedWorker>) {
         TaskCell::check();
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
         // Relaxed: each number is given once, and nothing else is said by it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let epoch = Instant::now();
-        let station = |index| Station { index, queue: Queue::new(LOCAL_CAPACITY), parker: Parker::new() };
-        let stations: Vec<Station> = (0..workers).map(station).collect();
-        let remote = |station: &Station| {
-            let alarm = Arc::new(Alarm::new(id, station.index, station.parker.unparker()));
+        let worker =
+            |index| UnstartedWorker { index, queue: Queue::new(LOCAL_CAPACITY), parker: Parker::new() };
+        let unstarted: Vec<UnstartedWorker> = (0..workers).map(worker).collect();
+        let remote = |worker: &UnstartedWorker| {
+            let alarm = Arc::new(Alarm::new(id, worker.index, worker.parker.unparker()));
             let timers = Arc::new(Timers::starting_at(epoch, Waker::from(alarm.clone())));
             // Says that nothing is due: from now on the first sleep rings.
             timers.advance(epoch);
             Remote {
                 inbox: SharedQueue::new(),
-                stealer: station.queue.stealer(),
-                unparker: station.parker.unparker(),
+                stealer: worker.queue.stealer(),
+                unparker: worker.parker.unparker(),
                 next: NextSlot::new(),
                 polls: AtomicU32::new(0),
                 timers,
@@ -111,17 +123,17 @@ impl Shared {
         let shared = Self {
             id,
             resume,
-            remotes: stations.iter().map(remote).collect(),
+            remotes: unstarted.iter().map(remote).collect(),
             global: SharedQueue::new(),
             registry: Registry::new(workers),
-            census: Census::new(workers),
-            ending: Ending::new(workers),
+            task_counts: TaskCounts::new(workers),
+            shutdown: ShutdownProgress::new(workers),
             blocking: Pool::new(),
             idle: Idle::new(workers),
             armed: AtomicBool::new(false),
             epoch,
         };
-        (Arc::new(shared), stations)
+        (Arc::new(shared), unstarted)
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -167,13 +179,13 @@ impl Shared {
     /// True once shutdown has begun.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        self.ending.is_closing()
+        self.shutdown.is_closing()
     }
 
     /// Refuses new tasks, and asks the workers to leave.
     pub(crate) fn close(&self) {
-        self.census.close();
-        self.ending.close();
+        self.task_counts.close();
+        self.shutdown.close();
         self.remotes.iter().for_each(|remote| remote.unparker.unpark());
     }
 }
@@ -183,7 +195,7 @@ impl fmt::Debug for Shared {
         f.debug_struct("Shared")
             .field("id", &self.id)
             .field("workers", &self.workers())
-            .field("tasks", &self.census.len())
+            .field("tasks", &self.task_counts.len())
             .finish_non_exhaustive()
     }
 }
@@ -195,13 +207,13 @@ impl fmt::Debug for Shared {
 pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
     let baton = !info.woken_while_running && wake_kind() == WakeKind::Baton;
     context::with(|context| match context.filter(|context| runnable.metadata().is_of(&context.shared)) {
-        Some(context) => match &context.seat {
-            Seat::Worker(local) => local.put(&context.shared, runnable, baton),
+        Some(context) => match &context.role {
+            ThreadRole::Worker(local) => local.put(&context.shared, runnable, baton),
             _ => put(Some(context), &context.shared, runnable),
         },
         None => {
             // SAFETY: the runnable holds the future.
-            let shared = unsafe { runnable.metadata().hold_shared() };
+            let shared = unsafe { runnable.metadata().clone_shared() };
             put(None, &shared, runnable);
         }
     });
@@ -211,9 +223,9 @@ pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
 /// this runtime.
 #[inline]
 pub(crate) fn put(context: Option<&Context>, shared: &Shared, runnable: Runnable) {
-    match context.map(|context| &context.seat) {
-        Some(Seat::Worker(local)) => local.put(shared, runnable, false),
-        Some(Seat::Sim(sim)) => sim.put(runnable.metadata().home(), Item::Task(runnable)),
-        Some(Seat::Outside) | None => shared.push_from_outside(runnable),
+    match context.map(|context| &context.role) {
+        Some(ThreadRole::Worker(local)) => local.put(shared, runnable, false),
+        Some(ThreadRole::Sim(sim)) => sim.put(runnable.metadata().home(), Item::Task(runnable)),
+        Some(ThreadRole::Outside) | None => shared.push_from_outside(runnable),
     }
 }

@@ -18,14 +18,14 @@ const LONG_POLL: Duration = Duration::from_micros(20);
 
 /// What a look at a busy worker showed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct Observation {
     polls: u32,
     since: Option<Instant>,
     /// At how many looks in a row its queue had something.
     never_empty: u32,
 }
 
-impl Sight {
+impl Observation {
     /// Have the polls of the worker been long since an earlier look?
     pub(super) fn shows_long_polls(&self, polls: u32) -> bool {
         let elapsed = self.since.map_or(Duration::ZERO, |since| since.elapsed());
@@ -53,17 +53,17 @@ impl Local {
     }
 
     fn steal_from(&self, remote: &Remote, victim: usize) -> Option<Runnable> {
-        let sight = &mut self.sights.borrow_mut()[victim];
+        let observation = &mut self.observations.borrow_mut()[victim];
         // Relaxed: compared with itself only.
         let polls = remote.polls.load(Ordering::Relaxed);
-        let long = sight.shows_long_polls(polls);
-        let (mut held, never_empty) = (false, sight.never_empty);
+        let long = observation.shows_long_polls(polls);
+        let (mut held, never_empty) = (false, observation.never_empty);
         let share = |len: usize| {
             held = len == 1 && !long && never_empty + 1 < LOOKS;
             if held { 0 } else { len - len / 2 }
         };
         let stolen = remote.stealer.steal_and_pop(&self.queue, share);
-        sight.never_empty = if held { never_empty + 1 } else { 0 };
+        observation.never_empty = if held { never_empty + 1 } else { 0 };
         if let Ok((runnable, _)) = stolen {
             return Some(runnable);
         }
@@ -75,15 +75,15 @@ impl Local {
             held = true;
         }
         if held {
-            sight.remember(polls);
-            self.held.set(true);
+            observation.remember(polls);
+            self.saw_held.set(true);
         }
         None
     }
 
     /// A search begins: what was seen at the looks of an earlier one says nothing.
     pub(super) fn look_anew(&self) {
-        self.sights.borrow_mut().iter_mut().for_each(|sight| sight.never_empty = 0);
+        self.observations.borrow_mut().iter_mut().for_each(|observation| observation.never_empty = 0);
     }
 
     /// The second look before a sleep: is there anything that was notified about? With `alone`, also what only its own worker

@@ -3,17 +3,17 @@
 
 use super::chain::{Chain, Link, Linked};
 use super::idle::{Idle, NEVER, Risen};
-use super::next::NextSlot;
+use super::next_slot::NextSlot;
 use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
-use super::steal::Sight;
+use super::steal::Observation;
 use super::worker::{Local, run_task};
 use super::{Item, Job, Shared};
 use crate::builder::Resume;
-use crate::context::{Context, Seat};
+use crate::context::{Context, ThreadRole};
 use crate::runtime::spawn_in;
-use crate::task::census::{Census, Row};
 use crate::task::registry::{Entry, Registered, Registry};
+use crate::task::task_counts::{Row, TaskCounts};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,26 +63,26 @@ fn one_sleeper_keeps_the_time() {
 }
 
 #[test]
-fn a_draining_census_takes_what_comes_from_inside_and_closes_when_empty() {
-    let census = Census::new(2);
-    assert!(census.begin(Row::Outside, false));
-    census.begin_drain();
-    assert!(!census.begin(Row::Outside, false) && !census.begin(Row::Pinned(1), false));
-    census.end(Row::Outside);
-    census.end(Row::Pinned(1));
-    assert!(census.begin(Row::Pinned(1), true) && census.begin(Row::Worker(1), true));
-    census.end(Row::Worker(0));
-    assert!(!census.drain(Some(Instant::now())));
-    assert_eq!((census.len(), census.pinned(1), census.others()), (2, 1, 1));
+fn draining_counts_take_what_comes_from_inside_and_closes_when_empty() {
+    let task_counts = TaskCounts::new(2);
+    assert!(task_counts.begin(Row::Outside, false));
+    task_counts.begin_drain();
+    assert!(!task_counts.begin(Row::Outside, false) && !task_counts.begin(Row::Pinned(1), false));
+    task_counts.end(Row::Outside);
+    task_counts.end(Row::Pinned(1));
+    assert!(task_counts.begin(Row::Pinned(1), true) && task_counts.begin(Row::Worker(1), true));
+    task_counts.end(Row::Worker(0));
+    assert!(!task_counts.drain(Some(Instant::now())));
+    assert_eq!((task_counts.len(), task_counts.pinned(1), task_counts.others()), (2, 1, 1));
     std::thread::scope(|scope| {
-        let drained = scope.spawn(|| census.drain(None));
-        census.end(Row::Pinned(1));
-        census.end(Row::Worker(1));
+        let drained = scope.spawn(|| task_counts.drain(None));
+        task_counts.end(Row::Pinned(1));
+        task_counts.end(Row::Worker(1));
         assert!(drained.join().unwrap());
     });
-    assert!(!census.begin(Row::Worker(1), true));
-    census.begin_drain();
-    assert!(!census.begin(Row::Worker(1), true), "closed for good");
+    assert!(!task_counts.begin(Row::Worker(1), true));
+    task_counts.begin_drain();
+    assert!(!task_counts.begin(Row::Worker(1), true), "closed for good");
 }
 
 /// A number that can be queued.
@@ -241,14 +241,18 @@ fn entries_leave_their_list_in_any_order_and_shards_are_apart() {
     }
 }
 
-/// B137: the number of polls wraps between two looks.
+/// The number of polls wraps between two looks.
 #[test]
 fn long_polls_are_seen_across_the_wrap() {
-    let mut sight = Sight::default();
-    sight.remember(u32::MAX);
+    let mut observation = Observation::default();
+    observation.remember(u32::MAX);
     std::thread::sleep(Duration::from_millis(1));
-    assert!(sight.shows_long_polls(u32::MAX) && sight.shows_long_polls(0) && sight.shows_long_polls(2));
-    assert!(!sight.shows_long_polls(u32::MAX - 1), "nearly all numbers later");
+    assert!(
+        observation.shows_long_polls(u32::MAX)
+            && observation.shows_long_polls(0)
+            && observation.shows_long_polls(2)
+    );
+    assert!(!observation.shows_long_polls(u32::MAX - 1), "nearly all numbers later");
 }
 
 /// A closure that was posted at the last moment wakes a task by its drop: the task is this worker's then, and is dropped by it.
@@ -260,11 +264,11 @@ fn what_the_last_closure_wakes_is_dropped() {
             self.0.set();
         }
     }
-    let (shared, mut stations) = Shared::new(2, Resume::default());
-    let local = Box::new(Local::new(&shared, stations.remove(0)));
-    let context = Context::new(shared.clone(), Seat::Worker(local));
+    let (shared, mut unstarted) = Shared::new(2, Resume::default());
+    let local = Box::new(Local::new(&shared, unstarted.remove(0)));
+    let context = Context::new(shared.clone(), ThreadRole::Worker(local));
     context.enter(|| {
-        let Seat::Worker(local) = &context.seat else { unreachable!("made above") };
+        let ThreadRole::Worker(local) = &context.role else { unreachable!("made above") };
         let event = Arc::new(Event::manual());
         let (wait, sets) = (event.clone(), Sets(event));
         drop(spawn_in(&shared, async move { wait.wait().await }));
@@ -273,7 +277,7 @@ fn what_the_last_closure_wakes_is_dropped() {
         shared.close();
         shared.send(0, Item::Job(Job::new(move || drop(sets)))).unwrap();
         close_inbox(&context, local);
-        let left = shared.census.others();
+        let left = shared.task_counts.others();
         // Before the check: no task may outlive the runtime.
         shared.registry.wake_others();
         while let Some(item) = local.take_own(&shared) {

@@ -1,14 +1,17 @@
-//! A worker: what it runs, in which order, and how it goes to sleep.
+//! A worker thread: it picks a task or a closure, runs it, and sleeps when there is none anywhere.
+//!
+//! [`Local`] is what only this thread touches; what other threads see of it is a [`Remote`](super::Remote). The order of picks is in
+//! docs/scheduler.md; the files beside this one have its parts: `turns`, `steal`, `deadlines`.
 
 use super::chain::Chain;
 use super::idle::{Nap, Rest, Sleeper};
 use super::shutdown;
-use super::steal::Sight;
+use super::steal::Observation;
 use super::turns::Turn;
-use super::{Item, Job, Shared, Station};
+use super::{Item, Job, Shared, UnstartedWorker};
 use crate::builder::Resume;
-use crate::context::{Context, Seat};
-use crate::task::{Runnable, quietly};
+use crate::context::{Context, ThreadRole};
+use crate::task::{Runnable, contain_panic};
 use st3::fifo::Worker as Queue;
 use std::cell::{Cell, RefCell};
 use std::hint;
@@ -49,9 +52,9 @@ pub(crate) struct Local {
     streak_ends: Cell<Option<Instant>>,
     searching: Cell<bool>,
     /// What the last looks at the others showed.
-    pub(super) sights: RefCell<Box<[Sight]>>,
+    pub(super) observations: RefCell<Box<[Observation]>>,
     /// The last search saw tasks that their workers will run soon, or should.
-    pub(super) held: Cell<bool>,
+    pub(super) saw_held: Cell<bool>,
     /// Has watched since it last had something to do.
     pub(super) rested: Cell<bool>,
     pub(super) dice: Cell<u64>,
@@ -68,8 +71,8 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(crate) fn new(shared: &Shared, station: Station) -> Self {
-        let Station { index, queue, parker } = station;
+    pub(crate) fn new(shared: &Shared, unstarted: UnstartedWorker) -> Self {
+        let UnstartedWorker { index, queue, parker } = unstarted;
         Self {
             index,
             timers: shared.remotes[index].timers.clone(),
@@ -82,8 +85,8 @@ impl Local {
             streak: Cell::new(0),
             streak_ends: Cell::new(None),
             searching: Cell::new(false),
-            sights: RefCell::new(vec![Sight::default(); shared.workers()].into()),
-            held: Cell::new(false),
+            observations: RefCell::new(vec![Observation::default(); shared.workers()].into()),
+            saw_held: Cell::new(false),
             rested: Cell::new(false),
             dice: Cell::new(index as u64 + 1),
             now: Cell::new(shared.epoch),
@@ -157,7 +160,7 @@ impl Local {
         let shared = &*context.shared;
         while !shared.is_closing() {
             if let Some(item) = self.pick(shared).or_else(|| self.idle(shared)) {
-                // Wherever it was found: nobody relies on a searcher that has begun to work.
+                // Wherever it was found: pushes must not rely on a searcher that has begun to work.
                 self.found(shared);
                 self.cover_deadlines(shared);
                 self.run(context, item);
@@ -180,7 +183,7 @@ impl Local {
     /// What to do next, by the order of docs/scheduler.md.
     #[inline]
     fn pick(&self, shared: &Shared) -> Option<Item> {
-        self.mind_time(shared);
+        self.check_clock(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick % GLOBAL_EVERY == 0 {
@@ -256,7 +259,7 @@ impl Local {
         if !self.searching.get() {
             self.searching.set(shared.idle.try_search());
         }
-        self.held.set(false);
+        self.saw_held.set(false);
         if self.searching.get() {
             if let Some(item) = self.search(shared) {
                 return Some(item);
@@ -296,11 +299,11 @@ impl Local {
     /// awake | searching => asleep => awake | searching.
     fn sleep(&self, shared: &Shared) {
         // Once also when nothing was held: a push that counted on our search may have come after our last look.
-        let watch = self.held.get() || !self.rested.get();
-        self.rested.set(!self.held.get());
+        let watch = self.saw_held.get() || !self.rested.get();
+        self.rested.set(!self.saw_held.get());
         let rest = Rest { worker: self.index, searching: self.searching.take(), watch };
         self.falls_asleep(shared);
-        let risen = shared.idle.rest(rest, &Going { local: self, shared });
+        let risen = shared.idle.rest(rest, &FallingAsleep { local: self, shared });
         self.rises(shared, risen.kept_time);
         if risen.chosen {
             self.searching.set(true);
@@ -327,12 +330,12 @@ impl Local {
 }
 
 /// A worker on its way to sleep.
-struct Going<'a> {
+struct FallingAsleep<'a> {
     local: &'a Local,
     shared: &'a Shared,
 }
 
-impl Sleeper for Going<'_> {
+impl Sleeper for FallingAsleep<'_> {
     fn sees_work(&self, alone: bool) -> bool {
         self.local.sees_work(self.shared, alone)
     }
@@ -364,15 +367,15 @@ pub(crate) fn run_task(context: &Context, runnable: Runnable) {
 
 /// Calls a posted closure. It is no poll: what the task before it has left of its budget is not its own.
 pub(crate) fn run_job(job: Job) {
-    quietly(|| uncharged(|| job.call()));
+    contain_panic(|| uncharged(|| job.call()));
 }
 
 /// The life of a worker thread.
-pub(crate) fn main(shared: Arc<Shared>, station: Station) {
-    let local = Box::new(Local::new(&shared, station));
-    let context = Context::new(shared.clone(), Seat::Worker(local));
+pub(crate) fn main(shared: Arc<Shared>, unstarted: UnstartedWorker) {
+    let local = Box::new(Local::new(&shared, unstarted));
+    let context = Context::new(shared.clone(), ThreadRole::Worker(local));
     context.enter(|| {
-        let Seat::Worker(local) = &context.seat else { unreachable!("made above") };
+        let ThreadRole::Worker(local) = &context.role else { unreachable!("made above") };
         local.work(&context);
     });
     shutdown::leave(context);

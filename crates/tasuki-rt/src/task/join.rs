@@ -1,6 +1,6 @@
-//! The handle of a task.
+//! `JoinHandle`: awaits the result of a task, and aborts it.
 
-use super::{Ended, Meta, TaskCell, quietly, registry};
+use super::{Meta, TaskCell, TaskOutput, contain_panic, registry};
 use crate::context;
 use crate::error::JoinError;
 use crate::testing::Reason;
@@ -26,8 +26,8 @@ use tasuki::task::TaskId;
 ///
 /// # Panic
 ///
-/// A panic in the task stays in the task; the handle reports it. A panic in the destructor of an output that nobody
-/// took is printed by the panic hook and goes no further. Polling the handle again after it was ready panics.
+/// A panic in the task stays in the task; the handle reports it. A panic in the destructor of an output that was not
+/// taken is printed by the panic hook and goes no further. Polling the handle again after it was ready panics.
 ///
 /// # Memory ordering
 ///
@@ -51,7 +51,7 @@ pub struct JoinHandle<T> {
 /// The result of a task, as its handle sees it.
 enum Awaited<T> {
     Coming {
-        task: FallibleTask<Ended<T>, Meta>,
+        task: FallibleTask<TaskOutput<T>, Meta>,
         /// The cell that `task` keeps.
         cell: NonNull<()>,
     },
@@ -64,7 +64,7 @@ unsafe impl<T: Send> Send for JoinHandle<T> {}
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    pub(crate) fn new(task: Task<Ended<T>, Meta>, cell: NonNull<()>) -> Self {
+    pub(crate) fn new(task: Task<TaskOutput<T>, Meta>, cell: NonNull<()>) -> Self {
         let result = Awaited::Coming { task: task.fallible(), cell };
         Self { result, charge: Charge::default(), waits: false }
     }
@@ -181,14 +181,14 @@ impl Wake for Quiet {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        quietly(|| self.0.wake_by_ref());
+        contain_panic(|| self.0.wake_by_ref());
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
         // SAFETY: dropped here and nowhere else.
-        quietly(|| unsafe { ManuallyDrop::drop(&mut self.0) });
+        contain_panic(|| unsafe { ManuallyDrop::drop(&mut self.0) });
     }
 }
 

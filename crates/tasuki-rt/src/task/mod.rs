@@ -1,22 +1,21 @@
-//! Tasks: what is spawned, and how it ends.
+//! Tasks: the cell in which a spawned future lives, and how it ends.
 //!
 //! The cell is `async-task`'s; what it holds is a [`Body`], which keeps the promises that a cell alone does not: a
 //! panic in the future, in its destructor or in the destructor of its output stays in the task; an abort is
 //! seen by the next poll; the task is counted exactly as long as its future exists.
 
-pub(crate) mod census;
 mod completions;
 pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;
+pub(crate) mod task_counts;
 
 use crate::blocking::{Refused, Work};
-use crate::context::{self, Context, Seat};
+use crate::context::{self, Context, ThreadRole};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
 use crate::scheduler::chain::Link;
 use async_task::{Builder, ScheduleInfo, WithInfo};
-use census::Row;
 use join::JoinHandle;
 use registry::{Entry, Registered};
 use std::any::Any;
@@ -28,6 +27,7 @@ use std::pin::Pin;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::task::{Poll, Waker};
+use task_counts::Row;
 use tasuki::task::TaskId;
 
 /// A task that is to be polled.
@@ -36,14 +36,14 @@ pub(crate) type Runnable = async_task::Runnable<Meta>;
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 
-/// Runs foreign code whose panic is nobody's business but the panic hook's.
-pub(crate) fn quietly(f: impl FnOnce()) {
+/// Runs foreign code whose panic goes no further than the panic hook.
+pub(crate) fn contain_panic(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         discard(payload);
     }
 }
 
-/// Drops what a panic carried, which may panic again, with something else to drop. Whoever goes on like that is given up.
+/// Drops what a panic carried, which may panic again, with something else to drop. After four such panics the payload is leaked.
 fn discard(mut payload: Payload) {
     for _ in 0..4 {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
@@ -100,7 +100,7 @@ impl Meta {
     /// # Safety
     ///
     /// The future exists.
-    pub(crate) unsafe fn hold_shared(&self) -> Arc<Shared> {
+    pub(crate) unsafe fn clone_shared(&self) -> Arc<Shared> {
         // SAFETY: the pointer was made of an `Arc`, one of which is held while the future exists.
         unsafe {
             Arc::increment_strong_count(self.shared.as_ptr());
@@ -123,17 +123,17 @@ impl Meta {
 
     /// The future is gone: forgets the task.
     fn forget(&self) {
-        // SAFETY: the census counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
+        // SAFETY: the task_counts counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
         let shared = unsafe { self.shared() };
         shared.registry.remove(&self.entry);
         let here = context::with(|context| {
             let context = context.filter(|context| self.is_of(&context.shared))?;
-            if let Seat::Sim(sim) = &context.seat {
+            if let ThreadRole::Sim(sim) = &context.role {
                 sim.ended(self.id);
             }
             context.worker()
         });
-        shared.census.end(row(self.home(), here));
+        shared.task_counts.end(row(self.home(), here));
     }
 }
 
@@ -210,7 +210,7 @@ impl fmt::Debug for Meta {
 /// # Safety
 ///
 /// The future is `Send`, or `home` is given and the future holds nothing `!Send` before its first poll, or the
-/// caller is on the thread of `home`. The output may be dropped by whoever has the handle.
+/// caller is on the thread of `home`. The output may be dropped by any thread that has the handle.
 #[inline]
 pub(crate) unsafe fn spawn<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> JoinHandle<F::Output>
 where
@@ -232,7 +232,7 @@ where
     // SAFETY: the future and its output are `Send`.
     let (runnable, handle) = unsafe { make(shared, None, Work(Some(work))) };
     if context::with(|context| {
-        begins(context.filter(|context| Arc::ptr_eq(&context.shared, shared)), shared, None)
+        count_new_task(context.filter(|context| Arc::ptr_eq(&context.shared, shared)), shared, None)
     }) {
         shared.blocking.push(shared, runnable);
     } else {
@@ -278,7 +278,7 @@ where
 fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) {
     context::with(|context| {
         let context = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
-        if begins(context, shared, home) {
+        if count_new_task(context, shared, home) {
             crate::scheduler::put(context, shared, runnable);
         } else {
             drop(runnable);
@@ -288,11 +288,11 @@ fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) {
 
 /// Counts a task; false if it is refused. `context` is that of the thread, if it belongs to this runtime.
 #[inline]
-fn begins(context: Option<&Context>, shared: &Shared, home: Option<usize>) -> bool {
+fn count_new_task(context: Option<&Context>, shared: &Shared, home: Option<usize>) -> bool {
     let here = context.and_then(Context::worker);
     // Blocking work is a task, too.
     let inside = context.is_some_and(|context| context.event_loop().is_some()) || context::blocks_for(shared);
-    shared.census.begin(row(home, here), inside)
+    shared.task_counts.begin(row(home, here), inside)
 }
 
 /// Why a task has no output. Small, because every task has room for one.
@@ -331,19 +331,19 @@ impl Cause {
 }
 
 /// How a task ended. Its destructor lets no panic out.
-pub(crate) struct Ended<T>(Option<Result<T, Cause>>);
+pub(crate) struct TaskOutput<T>(Option<Result<T, Cause>>);
 
-impl<T> Ended<T> {
+impl<T> TaskOutput<T> {
     pub(crate) fn take(mut self) -> Result<T, Cause> {
         self.0.take().expect("taken once")
     }
 }
 
-impl<T> Drop for Ended<T> {
+impl<T> Drop for TaskOutput<T> {
     fn drop(&mut self) {
         match self.0.take() {
             Some(Err(Cause::Panicked(panic))) => unobserved(panic.into_payload()),
-            Some(result) => quietly(|| drop(result)),
+            Some(result) => contain_panic(|| drop(result)),
             None => (),
         }
     }
@@ -394,9 +394,9 @@ fn poll_or_drop<F: Future>(future: &mut Option<F>, cx: &mut std::task::Context<'
 }
 
 impl<F: Future> Future for Body<F> {
-    type Output = Ended<F::Output>;
+    type Output = TaskOutput<F::Output>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Ended<F::Output>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<TaskOutput<F::Output>> {
         // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
         let this = unsafe { self.get_unchecked_mut() };
         let look = this.meta.entry.look();
@@ -415,9 +415,9 @@ impl<F: Future> Future for Body<F> {
                 Err(payload) => Err(Cause::Panicked(Panic::new(payload))),
             }
         };
-        let ended = Ended(Some(result));
+        let ended = TaskOutput(Some(result));
         Poll::Ready(match this.end() {
-            Some(payload) => Ended(Some(Err(Cause::Panicked(Panic::new(payload))))),
+            Some(payload) => TaskOutput(Some(Err(Cause::Panicked(Panic::new(payload))))),
             None => ended,
         })
     }
@@ -452,7 +452,7 @@ mod tests {
     fn a_small_task_is_small() {
         let number = 5_u64;
         let future = async move { number };
-        let union = body(&future).max(size_of::<Result<Ended<u64>, Payload>>());
+        let union = body(&future).max(size_of::<Result<TaskOutput<u64>, Payload>>());
         let size = 40 + size_of::<Meta>() + union;
         assert!(size <= 120, "{size}");
     }

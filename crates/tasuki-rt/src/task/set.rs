@@ -1,15 +1,15 @@
-//! Many tasks, and their results in the order they end.
+//! `JoinSet`: many tasks, and their results in the order they end.
 //!
 //! Every handle is polled once when it is inserted, with a waker of its own, which queues the member's [`Completion`] and sets an event. So a
 //! result costs the same however many tasks there are, no lock is held during a wake, and a member that ends allocates nothing.
 
 use super::completions::{Completion, Completions};
+use super::contain_panic;
 use super::join::JoinHandle;
-use super::quietly;
 use crate::context;
 use crate::error::JoinError;
 use crate::event_loop::WorkerId;
-use crate::free;
+use crate::functions;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Wake for Completion<Event> {
     fn wake_by_ref(self: &Arc<Self>) {
         if self.announce() {
             // The waker of the task that waits for the set is foreign code.
-            quietly(|| self.set.event.set());
+            contain_panic(|| self.set.event.set());
         }
     }
 }
@@ -167,7 +167,7 @@ impl<T> JoinSet<T> {
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        self.insert(free::spawn(future));
+        self.insert(functions::spawn(future));
     }
 
     /// Spawns a task on one worker into the set; see [`spawn_on`](crate::spawn_on()).
@@ -193,7 +193,7 @@ impl<T> JoinSet<T> {
         F: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        self.insert(free::spawn_on(worker, make));
+        self.insert(functions::spawn_on(worker, make));
     }
 
     /// Waits for the next task to end. `None` when there is none left.
@@ -215,7 +215,7 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
-        context::pay().await;
+        context::charge().await;
         while !self.is_empty() {
             while let Some(completion) = self.completions.next() {
                 if let Some(result) = self.look(completion.index) {
@@ -327,9 +327,9 @@ mod tests {
                 assert_eq!(set.len(), left);
             }
             assert!(set.completions.looks_empty());
-            let ended = free::spawn(async {});
+            let ended = functions::spawn(async {});
             while !ended.is_finished() {
-                free::yield_now().await;
+                functions::yield_now().await;
             }
             set.insert(ended);
             assert!(!set.completions.looks_empty());
@@ -355,7 +355,7 @@ mod tests {
                         while set.slots.iter().flatten().any(
                             |member| matches!(member, Member::Running(handle, _) if !handle.is_finished()),
                         ) {
-                            free::yield_now().await;
+                            functions::yield_now().await;
                         }
                     }
                     if detached {
@@ -369,7 +369,7 @@ mod tests {
                         if detached && !ended {
                             break;
                         }
-                        free::yield_now().await;
+                        functions::yield_now().await;
                     }
                 });
                 assert!(completions.strong_count() == 0 || runtime.tasks() > 0, "{ended} {detached}");

@@ -106,7 +106,7 @@ pub(crate) use sim::Sim;
 pub use simulation::Simulation;
 
 use crate::builder::Resume;
-use crate::context::{self, Context, Seat};
+use crate::context::{self, Context, ThreadRole};
 use crate::scheduler::Shared;
 use crate::task::{self, Payload};
 use choices::Strategy;
@@ -178,8 +178,8 @@ pub fn check<F: Future<Output = ()> + 'static>(schedules: u64, mut test: impl Fn
 /// });
 /// ```
 pub fn foreign_wakes() -> ForeignWakes {
-    let count = context::with(|context| match context.map(|context| &context.seat) {
-        Some(Seat::Sim(sim)) => sim.foreign(),
+    let count = context::with(|context| match context.map(|context| &context.role) {
+        Some(ThreadRole::Sim(sim)) => sim.foreign(),
         _ => Arc::default(),
     });
     // Relaxed: the simulation's own thread reads it.
@@ -305,7 +305,7 @@ where
         same.then(|| run.history.record.schedule())
     };
     let schedule = record.schedule();
-    let smaller = quietly(|| {
+    let smaller = contain_panic(|| {
         // A run that cannot be repeated cannot be made smaller.
         record
             .complete
@@ -350,8 +350,8 @@ where
     assert!(!context::is_worker(), "a simulation inside a task would stop its worker");
     let (shared, _stations) = Shared::new(settings.workers, Resume::default());
     let sim = Box::new(Sim::new(settings.clone(), strategy));
-    let context = Context::new(shared, Seat::Sim(sim));
-    let Seat::Sim(sim) = &context.seat else { unreachable!("made above") };
+    let context = Context::new(shared, ThreadRole::Sim(sim));
+    let ThreadRole::Sim(sim) = &context.role else { unreachable!("made above") };
     let result = context.enter(|| {
         let result = drive(&context, sim, future);
         sim.end(&context);
@@ -392,7 +392,7 @@ thread_local! {
 }
 
 /// Runs `f` without a word about its panics. The hook that is replaced for that, once and only after a failure, is asked for all others.
-fn quietly<R>(f: impl FnOnce() -> R) -> R {
+fn contain_panic<R>(f: impl FnOnce() -> R) -> R {
     static HOOK: Once = Once::new();
     struct Loud;
     impl Drop for Loud {

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
 use crate::scheduler::{Item, Job, Shared};
-use crate::task::{Payload, quietly};
+use crate::task::{Payload, contain_panic};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub(crate) struct Sim {
     yields: Cell<u32>,
     yielded: Cell<Duration>,
     failure: RefCell<Option<Failure>>,
-    ending: Cell<bool>,
+    shutting_down: Cell<bool>,
     /// Guards of [`foreign_wakes`](super::foreign_wakes).
     foreign: Arc<AtomicUsize>,
     /// A foreign thread has woken a task, or posted something.
@@ -115,7 +115,7 @@ impl Sim {
             yields: Cell::new(0),
             yielded: Cell::new(Duration::ZERO),
             failure: RefCell::default(),
-            ending: Cell::new(false),
+            shutting_down: Cell::new(false),
             foreign: Arc::default(),
             met_foreign: Cell::new(false),
         }
@@ -162,7 +162,7 @@ impl Sim {
     /// The future of a task is gone.
     pub(crate) fn ended(&self, id: TaskId) {
         // At the end all are dropped, which is no step of the test.
-        if !self.ending.get() {
+        if !self.shutting_down.get() {
             self.tasks.borrow_mut().ended(id);
         }
     }
@@ -193,7 +193,7 @@ impl Sim {
         let mut first = self.failure.borrow_mut();
         let second = if first.is_none() { first.replace(failure) } else { Some(failure) };
         drop(first);
-        quietly(|| drop(second));
+        contain_panic(|| drop(second));
     }
 
     pub(super) fn failure(&self) -> Option<Failure> {
@@ -203,7 +203,7 @@ impl Sim {
     /// An operation of the running task is ready: how many may go on before the next question? 0: the task yields.
     pub(crate) fn operation(&self) -> u32 {
         let polling = &self.polling;
-        let Some(task) = polling.task.get().filter(|_| !self.ending.get()) else { return 1 };
+        let Some(task) = polling.task.get().filter(|_| !self.shutting_down.get()) else { return 1 };
         let operations = polling.operations.get() + 1;
         polling.operations.set(operations);
         if operations > BUDGET {
@@ -301,7 +301,7 @@ impl Sim {
         let now = self.now.get();
         // A waker that panics is its owner's mistake; come back for the others.
         let mut next = Some(now);
-        quietly(|| next = self.timers.advance(now));
+        contain_panic(|| next = self.timers.advance(now));
         next
     }
 
@@ -362,17 +362,17 @@ impl Sim {
     }
 
     fn deadlock(&self, shared: &Shared) -> Failure {
-        Failure::Deadlock(self.tasks.borrow().deadlock(shared.census.len()))
+        Failure::Deadlock(self.tasks.borrow().deadlock(shared.task_counts.len()))
     }
 
     /// Drops every task that is left.
     pub(super) fn end(&self, context: &Context) {
-        self.ending.set(true);
+        self.shutting_down.set(true);
         let shared = &context.shared;
         shared.close();
         shared.registry.wake_others();
         (0..self.settings.workers).for_each(|worker| shared.registry.wake_pinned(worker));
-        while shared.census.len() > 0 {
+        while shared.task_counts.len() > 0 {
             self.take_from_outside(shared);
             let Some(Ready { home, item, .. }) = self.ready.borrow_mut().pop() else {
                 // A foreign thread is about to push it.

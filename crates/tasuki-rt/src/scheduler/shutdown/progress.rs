@@ -1,5 +1,4 @@
-//! That a runtime ends, and how far it has come: a flag for the workers, who are then counted down twice, when they have dropped
-//! what is theirs, and when they have ended.
+//! Shutdown progress: a closing flag and two countdowns of the workers, of those that still have tasks of their own and of those that run.
 //!
 //! # Orderings
 //! Release in `close` pairs with Acquire in `is_closing`. Each `left_home` releases what that worker did, and the last one
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The flag, and how many workers there still are.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct ShutdownProgress {
     closing: AtomicBool,
     /// Workers that still have tasks of their own.
     at_home: AtomicUsize,
@@ -19,7 +18,7 @@ pub(crate) struct Ending {
     ended: Condvar,
 }
 
-impl Ending {
+impl ShutdownProgress {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             closing: AtomicBool::new(false),
@@ -36,7 +35,7 @@ impl Ending {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// running => closing. The census has closed before.
+    /// running => closing. The task_counts has closed before.
     pub(crate) fn close(&self) {
         // Release: pairs with Acquire in `is_closing`: what was done before the shutdown.
         self.closing.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! A posted closure: one box, behind a thin pointer, with the link by which it is queued.
+//! A closure posted to an event loop: one box, behind a thin pointer, with the link by which it is queued.
 
 use super::chain::Link;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a task can do without a handle to its runtime.
+//! The functions of the crate root: `spawn`, `yield_now` and others, for the runtime of the thread that calls them.
 
 use crate::context;
 use crate::event_loop::WorkerId;
@@ -177,5 +177,5 @@ pub async fn yield_now() {
 /// ```
 #[doc(alias = "consume_budget")]
 pub async fn checkpoint() {
-    context::pay().await;
+    context::charge().await;
 }

@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | empty | owner puts | full | [`NextSlot::put`] |
 //! | full | owner puts | full with the new one; the old one comes back | [`NextSlot::put`] |
-//! | full | anybody takes | empty | [`NextSlot::take`] |
+//! | full | owner or thief takes | empty | [`NextSlot::take`] |
 //!
 //! # Orderings
 //! Release in `put` pairs with Acquire in `take`: publishes the task.
@@ -37,7 +37,7 @@ impl NextSlot {
         NonNull::new(self.0.swap(task.as_ptr(), Ordering::Release))
     }
 
-    /// Takes the task, if there is one and nobody is faster.
+    /// Takes the task, if there is one and no other thread was faster.
     ///
     /// Not a swap: that would write an empty slot again, and race with the plain store of `put` for nothing.
     #[inline]

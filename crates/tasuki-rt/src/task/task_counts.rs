@@ -1,17 +1,17 @@
-//! How many tasks there are, and who may still spawn.
+//! How many tasks a runtime has, and which threads may still spawn.
 //!
-//! Counted in rows, so that threads that spawn do not meet: one for each worker, for the tasks pinned to it; one more for
+//! Every spawn and every end of a task counts here; `drain` and shutdown wait for zero. Counted in rows, so that threads that spawn do not meet: one for each worker, for the tasks pinned to it; one more for
 //! each worker, for the other tasks that begin or end on its thread; and one for what begins or ends elsewhere. A row has
-//! two counters that only grow. The door is in the row, beside the counters: whoever counts learns in the same step whether it is
-//! shut, and whoever shuts it learns who was counted before.
+//! two counters that only grow. The door is in the row, beside the counters: a spawn learns in the same step whether it is
+//! shut, and the thread that shuts it learns which tasks were counted before.
 //!
 //! # States of the door
 //!
-//! | from | event | to | who may spawn then | fn |
+//! | from | event | to | what may spawn then | fn |
 //! |---|---|---|---|---|
-//! | open | drain begins | draining | the threads of the runtime | [`Census::begin_drain`] |
-//! | draining | nobody is left | closed | nobody | [`Census::close_if_empty`] |
-//! | any | shutdown | closed | nobody | [`Census::close`] |
+//! | open | drain begins | draining | the threads of the runtime | [`TaskCounts::begin_drain`] |
+//! | draining | no task is left | closed | nothing | [`TaskCounts::close_if_empty`] |
+//! | any | shutdown | closed | nothing | [`TaskCounts::close`] |
 //!
 //! # Invariants
 //! 1. A task is counted as begun before it is pushed anywhere, and as ended after its future was dropped; the refused are
@@ -21,7 +21,7 @@
 //!
 //! # Orderings
 //! Release in `end` pairs with Acquire in `sum`: who sees an end sees the beginning (invariant 2), and what was done in between. Fence E in
-//! `end` pairs with itself: of two tasks that end in two rows while somebody waits, one sees both ends, and rings.
+//! `end` pairs with itself: of two tasks that end in two rows while a drain waits, one sees both ends, and notifies it.
 
 use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence};
 use std::sync::PoisonError;
@@ -48,29 +48,29 @@ pub(crate) enum Row {
 /// On cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Counts {
+struct RowCounts {
     begun: AtomicU64,
     ended: AtomicU64,
 }
 
-/// The rows, and a bell for whoever waits for the last task.
+/// The rows, and a condition variable for threads that wait for the last task.
 #[derive(Debug)]
-pub(crate) struct Census {
-    rows: Box<[Counts]>,
+pub(crate) struct TaskCounts {
+    rows: Box<[RowCounts]>,
     workers: usize,
     /// Taken before the bell is rung: so a look at the rows is not followed by a sleep that misses it.
     look: Mutex<()>,
     bell: Condvar,
 }
 
-impl Census {
+impl TaskCounts {
     pub(crate) fn new(workers: usize) -> Self {
-        let rows = (0..=2 * workers).map(|_| Counts::default()).collect();
+        let rows = (0..=2 * workers).map(|_| RowCounts::default()).collect();
         Self { rows, workers, look: Mutex::new(()), bell: Condvar::new() }
     }
 
     #[inline]
-    fn row(&self, row: Row) -> &Counts {
+    fn row(&self, row: Row) -> &RowCounts {
         &self.rows[match row {
             Row::Pinned(home) => home,
             Row::Worker(worker) => self.workers + worker,
@@ -82,7 +82,7 @@ impl Census {
     #[inline]
     #[must_use]
     pub(crate) fn begin(&self, row: Row, inside: bool) -> bool {
-        // Relaxed: what is done later in the life of the task, or of whoever spawned it, is released by an end; and whoever shuts
+        // Relaxed: what is done later in the life of the task, or of its spawner, is released by an end; and the thread that shuts
         // the door has changed this very counter, before or after.
         let door = self.row(row).begun.fetch_add(1, Ordering::Relaxed) & !COUNT;
         door == 0 || (door == DRAINING && inside)
@@ -117,7 +117,7 @@ impl Census {
         }
     }
 
-    /// Shuts the door to everybody.
+    /// Shuts the door to all spawns.
     pub(crate) fn close(&self) {
         for row in &self.rows {
             // Relaxed: as above.
@@ -152,10 +152,10 @@ impl Census {
     }
 
     /// How many tasks in some rows have not ended.
-    fn sum(rows: &[Counts]) -> usize {
+    fn sum(rows: &[RowCounts]) -> usize {
         // Acquire: pairs with Release in `end`; the ends first, by invariant 2.
         let ended: u64 = rows.iter().map(|row| row.ended.load(Ordering::Acquire) & COUNT).sum();
-        // Relaxed: only the number counts, and whoever ended had begun before.
+        // Relaxed: only the number counts, and what has ended had begun before.
         let begun: u64 = rows.iter().map(|row| row.begun.load(Ordering::Relaxed) & COUNT).sum();
         (begun - ended) as usize
     }

@@ -1,9 +1,13 @@
-//! How a runtime ends: the steps of docs/scheduler.md, from the worker's side.
+//! Shutdown, from the worker's side: each drops the tasks pinned to it, and the last one all others. The steps are in docs/scheduler.md.
+//!
+//! How far it has come is [`progress`]. Every future is dropped on a thread that may, in its context; no worker leaves while a task of its own exists.
+
+pub(crate) mod progress;
 
 use super::worker::Local;
-use super::{Item, Shared, Station};
-use crate::context::{Context, Seat};
-use crate::task::quietly;
+use super::{Item, Shared, UnstartedWorker};
+use crate::context::{Context, ThreadRole};
+use crate::task::contain_panic;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,27 +21,27 @@ const ON_ITS_WAY: Duration = Duration::from_micros(100);
 const BLOCKING_WORK: Duration = Duration::from_millis(5);
 
 /// A runtime that was never started: the caller leaves for each worker in turn.
-pub(crate) fn leave_unstarted(shared: &Arc<Shared>, stations: Vec<Station>) {
-    for station in stations {
-        let local = Box::new(Local::new(shared, station));
-        leave(Context::new(shared.clone(), Seat::Worker(local)));
+pub(crate) fn leave_unstarted(shared: &Arc<Shared>, unstarted: Vec<UnstartedWorker>) {
+    for worker in unstarted {
+        let local = Box::new(Local::new(shared, worker));
+        leave(Context::new(shared.clone(), ThreadRole::Worker(local)));
     }
 }
 
 /// Steps 3 to 6 of a shutdown, for one worker.
 pub(super) fn leave(context: Context) {
     context.enter(|| {
-        let Seat::Worker(local) = &context.seat else { unreachable!("only workers leave") };
+        let ThreadRole::Worker(local) = &context.role else { unreachable!("only workers leave") };
         drop_own(&context, local);
-        if context.shared.ending.left_home() {
+        if context.shared.shutdown.left_home() {
             drop_others(&context, local);
         }
     });
-    let Context { shared, seat, .. } = context;
-    let Seat::Worker(local) = seat else { unreachable!("only workers leave") };
+    let Context { shared, role, .. } = context;
+    let ThreadRole::Worker(local) = role else { unreachable!("only workers leave") };
     let Local { timers, parker, .. } = *local;
-    abandon(timers, parker);
-    shared.ending.has_ended();
+    keep_turning(timers, parker);
+    shared.shutdown.has_ended();
 }
 
 /// Drops all tasks pinned here, then everything else that is in this worker's places.
@@ -48,7 +52,7 @@ fn drop_own(context: &Context, local: &Local) {
         while let Some(item) = local.take_own(shared) {
             drop_item(context, item);
         }
-        if shared.census.pinned(local.index) == 0 {
+        if shared.task_counts.pinned(local.index) == 0 {
             break;
         }
         local.parker.park_timeout(ON_ITS_WAY);
@@ -66,7 +70,7 @@ pub(super) fn close_inbox(context: &Context, local: &Local) {
     }
 }
 
-/// The last worker drops the tasks that belong to nobody.
+/// The last worker drops the tasks that are not pinned.
 fn drop_others(context: &Context, local: &Local) {
     let shared = &context.shared;
     shared.registry.wake_others();
@@ -79,7 +83,7 @@ fn drop_others(context: &Context, local: &Local) {
         {
             drop_item(context, item);
         }
-        if shared.census.others() == 0 {
+        if shared.task_counts.others() == 0 {
             break;
         }
         if !shared.blocking.wait(BLOCKING_WORK) {
@@ -90,20 +94,20 @@ fn drop_others(context: &Context, local: &Local) {
     while shared.blocking.wait(BLOCKING_WORK) {}
 }
 
-/// Drops a task, under its name, or a closure that nobody will run.
+/// Drops a task, under its name, or a closure that will not be called.
 pub(crate) fn drop_item(context: &Context, item: Item) {
     match item {
         Item::Task(runnable) => {
             let id = runnable.metadata().id;
             context.poll(id, || drop(runnable));
         }
-        Item::Job(job) => quietly(|| drop(job)),
+        Item::Job(job) => contain_panic(|| drop(job)),
     }
 }
 
 /// The sleeps left on the wheel belong to futures that were carried elsewhere: a thread wakes them, and ends with the last, also when that is
 /// cancelled. Or to tasks that the last worker is about to drop.
-fn abandon(timers: Arc<Timers>, parker: Parker) {
+fn keep_turning(timers: Arc<Timers>, parker: Parker) {
     timers.ring_when_empty();
     if turn(&timers).is_none() {
         return;
@@ -122,6 +126,6 @@ fn turn(timers: &Timers) -> Option<Instant> {
     // A waker that panics is its owner's mistake; come back at once for the others.
     let now = Instant::now();
     let mut next = Some(now);
-    quietly(|| next = timers.advance(now));
+    contain_panic(|| next = timers.advance(now));
     next
 }

@@ -1,15 +1,15 @@
-//! How tasks end with their runtime: spawns, wakes and aborts against a shutdown. Every task is dropped once, by whoever may, and
+//! How tasks end with their runtime: spawns, wakes and aborts against a shutdown. Every task is dropped once, by a thread that may, and
 //! no worker leaves while one is on its way.
 //!
-//! Census, registry, the task's entry in it, the global queue and the countdown of the workers are the runtime's own. The task cell stands for another's, which is not ours to model: it promises that
+//! TaskCounts, registry, the task's entry in it, the global queue and the countdown of the workers are the runtime's own. The task cell stands for another's, which is not ours to model: it promises that
 //! a task is in at most one place, and that a wake of a task that has ended does nothing. The worker takes the steps of
 //! `scheduler/shutdown.rs`.
 
-use crate::parts::census::{Census, Row};
 use crate::parts::chain::{Link, Linked};
-use crate::parts::ending::Ending;
+use crate::parts::progress::ShutdownProgress;
 use crate::parts::registry::{self, Entry, Registered, Registry};
 use crate::parts::shared_queue::SharedQueue;
+use crate::parts::task_counts::{Row, TaskCounts};
 use loom::cell::UnsafeCell;
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -26,10 +26,10 @@ const CLOSED: usize = 2;
 
 /// A runtime.
 struct House {
-    census: Census,
+    task_counts: TaskCounts,
     registry: Registry<Cell>,
     queue: SharedQueue<Arc<Cell>>,
-    ending: Ending,
+    shutdown: ShutdownProgress,
     workers: usize,
     /// Wakes worker 0, which runs the tasks.
     bell: Notify,
@@ -47,10 +47,10 @@ unsafe impl Sync for House {}
 impl House {
     fn new(workers: usize) -> &'static Self {
         Box::leak(Box::new(Self {
-            census: Census::new(1),
+            task_counts: TaskCounts::new(1),
             registry: Registry::new(1),
             queue: SharedQueue::new(),
-            ending: Ending::new(workers),
+            shutdown: ShutdownProgress::new(workers),
             workers,
             bell: Notify::new(),
             said: UnsafeCell::new(0),
@@ -69,7 +69,7 @@ impl House {
 
     /// As `task::start`, from a thread that is not a worker; false if refused.
     fn spawn(&'static self, cell: &Arc<Cell>) -> bool {
-        let taken = self.census.begin(Row::Outside, false);
+        let taken = self.task_counts.begin(Row::Outside, false);
         if taken {
             self.push(cell.clone())
         } else {
@@ -79,16 +79,16 @@ impl House {
     }
 
     fn close(&self) {
-        // SAFETY: the model checker has checked that nobody else accesses it now.
+        // SAFETY: the model checker has checked that no other thread accesses it now.
         self.said.with_mut(|said| unsafe { *said = 1 });
-        self.census.close();
-        self.ending.close();
+        self.task_counts.close();
+        self.shutdown.close();
         self.bell.notify();
     }
 
     /// The worker: polls until the runtime closes, then drops what is left.
     fn work(&self) {
-        while !self.ending.is_closing() {
+        while !self.shutdown.is_closing() {
             match self.pop() {
                 Some(cell) => cell.poll(),
                 None => self.bell.wait(),
@@ -103,14 +103,14 @@ impl House {
     fn leave(&self, worker: usize) {
         // SAFETY: as above.
         self.left[worker].with_mut(|left| unsafe { *left = 1 });
-        if self.ending.left_home() {
+        if self.shutdown.left_home() {
             for left in &self.left[..self.workers] {
                 // SAFETY: as above.
                 left.with(|left| assert_eq!(unsafe { *left }, 1));
             }
             self.drop_others();
         }
-        self.ending.has_ended();
+        self.shutdown.has_ended();
     }
 
     /// As `shutdown::drop_others`.
@@ -120,7 +120,7 @@ impl House {
             while let Some(cell) = self.pop() {
                 cell.drop_future(Row::Worker(0));
             }
-            if self.census.others() == 0 {
+            if self.task_counts.others() == 0 {
                 return;
             }
             thread::yield_now();
@@ -128,8 +128,8 @@ impl House {
     }
 
     fn at_rest(&self) {
-        assert!(self.ending.wait(Duration::MAX));
-        assert_eq!(self.census.len(), 0);
+        assert!(self.shutdown.wait(Duration::MAX));
+        assert_eq!(self.task_counts.len(), 0);
         assert!(self.queue.take_all().is_empty(), "a task was left");
     }
 }
@@ -138,7 +138,7 @@ impl House {
 struct Cell {
     house: &'static House,
     state: AtomicUsize,
-    /// How often it was polled and dropped. Touched by whoever popped the task.
+    /// How often it was polled and dropped. Touched by the thread that popped the task.
     future: UnsafeCell<(usize, usize)>,
     entry: Entry,
     link: Link,
@@ -176,7 +176,7 @@ impl Cell {
         self.state.fetch_and(!SCHEDULED, Ordering::AcqRel);
         let look = self.entry.look();
         if look.is_aborted() {
-            // SAFETY: the model checker has checked that nobody else accesses it now.
+            // SAFETY: the model checker has checked that no other thread accesses it now.
             self.why.with(|why| assert_eq!(unsafe { *why }, 1));
             return self.drop_future(Row::Worker(0));
         }
@@ -209,7 +209,7 @@ impl Cell {
         // SAFETY: as above.
         self.future.with_mut(|future| unsafe { (*future).1 += 1 });
         self.house.registry.remove(&self.entry);
-        self.house.census.end(row);
+        self.house.task_counts.end(row);
     }
 
     fn drops(&self) -> usize {
@@ -296,7 +296,7 @@ fn wake_against_shutdown() {
     });
 }
 
-/// The same, while another wake of the same task is on its way, and with the shutdown already decided: whoever is late finds nothing
+/// The same, while another wake of the same task is on its way, and with the shutdown already decided: a wake that is late finds nothing
 /// to do.
 #[test]
 fn two_wakes_against_the_drop() {
@@ -329,7 +329,7 @@ fn abort_against_the_first_poll() {
             let cell = cell.clone();
             thread::spawn(move || cell.abort())
         };
-        while house.census.len() > 0 {
+        while house.task_counts.len() > 0 {
             match house.pop() {
                 Some(cell) => cell.poll(),
                 None => house.bell.wait(),
@@ -390,7 +390,7 @@ fn two_drops_against_the_registry_of_a_shutdown() {
     });
 }
 
-/// Two workers leave: the last one has seen what the other did, and drops what belongs to nobody.
+/// Two workers leave: the last one has seen what the other did, and drops what is not pinned.
 #[test]
 fn the_last_worker_cleans_up() {
     loom::model(|| {
