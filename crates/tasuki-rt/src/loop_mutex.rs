@@ -91,7 +91,7 @@ impl Domain for EventLoops {
 ///
 /// As with [`tasuki::Mutex`]: a dropped future gives up its place; if it had been granted the lock already, the next one gets it,
 /// and the late post of the dropped one does nothing. `.timeout`, `.deadline` and `.or_cancelled` are those of every
-/// [`Wait`](tasuki::Wait).
+/// [`Wait`](tasuki::future::Wait).
 ///
 /// # Panic
 ///

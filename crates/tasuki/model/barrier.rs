@@ -3,7 +3,8 @@
 use crate::support::{Data, Task};
 use crate::versus::race;
 use std::task::Poll;
-use tasuki::{Arrive, Barrier, BarrierWaitResult};
+use tasuki::future::Arrive;
+use tasuki::{Barrier, BarrierWaitResult};
 
 /// A barrier and what the parties write.
 struct Site {

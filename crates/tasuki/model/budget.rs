@@ -7,10 +7,11 @@ use crate::support::{Data, LogMutex, Task, at_rest, lock_and_sign, log_mutex};
 use crate::versus::{Versus, race};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
 use tasuki::runtime::{self, Driver, TaskId, Timers};
 use tasuki::{
-    Barrier, Bypass, CancellationSource, Condvar, Event, Fifo, Latch, Lifo, OnceCell, Policy, RwLock,
-    RwLockUpgradableReadGuard, Semaphore,
+    Barrier, CancellationSource, Condvar, Event, Latch, OnceCell, RwLock, RwLockUpgradableReadGuard,
+    Semaphore,
 };
 
 /// A runtime that gives a budget, with a wheel and a clock that stands still.

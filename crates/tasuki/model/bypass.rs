@@ -5,7 +5,7 @@
 
 use crate::support::{LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tasuki::Bypass;
+use tasuki::policy::Bypass;
 
 #[test]
 fn three_lockers_with_one_overtake() {

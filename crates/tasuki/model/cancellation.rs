@@ -8,7 +8,8 @@
 use crate::support::{Data, Task, join, model, spawn};
 use std::cell::UnsafeCell;
 use std::future::pending;
-use tasuki::{CancellationSource, CancellationToken, Event, OnCancelOwned};
+use tasuki::future::OnCancelOwned;
+use tasuki::{CancellationSource, CancellationToken, Event};
 
 /// Something that is handed to one of the threads, or left for the end.
 struct Slot<T>(UnsafeCell<Option<T>>);

@@ -4,10 +4,9 @@ use crate::support::{Log, LogMutex, Task, at_rest, join, lock_and_sign, log_mute
 use crate::versus::{Versus, race};
 use std::sync::Arc;
 use std::task::Poll;
-use tasuki::{
-    Bypass, CancellationSource, CancellationToken, Condvar, Fifo, Mutex, MutexGuard, OwnedMutexGuard, Policy,
-    WaitNotified,
-};
+use tasuki::future::WaitNotified;
+use tasuki::policy::{Bypass, Fifo, Policy};
+use tasuki::{CancellationSource, CancellationToken, Condvar, Mutex, MutexGuard, OwnedMutexGuard};
 
 /// A condvar, its mutex, and what ends a wait.
 struct Site<P: Policy = Fifo> {

@@ -1,7 +1,8 @@
 //! Hints may be wrong at any time: every sequence of answers, of every length that these scenarios can ask for before they repeat.
 
 use crate::support::{Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
-use tasuki::{Bypass, Event, Fifo, Policy, RwLock, hints};
+use tasuki::policy::{Bypass, Fifo, Policy};
+use tasuki::{Event, RwLock, hints};
 
 /// How many answers differ before they are given again.
 const ANSWERS: u32 = 4;

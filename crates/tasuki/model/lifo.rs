@@ -2,7 +2,7 @@
 
 use crate::support::{LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
 use std::task::Poll;
-use tasuki::Lifo;
+use tasuki::policy::Lifo;
 
 #[test]
 fn three_lockers() {

@@ -6,10 +6,11 @@ use crate::versus::{Versus, race};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
+use tasuki::policy::{Bypass, Fifo, Policy};
 use tasuki::runtime::{self, Driver, Sleep, TaskId, Timers};
 use tasuki::{
-    Barrier, Bypass, CancellationSource, CancellationToken, Event, Fifo, Parker, Policy, RwLock,
-    RwLockUpgradableReadGuard, Semaphore,
+    Barrier, CancellationSource, CancellationToken, Event, Parker, RwLock, RwLockUpgradableReadGuard,
+    Semaphore,
 };
 
 /// A wheel, a clock that stands still, and a token.

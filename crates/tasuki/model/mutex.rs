@@ -6,7 +6,8 @@ use crate::support::{
 use loom::alloc::Track;
 use std::sync::Arc;
 use std::task::Poll;
-use tasuki::{Fifo, Mutex, MutexGuard};
+use tasuki::policy::Fifo;
+use tasuki::{Mutex, MutexGuard};
 
 /// Without the spin's side bytes, which only add branches.
 type Plain = Fifo<false>;

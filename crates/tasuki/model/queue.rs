@@ -2,7 +2,8 @@
 //! under the model), and what may happen to a waiter while the snapshot that it is in drains.
 
 use crate::support::{Data, Task, join, model, spawn};
-use tasuki::{Event, WaitEvent};
+use tasuki::Event;
+use tasuki::future::WaitEvent;
 
 /// A manual event, and what is done before it is set.
 struct Gate {

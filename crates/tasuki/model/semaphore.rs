@@ -4,7 +4,8 @@ use crate::support::{Data, Task, join, model, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
-use tasuki::{Closed, Fifo, Semaphore, SemaphorePolicy, TryAcquireError};
+use tasuki::policy::{Fifo, SemaphorePolicy};
+use tasuki::{Closed, Semaphore, TryAcquireError};
 
 /// A semaphore, and what is done before permits are given.
 pub(crate) struct Supply<P: SemaphorePolicy> {

@@ -2,7 +2,7 @@
 
 use crate::semaphore::supply;
 use crate::support::{Task, join, model, spawn};
-use tasuki::Bypass;
+use tasuki::policy::Bypass;
 
 #[test]
 fn one_permit_excludes() {

@@ -18,7 +18,8 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use tasuki::{MutexGuard, Policy};
+use tasuki::MutexGuard;
+use tasuki::policy::Policy;
 
 /// Runs `scenario` over a new object in every way. The scenario joins its threads before it returns.
 pub(crate) fn model<T: 'static>(

@@ -4,7 +4,8 @@ use crate::support::{Data, Task, join, model, spawn};
 use crate::versus::race;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use tasuki::{WaitGroup, WaitMembers};
+use tasuki::WaitGroup;
+use tasuki::future::WaitMembers;
 
 /// A group and what its members write.
 struct Site {

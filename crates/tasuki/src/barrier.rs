@@ -296,7 +296,7 @@ impl<'a> ArriveOp<'a> {
 impl Op for ArriveOp<'_> {
     type Output = BarrierWaitResult;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::Arrive";
+    const NAME: &'static str = "tasuki::future::Arrive";
 
     /// The last arrival needs no waker, so it is tried without.
     #[inline]

@@ -7,7 +7,7 @@
 //!
 //! An awaitable yields at most once. An executor inside a task, which polls again without a new budget, gets on.
 //!
-//! [`Wait`](crate::Wait) is charged in `wait/single.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
+//! [`Wait`](crate::future::Wait) is charged in `wait/single.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
 //!
 //! # Under a foreign executor
 //! Without a driver the executor is unknown, or it is tokio and the feature `tokio` is on: then tokio's own budget is asked (`host`). In any case a task that

@@ -313,7 +313,7 @@ pub struct WaitEventOp<'a> {
 impl Op for WaitEventOp<'_> {
     type Output = ();
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::WaitEvent";
+    const NAME: &'static str = "tasuki::future::WaitEvent";
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

@@ -1,7 +1,7 @@
 //! `FusedFuture`, with the feature `futures-core`: a future says whether another poll would panic.
 
+use crate::future::{HandOff, Wait};
 use crate::wait::Awaitable;
-use crate::{HandOff, Wait};
 use futures_core::future::FusedFuture;
 
 impl<A: Awaitable> FusedFuture for Wait<A> {

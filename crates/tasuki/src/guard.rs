@@ -189,7 +189,7 @@ impl<H: Holder> Drop for Guard<H> {
 
 /// The future of [`MutexGuard::hand_off`](Guard::hand_off).
 ///
-/// It has no limits ([`timeout`](crate::Wait::timeout) and its kin): it waits for nothing, and its second poll is ready at the latest. The lock was released
+/// It has no limits ([`timeout`](crate::future::Wait::timeout) and its kin): it waits for nothing, and its second poll is ready at the latest. The lock was released
 /// by the call, so there is nothing that a limit could end or give back.
 #[derive(Debug)]
 #[must_use = "the lock is given up already, but only awaiting this lets the next owner run"]

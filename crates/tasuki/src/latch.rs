@@ -200,7 +200,7 @@ pub struct WaitLatchOp<'a> {
 impl Op for WaitLatchOp<'_> {
     type Output = ();
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::WaitLatch";
+    const NAME: &'static str = "tasuki::future::WaitLatch";
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

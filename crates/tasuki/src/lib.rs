@@ -9,7 +9,7 @@
 //! | I want | use |
 //! |---|---|
 //! | one task at a time in a section that awaits | [`Mutex`] |
-//! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`] |
+//! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`](policy::Bypass) |
 //! | many readers or one writer | [`RwLock`] |
 //! | to lock again what the task has locked | `ReentrantMutex` |
 //! | to wait, under a mutex, until a condition holds | [`Condvar`] |
@@ -80,6 +80,7 @@ mod error;
 mod event;
 #[cfg(feature = "futures-core")]
 mod fused;
+pub mod future;
 mod guard;
 #[cfg(feature = "std")]
 mod host;
@@ -92,7 +93,7 @@ mod once_cell;
 mod panic_place;
 #[cfg(feature = "std")]
 mod parker;
-mod policy;
+pub mod policy;
 mod probe;
 #[cfg(feature = "std")]
 mod process;
@@ -112,46 +113,38 @@ mod timer;
 mod wait;
 mod wait_group;
 
-pub use barrier::{Arrive, ArriveOp, Barrier, BarrierWaitResult};
+pub use barrier::{Barrier, BarrierWaitResult};
 #[cfg(feature = "alloc")]
-pub use cancellation::{
-    CancellationSource, CancellationToken, DropGuard, OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled,
-    UntilCancelled,
-};
-pub use condvar::{Conditional, Condvar, CondvarOp, WaitNotified, WaitWhile};
+pub use cancellation::{CancellationSource, CancellationToken, DropGuard};
+pub use condvar::Condvar;
 #[cfg(feature = "alloc")]
 pub use error::Cancelled;
 pub use error::{Closed, GivenBack, TryAcquireError};
 #[cfg(feature = "std")]
 pub use error::{Elapsed, NoTaskIdentity};
-pub use event::{Event, Reset, WaitEvent, WaitEventOp};
-pub use guard::{Guard, HandOff};
-pub use latch::{Latch, WaitLatch, WaitLatchOp};
-#[cfg(feature = "std")]
-pub use limit::Timeout;
+pub use event::{Event, Reset};
+pub use guard::Guard;
+pub use latch::Latch;
+pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
 #[cfg(feature = "alloc")]
-pub use limit::{LimitOp, Limited, OrCancelled};
-pub use mutex::{Lock, LockOp, MappedMutexGuard, Mutex, MutexGuard};
-#[cfg(feature = "alloc")]
-pub use mutex::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
-pub use once_cell::{GetOrInit, GetOrTryInit, Init, OnceCell, Surely, ValueOp, WaitValue};
+pub use mutex::{OwnedMappedMutexGuard, OwnedMutexGuard};
+pub use once_cell::OnceCell;
 #[cfg(feature = "std")]
 pub use parker::{Parker, Unparker};
-pub use policy::{Bypass, Fifo, Lifo, Policy};
 #[cfg(feature = "std")]
-pub use reentrant::{LockReentrant, LockReentrantOp, ReentrantMutex, ReentrantMutexGuard};
+pub use reentrant::{ReentrantMutex, ReentrantMutexGuard};
 pub use rwlock::{
-    AccessOp, MappedRwLockReadGuard, MappedRwLockWriteGuard, Read, RwLock, RwLockReadGuard,
-    RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradableRead, Upgrade, UpgradeOp, Write,
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard,
 };
 #[cfg(feature = "alloc")]
 pub use rwlock::{
     OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard,
-    OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, ReadOwned, UpgradableReadOwned, WriteOwned,
+    OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard,
 };
-pub use semaphore::{Acquire, AcquireOp, Permit, PermitHolder, Semaphore, SemaphorePermit, SemaphorePolicy};
 #[cfg(feature = "alloc")]
-pub use semaphore::{AcquireOwned, AcquireOwnedOp, OwnedSemaphorePermit};
+pub use semaphore::OwnedSemaphorePermit;
+pub use semaphore::{Permit, PermitHolder, Semaphore, SemaphorePermit};
 shim::in_model! {
     #[doc(hidden)]
     pub use shim::hints;
@@ -159,12 +152,9 @@ shim::in_model! {
 #[cfg(tasuki_counts)]
 #[doc(hidden)]
 pub use shim::counted::{Access, Kind, trace};
-#[cfg(feature = "std")]
-pub use timer::{Sleep, SleepOp};
-pub use wait::{Awaitable, Op, Single, Wait};
 #[cfg(feature = "alloc")]
 pub use wait_group::OwnedWaitGroupMember;
-pub use wait_group::{WaitGroup, WaitGroupMember, WaitMembers, WaitMembersOp};
+pub use wait_group::{WaitGroup, WaitGroupMember};
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]
@@ -178,14 +168,14 @@ mod readme {}
 #[cfg(not(debug_assertions))]
 const _: () = {
     assert!(size_of::<Mutex<()>>() <= 16);
-    assert!(size_of::<Lock<'_, ()>>() <= 64);
+    assert!(size_of::<future::Lock<'_, ()>>() <= 64);
     assert!(size_of::<MutexGuard<'_, ()>>() == size_of::<usize>());
     assert!(size_of::<Semaphore>() <= 16);
     assert!(size_of::<Event>() <= 16);
     assert!(size_of::<WaitGroup>() <= 24);
     assert!(size_of::<Barrier>() <= 32);
     assert!(size_of::<RwLock<()>>() <= 24);
-    assert!(size_of::<Read<'_, ()>>() <= 64);
+    assert!(size_of::<future::Read<'_, ()>>() <= 64);
     assert!(size_of::<RwLockReadGuard<'_, ()>>() == 2 * size_of::<usize>());
-    assert!(size_of::<Upgrade<&RwLock<()>>>() <= 64);
+    assert!(size_of::<future::Upgrade<&RwLock<()>>>() <= 64);
 };

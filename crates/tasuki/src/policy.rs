@@ -3,6 +3,8 @@
 //! A policy is a type parameter of the lock, so it costs nothing at run time. Each of its constants is
 //! read in exactly one function of the lock.
 
+pub use crate::semaphore::SemaphorePolicy;
+
 mod sealed {
     pub trait Sealed {}
 }

@@ -352,7 +352,7 @@ impl<T: ?Sized> fmt::Debug for LockReentrantOp<'_, T> {
 impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     type Output = Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::LockReentrant";
+    const NAME: &'static str = "tasuki::future::LockReentrant";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.mutex.try_lock().transpose()

@@ -298,7 +298,7 @@ pub struct WaitMembersOp<'a> {
 impl Op for WaitMembersOp<'_> {
     type Output = ();
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::WaitMembers";
+    const NAME: &'static str = "tasuki::future::WaitMembers";
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

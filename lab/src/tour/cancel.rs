@@ -5,7 +5,8 @@ use crate::workload::cancel::Order;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use tasuki::{Lock, Mutex};
+use tasuki::Mutex;
+use tasuki::future::Lock;
 
 /// One waiter in so many stays.
 const STAYS: usize = 1_000;

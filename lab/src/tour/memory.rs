@@ -1,7 +1,8 @@
 //! Sizes, and the memory of the whole tour.
 
 use super::{Guide, resident};
-use tasuki::{Lock, Mutex};
+use tasuki::Mutex;
+use tasuki::future::Lock;
 
 /// Most bytes of a lock around nothing; with debug assertions it knows its holder.
 const LOCK_BYTES: usize = if cfg!(debug_assertions) { 48 } else { 16 };

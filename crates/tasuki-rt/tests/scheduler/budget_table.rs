@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tasuki::policy::*;
 use tasuki::*;
 use tasuki_rt::{
     JoinSet, LoopMutex, WorkerId, checkpoint, interval, now, sleep, sleep_until, spawn, timeout, yield_now,

@@ -5,7 +5,8 @@ use crate::kit::{runtime, scaled, watchdog};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tasuki::{Bypass, Event, Lifo, Mutex, Policy, RwLock, Semaphore};
+use tasuki::policy::{Bypass, Lifo, Policy};
+use tasuki::{Event, Mutex, RwLock, Semaphore};
 use tasuki_rt::{EventLoop, JoinSet, LoopMutex, spawn, spawn_local, spawn_on, yield_now};
 
 const ROUNDS: usize = scaled(200, 2);
@@ -62,7 +63,7 @@ async fn passes<P: Policy + Send + Sync + 'static>() {
 fn locks_pass_between_workers() {
     let _dog = watchdog(60);
     runtime(2).block_on(async {
-        passes::<tasuki::Fifo>().await;
+        passes::<tasuki::policy::Fifo>().await;
         passes::<Lifo>().await;
         passes::<Bypass<2>>().await;
     });

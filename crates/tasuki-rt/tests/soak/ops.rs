@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::Duration;
+use tasuki::policy::{Policy, SemaphorePolicy};
 use tasuki::{
-    Barrier, Latch, Mutex, MutexGuard, Policy, ReentrantMutexGuard, RwLockUpgradableReadGuard,
-    RwLockWriteGuard, Semaphore, SemaphorePolicy, WaitGroup,
+    Barrier, Latch, Mutex, MutexGuard, ReentrantMutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
+    Semaphore, WaitGroup,
 };
 use tasuki_rt::{
     EventLoop, JoinSet, LoopMutex, checkpoint, interval, sleep, spawn_blocking, spawn_local, timeout,

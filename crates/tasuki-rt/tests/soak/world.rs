@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::task::Waker;
-use tasuki::{
-    Bypass, CancellationSource, Condvar, Event, Lifo, Mutex, OnceCell, ReentrantMutex, RwLock, Semaphore,
-};
+use tasuki::policy::{Bypass, Lifo};
+use tasuki::{CancellationSource, Condvar, Event, Mutex, OnceCell, ReentrantMutex, RwLock, Semaphore};
 use tasuki_rt::{JoinError, JoinHandle};
 
 /// Two numbers that are equal whenever nobody is inside.

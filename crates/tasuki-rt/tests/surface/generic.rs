@@ -7,9 +7,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tasuki::policy::{Bypass, Lifo};
 use tasuki::{
-    Barrier, Bypass, CancellationSource, Condvar, Event, Latch, Lifo, Mutex, MutexGuard, OnceCell,
-    ReentrantMutex, RwLock, RwLockUpgradableReadGuard, Semaphore, WaitGroup,
+    Barrier, CancellationSource, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
+    RwLockUpgradableReadGuard, Semaphore, WaitGroup,
 };
 use tasuki_rt::{timeout, yield_now};
 

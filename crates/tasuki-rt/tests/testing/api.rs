@@ -144,7 +144,7 @@ fn a_deadlock_names_everything_that_a_task_waits_for() {
     let message = stuck.unwrap_err();
     let message = message.downcast_ref::<String>().unwrap();
     let lines = message.lines().filter(|line| line.contains("task 0 (the test) waits")).count();
-    assert!(lines == 1 && message.contains("in `tasuki::WaitEvent`, and at "), "{message}");
+    assert!(lines == 1 && message.contains("in `tasuki::future::WaitEvent`, and at "), "{message}");
     assert_eq!(message.matches("for a lock that task 0 has taken").count(), 1, "{message}");
 }
 

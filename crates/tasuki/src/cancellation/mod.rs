@@ -86,7 +86,7 @@ use reason::Reason;
 /// # When to use something else
 ///
 /// To be told again and again, an [`Event`](crate::Event). To end only one wait, drop its future, or give it the token by
-/// [`or_cancelled`](crate::Wait::or_cancelled).
+/// [`or_cancelled`](crate::future::Wait::or_cancelled).
 ///
 /// # Examples
 ///

@@ -38,7 +38,7 @@ impl<T: Borrow<CancellationToken>> OnCancelOp<T> {
 impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
     type Output = ();
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::OnCancel";
+    const NAME: &'static str = "tasuki::future::OnCancel";
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

@@ -85,7 +85,7 @@ impl<F: Future> Future for UntilCancelled<'_, F> {
         }
         let cancelled = self.token.stop_requested();
         let Some((on_cancel, future)) = self.as_mut().parts() else {
-            panic!("`tasuki::RunUntilCancelled` polled after it was finished");
+            panic!("`tasuki::future::RunUntilCancelled` polled after it was finished");
         };
         if !cancelled {
             if let Poll::Ready(output) = future.poll(cx) {

@@ -16,7 +16,7 @@ pub struct TryIter<'a, T>(&'a Receiver<T>);
 pub struct IntoIter<T>(Receiver<T>);
 
 impl<T> Receiver<T> {
-    /// The messages until the channel is closed and empty, for a thread: each is waited for with [`block`](crate::Wait::block).
+    /// The messages until the channel is closed and empty, for a thread: each is waited for with [`block`](crate::future::Wait::block).
     ///
     /// # Examples
     ///

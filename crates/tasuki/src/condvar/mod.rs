@@ -515,7 +515,7 @@ impl<H: Relock> fmt::Debug for CondvarOp<'_, H> {
 impl<H: Relock> Op for CondvarOp<'_, H> {
     type Output = Guard<H>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::WaitNotified";
+    const NAME: &'static str = "tasuki::future::WaitNotified";
 
     fn try_now(&mut self) -> Option<Guard<H>> {
         None

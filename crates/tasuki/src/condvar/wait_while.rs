@@ -118,7 +118,7 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, 
                 parts.wait.set(Some(parts.condvar.wait_at(guard, parts.site)));
             }
             let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
-                panic!("`tasuki::WaitWhile` polled after it was finished")
+                panic!("`tasuki::future::WaitWhile` polled after it was finished")
             };
             *parts.guard = Some(ready!(waiting.poll(cx)));
             parts.wait.set(None);

@@ -35,7 +35,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Order
 ///
 /// By the policy `P`: strictly first come, first served ([`Fifo`], the default), newest first
-/// ([`Lifo`](crate::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::Bypass)). A place in
+/// ([`Lifo`](crate::policy::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::policy::Bypass)). A place in
 /// the queue is taken when the lock future is first polled.
 ///
 /// # Cancel
@@ -57,7 +57,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 ///
 /// Locking twice in one task waits for ever, as with any mutex that is not re-entrant. Wakers may call
 /// anything: none runs while the queue is locked. A waker should not block its thread: what it was woken inside of may have more tasks to wake, and wakes those
-/// first only if it blocks with [`block`](crate::Wait::block) or a [`Parker`](crate::Parker).
+/// first only if it blocks with [`block`](crate::future::Wait::block) or a [`Parker`](crate::Parker).
 ///
 /// # Interrupts
 ///
@@ -147,7 +147,8 @@ impl<T, P: Policy> Mutex<T, P> {
         /// # Examples
         ///
         /// ```
-        /// use tasuki::{Bypass, Mutex};
+        /// use tasuki::Mutex;
+        /// use tasuki::policy::Bypass;
         ///
         /// static M: Mutex<i32, Bypass<16>> = Mutex::with_policy(5);
         /// assert!(!M.is_locked());
@@ -213,14 +214,14 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     #[cfg(feature = "std")]
     #[doc(alias = "try_lock_for")]
     #[track_caller]
-    pub fn lock_for(&self, time: core::time::Duration) -> crate::Timeout<Lock<'_, T, P>> {
+    pub fn lock_for(&self, time: core::time::Duration) -> crate::future::Timeout<Lock<'_, T, P>> {
         self.lock().timeout(time)
     }
 
     /// The lock, if it can be had without waiting.
     ///
-    /// With [`Fifo`] and [`Lifo`](crate::Lifo) it cannot be had while a grant is on its way to a waiter: nobody
-    /// passes the queue. With [`Bypass`](crate::Bypass) taking a free lock ahead of the queue is within the
+    /// With [`Fifo`] and [`Lifo`](crate::policy::Lifo) it cannot be had while a grant is on its way to a waiter: nobody
+    /// passes the queue. With [`Bypass`](crate::policy::Bypass) taking a free lock ahead of the queue is within the
     /// bound; it may also fail in the moment in which somebody else enters or leaves the queue.
     ///
     /// # Examples
@@ -321,7 +322,7 @@ impl<'a, T: ?Sized, P: Policy> LockOp<'a, T, P> {
 impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
     type Output = MutexGuard<'a, T, P>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::Lock";
+    const NAME: &'static str = "tasuki::future::Lock";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {

@@ -85,7 +85,7 @@ impl<T: ?Sized, P: Policy> fmt::Debug for LockOwnedOp<T, P> {
 impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
     type Output = OwnedMutexGuard<T, P>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::LockOwned";
+    const NAME: &'static str = "tasuki::future::LockOwned";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.mutex().raw.try_lock().then(|| self.guard())

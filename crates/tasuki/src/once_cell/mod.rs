@@ -521,7 +521,7 @@ impl<T> fmt::Debug for ValueOp<'_, T> {
 impl<'a, T> Op for ValueOp<'a, T> {
     type Output = &'a T;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::WaitValue";
+    const NAME: &'static str = "tasuki::future::WaitValue";
 
     fn try_now(&mut self) -> Option<&'a T> {
         self.op.cell.get()
@@ -551,7 +551,7 @@ impl<'a, T> Op for ValueOp<'a, T> {
 impl<'a, T> Op for TurnOp<'a, T> {
     type Output = Outcome<'a, T>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::GetOrInit";
+    const NAME: &'static str = "tasuki::future::GetOrInit";
 
     fn try_now(&mut self) -> Option<Outcome<'a, T>> {
         TurnOp::try_now(self)

@@ -189,7 +189,7 @@ pub struct WriteAccess;
 impl Access for ReadAccess {
     type Holder<L: Handle> = Reading<L::Kept, L::Value>;
 
-    const NAME: &'static str = "tasuki::Read";
+    const NAME: &'static str = "tasuki::future::Read";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Read;
 
@@ -203,7 +203,7 @@ impl Access for ReadAccess {
 impl Access for UpgradableAccess {
     type Holder<L: Handle> = UpgradablyReading<L>;
 
-    const NAME: &'static str = "tasuki::UpgradableRead";
+    const NAME: &'static str = "tasuki::future::UpgradableRead";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Upgradable;
 
@@ -217,7 +217,7 @@ impl Access for UpgradableAccess {
 impl Access for WriteAccess {
     type Holder<L: Handle> = Writing<L>;
 
-    const NAME: &'static str = "tasuki::Write";
+    const NAME: &'static str = "tasuki::future::Write";
     #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
     const KIND: Kind = Kind::Write;
 
@@ -490,7 +490,7 @@ impl<L: Handle> fmt::Debug for UpgradeOp<L> {
 impl<L: Handle> Op for UpgradeOp<L> {
     type Output = Guard<Writing<L>>;
     type Unfinished<E> = GivenBack<E, Guard<UpgradablyReading<L>>>;
-    const NAME: &'static str = "tasuki::Upgrade";
+    const NAME: &'static str = "tasuki::future::Upgrade";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.raw().try_upgrade().then(|| self.upgraded())

@@ -22,11 +22,11 @@ pub use permit::{Permit, PermitHolder, SemaphorePermit};
 
 /// The policies of a [`Semaphore`]: [`Fifo`] and [`Bypass`].
 ///
-/// Not [`Lifo`](crate::Lifo): a big request at the end of a queue that is served from its end might never be
+/// Not [`Lifo`](crate::policy::Lifo): a big request at the end of a queue that is served from its end might never be
 /// served at all.
 ///
 /// ```compile_fail,E0277
-/// let semaphore = tasuki::Semaphore::<tasuki::Lifo>::with_policy(1);
+/// let semaphore = tasuki::Semaphore::<tasuki::policy::Lifo>::with_policy(1);
 /// ```
 pub trait SemaphorePolicy: Policy {}
 
@@ -172,7 +172,8 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         /// # Examples
         ///
         /// ```
-        /// use tasuki::{Bypass, Semaphore};
+        /// use tasuki::Semaphore;
+        /// use tasuki::policy::Bypass;
         ///
         /// static SLOTS: Semaphore<Bypass<16>> = Semaphore::with_policy(4);
         /// assert_eq!(SLOTS.available_permits(), 4);
@@ -391,7 +392,7 @@ impl<'a, P: SemaphorePolicy> AcquireOp<'a, P> {
 impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
     type Output = Result<SemaphorePermit<'a, P>, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::Acquire";
+    const NAME: &'static str = "tasuki::future::Acquire";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {

@@ -141,7 +141,7 @@ impl<P: SemaphorePolicy> fmt::Debug for AcquireOwnedOp<P> {
 impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
     type Output = Result<OwnedSemaphorePermit<P>, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::AcquireOwned";
+    const NAME: &'static str = "tasuki::future::AcquireOwned";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         let permits = self.permits;

@@ -290,7 +290,7 @@ impl SleepOp {
 impl Op for SleepOp {
     type Output = ();
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::Sleep";
+    const NAME: &'static str = "tasuki::future::Sleep";
 
     fn try_now(&mut self) -> Option<()> {
         self.is_ready().then_some(())

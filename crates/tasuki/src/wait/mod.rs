@@ -51,7 +51,7 @@ pub struct Cancel(pub(crate) ());
 /// The future of everything that may have to wait.
 ///
 /// Every such operation of the crate returns one, under a name of its own such as
-/// [`Lock`](crate::Lock). Poll it with any executor, or wait with the thread itself through
+/// [`Lock`](crate::future::Lock). Poll it with any executor, or wait with the thread itself through
 /// [`block`](Self::block).
 ///
 /// * A place in the queue is taken at the first poll, not at the call.

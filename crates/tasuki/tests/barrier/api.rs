@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tasuki::{Arrive, Barrier, BarrierWaitResult, Elapsed};
+use tasuki::future::Arrive;
+use tasuki::{Barrier, BarrierWaitResult, Elapsed};
 
 /// The leader of a gate is whoever opens it.
 impl Gate for Barrier {
@@ -248,7 +249,7 @@ fn a_wake_that_panics_makes_no_second_arrival() {
 
     let mut next = arrived(&barrier, &Spy::new());
     let message = panic_of(|| poll(&mut arrival, &late));
-    assert_eq!(message, "`tasuki::Arrive` polled after it was finished");
+    assert_eq!(message, "`tasuki::future::Arrive` polled after it was finished");
     pending(&mut next, &Spy::new());
     ready(&mut others.lock().unwrap()[0]);
     drop(arrival);
@@ -264,7 +265,7 @@ fn polling_a_finished_arrival_panics() {
     let mut arrival = Box::pin(barrier.arrive_and_wait());
     assert!(ready(&mut arrival).is_leader());
     let message = panic_of(|| ready(&mut arrival));
-    assert_eq!(message, "`tasuki::Arrive` polled after it was finished");
+    assert_eq!(message, "`tasuki::future::Arrive` polled after it was finished");
 }
 
 /// S2-77: threads that start together.

@@ -8,10 +8,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use tasuki::policy::Bypass;
 use tasuki::runtime::{self, Driver, TaskId, Timers};
 use tasuki::{
-    Barrier, Bypass, CancellationSource, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell, ReentrantMutex,
-    RwLock, RwLockUpgradableReadGuard, Semaphore, WaitGroup,
+    Barrier, CancellationSource, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
+    RwLockUpgradableReadGuard, Semaphore, WaitGroup,
 };
 
 /// A runtime that says only that it is there, and who runs.

@@ -12,9 +12,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use tasuki::{
-    CancellationSource, CancellationToken, DropGuard, OnCancel, OnCancelOwned, RunUntilCancelled, Semaphore,
-};
+use tasuki::future::{OnCancel, OnCancelOwned, RunUntilCancelled};
+use tasuki::{CancellationSource, CancellationToken, DropGuard, Semaphore};
 
 type Waits = Vec<Pin<Box<OnCancelOwned>>>;
 
@@ -106,7 +105,7 @@ fn a_wait_is_ready_again_only_by_a_new_future() {
     pending(&mut wait, &Spy::new());
     source.request_cancel();
     ready(&mut wait);
-    assert_eq!(panic_of(|| ready(&mut wait)), "`tasuki::OnCancel` polled after it was finished");
+    assert_eq!(panic_of(|| ready(&mut wait)), "`tasuki::future::OnCancel` polled after it was finished");
     ready(&mut owned(&source.token()));
 }
 
@@ -211,7 +210,7 @@ fn defaults_and_debug() {
     source.cancel_with("x");
     let shown = format!("{:?}", source.token());
     assert_eq!(shown, "CancellationToken { stop_requested: true, reason: Some(\"x\") }");
-    assert!(format!("{:?}", token.on_cancel()).starts_with("tasuki::OnCancel"));
+    assert!(format!("{:?}", token.on_cancel()).starts_with("tasuki::future::OnCancel"));
     assert!(format!("{:?}", token.run_until_cancelled(async {})).starts_with("RunUntilCancelled"));
 }
 
@@ -279,7 +278,10 @@ fn s2_65_run_until_cancelled_never_polls_when_cancelled() {
     assert_eq!(spy.wakes(), 1);
     assert_eq!((ready(&mut run), ready(&mut unpolled)), (None, None));
     assert_eq!(polls.get(), 2);
-    assert_eq!(panic_of(|| ready(&mut run)), "`tasuki::RunUntilCancelled` polled after it was finished");
+    assert_eq!(
+        panic_of(|| ready(&mut run)),
+        "`tasuki::future::RunUntilCancelled` polled after it was finished"
+    );
 }
 
 struct CountDrop(Arc<AtomicUsize>);

@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use tasuki::{CancellationSource, CancellationToken, OnCancel, OnCancelOwned};
+use tasuki::future::{OnCancel, OnCancelOwned};
+use tasuki::{CancellationSource, CancellationToken};
 
 type Wait = Pin<Box<OnCancelOwned>>;
 

@@ -9,7 +9,8 @@ use crate::kit::{alone, env_or, scaled, tally};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Context;
-use tasuki::{CancellationSource, OnCancelOwned};
+use tasuki::CancellationSource;
+use tasuki::future::OnCancelOwned;
 
 const NODES: usize = 5;
 /// What the source of each node says when it cancels; the first says nothing.

@@ -7,7 +7,8 @@ use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Poll, Waker};
-use tasuki::{Condvar, Fifo, Mutex, OwnedMutexGuard};
+use tasuki::policy::Fifo;
+use tasuki::{Condvar, Mutex, OwnedMutexGuard};
 
 fn wakes(spies: &[Spy]) -> Vec<usize> {
     spies.iter().map(Spy::wakes).collect()

@@ -9,7 +9,8 @@ use crate::kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tasuki::{Bypass, CancellationSource, Cancelled, Condvar, Elapsed, Fifo, Lifo, Mutex, Policy, runtime};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{CancellationSource, Cancelled, Condvar, Elapsed, Mutex, runtime};
 
 /// Where a waiter is when it gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

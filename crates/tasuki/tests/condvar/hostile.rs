@@ -12,7 +12,8 @@ use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
 use std::sync::Arc;
-use tasuki::{Bypass, Condvar, Fifo, Lifo, Mutex, OwnedMutexGuard, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{Condvar, Mutex, OwnedMutexGuard};
 
 type Shared<P> = Arc<(Arc<Mutex<u32, P>>, Condvar)>;
 type Wait<P> = BoxFuture<OwnedMutexGuard<u32, P>>;

@@ -9,10 +9,9 @@ use crate::kit::tally;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tasuki::{
-    Bypass, CancellationSource, CancellationToken, Cancelled, Condvar, Fifo, Lifo, Mutex, MutexGuard,
-    OrCancelled, Policy, WaitNotified,
-};
+use tasuki::future::{OrCancelled, WaitNotified};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{CancellationSource, CancellationToken, Cancelled, Condvar, Mutex, MutexGuard};
 
 const MAX_WAITERS: usize = 4;
 

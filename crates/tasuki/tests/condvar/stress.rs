@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
-use tasuki::{Bypass, CancellationSource, Condvar, Fifo, Lifo, Mutex, MutexGuard, Policy, WaitNotified};
+use tasuki::future::WaitNotified;
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{CancellationSource, Condvar, Mutex, MutexGuard};
 
 /// What is produced and not yet consumed.
 #[derive(Default)]

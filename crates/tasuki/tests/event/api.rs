@@ -178,7 +178,7 @@ fn h5_poll_after_ready() {
     let mut future = Box::pin(event.wait());
     ready(&mut future);
     event.set();
-    assert!(panic_of(|| ready(&mut future)).contains("tasuki::WaitEvent"));
+    assert!(panic_of(|| ready(&mut future)).contains("tasuki::future::WaitEvent"));
     assert!(event.is_set(), "it takes no second signal");
 }
 

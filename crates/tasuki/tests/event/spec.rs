@@ -8,7 +8,8 @@ use crate::kit::tally;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::Context;
-use tasuki::{Event, Reset, WaitEvent};
+use tasuki::future::WaitEvent;
+use tasuki::{Event, Reset};
 
 const MAX_WAITERS: usize = 4;
 

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::Wake;
-use tasuki::{Acquire, Condvar, Mutex, Policy, RwLock, Semaphore, SemaphorePolicy, WaitNotified};
+use tasuki::future::{Acquire, WaitNotified};
+use tasuki::policy::{Policy, SemaphorePolicy};
+use tasuki::{Condvar, Mutex, RwLock, Semaphore};
 
 /// Who waits on the condvar of a [`Site`].
 pub(crate) type Waiting<'s, P> = Pin<Box<WaitNotified<'s, &'s Mutex<u32, P>>>>;

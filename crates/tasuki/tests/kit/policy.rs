@@ -1,6 +1,6 @@
 //! The same test for every policy.
 
-use tasuki::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
 
 /// What a policy promises, said by the tests.
 pub(crate) trait Known: Policy {
@@ -27,12 +27,12 @@ impl<const N: u32> Known for Bypass<N> {
 /// Makes a test of each generic function, for each policy: `fifo::name`, `lifo::name` and so on.
 macro_rules! for_each_policy {
     ($($test:ident)*) => {
-        for_each_policy!(@ fifo, tasuki::Fifo, $($test)*);
-        for_each_policy!(@ fifo_without_spin, tasuki::Fifo<false>, $($test)*);
-        for_each_policy!(@ lifo, tasuki::Lifo, $($test)*);
-        for_each_policy!(@ bypass, tasuki::Bypass, $($test)*);
-        for_each_policy!(@ bypass_once, tasuki::Bypass<1>, $($test)*);
-        for_each_policy!(@ bypass_never, tasuki::Bypass<0>, $($test)*);
+        for_each_policy!(@ fifo, tasuki::policy::Fifo, $($test)*);
+        for_each_policy!(@ fifo_without_spin, tasuki::policy::Fifo<false>, $($test)*);
+        for_each_policy!(@ lifo, tasuki::policy::Lifo, $($test)*);
+        for_each_policy!(@ bypass, tasuki::policy::Bypass, $($test)*);
+        for_each_policy!(@ bypass_once, tasuki::policy::Bypass<1>, $($test)*);
+        for_each_policy!(@ bypass_never, tasuki::policy::Bypass<0>, $($test)*);
     };
     (@ $name:ident, $policy:ty, $($test:ident)*) => {
         mod $name {

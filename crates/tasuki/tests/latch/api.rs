@@ -12,7 +12,8 @@ use std::marker::PhantomPinned;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
-use tasuki::{Latch, WaitLatch};
+use tasuki::Latch;
+use tasuki::future::WaitLatch;
 
 impl Gate for Latch {
     fn closed(_waiters: usize) -> Self {
@@ -136,7 +137,7 @@ fn polling_a_finished_wait_panics() {
     let mut future = Box::pin(latch.wait());
     ready(&mut future);
     let message = panic_of(|| ready(&mut future));
-    assert_eq!(message, "`tasuki::WaitLatch` polled after it was finished");
+    assert_eq!(message, "`tasuki::future::WaitLatch` polled after it was finished");
 }
 
 #[test]

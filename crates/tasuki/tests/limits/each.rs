@@ -11,10 +11,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tasuki::policy::{Bypass, Lifo};
 use tasuki::runtime;
 use tasuki::{
-    Barrier, Bypass, CancellationSource, Condvar, Event, Latch, Lifo, Mutex, OnceCell, RwLock,
-    RwLockUpgradableReadGuard, Semaphore, WaitGroup,
+    Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, RwLock, RwLockUpgradableReadGuard,
+    Semaphore, WaitGroup,
 };
 
 /// What happens to a limited wait.

@@ -10,7 +10,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
-use tasuki::{Bypass, Guard, Mutex, MutexGuard, OwnedMutexGuard};
+use tasuki::policy::Bypass;
+use tasuki::{Guard, Mutex, MutexGuard, OwnedMutexGuard};
 
 /// S3-26, S0-06: a free lock is taken at the first poll; the waker is not even looked at.
 fn free_lock_is_ready_at_once<P: Known>() {
@@ -164,11 +165,11 @@ fn h5_poll_after_ready<P: Known>() {
     let mutex = Arc::new(Mutex::<u32, P>::with_policy(0));
     let mut borrowed = Box::pin(mutex.lock());
     drop(ready(&mut borrowed));
-    assert!(panic_of(|| ready(&mut borrowed)).contains("tasuki::Lock"));
+    assert!(panic_of(|| ready(&mut borrowed)).contains("tasuki::future::Lock"));
     assert!(!mutex.is_locked());
     let mut owned = Box::pin(mutex.clone().lock_owned());
     drop(ready(&mut owned));
-    assert!(panic_of(|| ready(&mut owned)).contains("tasuki::LockOwned"));
+    assert!(panic_of(|| ready(&mut owned)).contains("tasuki::future::LockOwned"));
     drop((borrowed, owned));
     assert!(!mutex.is_locked() && Arc::strong_count(&mutex) == 1);
 }

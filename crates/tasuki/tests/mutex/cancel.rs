@@ -9,7 +9,9 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
-use tasuki::{Event, Fifo, Lock, LockOwned, Mutex, OwnedMutexGuard, WaitEvent};
+use tasuki::future::{Lock, LockOwned, WaitEvent};
+use tasuki::policy::Fifo;
+use tasuki::{Event, Mutex, OwnedMutexGuard};
 
 type Boxed<'m, P> = Pin<Box<Lock<'m, u32, P>>>;
 

@@ -8,7 +8,9 @@ use crate::kit::watchdog::watchdog;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tasuki::{Bypass, Event, Lock, Mutex};
+use tasuki::future::Lock;
+use tasuki::policy::Bypass;
+use tasuki::{Event, Mutex};
 
 /// The program of the RFD. A background task holds the lock; this task waits for it and for a timer, the timer wins, and
 /// in that arm the task locks again, while it still keeps the first future.

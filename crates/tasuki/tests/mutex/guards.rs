@@ -6,10 +6,9 @@ use crate::kit::waker::Spy;
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use tasuki::{
-    Bypass, Event, Fifo, HandOff, Lifo, Lock, MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard,
-    OwnedMutexGuard, Policy, WaitEvent,
-};
+use tasuki::future::{HandOff, Lock, WaitEvent};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{Event, MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 /// S2-21: a static of every policy, and of an event.
 #[test]
@@ -207,6 +206,6 @@ fn what_they_print() {
     let event = Event::manual();
     let wait: WaitEvent<'_> = event.wait();
     shows(&event, "Manual");
-    shows(&wait, "tasuki::WaitEvent");
+    shows(&wait, "tasuki::future::WaitEvent");
     assert!(!format!("{mutex:?}").contains("locked"), "showing it leaves it free");
 }

@@ -17,7 +17,9 @@ use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::sync::Arc;
 use std::task::Poll;
-use tasuki::{Bypass, Fifo, Guard, Lifo, LockOwned, Mutex, OwnedMutexGuard, Policy};
+use tasuki::future::LockOwned;
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{Guard, Mutex, OwnedMutexGuard};
 
 type Shared<P> = Arc<Mutex<u32, P>>;
 /// Where the mutex comes to make a call on a waker.

@@ -8,7 +8,9 @@ use crate::kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Poll;
-use tasuki::{Bypass, Event, Fifo, Lifo, LockOwned, Mutex, OwnedMutexGuard, Policy, Reset};
+use tasuki::future::LockOwned;
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{Event, Mutex, OwnedMutexGuard, Reset};
 
 type Future<P> = Pin<Box<LockOwned<u32, P>>>;
 

@@ -10,8 +10,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
+use tasuki::future::Lock;
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
 use tasuki::runtime::{self, Driver, TaskId, Timers};
-use tasuki::{Bypass, Fifo, Lifo, Lock, Mutex, MutexGuard, Policy};
+use tasuki::{Mutex, MutexGuard};
 
 const MAX_WAITERS: usize = 4;
 

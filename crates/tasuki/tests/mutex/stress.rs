@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tasuki::{Bypass, Event, Fifo, Lifo, Mutex, Policy, Reset};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::{Event, Mutex, Reset};
 
 /// Repeats a run, each with another seed, until the time is over; under Miri once.
 fn for_a_while(threads: usize, run: impl Fn(Stress)) {

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
-use tasuki::{Event, Fifo, Mutex};
+use tasuki::policy::Fifo;
+use tasuki::{Event, Mutex};
 
 /// S3-27, S3-11: a plain counter, many threads: every increment is seen by the next owner.
 fn every_increment_counts<P: Known>() {

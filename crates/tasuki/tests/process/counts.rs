@@ -9,9 +9,10 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, SemaphorePolicy};
 use tasuki::{
-    Barrier, Bypass, CancellationSource, Condvar, Event, Fifo, Kind, Latch, Lifo, Mutex, OnceCell, Parker,
-    Policy, RwLock, Semaphore, SemaphorePolicy, WaitGroup, trace,
+    Barrier, CancellationSource, Condvar, Event, Kind, Latch, Mutex, OnceCell, Parker, RwLock, Semaphore,
+    WaitGroup, trace,
 };
 
 /// What an operation may cost at most, whatever the table says.

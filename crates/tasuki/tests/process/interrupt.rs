@@ -10,7 +10,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Waker};
-use tasuki::{Bypass, Condvar, Event, Latch, Mutex, RwLock, Semaphore, WaitGroup};
+use tasuki::policy::Bypass;
+use tasuki::{Condvar, Event, Latch, Mutex, RwLock, Semaphore, WaitGroup};
 
 const SIGUSR1: i32 = 10;
 const SIG_BLOCK: i32 = 0;

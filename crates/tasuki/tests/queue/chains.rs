@@ -13,9 +13,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Poll, Wake, Waker};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, SemaphorePolicy};
 use tasuki::{
-    Barrier, Bypass, CancellationSource, Condvar, Event, Fifo, Latch, Lifo, Mutex, OnceCell, Policy,
-    ReentrantMutex, RwLock, Semaphore, SemaphorePolicy, WaitGroup, task,
+    Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, ReentrantMutex, RwLock, Semaphore,
+    WaitGroup, task,
 };
 
 const MANY: usize = alone(scaled(100_000, 300), 20_000);

@@ -11,7 +11,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
-use tasuki::{Barrier, Bypass, CancellationSource, Event, Fifo, Lifo, Lock, Mutex, OnceCell, WaitGroup};
+use tasuki::future::Lock;
+use tasuki::policy::{Bypass, Fifo, Lifo};
+use tasuki::{Barrier, CancellationSource, Event, Mutex, OnceCell, WaitGroup};
 
 const MILLION: usize = alone(scaled(1_000_000, 300), 100_000);
 

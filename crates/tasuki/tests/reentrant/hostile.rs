@@ -8,9 +8,10 @@ use std::future::Future;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use tasuki::ReentrantMutex;
+use tasuki::future::LockReentrant;
 use tasuki::runtime::{Domain, Key, KeyedLock, KeyedMutex, KeyedRawMutex, keyed_lock, keyed_try_lock};
 use tasuki::task::{self, Identified};
-use tasuki::{LockReentrant, ReentrantMutex};
 
 thread_local! {
     /// Where the test is; 0 is nowhere.

@@ -391,14 +391,14 @@ fn h5_polled_after_the_end() {
     let spy = Spy::new();
     let mut read = Box::pin(lock.read());
     drop(ready(&mut read));
-    assert!(panic_of(|| poll(&mut read, &spy).is_ready()).contains("tasuki::Read"));
+    assert!(panic_of(|| poll(&mut read, &spy).is_ready()).contains("tasuki::future::Read"));
     let mut write = Box::pin(lock.write());
     drop(ready(&mut write));
-    assert!(panic_of(|| poll(&mut write, &spy).is_ready()).contains("tasuki::Write"));
+    assert!(panic_of(|| poll(&mut write, &spy).is_ready()).contains("tasuki::future::Write"));
     let mut upgradable = Box::pin(lock.upgradable_read());
     let mut upgrade = Box::pin(RwLockUpgradableReadGuard::upgrade(ready(&mut upgradable)));
     drop(ready(&mut upgrade));
-    assert!(panic_of(|| poll(&mut upgradable, &spy).is_ready()).contains("tasuki::UpgradableRead"));
-    assert!(panic_of(|| poll(&mut upgrade, &spy).is_ready()).contains("tasuki::Upgrade"));
+    assert!(panic_of(|| poll(&mut upgradable, &spy).is_ready()).contains("tasuki::future::UpgradableRead"));
+    assert!(panic_of(|| poll(&mut upgrade, &spy).is_ready()).contains("tasuki::future::Upgrade"));
     assert_eq!(open(&lock), "ruw");
 }

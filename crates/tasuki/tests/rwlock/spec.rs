@@ -9,10 +9,8 @@ use crate::kit::tally;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tasuki::{
-    Read, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradableRead, Upgrade,
-    Write,
-};
+use tasuki::future::{Read, UpgradableRead, Upgrade, Write};
+use tasuki::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 const MAX_WAITERS: usize = 4;
 /// The slot of whoever holds the lock from the beginning.

@@ -4,12 +4,15 @@
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use std::mem::size_of;
 use std::sync::Arc;
+use tasuki::future::{
+    Lock, OrCancelled, Read, ReadOwned, Sleep, Timeout, UpgradableRead, UpgradableReadOwned, Upgrade,
+    WaitNotified, WaitValue, WaitWhile, Write, WriteOwned,
+};
+use tasuki::policy::Bypass;
 use tasuki::{
-    Bypass, Condvar, Lock, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, OnceCell, OrCancelled,
-    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard,
-    OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, Read, ReadOwned, RwLock, RwLockReadGuard,
-    RwLockUpgradableReadGuard, RwLockWriteGuard, Sleep, Timeout, UpgradableRead, UpgradableReadOwned,
-    Upgrade, WaitNotified, WaitValue, WaitWhile, Write, WriteOwned, runtime,
+    Condvar, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, OnceCell, OwnedMappedRwLockReadGuard,
+    OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard,
+    RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, runtime,
 };
 
 /// Readers share the value, so the lock is shared only if the value may be.

@@ -9,10 +9,9 @@ use crate::kit::watchdog::watchdog;
 use std::future::Future as _;
 use std::sync::Arc;
 use std::task::Poll;
-use tasuki::{
-    Acquire, AcquireOwned, Bypass, Closed, Fifo, OwnedSemaphorePermit, Semaphore, SemaphorePermit,
-    SemaphorePolicy, TryAcquireError,
-};
+use tasuki::future::{Acquire, AcquireOwned};
+use tasuki::policy::{Bypass, Fifo, SemaphorePolicy};
+use tasuki::{Closed, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError};
 
 const MAX: usize = Semaphore::MAX_PERMITS;
 

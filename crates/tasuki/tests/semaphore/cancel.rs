@@ -8,7 +8,9 @@ use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::Mutex;
-use tasuki::{Acquire, Bypass, Fifo, Semaphore, SemaphorePolicy};
+use tasuki::Semaphore;
+use tasuki::future::Acquire;
+use tasuki::policy::{Bypass, Fifo, SemaphorePolicy};
 
 /// Every state of a wait x every place in the queue: dropping it loses no permit and nobody's place.
 #[test]
@@ -49,7 +51,7 @@ fn h5_a_finished_future_panics_and_takes_no_second_permit() {
     let semaphore = Semaphore::new(2);
     let mut future = Box::pin(semaphore.acquire());
     let permit = ready(&mut future).unwrap();
-    assert!(panic_of(|| ready(&mut future).is_ok()).contains("tasuki::Acquire"));
+    assert!(panic_of(|| ready(&mut future).is_ok()).contains("tasuki::future::Acquire"));
     assert_eq!(semaphore.available_permits(), 1);
     drop(permit);
 }

@@ -16,7 +16,9 @@ use crate::kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use tasuki::{AcquireOwned, Bypass, Fifo, Semaphore, SemaphorePolicy};
+use tasuki::Semaphore;
+use tasuki::future::AcquireOwned;
+use tasuki::policy::{Bypass, Fifo, SemaphorePolicy};
 
 type Shared<P> = Arc<Semaphore<P>>;
 type Future<P> = Pin<Box<AcquireOwned<P>>>;

@@ -5,7 +5,8 @@ use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::sync::Arc;
 use std::task::Poll;
-use tasuki::{Bypass, Closed, Fifo, Semaphore, SemaphorePolicy, TryAcquireError};
+use tasuki::policy::{Bypass, Fifo, SemaphorePolicy};
+use tasuki::{Closed, Semaphore, TryAcquireError};
 
 const MAX: usize = Semaphore::MAX_PERMITS;
 

@@ -9,7 +9,9 @@ use crate::kit::tally;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tasuki::{Acquire, Bypass, Fifo, Semaphore, SemaphorePermit, SemaphorePolicy, TryAcquireError};
+use tasuki::future::Acquire;
+use tasuki::policy::{Bypass, Fifo, SemaphorePolicy};
+use tasuki::{Semaphore, SemaphorePermit, TryAcquireError};
 
 const MAX_WAITERS: usize = 4;
 

@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
-use tasuki::{Bypass, Fifo, Semaphore, SemaphorePolicy};
+use tasuki::Semaphore;
+use tasuki::policy::{Bypass, Fifo, SemaphorePolicy};
 
 const PERMITS: usize = 5;
 

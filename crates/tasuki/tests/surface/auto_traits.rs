@@ -6,6 +6,8 @@ use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use std::future::Ready;
 use std::mem::size_of;
 use std::sync::Arc;
+use tasuki::future::*;
+use tasuki::policy::*;
 use tasuki::runtime::*;
 use tasuki::task::*;
 use tasuki::*;

@@ -12,8 +12,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tasuki::future::Awaitable;
 use tasuki::{
-    Awaitable, CancellationSource, Condvar, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
+    CancellationSource, Condvar, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
     RwLockUpgradableReadGuard, Semaphore, task,
 };
 

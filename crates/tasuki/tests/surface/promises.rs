@@ -306,7 +306,10 @@ fn panics_name_the_caller() {
         ("latch::new", Box::new(|| _ = Latch::new(usize::MAX))),
         ("latch::count_down", Box::new(|| Latch::new(0).count_down())),
         ("semaphore::new", Box::new(|| _ = Semaphore::new(MANY + 1))),
-        ("semaphore::with_policy", Box::new(|| _ = Semaphore::<tasuki::Bypass>::with_policy(MANY + 1))),
+        (
+            "semaphore::with_policy",
+            Box::new(|| _ = Semaphore::<tasuki::policy::Bypass>::with_policy(MANY + 1)),
+        ),
         ("semaphore::release", Box::new(|| semaphore.release(MANY))),
         ("semaphore::release", Box::new(|| semaphore.release(usize::MAX))),
         ("semaphore::acquire_many", Box::new(|| drop(semaphore.acquire_many(MANY + 1)))),

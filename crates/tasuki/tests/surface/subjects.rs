@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tasuki::channel::{Channel, Receiver, Sender, bounded};
+use tasuki::future::Awaitable;
+use tasuki::policy::{Bypass, Lifo, Policy, SemaphorePolicy};
 use tasuki::runtime::{Domain, Key, KeyedMutex, KeyedRawMutex, Timers, keyed_lock, keyed_try_lock};
 use tasuki::{
-    Awaitable, Barrier, Bypass, CancellationSource, Condvar, Event, Latch, Lifo, Mutex, MutexGuard, OnceCell,
-    Policy, ReentrantMutex, RwLock, RwLockUpgradableReadGuard, Semaphore, SemaphorePolicy, WaitGroup,
-    runtime, task,
+    Barrier, CancellationSource, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
+    RwLockUpgradableReadGuard, Semaphore, WaitGroup, runtime, task,
 };
 
 /// A wait, whatever it waits for. What it gives is dropped at once.
@@ -490,16 +491,16 @@ pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 pub(super) fn rows() -> Vec<Row> {
     let row = |covers, subject| Row { covers, subject };
     vec![
-        row(&["Wait", "Single", "Lock"], || mutex::<tasuki::Fifo, _>(|mutex| mutex.lock())),
+        row(&["Wait", "Single", "Lock"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock())),
         row(&[], || mutex::<Lifo, _>(|mutex| mutex.lock())),
         row(&[], || mutex::<Bypass, _>(|mutex| mutex.lock())),
-        row(&["LockOwned"], || mutex::<tasuki::Fifo, _>(|mutex| mutex.clone().lock_owned())),
+        row(&["LockOwned"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.clone().lock_owned())),
         row(&[], || mutex::<Bypass, _>(|mutex| mutex.clone().lock_owned())),
-        row(&["Timeout", "Limited"], || mutex::<tasuki::Fifo, _>(|mutex| mutex.lock().timeout(HOUR))),
+        row(&["Timeout", "Limited"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock().timeout(HOUR))),
         row(&["OrCancelled"], || {
             static SOURCE: std::sync::LazyLock<tasuki::CancellationToken> =
                 std::sync::LazyLock::new(|| CancellationSource::new().token());
-            mutex::<tasuki::Fifo, _>(|mutex| mutex.lock().or_cancelled(&SOURCE))
+            mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock().or_cancelled(&SOURCE))
         }),
         row(&["Read"], || rwlock(|lock| lock.read())),
         row(&["Write"], || rwlock(|lock| lock.write())),
@@ -508,8 +509,8 @@ pub(super) fn rows() -> Vec<Row> {
         row(&["WriteOwned"], || rwlock(|lock| lock.clone().write_owned())),
         row(&["UpgradableReadOwned"], || rwlock(|lock| lock.clone().upgradable_read_owned())),
         row(&["Upgrade"], upgrade),
-        row(&["Acquire"], || semaphore::<tasuki::Fifo, _>(|semaphore| semaphore.acquire())),
-        row(&[], || semaphore::<tasuki::Fifo, _>(|semaphore| semaphore.acquire_many(2))),
+        row(&["Acquire"], || semaphore::<tasuki::policy::Fifo, _>(|semaphore| semaphore.acquire())),
+        row(&[], || semaphore::<tasuki::policy::Fifo, _>(|semaphore| semaphore.acquire_many(2))),
         row(&[], || semaphore::<Bypass, _>(|semaphore| semaphore.acquire_many(2))),
         row(&["AcquireOwned"], || semaphore::<Bypass, _>(|semaphore| semaphore.clone().acquire_owned())),
         row(&["WaitEvent"], || event(true)),

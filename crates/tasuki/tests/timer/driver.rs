@@ -7,8 +7,9 @@ use crate::kit::watchdog::watchdog;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Waker;
 use std::time::Duration;
+use tasuki::policy::Bypass;
 use tasuki::runtime::{self, TaskId, Timers, WakeKind};
-use tasuki::{Bypass, Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
+use tasuki::{Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
 
 const MS: Duration = Duration::from_millis(1);
 

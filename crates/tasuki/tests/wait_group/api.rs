@@ -12,7 +12,8 @@ use std::marker::PhantomPinned;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
-use tasuki::{OwnedWaitGroupMember, WaitGroup, WaitGroupMember, WaitMembers};
+use tasuki::future::WaitMembers;
+use tasuki::{OwnedWaitGroupMember, WaitGroup, WaitGroupMember};
 
 impl Gate for WaitGroup {
     fn closed(_waiters: usize) -> Self {
@@ -244,7 +245,7 @@ fn polling_a_finished_wait_panics() {
     let mut future = Box::pin(group.wait());
     ready(&mut future);
     let message = panic_of(|| ready(&mut future));
-    assert_eq!(message, "`tasuki::WaitMembers` polled after it was finished");
+    assert_eq!(message, "`tasuki::future::WaitMembers` polled after it was finished");
 }
 
 /// S2-50.

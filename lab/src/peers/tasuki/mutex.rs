@@ -35,19 +35,19 @@ macro_rules! subject {
 
 subject!(
     /// Strict FIFO, the default.
-    Fifo, "tasuki-fifo", tasuki::Fifo
+    Fifo, "tasuki-fifo", tasuki::policy::Fifo
 );
 subject!(
     /// Strict FIFO with the spin compiled out.
-    FifoNoSpin, "tasuki-fifo-no-spin", tasuki::Fifo<false>
+    FifoNoSpin, "tasuki-fifo-no-spin", tasuki::policy::Fifo<false>
 );
 subject!(
     /// Newest first.
-    Lifo, "tasuki-lifo", tasuki::Lifo
+    Lifo, "tasuki-lifo", tasuki::policy::Lifo
 );
 subject!(
     /// Bounded bypass, N = 64.
-    Bypass, "tasuki-bypass", tasuki::Bypass<64>
+    Bypass, "tasuki-bypass", tasuki::policy::Bypass<64>
 );
 
 /// `tasuki::Parker`.

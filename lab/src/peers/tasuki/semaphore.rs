@@ -35,9 +35,9 @@ macro_rules! subject {
 
 subject!(
     /// Strict FIFO, the default.
-    FifoSemaphore, "tasuki-fifo", tasuki::Fifo
+    FifoSemaphore, "tasuki-fifo", tasuki::policy::Fifo
 );
 subject!(
     /// Bounded bypass, N = 64.
-    BypassSemaphore, "tasuki-bypass", tasuki::Bypass<64>
+    BypassSemaphore, "tasuki-bypass", tasuki::policy::Bypass<64>
 );

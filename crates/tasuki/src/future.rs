@@ -1,0 +1,39 @@
+//! The futures of the crate, by name.
+//!
+//! Every operation that may have to wait returns one of these types: [`Mutex::lock`](crate::Mutex::lock) returns [`Lock`], which is a [`Wait`] for the operation
+//! [`LockOp`]. Await them, call [`Wait::block`], or give them a limit; the names are for what stores a future in a type of its own.
+//!
+//! | name | what it is |
+//! |---|---|
+//! | [`Wait`] | the one future, over an [`Awaitable`] |
+//! | [`Single`] | the wait of one operation ([`Op`]), in one queue |
+//! | `Limited`, `Timeout`, `OrCancelled` | a wait with a limit |
+//! | all others | the operations of each primitive, and the futures that wait for them |
+
+pub use crate::barrier::{Arrive, ArriveOp};
+#[cfg(feature = "alloc")]
+pub use crate::cancellation::{OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled, UntilCancelled};
+pub use crate::condvar::{Conditional, CondvarOp, WaitNotified, WaitWhile};
+pub use crate::event::{WaitEvent, WaitEventOp};
+pub use crate::guard::HandOff;
+pub use crate::latch::{WaitLatch, WaitLatchOp};
+#[cfg(feature = "std")]
+pub use crate::limit::Timeout;
+#[cfg(feature = "alloc")]
+pub use crate::limit::{LimitOp, Limited, OrCancelled};
+pub use crate::mutex::{Lock, LockOp};
+#[cfg(feature = "alloc")]
+pub use crate::mutex::{LockOwned, LockOwnedOp};
+pub use crate::once_cell::{GetOrInit, GetOrTryInit, Init, Surely, ValueOp, WaitValue};
+#[cfg(feature = "std")]
+pub use crate::reentrant::{LockReentrant, LockReentrantOp};
+pub use crate::rwlock::{AccessOp, Read, UpgradableRead, Upgrade, UpgradeOp, Write};
+#[cfg(feature = "alloc")]
+pub use crate::rwlock::{ReadOwned, UpgradableReadOwned, WriteOwned};
+pub use crate::semaphore::{Acquire, AcquireOp};
+#[cfg(feature = "alloc")]
+pub use crate::semaphore::{AcquireOwned, AcquireOwnedOp};
+#[cfg(feature = "std")]
+pub use crate::timer::{Sleep, SleepOp};
+pub use crate::wait::{Awaitable, Op, Single, Wait};
+pub use crate::wait_group::{WaitMembers, WaitMembersOp};
