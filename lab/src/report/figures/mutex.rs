@@ -28,9 +28,10 @@ pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     spin_costs_nothing(cell, out);
 }
 
-/// <= 1.10 x a raw pair.
+/// <= 1.15 x a raw pair, and no slower than any peer.
 fn uncontended(cell: Cell<'_>, out: &mut Vec<Verdict>) {
-    cell.ratio(FIFO, cell.find("raw-cas-swap"), 1.10, out);
+    cell.ratio(FIFO, cell.find("raw-cas-swap"), 1.15, out);
+    cell.ratio(FIFO, fastest(cell.peers()), NOISE, out);
 }
 
 /// <= 0.75 x the fastest fair peer, and no slower than the unsynchronised mutex.
@@ -47,8 +48,13 @@ fn contended(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     if first.runtime != "tokio-2" {
         return;
     }
-    let yields = first.workload.ends_with("/yield");
-    cell.ratio(FIFO, cell.fair_peer(), if yields && first.n == 16 { 0.3 } else { 1.0 }, out);
+    // <= 0.4 x the fastest fair peer where many tasks come back at once; <= 1.1 x for two, which seldom meet.
+    let limit = match (first.workload.as_str(), first.n) {
+        ("mutex/contended/section-0/yield", 16) => 0.4,
+        ("mutex/contended/section-100/yield", 2) => 1.1,
+        _ => 1.0,
+    };
+    cell.ratio(FIFO, cell.fair_peer(), limit, out);
     if first.workload != "mutex/contended/section-0" {
         return;
     }

@@ -23,7 +23,8 @@ const MOST: f64 = 4.0;
 pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     match cell.workload() {
         "runtime/memory" => size(cell, 200.0, out),
-        "runtime/mutex" => mutex(cell, out),
+        "runtime/mutex" => mutex(cell, 0.45, FAIR, out),
+        "runtime/hand-off" if cell.0[0].n > 2 => mutex(cell, 0.5, 0.9, out),
         // Never above 1.15 x the best flavour of the best peer.
         name if COMPARED.contains(&name) => cell.ratio(OURS, best_peer(cell), 1.15, out),
         _ => {}
@@ -35,11 +36,11 @@ fn best_peer(cell: Cell<'_>) -> Option<&Record> {
     fastest(cell.peers().filter(|record| record.subject != "async-executor-1"))
 }
 
-/// <= 0.5 x the best fair peer on its best runtime, and fair.
-fn mutex(cell: Cell<'_>, out: &mut Vec<Verdict>) {
-    cell.ratio(LOCK, cell.fair_peer(), 0.5, out);
+/// At most `limit` x the best fair peer on its best runtime, and at least so fair.
+fn mutex(cell: Cell<'_>, limit: f64, fair: f64, out: &mut Vec<Verdict>) {
+    cell.ratio(LOCK, cell.fair_peer(), limit, out);
     if let Some(ours) = cell.find(LOCK) {
-        let fairness = verdict(ours, " fairness", ours.fairness, FAIR, String::new());
+        let fairness = verdict(ours, " fairness", ours.fairness, fair, String::new());
         out.push(Verdict { at_least: true, ..fairness });
     }
 }
