@@ -22,6 +22,7 @@ mod cancellation {
 }
 mod channel {
     mod api;
+    mod hostile;
     mod oneshot;
     mod rendezvous;
     mod spec;

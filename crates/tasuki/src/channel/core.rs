@@ -41,6 +41,7 @@
 //! | a permit is dropped             | reserved => free       | –                       | a step         | [`Core::unreserve`] |
 //! | drop of a queued wait           | –                      | removed                 | a step (senders) | `cancel` |
 //! | a poll panics after it took a message | a new slot, pending in front or granted again | – | a step    | `receive.rs`: `Undo` |
+//! | a cancel panics after it took a message | a new slot, pending in front | –                  | a step         | `receive.rs`: `Undo` |
 //! | close                           | –                      | –                       | steps          | [`Core::close`] |
 //! | the last receiver goes          | pending => free, their messages dropped outside | – | steps          | [`Core::desert`] |
 //!

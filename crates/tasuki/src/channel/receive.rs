@@ -50,8 +50,9 @@ impl<T, S: Store<T>> Core<T, S> {
         undo.disarm()
     }
 
-    /// `granted => free`: takes the message that was granted to this waiter. `None` if the waiter has claimed it before.
-    pub(super) fn claim(&self, waiter: Pinned<'_>) -> Option<T> {
+    /// `granted => free`: takes the message that was granted to this waiter. `None` if the waiter has claimed it before. Should foreign code panic, the message is
+    /// the waiter's again, if its wait goes on, and else pending: a wait that was cancelled is not asked for it again.
+    pub(super) fn claim(&self, waiter: Pinned<'_>, wait: AfterPanic) -> Option<T> {
         let number = unpack(waiter.get().pointer());
         if number == NONE {
             return None;
@@ -66,7 +67,8 @@ impl<T, S: Store<T>> Core<T, S> {
             locked.unlock_smaller();
             return Some(message);
         }
-        let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: Some(waiter) };
+        let waiter = matches!(wait, AfterPanic::GoesOn).then_some(waiter);
+        let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter };
         locked.finish();
         Some(undo.disarm())
     }
@@ -152,6 +154,15 @@ impl<T, S: Store<T>> Core<T, S> {
             drop(Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None });
         }
     }
+}
+
+/// What becomes of a wait whose claim panics.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AfterPanic {
+    /// It is polled: it can be polled again, or dropped.
+    GoesOn,
+    /// It is cancelled.
+    IsOver,
 }
 
 enum Enqueued<'c, T, S: Store<T>> {
@@ -279,7 +290,7 @@ impl<H: Side> Op for RecvOp<H> {
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let core = self.side.core();
         core.poll_wait(waiter, cx).map(|verdict| match verdict {
-            Verdict::Granted => Ok(core.claim(waiter).expect("a grant is claimed once")),
+            Verdict::Granted => Ok(core.claim(waiter, AfterPanic::GoesOn).expect("a grant is claimed once")),
             Verdict::Refused => Err(Closed),
         })
     }
@@ -287,7 +298,7 @@ impl<H: Side> Op for RecvOp<H> {
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         let core = self.side.core();
         core.leave(waiter).map(|verdict| match verdict {
-            Verdict::Granted => Ok(core.claim(waiter).expect("a grant is claimed once")),
+            Verdict::Granted => Ok(core.claim(waiter, AfterPanic::IsOver).expect("a grant is claimed once")),
             Verdict::Refused => Err(Closed),
         })
     }
@@ -367,9 +378,9 @@ pub(super) mod many {
         }
 
         /// The message that was granted, and what else is pending.
-        fn claim(&mut self, waiter: Pinned<'_>) -> usize {
+        fn claim(&mut self, waiter: Pinned<'_>, wait: AfterPanic) -> usize {
             self.buffer.reserve(1);
-            if let Some(message) = self.side.core().claim(waiter) {
+            if let Some(message) = self.side.core().claim(waiter, wait) {
                 self.buffer.push(message);
                 self.received += 1;
             }
@@ -419,7 +430,7 @@ pub(super) mod many {
         fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
             let verdict = self.side.core().poll_wait(waiter, cx);
             verdict.map(|verdict| match verdict {
-                Verdict::Granted => Ok(self.claim(waiter)),
+                Verdict::Granted => Ok(self.claim(waiter, AfterPanic::GoesOn)),
                 Verdict::Refused => Err(Closed),
             })
         }
@@ -427,7 +438,7 @@ pub(super) mod many {
         fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
             let verdict = self.side.core().leave(waiter);
             verdict.map(|verdict| match verdict {
-                Verdict::Granted => Ok(self.claim(waiter)),
+                Verdict::Granted => Ok(self.claim(waiter, AfterPanic::IsOver)),
                 Verdict::Refused => Err(Closed),
             })
         }

@@ -21,6 +21,7 @@
 //! | `0`              | recv                      | `head`                | `Pending`                     | [`Core::enqueue`] |
 //! | `SENDER_GONE`    | recv                      | the same              | take the message, or `Closed` | [`Core::take`] |
 //! | `head`           | drop of a receive         | `0`                   | none: the message is not moved before it is claimed | `cancel` |
+//! | `head`, of a receive that was forgotten | recv, close | `0`            | none: its waker is forgotten with it | `Core::remove_forgotten` |
 //! | `0`              | close, drop of the receiver | `count` 1           | tell the sender               | [`Core::close`] |
 //! | `count` 1        | drop of the receiver      | `·RECEIVER_GONE`      | none                          | [`Core::leave`] |
 //! | `SENDER_GONE`    | drop of the receiver      | –                     | free                          | [`Core::leave`] |
@@ -170,8 +171,24 @@ impl<T> Core<T> {
     pub(super) fn close(&self) {
         // Before the sender is told, so that it cannot send after it has heard.
         // Relaxed: it publishes nothing; a sender that was faster is seen by the next look, with Acquire.
-        let _ = self.queue.replace(BOTH, CLOSED, Ordering::Relaxed);
+        while self.queue.replace(BOTH, CLOSED, Ordering::Relaxed).is_err() && self.remove_forgotten() {}
         self.closed.set();
+    }
+
+    /// `head => 0`, before the receiver does something else: its last receive was forgotten, for one that exists borrows the receiver. False if there is none.
+    #[cold]
+    fn remove_forgotten(&self) -> bool {
+        let word = self.queue.load_settled();
+        if !word.has(WAITERS) {
+            return false;
+        }
+        if let Some(mut locked) = self.queue.try_lock(word) {
+            // SAFETY: there is a waiter; it is never woken without a grant.
+            let waker = unsafe { locked.grant_sleeping_front() };
+            // Not dropped: nothing foreign runs here, so nothing panics.
+            core::mem::forget(locked.unlock_with(waker));
+        }
+        true
     }
 
     /// Enqueues the receiver, or says what it has.
@@ -193,6 +210,7 @@ impl<T> Core<T> {
                 locked.push_back(slot.init(waker, Payload::NONE));
                 return Poll::Pending;
             }
+            self.remove_forgotten();
         }
     }
 }

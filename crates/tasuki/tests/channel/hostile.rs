@@ -1,0 +1,133 @@
+//! Receives that are forgotten, and receives that a limit ends while foreign code panics: the channel goes on.
+
+use crate::kit::poll::{panics, pending, poll, ready};
+use crate::kit::waker::{Call, Spy};
+use crate::kit::watchdog::watchdog;
+use std::future::Future;
+use std::mem::forget;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use tasuki::CancellationSource;
+use tasuki::channel::oneshot::Slot;
+use tasuki::channel::{Channel, TryRecvError, bounded, oneshot};
+
+/// A receive of a oneshot is in its queue for ever. The next one takes its place.
+#[test]
+fn a_forgotten_receive_of_a_oneshot_is_replaced() {
+    let _dog = watchdog(20);
+    let (sender, mut receiver) = oneshot();
+    let spies = Spy::many::<3>();
+    for spy in &spies[..2] {
+        let mut forgotten = Box::pin(receiver.recv_mut());
+        pending(&mut forgotten, spy);
+        forget(forgotten);
+    }
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &spies[2]);
+    sender.send(1).unwrap();
+    assert_eq!(spies.each_ref().map(Spy::wakes), [0, 0, 1]);
+    assert_eq!(ready(&mut receive), Ok(1));
+}
+
+/// A receiver whose receive was forgotten can close, be dropped, and be made again.
+#[test]
+fn a_forgotten_receive_of_a_oneshot_keeps_no_side_from_ending() {
+    let mut slot = Slot::new();
+    let (mut closes, mut drops) = (true, false);
+    for _ in 0..4 {
+        let (sender, mut receiver) = slot.split();
+        let mut forgotten = Box::pin(receiver.recv_mut());
+        pending(&mut forgotten, &Spy::new());
+        forget(forgotten);
+        if closes {
+            receiver.close();
+        }
+        let receiver = (!drops).then_some(receiver);
+        assert_eq!(sender.is_closed(), closes || drops);
+        assert_eq!(sender.send(1).is_err(), closes || drops);
+        if let Some(mut receiver) = receiver {
+            assert_eq!(receiver.try_recv().ok(), (!closes).then_some(1));
+        }
+        (closes, drops) = (drops, !closes);
+    }
+}
+
+/// Polls a receive of a channel for one message, with a limit that is reached in the middle of the poll, behind a grant and before the sender that waits for the room,
+/// whose waker panics: nothing is lost, and the room is there again.
+fn is_cancelled_while_a_sender_panics<F: Future>(
+    receive: impl FnOnce(&'static Channel<u8, 1>, &'static CancellationSource) -> F,
+) {
+    let channel: &'static Channel<u8, 1> = Box::leak(Box::default());
+    let source: &'static CancellationSource = Box::leak(Box::default());
+    let (sender, panicking) =
+        (Arc::new(Mutex::new(None)), Arc::new(Spy::hostile(Call::Wake, || panic!("a waker"))));
+    let mut receive = Box::pin(receive(channel, source));
+    pending(&mut receive, &Spy::new());
+    let clones = AtomicUsize::new(0);
+    let hook = {
+        let (sender, panicking) = (sender.clone(), panicking.clone());
+        move || {
+            // The first is for the receive, the second for its limit.
+            if clones.fetch_add(1, SeqCst) == 1 {
+                channel.try_send(1).unwrap();
+                let mut send = Box::pin(channel.send(2));
+                pending(&mut send, &panicking);
+                panicking.arm(1);
+                *sender.lock().unwrap() = Some(send);
+                source.request_cancel();
+            }
+        }
+    };
+    let spy = Spy::hostile(Call::Clone, hook);
+    spy.arm(2);
+    assert!(panics(|| poll(&mut receive, &spy)) && panicking.fired());
+    drop(receive);
+    ready(sender.lock().unwrap().as_mut().unwrap()).unwrap();
+    assert_eq!([channel.try_recv(), channel.try_recv()], [Ok(1), Ok(2)]);
+    assert_eq!((channel.len(), channel.try_send(3)), (0, Ok(())));
+    channel.close();
+    assert_eq!([channel.try_recv(), channel.try_recv()], [Ok(3), Err(TryRecvError::Closed)]);
+}
+
+#[test]
+fn a_cancelled_receive_whose_claim_panics_gives_its_message_back() {
+    is_cancelled_while_a_sender_panics(|channel, source| {
+        let token: &'static _ = Box::leak(Box::new(source.token()));
+        channel.recv().or_cancelled(token)
+    });
+}
+
+/// The same for a receiver of many, whose buffer has nothing then.
+#[test]
+fn a_cancelled_receive_of_many_whose_claim_panics_gives_its_message_back() {
+    let (sender, receiver) = bounded(1);
+    let source: &'static CancellationSource = Box::leak(Box::default());
+    let token = source.token();
+    let panicking = Arc::new(Spy::hostile(Call::Wake, || panic!("a waker")));
+    let mut buffer = Vec::new();
+    let mut receive = Box::pin(receiver.recv_many(&mut buffer, 8).or_cancelled(&token));
+    pending(&mut receive, &Spy::new());
+    let (clones, waits) = (AtomicUsize::new(0), Arc::new(Mutex::new(None)));
+    let hook = {
+        let (waits, panicking) = (waits.clone(), panicking.clone());
+        move || {
+            if clones.fetch_add(1, SeqCst) == 1 {
+                sender.try_send(1).unwrap();
+                let mut reserve = Box::pin(sender.clone().reserve_owned());
+                pending(&mut reserve, &panicking);
+                panicking.arm(1);
+                *waits.lock().unwrap() = Some(reserve);
+                source.request_cancel();
+            }
+        }
+    };
+    let spy = Spy::hostile(Call::Clone, hook);
+    spy.arm(2);
+    assert!(panics(|| poll(&mut receive, &spy)) && panicking.fired());
+    drop(receive);
+    assert_eq!((buffer.len(), receiver.try_recv()), (0, Ok(1)));
+    let permit = ready(waits.lock().unwrap().as_mut().unwrap()).unwrap();
+    let sender = permit.send(2).unwrap();
+    assert_eq!((receiver.try_recv(), sender.try_send(3)), (Ok(2), Ok(())));
+}
