@@ -1,7 +1,7 @@
 //! In which order waiters are granted, and whether a newcomer may overtake them.
 //!
-//! A policy is a type parameter of the lock, so it costs nothing at run time. Each of its constants is
-//! read in exactly one function of the lock.
+//! A policy is a type parameter of the lock, so it costs nothing at run time. Its constants are read where a lock or a semaphore decides, in `mutex/` and
+//! `semaphore/`, and nowhere else.
 
 pub use crate::semaphore::SemaphorePolicy;
 

@@ -21,7 +21,7 @@
 //!
 //! # Orderings
 //! Release in `end` pairs with Acquire in `sum`: who sees an end sees the beginning (invariant 2), and what was done in between. Fence E in
-//! `end` pairs with itself: of two tasks that end in two rows while a drain waits, one sees both ends, and notifies it.
+//! `ring_if_last` pairs with itself: of two tasks that end in two rows while a drain waits, one sees both ends, and notifies it.
 
 use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence};
 use std::sync::PoisonError;

@@ -1,7 +1,6 @@
 //! A future that is given up when a token is cancelled.
 //!
-//! Beside `wait.rs` this is the only file that pins: it holds a future of the user. Its one projection is
-//! [`UntilCancelled::parts`].
+//! It holds the future of the user and a wait for the cancel, both pinned. Its one projection is [`UntilCancelled::parts`].
 //!
 //! | state    | poll finds                     | does                                   | to        |
 //! |----------|--------------------------------|----------------------------------------|-----------|

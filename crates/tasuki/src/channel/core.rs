@@ -156,7 +156,7 @@ impl<T, S: Store<T>> Core<T, S> {
             return false;
         }
         locked.queue.set(CLOSED);
-        // The event first: a waker that panics must not keep it from being set.
+        // Made before the steps, and sets the event after them, also while a waker's panic unwinds.
         let told = SetClosed(self);
         locked.finish();
         drop(told);

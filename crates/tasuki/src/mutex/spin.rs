@@ -11,7 +11,7 @@
 //!
 //! | score   | meaning                         | success | in vain | not tried |
 //! |---------|---------------------------------|---------|---------|-----------|
-//! | `short` | `1..=8`: worthwhile; 8: trusted | + 1     | - 2; half, if a long one followed | |
+//! | `short` | `1..=8`: worthwhile; 8: trusted | + 1     | - 2; 4 at most, if a long one followed | |
 //! | `short` | `-100..=0`: not worthwhile      |         |         | - 1; after -100 one chance |
 //! | `long`  | `1..=4`: worthwhile             | + 1     | - 2     |           |
 //! | `long`  | `-64..=0`: not worthwhile       |         |         | - 1; after -64 one chance |

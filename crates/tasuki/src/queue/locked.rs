@@ -3,9 +3,9 @@
 //! A primitive that has to enqueue, grant, cancel or rearm locks its queue and gets a [`LockedQueue`]. All changes of a list go through it, so there is no way to a list without its
 //! lock, and no way to a waker before the unlock.
 //!
-//! [`LockedQueue`] exists exactly while its thread holds `EDIT`; its drop publishes the word and unlocks the queue, on
-//! every way out of a scope, also by a panic. Wakers leave the queue as [`Deferred`] values, alone or in a
-//! [`WakeBatch`](super::batch::WakeBatch). What opens them is [`QueueUnlocked`], which only the end of an `LockedQueue` makes, so
+//! [`LockedQueue`] exists exactly while its thread holds `EDIT`, or, for the second queue of a primitive ([`WaitQueue::lock_under`]), `EDIT` of the first. Its drop publishes the word and
+//! unlocks the queue, on every way out of a scope, also by a panic. Wakers leave the queue as [`Deferred`] values, alone or in a
+//! [`WakeBatch`](super::batch::WakeBatch). What opens them is [`QueueUnlocked`], which only the end of a `LockedQueue` makes, so
 //! code that wakes or drops a waker before it has unlocked the queue does not compile.
 //!
 //! Transitions and invariants are those of the [module above](super). A function is `unsafe` where it relies on something
@@ -48,7 +48,7 @@ impl Drop for LockedQueue<'_> {
 #[must_use = "a waker that left the queue must be woken or dropped, after the queue was unlocked"]
 pub(crate) struct Deferred<T>(ManuallyDrop<T>);
 
-/// The evidence that the caller has unlocked the queue it held. Made by the end of an [`LockedQueue`], or of what holds one.
+/// The evidence that the caller has unlocked the queue it held. Made by the end of a [`LockedQueue`], or of what holds one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueUnlocked(());
 

@@ -27,7 +27,8 @@
 //! | fast path           | `w => w'`, no `EDIT` in either | none              | [`WaitQueue::replace`]    |
 //! | lock the queue      | `w => w·EDIT`                | none                | [`WaitQueue::try_lock`]   |
 //! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`LockedQueue::push_back`], [`LockedQueue::push_front`] |
-//! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::grant_front`] |
+//! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::grant_front`], [`LockedQueue::grant_sleeping_front`] |
+//! | grant another       | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::grant_at`] |
 //! | wake the first      | under `EDIT`                 | `Waiting` => `Woken`| [`LockedQueue::wake_front`]   |
 //! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::refuse_front`] |
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`LockedQueue::grant_all`]    |
@@ -79,7 +80,7 @@ use word::{EDIT, WAITERS, Word};
 
 pub(crate) use locked::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};
 
-/// A thread looks this often at a queue that is locked before it yields. The queue lock is held for some tens of instructions (a batch of 32 grants is the longest), so
+/// A thread looks this often at a queue that is locked before it yields. The queue lock is held for some tens of instructions, and most of what takes longer is cut into steps of 32 or 64 waiters, so
 /// more looks than this, with the pauses between them, mean that the holder has lost its processor.
 const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 1 } else { 8 };
 /// The pauses before the looks double up to two to this power. A look takes the word's cache line away from the holder; a longer pause

@@ -8,7 +8,7 @@
 //! | state      | in the list | waker slot | may be touched by                    |
 //! |------------|-------------|------------|--------------------------------------|
 //! | `Waiting`  | yes         | full       | the holder of `EDIT`                 |
-//! | `Woken`    | yes, as head| empty      | the holder of `EDIT`                 |
+//! | `Woken`    | yes         | empty      | the holder of `EDIT`                 |
 //! | `Notified` | no          | empty      | its future alone                     |
 //!
 //! `Notified` comes with a verdict: granted, or refused (the primitive was closed).
@@ -19,16 +19,16 @@
 //! | from       | event                          | to         | function          |
 //! |------------|--------------------------------|------------|-------------------|
 //! | (new)      | first poll, before publication | `Waiting`  | [`Waiter::new`]   |
-//! | `Waiting`  | grant, refusal                 | `Notified` | [`notify`]        |
-//! | `Waiting`  | woken to compete (`Bypass`)    | `Woken`    | [`wake_only`]     |
+//! | `Waiting`  | grant, refusal                 | `Notified` | [`notify`], [`notify_waiting`] |
+//! | `Waiting`  | woken without a grant (`Bypass`, rendezvous) | `Woken` | [`wake_only`] |
 //! | `Woken`    | grant, refusal                 | `Notified` | [`notify`]        |
-//! | `Woken`    | poll finds the lock taken      | `Waiting`  | [`Waiter::rearm`] |
+//! | `Woken`    | poll finds what it was woken for taken | `Waiting` | [`Waiter::rearm`] |
 //! | `Waiting`  | poll with another waker        | `Waiting`  | [`Waiter::rearm`] |
-//! | any in list| cancel, or a poll that takes   | `Notified` | [`notify`]        |
+//! | any in list| cancel, or a poll that takes   | `Notified` | [`notify`], [`notify_waiting`] |
 //! | `Notified` | its future goes to another queue | `Waiting` | [`Waiter::revive`] |
 //!
 //! # Orderings
-//! `state`: Release in [`notify`] pairs with Acquire in [`Waiter::state`]: what the granter did before
+//! `state`: Release in [`notify`] and [`notify_waiting`] pairs with Acquire in [`Waiter::state`]: what the granter did before
 //! the grant happens before what the new owner does after it. All other writes happen under `EDIT`.
 
 use super::list::Links;

@@ -15,8 +15,7 @@
 //! | `Finished`, `Canceled` | poll       | panics       |            |
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
-//! passes the baton on; a deadline returns it. That is all that timeouts and cancellation need, so they
-//! can be added here without another layer of `unsafe`.
+//! passes the baton on; a limit returns it. That is all that limits need (`limit.rs`).
 //!
 //! # Budget
 //!
@@ -49,7 +48,7 @@ use core::task::{Context, Poll, Waker};
 /// An operation that may have to wait. The primitives implement it; its functions take types that
 /// cannot be named elsewhere, so no other crate can.
 ///
-/// From the first call of `start` on it is not moved until it is dropped: it is a part of a pinned future.
+/// From the first call of `enqueue` on it is not moved until it is dropped: it is a part of a pinned future.
 pub trait Op {
     /// What the wait gives.
     type Output;

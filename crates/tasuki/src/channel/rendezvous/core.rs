@@ -15,7 +15,7 @@
 //! | event                           | what happens                                                   | duty              | function |
 //! |---------------------------------|----------------------------------------------------------------|-------------------|----------|
 //! | send                            | the sender is enqueued                                          | a step, `Pending` | [`Core::enqueue_sender`] |
-//! | recv, more senders than woken   | takes the message of the first sender, which is granted         | wake it           | [`Core::take`] |
+//! | recv, more senders than woken   | takes the message of the first sender, which is granted         | wake it           | `Locked::take` |
 //! | recv                            | the receiver is enqueued                                        | `Pending`         | `receive` |
 //! | a step: more senders than woken, and a receiver waits | `queue` => `woken`                        | wake it           | `Locked::step` |
 //! | poll of a woken receiver        | as recv; without a sender: `woken` => front of `queue`          | –                 | [`Core::poll_woken`] |
