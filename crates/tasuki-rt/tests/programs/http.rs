@@ -107,7 +107,7 @@ fn many_clients_are_answered_each_visit_is_counted_once() {
     runtime.block_on(server).unwrap().unwrap();
     assert_eq!(runtime.block_on(async { *site.visits.lock().await }) as usize, CLIENTS * REQUESTS);
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
-    runtime.shutdown_timeout(Duration::from_secs(5)).unwrap();
+    runtime.shutdown_timeout(Duration::MAX).unwrap();
 }
 
 /// Whoever was waiting for an answer gets it; a connection without a request is closed.
@@ -146,7 +146,7 @@ fn a_runtime_shuts_down_with_connections_open() {
         let mut clients: Vec<Client> = (0..4).map(|_| Client::new(address)).collect();
         clients.iter_mut().for_each(|client| client.0.get_mut().write_all(b"GET / HT").unwrap());
         until(|| runtime.tasks() == 5);
-        runtime.shutdown_timeout(Duration::from_secs(5)).unwrap();
+        runtime.shutdown_timeout(Duration::MAX).unwrap();
         clients.iter_mut().for_each(|client| assert!(client.0.fill_buf().map_or(true, <[u8]>::is_empty)));
         let other = Runtime::new().unwrap();
         assert!(other.block_on(server).unwrap_err().is_shut_down());

@@ -81,7 +81,7 @@ fn when_the_time_is_over_tasks_go_on_until_they_are_dropped() {
     until(|| turns.load(Ordering::SeqCst) > seen + scaled(20, 3));
     // Once more, with no time at all; then the end.
     assert_eq!(runtime.drain(Duration::ZERO), Err(ShutdownError::TasksLeft));
-    runtime.shutdown_timeout(Duration::from_secs(10)).unwrap();
+    runtime.shutdown_timeout(Duration::MAX).unwrap();
     assert_eq!((drops.count(), runtime.tasks()), (10, 0));
     runtime.drain(Duration::ZERO).unwrap();
 }
