@@ -2,7 +2,7 @@
 //!
 //! It exists so that a primitive's own cost shows: one virtual call a poll, one reference count a
 //! wake, no allocation after the tasks are spawned. It runs on the thread that created it; wakes
-//! from other threads are taken through a locked inbox, so that whoever holds a waker may use it.
+//! from other threads are taken through a locked inbox, so that the holder of a waker may use it.
 //!
 //! # Invariants
 //! 1. `ring`, `queued` and `future` are touched only by the thread that owns the [`Executor`]
@@ -44,7 +44,7 @@ struct Core {
 #[derive(Default)]
 struct Inbox {
     tasks: Vec<Arc<Task>>,
-    /// The executor is gone: a waker that outlived it wakes nobody.
+    /// The executor is gone: a waker that outlived it wakes no task.
     closed: bool,
 }
 
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_nobody_wakes_is_reported_and_dropped() {
+    fn a_task_that_is_never_woken_is_reported_and_dropped() {
         let held = Rc::new(());
         let mut exec = Executor::new(1);
         let inside = held.clone();

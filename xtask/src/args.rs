@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// The words that nobody has asked for yet.
+/// The words that no check has asked for yet.
 pub(crate) struct Args {
     words: Vec<String>,
 }

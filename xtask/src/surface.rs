@@ -47,7 +47,7 @@ fn listed(folder: &Path) -> Result<String, String> {
     let mut lines = BTreeSet::new();
     for file in files {
         let text = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
-        // What the model checker and the counts have is for nobody else.
+        // What the model checker and the counts have is for no user.
         if !file.iter().any(|part| part == "shim") {
             items(&Source::new(&text), &mut lines);
         }

@@ -14,7 +14,7 @@ pub(crate) struct Plan {
     pub(crate) cap: Duration,
     /// Time one subject of a group may take for all its samples, after the third.
     pub(crate) budget: Duration,
-    /// Leave out what takes long and is nobody's figure.
+    /// Leave out what takes long and is no figure.
     pub(crate) quick: bool,
 }
 

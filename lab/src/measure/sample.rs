@@ -61,7 +61,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// A sample of work that nobody competed for.
+    /// A sample of work without competition.
     pub(crate) fn alone(ops: u64, reading: Reading) -> Sample {
         Sample { ops, reading, fairness: 1.0, longest_wait: 0, exact: 0.0, unmeasured: None }
     }

@@ -12,7 +12,7 @@ pub(crate) trait AsyncCondvar: 'static {
     const KIND: Kind = Kind::Peer;
     /// Proof of holding the mutex.
     type Guard<'a>: DerefMut<Target = u64>;
-    /// A free mutex around zero, and nobody who waits.
+    /// A free mutex around zero, and no waiter.
     fn new() -> Self;
     /// Takes the mutex.
     fn lock(&self) -> impl Future<Output = Self::Guard<'_>>;

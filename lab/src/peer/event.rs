@@ -31,6 +31,6 @@ pub(crate) trait Broadcast: 'static {
     fn rearm(&mut self);
     /// The subject's own future.
     fn wait(&self) -> impl Future;
-    /// Releases everybody who waits.
+    /// Releases all waiters.
     fn release(&self);
 }

@@ -1,7 +1,7 @@
 //! What the lab measures: one file and trait per primitive, implemented by the peers in `peers/`.
 //!
 //! The traits hand out each subject's own future, unboxed and unwrapped, and every workload is
-//! monomorphised per subject, so that nobody pays for being measured.
+//! monomorphised per subject, so that no subject pays for being measured.
 
 mod barrier;
 mod condvar;

@@ -8,9 +8,9 @@ pub(crate) trait StopCheck: 'static {
     const NAME: &'static str;
     /// Whose it is.
     const KIND: Kind = Kind::Peer;
-    /// Nobody asked yet.
+    /// Not requested yet.
     fn new() -> Self;
-    /// Whether somebody asked.
+    /// Whether it was requested.
     fn is_requested(&self) -> bool;
     /// Asks.
     fn request(&self);

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-/// A lock that nobody can wait for.
+/// A lock that cannot be waited for.
 pub(crate) struct CasSwap {
     word: AtomicUsize,
     value: UnsafeCell<u64>,
@@ -82,7 +82,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// A semaphore that nobody can wait for: one compare-and-swap to take, one addition to give back.
+/// A semaphore that cannot be waited for: one compare-and-swap to take, one addition to give back.
 pub(crate) struct CasAdd(AtomicUsize);
 
 /// Gives the permit back when dropped.
@@ -135,7 +135,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// A counter of members that nobody can wait for: one addition, one subtraction.
+/// A counter of members that cannot be waited for: one addition, one subtraction.
 pub(crate) struct AddSub(AtomicUsize);
 
 /// Leaves when dropped.
@@ -162,11 +162,11 @@ impl Membership for AddSub {
 
     #[inline]
     fn owned(&self) -> Self::Owned {
-        unreachable!("nobody waits for the floor")
+        unreachable!("the floor is not waited for")
     }
 
     async fn wait(self) {
-        assert_eq!(self.0.into_inner(), 0, "everybody has left");
+        assert_eq!(self.0.into_inner(), 0, "all have left");
     }
 }
 

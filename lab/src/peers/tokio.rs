@@ -159,7 +159,7 @@ impl Timer for TokioSleep {
     }
 }
 
-/// `::tokio::time::timeout` of a wait for a notification that nobody sends.
+/// `::tokio::time::timeout` of a wait for a notification that is never sent.
 pub(crate) struct TokioTimeout;
 
 impl Timer for TokioTimeout {

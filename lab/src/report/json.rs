@@ -36,7 +36,7 @@ impl Document {
         )
     }
 
-    /// Writes the document so that whoever reads the file finds the old one or the new one, and never a part.
+    /// Writes the document so that a reader of the file finds the old one or the new one, and never a part.
     pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
         let mut partial = file.as_os_str().to_owned();
         partial.push(".partial");

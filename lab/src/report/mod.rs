@@ -59,7 +59,7 @@ impl Record {
         self.kind == Kind::Peer
     }
 
-    /// Whether everybody was served alike.
+    /// Whether all tasks were served alike.
     pub(crate) fn is_fair(&self) -> bool {
         self.fairness >= FAIR
     }

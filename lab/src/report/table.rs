@@ -87,7 +87,7 @@ mod tests {
     use crate::report::tests::record;
 
     #[test]
-    fn a_table_names_everybody_with_ratios() {
+    fn a_table_names_every_subject_with_ratios() {
         let records = [
             record("w", 1, "us", Kind::Ours, 6.0),
             record("w", 1, "them", Kind::Peer, 4.0),

@@ -1,5 +1,5 @@
 //! A baton passed through all tasks, lap after lap: on one event loop in exactly the order in which they queued,
-//! on all workers so that nobody is passed over.
+//! on all workers so that no task is passed over.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, rate, resident, until};
@@ -47,7 +47,7 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let on_loop = guide.run_on_loop(start, progress)?;
     on_loop.report(guide, &track, "one event loop")?;
     let strict = track.out_of_turn.load(Ordering::Relaxed) == 0;
-    guide.check(strict, "everybody in turn, every lap: strict FIFO")?;
+    guide.check(strict, "each in turn, every lap: strict FIFO")?;
 
     let track = new_track(runners);
     let race = race(track.clone(), |track, me| tasuki_rt::spawn(run(track, me)));
@@ -56,7 +56,7 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let longest = track.longest_wait.load(Ordering::Relaxed);
     guide.check(
         longest < runners,
-        format_args!("nobody let more than {} others pass: never one of them twice", grouped(longest)),
+        format_args!("no task let more than {} others pass: never one of them twice", grouped(longest)),
     )
 }
 

@@ -34,7 +34,7 @@ fn leave(guide: &Guide, waiters: usize, order: Order) -> Result<(), String> {
     guide.live(format_args!("   {waiters} waiters queue"));
     let (pending, queued, queueing) = counted(|| enqueue(&mutex, &mut slots));
     if !pending {
-        return Err("somebody got a lock that is held".into());
+        return Err("a task got a lock that is held".into());
     }
     let memory = resident();
     let ((), cancelled, cancelling) = counted(|| {

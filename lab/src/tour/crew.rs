@@ -84,7 +84,7 @@ pub(super) async fn note_wait<F: Future>(future: F, waiting: &AtomicUsize) -> F:
     poll_fn(|cx| {
         let poll = future.as_mut().poll(cx);
         if poll.is_pending() && !std::mem::replace(&mut noted, true) {
-            // Release: pairs with whoever waits for the number - the wait is queued.
+            // Release: pairs with the thread that waits for the number - the wait is queued.
             waiting.fetch_add(1, Ordering::Release);
         }
         poll

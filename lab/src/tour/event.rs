@@ -1,4 +1,4 @@
-//! Events: one waiter for one signal, or everybody at once.
+//! Events: one waiter for one signal, or all at once.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, note_wait, rate, until};
@@ -71,14 +71,14 @@ fn auto(guide: &Guide, waiters: usize) -> Result<(), String> {
     event.set();
     let kept = event.is_set();
     event.wait().block();
-    guide.check(kept && !event.is_set(), "auto: a signal nobody waits for is kept, two are one")
+    guide.check(kept && !event.is_set(), "auto: a signal without a waiter is kept, two are one")
 }
 
 fn manual(guide: &Guide, waiters: usize) -> Result<(), String> {
     let hall = Hall::new(Event::manual());
     let given = hall.clone();
     let progress = || format!("   {} came through", hall.through());
-    // On one loop nobody can come back between `set` and `reset`.
+    // On one loop no task can come back between `set` and `reset`.
     let (once, failed, (taken, allocated)) =
         guide.run_on_loop(move || set_twice(given, waiters), progress)?;
     guide.check(

@@ -26,7 +26,7 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     latch(guide)
 }
 
-/// How often the wait ended while somebody was at work, the time of all cycles, and their allocations.
+/// How often the wait ended while a member was at work, the time of all cycles, and their allocations.
 async fn cycles(group: Arc<WaitGroup>, members: usize) -> (usize, Duration, u64) {
     let working = Rc::new(Cell::new(0));
     let (mut early, mut taken, mut allocated) = (0, Duration::ZERO, 0);

@@ -29,7 +29,7 @@ struct Sold {
     allocated: u64,
 }
 
-/// Lets everybody ask at once.
+/// Lets all tasks ask at once.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let tasks = guide.pick(100_000, 2_000);
     let sold = guide.run_on_loop(move || open(tasks), || "   the shop is open")?;

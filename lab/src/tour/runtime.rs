@@ -92,7 +92,7 @@ fn sleeping(guide: &Guide, tasks: usize) -> Result<(), String> {
     let (early, taken) = guide.run(work, progress)?;
     guide.check(
         early == 0,
-        format_args!("{} tasks slept for 0 to {SLEEP_MS} ms, nobody woke early", grouped(tasks)),
+        format_args!("{} tasks slept for 0 to {SLEEP_MS} ms, none woke early", grouped(tasks)),
     )?;
     guide.say(format_args!("       {} ms in all; {}", taken.as_millis(), rate(tasks, taken)));
     Ok(())
@@ -135,7 +135,7 @@ fn at_home(guide: &Guide) -> Result<(), String> {
     )
 }
 
-/// A panic and an abort are reported, and hurt nobody else.
+/// A panic and an abort are reported, and hurt no other task.
 fn ended_badly(guide: &Guide) -> Result<(), String> {
     let work = async {
         // Unlike `panic!`, prints nothing.

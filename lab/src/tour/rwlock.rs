@@ -1,4 +1,4 @@
-//! Readers together, writers alone, in the order they came; an upgrade nobody slips into.
+//! Readers together, writers alone, in the order they came; an upgrade that no writer slips into.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, rate};
@@ -81,7 +81,7 @@ async fn visit_shelf(shelf: Rc<Shelf>, me: usize) {
     }
 }
 
-/// Reads, finds that it must write, and writes what nobody changed in between.
+/// Reads, finds that it must write, and writes what no other task changed in between.
 async fn upgrade() -> ((usize, usize), Option<usize>) {
     let lock = Rc::new(RwLock::new(1));
     let (upgrading, writing) = (lock.clone(), lock.clone());

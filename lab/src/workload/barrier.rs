@@ -90,7 +90,7 @@ struct Meeting<B> {
     gate: Gate,
     phases: u64,
     leaders: AtomicU64,
-    /// The last phase that began, kept by its leaders: nobody may be more than one ahead.
+    /// The last phase that began, kept by its leaders: no party may be more than one ahead.
     begun: Line<AtomicU64>,
 }
 

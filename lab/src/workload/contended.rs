@@ -175,7 +175,7 @@ pub(crate) fn sample<M: AsyncMutex>(scene: Scene, ops: u64) -> Sample {
     // Relaxed: the tasks see it when they look again.
     let (reading, served) = arena.gate.run(|| arena.total.0.store(0, Ordering::Relaxed));
     let ops = *arena.lock.0.try_lock().expect("given back");
-    assert_eq!(served.iter().sum::<u64>(), ops, "{}: one increment an operation, somebody's", M::NAME);
+    assert_eq!(served.iter().sum::<u64>(), ops, "{}: one increment an operation, each of one task", M::NAME);
     let longest_wait = arena.longest_wait.load(Ordering::Relaxed);
     Sample { longest_wait, ..Sample::shared(ops, reading, fairness(&served)) }
 }

@@ -53,7 +53,7 @@ fn pairs<G: Membership>(ops: u64) -> Sample {
     }
     let reading = meter.read();
     let left = pin!(group.wait()).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(left.is_ready(), "{}: everybody has left", G::NAME);
+    assert!(left.is_ready(), "{}: all have left", G::NAME);
     Sample::alone(ops, reading)
 }
 
@@ -88,7 +88,7 @@ fn one_group<G: Membership>() -> Reading {
     let (wait, seen) = (group.wait(), left);
     all.push(Box::pin(async move {
         wait.await;
-        assert_eq!(seen.get(), MEMBERS, "{}: released while somebody was there", G::NAME);
+        assert_eq!(seen.get(), MEMBERS, "{}: released while a member was there", G::NAME);
     }));
     minimal::run(all.into_iter())
 }

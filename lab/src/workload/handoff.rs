@@ -1,6 +1,6 @@
 //! The lock passed from task to task on one thread.
 //!
-//! *Hand-off*: everybody queues once, and from then on a task that is given the lock gives it back and
+//! *Hand-off*: every task queues once, and from then on a task that is given the lock gives it back and
 //! asks for it again. Under a fair lock every operation is one hand-off and one task switch, and
 //! nothing else; an unfair one takes the lock again at once and switches no tasks, which its
 //! fairness shows. *Held*: a task yields while it holds the lock, so that every lock is handed off,
@@ -104,7 +104,7 @@ where
     let tasks = ring.served.len();
     let reading = stage.run((0..tasks).map(|task| pass(ring.clone(), task)));
     let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
-    assert!(served.iter().sum::<u64>() >= ring.total, "every operation was somebody's");
+    assert!(served.iter().sum::<u64>() >= ring.total, "every operation was made by a task");
     Sample::shared(ring.total, reading, fairness(&served))
 }
 

@@ -69,7 +69,7 @@ macro_rules! now {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         match std::future::Future::poll(std::pin::pin!($future), &mut cx) {
             std::task::Poll::Ready(output) => output,
-            std::task::Poll::Pending => panic!("nobody else holds it"),
+            std::task::Poll::Pending => panic!("no other task holds it"),
         }
     }};
 }

@@ -111,7 +111,7 @@ fn storm<B: Broadcast>(phase: Phase, waiters: usize, tally: Tally, ops: u64) -> 
     Sample::alone(rounds * width as u64, total)
 }
 
-/// One release of `width` waiters: everybody pending before, woken once, ready after.
+/// One release of `width` waiters: each pending before, woken once, ready after.
 fn round<B: Broadcast>(subject: &B, width: usize, tally: Tally) -> [Reading; 3] {
     let waker = tally.waker();
     let mut cx = Context::from_waker(&waker);
@@ -141,11 +141,11 @@ fn round<B: Broadcast>(subject: &B, width: usize, tally: Tally) -> [Reading; 3] 
     let completed = meter.read();
     // Of memory only: the futures have been dropped.
     drop(ManuallyDrop::into_inner(slots));
-    assert_eq!(tally.count() - before, width as u64, "{}: everybody is woken once", B::NAME);
+    assert_eq!(tally.count() - before, width as u64, "{}: each is woken once", B::NAME);
     [registered, called, completed]
 }
 
-/// Waits that are polled once and dropped; of ours nobody is left to be woken.
+/// Waits that are polled once and dropped; of ours no waiter is left to be woken.
 fn give_up<B: Broadcast>(tally: Tally, ops: u64) -> Sample {
     let waker = tally.waker();
     let mut cx = Context::from_waker(&waker);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_released_and_nobody_twice() {
+    fn every_waiter_is_released_once() {
         each_manual_event(&mut Short);
         each_group_release(&mut Short);
         each_token(&mut Short);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How many are armed together.
 const TIMERS: [usize; 2] = [1, 10_000];
-/// The shortest limit; one that is shorter still is armed all the while, so that nobody has to be woken
+/// The shortest limit; one that is shorter still is armed all the while, so that no thread has to be woken
 /// for an earlier one.
 pub(crate) const SHORTEST: Duration = Duration::from_secs(30);
 /// Limits differ by up to so many milliseconds.

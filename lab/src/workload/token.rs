@@ -23,7 +23,7 @@ impl VisitStop for Build {
     }
 }
 
-/// Asks whether to stop, of somebody who was not told to.
+/// Asks whether to stop, of a token that was not cancelled.
 fn checks<S: StopCheck>(ops: u64) -> Sample {
     let token = S::new();
     let shared = black_box(&token);
@@ -33,9 +33,9 @@ fn checks<S: StopCheck>(ops: u64) -> Sample {
         told += u64::from(black_box(shared).is_requested());
     }
     let reading = meter.read();
-    assert_eq!(told, 0, "{}: nobody asked", S::NAME);
+    assert_eq!(told, 0, "{}: not requested", S::NAME);
     token.request();
-    assert!(token.is_requested(), "{}: somebody asked", S::NAME);
+    assert!(token.is_requested(), "{}: requested", S::NAME);
     Sample::alone(ops, reading)
 }
 

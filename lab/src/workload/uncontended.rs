@@ -1,4 +1,4 @@
-//! Taking and giving back a lock that nobody else wants.
+//! Taking and giving back a lock that no other task wants.
 
 use crate::measure::{Bench, Contender, Group, Meter, Metric, Sample};
 use crate::peer::{AsyncMutex, LocalMutex};
@@ -60,7 +60,7 @@ fn pairs<M: LocalMutex>(mutex: &M, ops: u64) {
     for _ in 0..ops {
         match pin!(mutex.lock()).poll(&mut cx) {
             Poll::Ready(mut guard) => *guard += 1,
-            Poll::Pending => panic!("{}: nobody else holds it", M::NAME),
+            Poll::Pending => panic!("{}: no other task holds it", M::NAME),
         }
     }
 }
@@ -71,7 +71,7 @@ fn try_pairs<M: LocalMutex>(mutex: &M, ops: u64) {
     for _ in 0..ops {
         match mutex.try_lock() {
             Some(mut guard) => *guard += 1,
-            None => panic!("{}: nobody else holds it", M::NAME),
+            None => panic!("{}: no other task holds it", M::NAME),
         }
     }
 }

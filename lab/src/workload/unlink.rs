@@ -39,7 +39,7 @@ fn unlink_all(order: Order, waiters: usize, ops: u64) -> Sample {
             ring[next as usize].prev = prev;
         }
         let timed = meter.read();
-        assert!(ring[0].next == 0 && ring[0].prev == 0, "everybody has left");
+        assert!(ring[0].next == 0 && ring[0].prev == 0, "all have left");
         total.ns += timed.ns;
         total.allocations += timed.allocations;
     }

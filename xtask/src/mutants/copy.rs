@@ -71,7 +71,7 @@ pub(crate) fn fingerprint(root: &Path, suite: &Suite) -> Result<u64, String> {
     let model = format!("{}/model", suite.library);
     let mut all = sources(root, &[&model])?;
     all.extend(weakened(root, suite)?);
-    // The shims are the models' ground, and one of them is everybody's.
+    // The shims are the models' ground, and one of them is shared by all.
     for shim in [format!("{}/src/shim.rs", suite.library), "crates/tasuki/src/shim/dependent.rs".to_owned()] {
         all.push(PathBuf::from(shim));
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The short form covers every mutant of the statement of which at least one must survive; the long form names
-//! those that must. A survivor without explanation fails the run, and so does an explanation nobody needs.
+//! those that must. A survivor without explanation fails the run, and so does an explanation without a survivor.
 //!
 //! Of the runtime those files are weakened that its models include; the others hold no protocol of their own.
 //!

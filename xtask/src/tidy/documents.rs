@@ -4,7 +4,7 @@ use super::{Breach, Page};
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders of somebody's machine. Cut in two so that this file does not break its own rule.
+/// Folders of one machine. Cut in two so that this file does not break its own rule.
 const FOREIGN: [&str; 3] = [concat!("/wo", "rk"), concat!("/t", "mp"), concat!("../sha", "red")];
 
 pub(crate) fn foreign_paths(pages: &[Page]) -> Vec<Breach> {

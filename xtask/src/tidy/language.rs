@@ -15,7 +15,7 @@ const NAMELESS: [&str; 5] = [
 
 /// Lines that still have one: of the sources of each library, of its tests and models, of everything else.
 const LEFT: [(&str, usize); 4] =
-    [("crates/tasuki/src/", 223), ("crates/tasuki-rt/src/", 25), ("crates/", 290), ("", 130)];
+    [("crates/tasuki/src/", 223), ("crates/tasuki-rt/src/", 25), ("crates/", 290), ("", 0)];
 
 /// Lines of the sources with the key of a requirement, a bug or a hazard.
 const KEYS_LEFT: [(&str, usize); 2] = [("crates/tasuki/src/", 8), ("crates/tasuki-rt/src/", 1)];
@@ -86,6 +86,6 @@ mod tests {
     fn more_lines_than_are_left_are_seen() {
         let pages = [Page::new("crates/tasuki/src/a.rs", "// B123\n// B124\n")];
         assert_eq!(ratchet(&pages, &[("crates/tasuki/src/", 2)], has_key, "").len(), 0);
-        assert_eq!(ratchet(&pages, &[("crates/tasuki/src/", 223)], has_key, "").len(), 3);
+        assert_eq!(ratchet(&pages, &[("crates/tasuki/src/", 1)], has_key, "").len(), 3);
     }
 }

@@ -74,7 +74,7 @@ const RULES: [(&str, Rule); 27] = [
     ("models end by themselves", rust::no_silent_caps),
     ("requirement ids are well formed", rust::requirement_ids),
     ("orderings name their pair", orderings::named),
-    ("no paths of somebody's machine", documents::foreign_paths),
+    ("no paths of one machine", documents::foreign_paths),
     ("links lead somewhere, documents are linked", documents::links),
     ("what documents name exists", truth::names),
     ("numbers in documents are those of the code", truth::numbers),

@@ -35,7 +35,7 @@ impl<'a, F: Future<Output = bool>> Future for Locking<'a, F> {
         // SAFETY: structural pinning - the field is never moved and there is no `Drop` impl.
         let future = unsafe { self.map_unchecked_mut(|this| &mut this.future) };
         future.poll(cx).map(|locked| {
-            assert!(locked, "nobody poisons the lock");
+            assert!(locked, "no holder poisons the lock");
             Guard(mutex)
         })
     }

@@ -35,7 +35,7 @@ impl AsyncRwLock for SaaRwLock {
     #[inline]
     fn read(&self) -> impl Future<Output = Read<'_>> + Send {
         let guard = |shared: bool| {
-            assert!(shared, "nobody poisons the lock");
+            assert!(shared, "no holder poisons the lock");
             Read(self)
         };
         Then { future: self.lock.share_async(), guard }
@@ -44,7 +44,7 @@ impl AsyncRwLock for SaaRwLock {
     #[inline]
     fn write(&self) -> impl Future<Output = Write<'_>> + Send {
         let guard = |locked: bool| {
-            assert!(locked, "nobody poisons the lock");
+            assert!(locked, "no holder poisons the lock");
             Write(self)
         };
         Then { future: self.lock.lock_async(), guard }
@@ -56,7 +56,7 @@ impl Deref for Read<'_> {
 
     #[inline]
     fn deref(&self) -> &u64 {
-        // SAFETY: a guard exists, so the lock is shared with it and nobody writes.
+        // SAFETY: a guard exists, so the lock is shared with it and no writer is inside.
         unsafe { &*self.0.value.get() }
     }
 }

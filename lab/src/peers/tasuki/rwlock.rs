@@ -61,7 +61,7 @@ impl AsyncCondvar for Notified {
     }
 }
 
-/// `.timeout()` of a wait for an event that nobody sets: the wait is queued, and the time runs.
+/// `.timeout()` of a wait for an event that is never set: the wait is queued, and the time runs.
 pub(crate) struct Timeout;
 
 impl Timer for Timeout {

@@ -91,15 +91,21 @@ impl<'a> Cell<'a> {
     }
 
     fn peers(self) -> impl Iterator<Item = &'a Record> {
-        // One that is too slow to be sampled is nobody's measure.
+        // One that is too slow to be sampled is no measure.
         self.0.iter().filter(|record| record.is_peer() && !record.capped)
     }
 
-    /// Judges ours / theirs; says so when there is nobody to compare with.
+    /// Judges ours / theirs; says so when there is no subject to compare with.
     fn ratio(self, ours: &str, theirs: Option<&Record>, limit: f64, out: &mut Vec<Verdict>) {
         let Some(ours) = self.find(ours) else { return };
         let Some(theirs) = theirs.filter(|theirs| theirs.median > 0.0) else {
-            return out.push(verdict(ours, "", f64::NAN, limit, "nobody of that kind in this cell".into()));
+            return out.push(verdict(
+                ours,
+                "",
+                f64::NAN,
+                limit,
+                "no subject of that kind in this cell".into(),
+            ));
         };
         let beside =
             format!("x {} ({:.1} / {:.1} {})", theirs.subject, ours.median, theirs.median, ours.unit);

@@ -16,7 +16,7 @@ const COMPARED: [&str; 6] = [
     "runtime/ping-pong",
     "runtime/timers",
 ];
-/// In so many of them nobody is faster.
+/// In so many of them no peer is faster.
 const MOST: f64 = 4.0;
 
 /// Judges one table.
@@ -31,7 +31,7 @@ pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     }
 }
 
-/// Everybody but the executor that has one thread: what cannot spread its tasks need not synchronise.
+/// All but the executor that has one thread: what cannot spread its tasks need not synchronise.
 fn best_peer(cell: Cell<'_>) -> Option<&Record> {
     fastest(cell.peers().filter(|record| record.subject != "async-executor-1"))
 }

@@ -27,7 +27,7 @@ const STAGES: [Stage; 5] = [
     Stage::AsyncExecutor,
 ];
 
-/// Turns of each task in a sample of the contended lock. Before everybody queues, the first to come take more turns than
+/// Turns of each task in a sample of the contended lock. Before all queue, the first to come take more turns than
 /// others; so many make that a small part of what is seen.
 const TURNS: u64 = 12_000;
 
@@ -77,7 +77,7 @@ impl VisitMutex for Build {
                 self.push(name, Kind::Ours, stage, Box::new(move |ops| hand_offs(stage, tasks, ops)));
                 continue;
             }
-            // The nearest a peer has: unlock, then yield to anybody.
+            // The nearest a peer has: unlock, then yield to any task.
             let scene = Scene { stage, tasks, section_ns: 0, yields: self.hand_off, watch: false };
             self.push(name, M::KIND, stage, Box::new(move |ops| contended::sample::<M>(scene, ops)));
         }
@@ -105,7 +105,7 @@ fn hand_offs(stage: Stage, tasks: usize, ops: u64) -> Sample {
     // Relaxed: the tasks see it when they look again.
     let (reading, served) = arena.gate.run(|| arena.total.0.store(0, Ordering::Relaxed));
     let ops = *arena.lock.0.try_lock().expect("given back");
-    assert_eq!(served.iter().sum::<u64>(), ops, "one increment an operation, somebody's");
+    assert_eq!(served.iter().sum::<u64>(), ops, "one increment an operation, each of one task");
     Sample::shared(ops, reading, fairness(&served))
 }
 

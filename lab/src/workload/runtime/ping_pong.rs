@@ -99,7 +99,7 @@ async fn play(court: Arc<Court>, other: Thread, hops: u64) -> Sample {
         hopped += 1;
         let hop = court.now() - court.served_at.load(Ordering::Relaxed);
         let place = court.thread_place.load(Ordering::Relaxed);
-        // With nowhere else to go all hops count; so do those of whom nobody knows where they are.
+        // With nowhere else to go all hops count; so do those whose place is not known.
         let crossed = cpus.len() < 2 || current_cpu() != Some(cpus[place]);
         // In the first one both get ready.
         if round > 0 && crossed {

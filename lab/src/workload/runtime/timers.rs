@@ -23,7 +23,7 @@ impl Work for InsertCancel {
     fn sample<R: TaskRuntime>(ops: u64) -> Sample {
         let rounds = ops.div_ceil(TIMERS);
         let task = async move {
-            // One that is shorter than all, so that nobody has to be woken for an earlier one.
+            // One that is shorter than all, so that no thread has to be woken for an earlier one.
             let mut early = pin!(R::sleep(SHORTEST / 2));
             poll_fn(|cx| {
                 assert!(early.as_mut().poll(cx).is_pending(), "{}: the time has only begun", R::NAME);

@@ -1,4 +1,4 @@
-//! Readers-writer locks: nobody else there, readers on two threads, and mixes of both.
+//! Readers-writer locks: no other task there, readers on two threads, and mixes of both.
 
 mod mix;
 mod readers;

@@ -1,4 +1,4 @@
-//! Semaphores: a permit that nobody else wants, and few permits that many tasks want.
+//! Semaphores: a permit that no other task wants, and few permits that many tasks want.
 
 mod shared;
 
@@ -60,7 +60,7 @@ fn pairs<S: AsyncSemaphore>(ops: u64) -> Sample {
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(semaphore.acquire()).poll(&mut cx) {
             Poll::Ready(permit) => drop(permit),
-            Poll::Pending => panic!("{}: nobody else wants it", S::NAME),
+            Poll::Pending => panic!("{}: no other task wants it", S::NAME),
         }
     })
 }
@@ -69,7 +69,7 @@ fn pairs<S: AsyncSemaphore>(ops: u64) -> Sample {
 fn try_pairs<S: AsyncSemaphore>(ops: u64) -> Sample {
     timed::<S>(ops, |semaphore| match semaphore.try_acquire() {
         Some(permit) => drop(permit),
-        None => panic!("{}: nobody else wants it", S::NAME),
+        None => panic!("{}: no other task wants it", S::NAME),
     })
 }
 

@@ -90,7 +90,7 @@ fn local<S: AsyncSemaphore>(permits: usize, ops: u64) -> Sample {
     });
     let reading = minimal::run((0..TASKS).map(|task| take_turns(ring.clone(), task)));
     let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
-    assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was somebody's", S::NAME);
+    assert_eq!(served.iter().sum::<u64>(), ops, "{}: every operation was made by a task", S::NAME);
     check_permits(&ring.semaphore, permits);
     Sample::shared(ops, reading, fairness(&served))
 }
