@@ -1,9 +1,27 @@
-//! An M:N runtime that knows its locks.
+//! A runtime for async Rust: many tasks on a few worker threads, which steal work from each other.
 //!
-//! Worker threads run tasks, steal from each other, and sleep on [`tasuki::Parker`]. Every worker is also an event loop:
-//! pinned tasks, which need not be `Send`, live and die on its thread. A lock passed from task to task by a primitive of
-//! `tasuki` makes the new owner run next on the same worker. Timers are kept by the workers themselves, and serve
-//! the `.timeout()` of every primitive.
+//! ```
+//! use std::sync::Arc;
+//! use tasuki::Mutex;
+//!
+//! #[tasuki_rt::main]
+//! async fn main() {
+//!     let total = Arc::new(Mutex::new(0));
+//!     let mut tasks = tasuki_rt::JoinSet::new();
+//!     for n in 1..=4 {
+//!         let total = total.clone();
+//!         tasks.spawn(async move { *total.lock().await += n });
+//!     }
+//!     while let Some(done) = tasks.join_next().await {
+//!         done.unwrap();
+//!     }
+//!     assert_eq!(*total.lock().await, 10);
+//! }
+//! ```
+//!
+//! It cooperates with the primitives of [`tasuki`]: a task to which a lock is passed runs next on the same worker, and the workers keep
+//! the timers of every `.timeout()`. Every worker is also an event loop: tasks that are not `Send` can be pinned to it, and run on its thread only.
+//! It does no I/O of its own; that of async-io works beside it. [`testing`] runs a test under many schedules, with a virtual clock.
 //!
 //! | I want | use |
 //! |---|---|
@@ -16,35 +34,15 @@
 //! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
 //! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
 //!
-//! # What a loop without waiting does
+//! # The budget: a task that never waits
 //!
-//! A task that never waits keeps its worker. So whatever is ready at once is counted, locks that are free, signals that are set and what this
-//! crate offers, and after 128 of them in one poll, or fewer once they have taken half a millisecond, the next one yields, once. It does nothing before: no
-//! lock is held during the yield. A loop that awaits nothing of the kind should await a [`checkpoint`] now and then.
+//! A task that never waits keeps its worker from running other tasks. Therefore operations that are ready at once (locks that are free, signals that are set, the
+//! functions of this crate) are counted. After 128 of them in one poll, or fewer once they have taken half a millisecond, the next operation yields
+//! once, before it does anything: it does not hold its lock during the yield. A loop that awaits no such operation should await a [`checkpoint`] now and then.
 //!
 //! # Features
 //!
 //! * `macros` (default): the attributes `main` and `test`.
-//!
-//! # Examples
-//!
-//! ```
-//! use std::sync::Arc;
-//! use tasuki::Mutex;
-//!
-//! tasuki_rt::run(async {
-//!     let total = Arc::new(Mutex::new(0));
-//!     let mut tasks = tasuki_rt::JoinSet::new();
-//!     for n in 1..=4 {
-//!         let total = total.clone();
-//!         tasks.spawn(async move { *total.lock().await += n });
-//!     }
-//!     while let Some(done) = tasks.join_next().await {
-//!         done.unwrap();
-//!     }
-//!     assert_eq!(*total.lock().await, 10);
-//! });
-//! ```
 
 mod blocking;
 mod budget;

@@ -1,8 +1,30 @@
-//! Synchronization for Rust coroutines: primitives that suspend tasks instead of blocking threads, on one
-//! verified wait queue.
+//! Locks, signals and channels for async Rust. A wait suspends the task, not its thread.
 //!
-//! They work under every executor, need no runtime and no allocation, serve waiters strictly in order,
-//! and may be cancelled at every await: what was granted to a dropped future is passed on, never lost.
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use tasuki::Mutex;
+//!
+//! async fn add(total: Arc<Mutex<u64>>, n: u64) {
+//!     *total.lock().await += n;
+//! }
+//!
+//! async fn add_or_fail(total: Arc<Mutex<u64>>, n: u64) -> Result<(), tasuki::Elapsed> {
+//!     *total.lock().timeout(Duration::from_secs(1)).await? += n;
+//!     Ok(())
+//! }
+//! # use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+//! # let (total, mut cx) = (Arc::new(Mutex::new(0)), Context::from_waker(Waker::noop()));
+//! # assert!(pin!(add(total.clone(), 1)).poll(&mut cx).is_ready());
+//! # assert_eq!(pin!(add_or_fail(total.clone(), 2)).poll(&mut cx), Poll::Ready(Ok(())));
+//! # assert_eq!(*total.try_lock().unwrap(), 3);
+//! ```
+//!
+//! All primitives work under every executor, need no runtime, and are built on one wait queue, which has these properties:
+//!
+//! * Waiters are granted what they wait for in order, first come, first served. A newcomer does not overtake them.
+//! * A wait may be dropped at any await. What had been granted to it is passed on, never lost.
+//! * A wait allocates nothing: its place in the queue is inside its future.
 //!
 //! # Which primitive do I need?
 //!
@@ -15,6 +37,7 @@
 //! | to wait, under a mutex, until a condition holds | [`Condvar`] |
 //! | a value that is made once, by an async initialiser | [`OnceCell`] |
 //! | at most so many tasks at a time, or a supply to draw from | [`Semaphore`] |
+//! | to pass messages | [`channel`] |
 //! | to tell tasks that something happened | [`Event`] |
 //! | to wait until all of a changing number of tasks are done | [`WaitGroup`] |
 //! | a door that opens once, after so many counts | [`Latch`] |
@@ -22,22 +45,22 @@
 //! | to ask tasks to stop, and those that they started | `CancellationSource` |
 //! | to put a thread to sleep and wake it by hand | `Parker` |
 //!
-//! # One future
+//! # How to wait
 //!
-//! Every wait is a named future, and waiting in another way is a method of it:
+//! Every operation that may wait returns a future, and the other ways to wait are methods of that future:
 //!
-//! | I want | I write |
+//! | I want to | I write |
 //! |---|---|
 //! | wait as a task | `mutex.lock().await` |
-//! | wait as a thread | `mutex.lock().block()` |
+//! | wait as a thread (not inside a task) | `mutex.lock().block()` |
 //! | give up after a time | `mutex.lock().timeout(duration).await`, `.deadline(instant)` |
 //! | give up when told to | `mutex.lock().or_cancelled(&token).await` |
 //! | not wait | `mutex.try_lock()` |
 //!
 //! # Features
 //!
-//! * `std` (default): `Parker`, `.block()`.
-//! * `alloc`: guards that own an `Arc`; `CancellationSource`.
+//! * `std` (default): `Parker`, `ReentrantMutex`, `.block()`, `.timeout()`, `.deadline()`; includes `alloc`.
+//! * `alloc`: guards that own an `Arc`; `CancellationSource`, `.or_cancelled()`; channels that allocate.
 //! * `critical-section`: a queue is locked in a critical section (of the crate of that name), so that interrupt handlers may call whatever does
 //!   not wait: `Event::set`, `Semaphore::release`, `try_lock`, drops of guards. Targets without compare-and-swap (such as `thumbv6m`) need it. Link
 //!   an implementation for your chip.

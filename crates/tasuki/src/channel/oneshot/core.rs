@@ -237,7 +237,7 @@ impl<T> fmt::Debug for Core<T> {
     }
 }
 
-/// Where a oneshot is: on the heap, or in a [`Slot`]. Only the crate implements it.
+/// Where a oneshot is: on the heap, or in a [`Slot`](super::Slot). Only the crate implements it.
 pub trait Cursor {
     /// What is sent.
     type Message;
