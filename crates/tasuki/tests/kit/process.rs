@@ -16,7 +16,7 @@ pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) {
     if cfg!(miri) || is_alone() {
         return test();
     }
-    let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
+    let path = std::any::type_name::<F>().strip_suffix("::{{closure}}").expect("a closure, not a function");
     let name = path.split_once("::").map_or(path, |(_, name)| name);
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     command
