@@ -20,14 +20,16 @@
 //! | `0`, `head·WOKEN`   | lock, try_lock            | `+ LOCKED`                 | none            | [`RawMutex::try_lock`] |
 //! | `·LOCKED`           | lock                      | waiter appended            | return `Pending`| [`RawMutex::append`] |
 //! | `LOCKED`            | unlock                    | `0`                        | none            | [`RawMutex::unlock`] |
-//! | `head·LOCKED`       | unlock                    | head granted, `LOCKED` stays | wake it       | [`RawMutex::pass`] |
+//! | `head·LOCKED`, with `WOKEN` or not | unlock, no overtakes left | head granted, `LOCKED` stays | wake it | [`RawMutex::pass`] |
 //! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::open`] |
 //! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::reopen`] |
 //! | `head·WOKEN`        | poll of the head          | `LOCKED`, head removed     | return `Ready`  | [`RawMutex::compete`] |
 //! | `head·LOCKED·WOKEN` | poll of the head          | `head·LOCKED`              | return `Pending`| [`RawMutex::compete`] |
 //! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::leave`] |
 //! | `head·WOKEN`        | drop of the head          | next head called           | wake it         | [`RawMutex::cancel_unusual`] |
+//! | `head·LOCKED·WOKEN` | drop of the head          | `WOKEN` cleared            | none            | [`RawMutex::cancel_unusual`] |
 //! | any, `Notified`     | drop                      | as unlock                  | as unlock       | [`RawMutex::cancel_unusual`] |
+//! | any                 | waiters come from a condvar | the first granted if the lock is free, the others enqueued | wake it | [`RawMutex::adopt`] |
 //!
 //! # Invariants
 //! 1. `LOCKED` is set exactly while somebody owns the lock or has been granted it.

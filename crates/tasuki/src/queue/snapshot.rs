@@ -7,7 +7,7 @@
 //!
 //! The list leaves the word at once. A list that fits into one batch is granted in the same hold of the queue lock. What is left of a
 //! longer one becomes a ring through a sentinel on this stack, from whose front each later hold takes a batch; the
-//! wakers run between them (decision 15). A waiter that has not been reached can still be removed from the ring by its future.
+//! wakers run between them (decision 15, *Wake-all takes two passes*). A waiter that has not been reached can still be removed from the ring by its future.
 //!
 //! A batch is one run from the front: its waiters are notified on the way, and the links are repaired once, behind the
 //! last of them. Until then they lead to waiters that may be gone; only the holder of `EDIT` would follow them, and that is this thread.

@@ -3,7 +3,7 @@
 //! Loom runs two steps in both orders only if they *depend* on each other, and it compares a step with the last
 //! access to the same atomic alone. A thread that loads a word and then changes it has itself made the last access, so
 //! an earlier load by another thread is forgotten, and with it the execution in which that load comes second. "Load, then
-//! compare-exchange" is what every operation of this crate does.
+//! compare-exchange" is what most operations of this crate do.
 //!
 //! So every load is preceded by a read-modify-write of a shadow that nothing else uses. All loads of an atomic depend on
 //! each other by it, hence also what follows them; it is Relaxed and never changes its value, so it orders nothing.
