@@ -1,4 +1,4 @@
-//! Workers as event loops.
+//! `EventLoop` and `WorkerId`: workers as event loops, to which tasks are pinned and closures posted.
 
 use crate::context::{self, ThreadRole};
 use crate::error::LoopEnded;

@@ -1,6 +1,7 @@
-//! Panics of foreign code that end here: its owner hears of them by the panic hook, and nothing of ours may end with them.
+//! Catching panics of foreign code (wakers, drivers), for callers that must go on, or go on first and unwind later.
 //!
-//! What a panic carries is foreign too: its drop may panic, with something else to drop.
+//! [`catch`] gives the payload to a caller that resumes the panic later (`queue/batch.rs`); [`caught`] ends the panic here, and the panic hook alone has reported it.
+//! A payload is foreign, too: its drop may panic, with another payload to drop. [`discard`] drops it without panicking.
 
 use alloc::boxed::Box;
 use core::any::Any;

@@ -1,4 +1,4 @@
-//! One run of a test, and what it can be told.
+//! `Simulation`: one run of a test, by a seed or a schedule, and its settings.
 
 use super::choices::{Schedule, Strategy};
 use super::sim::Settings;

@@ -1,4 +1,4 @@
-//! Receiving as an iterator, with threads.
+//! The messages of a channel as an iterator that blocks its thread, or that ends where no message is pending.
 
 use super::Receiver;
 use core::iter::FusedIterator;

@@ -1,4 +1,4 @@
-//! The side that receives.
+//! The [`Receiver`] of a oneshot, and the futures that receive its one message.
 
 use super::super::error::TryRecvError;
 use super::core::{CLOSED, Core, Cursor, SENDER_GONE};

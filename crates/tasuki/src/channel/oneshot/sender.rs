@@ -1,4 +1,4 @@
-//! The side that sends.
+//! The [`Sender`] of a oneshot: used up by sending; learns when the receiver has gone.
 
 use super::core::{Cursor, Finished};
 use crate::event::WaitEvent;
