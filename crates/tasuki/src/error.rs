@@ -3,9 +3,9 @@
 use core::error::Error;
 use core::fmt;
 
-/// The semaphore was closed, so nothing can be acquired any more.
+/// The semaphore or channel was closed, so nothing can be acquired or received any more.
 ///
-/// Given by [`Semaphore::acquire`](crate::Semaphore::acquire) and its kin, to waiters too.
+/// Returned by [`Semaphore::acquire`](crate::Semaphore::acquire) and by the receives of a [`channel`](crate::channel), also to those that wait when it is closed.
 ///
 /// # Examples
 ///

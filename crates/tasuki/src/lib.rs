@@ -57,6 +57,8 @@
 //! | give up when told to | `mutex.lock().or_cancelled(&token).await` |
 //! | not wait | `mutex.try_lock()` |
 //!
+//! The types of these futures are in [`future`], the orders of waiters in [`policy`].
+//!
 //! # Features
 //!
 //! * `std` (default): `Parker`, `ReentrantMutex`, `.block()`, `.timeout()`, `.deadline()`; includes `alloc`.
@@ -69,7 +71,7 @@
 //! * `futures-core`: `FusedFuture` for the futures.
 //! * `tokio`: on the threads of a tokio runtime the primitives take part in its cooperative budget, limits such as `.timeout(..)` use its clock (also a paused
 //!   one) and its timers instead of a thread of ours, and its tasks have identities. The runtime needs `enable_time` for limits; without it they panic, as tokio's do.
-//!   `.block()` asks nothing of tokio: a runtime may stand still while one of its threads is blocked.
+//!   `.block()` does not use tokio's timers: a runtime may stand still while one of its threads is blocked.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

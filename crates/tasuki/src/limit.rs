@@ -106,7 +106,7 @@ impl<W: Awaitable, L: LimitOp> Limited<W, L> {
 impl<A: Awaitable> Wait<A> {
     /// Ends the wait when the time is over, which begins with the first poll: `Err(`[`Elapsed`]`)`.
     ///
-    /// What can be had without waiting is had, also in no time. `Duration::MAX` never ends. A limit that there is already stays. An
+    /// An operation that need not wait succeeds, also with `Duration::ZERO`. `Duration::MAX` never ends. A limit that was set before stays in force. An
     /// operation that was given something may give it back in the error: see [`GivenBack`](crate::GivenBack).
     ///
     /// # Panics
@@ -154,7 +154,7 @@ impl<A: Awaitable> Wait<A> {
     }
 
     /// Ends the wait when the token is cancelled: `Err(`[`Cancelled`]`)`. A token that is cancelled before the
-    /// first poll leaves the primitive untouched. A limit that there is already stays.
+    /// first poll leaves the primitive untouched. A limit that was set before stays in force.
     ///
     /// # Examples
     ///

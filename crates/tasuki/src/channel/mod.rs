@@ -1,6 +1,30 @@
-//! Channels that lose nothing: messages from many senders to many receivers, first in, first out on both sides.
+//! Channels: messages from many senders to many receivers, first in, first out on both sides.
 //!
-//! | I want | I take |
+//! ```
+//! use tasuki::channel;
+//!
+//! let (sender, receiver) = channel::bounded(2);
+//! let producer = async move {
+//!     for n in 1..=4 {
+//!         sender.send(n).await.unwrap(); // waits while the channel is full; an error: no receiver is left
+//!     }
+//! }; // the last sender is dropped: the channel is closed
+//! let consumer = async move {
+//!     let mut sum = 0;
+//!     while let Ok(n) = receiver.recv().await { // an error: closed, and every message was received
+//!         sum += n;
+//!     }
+//!     sum
+//! };
+//! # use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+//! # let (mut producer, mut consumer, mut cx) = (Box::pin(producer), pin!(consumer), Context::from_waker(Waker::noop()));
+//! # assert!(producer.as_mut().poll(&mut cx).is_pending() && consumer.as_mut().poll(&mut cx).is_pending());
+//! # assert!(producer.as_mut().poll(&mut cx).is_ready());
+//! # drop(producer);
+//! # assert_eq!(consumer.as_mut().poll(&mut cx), Poll::Ready(10));
+//! ```
+//!
+//! | I want | use |
 //! |---|---|
 //! | a queue of work or of events, and senders that are slowed down when it is full | [`bounded`] |
 //! | never to wait when sending, and memory that grows instead | [`unbounded`] |
@@ -10,12 +34,13 @@
 //!
 //! # Cancel
 //!
-//! Every wait may be dropped at any time, and nothing is lost.
+//! Every wait may be dropped at any time. No message that was sent is lost by that, and no room.
 //!
 //! * A receive that is dropped before it is granted a message loses its place. One that was granted a message and not polled since passes it on to the next
 //!   receiver, or it is the next message again: it precedes every message that has not been granted. A message counts against the capacity until it is claimed by
 //!   a poll.
-//! * A send that is dropped has either sent its message, or drops it. [`Send::cancel`] gives it back and says which; a limit gives it back in its error.
+//! * A send that is dropped has either sent its message, or drops it with its future. To keep the message, call [`Send::cancel`], which returns it unless it was sent, or set a
+//!   limit such as `.timeout(..)`, which returns it in its error.
 //!
 //! # Order
 //!

@@ -110,7 +110,7 @@ impl<T> Receiver<T> {
         self.core().try_recv()
     }
 
-    /// Waits for a message, and appends it and what else is there to the buffer, at most `limit`: how many. A limit of zero is had at once.
+    /// Waits for a message, and appends it and the other messages that are there to the buffer, at most `limit`. Returns how many; 0 at once if `limit` is zero.
     ///
     /// # Errors
     ///

@@ -58,8 +58,8 @@ impl<T> Sender<T> {
     ///
     /// # Cancel safety
     ///
-    /// A send that is dropped has either sent its message or drops it, and [`cancel`](Send::cancel) gives it back instead. A limit gives it back in its
-    /// error ([`GivenBack`](crate::GivenBack)). A message that went before the drop stays sent.
+    /// A send that is dropped has either sent its message or drops it. To keep the message, call [`cancel`](Send::cancel), which returns it unless it was sent, or set a limit, which
+    /// returns it in its error ([`GivenBack`](crate::GivenBack)). A message that was sent before the drop stays sent.
     ///
     /// # Examples
     ///
@@ -118,7 +118,7 @@ impl<T> Sender<T> {
         ReserveOp::wait(One(self.core()))
     }
 
-    /// Waits for room for so many messages, taken in one step. None at all are had at once, unless the channel is closed.
+    /// Waits for room for so many messages, taken in one step. Room for zero messages is granted at once, unless the channel is closed.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl<T> Sender<T> {
     ///
     /// # Panics
     ///
-    /// At the call, if it is more than the capacity: it could never be had.
+    /// At the call, if `messages` is more than the capacity: the wait could never end.
     ///
     /// # Examples
     ///

@@ -93,7 +93,7 @@ impl<A: Awaitable> Wait<A> {
 
     /// Waits with the calling thread, in the same queue and the same order as tasks do.
     ///
-    /// Do not call it from a task: the thread that it blocks may be the one that the owner needs. A limit comes also then, by the clock of the system.
+    /// Do not call it from a task: the thread that it blocks may be the one that the owner needs. A limit is reached also then, by the clock of the system.
     ///
     /// # Panics
     ///
