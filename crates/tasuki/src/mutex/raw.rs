@@ -237,7 +237,7 @@ impl<P: Policy> RawMutex<P> {
         }
     }
 
-    /// A new waiter enters the queue; the one place where the order is decided.
+    /// A new waiter is enqueued, at the end that the policy names. ([`adopt`](Self::adopt) does the same for waiters of a condvar.)
     #[inline(always)]
     fn append(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
         if !locked.has_waiters() {

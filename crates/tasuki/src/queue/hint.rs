@@ -11,6 +11,9 @@
 //! |-------|----------------------------------------|---------|----|
 //! | any   | the queue forms, or a try fails because others wait | set | [`Hint::look_first`] |
 //! | set   | a look finds the word as it is when nothing is contended | clear | [`Hint::try_first`] |
+//! | any   | a channel is unlocked                  | whether it is empty, or full | [`Hint::set`] |
+//!
+//! A channel has two of them, which say that a receive or a send without a wait is in vain.
 //!
 //! It is not changed together with the word, so it may be wrong in both directions, and for any time: that costs a look, or a try that fails. Nothing
 //! else may depend on it; the models run with every sequence of answers (`hints::shuffle`).
