@@ -49,7 +49,9 @@ fn listed(folder: &Path) -> Result<String, String> {
         let text = fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
         // What the model checker and the counts have is for no user.
         if !file.iter().any(|part| part == "shim") {
-            items(&Source::new(&text), &mut lines);
+            let module = file.strip_prefix(folder).unwrap_or(&file).with_extension("");
+            let module = module.display().to_string().replace(['/', '\\'], "::").replace("::mod", "");
+            items(&Source::new(&text), if module == "lib" { "root" } else { &module }, &mut lines);
         }
     }
     Ok(lines.into_iter().collect::<Vec<_>>().join("\n") + "\n")
@@ -67,8 +69,8 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// Every public item of a file, with what it belongs to.
-fn items(source: &Source, lines: &mut BTreeSet<String>) {
+/// Every public item of a file, with what it belongs to; what it names anew belongs to its module.
+fn items(source: &Source, module: &str, lines: &mut BTreeSet<String>) {
     let tests = source.test_lines();
     let code = &source.code;
     for (at, word) in words(&source.bare) {
@@ -81,7 +83,7 @@ fn items(source: &Source, lines: &mut BTreeSet<String>) {
                 let signature = signature(&code[at..], &source.bare[at..]);
                 let owner = owner(&source.bare, at);
                 match signature.strip_prefix("pub use ") {
-                    Some(list) => lines.extend(reexported(list)),
+                    Some(list) => lines.extend(reexported(list, module)),
                     None => _ = lines.insert(format!("{owner}{signature}")),
                 }
             }
@@ -103,13 +105,13 @@ fn begins(rest: &str) -> bool {
 }
 
 /// `a::{B, c::D}` as the names that it makes.
-fn reexported(list: &str) -> Vec<String> {
+fn reexported(list: &str, module: &str) -> Vec<String> {
     let list = list.trim_end_matches(';');
     let names = list.rsplit_once("::{").map_or_else(
         || list.rsplit("::").next().into_iter().collect::<Vec<_>>(),
         |(_, inner)| inner.trim_end_matches('}').split(',').map(str::trim).collect(),
     );
-    names.into_iter().filter(|name| !name.is_empty()).map(|name| format!("root {name}")).collect()
+    names.into_iter().filter(|name| !name.is_empty()).map(|name| format!("{module} {name}")).collect()
 }
 
 /// An item up to its body, on one line.
@@ -218,7 +220,7 @@ mod tests {
             impl<T> Shared for Lock<T> {}\npub trait Shared {\n    const N: usize = 1;\n    fn go(&self) -> fn() -> u8;\n}\n\
             pub const MAX: usize = 3;\n#[cfg(test)]\nmod tests {\n    pub fn no() {}\n}\n";
         let mut lines = BTreeSet::new();
-        items(&Source::new(text), &mut lines);
+        items(&Source::new(text), "root", &mut lines);
         let wanted = [
             "Lock: pub const fn new(value: T) -> Self",
             "Lock: pub value: T",
