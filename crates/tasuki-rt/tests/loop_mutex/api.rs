@@ -68,7 +68,7 @@ fn first_come_first_served_among_all_loops() {
     });
 }
 
-/// S1-05, S1-08, S1-09, S1-30: whoever waited on a loop resumes on it, through its queue, and never inside the unlock.
+/// S1-05, S1-08, S1-09, S1-30: a task that waited on a loop resumes on it, through its queue, and never inside the unlock.
 #[test]
 fn a_waiter_resumes_on_its_loop() {
     testing::check(scaled(50, 2) as u64, || async {
@@ -85,7 +85,7 @@ fn a_waiter_resumes_on_its_loop() {
                     *guard += 1;
                     let before = *guard;
                     drop(guard);
-                    // Nobody ran inside the unlock.
+                    // No task ran inside the unlock.
                     assert!(
                         mutex.is_locked() || mutex.try_lock().unwrap().is_some_and(|value| *value == before)
                     );
@@ -99,7 +99,7 @@ fn a_waiter_resumes_on_its_loop() {
     });
 }
 
-/// S1-22, S1-23: the new owner is recorded by the unlock, before it runs; nobody passes it (S1-24: it resumes once).
+/// S1-22, S1-23: the new owner is recorded by the unlock, before it runs; no task passes it (S1-24: it resumes once).
 #[test]
 fn ownership_moves_with_the_unlock() {
     testing::check(scaled(50, 2) as u64, || async {
@@ -132,7 +132,7 @@ fn ownership_moves_with_the_unlock() {
     });
 }
 
-/// S1-19, S1-20, S1-25..28: cancel in each of the four states, with and without somebody behind.
+/// S1-19, S1-20, S1-25..28: cancel in each of the four states, with and without a waiter behind.
 #[test]
 fn cancel_in_every_state() {
     testing::check(scaled(20, 2) as u64, || async {
@@ -216,7 +216,7 @@ fn waiting_off_a_loop_is_an_error() {
     assert!(!mutex.is_locked());
 }
 
-/// Somebody else's `block_on`.
+/// The `block_on` of another runtime.
 fn futures_lite_block_on<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     let parker = tasuki::Parker::new();
@@ -253,7 +253,7 @@ fn unlocking_elsewhere_is_asserted() {
     runtime.block_on(task).unwrap();
 }
 
-/// S1-02, S1-03, S1-10..13: real loops, real threads; nothing is lost, and everybody unlocks where it locked.
+/// S1-02, S1-03, S1-10..13: real loops, real threads; nothing is lost, and each task unlocks where it locked.
 #[test]
 fn many_loops_one_lock() {
     const ROUNDS: usize = scaled(300, 2);

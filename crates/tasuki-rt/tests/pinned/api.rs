@@ -1,4 +1,4 @@
-//! Pinned tasks: made, polled and dropped on their own thread, whoever wakes or aborts them.
+//! Pinned tasks: made, polled and dropped on their own thread, whichever thread wakes or aborts them.
 
 use crate::kit::{Drops, MS, runtime, scaled, until, watchdog};
 use std::cell::Cell;

@@ -14,7 +14,7 @@ fn an_idle_runtime_uses_no_cpu() {
         let _dog = watchdog(60);
         let runtime = runtime(4);
         runtime.block_on(async {
-            // Everybody has been awake, and a far timer and a waiting task are there.
+            // Every worker has been awake, and a far timer and a waiting task are there.
             let tasks: Vec<_> = (0..100).map(|n| spawn(sleep(n % 3 * MS))).collect();
             for task in tasks {
                 task.await.unwrap();

@@ -106,11 +106,11 @@ fn many_clients_are_answered_each_visit_is_counted_once() {
     assert!(client.is_at_end());
     runtime.block_on(server).unwrap().unwrap();
     assert_eq!(runtime.block_on(async { *site.visits.lock().await }) as usize, CLIENTS * REQUESTS);
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).is_err(), "the server listens no more");
     runtime.shutdown_timeout(Duration::MAX).unwrap();
 }
 
-/// Whoever was waiting for an answer gets it; a connection without a request is closed.
+/// A client that was waiting for an answer gets it; a connection without a request is closed.
 #[test]
 fn a_server_that_quits_answers_what_it_was_asked() {
     let _dog = watchdog(60);
@@ -119,7 +119,7 @@ fn a_server_that_quits_answers_what_it_was_asked() {
     runtime.start().unwrap();
     let mut idle = Client::new(address);
     assert_eq!(idle.ask("GET", "/").0, 200);
-    let held = site.visits.try_lock().expect("nobody is inside");
+    let held = site.visits.try_lock().expect("no task is inside");
     let mut waiting: Vec<Client> = (0..6).map(|_| Client::new(address)).collect();
     waiting.iter_mut().for_each(|client| client.send("GET", "/"));
     // The idle one's, and six that wait for the mutex or for a seat.

@@ -26,7 +26,7 @@ fn a_spawn_from_a_thread_that_never_runs_tasks_is_run() {
 }
 
 /// B137: the local queue is a ring. Tasks that keep it nearly full go round it hundreds of times, each in its turn; with more than it
-/// holds, what overflows comes back, and nobody is lost nor run twice.
+/// holds, what overflows comes back, and no task is lost or run twice.
 #[test]
 #[cfg_attr(miri, ignore = "thousands of polls, or the ring is not full")]
 fn the_local_queue_goes_round_and_round() {
@@ -267,7 +267,7 @@ fn batons_do_not_starve_others() {
                 let mut guard = mutex.lock().await;
                 *guard += 1;
                 MutexGuard::hand_off(guard).await;
-                // When nobody waits a hand-off is ready at once, and no lock of tasuki is charged.
+                // Without a waiter a hand-off is ready at once, and no lock of tasuki is charged.
                 checkpoint().await;
             }
         };

@@ -120,7 +120,7 @@ fn wakers_on_foreign_threads_stay_harmless() {
     }
 }
 
-/// A future is never dropped inside the `wake` of somebody else.
+/// A future is never dropped inside the `wake` of another.
 #[test]
 fn no_task_is_dropped_inside_a_wake() {
     thread_local!(static WAKING: RefCell<bool> = const { RefCell::new(false) });

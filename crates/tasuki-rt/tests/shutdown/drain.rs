@@ -124,7 +124,7 @@ fn tasks_spawned_during_the_drain() {
         own.await.unwrap();
         pinned.await.unwrap();
         blocking.await.unwrap();
-        // Nobody waits for this one but the drain.
+        // Only the drain waits for this one.
         drop(spawn(async move {
             sleep(10 * MS).await;
             add(&count);

@@ -3,7 +3,7 @@
 //! Epoch by epoch: a crowd of tasks is spawned, pinned, aborted; they sleep, lock every primitive, spawn others, panic; threads from
 //! outside meddle. Then the epoch ends in one of the ways a runtime can end, and everything is checked: every task is accounted
 //! for, every lock is free and its sums agree, nothing is left in memory. A dog watches that something happens all the time, so a
-//! wake-up that is lost is noticed, at the latest when everybody else has gone; tasks that must run at once tell a stalled runtime from a
+//! wake-up that is lost is noticed, at the latest when all others have gone; tasks that must run at once tell a stalled runtime from a
 //! stalled machine.
 //!
 //! Any panic but those that are meant ends the process, with the seed.
@@ -70,7 +70,7 @@ struct Soak {
 /// How an epoch ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// The tasks end by themselves. Nobody comes from outside whose wake-up would make up for a lost one.
+    /// The tasks end by themselves. No thread comes from outside whose wake-up would make up for a lost one.
     Alone,
     /// The tasks are asked to stop, and the runtime goes on.
     Quiet,

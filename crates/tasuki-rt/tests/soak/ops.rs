@@ -201,7 +201,7 @@ async fn signal(world: &World, what: usize, rng: &mut Rng) {
             world.manual.reset();
         }
         (_, 1) => drop(world.manual.wait().timeout(short(rng)).await),
-        // Somebody sets it, or all is over.
+        // Another task sets it, or all is over.
         _ => drop(world.manual.wait().or_cancelled(&world.stop.token()).timeout(10 * short(rng)).await),
     }
 }

@@ -9,17 +9,17 @@ use tasuki::policy::{Bypass, Lifo};
 use tasuki::{CancellationSource, Condvar, Event, Mutex, OnceCell, ReentrantMutex, RwLock, Semaphore};
 use tasuki_rt::{JoinError, JoinHandle};
 
-/// Two numbers that are equal whenever nobody is inside.
+/// Two numbers that are equal whenever no task is inside.
 #[derive(Debug, Default)]
 pub(crate) struct Pair(u64, u64);
 
 impl Pair {
     pub(crate) fn read(&self) -> u64 {
-        assert_eq!(self.0, self.1, "somebody was inside at the same time");
+        assert_eq!(self.0, self.1, "another task was inside at the same time");
         self.0
     }
 
-    /// Without an await: whoever is aborted has done both or nothing.
+    /// Without an await: a task that is aborted has done both or nothing.
     pub(crate) fn add(&mut self, count: &AtomicU64) {
         self.0 += 1;
         self.1 += 1;
@@ -94,7 +94,7 @@ pub(crate) struct World {
     pub(crate) nested: ReentrantMutex<AtomicU64>,
     pub(crate) posts: AtomicU64,
     pub(crate) posts_gone: AtomicU64,
-    /// Handles that anybody may take, await, abort or drop.
+    /// Handles that any task may take, await, abort or drop.
     handles: StdMutex<Vec<JoinHandle<u64>>>,
     /// Wakers of tasks that may be gone, for threads to call.
     wakers: StdMutex<Vec<Waker>>,
@@ -135,21 +135,21 @@ impl World {
         std::mem::take(&mut *self.wakers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A result must be one that can be: `number` of the task, or the panic that was meant, or an end that somebody wanted.
+    /// A result must be one that can be: `number` of the task, or the panic that was meant, or an end that was wanted.
     pub(crate) fn judge(&self, result: Result<u64, JoinError>) {
         match result {
             Ok(number) => assert!(number < self.book.opened.load(SeqCst)),
             Err(error) if error.is_panic() => {
                 assert!(
                     error.into_panic().is_ok_and(|payload| payload.is::<Chaos>()),
-                    "a panic nobody meant"
+                    "a panic that was not meant"
                 );
             }
             Err(error) => assert!(error.is_aborted() || error.is_shut_down(), "{error}"),
         }
     }
 
-    /// Everybody has left: all is free, and the sums agree.
+    /// All tasks have left: all is free, and the sums agree.
     pub(crate) fn check(&self) {
         self.book.check();
         let pairs = [

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tasuki::future::Arrive;
 use tasuki::{Barrier, BarrierWaitResult, Elapsed};
 
-/// The leader of a gate is whoever opens it.
+/// The leader of a gate is the one that opens it.
 impl Gate for Barrier {
     fn closed(waiters: usize) -> Self {
         Barrier::new(waiters + 1)
@@ -28,7 +28,7 @@ impl Gate for Barrier {
         Box::pin(async move { assert!(!barrier.arrive_and_wait().await.is_leader()) })
     }
 
-    /// Fills the phase up, whoever is missing.
+    /// Fills the phase up, for all that are missing.
     fn open(&self) {
         let spy = Spy::new();
         let mut fillers = Vec::new();
@@ -110,7 +110,7 @@ fn leader(barrier: &Barrier) -> bool {
     ready(&mut Box::pin(barrier.arrive_and_wait())).is_leader()
 }
 
-/// S2-66..S2-70: nobody passes early, the last leads and knows it at once, the next phase begins by itself.
+/// S2-66..S2-70: no party passes early, the last leads and knows it at once, the next phase begins by itself.
 #[test]
 fn phases() {
     let _dog = watchdog(5);
@@ -209,7 +209,7 @@ fn a_drop_after_the_phase_changes_nothing() {
     assert!(!ready(&mut next).is_leader());
 }
 
-/// A waker that panics when it is cloned: nobody has arrived.
+/// A waker that panics when it is cloned: no party has arrived.
 #[test]
 fn a_clone_that_panics_is_no_arrival() {
     let _dog = watchdog(5);
@@ -342,7 +342,7 @@ impl Passed {
     }
 }
 
-/// Tells the filler that nobody is left, also when the test fails.
+/// Tells the filler that no party is left, also when the test fails.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -399,7 +399,7 @@ fn stress() {
     assert!(outcome.cancelled > 0 && leaders > 0);
     let led = leaders * (PARTIES - 1);
     assert!(others <= led && led <= others + outcome.cancelled + left, "{leaders} leaders, {others} others");
-    assert!(leader_after(&barrier, PARTIES - 1), "nobody is left in the barrier");
+    assert!(leader_after(&barrier, PARTIES - 1), "no party is left in the barrier");
 }
 
 /// So many arrivals wait, and the next one leads.

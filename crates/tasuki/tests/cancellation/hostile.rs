@@ -109,7 +109,7 @@ fn waits_may_be_dropped_while_the_cancel_wakes() {
     }
 }
 
-/// A poll between the flag and the waker is ready; the waker that comes late finds nobody, and hurts nobody.
+/// A poll between the flag and the waker is ready; the waker that comes late finds no waiter, and does no harm.
 #[test]
 fn all_are_ready_before_the_first_waker_runs() {
     let source = CancellationSource::new();
@@ -270,7 +270,7 @@ fn hostile(name: &str, action: fn(&Scene), call: Call, waiter_first: bool) {
     assert_eq!((spy.alive(), quiet.alive()), (0, 0), "{name} in {call:?}");
 }
 
-/// A future that was forgotten keeps its place, and its token may go: nobody may touch what is gone.
+/// A future that was forgotten keeps its place, and its token may go: what is gone may not be touched.
 #[test]
 fn a_forgotten_wait_is_harmless() {
     let parent = CancellationSource::new();

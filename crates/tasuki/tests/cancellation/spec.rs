@@ -108,7 +108,7 @@ impl Reference {
         (count + isize::from(needed), needed || branches > 0)
     }
 
-    /// Uncancelled: what is held, and what is needed. Cancelled: what is held. And the first as long as anybody
+    /// Uncancelled: what is held, and what is needed. Cancelled: what is held. And the first as long as any handle
     /// of its tree is there.
     fn kept(&self) -> isize {
         let (uncancelled, _) = self.kept_below(0);

@@ -67,7 +67,7 @@ fn a_cancel_goes_through_nodes_that_nobody_holds() {
     for token in [leaf.token(), left.token(), right.token()] {
         assert_eq!(token.reason(), Some("all"));
     }
-    // Cancelled nodes need nobody.
+    // Cancelled nodes need no other.
     assert_eq!(count.now(), 4);
     drop((leaf, left, right, root));
     assert_eq!(count.now(), 0);
@@ -235,7 +235,7 @@ fn h14_a_million_nodes_that_nobody_holds_are_cancelled_on_a_small_stack() {
         }
         assert_eq!(count.now(), 2 + 2 * (MANY / 2) as isize);
         root.request_cancel();
-        // The forks are gone, without anybody's drop.
+        // The forks are gone, without a drop of theirs.
         assert_eq!(count.now(), 2 + (MANY / 2) as isize);
         assert!(spine.token().stop_requested());
         assert!(teeth.iter().all(|tooth| tooth.token().stop_requested()));

@@ -46,7 +46,7 @@ fn both_sides_are_first_in_first_out() {
         let woken: Vec<_> = spies.iter().map(Spy::wakes).collect();
         assert_eq!(woken, [1, usize::from(n > 0), usize::from(n > 1)]);
     }
-    assert_eq!(receiver.try_recv(), Ok(0), "one is for nobody else: the first message goes first");
+    assert_eq!(receiver.try_recv(), Ok(0), "one is for no other receiver: the first message goes first");
     for (n, receive) in receives.iter_mut().enumerate() {
         assert_eq!(ready(receive), Ok(n + 1));
     }

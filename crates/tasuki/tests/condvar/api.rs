@@ -44,7 +44,7 @@ fn the_mutex_is_given_up_by_the_first_poll() {
     let mut next = Box::pin(site.mutex.lock());
     pending(&mut next, &spy);
     pending(&mut wait, &Spy::new());
-    assert_eq!(spy.wakes(), 1, "whoever waits for the mutex has it");
+    assert_eq!(spy.wakes(), 1, "the waiter for the mutex has it");
     drop(ready(&mut next));
     drop(site.condvar.wait(site.mutex.try_lock().unwrap()));
     assert!(!site.mutex.is_locked());
@@ -83,7 +83,7 @@ fn notified_waiters_queue_on_the_mutex() {
         let woken: Vec<_> = wakes(&spies);
         let expected = (0..100).map(|other| usize::from(other <= number) + usize::from(other == 0));
         assert_eq!(woken, expected.collect::<Vec<_>>(), "as owners, in order");
-        assert!(site.mutex.try_lock().is_none(), "nobody gets between");
+        assert!(site.mutex.try_lock().is_none(), "no task gets between");
         *ready(wait) += 1;
     }
     assert_eq!((*ready(&mut outside), stranger.wakes()), (100, 1), "behind those who were there before it");
@@ -177,7 +177,7 @@ fn two_mutexes_panic() {
     assert_eq!(spies[1].alive(), 0);
     site.condvar.notify_one();
     drop(ready(&mut wait));
-    // Nobody waits any more: now it may be used.
+    // No waiter is left: now it may be used.
     pending(&mut wrong, &spies[1]);
     assert!(!other.is_locked());
     assert!(panics(
@@ -283,13 +283,13 @@ fn wakers_reenter() {
             }
             Poll::Pending => true,
         });
-        assert!(waiting.len() < before, "{before} wait, and nobody comes back");
+        assert!(waiting.len() < before, "{before} wait, and none comes back");
     }
     assert_eq!(*site.0.try_lock().unwrap(), 40);
     assert!(spies.iter().all(|spy| spy.alive() == 0));
 }
 
-/// S3-29: whoever comes back holds the mutex, as far as the search for self-deadlocks knows.
+/// S3-29: a waiter that comes back holds the mutex, as far as the search for self-deadlocks knows.
 #[test]
 #[cfg(debug_assertions)]
 fn whoever_comes_back_is_known_to_hold_the_mutex() {
@@ -306,7 +306,7 @@ fn whoever_comes_back_is_known_to_hold_the_mutex() {
         (first, second, format!("{:?}", site.mutex))
     }));
     pending(&mut task, &spy);
-    assert_eq!(format!("{:?}", site.mutex), "Mutex { value: 0 }", "while it waits nobody holds it");
+    assert_eq!(format!("{:?}", site.mutex), "Mutex { value: 0 }", "while it waits no task holds it");
     site.condvar.notify_one();
     pending(&mut task, &spy);
     site.condvar.notify_one();

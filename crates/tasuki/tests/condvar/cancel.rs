@@ -17,7 +17,7 @@ use tasuki::{CancellationSource, Cancelled, Condvar, Elapsed, Mutex, runtime};
 enum Place {
     NeverPolled,
     Waiting,
-    /// Notified, behind somebody who is called.
+    /// Notified, behind a waiter that is called.
     Notified,
     Called,
     /// In the queue of the mutex.
@@ -36,7 +36,7 @@ const PLACES: [Place; 7] = [
     Place::Resumed,
 ];
 
-/// H2, B007: dropped in each place: a `notify_one` that nobody came back from goes to the next, a `notify_all` does not; nobody is
+/// H2, B007: dropped in each place: a `notify_one` from which no waiter came back goes to the next, a `notify_all` does not; no waiter is
 /// woken who was not notified.
 fn drop_in<P: Policy>(place: Place, by_all: bool) {
     let context = format!("{place:?}, by all: {by_all}, {}", std::any::type_name::<P>());
@@ -47,7 +47,7 @@ fn drop_in<P: Policy>(place: Place, by_all: bool) {
         assert!(!site.mutex.is_locked());
         return;
     }
-    // Somebody who is called first, and is not to be polled, if that is the place behind.
+    // A waiter that is called first, and is not to be polled, if that is the place behind.
     let mut before = (place == Place::Notified).then(|| site.wait(&spies[2]));
     let mut victim = site.wait(&spies[0]);
     if before.is_some() {
@@ -227,7 +227,7 @@ fn h6_a_forgotten_wait_outlives_its_mutex() {
         condvar.notify_one();
         condvar.notify_one();
     }
-    // The mutex moves while somebody forgotten waits with it.
+    // The mutex moves while a forgotten wait has it.
     let condvar = Condvar::new();
     let mutex = Box::new(Mutex::new(0_u32));
     let mut wait = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
@@ -272,7 +272,7 @@ fn b133_a_panicking_drop_passes_on() {
     }
 }
 
-/// The unlock of the first poll wakes somebody whose waker panics: the wait is queued by then, and can be cancelled or go on.
+/// The unlock of the first poll wakes a waiter whose waker panics: the wait is queued by then, and can be cancelled or go on.
 #[test]
 fn b133_a_panic_in_the_unlock_of_the_first_poll() {
     let _dog = watchdog(30);
@@ -295,7 +295,7 @@ fn b133_a_panic_in_the_unlock_of_the_first_poll() {
     }
 }
 
-/// B133: whoever is called cannot clone its waker: it stays called, and passes the call on if it is dropped.
+/// B133: a waiter that is called cannot clone its waker: it stays called, and passes the call on if it is dropped.
 #[test]
 fn b133_a_panicking_clone_of_the_called() {
     let _dog = watchdog(30);

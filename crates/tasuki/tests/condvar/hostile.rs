@@ -1,10 +1,10 @@
 //! H3 on the condvar: a waker's clone, wake and drop are foreign code and may do anything. B061, B063, B065, B133, H3, H15.
 //!
-//! Six actions x four calls x every moment at which the condvar, or the mutex for it, makes such a call. After each both work, everybody
+//! Six actions x four calls x every moment at which the condvar, or the mutex for it, makes such a call. After each both work, every waiter
 //! who is notified comes back, and every waker made was dropped or woken exactly once.
 //!
 //! Out of reach for safe Rust, so not here: to poll or drop a future from a waker call made by that same future's poll or drop; to free
-//! the condvar in the middle of a call, since whoever calls holds it; `wake_by_ref`, which nobody calls.
+//! the condvar in the middle of a call, since the caller holds it; `wake_by_ref`, which is never called.
 
 use crate::kit::hostile::{Cast, every_deed};
 use crate::kit::poll::{BoxFuture, panics, poll};
@@ -23,12 +23,12 @@ type Scene<P> = Cast<(Arc<Mutex<u32, P>>, Condvar), dyn Future<Output = OwnedMut
 fn wait<P: Policy>(shared: &Shared<P>) -> Wait<P> {
     let shared = shared.clone();
     Box::pin(async move {
-        let guard = shared.0.clone().try_lock_owned().expect("nobody holds it");
+        let guard = shared.0.clone().try_lock_owned().expect("no task holds it");
         shared.1.wait(guard).await
     })
 }
 
-/// When somebody comes to call a waker.
+/// When a waker is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     FirstPoll,

@@ -17,7 +17,7 @@ const MAX_WAITERS: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Somebody who waits for nothing takes the free mutex, or gives it up.
+    /// A task that waits for nothing takes the free mutex, or gives it up.
     Lock,
     Unlock,
     /// Locks the free mutex and waits: the first poll.
@@ -52,7 +52,7 @@ struct Seen {
 /// How a waiter was notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    Nobody,
+    None,
     One,
     All,
 }
@@ -77,7 +77,7 @@ struct Spec {
     newest_first: bool,
     waiters: usize,
     locked: bool,
-    /// Somebody who waits for nothing has the lock.
+    /// A task that waits for nothing has the lock.
     outside: bool,
     list: Vec<usize>,
     mutex: Vec<usize>,
@@ -120,7 +120,7 @@ impl Spec {
 
     /// Who is next to be notified.
     fn next(&self) -> Option<usize> {
-        self.list.iter().copied().find(|slot| self.state[*slot] == State::Here(By::Nobody))
+        self.list.iter().copied().find(|slot| self.state[*slot] == State::Here(By::None))
     }
 
     fn notify_one(&mut self) {
@@ -144,7 +144,7 @@ impl Spec {
     fn call(&mut self) {
         let Some(first) = self.list.first().copied() else { return };
         match self.state[first] {
-            State::Here(by) if by != By::Nobody => {
+            State::Here(by) if by != By::None => {
                 self.state[first] = State::Called(by);
                 self.list.remove(0);
                 self.wake(first);
@@ -154,7 +154,7 @@ impl Spec {
     }
 
     fn begin(&mut self, slot: usize) -> Result {
-        self.state[slot] = State::Here(By::Nobody);
+        self.state[slot] = State::Here(By::None);
         self.waker[slot] = 0;
         self.list.push(slot);
         self.unlock();
@@ -184,7 +184,7 @@ impl Spec {
                 }
                 while let Some(first) = self.list.first().copied() {
                     let State::Here(by) = self.state[first] else { panic!("{first} is in the list") };
-                    if by == By::Nobody {
+                    if by == By::None {
                         break;
                     }
                     self.list.remove(0);
@@ -228,10 +228,10 @@ impl Spec {
     }
 
     fn check(&self) {
-        let notified = |slot: &usize| self.state[*slot] != State::Here(By::Nobody);
+        let notified = |slot: &usize| self.state[*slot] != State::Here(By::None);
         let called = self.state.iter().any(|state| matches!(state, State::Called(_)));
-        assert!(called || !self.list.iter().any(notified), "nobody will bring them");
-        assert!(self.locked || self.mutex.is_empty(), "nobody will unlock for them");
+        assert!(called || !self.list.iter().any(notified), "no waiter will bring them");
+        assert!(self.locked || self.mutex.is_empty(), "no holder will unlock for them");
     }
 }
 
@@ -379,7 +379,7 @@ impl<P: Policy> System for Real<'_, P> {
         Seen { result, locked: self.world.mutex.is_locked(), wakes: tally::wakes() }
     }
 
-    /// Everybody leaves: the mutex is free, and no waker is left.
+    /// All leave: the mutex is free, and no waker is left.
     fn finish(&mut self) {
         self.outside = None;
         self.slots = [const { Slot::Empty }; MAX_WAITERS];

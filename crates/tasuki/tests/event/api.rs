@@ -28,7 +28,7 @@ fn made_set_or_not() {
     assert_eq!(Reset::default(), Reset::Auto);
 }
 
-/// S2-39: with nobody waiting the signal stays for the next wait, and sets coalesce; a wait that is ready looks at no waker.
+/// S2-39: without waiters the signal stays for the next wait, and sets coalesce; a wait that is ready looks at no waker.
 #[test]
 fn auto_keeps_one_signal() {
     let _dog = watchdog(10);
@@ -67,7 +67,7 @@ fn auto_releases_one_for_each_set() {
     assert!(!event.is_set(), "a reset takes back nothing that was given");
 }
 
-/// S2-40, H15: everybody present, nobody later; across several batches of wakers.
+/// S2-40, H15: all that are present, none later; across several batches of wakers.
 #[test]
 fn manual_releases_all_present() {
     let _dog = watchdog(10);
@@ -108,7 +108,7 @@ fn manual_wakes_in_order() {
     assert_eq!(order.load(Relaxed), 100);
 }
 
-/// B039: in the middle of a set that takes several batches, all who were present are ready and nobody else is; a waiter
+/// B039: in the middle of a set that takes several batches, all who were present are ready and no other is; a waiter
 /// that was not reached yet can be dropped.
 #[test]
 fn b039_a_set_happens_at_one_moment() {

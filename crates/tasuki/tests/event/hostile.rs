@@ -5,7 +5,7 @@
 //!
 //! Out of reach for safe Rust, so not here: `wake_by_ref` (an event wakes by value only; the test asserts that);
 //! polling or dropping a future from a call made by that future's own poll or drop; dropping the event in the
-//! middle of a call on it, because whoever calls keeps it alive.
+//! middle of a call on it, because the caller keeps it alive.
 
 use crate::kit::hostile::{Cast, every_deed};
 use crate::kit::poll::{BoxFuture, panics, pending, poll};
@@ -73,12 +73,12 @@ fn play(scene: &mut Scene, first: &mut Option<BoxFuture<()>>, moment: Moment) ->
     panicked
 }
 
-/// Sets until nobody waits; everybody is served.
+/// Sets until no waiter is left; all are served.
 fn settle(mut scene: Scene, first: Option<BoxFuture<()>>, context: &str) {
     let left = scene.left().into_iter().chain(first).collect();
     scene.serve_all(left, Event::set, context);
     scene.shared.set();
-    assert!(scene.shared.is_set(), "{context}: nobody waits, so the signal stays");
+    assert!(scene.shared.is_set(), "{context}: no waiter is left, so the signal stays");
     scene.leave(context);
 }
 

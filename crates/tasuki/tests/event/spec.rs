@@ -164,7 +164,7 @@ impl System for Real<'_> {
         Seen { ready, is_set: self.event.is_set(), wakes: tally::wakes() }
     }
 
-    /// Everybody leaves: no waker is left, and the event still works.
+    /// All leave: no waker is left, and the event still works.
     fn finish(&mut self) {
         self.futures = [const { None }; MAX_WAITERS];
         assert_eq!(tally::alive(), 0, "wakers made and not dropped");

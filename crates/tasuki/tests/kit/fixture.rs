@@ -24,9 +24,9 @@ impl<P: Policy> Site<P> {
         Self { mutex: Mutex::with_policy(0), condvar: Condvar::new() }
     }
 
-    /// Somebody who waits.
+    /// A waiter.
     pub(crate) fn wait(&self, spy: &Spy) -> Waiting<'_, P> {
-        let mut wait = Box::pin(self.condvar.wait(self.mutex.try_lock().expect("nobody holds it")));
+        let mut wait = Box::pin(self.condvar.wait(self.mutex.try_lock().expect("no task holds it")));
         pending(&mut wait, spy);
         wait
     }

@@ -71,7 +71,7 @@ impl<S: Send + Sync + 'static, F: Future + Send + ?Sized + 'static> Cast<S, F> {
             let (weak, other, handle, calm) =
                 (Arc::downgrade(&shared), other.clone(), handle.clone(), calm.clone());
             move || match deed {
-                Deed::CallEverything => call_everything(&weak.upgrade().expect("whoever calls holds it")),
+                Deed::CallEverything => call_everything(&weak.upgrade().expect("the caller holds it")),
                 Deed::PollAnother => {
                     let Some(mut future) = take(&other) else { return };
                     if poll(&mut future, &calm).is_pending() {
@@ -126,7 +126,7 @@ impl<S: Send + Sync + 'static, F: Future + Send + ?Sized + 'static> Cast<S, F> {
         panics(|| drop(self.victim.take()))
     }
 
-    /// Was the deed done? Whoever called it panicked if the deed is to panic, and not otherwise.
+    /// Was the deed done? Its caller panicked if the deed is to panic, and not otherwise.
     #[track_caller]
     pub(crate) fn was_done(&self, deed: Deed, panicked: bool, context: &str) -> bool {
         let done = self.hostile.fired();
@@ -134,14 +134,14 @@ impl<S: Send + Sync + 'static, F: Future + Send + ?Sized + 'static> Cast<S, F> {
         done
     }
 
-    /// Whoever still waits.
+    /// The waits that are left.
     pub(crate) fn left(&mut self) -> Vec<Pin<Box<F>>> {
         let mut left: Vec<_> = self.victim.take().into_iter().chain(take(&self.other)).collect();
         left.append(&mut self.crowd);
         left
     }
 
-    /// Polls those who are left until all have been served, each round somebody, and says what is wrong otherwise. `serve` comes
+    /// Polls those who are left until all have been served, in each round at least one, and says what is wrong otherwise. `serve` comes
     /// before each round.
     #[track_caller]
     pub(crate) fn serve_all(&self, mut waiting: Vec<Pin<Box<F>>>, serve: impl Fn(&S), context: &str) {
@@ -149,7 +149,7 @@ impl<S: Send + Sync + 'static, F: Future + Send + ?Sized + 'static> Cast<S, F> {
             let before = waiting.len();
             serve(&self.shared);
             waiting.retain_mut(|future| poll(future, &self.calm).is_pending());
-            assert!(waiting.len() < before, "{context}: {before} wait, and nobody is served");
+            assert!(waiting.len() < before, "{context}: {before} wait, and none is served");
         }
     }
 
@@ -157,7 +157,7 @@ impl<S: Send + Sync + 'static, F: Future + Send + ?Sized + 'static> Cast<S, F> {
     #[track_caller]
     pub(crate) fn leave(self, context: &str) {
         drop(take(&self.handle));
-        assert_eq!(Arc::strong_count(&self.shared), 1, "{context}: somebody keeps it");
+        assert_eq!(Arc::strong_count(&self.shared), 1, "{context}: it is kept");
         assert_eq!((self.hostile.alive(), self.calm.alive()), (0, 0), "{context}: wakers are left");
     }
 }

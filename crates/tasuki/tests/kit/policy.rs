@@ -5,7 +5,7 @@ use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
 /// What a policy promises, said by the tests.
 pub(crate) trait Known: Policy {
     const NEWEST_FIRST: bool = false;
-    /// May a newcomer take a lock that somebody was woken for?
+    /// May a newcomer take a lock that a waiter was woken for?
     const BARGES: bool = false;
 
     /// In which order waiters `0..count`, queued in that order, are served.

@@ -14,7 +14,7 @@ pub(crate) struct Stress {
     pub(crate) threads: usize,
     pub(crate) tasks: usize,
     pub(crate) rounds: usize,
-    /// How often in a thousand polls somebody else's future is dropped.
+    /// How often in a thousand polls another task's future is dropped.
     pub(crate) cancel_per_mille: u32,
     pub(crate) seed: u64,
 }

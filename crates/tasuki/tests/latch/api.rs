@@ -29,7 +29,7 @@ impl Gate for Latch {
         self.count_down();
     }
 
-    /// Once open, it stays open. One that nobody has opened is opened here, so that the caller may rely on it.
+    /// Once open, it stays open. One that is closed is opened here, so that the caller may rely on it.
     fn close_again(&self) -> bool {
         if !self.try_wait() {
             self.count_down();
@@ -176,7 +176,7 @@ fn size_and_auto_traits() {
     <WaitLatch<'_> as AmbiguousIfUnpin<_>>::check();
 }
 
-/// A latch for each round: half of the tasks count, the others wait and are dropped at random. Whoever gets through sees
+/// A latch for each round: half of the tasks count, the others wait and are dropped at random. A waiter that gets through sees
 /// what all counts stand for.
 #[test]
 fn stress() {

@@ -216,7 +216,7 @@ fn a_hundred_thousand_deadlines_fire_or_are_cancelled() {
     }
     drop(waits);
     event.set();
-    assert!(event.is_set(), "nobody is left");
+    assert!(event.is_set(), "no waiter is left");
 }
 
 /// The lock is granted and the token cancelled while the outer of two limits is armed; the inner one, on its way out, meets a

@@ -41,7 +41,7 @@ const STORIES: [Story; 6] = [
     Story::GrantedWithPanic,
 ];
 
-/// Plays a story on a wait that has to wait. `at_rest` is asked in the end, with whether somebody got what was waited for.
+/// Plays a story on a wait that has to wait. `at_rest` is asked in the end, with whether the wait got what was waited for.
 fn play<T, E>(
     story: Story,
     limits: &Limits,

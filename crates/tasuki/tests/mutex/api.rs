@@ -29,7 +29,7 @@ fn free_lock_is_ready_at_once<P: Known>() {
     assert_eq!(*mutex.try_lock().unwrap(), 5);
 }
 
-/// S0-08, S0-11, S0-12, S0-15, S1-17, S3-28: everybody is served once, in order, each by one wake; a woken one is ready at
+/// S0-08, S0-11, S0-12, S0-15, S1-17, S3-28: every waiter is served once, in order, each by one wake; a woken one is ready at
 /// its first poll.
 fn everybody_in_order<P: Known>() {
     const COUNT: usize = 50;
@@ -69,7 +69,7 @@ fn the_place_is_taken_at_the_first_poll<P: Known>() {
     assert_eq!(spies[0].wakes(), usize::from(P::NEWEST_FIRST));
 }
 
-/// H10, S0-13: nobody passes while a grant is on its way; `Bypass` lets `try_lock` pass, and the woken one stays first.
+/// H10, S0-13: no newcomer passes while a grant is on its way; `Bypass` lets `try_lock` pass, and the woken one stays first.
 fn h10_try_lock_while_a_grant_is_in_flight<P: Known>() {
     let (mutex, spy, late) = (Mutex::<u32, P>::with_policy(0), Spy::new(), Spy::new());
     let guard = mutex.try_lock().unwrap();
@@ -145,7 +145,7 @@ fn h8_spurious_polls<P: Known>() {
     assert!(!mutex.is_locked());
 }
 
-/// B037: one poll to queue, one to get it; nobody wakes itself meanwhile. Owned and borrowed.
+/// B037: one poll to queue, one to get it; no wait wakes itself meanwhile. Owned and borrowed.
 fn b037_two_polls<P: Known>() {
     let (mutex, spy) = (Arc::new(Mutex::<u32, P>::with_policy(0)), Spy::new());
     let guard = mutex.clone().try_lock_owned().unwrap();
@@ -205,7 +205,7 @@ fn b141_future_made_anew<P: Known>() {
     ready(&mut anew);
 }
 
-/// `hand_off` unlocks at the call, yields once if somebody waited, and is ready at once otherwise.
+/// `hand_off` unlocks at the call, yields once if there was a waiter, and is ready at once otherwise.
 fn hand_off<P: Known>() {
     let (mutex, spy, yielded) = (Arc::new(Mutex::<u32, P>::with_policy(0)), Spy::new(), Spy::new());
     let mut alone = Box::pin(Guard::hand_off(mutex.try_lock().unwrap()));
@@ -295,7 +295,7 @@ fn bypass_counts_across_polls_of_the_head() {
     drop(ready(&mut head));
 }
 
-/// A queued waiter of `Bypass` that nobody called stays pending even if the lock is free: only the head competes.
+/// A queued waiter of `Bypass` that was not called stays pending even if the lock is free: only the head competes.
 #[test]
 fn bypass_only_the_head_competes() {
     let _dog = watchdog(10);

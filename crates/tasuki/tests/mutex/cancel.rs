@@ -25,7 +25,7 @@ fn queued<'m, P: Known>(mutex: &'m Mutex<u32, P>, count: usize) -> Vec<(Option<B
     (0..count).map(queue).collect()
 }
 
-/// Serves everybody who is left, in order, each woken exactly once; then the lock is free.
+/// Serves all that are left, in order, each woken exactly once; then the lock is free.
 #[track_caller]
 fn drain<P: Known>(mutex: &Mutex<u32, P>, waiters: &mut [(Option<Boxed<'_, P>>, Spy)]) {
     for turn in P::service(waiters.len()) {
@@ -72,7 +72,7 @@ fn drop_unpolled<P: Known>() {
     drain(&mutex, &mut waiters);
 }
 
-/// B007, B017, S1-19, S1-25: dropped while queued, at each place: nobody is woken, nobody's place changes.
+/// B007, B017, S1-19, S1-25: dropped while queued, at each place: no waiter is woken, no place changes.
 fn drop_queued<P: Known>() {
     for gone in 0..5 {
         for also in 0..5 {
@@ -81,7 +81,7 @@ fn drop_queued<P: Known>() {
             let mut waiters = queued(&mutex, 5);
             waiters[gone].0 = None;
             waiters[also].0 = None;
-            assert!(waiters.iter().all(|(_, spy)| spy.wakes() == 0), "a cancel wakes nobody");
+            assert!(waiters.iter().all(|(_, spy)| spy.wakes() == 0), "a cancel wakes no waiter");
             for (future, spy) in waiters.iter_mut().filter(|(future, _)| future.is_some()) {
                 pending(future.as_mut().unwrap(), spy);
             }
@@ -105,7 +105,7 @@ fn drop_notified<P: Known>() {
             waiters[*turn].0 = None;
         }
         if dropped == 4 {
-            assert!(!mutex.is_locked(), "the last one passes it to nobody");
+            assert!(!mutex.is_locked(), "the last one frees it");
         }
         drain(&mutex, &mut waiters);
     }
@@ -249,7 +249,7 @@ fn h6_forgotten() {
     assert_eq!(spy.alive(), 0);
 }
 
-/// H6: the queue's owner may go while a forgotten future is in it: nobody touches either again.
+/// H6: the queue's owner may go while a forgotten future is in it: neither is touched again.
 #[test]
 fn h6_forgotten_future_outlives_its_mutex() {
     /// Leak checkers do not mind what a static points to.
@@ -259,7 +259,7 @@ fn h6_forgotten_future_outlives_its_mutex() {
     let guard = mutex.try_lock().unwrap();
     let mut future = Box::pin(mutex.lock());
     pending(&mut future, &spy);
-    // SAFETY: nobody moves it: it is never touched again.
+    // SAFETY: it is not moved: it is never touched again.
     let future = unsafe { Pin::into_inner_unchecked(future) };
     FORGOTTEN.store(Box::into_raw(future).cast(), Relaxed);
     drop(guard);
@@ -283,7 +283,7 @@ fn event_drop_matrix() {
         }
         drop(event.wait());
         futures[gone] = None;
-        assert!(spies.iter().all(|spy| spy.wakes() == 0), "B007: a cancel wakes nobody");
+        assert!(spies.iter().all(|spy| spy.wakes() == 0), "B007: a cancel wakes no waiter");
         // B013: given, dropped before the poll, along the whole queue; the last gives it back to the flag.
         event.set();
         for turn in (0..4).filter(|turn| *turn != gone) {

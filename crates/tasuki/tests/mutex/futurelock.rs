@@ -117,7 +117,7 @@ fn bypass_lets_a_newcomer_of_the_same_task_pass() {
     assert!(!mutex.is_locked());
 }
 
-/// The variant of the event: a signal given to a snoozed wait is seen by nobody until it is polled or dropped.
+/// The variant of the event: a signal given to a snoozed wait is not seen until it is polled or dropped.
 #[test]
 fn snoozed_wait_of_an_auto_event() {
     let _dog = watchdog(10);

@@ -119,7 +119,7 @@ fn mapped_guards_write_through() {
     let mut byte: OwnedMappedMutexGuard<_, i32> = OwnedMappedMutexGuard::map(bytes, |bytes| &mut bytes[0]);
     *byte = 7;
     drop(byte);
-    let mutex = Arc::into_inner(mutex).expect("nobody keeps it");
+    let mutex = Arc::into_inner(mutex).expect("it is not kept");
     assert_eq!(mutex.into_inner(), (2, vec![7, 2, 3]));
 }
 
@@ -156,7 +156,7 @@ fn owned_futures_keep_the_mutex() {
     assert_eq!((weak.strong_count(), *guard), (1, 5));
     drop(guard);
     assert!(weak.upgrade().is_none());
-    // The last owner is a granted future that nobody polls.
+    // The last owner is a granted future that is not polled.
     let mutex = Arc::new(Mutex::new(5));
     let weak = Arc::downgrade(&mutex);
     let guard = mutex.clone().try_lock_owned().unwrap();

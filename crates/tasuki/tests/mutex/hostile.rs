@@ -7,7 +7,7 @@
 //! Out of reach for safe Rust, so not here:
 //! * polling or dropping a future from a waker call made *by that same future's* poll or drop: both borrow it
 //!   exclusively. "Another future" stands in for it; dropping it from the wake of its own grant is here.
-//! * dropping the last `Arc` in the middle of a call: whoever calls holds the mutex, by a borrow or by an `Arc`.
+//! * dropping the last `Arc` in the middle of a call: the caller holds the mutex, by a borrow or by an `Arc`.
 //!   The hook drops the last one that the caller does not hold; the call then drops the very last.
 //! * `wake_by_ref` on a queued waker: the mutex wakes by value only. `hand_off` is the one call that uses it.
 
@@ -35,7 +35,7 @@ enum Moment {
     CancelGranted,
     /// A queued future is dropped: drop.
     CancelQueued,
-    /// The guard is handed off with somebody waiting: wake, and `wake_by_ref` of the one who yields.
+    /// The guard is handed off with a waiter: wake, and `wake_by_ref` of the one who yields.
     HandOff,
 }
 
@@ -111,14 +111,14 @@ impl<P: Policy> Scene<P> {
         panicked
     }
 
-    /// Whoever still waits is served, one at a time, and then the lock is free.
+    /// Every waiter that is left is served, one at a time, and then the lock is free.
     fn settle(mut self, context: &str) {
         self.guard = None;
         let left = self.cast.left();
         self.cast.serve_all(left, |_| (), context);
         assert!(!self.cast.shared.is_locked(), "{context}: left locked");
         let newcomer = poll(&mut Box::pin(self.cast.shared.lock()), &self.cast.calm).is_ready();
-        assert!(newcomer, "{context}: a newcomer waits for nobody");
+        assert!(newcomer, "{context}: a newcomer does not wait");
         self.cast.leave(context);
     }
 }

@@ -135,7 +135,7 @@ fn clone_that_panics<P: Policy>() {
     while !waiting.is_empty() {
         let before = waiting.len();
         waiting.retain_mut(|future| poll(future, &spy).is_pending());
-        assert!(waiting.len() < before, "nobody is served");
+        assert!(waiting.len() < before, "none is served");
     }
     assert!(!mutex.is_locked());
     drop(waker);

@@ -112,7 +112,7 @@ impl Spec {
         self.wake(self.queue[0]);
     }
 
-    /// A newcomer may take a lock that is free and, unless it may barge, that nobody waits for.
+    /// A newcomer may take a lock that is free and, unless it may barge, that has no waiter.
     fn may_take(&self) -> bool {
         !self.is_locked() && (self.queue.is_empty() || self.bound > 0)
     }
@@ -210,7 +210,7 @@ impl Spec {
         }
     }
 
-    /// The lock is given up by whoever had it.
+    /// The lock is given up by its holder.
     fn release(&mut self) {
         let Some(head) = self.queue.first().copied() else { return };
         if self.passed < self.bound {
@@ -357,7 +357,7 @@ impl<P: Policy> System for Real<'_, P> {
         Seen { result, locked: self.mutex.is_locked(), wakes: tally::wakes() }
     }
 
-    /// Everybody leaves: the lock is free, and no waker is left.
+    /// All leave: the lock is free, and no waker is left.
     fn finish(&mut self) {
         self.guard = None;
         self.futures = [const { None }; MAX_WAITERS];

@@ -40,7 +40,7 @@ fn for_a_while(threads: usize, run: impl Fn(Stress)) {
     }
 }
 
-/// Says that somebody is inside, and that nobody else was.
+/// Says that a holder is inside, and that no other was.
 struct Inside<'s>(&'s AtomicBool);
 
 impl<'s> Inside<'s> {
@@ -95,7 +95,7 @@ fn exclusion<P: Policy>(threads: usize) {
         assert_eq!(Arc::strong_count(&mutex), 1);
         let value = *mutex.try_lock().unwrap();
         assert_eq!(value, entries.load(Relaxed), "a write was lost");
-        // Whoever completed was inside, but for a `try_lock` that was refused.
+        // A task that completed was inside, but for a `try_lock` that was refused.
         assert!(outcome.completed >= value as usize / 2, "{outcome:?}");
     });
 }
@@ -171,7 +171,7 @@ fn overtakes(visits: &[Visit]) -> usize {
     visits.iter().enumerate().map(overtaken).max().unwrap_or(0)
 }
 
-/// S0-14, S3-28: whoever had queued before another began is served before it; with `Bypass`, but for the bound.
+/// S0-14, S3-28: a waiter that had queued before another began is served before it; with `Bypass`, but for the bound.
 fn order<P: Policy>(threads: usize, bound: impl Fn(usize) -> usize) {
     for_a_while(threads, |stress| {
         let mutex: Arc<Mutex<Vec<Visit>, P>> = Arc::new(Mutex::with_policy(Vec::new()));
@@ -201,7 +201,7 @@ fn bypass_keeps_its_bound() {
     order::<Bypass<3>>(8, |tasks| tasks * 4);
 }
 
-/// An auto event that starts set is a lock: whoever gets the signal gives it back, dropped or not. None is lost, none
+/// An auto event that starts set is a lock: the task that gets the signal gives it back, dropped or not. None is lost, none
 /// is doubled.
 fn signal(threads: usize) {
     struct GiveBack<'e>(&'e Event);
@@ -239,7 +239,7 @@ fn auto_event_on_8_threads() {
     signal(8);
 }
 
-/// Waits for this round of a gate that one task opens; everybody gets through, whenever they came.
+/// Waits for this round of a gate that one task opens; all get through, whenever they came.
 fn gate(threads: usize) {
     for_a_while(threads, |stress| {
         let events: Arc<Vec<Event>> = Arc::new((0..stress.rounds).map(|_| Event::manual()).collect());

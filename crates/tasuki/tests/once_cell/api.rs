@@ -1,4 +1,4 @@
-//! The once cell: one value, made by whoever comes first and succeeds; a turn that fails goes to the next.
+//! The once cell: one value, made by the first initialiser that succeeds; a turn that fails goes to the next.
 //! B007, B061, B063, B133, H2, H3, H4, H5, H6, H9, H14, H15.
 
 use crate::kit::alloc::allocations;
@@ -56,7 +56,7 @@ fn values_are_dropped_once() {
     drop(OnceCell::<Arc<()>>::new());
 }
 
-/// Whoever waits for the value gets it from anybody: `set` works while somebody waits.
+/// A waiter gets the value from any caller: `set` works with waiters.
 #[test]
 fn set_releases_those_who_wait() {
     let _dog = watchdog(30);
@@ -98,7 +98,7 @@ const ENDS: [End; 6] = [
     End::RunsOutOfTime,
 ];
 
-/// H2: a turn that comes to nothing goes to the first who wants it, past those who only wait for the value; nobody else is woken.
+/// H2: a turn that comes to nothing goes to the first who wants it, past those who only wait for the value; no other waiter is woken.
 #[test]
 fn a_turn_that_comes_to_nothing_goes_on() {
     let _dog = watchdog(10);
@@ -113,7 +113,7 @@ fn a_turn_that_comes_to_nothing_goes_on() {
                 _ => Poll::Pending,
             })
         };
-        // Somebody has the turn first, so that all others queue; it is given up before the story begins.
+        // One waiter has the turn first, so that all others queue; it is given up before the story begins.
         let mut holder = Box::pin(cell.get_or_init(never));
         pending(&mut holder, &spy);
         let mut first = Box::pin(cell.get_or_try_init(initialise).or_cancelled(&token));
@@ -153,7 +153,7 @@ fn a_turn_that_comes_to_nothing_goes_on() {
     }
 }
 
-/// With nobody who wants it, the cell is empty again, and those who wait for the value go on waiting.
+/// With no waiter that wants it, the cell is empty again, and those who wait for the value go on waiting.
 #[test]
 fn a_turn_that_nobody_wants() {
     let _dog = watchdog(30);
@@ -226,7 +226,7 @@ fn a_recursive_initialiser_waits() {
     assert_eq!(ready(&mut Box::pin(cell.get_or_init(async || 3))), &3);
 }
 
-/// H15: wakers that panic, in different batches: the value is there, everybody is woken.
+/// H15: wakers that panic, in different batches: the value is there, all are woken.
 #[test]
 fn panicking_wakers() {
     let _dog = watchdog(30);
@@ -273,7 +273,7 @@ enum Moment {
     AnotherWaker,
     /// The value is there.
     Value,
-    /// The turn passes to whoever wants it.
+    /// The turn passes to a waiter that wants it.
     Turn,
     Cancel,
 }
@@ -281,7 +281,7 @@ enum Moment {
 const MOMENTS: [Moment; 5] =
     [Moment::FirstPoll, Moment::AnotherWaker, Moment::Value, Moment::Turn, Moment::Cancel];
 
-/// Somebody with a hostile waker waits for the value, or for the turn; somebody calm behind it. False if the hook did not run.
+/// A waiter with a hostile waker waits for the value, or for the turn; a calm one behind it. False if the hook did not run.
 fn play(deed: fn(&OnceCell<u32>), call: Call, moment: Moment, wants_turn: bool, panics_there: bool) -> bool {
     let (cell, calm) = (Arc::new(OnceCell::<u32>::new()), Spy::new());
     let weak = Arc::downgrade(&cell);
@@ -301,7 +301,7 @@ fn play(deed: fn(&OnceCell<u32>), call: Call, moment: Moment, wants_turn: bool, 
     }
     pending(&mut other, &calm);
     if moment == Moment::Value {
-        // Nobody has the turn, so that the value can be set.
+        // No waiter has the turn, so that the value can be set.
         drop(other);
         if wants_turn {
             drop(victim.replace(wait(false)));
@@ -332,7 +332,7 @@ fn play(deed: fn(&OnceCell<u32>), call: Call, moment: Moment, wants_turn: bool, 
     hostile.fired()
 }
 
-/// H3, B061, B063: whatever a waker does in clone, wake and drop, the cell works and nobody is forgotten.
+/// H3, B061, B063: whatever a waker does in clone, wake and drop, the cell works and no waiter is forgotten.
 #[test]
 fn h3_hostile_wakers() {
     let _dog = watchdog(10);
@@ -392,7 +392,7 @@ fn no_allocation() {
     assert_eq!(count, 0, "{count} allocations");
 }
 
-/// Threads that make it, fail, give up and wait: it is made once, by the one who succeeds, and everybody sees the same.
+/// Threads that make it, fail, give up and wait: it is made once, by the one who succeeds, and all see the same.
 #[test]
 fn stress() {
     let seed = Seed::pick();

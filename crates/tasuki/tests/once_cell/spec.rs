@@ -20,11 +20,11 @@ const SET: usize = 9;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// The first poll of somebody who wants the value, or would make it.
+    /// The first poll of a waiter that wants the value, or would make it.
     Begin(usize, Wants),
     /// Polls a waiter with the first or the second of its two wakers.
     Poll(usize, usize),
-    /// The initialiser of whoever has the turn comes to this end, in a poll.
+    /// The initialiser of the waiter that has the turn comes to this end, in a poll.
     End(usize, Step),
     /// The token is cancelled, and the waiter polled.
     Expire(usize),
@@ -361,11 +361,11 @@ impl System for Real<'_> {
         Seen { result, value: self.world.cell.get().copied(), running, wakes: tally::wakes() }
     }
 
-    /// Everybody leaves: nobody has the turn, and no waker is left.
+    /// All leave: no waiter has the turn, and no waker is left.
     fn finish(&mut self) {
         let (cell, filled) = (&self.world.cell, self.world.cell.get().is_some());
         self.slots = Default::default();
-        assert_eq!(cell.set(SET).is_ok(), !filled, "nobody has the turn");
+        assert_eq!(cell.set(SET).is_ok(), !filled, "no waiter has the turn");
         assert_eq!(tally::alive(), 0, "wakers made and not dropped");
     }
 }

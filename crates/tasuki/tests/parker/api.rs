@@ -43,7 +43,7 @@ fn b045_every_parker_has_its_own_token() {
     let _dog = watchdog(10);
     let (a, b) = (Parker::new(), Parker::new());
     a.unparker().unpark();
-    // The token of one parker, and the token of the thread, are nobody else's.
+    // The token of one parker, and the token of the thread, are told apart.
     thread::current().unpark();
     assert!(!b.park_timeout(Duration::from_millis(1)));
     thread::park();

@@ -30,7 +30,7 @@ fn every_increment_counts<P: Known>() {
     assert_eq!(mutex.into_inner(), 4 * rounds);
 }
 
-/// A mutex may be freed by whoever unlocked it last, right after the hand-over (B073).
+/// A mutex may be freed by the thread that unlocked it last, right after the hand-over (B073).
 fn b073_the_last_owner_frees_it<P: Known>() {
     for _ in 0..scaled(500, 10) {
         let mutex = Arc::new(Mutex::<u32, P>::with_policy(0));
@@ -83,7 +83,7 @@ fn threads_and_tasks_in_one_order() {
     assert_eq!(*mutex.try_lock().unwrap(), ["task", "thread", "late"]);
 }
 
-/// S0-01, S2-02: waiting tasks do not hold their thread: one thread runs the owner and everybody who waits for it.
+/// S0-01, S2-02: waiting tasks do not hold their thread: one thread runs the holder and all waiters.
 #[test]
 fn one_thread_runs_them_all() {
     let _dog = watchdog(20);

@@ -104,7 +104,7 @@ fn a_recursive_read_behind_a_writer() {
 
 fn nothing_is_found_where_nothing_is_wrong() {
     let mutex = Mutex::new(0);
-    // Another task waits; a task that has given the lock up takes it again; nobody has an identity.
+    // Another task waits; a task that has given the lock up takes it again; no task has an identity.
     let mut holder = pin!(task::identify(async {
         drop(mutex.lock().await);
         let _guard = mutex.lock().await;

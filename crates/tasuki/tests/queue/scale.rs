@@ -29,7 +29,7 @@ fn queue<'m, P: Known>(mutex: &'m Mutex<u32, P>, count: usize, waker: &Waker) ->
     waiters
 }
 
-/// Everybody gets the lock, in order, one wake each.
+/// All get the lock, in order, one wake each.
 fn granted<P: Known>() {
     on_a_small_stack(|| {
         let (mutex, wakes) = (Mutex::<u32, P>::with_policy(0), Arc::new(Wakes::default()));
@@ -60,7 +60,7 @@ fn a_million_granted() {
     granted::<Bypass>();
 }
 
-/// Everybody is dropped while waiting, in this order; then the lock works as if nobody had been there.
+/// All are dropped while waiting, in this order; then the lock works as if they had not been there.
 fn cancelled<P: Known>(count: usize, order: impl IntoIterator<Item = usize>) {
     let (mutex, wakes) = (Mutex::<u32, P>::with_policy(0), Arc::new(Wakes::default()));
     let waker = Waker::from(wakes.clone());

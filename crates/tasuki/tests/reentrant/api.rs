@@ -97,7 +97,7 @@ fn branches_of_one_task_share_it() {
     let branch = || async {
         let guard = mutex.lock().await.unwrap();
         meeting.set(meeting.get() + 1);
-        // Nobody leaves before both are inside.
+        // Neither leaves before both are inside.
         std::future::poll_fn(|_| if meeting.get() == 2 { Poll::Ready(()) } else { Poll::Pending }).await;
         drop(guard);
     };
@@ -137,7 +137,7 @@ fn a_granted_future_that_is_dropped_passes_the_lock_on() {
     assert_eq!(poll(next.as_mut()), Poll::Ready(Ok(())));
 }
 
-/// Guards may be dropped by anybody; the last one unlocks.
+/// Guards may be dropped by any thread; the last one unlocks.
 #[test]
 fn the_last_guard_unlocks_wherever_it_is_dropped() {
     for _ in 0..if cfg!(miri) { 3 } else { 2_000 } {

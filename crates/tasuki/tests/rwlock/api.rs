@@ -30,7 +30,7 @@ fn who_excludes_whom() {
     assert_eq!(open(&lock), "ruw");
 }
 
-/// First come, first served, between the kinds: nobody starves.
+/// First come, first served, between the kinds: none starves.
 #[test]
 fn the_order_is_that_of_the_first_polls() {
     let _dog = watchdog(30);
@@ -49,7 +49,7 @@ fn the_order_is_that_of_the_first_polls() {
     let woken = || spies.each_ref().map(Spy::wakes);
     drop(writer);
     assert_eq!(woken(), [1, 1, 0, 0, 0, 0], "both readers, together");
-    assert_eq!(open(&lock), "", "a writer waits: nobody passes it");
+    assert_eq!(open(&lock), "", "a writer waits: none passes it");
     drop((ready(&mut r1), ready(&mut r2)));
     assert_eq!(woken(), [1, 1, 1, 0, 0, 0]);
     drop(ready(&mut w1));
@@ -117,7 +117,7 @@ fn b021_a_dropped_upgrade_releases() {
     let upgradable = lock.try_upgradable_read().unwrap();
     let mut upgrade = Box::pin(RwLockUpgradableReadGuard::upgrade(upgradable));
     pending(&mut upgrade, &spy);
-    assert_eq!(open(&lock), "", "nobody passes an upgrade");
+    assert_eq!(open(&lock), "", "none passes an upgrade");
     drop(upgrade);
     assert_eq!(open(&lock), "ru");
     drop(reader);
@@ -134,7 +134,7 @@ fn b021_a_dropped_upgrade_releases() {
     assert_eq!(open(&lock), "ruw");
 }
 
-/// B055: everybody of a batch enters, whatever they do inside: here they wait for each other.
+/// B055: all of a batch enter, whatever they do inside: here they wait for each other.
 #[test]
 fn b055_all_readers_of_a_batch_meet_inside() {
     let _dog = watchdog(60);
@@ -211,7 +211,7 @@ fn an_upgrade_does_not_split_a_batch() {
         drop(writer);
         assert_eq!(spy.wakes(), 70);
         let guards: Vec<_> = readers.iter_mut().map(ready).collect();
-        assert_eq!(open(&lock), "", "the upgrade waits, and nobody passes it");
+        assert_eq!(open(&lock), "", "the upgrade waits, and none passes it");
         drop(guards);
         drop(ready(upgrade.lock().unwrap().as_mut().unwrap()));
         drop(upgrade);
@@ -277,7 +277,7 @@ fn no_writer_slips_into_an_upgrade() {
     assert_eq!(*ready(&mut w), seen + 1);
 }
 
-/// With nobody else reading an upgrade is immediate; also past queued writers.
+/// Without other readers an upgrade is immediate; also past queued writers.
 #[test]
 fn an_upgrade_of_the_only_reader_does_not_wait() {
     let _dog = watchdog(30);
@@ -324,7 +324,7 @@ fn a_downgrade_lets_readers_in_and_no_writer() {
     assert!(RwLockUpgradableReadGuard::try_upgrade(upgradable).is_err());
 }
 
-/// A waker that panics in a downgrade leaves nobody locked out.
+/// A waker that panics in a downgrade locks no waiter out.
 #[test]
 fn a_panic_in_a_downgrade_releases() {
     let _dog = watchdog(30);
@@ -340,7 +340,7 @@ fn a_panic_in_a_downgrade_releases() {
     assert_eq!(open(&lock), "ruw");
 }
 
-/// H10: what is on its way to somebody cannot be taken by another.
+/// H10: what is on its way to a waiter cannot be taken by another.
 #[test]
 fn h10_a_grant_in_flight_is_held() {
     let _dog = watchdog(30);

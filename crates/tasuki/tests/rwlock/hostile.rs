@@ -1,11 +1,11 @@
 //! H3 on the reader-writer lock: a waker's clone, wake and drop are foreign code and may do anything; and futures dropped in every
 //! state. B061, B063, B065, B129, B133, H2, H3, H4, H6, H15.
 //!
-//! Six actions x four calls x every moment at which the lock makes such a call. After each the lock works, everybody who waits is
+//! Six actions x four calls x every moment at which the lock makes such a call. After each the lock works, every waiter is
 //! served, and every waker made was dropped or woken exactly once.
 //!
 //! Out of reach for safe Rust, so not here: to poll or drop a future from a waker call made by that same future's poll or drop; to free
-//! the lock in the middle of a call, since whoever calls holds it; `wake_by_ref`, which the lock does not call.
+//! the lock in the middle of a call, since the caller holds it; `wake_by_ref`, which the lock does not call.
 
 use crate::kit::hostile::{Cast, Deed, every_deed};
 use crate::kit::poll::{BoxFuture, panics, pending, poll, poll_with, ready};
@@ -166,7 +166,7 @@ impl Scene {
         panicked
     }
 
-    /// Everybody who is left is served, and nothing is left behind.
+    /// All that are left are served, and nothing is left behind.
     fn settle(mut self, context: &str) {
         self.writer = None;
         let left = self.cast.left();
@@ -235,7 +235,7 @@ fn drop_one(kinds: [Kind; 3], state: State, position: usize, context: &str) {
         futures[position] = None;
         assert_eq!((spies[position].wakes(), spies[position].alive()), (0, 0), "{context}");
     }
-    // Holders leave one after the other; whoever is granted is polled, but for the one that is dropped instead.
+    // Holders leave one after the other; a waiter that is granted is polled, but for the one that is dropped instead.
     while let Some(held) = holder.take() {
         drop(held);
         for (number, slot) in futures.iter_mut().enumerate() {
@@ -254,7 +254,7 @@ fn drop_one(kinds: [Kind; 3], state: State, position: usize, context: &str) {
             }
         }
     }
-    assert!(futures.iter().all(Option::is_none), "{context}: somebody waits for ever");
+    assert!(futures.iter().all(Option::is_none), "{context}: a waiter waits for ever");
     for (number, spy) in spies.iter().enumerate() {
         let expected = usize::from(number != position || matches!(state, State::Granted | State::Resumed));
         assert_eq!((spy.wakes(), spy.alive()), (expected, 0), "{context}: waker {number}");
@@ -312,7 +312,7 @@ fn leak<F>(future: Pin<Box<F>>, place: &AtomicPtr<()>) {
     place.store(future.cast(), Relaxed);
 }
 
-/// H6: forgotten futures keep their place, as documented; nobody touches what is gone, also when the lock goes first.
+/// H6: forgotten futures keep their place, as documented; what is gone is not touched, also when the lock goes first.
 #[test]
 fn h6_forgotten_futures() {
     let _dog = watchdog(30);

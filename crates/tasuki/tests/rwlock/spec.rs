@@ -13,7 +13,7 @@ use tasuki::future::{Read, UpgradableRead, Upgrade, Write};
 use tasuki::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 const MAX_WAITERS: usize = 4;
-/// The slot of whoever holds the lock from the beginning.
+/// The slot of the holder of the lock from the beginning.
 const HOLDER: usize = MAX_WAITERS;
 const SLOTS: usize = MAX_WAITERS + 1;
 
@@ -305,7 +305,7 @@ impl<'l> Real<'l> {
             Kind::Read => Slot::Read(Box::pin(self.lock.read())),
             Kind::Upgradable => Slot::Upgradable(Box::pin(self.lock.upgradable_read())),
             Kind::Write => Slot::Write(Box::pin(self.lock.write())),
-            Kind::Upgrade => panic!("nobody begins with an upgrade"),
+            Kind::Upgrade => panic!("no access begins with an upgrade"),
         };
         self.poll(slot, 0)
     }
@@ -388,7 +388,7 @@ impl System for Real<'_> {
         Seen { result, open, wakes: tally::wakes() }
     }
 
-    /// Everybody leaves: the lock is free, and no waker is left.
+    /// All leave: the lock is free, and no waker is left.
     fn finish(&mut self) {
         self.slots = [const { Slot::Empty }; SLOTS];
         assert!(self.lock.try_write().is_some(), "left locked");

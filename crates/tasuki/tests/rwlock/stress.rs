@@ -114,7 +114,7 @@ fn a_million_upgradable_readers() {
             *writer += 1;
             drop(writer);
             holder = Some(ready(next));
-            // Somebody reads beside it, and leaves: that is no reason to look through the queue.
+            // A reader enters beside it, and leaves: that is no reason to look through the queue.
             drop(lock.try_read().unwrap());
         }
         drop(holder);
@@ -139,7 +139,7 @@ fn upgradable_readers_behind_a_reader() {
 }
 
 /// Readers leave one by one while upgradable readers are queued, and behind them a writer and a reader: that one cannot be let in
-/// before the writer, so nobody looks for it.
+/// before the writer, so it is not looked for.
 #[test]
 fn upgradable_readers_before_a_writer() {
     let _dog = watchdog(120);
@@ -153,7 +153,7 @@ fn upgradable_readers_before_a_writer() {
         let mut writer = queue!(1, &waker, lock.write());
         let mut reader = queue!(1, &waker, lock.read());
         drop(inside);
-        assert_eq!(wakes.0.load(Relaxed), 0, "nobody could be served");
+        assert_eq!(wakes.0.load(Relaxed), 0, "none could be served");
         drop(holder);
         assert_eq!(wakes.0.load(Relaxed), 1, "the next upgradable reader");
         drop(upgradable);
@@ -201,7 +201,7 @@ struct Inside {
     writers: AtomicIsize,
 }
 
-/// Counts somebody as inside for as long as it lives.
+/// Counts a holder as inside for as long as it lives.
 struct Entry<'s>(&'s AtomicIsize);
 
 impl<'s> Entry<'s> {

@@ -12,7 +12,7 @@ use tasuki::Semaphore;
 use tasuki::future::Acquire;
 use tasuki::policy::{Bypass, Fifo, SemaphorePolicy};
 
-/// Every state of a wait x every place in the queue: dropping it loses no permit and nobody's place.
+/// Every state of a wait x every place in the queue: dropping it loses no permit and no place.
 #[test]
 fn h2_drop_matrix() {
     fn check<P: SemaphorePolicy>(weights: [usize; 3], granted: usize) {

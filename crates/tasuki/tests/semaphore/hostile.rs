@@ -110,7 +110,7 @@ impl<P: SemaphorePolicy> Scene<P> {
     /// the victim.
     fn play(&mut self, moment: Moment, head: &mut Option<Future<P>>) -> bool {
         let hostile = self.cast.hostile.waker();
-        // One permit is free: kept for the head, and too few for everybody else.
+        // One permit is free: kept for the head, and too few for all others.
         pending(head.insert(Box::pin(self.cast.shared.clone().acquire_many_owned(3))), &Spy::new());
         if moment != Moment::FirstPoll {
             self.cast.queue_victim();
@@ -138,7 +138,7 @@ impl<P: SemaphorePolicy> Scene<P> {
         }
     }
 
-    /// Whoever still waits is served, and then every permit is free.
+    /// Every waiter that is left is served, and then every permit is free.
     fn settle(mut self, head: Option<Future<P>>, context: &str) {
         self.release(100);
         let left = head.into_iter().chain(self.cast.left()).collect();
@@ -227,7 +227,7 @@ fn b133_a_head_that_panics_in_its_poll_gives_back() {
     assert_eq!(semaphore.available_permits(), 3);
 }
 
-/// The wake of the served panics: everybody else has been woken, and all permits are accounted for.
+/// The wake of the served panics: all others have been woken, and all permits are accounted for.
 #[test]
 fn h15_a_panicking_wake_does_not_stop_the_others() {
     fn check(act: fn(&Semaphore), served: bool) {

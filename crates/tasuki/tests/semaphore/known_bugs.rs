@@ -108,7 +108,7 @@ fn b051_whoever_takes_is_out_of_the_queue() {
     drop(ready(&mut c).unwrap());
 }
 
-/// The drop of a granted acquire returned its permits and woke nobody.
+/// The drop of a granted acquire returned its permits and woke no waiter.
 #[test]
 fn b053_the_drop_of_a_grant_wakes_the_next() {
     fn check<P: SemaphorePolicy>() {

@@ -141,7 +141,7 @@ impl Spec {
         Result::Pending
     }
 
-    /// Everybody who can be served, from the front; the last one with `Bypass` is only called.
+    /// All that can be served, from the front; the last one with `Bypass` is only called.
     fn serve(&mut self) {
         while let Some(head) = self.queue.first().copied() {
             let weight = if self.closed { 0 } else { self.weight[head] };
@@ -366,7 +366,7 @@ impl<P: SemaphorePolicy> System for Real<'_, P> {
         }
     }
 
-    /// Everybody leaves: every permit is free, and no waker is left.
+    /// All leave: every permit is free, and no waker is left.
     fn finish(&mut self) {
         self.tried = None;
         self.slots = [const { Slot::Empty }; MAX_WAITERS];

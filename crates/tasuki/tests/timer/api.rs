@@ -1,4 +1,4 @@
-//! Sleeps, and whoever turns their wheel. S2-65, S3-19, S3-21; B025, B131, B139,
+//! Sleeps, and what turns their wheel. S2-65, S3-19, S3-21; B025, B131, B139,
 //! H2, H3, H4, H5, H6, H15.
 
 use crate::kit::driver::Told;
@@ -18,7 +18,7 @@ use tasuki::{Elapsed, Event};
 fn wheel() -> (Arc<Timers>, Spy) {
     let alarm = Spy::new();
     let timers = Arc::new(Timers::new(alarm.waker()));
-    assert_eq!(timers.advance(Instant::now()), None, "nobody sleeps");
+    assert_eq!(timers.advance(Instant::now()), None, "no sleep is armed");
     (timers, alarm)
 }
 
@@ -124,7 +124,7 @@ fn drop_matrix() {
                     assert_eq!((spy.wakes(), spy.alive()), (usize::from(woken), 0), "{context}: {number}");
                 }
                 sleeps.iter_mut().flatten().for_each(ready);
-                assert_eq!(told.pass(time), None, "{context}: somebody is left");
+                assert_eq!(told.pass(time), None, "{context}: a sleep is left");
             }
         }
     }
@@ -148,7 +148,7 @@ fn only_the_last_waker_counts() {
     ready(&mut sleep);
 }
 
-/// H15: wakers that panic, in different batches: everybody else is woken too, and the first panic goes on.
+/// H15: wakers that panic, in different batches: all others are woken too, and the first panic goes on.
 #[test]
 fn a_panicking_waker_does_not_stop_the_others() {
     let _dog = watchdog(10);
@@ -201,7 +201,7 @@ fn the_last_cancel_rings_if_it_was_asked_to() {
     assert_eq!(told.advance(), None);
 }
 
-/// B131: an alarm that panics leaves nobody on the wheel who is gone.
+/// B131: an alarm that panics leaves no sleep on the wheel that is gone.
 #[test]
 fn a_panicking_alarm_leaves_nothing_behind() {
     let _dog = watchdog(30);
@@ -261,7 +261,7 @@ fn wakers_may_call_anything() {
     }
 }
 
-/// H6: a sleep that is forgotten keeps its wheel, and disturbs nobody.
+/// H6: a sleep that is forgotten keeps its wheel, and disturbs no other.
 #[test]
 fn a_forgotten_sleep_keeps_its_wheel() {
     let _dog = watchdog(30);
@@ -280,7 +280,7 @@ fn a_forgotten_sleep_keeps_its_wheel() {
     assert!(weak.upgrade().is_some(), "the forgotten one has it still");
 }
 
-/// Armed by somebody whose look at the clock is older than the last turn: the time is over by then, and the next turn says so.
+/// Armed by a thread whose look at the clock is older than the last turn: the time is over by then, and the next turn says so.
 #[test]
 fn a_sleep_that_is_late_to_be_armed() {
     let _dog = watchdog(30);
@@ -289,7 +289,7 @@ fn a_sleep_that_is_late_to_be_armed() {
         let (told, spy) = (Told::with_timers(&timers), Spy::new());
         timers.advance(told.now.get() + ahead * MS);
         let mut sleep = told.sleep(5 * MS, &spy);
-        assert_eq!(alarm.wakes(), 1, "whoever turns the wheel must know");
+        assert_eq!(alarm.wakes(), 1, "the turner must know");
         timers.advance(told.now.get() + ahead * MS);
         assert_eq!(spy.wakes(), 1, "{ahead} ms ahead");
         ready(&mut sleep);
@@ -314,7 +314,7 @@ fn turning_back_changes_nothing() {
     ready(&mut sleep);
 }
 
-/// Two turners, and threads that arm and cancel: everybody whose time has come is woken, nobody twice.
+/// Two turners, and threads that arm and cancel: every sleep whose time has come is woken, none twice.
 #[test]
 fn two_turners_and_a_crowd() {
     let seed = Seed::pick();

@@ -24,7 +24,7 @@ fn deadlines_are_kept_where_the_driver_says() {
     let mut lock = Box::pin(mutex.lock().timeout(5 * MS));
     runtime::enter(&told, || pending(&mut lock, &spy));
     std::thread::sleep(20 * MS);
-    assert_eq!(spy.wakes(), 0, "nobody turns this wheel but the test");
+    assert_eq!(spy.wakes(), 0, "only the test turns this wheel");
     pending(&mut lock, &Spy::new());
     pending(&mut lock, &spy);
     told.pass(6 * MS);
@@ -41,7 +41,7 @@ fn the_driver_says_which_task_runs() {
     assert_eq!(task::current(), None);
     runtime::enter(&told, || {
         assert_eq!(task::current(), told.task);
-        // The innermost says it: an identity of its own, another runtime, nobody.
+        // The innermost says it: an identity of its own, another runtime, none.
         let mut named = Box::pin(task::identify(async { task::current() }));
         let id = named.id();
         assert_eq!(ready(&mut named), Some(id));
@@ -96,7 +96,7 @@ fn wakes_say_their_kind() {
     let (mut lock, mut wait) = (Box::pin(mutex.lock()), Box::pin(event.wait()));
     pending(&mut lock, &listener);
     listener.arm(1);
-    // On a thread of a runtime: nobody else asks.
+    // On a thread of a runtime: no other asks.
     runtime::enter(&Told::nothing(), || drop(guard));
     assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
     pending(&mut wait, &listener);

@@ -1,5 +1,5 @@
 //! The wheel against a list: sleeps come, are cancelled and change their wakers, the clock goes on in steps and in leaps.
-//! No sleep ends early, every one that is due has ended, and whoever sleeps until the wheel said misses nothing.
+//! No sleep ends early, every one that is due has ended, and a turner that sleeps until the wheel said misses nothing.
 //! S3-19, S2-65; H9, H14. `TASUKI_SEED` repeats a run.
 
 use crate::kit::driver::Told;
@@ -62,9 +62,9 @@ impl World {
     fn check_alarm(&mut self, deadline: Instant) {
         let rung = self.alarm.wakes() - std::mem::replace(&mut self.rung, self.alarm.wakes());
         match self.promised {
-            Some(promised) if promised <= deadline => assert_eq!(rung, 0, "somebody is woken for nothing"),
+            Some(promised) if promised <= deadline => assert_eq!(rung, 0, "the turner is woken for nothing"),
             Some(promised) if promised - self.vague < deadline + TICK => {}
-            _ => assert_eq!(rung, 1, "whoever turns the wheel comes too late"),
+            _ => assert_eq!(rung, 1, "the turner comes too late"),
         }
         if rung > 0 {
             (self.promised, self.vague) = (Some(deadline + TICK), TICK);
@@ -106,18 +106,18 @@ impl World {
             true
         });
         if let Some(earliest) = earliest {
-            let promised = promised.expect("somebody sleeps");
+            let promised = promised.expect("a sleep is armed");
             assert!(promised > now, "it would be turned without an end");
             assert!(promised <= earliest + TICK, "it would be turned too late, by {:?}", promised - earliest);
         }
         (self.promised, self.vague) = (promised, Duration::ZERO);
     }
 
-    /// As a turner does: sleeps until the wheel said, and turns it, until nobody sleeps; how often.
+    /// As a turner does: sleeps until the wheel said, and turns it, until no sleep is armed; how often.
     fn turn_until_empty(&mut self) -> usize {
         let mut turns = 0;
         while !self.sleepers.is_empty() {
-            let promised = self.promised.expect("somebody sleeps");
+            let promised = self.promised.expect("a sleep is armed");
             self.advance(promised - self.clock.now.get());
             turns += 1;
         }

@@ -277,7 +277,7 @@ impl System for Real<'_> {
         Seen { poll, panicked, count: self.object.count(), wakes: tally::wakes() }
     }
 
-    /// Everybody leaves: no waker is left, and no arrival.
+    /// All leave: no waker is left, and no arrival.
     fn finish(&mut self) {
         let members = self.object.count();
         self.futures = [const { None }; MAX_WAITERS];

@@ -2,7 +2,7 @@
 //! at each moment when it makes one, alone and in a crowd of more than a batch.
 //!
 //! Out of reach for safe Rust, so not here: `wake_by_ref` (a gate wakes by value only, which is asserted); to poll or drop
-//! a future from inside its own poll or drop; to free the gate while it is in use, since whoever uses it holds it.
+//! a future from inside its own poll or drop; to free the gate while it is in use, since its user holds it.
 
 use super::{Gate, works_again};
 use crate::kit::hostile::{Cast, every_deed};
@@ -24,7 +24,7 @@ const MOMENTS: [Moment; 4] = [Moment::FirstPoll, Moment::AnotherWaker, Moment::O
 
 type Scene<G> = Cast<G, dyn Future<Output = ()> + Send>;
 
-/// The hook runs once, at the moment, when somebody stands before the victim; true if that panicked.
+/// The hook runs once, at the moment, when a waiter stands before the victim; true if that panicked.
 fn play<G: Gate>(scene: &mut Scene<G>, first: &mut BoxFuture<()>, moment: Moment) -> bool {
     pending(first, &scene.calm);
     if moment != Moment::FirstPoll {
@@ -44,7 +44,7 @@ fn play<G: Gate>(scene: &mut Scene<G>, first: &mut BoxFuture<()>, moment: Moment
     panicked
 }
 
-/// Everybody who is left gets through, and nothing is left behind.
+/// All that are left get through, and nothing is left behind.
 fn settle<G: Gate>(mut scene: Scene<G>, first: BoxFuture<()>, context: &str) {
     let mut waiting = scene.left();
     waiting.push(first);

@@ -25,7 +25,7 @@ pub(crate) trait Gate: Debug + Send + Sync + Sized + 'static {
     /// Closes an open gate, if there is a way to.
     fn close_again(&self) -> bool;
 
-    /// Calls every method. What is closed stays closed, and what is open open; unless everybody was there but one.
+    /// Calls every method. What is closed stays closed, and what is open open; unless all were there but one.
     fn call_everything(&self);
 }
 
@@ -51,7 +51,7 @@ enum Moment {
     Resumed,
 }
 
-/// H2: each state x head, middle and tail. Nobody else is disturbed, and no waker is left.
+/// H2: each state x head, middle and tail. No other waiter is disturbed, and no waker is left.
 pub(crate) fn drop_matrix<G: Gate>() {
     let _dog = watchdog(10);
     for moment in [Moment::NeverPolled, Moment::Waiting, Moment::Released, Moment::Resumed] {
@@ -101,7 +101,7 @@ pub(crate) fn works_again<G: Gate>(gate: &Arc<G>, context: &str) {
 }
 
 /// H15, B039: a release of several batches. While the first batch is woken, a waiter of a later one is dropped, another is
-/// polled (it has been released, though not reached), and somebody waits anew (and is not released).
+/// polled (it has been released, though not reached), and a newcomer waits (and is not released).
 pub(crate) fn release_in_batches<G: Gate>() {
     let _dog = watchdog(10);
     const WAITERS: usize = 100;
@@ -150,7 +150,7 @@ pub(crate) fn release_in_batches<G: Gate>() {
     assert!(spies.iter().all(|spy| spy.alive() == 0));
 }
 
-/// H15: wakers that panic, in different batches. Everybody is woken, the first panic goes on, the state is complete.
+/// H15: wakers that panic, in different batches. All are woken, the first panic goes on, the state is complete.
 pub(crate) fn release_with_panics<G: Gate>() {
     let _dog = watchdog(10);
     let gate = Arc::new(G::closed(70));
@@ -166,7 +166,7 @@ pub(crate) fn release_with_panics<G: Gate>() {
     works_again(&gate, "after panics");
 }
 
-/// H8, H4: a hundred polls for each wake, with wakers that change; nobody queues twice, only the last waker is woken.
+/// H8, H4: a hundred polls for each wake, with wakers that change; no wait queues twice, only the last waker is woken.
 pub(crate) fn spurious_polls<G: Gate>() {
     let _dog = watchdog(10);
     let gate = Arc::new(G::closed(3));
