@@ -19,7 +19,7 @@ pub struct Closed;
 
 impl fmt::Display for Closed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the semaphore is closed: stop acquiring from it")
+        f.write_str("closed: no more permits or messages will come, so stop waiting for them")
     }
 }
 
