@@ -178,8 +178,10 @@ impl TaskCell {
         CHECKED.call_once(|| {
             let (runnable, task) = async_task::spawn(async {}, drop);
             let waker = runnable.waker();
-            assert!(ptr::eq(waker.data(), runnable.into_raw().as_ptr()), "an `async-task` of another shape");
-            drop((waker, task.fallible()));
+            let cell = runnable.into_raw();
+            // SAFETY: just given away.
+            drop((unsafe { async_task::Runnable::<()>::from_raw(cell) }, task));
+            assert!(ptr::eq(waker.data(), cell.as_ptr()), "an `async-task` of another shape");
         });
     }
 }
