@@ -1,6 +1,6 @@
-//! The futures of the crate, by name.
+//! The futures of the crate, by name; those of channels are in [`channel`](crate::channel).
 //!
-//! Every operation that may have to wait returns one of these types: [`Mutex::lock`](crate::Mutex::lock) returns [`Lock`], which is a [`Wait`] for the operation
+//! Every other operation that may have to wait returns one of these types: [`Mutex::lock`](crate::Mutex::lock) returns [`Lock`], which is a [`Wait`] for the operation
 //! [`LockOp`]. Await them, call [`Wait::block`], or give them a limit; the names are for what stores a future in a type of its own.
 //!
 //! | name | what it is |

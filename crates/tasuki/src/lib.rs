@@ -57,7 +57,7 @@
 //! | give up when told to | `mutex.lock().or_cancelled(&token).await` |
 //! | not wait | `mutex.try_lock()` |
 //!
-//! The types of these futures are in [`future`], the orders of waiters in [`policy`].
+//! The types of these futures are in [`future`], those of channels in [`channel`], the orders of waiters in [`policy`].
 //!
 //! # Features
 //!
