@@ -34,7 +34,6 @@ mod with_tokio {
     use crate::task::TaskId;
     use core::cell::Cell;
     use core::hash::{Hash, Hasher};
-    use core::panic::{RefUnwindSafe, UnwindSafe};
     use core::pin::Pin;
     use core::task::{Context, Poll, Waker};
     use core::time::Duration;
@@ -113,10 +112,6 @@ mod with_tokio {
     /// A sleep of tokio's; `None` is for ever, which tokio has no sleep for: with a paused clock its thirty years are over at once.
     #[derive(Debug)]
     pub(crate) struct HostSleep(Option<time::Sleep>);
-
-    // As a sleep on a wheel: a poll that panics leaves it as it was.
-    impl UnwindSafe for HostSleep {}
-    impl RefUnwindSafe for HostSleep {}
 
     impl HostSleep {
         /// `None` if this thread is not in the context of a tokio runtime. `deadline`: `None` is for ever.
