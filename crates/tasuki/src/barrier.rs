@@ -49,6 +49,18 @@ use core::task::{Context, Poll, Waker};
 /// others. The barrier is then ready for the next phase; whoever goes on may arrive again while the others are still
 /// being resumed.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::Barrier;
+///
+/// static START: Barrier = Barrier::new(4);
+///
+/// let workers = [(); 4].map(|()| std::thread::spawn(|| START.arrive_and_wait().block()));
+/// let leaders = workers.map(|worker| worker.join().unwrap()).iter().filter(|it| it.is_leader()).count();
+/// assert_eq!(leaders, 1);
+/// ```
+///
 /// # Order
 ///
 /// All parties of a phase are released together, and woken in the order in which they arrived. The leader is the
@@ -92,18 +104,6 @@ use core::task::{Context, Poll, Waker};
 /// # When to use something else
 ///
 /// If those who wait are not those who arrive, a [`Latch`](crate::Latch) or a [`WaitGroup`](crate::WaitGroup).
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::Barrier;
-///
-/// static START: Barrier = Barrier::new(4);
-///
-/// let workers = [(); 4].map(|()| std::thread::spawn(|| START.arrive_and_wait().block()));
-/// let leaders = workers.map(|worker| worker.join().unwrap()).iter().filter(|it| it.is_leader()).count();
-/// assert_eq!(leaders, 1);
-/// ```
 #[doc(alias = "AsyncBarrier")]
 #[doc(alias = "Rendezvous")]
 pub struct Barrier {

@@ -65,6 +65,18 @@ pub enum Reset {
 /// kept for the next, and more sets change nothing. A *manual* event releases everybody who waits at
 /// the moment of the set, and everybody who comes until [`reset`](Self::reset).
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::Event;
+///
+/// static READY: Event = Event::manual();
+///
+/// let waiter = std::thread::spawn(|| READY.wait().block());
+/// READY.set();
+/// waiter.join().unwrap();
+/// ```
+///
 /// # Order
 ///
 /// Auto: first come, first served. Manual: all present at once; those who come after a `reset` wait for the
@@ -103,18 +115,6 @@ pub enum Reset {
 /// # When to use something else
 ///
 /// To wait for several things to finish, a wait group; to stop tasks, a cancellation token.
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::Event;
-///
-/// static READY: Event = Event::manual();
-///
-/// let waiter = std::thread::spawn(|| READY.wait().block());
-/// READY.set();
-/// waiter.join().unwrap();
-/// ```
 #[doc(alias = "AsyncEvent")]
 #[doc(alias = "Notify")]
 pub struct Event {

@@ -23,6 +23,20 @@ use core::task::{Context, Poll};
 /// It opens when [`count_down`](Self::count_down) has been called as often as was said at the start, and stays open. Who
 /// counts and who waits need not be the same, and one task may count more than once.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::Latch;
+///
+/// static LOADED: Latch = Latch::new(2);
+///
+/// for _ in 0..2 {
+///     std::thread::spawn(|| LOADED.count_down());
+/// }
+/// LOADED.wait().block();
+/// assert!(LOADED.try_wait());
+/// ```
+///
 /// # Order
 ///
 /// All waiters are released together, at the moment when the count becomes zero; they are woken in the order in
@@ -63,20 +77,6 @@ use core::task::{Context, Poll};
 ///
 /// If the number is not known at the start, or the count is to be used again, a [`WaitGroup`](crate::WaitGroup); if
 /// those who count also wait, a [`Barrier`](crate::Barrier); for a single signal, a manual [`Event`](crate::Event).
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::Latch;
-///
-/// static LOADED: Latch = Latch::new(2);
-///
-/// for _ in 0..2 {
-///     std::thread::spawn(|| LOADED.count_down());
-/// }
-/// LOADED.wait().block();
-/// assert!(LOADED.try_wait());
-/// ```
 #[doc(alias = "CountDownLatch")]
 pub struct Latch {
     remaining: Countdown,

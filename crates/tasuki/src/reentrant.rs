@@ -48,6 +48,22 @@ const NOBODY: u64 = 0;
 /// The guard gives `&T`: there may be several at a time. Put a `Cell` or `RefCell` inside to change the value, if the
 /// guards stay in one thread at a time; see *Limits*.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::{ReentrantMutex, ReentrantMutexGuard, task};
+///
+/// let mutex = ReentrantMutex::new(5);
+/// let mut job = std::pin::pin!(task::identify(async {
+///     let outer = mutex.lock().await.unwrap();
+///     let inner = mutex.lock().await.unwrap();
+///     assert_eq!(ReentrantMutexGuard::depth(&inner), 2);
+///     *outer + *inner
+/// }));
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert_eq!(std::future::Future::poll(job.as_mut(), &mut cx), std::task::Poll::Ready(10));
+/// ```
+///
 /// # Order
 ///
 /// First come, first served among tasks; the owner never waits.
@@ -85,22 +101,6 @@ const NOBODY: u64 = 0;
 /// # When to use something else
 ///
 /// When you can: a [`Mutex`](crate::Mutex) is smaller, needs no identity, and gives `&mut T`.
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::{ReentrantMutex, ReentrantMutexGuard, task};
-///
-/// let mutex = ReentrantMutex::new(5);
-/// let mut job = std::pin::pin!(task::identify(async {
-///     let outer = mutex.lock().await.unwrap();
-///     let inner = mutex.lock().await.unwrap();
-///     assert_eq!(ReentrantMutexGuard::depth(&inner), 2);
-///     *outer + *inner
-/// }));
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::future::Future::poll(job.as_mut(), &mut cx), std::task::Poll::Ready(10));
-/// ```
 #[doc(alias = "AsyncRecursiveMutex")]
 pub struct ReentrantMutex<T: ?Sized> {
     raw: RawMutex<Fifo>,

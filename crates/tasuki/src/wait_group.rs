@@ -28,6 +28,21 @@ use core::task::{Context, Poll};
 /// of the last one are still being resumed. They leave all the same, and nobody who waits for the new cycle is
 /// released early.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::WaitGroup;
+///
+/// static GROUP: WaitGroup = WaitGroup::new();
+///
+/// for _ in 0..3 {
+///     let member = GROUP.member();
+///     std::thread::spawn(move || drop(member));
+/// }
+/// GROUP.wait().block();
+/// assert_eq!(GROUP.count(), 0);
+/// ```
+///
 /// # Order
 ///
 /// All waiters are released together, at the moment when the count becomes zero; they are woken in the order in
@@ -70,21 +85,6 @@ use core::task::{Context, Poll};
 ///
 /// To count down once from a number known at the start, a [`Latch`](crate::Latch); to meet again and again in a fixed
 /// number, a [`Barrier`](crate::Barrier); to collect results, the join handles of the runtime.
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::WaitGroup;
-///
-/// static GROUP: WaitGroup = WaitGroup::new();
-///
-/// for _ in 0..3 {
-///     let member = GROUP.member();
-///     std::thread::spawn(move || drop(member));
-/// }
-/// GROUP.wait().block();
-/// assert_eq!(GROUP.count(), 0);
-/// ```
 #[doc(alias = "AsyncWaitGroup")]
 #[doc(alias = "TaskTracker")]
 pub struct WaitGroup {

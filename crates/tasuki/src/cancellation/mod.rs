@@ -30,6 +30,24 @@ use reason::Reason;
 /// Sources form a tree: a [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. It does not matter
 /// whether those between an ancestor and a descendant still have any handle.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::CancellationSource;
+///
+/// let server = CancellationSource::new();
+/// let request = server.child();
+/// let token = request.token();
+///
+/// let task = std::thread::spawn(move || {
+///     token.on_cancel().block();
+///     token.reason().map(str::to_owned)
+/// });
+/// drop(request);
+/// server.cancel_with("shutting down");
+/// assert_eq!(task.join().unwrap().as_deref(), Some("shutting down"));
+/// ```
+///
 /// # Order
 ///
 /// [`request_cancel`](Self::request_cancel) first sets all flags, then runs all wakers. When it returns, every descendant
@@ -87,24 +105,6 @@ use reason::Reason;
 ///
 /// To be told again and again, an [`Event`](crate::Event). To end only one wait, drop its future, or give it the token by
 /// [`or_cancelled`](crate::future::Wait::or_cancelled).
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::CancellationSource;
-///
-/// let server = CancellationSource::new();
-/// let request = server.child();
-/// let token = request.token();
-///
-/// let task = std::thread::spawn(move || {
-///     token.on_cancel().block();
-///     token.reason().map(str::to_owned)
-/// });
-/// drop(request);
-/// server.cancel_with("shutting down");
-/// assert_eq!(task.join().unwrap().as_deref(), Some("shutting down"));
-/// ```
 #[derive(Clone)]
 #[doc(alias = "CancellationTokenSource")]
 #[doc(alias = "AbortController")]
@@ -237,6 +237,21 @@ impl fmt::Debug for CancellationSource {
 ///
 /// The headings that apply to tokens and sources alike are on the page of [`CancellationSource`].
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::{CancellationSource, CancellationToken};
+///
+/// fn search(token: &CancellationToken) -> Option<u64> {
+///     (0..).take_while(|_| !token.stop_requested()).find(|n| n * n > 1_000)
+/// }
+///
+/// let source = CancellationSource::new();
+/// assert_eq!(search(&source.token()), Some(32));
+/// source.request_cancel();
+/// assert_eq!(search(&source.token()), None);
+/// ```
+///
 /// # Order
 ///
 /// All waiters are released by the flag, at once. They are woken in the order in which they came.
@@ -273,21 +288,6 @@ impl fmt::Debug for CancellationSource {
 /// # When to use something else
 ///
 /// A token says "stop" once. For a signal that comes again, [`Event`](crate::Event).
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::{CancellationSource, CancellationToken};
-///
-/// fn search(token: &CancellationToken) -> Option<u64> {
-///     (0..).take_while(|_| !token.stop_requested()).find(|n| n * n > 1_000)
-/// }
-///
-/// let source = CancellationSource::new();
-/// assert_eq!(search(&source.token()), Some(32));
-/// source.request_cancel();
-/// assert_eq!(search(&source.token()), None);
-/// ```
 #[derive(Clone)]
 #[doc(alias = "AbortSignal")]
 #[doc(alias = "stop_token")]

@@ -82,6 +82,24 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 ///
 /// A condvar is two words; waiting allocates nothing; `Condvar::new` is `const`.
 ///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tasuki::{Condvar, Mutex};
+///
+/// let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+/// let producer = shared.clone();
+/// std::thread::spawn(move || {
+///     producer.0.lock().block().push(1);
+///     producer.1.notify_one();
+/// });
+/// let (mutex, condvar) = &*shared;
+/// let items = mutex.lock().block();
+/// let items = condvar.wait_while(items, |items| items.is_empty()).block();
+/// assert_eq!(*items, [1]);
+/// ```
+///
 /// # Order
 ///
 /// First come, first served: the waiter that came first is notified first. Each notification wakes one task, which enqueues all who
@@ -122,24 +140,6 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 /// # When to use something else
 ///
 /// To wait for a flag, an [`Event`](crate::Event); for a count, a [`Semaphore`](crate::Semaphore).
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::Arc;
-/// use tasuki::{Condvar, Mutex};
-///
-/// let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
-/// let producer = shared.clone();
-/// std::thread::spawn(move || {
-///     producer.0.lock().block().push(1);
-///     producer.1.notify_one();
-/// });
-/// let (mutex, condvar) = &*shared;
-/// let items = mutex.lock().block();
-/// let items = condvar.wait_while(items, |items| items.is_empty()).block();
-/// assert_eq!(*items, [1]);
-/// ```
 pub struct Condvar {
     queue: WaitQueue,
     /// The first who is not notified; see invariant 2.

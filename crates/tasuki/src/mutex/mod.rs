@@ -32,6 +32,24 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// A `Mutex<()>` is two words, its lock future eight; waiting allocates nothing. `Mutex::new` is `const`, so a
 /// mutex can be a `static`.
 ///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tasuki::Mutex;
+///
+/// static TOTAL: Mutex<u64> = Mutex::new(0);
+///
+/// async fn add(n: u64) {
+///     let mut total = TOTAL.lock().await;
+///     *total += n;
+/// }
+/// # let mut add = std::pin::pin!(add(2));
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert!(std::future::Future::poll(add.as_mut(), &mut cx).is_ready());
+/// # assert_eq!(*TOTAL.try_lock().unwrap(), 2);
+/// ```
+///
 /// # Order
 ///
 /// By the policy `P`: strictly first come, first served ([`Fifo`], the default), newest first
@@ -81,24 +99,6 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 ///   across an `.await`: it blocks a worker thread, and with it every task that the thread could run,
 ///   perhaps the owner's.
 /// * A count of equal resources: a semaphore.
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::Arc;
-/// use tasuki::Mutex;
-///
-/// static TOTAL: Mutex<u64> = Mutex::new(0);
-///
-/// async fn add(n: u64) {
-///     let mut total = TOTAL.lock().await;
-///     *total += n;
-/// }
-/// # let mut add = std::pin::pin!(add(2));
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert!(std::future::Future::poll(add.as_mut(), &mut cx).is_ready());
-/// # assert_eq!(*TOTAL.try_lock().unwrap(), 2);
-/// ```
 #[doc(alias = "AsyncMutex")]
 pub struct Mutex<T: ?Sized, P: Policy = Fifo> {
     raw: RawMutex<P>,

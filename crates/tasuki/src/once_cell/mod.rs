@@ -65,6 +65,22 @@ const STEP: usize = if shim::MODEL { 1 } else { 64 };
 /// Whoever comes first makes it; the others wait. An initialiser that fails, panics or is dropped passes the turn to the
 /// next who brought one. [`get`](Self::get) is one load.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::OnceCell;
+///
+/// static CONFIG: OnceCell<String> = OnceCell::new();
+///
+/// async fn config() -> &'static String {
+///     CONFIG.get_or_init(async || "from somewhere".to_string()).await
+/// }
+/// # let mut config = std::pin::pin!(config());
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert!(std::future::Future::poll(config.as_mut(), &mut cx).is_ready());
+/// assert_eq!(CONFIG.get().unwrap(), "from somewhere");
+/// ```
+///
 /// # Order
 ///
 /// The turn goes first come, first served. When the value is there, everybody who waits is released at once.
@@ -102,22 +118,6 @@ const STEP: usize = if shim::MODEL { 1 } else { 64 };
 /// # When to use something else
 ///
 /// For a value that is made without `.await`, `std::sync::OnceLock`.
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::OnceCell;
-///
-/// static CONFIG: OnceCell<String> = OnceCell::new();
-///
-/// async fn config() -> &'static String {
-///     CONFIG.get_or_init(async || "from somewhere".to_string()).await
-/// }
-/// # let mut config = std::pin::pin!(config());
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert!(std::future::Future::poll(config.as_mut(), &mut cx).is_ready());
-/// assert_eq!(CONFIG.get().unwrap(), "from somewhere");
-/// ```
 pub struct OnceCell<T> {
     /// With the number of waiters that want the turn, which is touched only under `EDIT`.
     waiters: Broadcast<AtomicU32>,

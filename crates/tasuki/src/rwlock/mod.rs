@@ -37,6 +37,19 @@ use raw::RawRwLock;
 ///
 /// A `RwLock<()>` is two words; waiting allocates nothing; `RwLock::new` is `const`.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki::RwLock;
+///
+/// static CONFIG: RwLock<u32> = RwLock::new(1);
+///
+/// let reader = CONFIG.try_read().unwrap();
+/// let another = CONFIG.read().block();
+/// assert_eq!(*reader + *another, 2);
+/// assert!(CONFIG.try_write().is_none());
+/// ```
+///
 /// # Order
 ///
 /// First come, first served between readers and writers, so neither side starves. Readers that wait next to
@@ -83,19 +96,6 @@ use raw::RawRwLock;
 /// # When to use something else
 ///
 /// When reads are as short as the lock itself, a [`Mutex`](crate::Mutex) is faster: readers too must write the word.
-///
-/// # Examples
-///
-/// ```
-/// use tasuki::RwLock;
-///
-/// static CONFIG: RwLock<u32> = RwLock::new(1);
-///
-/// let reader = CONFIG.try_read().unwrap();
-/// let another = CONFIG.read().block();
-/// assert_eq!(*reader + *another, 2);
-/// assert!(CONFIG.try_write().is_none());
-/// ```
 #[doc(alias = "AsyncRWMutex")]
 pub struct RwLock<T: ?Sized> {
     raw: RawRwLock,

@@ -1,10 +1,13 @@
-//! The semaphore and its permits.
+//! The semaphore: a number of permits that tasks acquire and release.
+//!
+//! This file is the surface, with the contract on the page of [`Semaphore`]. `raw.rs` has the word and its transitions, `supply.rs` the grants, `permit.rs` the permits, `owned.rs` the
+//! forms that hold an `Arc`.
 
-mod ledger;
 #[cfg(feature = "alloc")]
 mod owned;
 mod permit;
 mod raw;
+mod supply;
 
 use crate::error::{Closed, TryAcquireError};
 use crate::policy::{Bypass, Fifo, Policy};
@@ -22,8 +25,7 @@ pub use permit::{Permit, PermitHolder, SemaphorePermit};
 
 /// The policies of a [`Semaphore`]: [`Fifo`] and [`Bypass`].
 ///
-/// Not [`Lifo`](crate::policy::Lifo): a big request at the end of a queue that is served from its end might never be
-/// served at all.
+/// Not [`Lifo`](crate::policy::Lifo): with the newest first, a big request might never be granted.
 ///
 /// ```compile_fail,E0277
 /// let semaphore = tasuki::Semaphore::<tasuki::policy::Lifo>::with_policy(1);
@@ -33,71 +35,13 @@ pub trait SemaphorePolicy: Policy {}
 impl<const SPIN: bool> SemaphorePolicy for Fifo<SPIN> {}
 impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 
-/// A number of permits, which tasks take and give back; whoever finds too few waits.
+/// A number of permits, which tasks acquire and release; a task that finds too few waits.
 ///
 /// Use it to cap what happens at once: requests in flight, open files, items in a pool, bytes in buffers.
 /// A permit is one unit of that; [`acquire_many`](Self::acquire_many) takes several in one step.
 ///
 /// A semaphore is two words, and waiting allocates nothing. `Semaphore::new` is `const`, so a semaphore can
 /// be a `static`.
-///
-/// # Order
-///
-/// Strictly first come, first served ([`Fifo`], the default): whoever waits is served before whoever comes
-/// later, also if the later one asks for less. Permits that are too few for the first waiter are kept for it.
-/// So a big request is never starved by small ones, and [`try_acquire`](Self::try_acquire) fails while
-/// anybody waits. A release serves everybody it can, in order.
-///
-/// With [`Bypass<N>`](Bypass) newcomers may take free permits ahead of the queue, but the first waiter is
-/// overtaken at most `N` times; from then on everything is kept for it. The last waiter that a release could
-/// serve is woken to take its permits rather than given them, so that a task that releases and acquires in
-/// turn need not wait for another one to run.
-///
-/// A place in the queue is taken when the future is first polled.
-///
-/// # Cancel
-///
-/// Dropping an acquire future gives up its place, in every state and on every thread. If it had been
-/// granted its permits already, they go back and serve the next; if it was the first, what had been kept for
-/// it may serve the next. Nobody else's place changes.
-///
-/// # Panic
-///
-/// A panic while a permit is held gives it back. Too many permits panic before anything is changed. A waker
-/// that panics does so in the call that woke it, after everybody has been served.
-///
-/// # Memory ordering
-///
-/// Everything done before permits are given back happens before everything done after an acquire that takes
-/// any of them.
-///
-/// # Re-entrancy
-///
-/// Wakers may call anything on the semaphore: none runs while the queue is being edited. A task that waits
-/// for permits that it holds itself waits for ever.
-///
-/// # Interrupts
-///
-/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
-/// queue locked by the code that it interrupted, and wait for ever.
-///
-/// # Limits
-///
-/// At most [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits are free at a time: what would exceed that panics,
-/// in `release` and in the drop of a permit. No limit on the number of waiters. A forgotten, queued future
-/// keeps its place for ever, and stops the queue behind it. A release that serves more than 32 waiters wakes
-/// them in steps of 32; until it returns, `try_acquire` may find the queue not yet empty.
-///
-/// # Futurelock
-///
-/// An acquire future that has been polled once and is then neither polled nor dropped still gets its permits,
-/// and keeps them. A task that holds on to such a future (a `select!` over `&mut future`) and then acquires
-/// again may wait for itself. Drop the future, or keep polling it.
-///
-/// # When to use something else
-///
-/// * One permit that guards a value: a [`Mutex`](crate::Mutex).
-/// * A signal rather than a supply: an [`Event`](crate::Event).
 ///
 /// # Examples
 ///
@@ -115,6 +59,64 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 /// # assert!(std::future::Future::poll(request.as_mut(), &mut cx).is_ready());
 /// # assert_eq!(CONNECTIONS.available_permits(), 2);
 /// ```
+///
+/// # Order
+///
+/// Strictly first come, first served ([`Fifo`], the default): a waiter is granted its permits before a
+/// later one, also if the later one asks for less. Permits that are too few for the first waiter are kept for it.
+/// So a big request is never starved by small ones, and [`try_acquire`](Self::try_acquire) fails while
+/// there are waiters. A release grants every waiter it can, in order.
+///
+/// With [`Bypass<N>`](Bypass) newcomers may take free permits ahead of the queue, but the first waiter is
+/// overtaken at most `N` times; from then on everything is kept for it. The last waiter that a release could
+/// grant is woken to take its permits instead, so that a task that releases and acquires in
+/// turn need not wait for another one to run.
+///
+/// A place in the queue is taken when the future is first polled.
+///
+/// # Cancel
+///
+/// Dropping an acquire future gives up its place, in every state and on every thread. If it had been
+/// granted its permits already, they go to the next; if it was the first, what had been kept for
+/// it may go to the next. No other waiter's place changes.
+///
+/// # Panic
+///
+/// A panic while a permit is held gives it back. Too many permits panic before anything is changed. A waker
+/// that panics does so in the call that woke it, after every waiter that can be granted has been.
+///
+/// # Memory ordering
+///
+/// Everything done before permits are given back happens before everything done after an acquire that takes
+/// any of them.
+///
+/// # Re-entrancy
+///
+/// Wakers may call anything on the semaphore: none runs while the queue is locked. A task that waits
+/// for permits that it holds itself waits for ever.
+///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
+/// # Limits
+///
+/// At most [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits are free at a time: what would exceed that panics,
+/// in `release` and in the drop of a permit. No limit on the number of waiters. A forgotten, queued future
+/// keeps its place for ever, and stops the queue behind it. A release that grants more than 32 waiters wakes
+/// them in steps of 32; until it returns, `try_acquire` may find the queue not yet empty.
+///
+/// # Futurelock
+///
+/// An acquire future that has been polled once and is then neither polled nor dropped still gets its permits,
+/// and keeps them. A task that holds on to such a future (a `select!` over `&mut future`) and then acquires
+/// again may wait for itself. Drop the future, or keep polling it.
+///
+/// # When to use something else
+///
+/// * One permit that guards a value: a [`Mutex`](crate::Mutex).
+/// * A signal rather than a supply: an [`Event`](crate::Event).
 #[doc(alias = "AsyncSemaphore")]
 pub struct Semaphore<P: SemaphorePolicy = Fifo> {
     raw: RawSemaphore<P>,
@@ -186,7 +188,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// Waits for one permit.
     ///
-    /// It is taken at the first poll if it is free and nobody waits, without suspending.
+    /// It is taken at the first poll if it is free and there are no waiters, without suspending.
     ///
     /// # Errors
     ///
@@ -248,7 +250,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// One permit, if it can be had without waiting.
     ///
-    /// With [`Fifo`] it cannot be had while anybody waits: nobody passes the queue. With [`Bypass`] taking a
+    /// With [`Fifo`] it cannot be had while there are waiters: no newcomer passes the queue. With [`Bypass`] taking a
     /// free permit ahead of the queue is within the bound.
     ///
     /// # Errors
@@ -288,10 +290,10 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         Ok(Permit::new(self, permits))
     }
 
-    /// Adds so many permits, and serves every waiter that they are enough for, in order.
+    /// Adds so many permits, and grants them to every waiter that they are enough for, in order.
     ///
     /// Permits that were acquired go back by themselves; this is for new ones, or for those of a forgotten
-    /// permit. A closed semaphore can be given permits too, but nobody can take them.
+    /// permit. A closed semaphore can be given permits too, but they cannot be acquired.
     ///
     /// # Panics
     ///
@@ -312,7 +314,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// Removes up to so many free permits for good; how many it could remove.
     ///
-    /// Only what [`available_permits`](Self::available_permits) counts is free: none while anybody waits.
+    /// Only what [`available_permits`](Self::available_permits) counts is free: none while there are waiters.
     /// A closed semaphore stays closed.
     ///
     /// # Examples
@@ -326,7 +328,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.forget(permits)
     }
 
-    /// How many permits are free; 0 while anybody waits, because what is then free is kept for the queue.
+    /// How many permits are free; 0 while there are waiters, because what is then free is kept for them.
     /// True only for the moment of the look.
     ///
     /// # Examples
@@ -338,7 +340,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.available()
     }
 
-    /// Closes the semaphore for ever: whoever waits or acquires from now on gets [`Closed`].
+    /// Closes the semaphore for ever: every waiter, and every later acquisition, gets [`Closed`].
     ///
     /// Permits that are held, or granted to a waiter that has not been polled since, stay valid and can be
     /// given back.
@@ -407,7 +409,7 @@ impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
 
     #[inline(always)]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.semaphore.raw.start(self.permits, slot, cx).map_ok(|taken| self.permit(taken))
+        self.semaphore.raw.enqueue_or_take(self.permits, slot, cx).map_ok(|taken| self.permit(taken))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

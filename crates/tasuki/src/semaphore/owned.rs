@@ -154,7 +154,7 @@ impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let permits = self.permits;
-        self.semaphore().raw.start(permits, slot, cx).map_ok(|taken| self.permit(taken))
+        self.semaphore().raw.enqueue_or_take(permits, slot, cx).map_ok(|taken| self.permit(taken))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -50,7 +50,7 @@ pub struct Permit<H: PermitHolder> {
 pub type SemaphorePermit<'a, P = Fifo> = Permit<&'a Semaphore<P>>;
 
 impl<H: PermitHolder> Permit<H> {
-    /// Made only by whoever has taken so many permits.
+    /// The caller has just taken so many permits.
     #[inline(always)]
     pub(super) fn new(holder: H, permits: usize) -> Self {
         Self { holder, permits }

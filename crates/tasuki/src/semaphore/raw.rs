@@ -1,64 +1,68 @@
-//! The counting of the semaphore, without permits as values: its word, its policies, its transitions.
+//! The semaphore without permits as values: its word, its two policies, its transitions.
+//!
+//! Without waiters the word is the number of free permits, and to acquire or release is one compare-exchange. With waiters the word leads to the first of them, the
+//! number moves beside it, and every operation locks the queue (`supply.rs`). Called by `Semaphore` and its futures. It must never run foreign code with the queue locked.
+//!
+//! ```text
+//!   word:    5                  five free, no waiter
+//!            head --> [3] [1]   waiters; surplus 2 beside the word, too few for the first
+//! ```
 //!
 //! # States of the word
 //!
 //! | word            | meaning                                                       |
 //! |-----------------|---------------------------------------------------------------|
-//! | `count`         | so many permits are free, nobody waits                        |
-//! | `head`          | somebody waits; what is free is in `surplus`, beside the word |
+//! | `count`         | so many permits are free, no waiter                           |
+//! | `head`          | waiters; what is free is in `surplus`, beside the word        |
 //! | `count·CLOSED`  | closed; so many permits are free                              |
 //! | `head·CLOSED`   | closed, and the waiters are being refused                     |
 //!
-//! Each with `EDIT` while the queue is edited.
+//! Each with `EDIT` while the queue is locked.
 //!
 //! # Transitions
 //!
 //! | from            | event                         | to                              | duty             | fn |
 //! |-----------------|-------------------------------|---------------------------------|------------------|----|
 //! | `count`         | acquire, enough               | `count - n`                     | return `Ready`   | [`RawSemaphore::try_take`] |
-//! | `head`          | acquire (`Fifo`)              | `head`, waiter appended         | return `Pending` | [`RawSemaphore::join`] |
-//! | `count`, `head` | acquire, not enough           | `head`, waiter appended         | return `Pending` | [`RawSemaphore::enqueue`] |
-//! | `head`          | acquire, within the bound (`Bypass`) | `surplus - n`, overtake counted | return `Ready` | [`Ledger::take`] |
+//! | `head`          | acquire (`Fifo`)              | `head`, waiter enqueued         | return `Pending` | [`RawSemaphore::enqueue_behind`] |
+//! | `count`, `head` | acquire, not enough           | `head`, waiter enqueued         | return `Pending` | [`RawSemaphore::enqueue_or_take_slow`] |
+//! | `head`          | acquire, within the bound (`Bypass`) | `surplus - n`, overtake counted | return `Ready` | [`Supply::take`] |
 //! | `·CLOSED`       | acquire                       | the same                        | return `Closed`  | [`RawSemaphore::try_take`] |
 //! | `count`         | release                       | `count + n`                     | none             | [`RawSemaphore::release`] |
-//! | `head`          | release                       | `surplus + n`, then served      | wake the served  | [`RawSemaphore::put_beside`] |
+//! | `head`          | release                       | `surplus + n`, then grants      | wake the granted | [`RawSemaphore::release_to_waiters`] |
 //! | any             | release, too many             | the same                        | panic            | [`RawSemaphore::release`] |
 //! | `count`         | forget                        | `count - n`, not below 0        | none             | [`RawSemaphore::forget`] |
 //! | any             | close                         | `·CLOSED`, waiters refused      | wake them        | [`RawSemaphore::close`] |
-//! | `head`, called  | poll of the head              | head removed, `surplus - n`     | return `Ready`   | [`RawSemaphore::look_again`] |
-//! | `head`          | drop of the head              | head removed, then served       | wake the served  | [`RawSemaphore::cancel`] |
-//! | `head`          | drop of another               | waiter removed, then served     | wake the served  | [`RawSemaphore::cancel`] |
+//! | `head`, woken   | poll of the head              | head removed, `surplus - n`     | return `Ready`   | [`RawSemaphore::poll_locked`] |
+//! | `head`          | drop of the head              | head removed, then grants       | wake the granted | [`RawSemaphore::cancel`] |
+//! | `head`          | drop of another               | waiter removed, then grants     | wake the granted | [`RawSemaphore::cancel`] |
 //! | any, granted    | drop                          | as release                      | as release       | [`RawSemaphore::cancel`] |
 //!
-//! *Served* is one loop, [`Ledger::serve_front`]: from the front, as long as what is free covers what the
-//! front asks for. It is run whenever permits were added to a queue or its front has changed, so nobody is
-//! stranded behind a waiter that gave up. More than a batch of wakers is served in steps, with the queue open
-//! in between and the loop still owed.
+//! *Grants* are one loop, [`Supply::grant_all`]: from the front, as long as what is free covers what the front asks for. It runs whenever permits were added with waiters
+//! queued, or the front has changed, so no waiter is stranded behind one that was cancelled. More waiters than a batch holds are granted in steps, with the queue unlocked
+//! in between.
 //!
 //! # Bypass
 //!
-//! While somebody waits, every operation is an edit, so the bound is a plain number in the front waiter: a
-//! newcomer may take free permits while the front has been overtaken fewer than `N` times, and counts itself. To have
-//! something to take, the *last* waiter that a release can serve is not granted but called: it stays the front, its permits stay
-//! free, and it takes them when it is polled, unless a newcomer was faster. A front that has been overtaken `N` times is
-//! granted as with `Fifo`.
+//! With waiters every operation locks the queue, so the bound is a plain number in the front waiter: a newcomer may take free permits while the front has been overtaken fewer
+//! than `N` times, and counts itself. For there to be something to take, the *last* waiter that a release could grant is only woken: it stays the front, its permits
+//! stay free, and it takes them when it is polled, unless a newcomer was faster. A front that has been overtaken `N` times is granted as with `Fifo`.
 //!
 //! # Invariants
 //! 1. Permits are conserved: free + granted + held = initial + released - forgotten.
-//! 2. Outside an edit, and unless somebody owes the serving loop: with waiters, what is free does not cover the
-//!    front; or (`Bypass`) it covers the front alone, the front has been called, and may still be overtaken.
-//! 3. `surplus` means something only while somebody waits, and is touched only by the editor.
-//! 4. Nobody queues, and nothing is granted, after `CLOSED` is set.
+//! 2. With the queue unlocked, and no grant loop on its way: with waiters, what is free does not cover the front; or (`Bypass`) it covers the front alone, the front
+//!    has been woken, and may still be overtaken.
+//! 3. `surplus` means something only with waiters, and is touched only with the queue locked.
+//! 4. After `CLOSED` is set no waiter is enqueued and none is granted.
 //! 5. A check that fails has changed nothing.
 //!
 //! # Orderings
 //! The word: Release of [`RawSemaphore::release`] pairs with Acquire of [`RawSemaphore::try_take`]; the exchanges in
-//! between, whatever their ordering, continue the release sequence. An edit takes over what came before it with Acquire
-//! and passes it on with Release, a grant through the waiter's state. Whoever learns that it is closed learns
-//! it with Acquire.
+//! between, whatever their ordering, continue the release sequence. The lock of the queue takes over what came before it with Acquire
+//! and passes it on with Release, a grant publishes through the waiter's state. `CLOSED` is read with Acquire.
 
 use super::SemaphorePolicy;
-use super::ledger::Ledger;
+use super::supply::Supply;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Payload, State, Verdict, clone_waker, drop_waker};
@@ -71,14 +75,14 @@ use core::mem;
 use core::panic::RefUnwindSafe;
 use core::task::{Context, Poll, Waker};
 
-/// Nobody can acquire any more.
+/// No permit can be acquired any more.
 pub(super) const CLOSED: usize = FLAG_A;
 
 /// The permits, as a number.
 #[derive(Debug)]
 pub(crate) struct RawSemaphore<P> {
     queue: WaitQueue,
-    /// What is free while somebody waits (invariant 3).
+    /// What is free with waiters queued (invariant 3).
     pub(super) surplus: UnsafeCell<usize>,
     policy: PhantomData<P>,
 }
@@ -86,7 +90,7 @@ pub(crate) struct RawSemaphore<P> {
 // A panic leaves nothing half done: the state is complete before any foreign call.
 impl<P> RefUnwindSafe for RawSemaphore<P> {}
 
-// SAFETY: `surplus` is touched only by the editor (invariant 3); the queue is `Sync`, a policy is no data.
+// SAFETY: `surplus` is touched only with the queue locked (invariant 3); the queue is `Sync`, a policy is no data.
 unsafe impl<P> Sync for RawSemaphore<P> {}
 
 impl<P: SemaphorePolicy> RawSemaphore<P> {
@@ -101,10 +105,10 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         }
     }
 
-    /// `count => count - n`, at the first try, with `n` at most [`MAX_COUNT`]; false says nothing.
+    /// `count => count - n`, at the first try, with `n` at most [`MAX_COUNT`]. `false` is inconclusive: take the slow path.
     #[inline(always)]
     pub(crate) fn take_fast(&self, permits: usize) -> bool {
-        // The exchange waits until it is known that the way here is right, so the way is one test.
+        // The processor holds the exchange back until every branch before it is decided, so there is one.
         let word = self.queue.load();
         let Some(less) = word.try_minus(permits) else { return false };
         // Acquire: as in `take_at`.
@@ -134,7 +138,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 return Ok(());
             }
             if word.has(WAITERS) {
-                // The one place, with `Ledger::take`, where passing the queue is decided.
+                // Here, and in `Supply::take`, it is decided whether a newcomer may pass the queue.
                 return if P::OVERTAKES == 0 { Err(TryAcquireError::NoPermits) } else { self.barge(permits) };
             }
             if word.count() < permits {
@@ -146,12 +150,12 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         }
     }
 
-    /// Takes permits of a semaphore that somebody waits for.
+    /// Takes permits of a semaphore that has waiters.
     fn barge(&self, permits: usize) -> Result<(), TryAcquireError> {
-        let mut ledger = self.open();
-        ledger.take(permits)?;
+        let mut supply = self.lock();
+        supply.take(permits)?;
         let taken = Taken { raw: self, permits };
-        ledger.sweep();
+        supply.grant_all();
         mem::forget(taken);
         Ok(())
     }
@@ -168,61 +172,66 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         if P::OVERTAKES == 0 {
             return false;
         }
-        self.open().may_take(permits)
+        self.lock().may_take(permits)
     }
 
-    /// The first poll that could not be served at once.
+    /// The first poll, where the permits could not be taken at once: enqueues, or takes them after all.
     #[inline(always)]
-    pub(crate) fn start(
+    pub(crate) fn enqueue_or_take(
         &self,
         permits: usize,
         slot: WaiterSlot<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
-        // Who does not have to wait needs no clone of its waker.
-        if !joins::<P>(self.queue.load(), permits) {
+        // A caller that need not wait clones no waker.
+        if !must_queue::<P>(self.queue.load(), permits) {
             match self.try_take_slow(permits) {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(TryAcquireError::Closed) => return Poll::Ready(Err(Closed)),
                 Err(TryAcquireError::NoPermits) => {}
             }
         }
-        self.join(permits, slot, clone_waker(cx.waker()))
+        self.enqueue_behind(permits, slot, clone_waker(cx.waker()))
     }
 
-    /// Takes a place behind others. Nothing but the list changes: what is free stays what it is, and does not cover the front.
-    // A function of its own, which saves no registers: what is stored before an edit delays it.
+    /// Enqueues behind other waiters. Nothing but the list changes: what is free stays what it is, and does not cover the front.
+    // Kept out of line: spilled registers would delay the compare-exchange.
     #[inline(never)]
-    fn join(&self, permits: usize, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
+    fn enqueue_behind(&self, permits: usize, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
         let word = self.queue.load();
-        if joins::<P>(word, permits) {
+        if must_queue::<P>(word, permits) {
             if let Some(mut locked) = self.queue.try_lock(word) {
                 locked.push_back(slot.init(waker, Payload::permits(permits)));
                 return Poll::Pending;
             }
         }
-        self.enqueue(permits, slot, waker)
+        self.enqueue_or_take_slow(permits, slot, waker)
     }
 
-    /// Takes a place in the queue, or the permits if they have become free.
+    /// Enqueues, or takes the permits if they have become free.
     #[inline(never)]
-    fn enqueue(&self, permits: usize, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
-        let mut ledger = self.open();
-        let taken = match ledger.take(permits) {
+    fn enqueue_or_take_slow(
+        &self,
+        permits: usize,
+        slot: WaiterSlot<'_>,
+        waker: Waker,
+    ) -> Poll<Result<(), Closed>> {
+        let mut supply = self.lock();
+        let taken = match supply.take(permits) {
             Ok(()) => Taken { raw: self, permits },
             Err(TryAcquireError::Closed) => {
-                drop(ledger);
+                drop(supply);
                 drop_waker(Some(waker));
                 return Poll::Ready(Err(Closed));
             }
             Err(TryAcquireError::NoPermits) => {
                 let ask = Payload::permits(permits);
                 // Invariant 2 holds: what is free does not cover the newcomer, or is kept for the front.
-                ledger.locked.push_back(slot.init(waker, ask));
+                supply.locked.push_back(slot.init(waker, ask));
                 return Poll::Pending;
             }
         };
-        ledger.sweep();
+        supply.grant_all();
         drop_waker(Some(waker));
         mem::forget(taken);
         Poll::Ready(Ok(()))
@@ -234,48 +243,48 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
             State::Waiting if waiter.get().will_wake(cx.waker()) && !self.queue.load().has(CLOSED) => {
                 Poll::Pending
             }
-            State::Waiting | State::Woken => self.look_again(waiter, cx),
+            State::Waiting | State::Woken => self.poll_locked(waiter, cx),
         }
     }
 
-    /// A listed waiter is polled with another waker, was called, or is about to be refused: ends its wait if
-    /// that can be done, else stays in its place with this waker.
+    /// A queued waiter is polled with another waker, was woken, or is about to be refused: its wait ends if that can be done, else it stays in its place with this
+    /// waker.
     #[cold]
-    fn look_again(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+    fn poll_locked(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         let waker = clone_waker(cx.waker());
-        let mut ledger = self.open();
+        let mut supply = self.lock();
         if waiter.get().state() == State::Notified {
-            drop(ledger);
+            drop(supply);
             drop_waker(Some(waker));
             return Poll::Ready(outcome(waiter));
         }
-        let ended = ledger.claim(waiter);
+        let ended = supply.claim(waiter);
         if ended.is_pending() {
             // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-            let old = unsafe { ledger.locked.rearm(waiter, waker) };
-            drop_waker(ledger.unlock_with(old));
+            let old = unsafe { supply.locked.rearm(waiter, waker) };
+            drop_waker(supply.unlock_with(old));
             return Poll::Pending;
         }
         // Should foreign code panic below, the drop of the future finds the verdict and gives back what was granted.
         let verdict = if ended == Poll::Ready(Ok(())) { Verdict::Granted } else { Verdict::Refused };
-        let old = ledger.remove(waiter, verdict);
-        drop_waker(ledger.sweep_with(old));
+        let old = supply.remove(waiter, verdict);
+        drop_waker(supply.grant_all_with(old));
         drop_waker(Some(waker));
         ended
     }
 
-    /// Leaves the queue; how the wait had ended, if it had.
+    /// Removes the waiter; how the wait had ended, if it had.
     pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> Option<Result<(), Closed>> {
         if waiter.get().state() == State::Notified {
             return Some(outcome(waiter));
         }
-        let mut ledger = self.open();
+        let mut supply = self.lock();
         if waiter.get().state() == State::Notified {
             return Some(outcome(waiter));
         }
-        let waker = ledger.remove(waiter, Verdict::Granted);
+        let waker = supply.remove(waiter, Verdict::Granted);
         // What was too little for this one may be enough for others.
-        drop_waker(ledger.sweep_with(waker));
+        drop_waker(supply.grant_all_with(waker));
         None
     }
 
@@ -309,19 +318,19 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         self.queue.replace(word, word.plus(permits), Ordering::Release)
     }
 
-    /// Somebody waits, most of the time.
+    /// Most of the time there are waiters.
     #[track_caller]
     #[inline(never)]
     fn release_slow(&self, word: Word, permits: usize) {
         if word.has(WAITERS) {
             if let Some(locked) = self.queue.try_lock(word) {
-                return self.put_beside(Ledger::queued(self, locked), permits);
+                return self.release_to_waiters(Supply::queued(self, locked), permits);
             }
         }
         self.release_busy(permits);
     }
 
-    /// The word was being edited, or has changed under our eyes.
+    /// The queue was locked, or the word has changed.
     #[cold]
     #[track_caller]
     #[inline(never)]
@@ -333,7 +342,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 backoff.wait();
             } else if word.has(WAITERS) {
                 if let Some(locked) = self.queue.try_lock(word) {
-                    return self.put_beside(Ledger::queued(self, locked), permits);
+                    return self.release_to_waiters(Supply::queued(self, locked), permits);
                 }
             } else if !has_room(word.count(), permits) {
                 too_many(word.count(), permits);
@@ -343,18 +352,18 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         }
     }
 
-    /// Adds permits to a queue, and serves it.
+    /// Adds permits with waiters queued, and grants.
     #[inline(always)]
     #[track_caller]
-    fn put_beside(&self, mut ledger: Ledger<'_, P>, permits: usize) {
-        let free = ledger.free;
+    fn release_to_waiters(&self, mut supply: Supply<'_, P>, permits: usize) {
+        let free = supply.free;
         if !has_room(free, permits) {
-            // A panic runs foreign code, so the edit ends first.
-            drop(ledger);
+            // A panic runs foreign code (its hook), so the queue is unlocked first.
+            drop(supply);
             too_many(free, permits);
         }
-        ledger.free += permits;
-        ledger.sweep();
+        supply.free += permits;
+        supply.grant_all();
     }
 
     /// Removes up to so many free permits; how many it were.
@@ -374,29 +383,29 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     /// `· => ·CLOSED`.
     pub(crate) fn close(&self) {
-        let mut ledger = self.open();
-        ledger.locked.set(CLOSED);
-        ledger.sweep();
+        let mut supply = self.lock();
+        supply.locked.set(CLOSED);
+        supply.grant_all();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.queue.load_settled().has(CLOSED)
     }
 
-    /// How many are free to be taken; 0 while somebody waits.
+    /// How many are free to be taken; 0 with waiters queued.
     pub(crate) fn available(&self) -> usize {
         let word = self.queue.load_settled();
         if word.has(WAITERS) { 0 } else { word.count() }
     }
 
-    /// Begins an edit.
+    /// Locks the queue.
     #[inline(always)]
-    pub(super) fn open(&self) -> Ledger<'_, P> {
-        Ledger::new(self, self.queue.lock())
+    pub(super) fn lock(&self) -> Supply<'_, P> {
+        Supply::new(self, self.queue.lock())
     }
 }
 
-/// Permits that were taken and are not in anybody's hands yet: a panic gives them back.
+/// Permits that were taken and have no `Permit` yet: a panic releases them.
 struct Taken<'s, P: SemaphorePolicy> {
     raw: &'s RawSemaphore<P>,
     permits: usize,
@@ -408,9 +417,9 @@ impl<P: SemaphorePolicy> Drop for Taken<'_, P> {
     }
 }
 
-/// Is it clear that so many must be waited for, behind others?
+/// Is it clear from the word that so many must be waited for, behind others?
 #[inline(always)]
-fn joins<P: SemaphorePolicy>(word: Word, permits: usize) -> bool {
+fn must_queue<P: SemaphorePolicy>(word: Word, permits: usize) -> bool {
     P::OVERTAKES == 0 && permits > 0 && word.has(WAITERS) && !word.has(CLOSED)
 }
 

@@ -1,0 +1,220 @@
+//! The semaphore with its queue locked: what is free, which waiter can be granted, and the grants themselves.
+//!
+//! Called by `raw.rs` wherever waiters are involved. A [`Supply`] takes the number of free permits out of the word, or from beside it, and puts it back when it is
+//! dropped, which unlocks the queue. It must never run foreign code: what it takes out of the queue is woken and dropped after the unlock.
+//!
+//! ```text
+//!   release 3:   free 3   queue [2] [1] [4]      grant_all:  [2] granted, free 1
+//!                                                            [1] granted, free 0
+//!                                                            [4] waits, and all behind it
+//! ```
+//!
+//! The states, the transitions and the invariants that are cited here are those of `raw.rs`.
+
+use super::SemaphorePolicy;
+use super::raw::{CLOSED, RawSemaphore};
+use crate::error::{Closed, TryAcquireError};
+use crate::queue::batch::WakeBatch;
+use crate::queue::grant_loop::{Granter, grant_loop_after};
+use crate::queue::waiter::{Verdict, wake};
+use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed};
+use core::task::{Poll, Waker};
+
+/// The locked queue, and the permits that are free. The evidence that invariant 3 asks for.
+#[must_use = "the queue is unlocked when this is dropped"]
+pub(super) struct Supply<'s, P> {
+    raw: &'s RawSemaphore<P>,
+    pub(super) locked: LockedQueue<'s>,
+    pub(super) free: usize,
+}
+
+/// What became of the front.
+#[must_use = "a granted waiter must be woken after the queue is unlocked"]
+enum FrontGrant {
+    /// There is no waiter, or the front must go on waiting: no further waiter can be granted.
+    None,
+    /// It was granted or refused, and is out of the queue; there may be more to grant.
+    Removed(Deferred<Option<Waker>>),
+    /// It was woken to take what is free, and keeps its place; no further waiter can be granted.
+    Woken(Deferred<Option<Waker>>),
+}
+
+impl<'s, P: SemaphorePolicy> Supply<'s, P> {
+    #[inline(always)]
+    pub(super) fn new(raw: &'s RawSemaphore<P>, locked: LockedQueue<'s>) -> Self {
+        if locked.has_waiters() {
+            return Self::queued(raw, locked);
+        }
+        Self { raw, free: locked.word().count(), locked }
+    }
+
+    /// Of a word that has `WAITERS`.
+    #[inline(always)]
+    pub(super) fn queued(raw: &'s RawSemaphore<P>, locked: LockedQueue<'s>) -> Self {
+        debug_assert!(locked.has_waiters(), "no waiter in {:?}", locked.word());
+        // SAFETY: invariant 3: the queue is locked.
+        let free = raw.surplus.with(|surplus| unsafe { *surplus });
+        Self { raw, locked, free }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_closed(&self) -> bool {
+        self.locked.word().has(CLOSED)
+    }
+
+    /// A newcomer takes permits, ahead of the queue if the policy lets it.
+    #[inline(always)]
+    pub(super) fn take(&mut self, permits: usize) -> Result<(), TryAcquireError> {
+        if self.is_closed() {
+            return Err(TryAcquireError::Closed);
+        }
+        if permits == 0 {
+            return Ok(());
+        }
+        if !self.covers_newcomer(permits) {
+            return Err(TryAcquireError::NoPermits);
+        }
+        if P::OVERTAKES > 0 {
+            self.locked.overtake_front();
+        }
+        self.free -= permits;
+        Ok(())
+    }
+
+    /// Are so many free, and not kept for the front?
+    #[inline(always)]
+    fn covers_newcomer(&self, permits: usize) -> bool {
+        self.free >= permits && (!self.locked.has_waiters() || self.front_may_be_overtaken())
+    }
+
+    /// Would [`take`](Self::take) end the acquisition, with the permits or because it is closed?
+    pub(super) fn may_take(&self, permits: usize) -> bool {
+        self.is_closed() || self.covers_newcomer(permits)
+    }
+
+    #[inline(always)]
+    fn front_may_be_overtaken(&self) -> bool {
+        P::OVERTAKES > 0 && self.locked.front_overtaken() < P::OVERTAKES
+    }
+
+    /// A queued waiter asks whether its wait can end now. The front must take what it was woken for: there may never
+    /// be another release to grant it.
+    pub(super) fn claim(&mut self, waiter: Pinned<'_>) -> Poll<Result<(), Closed>> {
+        if self.is_closed() {
+            return Poll::Ready(Err(Closed));
+        }
+        if !self.locked.is_front(waiter) || waiter.get().permits() > self.free {
+            return Poll::Pending;
+        }
+        self.free -= waiter.get().permits();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Is there a front, and something to do for it?
+    #[inline(always)]
+    fn covers_front(&self) -> bool {
+        // Every waiter asks for a permit at least: mostly that is known without a look at the front.
+        if self.free == 0 && !self.is_closed() {
+            return false;
+        }
+        self.locked.front().is_some_and(|front| self.is_closed() || front.permits() <= self.free)
+    }
+
+    /// Grants or refuses the front, or wakes it, if that can be done.
+    #[inline(always)]
+    fn grant_front(&mut self) -> FrontGrant {
+        let Some(front) = self.locked.front() else { return FrontGrant::None };
+        if self.is_closed() {
+            // SAFETY: there is a front.
+            return FrontGrant::Removed(unsafe { self.locked.refuse_front() });
+        }
+        let Some(rest) = self.free.checked_sub(front.permits()) else { return FrontGrant::None };
+        if self.front_may_be_overtaken() && !self.covers_second(rest) {
+            // SAFETY: there is a front.
+            return FrontGrant::Woken(unsafe { self.locked.wake_front() });
+        }
+        self.free = rest;
+        if P::OVERTAKES == 0 {
+            // SAFETY: there is a front; without overtakes no waiter is ever `Woken`.
+            return FrontGrant::Removed(unsafe { self.locked.grant_sleeping_front() }.some());
+        }
+        // SAFETY: there is a front.
+        FrontGrant::Removed(unsafe { self.locked.grant_front() })
+    }
+
+    /// Are so many enough for the waiter after the front?
+    fn covers_second(&self, free: usize) -> bool {
+        self.locked.second().is_some_and(|second| second.permits() <= free)
+    }
+
+    /// Removes a waiter that has not been granted; by its own future.
+    pub(super) fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Deferred<Option<Waker>> {
+        // SAFETY: the waiters of a semaphore are never moved to another queue.
+        match unsafe { self.locked.remove_as(waiter, verdict) } {
+            Removed::Waker(waker) => waker,
+            Removed::AlreadyGranted => Deferred::none(),
+        }
+    }
+
+    /// Grants every waiter that can be granted, unlocks the queue, and wakes them.
+    #[inline(always)]
+    pub(super) fn grant_all(self) {
+        self.grant_all_with(Deferred::nothing());
+    }
+
+    /// As [`grant_all`](Self::grant_all), and opens what had come out of the queue.
+    #[inline(always)]
+    pub(super) fn grant_all_with<T>(mut self, deferred: Deferred<T>) -> T {
+        // Mostly no waiter can be granted, or one.
+        let (waker, is_last) = match self.grant_front() {
+            FrontGrant::None => return self.unlock_with(deferred),
+            FrontGrant::Woken(waker) => (waker, true),
+            FrontGrant::Removed(waker) => (waker, !self.covers_front()),
+        };
+        if is_last {
+            let (waker, foreign) = self.unlock_with(waker.and(deferred));
+            wake(waker);
+            return foreign;
+        }
+        self.grant_rest_after(waker, deferred)
+    }
+
+    /// More than one waiter can be granted; the first has been.
+    #[inline(never)]
+    fn grant_rest_after<T>(self, first: Deferred<Option<Waker>>, deferred: Deferred<T>) -> T {
+        let raw = self.raw;
+        grant_loop_after(first, deferred, self, || raw.lock())
+    }
+}
+
+impl<P: SemaphorePolicy> Granter for Supply<'_, P> {
+    fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
+        while !batch.is_full() {
+            match self.grant_front() {
+                FrontGrant::None => return false,
+                FrontGrant::Removed(waker) => batch.push(waker),
+                FrontGrant::Woken(waker) => {
+                    batch.push(waker);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl<P> QueueGuard for Supply<'_, P> {}
+
+impl<P> Drop for Supply<'_, P> {
+    /// Writes back what is free; the queue is unlocked behind it.
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.locked.has_waiters() {
+            let free = self.free;
+            // SAFETY: invariant 3: the queue is locked.
+            self.raw.surplus.with_mut(|surplus| unsafe { *surplus = free });
+        } else {
+            self.locked.set_count(self.free);
+        }
+    }
+}
