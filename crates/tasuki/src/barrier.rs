@@ -2,13 +2,13 @@
 //!
 //! # States
 //!
-//! The word of the queue has no flags: it is the list of those who have arrived and wait. `arrived` is their number,
+//! The word of the queue has no flags: it is the list of the parties that have arrived and wait. `arrived` is their number,
 //! read and written under `EDIT`; waiters of a completed phase that have not been reached by its batches are in a
 //! snapshot and not counted.
 //!
 //! | arrived      | list          | meaning                     |
 //! |--------------|---------------|-----------------------------|
-//! | `0`          | empty         | a phase that nobody has reached |
+//! | `0`          | empty         | a phase that no party has reached |
 //! | `k < parties`| `k` waiters   | `parties - k` are missing   |
 //!
 //! # Transitions
@@ -24,7 +24,7 @@
 //! | `parties - 1`          | waker panics on wake  | `0`, round released     | panic goes on    | [`Barrier::complete`] |
 //!
 //! # Invariants
-//! 1. `arrived` is the length of the list, and less than `parties`, whenever nobody edits.
+//! 1. `arrived` is the length of the list, and less than `parties`, whenever the queue is unlocked.
 //! 2. Arriving, withdrawing and completing are edits, so they happen in one order: a drop comes before the last
 //!    arrival and takes its own back, or after it and finds its round released.
 //! 3. Each completed phase has one leader, the arrival that completed it, and `parties - 1` others.
@@ -43,10 +43,10 @@ use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::task::{Context, Poll, Waker};
 
-/// A meeting point: nobody passes until a fixed number of parties has arrived.
+/// A meeting point: no party passes until a fixed number of them has arrived.
 ///
 /// The arrival that makes the number full completes the phase: it is the leader, goes on at once, and releases the
-/// others. The barrier is then ready for the next phase; whoever goes on may arrive again while the others are still
+/// others. The barrier is then ready for the next phase; a party that goes on may arrive again while the others are still
 /// being resumed.
 ///
 /// # Examples
@@ -69,7 +69,7 @@ use core::task::{Context, Poll, Waker};
 /// # Cancel
 ///
 /// An arrival is withdrawn when its future is dropped before the phase is complete: the barrier then waits for
-/// another in its place, so nobody passes early and no phase has two leaders. Dropping it after the phase was
+/// another in its place, so no party passes early and no phase has two leaders. Dropping it after the phase was
 /// completed changes nothing. If a drop and the last arrival happen at the same time, one of them is first, and the
 /// other finds it so. Not every barrier takes a dropped arrival back: elsewhere a timeout around an arrival may leave a
 /// party counted that is not there.
@@ -103,7 +103,7 @@ use core::task::{Context, Poll, Waker};
 ///
 /// # When to use something else
 ///
-/// If those who wait are not those who arrive, a [`Latch`](crate::Latch) or a [`WaitGroup`](crate::WaitGroup).
+/// If the tasks that wait are not those that arrive, a [`Latch`](crate::Latch) or a [`WaitGroup`](crate::WaitGroup).
 #[doc(alias = "AsyncBarrier")]
 #[doc(alias = "Rendezvous")]
 pub struct Barrier {
@@ -218,7 +218,7 @@ impl Barrier {
         self.waiters.cancel(waiter, |_locked| {
             // Relaxed: guarded by `EDIT`.
             let arrived = self.arrived.load(Ordering::Relaxed);
-            debug_assert!(arrived > 0, "who waits has arrived");
+            debug_assert!(arrived > 0, "a party that waits has arrived");
             // Relaxed: as above.
             self.arrived.store(arrived - 1, Ordering::Relaxed);
         })

@@ -1,8 +1,8 @@
 //! A count to wait for: what `WaitGroup` and `Latch` have in common.
 //!
 //! The count is a word of its own beside the queue, so that counting needs no edit. Two words make a race
-//! between "nobody waits" and "not zero yet"; here they cannot, because the flag that says "somebody waits"
-//! travels in the count: whoever counts down sees it in the very operation that counts.
+//! between "no waiter" and "not zero yet"; here they cannot, because the flag that says "there are waiters"
+//! travels in the count: the caller that counts down sees it in the very operation that counts.
 //!
 //! # States of the count
 //!
@@ -31,7 +31,7 @@
 //! | `n·AWAITED`     | the done goes on, an add was faster | the same | none     | [`Countdown::close`] |
 //! | `0·AWAITED`, `n·CLOSING` | look, wait | waits for the end of it | look again | [`Countdown::settled`] |
 //! | `0`             | wait          | the same        | return `Ready`   | [`Countdown::is_zero`] |
-//! | `n`, `n·AWAITED`| wait          | `n·AWAITED`, waiter enqueued; one edit | return `Pending` | [`Countdown::start`] |
+//! | `n`, `n·AWAITED`| wait          | `n·AWAITED`, waiter enqueued; one edit | return `Pending` | [`Countdown::enqueue_or_pass`] |
 //! | any             | drop of a wait| waiter removed  | none             | [`Countdown::cancel`] |
 //!
 //! # Invariants
@@ -117,7 +117,7 @@ enum Announced {
     Unsettled,
 }
 
-/// A count and those who wait for it to be zero.
+/// A count, and the waiters for it to be zero.
 #[derive(Debug)]
 pub(crate) struct Countdown {
     waiters: Broadcast,
@@ -177,7 +177,7 @@ impl Countdown {
         if k > SMALL {
             return self.add_many(k);
         }
-        // Relaxed: adding publishes nothing, and continues the release sequence of those who counted down.
+        // Relaxed: adding publishes nothing, and continues the release sequence of the callers that counted down.
         let before = Count(self.count.fetch_add(k << SHIFT, Ordering::Relaxed));
         if before.has_room(k) { Ok(()) } else { self.take_out(k) }
     }
@@ -204,7 +204,7 @@ impl Countdown {
         }
     }
 
-    /// `n => n - 1`; the last one releases those who wait.
+    /// `n => n - 1`; the last one releases the waiters.
     #[inline]
     pub(crate) fn take_one(&self) -> Result<(), OutOfRange> {
         // Release: pairs with Acquire in `settled`, `announce` and `close`, through a release sequence.
@@ -268,7 +268,7 @@ impl Countdown {
             if count.has(AWAITED) {
                 return Announced::Awaited;
             }
-            // Relaxed: the flag publishes nothing; whoever sees it takes `EDIT`, which publishes the list.
+            // Relaxed: the flag publishes nothing; the caller that sees it locks the queue, which publishes the list.
             let told = self.count.compare_exchange_weak(
                 count.0,
                 count.0 | AWAITED,
@@ -281,8 +281,8 @@ impl Countdown {
         }
     }
 
-    /// The first poll of a wait: takes a place, unless it is zero.
-    pub(crate) fn start(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    /// The first poll of a wait: enqueues, unless the count is zero.
+    pub(crate) fn enqueue_or_pass(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
         loop {
             let mut locked = self.waiters.queue.lock();

@@ -1,15 +1,22 @@
 //! The event: a flag to wait for, consumed by one waiter or seen by all.
 //!
+//! To tell tasks that something happened, without a value and without a lock. Called by users, and by interrupt handlers with the feature `critical-section`. A set must never wait.
+//!
+//! ```text
+//!   auto:    set --> [a] [b] [c]     a is granted, b and c wait; without waiters the flag is kept for the next wait
+//!   manual:  set --> [a] [b] [c]     all are released, and so is every later wait until the reset
+//! ```
+//!
 //! # States of the word
 //!
 //! | word    | meaning                    |
 //! |---------|----------------------------|
-//! | `0`     | not set, nobody waits      |
-//! | `SET`   | set; nobody waits          |
-//! | `head`  | not set, somebody waits    |
+//! | `0`     | not set, no waiter         |
+//! | `SET`   | set; no waiter             |
+//! | `head`  | not set, waiters           |
 //!
-//! Each with `EDIT` while the queue is edited. There is no `head·SET`: whoever finds `SET` does not queue, and whoever sets
-//! with waiters present either gives the signal to the first (auto) or empties the queue (manual).
+//! Each with `EDIT` while the queue is locked. There is no `head·SET`: a wait that finds `SET` is not enqueued, and a set
+//! with waiters either grants the signal to the first (auto) or releases all (manual).
 //!
 //! # Transitions
 //!
@@ -17,7 +24,7 @@
 //! |----------|------------------|--------------------------------|--------------|----|
 //! | `SET`    | wait, auto       | `0`                            | return `Ready` | [`Event::try_wait`] |
 //! | `SET`    | wait, manual     | `SET`                          | return `Ready` | [`Event::try_wait`] |
-//! | `0`, `head` | wait          | waiter appended                | return `Pending` | [`WaitEventOp::enqueue`] |
+//! | `0`, `head` | wait          | waiter enqueued                | return `Pending` | [`WaitEventOp::enqueue`] |
 //! | `0`, `SET` | set            | `SET`                          | none         | [`Event::set`] |
 //! | `head`   | set, auto        | first granted                  | wake it      | [`Event::set_slow`] |
 //! | `head`   | set, manual      | `SET`, round released          | wake all     | [`Event::set_slow`] |
@@ -59,11 +66,11 @@ pub enum Reset {
     Manual,
 }
 
-/// A signal between tasks: wait until somebody sets it.
+/// A signal between tasks: wait until it is set.
 ///
-/// An *auto* event releases exactly one waiter for each [`set`](Self::set); with nobody waiting the signal is
-/// kept for the next, and more sets change nothing. A *manual* event releases everybody who waits at
-/// the moment of the set, and everybody who comes until [`reset`](Self::reset).
+/// An *auto* event releases exactly one waiter for each [`set`](Self::set); without waiters the signal is
+/// kept for the next wait, and more sets change nothing. A *manual* event releases every waiter of
+/// the moment of the set, and every wait that begins until [`reset`](Self::reset).
 ///
 /// # Examples
 ///
@@ -79,7 +86,7 @@ pub enum Reset {
 ///
 /// # Order
 ///
-/// Auto: first come, first served. Manual: all present at once; those who come after a `reset` wait for the
+/// Auto: first come, first served. Manual: all waiters at once; those that begin after a `reset` wait for the
 /// next `set`, also while the last one is still waking its waiters.
 ///
 /// # Cancel
@@ -110,7 +117,7 @@ pub enum Reset {
 ///
 /// # Futurelock
 ///
-/// A wait on an auto event that was polled and is then neither polled nor dropped can be given a signal that nobody sees.
+/// A wait on an auto event that was polled and is then neither polled nor dropped can be granted a signal that no task sees.
 ///
 /// # When to use something else
 ///
@@ -198,7 +205,7 @@ impl Event {
         Wait::new(WaitEventOp { event: self })
     }
 
-    /// Sets the event: releases one waiter (auto) or all (manual), and is kept if nobody consumed it.
+    /// Sets the event: releases one waiter (auto) or all (manual), and is kept if no waiter consumed it.
     ///
     /// # Examples
     ///
@@ -230,7 +237,7 @@ impl Event {
         self.set_slow();
     }
 
-    /// Sets an event that somebody waits for, or that is being edited.
+    /// Sets an event that has waiters, or whose queue is locked.
     #[inline(never)]
     fn set_slow(&self) {
         let mut locked = self.waiters.queue.lock();
@@ -251,7 +258,7 @@ impl Event {
         }
     }
 
-    /// Takes a signal back that nobody has consumed. Does nothing if the event is not set.
+    /// Takes a signal back that no wait has consumed. Does nothing if the event is not set.
     ///
     /// # Examples
     ///
@@ -432,7 +439,10 @@ mod tests {
             });
             assert!(left.iter_mut().all(|wait| poll(wait, Waker::noop()).is_ready()));
             let mut new = new;
-            assert!(new.iter_mut().all(|wait| poll(wait, Waker::noop()).is_pending()), "nobody set it since");
+            assert!(
+                new.iter_mut().all(|wait| poll(wait, Waker::noop()).is_pending()),
+                "it was not set since"
+            );
             event.set();
             assert!(new.iter_mut().all(|wait| poll(wait, Waker::noop()).is_ready()));
         }

@@ -24,7 +24,7 @@ pub use crate::limit::{LimitOp, Limited, OrCancelled};
 pub use crate::mutex::{Lock, LockOp};
 #[cfg(feature = "alloc")]
 pub use crate::mutex::{LockOwned, LockOwnedOp};
-pub use crate::once_cell::{GetOrInit, GetOrTryInit, Init, Surely, ValueOp, WaitValue};
+pub use crate::once_cell::{GetOrInit, GetOrTryInit, InfallibleInit, Init, ValueOp, WaitValue};
 #[cfg(feature = "std")]
 pub use crate::reentrant::{LockReentrant, LockReentrantOp};
 pub use crate::rwlock::{AccessOp, Read, UpgradableRead, Upgrade, UpgradeOp, Write};

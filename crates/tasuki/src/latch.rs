@@ -7,7 +7,7 @@
 //! |---------------------------|----------------------------|----|
 //! | count down                | [`Countdown::take_one`]    | [`Latch::count_down`] |
 //! | look                      | [`Countdown::is_zero`]     | [`Latch::try_wait`] |
-//! | first poll of a wait      | [`Countdown::is_zero`], [`Countdown::start`] | [`WaitLatchOp`] |
+//! | first poll of a wait      | [`Countdown::is_zero`], [`Countdown::enqueue_or_pass`] | [`WaitLatchOp`] |
 //! | later poll of a wait      | [`Countdown::poll_queued`] | [`WaitLatchOp`] |
 //! | drop of a wait            | [`Countdown::cancel`]      | [`WaitLatchOp`] |
 
@@ -20,8 +20,8 @@ use core::task::{Context, Poll};
 
 /// A count that only falls, and a way to wait until it is zero.
 ///
-/// It opens when [`count_down`](Self::count_down) has been called as often as was said at the start, and stays open. Who
-/// counts and who waits need not be the same, and one task may count more than once.
+/// It opens when [`count_down`](Self::count_down) has been called as often as was said at the start, and stays open. The tasks
+/// that count and those that wait need not be the same, and one task may count more than once.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use core::task::{Context, Poll};
 /// # Order
 ///
 /// All waiters are released together, at the moment when the count becomes zero; they are woken in the order in
-/// which they came. Whoever has seen the latch open finds every waiter released.
+/// which they came. A task that has seen the latch open finds every waiter released.
 ///
 /// # Cancel
 ///
@@ -76,7 +76,7 @@ use core::task::{Context, Poll};
 /// # When to use something else
 ///
 /// If the number is not known at the start, or the count is to be used again, a [`WaitGroup`](crate::WaitGroup); if
-/// those who count also wait, a [`Barrier`](crate::Barrier); for a single signal, a manual [`Event`](crate::Event).
+/// the tasks that count also wait, a [`Barrier`](crate::Barrier); for a single signal, a manual [`Event`](crate::Event).
 #[doc(alias = "CountDownLatch")]
 pub struct Latch {
     remaining: Countdown,
@@ -133,7 +133,7 @@ impl Latch {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost: the latch does not depend on who waits.
+    /// Nothing is lost: the latch does not depend on its waiters.
     ///
     /// # Examples
     ///
@@ -212,7 +212,7 @@ impl Op for WaitLatchOp<'_> {
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        self.latch.remaining.start(slot, cx)
+        self.latch.remaining.enqueue_or_pass(slot, cx)
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,7 +1,13 @@
 //! The re-entrant mutex: owned by a task, which may lock it again.
 //!
-//! The lock is a plain [`RawMutex`]; beside it stand the owner and how often it has locked. Whoever takes the depth to
-//! zero unlocks.
+//! For code that calls itself, directly or through a callback, with the lock held. The lock is a plain [`RawMutex`]; beside it stand the owner, a task, and how often it has
+//! locked. The drop of a guard that takes the depth to zero unlocks.
+//!
+//! ```text
+//!   task 7:  lock        lock        drop        drop
+//!   owner    7           7           7           none
+//!   depth    1           2           1           0, unlocked
+//! ```
 //!
 //! # Transitions
 //!
@@ -9,18 +15,18 @@
 //! |-------------------|--------------------------|-------------------------|----|
 //! | free              | lock                     | owner `me`, depth 1     | [`ReentrantMutex::own`] |
 //! | owner `me`, depth d | lock by the same task  | depth d + 1             | [`ReentrantMutex::reenter`] |
-//! | owner, depth d    | a guard is dropped       | depth d - 1             | [`ReentrantMutex::leave`] |
-//! | owner, depth 1    | a guard is dropped       | no owner, unlocked      | [`ReentrantMutex::leave`] |
+//! | owner, depth d    | a guard is dropped       | depth d - 1             | [`ReentrantMutex::release_once`] |
+//! | owner, depth 1    | a guard is dropped       | no owner, unlocked      | [`ReentrantMutex::release_once`] |
 //!
 //! # A stale look at the owner
 //! Guards can be sent, so the last one may be dropped by another thread while the owning task locks again. The owner that
 //! this task reads may then be a stale `me`, and the depth that it raises another owner's. So it looks a second
 //! time, after the depth: the depth that it raised was published after its owner. If that is not `me`, it takes the step
-//! back like any guard; if the other owner has left meanwhile, that unlocks.
+//! back like any guard; if the other owner has released it meanwhile, that unlocks.
 //!
 //! # Orderings
 //! `depth`: Release in [`ReentrantMutex::own`] pairs with Acquire in [`ReentrantMutex::reenter`]: the owner that belongs to the
-//! depth. Release in [`ReentrantMutex::leave`] pairs with Acquire in the `leave` that reaches zero: what all guards did
+//! depth. Release in [`ReentrantMutex::release_once`] pairs with Acquire in the `release_once` that reaches zero: what all guards did
 //! happens before the unlock. `owner`: Relaxed, a number that is compared.
 
 use crate::caught::caught;
@@ -37,8 +43,8 @@ use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
 
-/// Nobody's identity.
-const NOBODY: u64 = 0;
+/// The identity of no task.
+const NO_TASK: u64 = 0;
 
 /// A mutex that its owner, a *task*, may lock again.
 ///
@@ -137,14 +143,14 @@ impl<T> ReentrantMutex<T> {
         pub const fn new(value: T) -> Self {
             Self {
                 raw: RawMutex::new(),
-                owner: AtomicU64::new(NOBODY),
+                owner: AtomicU64::new(NO_TASK),
                 depth: AtomicU32::new(0),
                 value,
             }
         }
     }
 
-    /// The value. Owning the mutex proves that nobody has it locked.
+    /// The value. Owning the mutex proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -161,7 +167,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
     ///
     /// # Errors
     ///
-    /// [`NoTaskIdentity`] if nobody says which task this is.
+    /// [`NoTaskIdentity`] if the task has no identity.
     ///
     /// # Panics
     ///
@@ -185,7 +191,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
     ///
     /// # Errors
     ///
-    /// [`NoTaskIdentity`] if nobody says which task this is.
+    /// [`NoTaskIdentity`] if the task has no identity.
     ///
     /// # Panics
     ///
@@ -206,7 +212,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
         Ok(self.raw.try_lock().then(|| self.own(me)))
     }
 
-    /// The value, without locking: the exclusive borrow proves that nobody has it locked.
+    /// The value, without locking: the exclusive borrow proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -235,7 +241,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
         if self.owner.load(Ordering::Relaxed) != me.get() {
             return false;
         }
-        // Relaxed: whoever acts on it does so by a compare-exchange.
+        // Relaxed: it is acted on by the compare-exchange below.
         let mut depth = self.depth.load(Ordering::Relaxed);
         loop {
             if depth == 0 {
@@ -252,20 +258,20 @@ impl<T: ?Sized> ReentrantMutex<T> {
         // Relaxed: the owner of this depth, or a newer one, see the header.
         let is_mine = self.owner.load(Ordering::Relaxed) == me.get();
         if !is_mine {
-            self.leave();
+            self.release_once();
         }
         is_mine
     }
 
-    /// One less deep; the last unlocks. True if somebody waited.
-    fn leave(&self) -> bool {
-        // AcqRel: Release pairs with Acquire in the `leave` that reaches zero, which is this same operation.
+    /// One less deep; the last unlocks. True if there were waiters.
+    fn release_once(&self) -> bool {
+        // AcqRel: Release pairs with Acquire in the `release_once` that reaches zero, which is this same operation.
         if self.depth.fetch_sub(1, Ordering::AcqRel) > 1 {
             return false;
         }
         // Relaxed: published by the unlock; until then `me` would find the depth at zero.
-        self.owner.store(NOBODY, Ordering::Relaxed);
-        self.raw.unlock() == Unlocked::SomebodyWaited
+        self.owner.store(NO_TASK, Ordering::Relaxed);
+        self.raw.unlock() == Unlocked::WithWaiters
     }
 }
 
@@ -308,7 +314,7 @@ impl<T: ?Sized> fmt::Debug for ReentrantMutex<T> {
 
 impl<T: ?Sized> sealed::Sealed for &ReentrantMutex<T> {}
 
-// SAFETY: made only by whoever owns the lock; only `&T` is given, and everybody but the owner is kept out until `release`.
+// SAFETY: made only by the task that owns the lock; only `&T` is given, and every other task is kept out until `release`.
 unsafe impl<T: ?Sized> Holder for &ReentrantMutex<T> {
     type Target = T;
 
@@ -317,7 +323,7 @@ unsafe impl<T: ?Sized> Holder for &ReentrantMutex<T> {
     }
 
     fn release(&self) -> bool {
-        self.leave()
+        self.release_once()
     }
 }
 
@@ -367,7 +373,7 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let me = task::current();
         self.left = false;
-        self.mutex.raw.start(slot, clone_waker(cx.waker())).map(|()| self.granted(me))
+        self.mutex.raw.enqueue_or_lock(slot, clone_waker(cx.waker())).map(|()| self.granted(me))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -380,7 +386,7 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
             // First: if the waker panics when it is dropped, the drop of the future has nothing left to do.
             self.left = true;
             let granted = self.mutex.raw.cancel(waiter);
-            debug_assert!(!granted, "nobody can be granted a lock that this task holds");
+            debug_assert!(!granted, "no other wait can be granted a lock that this task holds");
             return Poll::Ready(Ok(guard));
         }
         self.mutex.raw.poll_queued(waiter, cx).map(|()| self.granted(me))

@@ -1,4 +1,4 @@
-//! The wait group: wait until everybody who was counted in is done.
+//! The wait group: wait until every task that was counted in is done.
 //!
 //! A face of [`Countdown`], where the states, transitions, invariants and orderings are. This file adds the
 //! members, whose drop is their `done`, and the words of the panics.
@@ -7,7 +7,7 @@
 //! |---------------------------|----------------------------|----|
 //! | add                       | [`Countdown::add`]         | [`WaitGroup::add`] |
 //! | done, drop of a member    | [`Countdown::take_one`]    | [`WaitGroup::done`] |
-//! | first poll of a wait      | [`Countdown::is_zero`], [`Countdown::start`] | [`WaitMembersOp`] |
+//! | first poll of a wait      | [`Countdown::is_zero`], [`Countdown::enqueue_or_pass`] | [`WaitMembersOp`] |
 //! | later poll of a wait      | [`Countdown::poll_queued`] | [`WaitMembersOp`] |
 //! | drop of a wait            | [`Countdown::cancel`]      | [`WaitMembersOp`] |
 
@@ -25,7 +25,7 @@ use core::task::{Context, Poll};
 /// Count tasks in *before* they are started, with [`add`](Self::add) or [`member`](Self::member); each counts itself
 /// out with [`done`](Self::done), once, or by dropping its member. [`wait`](Self::wait) ends when the count is zero,
 /// at once if it is zero already. Then the group can be used again, at once: a new cycle may begin while the waiters
-/// of the last one are still being resumed. They leave all the same, and nobody who waits for the new cycle is
+/// of the last one are still being resumed. They go on all the same, and no waiter of the new cycle is
 /// released early.
 ///
 /// # Examples
@@ -46,7 +46,7 @@ use core::task::{Context, Poll};
 /// # Order
 ///
 /// All waiters are released together, at the moment when the count becomes zero; they are woken in the order in
-/// which they came. Whoever has seen the count at zero finds every waiter of that cycle released.
+/// which they came. A task that has seen the count at zero finds every waiter of that cycle released.
 ///
 /// # Cancel
 ///
@@ -133,7 +133,7 @@ impl WaitGroup {
         }
     }
 
-    /// Counts one out; the last one releases everybody who waits.
+    /// Counts one out; the last one releases all waiters.
     ///
     /// # Panics
     ///
@@ -159,7 +159,7 @@ impl WaitGroup {
     ///
     /// # Panics
     ///
-    /// As [`add`](Self::add). Dropping a member panics if somebody has called `done` in its place.
+    /// As [`add`](Self::add). Dropping a member panics if `done` was called in its place.
     ///
     /// # Examples
     ///
@@ -204,7 +204,7 @@ impl WaitGroup {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost: the count does not depend on who waits.
+    /// Nothing is lost: the count does not depend on its waiters.
     ///
     /// # Examples
     ///
@@ -278,7 +278,7 @@ impl Drop for WaitGroupMember<'_> {
 #[derive(Debug)]
 #[must_use = "a member that is dropped at once is done at once"]
 pub struct OwnedWaitGroupMember {
-    /// Dropped after `done` has returned: the release may wake whoever holds the only other handle.
+    /// Dropped after `done` has returned: the release may wake the task that holds the only other handle.
     group: Arc<WaitGroup>,
 }
 
@@ -310,7 +310,7 @@ impl Op for WaitMembersOp<'_> {
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        self.group.members.start(slot, cx)
+        self.group.members.enqueue_or_pass(slot, cx)
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

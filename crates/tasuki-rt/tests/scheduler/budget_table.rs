@@ -325,7 +325,7 @@ fn signals() -> Vec<Row> {
         ),
         row!(
             "once cell, full",
-            ["GetOrInit", "Surely"],
+            ["GetOrInit", "InfallibleInit"],
             {
                 let cell = OnceCell::from(1);
             },

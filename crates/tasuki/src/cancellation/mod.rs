@@ -2,28 +2,28 @@
 //!
 //! A source and its tokens are handles of one node; `child` makes a node below it. This file is the surface.
 //! [`tree`] has the states and the transitions, [`node`] says who may touch what and which orderings pair,
-//! [`duty`] is what a transition leaves to be done without the lock, [`on_cancel`] waits, [`run`] gives a future up.
+//! [`after_unlock`] what is done after it has released the lock, [`on_cancel`] waits, [`run_until_cancelled`] gives a future up.
 
-mod duty;
+mod after_unlock;
 mod node;
 mod on_cancel;
 mod reason;
-mod run;
+mod run_until_cancelled;
 mod tree;
 
 pub use on_cancel::OnCancelOp;
-pub use run::{RunUntilCancelled, UntilCancelled};
+pub use run_until_cancelled::{RunUntilCancelled, UntilCancelled};
 
 use crate::wait::{Single, Wait};
 use alloc::borrow::Cow;
 use core::fmt;
 use core::future::Future;
-use node::Handle;
+use node::NodeRef;
 use reason::Reason;
 
 /// The right to cancel: everything that holds one of its tokens, or descends from it, is asked to stop.
 ///
-/// Cancelling is cooperative (S2-60): it sets a flag and wakes who waits for it. What a task does then is its own affair.
+/// Cancelling is cooperative: it sets a flag and wakes its waiters. What a task does then is its own affair.
 /// A source is a handle: cloning it counts, and all clones are the same source. Dropping sources cancels nothing (see
 /// [`drop_guard`](Self::drop_guard) for that), and tokens outlive their source.
 ///
@@ -52,7 +52,7 @@ use reason::Reason;
 ///
 /// [`request_cancel`](Self::request_cancel) first sets all flags, then runs all wakers. When it returns, every descendant
 /// that existed when it was called is cancelled, also if another call was first and is still at it; and the wakers of all
-/// waiters whose flag this call has set have been run. The flags are set one by one, so somebody who asks two tokens of
+/// waiters whose flag this call has set have been run. The flags are set one by one, so a task that asks two tokens of
 /// a tree meanwhile may find one cancelled and the other not yet. No waker runs before the last flag is set: a task
 /// that was woken finds all of it cancelled. One call wakes the waiters of a node in the order in which they came, those of a
 /// parent before those of its children; nothing is said about siblings, nor about two calls at once, which share the work.
@@ -94,7 +94,7 @@ use reason::Reason;
 ///
 /// None on waiters, children and depth. Every operation on a node is a constant number of steps, a cancel as many as there
 /// are descendants and waiters; nothing recurses. One allocation a node and one for a reason made at run time, none
-/// otherwise. A node that nobody holds is kept while two children or more need it: at most half of a tree, and the first.
+/// otherwise. A node without handles is kept while two children or more need it: at most half of a tree, and the first.
 /// Creating and dropping nodes of one tree takes turns, by a lock that is held for some dozens of instructions.
 ///
 /// # Futurelock
@@ -110,7 +110,7 @@ use reason::Reason;
 #[doc(alias = "AbortController")]
 #[doc(alias = "stop_source")]
 pub struct CancellationSource {
-    node: Handle,
+    node: NodeRef,
 }
 
 impl CancellationSource {
@@ -126,7 +126,7 @@ impl CancellationSource {
         Self { node: tree::new_root() }
     }
 
-    /// A token of this source, to be given to those who are to stop (S2-55).
+    /// A token of this source, to be given to the tasks that are to stop.
     ///
     /// # Examples
     ///
@@ -140,7 +140,7 @@ impl CancellationSource {
         CancellationToken { node: self.node.clone() }
     }
 
-    /// Asks everybody to stop: all tokens of this source and of its descendants are cancelled, and those who wait are
+    /// Asks all to stop: the tokens of this source and of its descendants are cancelled, and their waiters are
     /// woken. Does nothing to what is cancelled already.
     ///
     /// What holds when it returns, and in which order it happens, is said under [Order](Self#order).
@@ -231,7 +231,7 @@ impl fmt::Debug for CancellationSource {
 
 /// The duty to stop when asked: a token can see that it was cancelled, and wait for it, and cannot cancel.
 ///
-/// Tokens are passed by value, and any number of tasks share one (S2-59): a token is a handle, and cloning it counts. Ask with
+/// Tokens are passed by value, and any number of tasks share one: a token is a handle, and cloning it counts. Ask with
 /// [`stop_requested`](Self::stop_requested) in a loop that computes; wait with [`on_cancel`](Self::on_cancel) beside
 /// something else; wrap a whole future with [`run_until_cancelled`](Self::run_until_cancelled).
 ///
@@ -283,7 +283,7 @@ impl fmt::Debug for CancellationSource {
 ///
 /// # Futurelock
 ///
-/// None: a wait that is not polled keeps nothing from anybody.
+/// None: a wait that is not polled keeps nothing from others.
 ///
 /// # When to use something else
 ///
@@ -292,7 +292,7 @@ impl fmt::Debug for CancellationSource {
 #[doc(alias = "AbortSignal")]
 #[doc(alias = "stop_token")]
 pub struct CancellationToken {
-    node: Handle,
+    node: NodeRef,
 }
 
 /// The future of [`CancellationToken::on_cancel`].
@@ -302,7 +302,7 @@ pub type OnCancel<'a> = Wait<Single<OnCancelOp<&'a CancellationToken>>>;
 pub type OnCancelOwned = Wait<Single<OnCancelOp<CancellationToken>>>;
 
 impl CancellationToken {
-    /// Was it cancelled? One atomic load (S2-57, S2-63); once true, it stays true.
+    /// Was it cancelled? One atomic load; once true, it stays true.
     ///
     /// # Examples
     ///
@@ -319,7 +319,7 @@ impl CancellationToken {
         self.node.is_cancelled()
     }
 
-    /// Waits until it is cancelled (S2-58). Ready at the first poll, with one atomic load, if it is already.
+    /// Waits until it is cancelled. Ready at the first poll, with one atomic load, if it is already.
     ///
     /// # Cancel safety
     ///
@@ -423,7 +423,7 @@ impl CancellationToken {
 }
 
 impl Default for CancellationToken {
-    /// A token that nobody can cancel.
+    /// A token that is never cancelled: it has no source.
     fn default() -> Self {
         CancellationSource::new().token()
     }
@@ -435,7 +435,7 @@ impl fmt::Debug for CancellationToken {
     }
 }
 
-fn describe(f: &mut fmt::Formatter<'_>, name: &str, node: &Handle) -> fmt::Result {
+fn describe(f: &mut fmt::Formatter<'_>, name: &str, node: &NodeRef) -> fmt::Result {
     let reason = node.reason();
     let text = reason.and_then(Reason::text);
     f.debug_struct(name).field("stop_requested", &reason.is_some()).field("reason", &text).finish()

@@ -1,22 +1,22 @@
-//! A node of the tree, and the counted handles through which everybody holds it.
+//! A node of the tree, and the counted references through which sources, tokens and children hold it.
 //!
 //! # Who may touch what
 //!
 //! | field     | written                                            | read                                   |
 //! |-----------|----------------------------------------------------|----------------------------------------|
-//! | `waiters` | by the rules of the queue; `CANCELLED` is set once, under the lock of the tree | by anybody |
-//! | `handles` | by anybody who has a handle, or [`Node::try_handle`] | by nobody                            |
-//! | `reason`  | once, under the lock of the tree, before `CANCELLED` | by whoever has seen `CANCELLED`      |
-//! | `tree`    | before publication                                 | by anybody                             |
-//! | `lock`    | by whoever wants the tree (of the first node only) | by the same                            |
+//! | `waiters` | by the rules of the queue; `CANCELLED` is set once, under the lock of the tree | by any thread |
+//! | `handles` | by any thread that has a handle, or [`Node::try_handle`] | never                            |
+//! | `reason`  | once, under the lock of the tree, before `CANCELLED` | by any thread that has seen `CANCELLED` |
+//! | `tree`    | before publication                                 | by any thread                          |
+//! | `lock`    | by the thread that locks the tree (of the first node only) | by the same                    |
 //! | `links`, `common` | under the lock of the tree                 | under the lock of the tree             |
 //! | `next_wake` | by the cancel that set `CANCELLED`               | by the same                            |
 //!
 //! # Orderings
 //! * `CANCELLED`: Release in the drop of [`LockedQueue`](crate::queue::LockedQueue) in `tree.rs` pairs with
-//!   Acquire of [`Node::is_cancelled`]: the reason, and what was done before the cancel, is visible to whoever
+//!   Acquire of [`Node::is_cancelled`]: the reason, and what was done before the cancel, is visible to a thread that
 //!   sees the flag.
-//! * `handles`: Release and Acquire of [`Handle::drop`] pair with each other: what was done through a handle
+//! * `handles`: Release and Acquire of [`NodeRef::drop`] pair with each other: what was done through a handle
 //!   happens before the end of the node.
 
 use super::reason::Reason;
@@ -46,7 +46,7 @@ pub(super) struct Node {
     pub(super) waiters: Broadcast,
     handles: AtomicUsize,
     pub(super) reason: UnsafeCell<Reason>,
-    /// The first node of the tree: its lock is everybody's.
+    /// The first node of the tree: its lock is the tree's.
     pub(super) tree: NonNull<Node>,
     pub(super) lock: WaitQueue,
     pub(super) links: UnsafeCell<Links>,
@@ -65,14 +65,14 @@ pub(super) struct Links {
     pub(super) next: Link,
     /// The youngest child.
     pub(super) child: Link,
-    pub(super) place: Place,
-    /// All handles are gone, and whoever drops the last saw that the node is still needed.
+    pub(super) state: NodeState,
+    /// All handles are gone, and the drop of the last saw that the node is still needed.
     pub(super) orphaned: bool,
 }
 
 /// See the table of `tree.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NodeState {
     /// In the tree; not cancelled.
     Linked,
     /// Cancelled, on its way to cancel its children.
@@ -84,16 +84,16 @@ pub(super) enum Place {
 /// What belongs to the whole tree; used in its first node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common {
-    /// The nodes that are [`Place::Spreading`], newest first.
+    /// The nodes that are [`NodeState::Spreading`], newest first.
     pub(super) spreading: Link,
     /// How many nodes point here with `tree`.
     pub(super) members: usize,
 }
 
 impl Node {
-    /// A node that is the first and only one of a tree; `tree` is set by [`Handle::publish`].
-    fn new(word: Word, reason: Reason, place: Place) -> Self {
-        let links = Links { parent: None, prev: None, next: None, child: None, place, orphaned: false };
+    /// A node that is the first and only one of a tree; `tree` is set by [`NodeRef::publish`].
+    fn new(word: Word, reason: Reason, state: NodeState) -> Self {
+        let links = Links { parent: None, prev: None, next: None, child: None, state, orphaned: false };
         Self {
             waiters: Broadcast::new(word),
             handles: AtomicUsize::new(1),
@@ -109,12 +109,12 @@ impl Node {
 
     /// The root of a new tree.
     pub(super) fn root() -> Self {
-        Self::new(Word::flags(0), Reason::Unsaid, Place::Linked)
+        Self::new(Word::flags(0), Reason::Unsaid, NodeState::Linked)
     }
 
     /// The child of a cancelled node: it needs no parent.
     pub(super) fn born_cancelled(reason: Reason) -> Self {
-        Self::new(Word::flags(CANCELLED), reason, Place::Apart)
+        Self::new(Word::flags(CANCELLED), reason, NodeState::Apart)
     }
 
     /// The one load of `stop_requested`.
@@ -144,50 +144,50 @@ impl Node {
         self.next_wake.with_mut(|next| unsafe { *next = Some(node) });
     }
 
-    /// Another handle, unless the last one is gone: then nobody waits, or nobody will ask whether he was woken.
+    /// Another handle. `None` when no handle is left: there is no waiter to wake.
     ///
     /// SAFETY: `node` is alive, by a handle or by the lock of its tree.
-    pub(super) unsafe fn try_handle(node: NonNull<Node>) -> Option<Handle> {
+    pub(super) unsafe fn try_handle(node: NonNull<Node>) -> Option<NodeRef> {
         // SAFETY: the caller's contract.
         let handles = unsafe { &node.as_ref().handles };
         let more = |count| (count != 0).then_some(count + 1);
         // Relaxed twice: the node is alive and visible to the caller, and nothing is published by counting.
         handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Handle { node })
+        Some(NodeRef { node })
     }
 
     /// Ends the life of a node.
     ///
-    /// SAFETY: it came from [`Handle::publish`], nobody else knows it any more, and it is not freed again.
+    /// SAFETY: it came from [`NodeRef::publish`], only the caller knows it any more, and it is not freed again.
     pub(super) unsafe fn free(node: NonNull<Node>) {
         // SAFETY: the caller's contract; `publish` made it from a box.
         let node = unsafe { Box::from_raw(node.as_ptr()) };
         // A write, so that the model sees a reader that is too late.
-        // SAFETY: nobody else knows the node.
+        // SAFETY: only the caller knows the node.
         node.reason.with_mut(|reason| unsafe { *reason = Reason::Unsaid });
     }
 }
 
 /// A counted reference to a node: what sources, tokens and cancels hold.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct NodeRef {
     node: NonNull<Node>,
 }
 
 // SAFETY: a node is shared by the rules of the table; the wakers in its queue are `Send` and `Sync`.
-unsafe impl Send for Handle {}
+unsafe impl Send for NodeRef {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for NodeRef {}
 
 // What a panic can interrupt is complete before any foreign code runs.
-impl UnwindSafe for Handle {}
-impl RefUnwindSafe for Handle {}
+impl UnwindSafe for NodeRef {}
+impl RefUnwindSafe for NodeRef {}
 
-impl Handle {
-    /// The first handle of a node that nobody knows yet. Without a tree it becomes the first of its own.
+impl NodeRef {
+    /// The first handle of a node that is not published yet. Without a tree it becomes the first of its own.
     pub(super) fn publish(node: Box<Node>, tree: Option<NonNull<Node>>) -> Self {
         let node = NonNull::from(Box::leak(node));
-        // SAFETY: nobody else knows the node.
+        // SAFETY: only the caller knows the node.
         unsafe { (*node.as_ptr()).tree = tree.unwrap_or(node) };
         Self { node }
     }
@@ -207,7 +207,7 @@ impl Handle {
     }
 }
 
-impl Deref for Handle {
+impl Deref for NodeRef {
     type Target = Node;
 
     #[inline(always)]
@@ -217,7 +217,7 @@ impl Deref for Handle {
     }
 }
 
-impl Clone for Handle {
+impl Clone for NodeRef {
     #[inline]
     fn clone(&self) -> Self {
         // Relaxed: our own handle keeps the node alive, and nothing is published by counting.
@@ -231,13 +231,13 @@ impl Clone for Handle {
 /// The count is far from its end, so that it can be taken back however many threads come here.
 #[cold]
 #[inline(never)]
-fn too_many_handles(handle: &Handle) -> ! {
+fn too_many_handles(handle: &NodeRef) -> ! {
     // Relaxed: as in `clone`.
     handle.handles.fetch_sub(1, Ordering::Relaxed);
     panic!("more than {MAX_HANDLES} handles of one cancellation source");
 }
 
-impl Drop for Handle {
+impl Drop for NodeRef {
     #[inline]
     fn drop(&mut self) {
         // Release: pairs with Acquire of the last drop, here: it ends what others have used.

@@ -8,7 +8,7 @@
 //! | queued  | drop, at any time  | out of the queue | [`OnCancelOp::cancel`] |
 //!
 //! A waiter is released by the flag, not by its batch: from the moment it is set, a poll is ready, though the waker
-//! may come later. Dropping a waiter changes nothing for anybody.
+//! may come later. Dropping a waiter changes nothing for others.
 
 use super::CancellationToken;
 use super::node::{CANCELLED, Node};

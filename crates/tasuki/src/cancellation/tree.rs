@@ -3,11 +3,11 @@
 //! A cancel reaches every descendant, so a node must stay between its parent and its children when all its
 //! handles are gone. It stays only while it has two children or more: a node with one child is
 //! replaced by that child, one without children is taken out. So at most half of a tree are nodes that
-//! nobody holds, each change is a constant number of steps, and a chain whose links are dropped as it grows does not grow.
+//! has no handle, each change is a constant number of steps, and a chain whose links are dropped as it grows does not grow.
 //!
 //! # One lock for a tree
 //!
-//! The lock is the `EDIT` bit of an otherwise unused queue in the first node of the tree; whoever has it has [`Locked`].
+//! The lock is the `EDIT` bit of an otherwise unused queue in the first node of the tree; the thread that has it has a [`Locked`].
 //! Taking a node out touches three generations; with a lock in every node that means locking upwards through
 //! links that change meanwhile, with retries. With one lock it is straight code, and no order of locks is
 //! needed but one: *the lock of the tree before `EDIT` of the waiters of one of its nodes*, which only
@@ -40,7 +40,7 @@
 //! # A cancel, step by step
 //!
 //! 1. Under the lock: the node gets reason and flag, and is put among the `Spreading`.
-//! 2. Under the lock, [`STEPS`] at a time, until nobody is `Spreading`: a child of the newest gets the same. A cancel
+//! 2. Under the lock, [`STEPS`] at a time, until no node is `Spreading`: a child of the newest gets the same. A cancel
 //!    that comes meanwhile helps, whether its own node is cancelled already or not. So when any cancel goes on to 3, all
 //!    descendants that its node had at the call are cancelled.
 //! 3. Without any lock: the waiters of the nodes that *this* cancel has flagged are released. The state was complete
@@ -48,19 +48,19 @@
 //!
 //! # Invariants
 //! 1. What a link leads to, and what `tree` leads to, is not freed while the lock of the tree is held: a node is freed
-//!    by whoever took it out under the lock, after it has let go.
+//!    by the thread that took it out under the lock, after it has released that.
 //! 2. A node with a handle is a member of its tree. Memory of the first node outlives all members.
-//! 3. `CANCELLED` changes only under the lock of the tree, from unset to set, with the place.
+//! 3. `CANCELLED` changes only under the lock of the tree, from unset to set, with the state.
 //! 4. An orphaned `Linked` node has at least two children.
 //! 5. The parent of a `Linked` node is `Linked` or `Spreading`, never `Apart`.
-//! 6. Nobody enters the queue of a cancelled node, so step 3 finds everybody who ever waited and has not left.
+//! 6. No waiter is enqueued at a cancelled node, so step 3 finds every waiter that was not cancelled.
 //!
 //! # Orderings
 //! The lock: Acquire of [`WaitQueue::lock`](crate::queue::WaitQueue::lock) pairs with Release of the drop of [`LockedQueue`]; all
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
-use super::duty::{Garbage, Wakes};
-use super::node::{CANCELLED, Common, Handle, Link, Links, Node, Place};
+use super::after_unlock::{Garbage, Wakes};
+use super::node::{CANCELLED, Common, Link, Links, Node, NodeRef, NodeState};
 use super::reason::Reason;
 use crate::queue::LockedQueue;
 use crate::shim::MODEL;
@@ -72,29 +72,29 @@ use core::ptr::NonNull;
 const STEPS: usize = if MODEL { 1 } else { 64 };
 
 /// A tree of one node.
-pub(super) fn new_root() -> Handle {
-    Handle::publish(Box::new(Node::root()), None)
+pub(super) fn new_root() -> NodeRef {
+    NodeRef::publish(Box::new(Node::root()), None)
 }
 
 /// `(new) => Linked` below `parent`, or `(new) => Apart` if that is cancelled.
-pub(super) fn child(parent: &Handle) -> Handle {
+pub(super) fn child(parent: &NodeRef) -> NodeRef {
     if !parent.is_cancelled() {
         // Before the lock is taken, and dropped after: the allocator may be slow.
         let node = Box::new(Node::root());
         let locked = Locked::new(parent);
         if !parent.is_cancelled() {
-            let child = Handle::publish(node, Some(parent.tree));
+            let child = NodeRef::publish(node, Some(parent.tree));
             locked.adopt(parent.node(), child.node());
             return child;
         }
         drop(locked);
     }
     let reason = parent.reason().cloned().unwrap_or(Reason::Unsaid);
-    Handle::publish(Box::new(Node::born_cancelled(reason)), None)
+    NodeRef::publish(Box::new(Node::born_cancelled(reason)), None)
 }
 
 /// Cancels a node and all its descendants; see "step by step".
-pub(super) fn cancel(target: &Handle, reason: Reason) {
+pub(super) fn cancel(target: &NodeRef, reason: Reason) {
     let mut wakes = Wakes::new();
     let mut locked = Locked::new(target);
     let mut garbage = Garbage::new();
@@ -174,7 +174,7 @@ impl<'t> Locked<'t> {
 
     /// `(new) => Linked`, as the youngest child.
     fn adopt(&self, parent: NonNull<Node>, child: NonNull<Node>) {
-        debug_assert_eq!(self.links(parent).place, Place::Linked);
+        debug_assert_eq!(self.links(parent).state, NodeState::Linked);
         self.change_common(|common| common.members += 1);
         let next = self.links(parent).child;
         self.change(child, |links| (links.parent, links.next) = (Some(parent), next));
@@ -182,7 +182,7 @@ impl<'t> Locked<'t> {
         self.point_back(next, Some(child));
     }
 
-    /// What comes after `prev`, or, if there is nobody, is the youngest child of `parent`, is now `to`.
+    /// What comes after `prev`, or, if there is none, is the youngest child of `parent`, is now `to`.
     fn point(&self, prev: Link, parent: Link, to: Link) {
         match (prev, parent) {
             (Some(prev), _) => self.change(prev, |links| links.next = to),
@@ -200,8 +200,8 @@ impl<'t> Locked<'t> {
 
     /// Takes a `Linked` node out of the list of its parent, if it is in one.
     fn unlink(&self, node: NonNull<Node>) {
-        let Links { parent, prev, next, place, .. } = self.links(node);
-        debug_assert_eq!(place, Place::Linked);
+        let Links { parent, prev, next, state, .. } = self.links(node);
+        debug_assert_eq!(state, NodeState::Linked);
         self.point(prev, parent, next);
         self.point_back(next, prev);
         self.change(node, |links| (links.parent, links.prev, links.next) = (None, None, None));
@@ -222,7 +222,7 @@ impl<'t> Locked<'t> {
         self.links(child).next.is_none().then_some(child)
     }
 
-    /// Puts the only child of a `Linked` node into its place.
+    /// Puts the only child of a `Linked` node into its state.
     fn replace(&self, node: NonNull<Node>, child: NonNull<Node>) {
         let Links { parent, prev, next, .. } = self.links(node);
         self.change(child, |links| (links.parent, links.prev, links.next) = (parent, prev, next));
@@ -230,12 +230,12 @@ impl<'t> Locked<'t> {
         self.point_back(next, Some(child));
     }
 
-    /// The last handle is gone, whatever the place.
+    /// The last handle is gone, whatever the state.
     fn bury(&self, node: NonNull<Node>, garbage: &mut Garbage) {
-        match self.links(node).place {
-            Place::Linked => self.bury_linked(node, garbage),
-            Place::Spreading => self.change(node, |links| links.orphaned = true),
-            Place::Apart => self.discard(node, garbage),
+        match self.links(node).state {
+            NodeState::Linked => self.bury_linked(node, garbage),
+            NodeState::Spreading => self.change(node, |links| links.orphaned = true),
+            NodeState::Apart => self.discard(node, garbage),
         }
     }
 
@@ -254,8 +254,8 @@ impl<'t> Locked<'t> {
 
     /// `Linked, orphaned => gone` if one child is left. A `Spreading` one is the business of the cancel.
     fn collapse(&self, node: NonNull<Node>, garbage: &mut Garbage) {
-        let Links { place, orphaned, .. } = self.links(node);
-        if place != Place::Linked || !orphaned {
+        let Links { state, orphaned, .. } = self.links(node);
+        if state != NodeState::Linked || !orphaned {
             return;
         }
         if let Some(child) = self.only_child(node) {
@@ -264,7 +264,7 @@ impl<'t> Locked<'t> {
         }
     }
 
-    /// A node that is in no list, and that nobody holds, leaves the tree. The first node's memory stays for the others.
+    /// A node that is in no list, and has no handle, leaves the tree. The first node's memory stays for the others.
     fn discard(&self, node: NonNull<Node>, garbage: &mut Garbage) {
         self.change_common(|common| common.members -= 1);
         if node != self.tree {
@@ -280,7 +280,7 @@ impl<'t> Locked<'t> {
     /// `Linked => Spreading`. It is in no list.
     fn cancel_one(&self, node: NonNull<Node>, reason: Reason, wakes: &mut Wakes) {
         debug_assert!(!self.at(node).is_cancelled());
-        // SAFETY: not cancelled, so nobody reads it; written under the lock only, which we hold.
+        // SAFETY: not cancelled, so it is not read; written under the lock only, which we hold.
         self.at(node).reason.with_mut(|slot| unsafe { *slot = reason });
         let mut locked = self.at(node).waiters.queue.lock();
         locked.set(CANCELLED);
@@ -288,15 +288,15 @@ impl<'t> Locked<'t> {
         // The Release in it publishes the reason; pairs with Acquire in `Node::is_cancelled`.
         drop(locked);
         let next = self.common().spreading;
-        self.change(node, |links| (links.place, links.next) = (Place::Spreading, next));
+        self.change(node, |links| (links.state, links.next) = (NodeState::Spreading, next));
         self.change_common(|common| common.spreading = Some(node));
         if waited_for {
-            // SAFETY: alive, by the lock. Who waits has a handle: if there is none, the future was forgotten.
+            // SAFETY: alive, by the lock. A waiter has a handle: if there is none, the future was forgotten.
             unsafe { Node::try_handle(node) }.into_iter().for_each(|handle| wakes.push(handle));
         }
     }
 
-    /// Some steps of what the `Spreading` have to do, whoever cancelled them; false when there is nothing left.
+    /// Some steps of what the `Spreading` have to do, whichever call cancelled them; false when there is nothing left.
     fn spread(&self, wakes: &mut Wakes, garbage: &mut Garbage) -> bool {
         for _ in 0..STEPS {
             let Some(node) = self.common().spreading else { return false };
@@ -315,7 +315,7 @@ impl<'t> Locked<'t> {
     fn end_spreading(&self, node: NonNull<Node>, garbage: &mut Garbage) {
         let Links { next, orphaned, .. } = self.links(node);
         self.change_common(|common| common.spreading = next);
-        self.change(node, |links| (links.place, links.next) = (Place::Apart, None));
+        self.change(node, |links| (links.state, links.next) = (NodeState::Apart, None));
         if orphaned {
             self.discard(node, garbage);
         }

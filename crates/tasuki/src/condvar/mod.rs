@@ -1,9 +1,13 @@
 //! The condition variable: waiters that go on to the queue of their mutex together.
 //!
-//! A notification does not wake its waiter to compete for the mutex. Each notification *calls* one waiter: the first in the
-//! list is woken, to enqueue on the mutex and to bring along every waiter that has been notified by then. The
-//! others are woken as owners of the mutex. So a `notify_all` of a thousand wakes one. A called waiter may take long until it
-//! runs; it holds back only what was notified together with it, and that only until another is called and runs.
+//! A notification does not wake its waiter to compete for the mutex. It wakes one waiter, the first in the list (the *called* one); that moves itself and all notified waiters to the
+//! mutex's queue, where they are granted the mutex one after the other. So a `notify_all` of a thousand wakes one. A called waiter may take long until it runs; it holds back only
+//! what was notified together with it, and that only until another is called and runs.
+//!
+//! ```text
+//!   condvar's list:  [a] [b] [c] [d]      notify_all: a is called
+//!   mutex's queue:   (empty)              a's poll:   [a] [b] [c] [d] move; a owns the mutex, b is next
+//! ```
 //!
 //! The notifier itself cannot move them: it has no borrow of the mutex, and a wait that was forgotten
 //! (`mem::forget`) has none either, though it is still in the list. Only a poll or a drop of a wait is sure that its mutex
@@ -31,13 +35,13 @@
 //! | first poll             | queued here, then the mutex is unlocked | [`CondvarOp::enqueue`], [`CondvarOp::enqueued`] |
 //! | `notify_one`           | one more is notified, the first is called | [`Condvar::notify_one`] |
 //! | `notify_all`           | all are notified, the first is called | [`Condvar::notify_all`] |
-//! | poll, called           | goes to the mutex's queue, with all who are notified | [`CondvarOp::join`] |
+//! | poll, called           | moves to the mutex's queue, with all notified waiters | [`CondvarOp::move_notified`] |
 //! | poll                   | `Ready` once the mutex is owned | [`CondvarOp::poll_queued`] |
 //! | drop, or a limit       | leaves its place | [`CondvarOp::cancel`], [`CondvarOp::discard`] |
 //!
 //! # Invariants
 //! 1. While a waiter in the list is notified, there is a called waiter that has neither been polled nor cancelled since: its poll brings
-//!    all who are notified, its cancel calls another of them.
+//!    all notified waiters, its cancel calls another of them.
 //! 2. `notified_until` is touched only by the editor. It is the place of a waiter in the list, or the end.
 //! 3. All in the list wait with the same mutex. Its address is in their payload, to be compared and nothing else.
 //!
@@ -65,7 +69,7 @@ use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll, Waker};
 
-/// Notified by `notify_one`: the notification is passed on if nobody comes of it.
+/// Notified by `notify_one`: the notification is passed on if the wait is cancelled.
 const BY_ONE: u32 = 1;
 /// Out of the list, woken to bring the others.
 const CALLED: u32 = 2;
@@ -78,7 +82,7 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 /// Waits for a condition that a [`Mutex`](crate::Mutex) protects.
 ///
 /// [`wait`](Self::wait) gives the mutex up and waits for a notification in one step, and comes back as the owner. There are no spurious wake-ups, and no
-/// notification is kept for later: with nobody waiting it does nothing.
+/// notification is kept for later: without waiters it does nothing.
 ///
 /// A condvar is two words; waiting allocates nothing; `Condvar::new` is `const`.
 ///
@@ -140,9 +144,11 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 /// # When to use something else
 ///
 /// To wait for a flag, an [`Event`](crate::Event); for a count, a [`Semaphore`](crate::Semaphore).
+#[doc(alias = "Monitor")]
+#[doc(alias = "ConditionVariable")]
 pub struct Condvar {
     queue: WaitQueue,
-    /// The first who is not notified; see invariant 2.
+    /// The first waiter that is not notified; see invariant 2.
     notified_until: UnsafeCell<Cursor>,
 }
 
@@ -158,7 +164,7 @@ pub type WaitNotified<'a, H> = Wait<Single<CondvarOp<'a, H>>>;
 
 impl Condvar {
     const_fn! {
-        /// A condvar that nobody waits on.
+        /// A condvar without waiters.
         ///
         /// # Examples
         ///
@@ -181,7 +187,7 @@ impl Condvar {
     ///
     /// # Panics
     ///
-    /// At the first poll, if somebody waits on this condvar with another mutex.
+    /// At the first poll, if there is a waiter with another mutex.
     ///
     /// # Examples
     ///
@@ -244,7 +250,7 @@ impl Condvar {
         wake(locked.unlock_with(called));
     }
 
-    /// Notifies everybody who waits now.
+    /// Notifies all waiters of this moment.
     ///
     /// # Examples
     ///
@@ -257,7 +263,7 @@ impl Condvar {
         }
         let mut locked = self.queue.lock();
         if self.notified_until(&locked) == Cursor::END {
-            // All who wait are notified already.
+            // All waiters are notified already.
             return;
         }
         self.set_notified_until(&locked, Cursor::END);
@@ -312,7 +318,7 @@ impl Condvar {
         locked.detach_front(MOVED | by)
     }
 
-    /// Is there anybody to bring to this mutex?
+    /// Is there a waiter to move to this mutex?
     fn has_notified(&self, locked: &LockedQueue<'_>, mutex: usize) -> bool {
         locked.cursor_front() != self.notified_until(locked)
             && locked.front().is_some_and(|front| front.mutex() == mutex)
@@ -331,12 +337,12 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// One step of a wait that was called: the edit, and where everybody goes.
+/// One step of a wait that was called: the locked queue, and where its waiters move.
 struct Moves<'e, H> {
     locked: LockedQueue<'e>,
     condvar: &'e Condvar,
     holder: &'e H,
-    /// Whoever was called goes first, with its new waker and mark.
+    /// The called waiter goes first, with its new waker and mark.
     me: Option<(Pinned<'e>, Waker, u32)>,
     /// My waker, if I own the mutex at once.
     spare: Deferred<Option<Waker>>,
@@ -413,8 +419,8 @@ impl<H: Relock> CondvarOp<'_, H> {
         }
     }
 
-    /// Called: goes to the mutex's queue, or owns the mutex at once, and brings all who are notified.
-    fn join(&self, waiter: Pinned<'_>, mark: u32, cx: &mut Context<'_>) {
+    /// Called: moves to the mutex's queue, or owns the mutex at once, and moves all notified waiters.
+    fn move_notified(&self, waiter: Pinned<'_>, mark: u32, cx: &mut Context<'_>) {
         let waker = clone_waker(cx.waker());
         let (condvar, holder) = (self.condvar, self.holder());
         let moves = |me| Moves { locked: condvar.queue.lock(), condvar, holder, me, spare: Deferred::none() };
@@ -445,7 +451,7 @@ impl<H: Relock> CondvarOp<'_, H> {
         drop(locked);
         drop_waker(Some(waker));
         if mark & CALLED != 0 {
-            self.join(waiter, mark, cx);
+            self.move_notified(waiter, mark, cx);
         }
         self.poll_moved(waiter, cx)
     }
@@ -533,7 +539,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         if locked.front().is_some_and(|front| front.mutex() != mutex) {
             // The panic hook is foreign code.
             drop(locked);
-            panic!("a condvar can be used with one mutex at a time: somebody waits on this one with another");
+            panic!("a condvar can be used with one mutex at a time: there is a waiter with another");
         }
         let waiter = locked.push_back(slot.init(waker, Payload::mutex(mutex)));
         if self.condvar.notified_until(&locked) == Cursor::END {
@@ -553,7 +559,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         match waiter.get().last_mark() {
             Some(mark) => {
                 if mark & CALLED != 0 {
-                    self.join(waiter, mark, cx);
+                    self.move_notified(waiter, mark, cx);
                 }
                 self.poll_moved(waiter, cx)
             }

@@ -18,8 +18,8 @@
 //!
 //! | from          | event     | to                           | duty | fn |
 //! |---------------|-----------|------------------------------|------|----|
-//! | `0`           | lock, try | `LOCKED`, owner = the caller | none | [`KeyedRawMutex::try_lock`], [`KeyedRawMutex::start`] |
-//! | `·LOCKED`     | lock      | waiter enqueued, with its key | return `Pending` | [`KeyedRawMutex::start`] |
+//! | `0`           | lock, try | `LOCKED`, owner = the caller | none | [`KeyedRawMutex::try_lock`], [`KeyedRawMutex::enqueue_or_lock`] |
+//! | `·LOCKED`     | lock      | waiter enqueued, with its key | return `Pending` | [`KeyedRawMutex::enqueue_or_lock`] |
 //! | `LOCKED`      | unlock    | `0`, owner = none            | none | [`KeyedRawMutex::unlock`] |
 //! | `head·LOCKED` | unlock    | head granted, owner = its key | wake it | [`KeyedRawMutex::unlock`] |
 //! | any, `Waiting` | cancel   | waiter removed               | none | [`KeyedRawMutex::cancel`] |
@@ -169,7 +169,7 @@ impl KeyedRawMutex {
     }
 
     /// Enqueues, or takes the lock if it has become free.
-    fn start(&self, key: Key, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+    fn enqueue_or_lock(&self, key: Key, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
         let mut locked = self.queue.lock();
         if locked.word().has(LOCKED) {
             locked.push_back(slot.init(waker, Payload::key(key.0.get())));
@@ -297,7 +297,7 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
         self.key = Some(key);
         self.raw().holder.check(self.site);
         let waker = clone_waker(cx.waker());
-        self.raw().start(key, slot, waker).map(|()| Ok(self.guard(key)))
+        self.raw().enqueue_or_lock(key, slot, waker).map(|()| Ok(self.guard(key)))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -1,4 +1,7 @@
-//! The mutex and its guards.
+//! The mutex: one holder at a time, in an order that its policy decides.
+//!
+//! This file is the surface, with the contract on the page of [`Mutex`]. `raw.rs` has the word and its transitions, `owned.rs` the forms that hold an `Arc`, `spin.rs` decides when to
+//! watch a held lock before queueing, `keyed.rs` is the lock that runtimes build on.
 
 #[cfg(feature = "std")]
 pub(crate) mod keyed;
@@ -25,7 +28,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 /// A mutual exclusion lock that suspends tasks instead of blocking threads.
 ///
-/// The lock passes from owner to owner like a baton. An unlock with somebody waiting does not free the
+/// The lock passes from owner to owner like a baton. An unlock with waiters does not free the
 /// lock: it makes the first waiter the owner and wakes it. The woken task has nothing left to compete
 /// for, and a newcomer finds the lock taken and queues.
 ///
@@ -59,7 +62,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Cancel
 ///
 /// Dropping a lock future gives up its place, in constant time, in every state and on every thread. If it
-/// had been granted the lock already, the lock passes to the next. Nobody else's place changes.
+/// had been granted the lock already, the lock passes to the next. No other waiter's place changes.
 ///
 /// # Panic
 ///
@@ -158,7 +161,7 @@ impl<T, P: Policy> Mutex<T, P> {
         }
     }
 
-    /// The value. Owning the mutex proves that nobody has it locked.
+    /// The value. Owning the mutex proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -199,7 +202,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     }
 
     /// As [`lock`](Self::lock), for at most this time: `lock().timeout(time)` under the name that other libraries give
-    /// it (S3-23).
+    /// it.
     ///
     /// # Examples
     ///
@@ -220,9 +223,9 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
 
     /// The lock, if it can be had without waiting.
     ///
-    /// With [`Fifo`] and [`Lifo`](crate::policy::Lifo) it cannot be had while a grant is on its way to a waiter: nobody
+    /// With [`Fifo`] and [`Lifo`](crate::policy::Lifo) it cannot be had while a grant is on its way to a waiter: no newcomer
     /// passes the queue. With [`Bypass`](crate::policy::Bypass) taking a free lock ahead of the queue is within the
-    /// bound; it may also fail in the moment in which somebody else enters or leaves the queue.
+    /// bound; it may also fail at the moment at which another waiter is enqueued or removed.
     ///
     /// # Examples
     ///
@@ -260,7 +263,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
         self.raw.is_locked()
     }
 
-    /// The value, without locking: the exclusive borrow proves that nobody has it locked.
+    /// The value, without locking: the exclusive borrow proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -314,8 +317,8 @@ impl<'a, T: ?Sized, P: Policy> LockOp<'a, T, P> {
     /// between these two locked operations delays the second.
     #[cold]
     #[inline(never)]
-    fn start_unusual(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<MutexGuard<'a, T, P>> {
-        self.mutex.raw.start_unusual(slot, waker).map(|()| self.mutex.guard(self.site))
+    fn enqueue_slow(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<MutexGuard<'a, T, P>> {
+        self.mutex.raw.enqueue_or_lock_slow(slot, waker).map(|()| self.mutex.guard(self.site))
     }
 }
 
@@ -344,7 +347,7 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
         let waker = clone_waker(cx.waker());
         match mutex.raw.try_enqueue(word, slot, waker) {
             Ok(()) => Poll::Pending,
-            Err((slot, waker)) => self.start_unusual(slot, waker),
+            Err((slot, waker)) => self.enqueue_slow(slot, waker),
         }
     }
 
@@ -363,7 +366,7 @@ impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
 
 impl<T: ?Sized, P: Policy> sealed::Sealed for &Mutex<T, P> {}
 
-// SAFETY: a guard is made only by whoever acquired the lock, and the lock excludes all others.
+// SAFETY: a guard is made only by a caller that acquired the lock, and the lock excludes all others.
 unsafe impl<T: ?Sized, P: Policy> Holder for &Mutex<T, P> {
     type Target = T;
 
@@ -374,7 +377,7 @@ unsafe impl<T: ?Sized, P: Policy> Holder for &Mutex<T, P> {
 
     #[inline(always)]
     fn release(&self) -> bool {
-        self.raw.unlock() == Unlocked::SomebodyWaited
+        self.raw.unlock() == Unlocked::WithWaiters
     }
 }
 
@@ -388,7 +391,7 @@ pub trait Relock: Exclusive {
     fn address(&self) -> usize;
 
     /// Takes over waiters of another queue, which is being edited; see `RawMutex::adopt`.
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>>;
 
     /// A poll of a waiter that is, or was, in the queue of the mutex.
@@ -397,8 +400,8 @@ pub trait Relock: Exclusive {
     /// Takes a waiter out of the queue of the mutex; true if it had been granted.
     fn cancel_moved(&self, waiter: Pinned<'_>) -> bool;
 
-    /// The lock is held again, for whoever waits there.
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    /// The lock is held again, after a wait on a condvar.
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn acquired(&self, site: Site);
 }
 
@@ -407,7 +410,7 @@ impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
         (&raw const self.raw).addr()
     }
 
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
         self.raw.adopt(next)
     }
@@ -420,7 +423,7 @@ impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
         self.raw.cancel(waiter)
     }
 
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn acquired(&self, site: Site) {
         self.raw.owner.set(site);
     }
@@ -457,7 +460,7 @@ unsafe impl<U: ?Sized, P: Policy> Holder for MappedMutex<'_, U, P> {
 
     #[inline(always)]
     fn release(&self) -> bool {
-        self.raw.unlock() == Unlocked::SomebodyWaited
+        self.raw.unlock() == Unlocked::WithWaiters
     }
 }
 

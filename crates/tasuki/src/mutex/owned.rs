@@ -1,4 +1,4 @@
-//! Locks and guards that keep the mutex alive through an `Arc`.
+//! The mutex through an `Arc`: locks and guards that keep it alive and borrow nothing.
 
 use super::raw::Unlocked;
 use super::{
@@ -21,6 +21,10 @@ pub type OwnedMappedMutexGuard<T, U, P = Fifo> = Guard<OwnedMappedMutex<T, U, P>
 
 impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// As [`lock`](Self::lock), with a guard that keeps the mutex alive and can be stored anywhere.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock): a dropped future loses its place in the queue, never the lock. It holds a reference to the mutex until then.
     ///
     /// # Examples
     ///
@@ -97,7 +101,7 @@ impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.mutex().raw.owner.check(self.site);
-        self.mutex().raw.start(slot, clone_waker(cx.waker())).map(|()| self.guard())
+        self.mutex().raw.enqueue_or_lock(slot, clone_waker(cx.waker())).map(|()| self.guard())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -115,7 +119,7 @@ impl<T: ?Sized, P: Policy> Op for LockOwnedOp<T, P> {
 
 impl<T: ?Sized, P: Policy> sealed::Sealed for Arc<Mutex<T, P>> {}
 
-// SAFETY: a guard is made only by whoever acquired the lock; the `Arc` outlives the release.
+// SAFETY: a guard is made only by a caller that acquired the lock; the `Arc` outlives the release.
 unsafe impl<T: ?Sized, P: Policy> Holder for Arc<Mutex<T, P>> {
     type Target = T;
 
@@ -124,7 +128,7 @@ unsafe impl<T: ?Sized, P: Policy> Holder for Arc<Mutex<T, P>> {
     }
 
     fn release(&self) -> bool {
-        self.raw.unlock() == Unlocked::SomebodyWaited
+        self.raw.unlock() == Unlocked::WithWaiters
     }
 }
 
@@ -136,7 +140,7 @@ impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
         (&raw const self.raw).addr()
     }
 
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
         self.raw.adopt(next)
     }
@@ -149,7 +153,7 @@ impl<T: ?Sized, P: Policy> Relock for Arc<Mutex<T, P>> {
         self.raw.cancel(waiter)
     }
 
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn acquired(&self, site: Site) {
         self.raw.owner.set(site);
     }
@@ -184,7 +188,7 @@ unsafe impl<T: ?Sized, U: ?Sized, P: Policy> Holder for OwnedMappedMutex<T, U, P
     }
 
     fn release(&self) -> bool {
-        self.mutex.raw.unlock() == Unlocked::SomebodyWaited
+        self.mutex.raw.unlock() == Unlocked::WithWaiters
     }
 }
 

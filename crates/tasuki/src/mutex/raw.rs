@@ -1,40 +1,48 @@
 //! The lock of the mutex, without a value: its word, its three policies, its transitions.
 //!
+//! Without contention to lock and to unlock is one compare-exchange each. A caller that finds the lock held is enqueued; an unlock then grants the lock to the first waiter, which
+//! owns it from that moment on. Called by `Mutex`, `ReentrantMutex` and, through `Relock`, by `Condvar`. It must never run foreign code with the queue locked.
+//!
+//! ```text
+//!   lock    0 ------------> LOCKED          unlock   LOCKED -----------------> 0
+//!           LOCKED -------> a·LOCKED                 a·LOCKED --> [a] [b] ---> LOCKED (a owns), b the head
+//! ```
+//!
 //! # States of the word
 //!
 //! | word                   | meaning                                  | policies      |
 //! |------------------------|------------------------------------------|---------------|
-//! | `0`                    | free, nobody waits                       | all           |
-//! | `LOCKED`               | held or granted, nobody waits            | all           |
+//! | `0`                    | free, no waiter                          | all           |
+//! | `LOCKED`               | held or granted, no waiter               | all           |
 //! | `head·LOCKED`          | held or granted, the head is asleep      | all           |
-//! | `head·LOCKED·WOKEN`    | held, the head was called and has not looked yet | `Bypass` |
-//! | `head·WOKEN`           | free, the head was called                | `Bypass`      |
+//! | `head·LOCKED·WOKEN`    | held, the head was woken and has not been polled | `Bypass` |
+//! | `head·WOKEN`           | free, the head was woken                 | `Bypass`      |
 //!
-//! Each with `EDIT` while the queue is edited. There is no `head` alone: a free lock with waiters has
-//! called the first of them.
+//! Each with `EDIT` while the queue is locked. There is no `head` alone: a free lock with waiters has
+//! woken the first of them.
 //!
 //! # Transitions
 //!
 //! | from                | event                     | to                         | duty            | fn |
 //! |---------------------|---------------------------|----------------------------|-----------------|----|
 //! | `0`, `head·WOKEN`   | lock, try_lock            | `+ LOCKED`                 | none            | [`RawMutex::try_lock`] |
-//! | `·LOCKED`           | lock                      | waiter appended            | return `Pending`| [`RawMutex::append`] |
+//! | `·LOCKED`           | lock                      | waiter enqueued            | return `Pending`| [`RawMutex::enqueue`] |
 //! | `LOCKED`            | unlock                    | `0`                        | none            | [`RawMutex::unlock`] |
-//! | `head·LOCKED`, with `WOKEN` or not | unlock, no overtakes left | head granted, `LOCKED` stays | wake it | [`RawMutex::pass`] |
-//! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::open`] |
-//! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::reopen`] |
+//! | `head·LOCKED`, with `WOKEN` or not | unlock, no overtakes left | head granted, `LOCKED` stays | wake it | [`RawMutex::grant`] |
+//! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::free_and_wake`] |
+//! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::free_again`] |
 //! | `head·WOKEN`        | poll of the head          | `LOCKED`, head removed     | return `Ready`  | [`RawMutex::compete`] |
 //! | `head·LOCKED·WOKEN` | poll of the head          | `head·LOCKED`              | return `Pending`| [`RawMutex::compete`] |
-//! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::leave`] |
-//! | `head·WOKEN`        | drop of the head          | next head called           | wake it         | [`RawMutex::cancel_unusual`] |
-//! | `head·LOCKED·WOKEN` | drop of the head          | `WOKEN` cleared            | none            | [`RawMutex::cancel_unusual`] |
-//! | any, `Notified`     | drop                      | as unlock                  | as unlock       | [`RawMutex::cancel_unusual`] |
+//! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::try_cancel_waiting`] |
+//! | `head·WOKEN`        | drop of the head          | next head woken            | wake it         | [`RawMutex::cancel_slow`] |
+//! | `head·LOCKED·WOKEN` | drop of the head          | `WOKEN` cleared            | none            | [`RawMutex::cancel_slow`] |
+//! | any, `Notified`     | drop                      | as unlock                  | as unlock       | [`RawMutex::cancel_slow`] |
 //! | any                 | waiters come from a condvar | the first granted if the lock is free, the others enqueued | wake it | [`RawMutex::adopt`] |
 //!
 //! # Invariants
-//! 1. `LOCKED` is set exactly while somebody owns the lock or has been granted it.
+//! 1. `LOCKED` is set exactly while a task owns the lock or has been granted it.
 //! 2. Without `LOCKED` there are no waiters, or `WOKEN` is set and the head's state is `Woken`.
-//! 3. `overtakes` counts how often the lock was left open to the present head; it is written by the owner, or
+//! 3. `overtakes` counts how often the lock was freed with the present head woken; it is written by the owner, or
 //!    under `EDIT`. A racing reset may be lost to the owner's count: then the bound is kept too early,
 //!    never too late.
 //!
@@ -45,7 +53,7 @@
 //!
 //! # Orderings
 //! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`],
-//! [`RawMutex::try_unlock_at`] and [`RawMutex::reopen`] (the protected value). A grant publishes the value through the waiter's state. The
+//! [`RawMutex::try_unlock_at`] and [`RawMutex::free_again`] (the protected value). A grant publishes the value through the waiter's state. The
 //! side bytes are hints or guarded, all Relaxed.
 
 use super::spin::{self, SpinScore};
@@ -81,8 +89,8 @@ pub(crate) struct RawMutex<P> {
 /// What an unlock found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unlocked {
-    NobodyWaited,
-    SomebodyWaited,
+    WithoutWaiters,
+    WithWaiters,
 }
 
 /// The word was not what it had been seen to be; look again.
@@ -124,7 +132,7 @@ impl<P: Policy> RawMutex<P> {
         if self.hint.says_look() {
             return self.try_lock_looking();
         }
-        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `reopen`.
+        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `free_again`.
         match self.queue.replace(FREE, HELD, Ordering::Acquire) {
             Ok(()) => true,
             Err(now) => self.try_lock_late(now),
@@ -159,16 +167,16 @@ impl<P: Policy> RawMutex<P> {
                 None => false,
             };
         }
-        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `reopen`.
+        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `free_again`.
         self.queue.replace(word, word.with(LOCKED), Ordering::Acquire).is_ok()
     }
 
-    /// Takes a place in the queue, or the lock if it has become free.
+    /// Enqueues, or takes the lock if it has become free.
     #[cfg(feature = "alloc")]
-    pub(crate) fn start(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+    pub(crate) fn enqueue_or_lock(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
         match self.try_enqueue(self.look(), slot, waker) {
             Ok(()) => Poll::Pending,
-            Err((slot, waker)) => self.start_unusual(slot, waker),
+            Err((slot, waker)) => self.enqueue_or_lock_slow(slot, waker),
         }
     }
 
@@ -178,7 +186,7 @@ impl<P: Policy> RawMutex<P> {
         self.queue.load()
     }
 
-    /// One attempt to take a place in the queue, if the word still is what was seen and there is nothing to spin for: others wait
+    /// One attempt to enqueue, if the word still is what was seen and there is nothing to spin for: there are waiters
     /// already, or the owner has not run yet. Otherwise gives everything back.
     #[inline(always)]
     pub(crate) fn try_enqueue<'f>(
@@ -189,21 +197,21 @@ impl<P: Policy> RawMutex<P> {
     ) -> Result<(), (WaiterSlot<'f>, Waker)> {
         if !self.is_worth_a_spin(word) && word.has(LOCKED) {
             if let Some(locked) = self.queue.try_lock(word) {
-                self.append(locked, slot, waker);
+                self.enqueue(locked, slot, waker);
                 return Ok(());
             }
         }
         Err((slot, waker))
     }
 
-    /// Somebody runs with the lock and nobody waits, or the word is changing, or the lock has become free.
+    /// The holder runs and there is no waiter, or the word is changing, or the lock has become free.
     #[cold]
     #[inline(never)]
-    pub(crate) fn start_unusual(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+    pub(crate) fn enqueue_or_lock_slow(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
         if self.is_worth_a_spin(self.look()) && self.spin() {
             return self.taken_after_all(waker);
         }
-        self.enqueue_busy(slot, waker)
+        self.enqueue_or_lock_busy(slot, waker)
     }
 
     /// The lock was to be had, and the waker is not needed.
@@ -219,8 +227,8 @@ impl<P: Policy> RawMutex<P> {
         Self::is_open(self.queue.load_settled())
     }
 
-    /// The word is being edited, changed under our eyes, or has become free.
-    fn enqueue_busy(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+    /// The queue is locked, the word has changed, or the lock has become free.
+    fn enqueue_or_lock_busy(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
         let mut backoff = Backoff::new();
         loop {
             let word = self.queue.load();
@@ -231,7 +239,7 @@ impl<P: Policy> RawMutex<P> {
                     return self.taken_after_all(waker);
                 }
             } else if let Some(locked) = self.queue.try_lock(word) {
-                self.append(locked, slot, waker);
+                self.enqueue(locked, slot, waker);
                 return Poll::Pending;
             }
         }
@@ -239,7 +247,7 @@ impl<P: Policy> RawMutex<P> {
 
     /// A new waiter is enqueued, at the end that the policy names. ([`adopt`](Self::adopt) does the same for waiters of a condvar.)
     #[inline(always)]
-    fn append(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
+    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
         if !locked.has_waiters() {
             self.hint.look_first();
         }
@@ -261,7 +269,7 @@ impl<P: Policy> RawMutex<P> {
         }
     }
 
-    /// Somebody owns the lock who has not run yet.
+    /// The lock has an owner that has not run yet.
     #[inline(always)]
     fn set_unclaimed(&self) {
         if P::SPIN {
@@ -280,8 +288,8 @@ impl<P: Policy> RawMutex<P> {
         }
     }
 
-    /// A listed waiter is polled with another waker, or was called: takes the lock if that is what it was
-    /// called for and the lock is free, else stays in its place with this waker.
+    /// A queued waiter is polled with another waker, or was woken to compete: takes the lock if it was woken and
+    /// the lock is free, else stays in its place with this waker.
     #[cold]
     fn compete(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
@@ -296,7 +304,7 @@ impl<P: Policy> RawMutex<P> {
         if state == State::Woken {
             locked.clear(WOKEN);
             if !locked.word().has(LOCKED) {
-                // The head must take a free lock: nobody else may ever come to unlock it.
+                // The head must take a free lock: there may never be another unlock to grant it.
                 // SAFETY: `Woken`, so it is in this list. Its slot is empty.
                 let _ = unsafe { locked.remove(waiter) };
                 locked.set(LOCKED);
@@ -312,23 +320,23 @@ impl<P: Policy> RawMutex<P> {
         Poll::Pending
     }
 
-    /// Leaves the queue; true if the lock had been granted, so that the caller owns it.
+    /// Removes the waiter; true if the lock had been granted, so that the caller owns it.
     ///
     /// Calls nothing in the usual case but the drop of the waker, at the end, so it saves no registers.
     pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> bool {
-        match self.leave(waiter) {
+        match self.try_cancel_waiting(waiter) {
             Some(waker) => {
                 drop_waker(Some(waker));
                 false
             }
-            None => self.cancel_unusual(waiter),
+            None => self.cancel_slow(waiter),
         }
     }
 
-    /// One attempt to leave the queue from among the sleepers. `None`: the waiter is not one of them, or the word is being
-    /// edited; nothing has changed.
+    /// One attempt to remove a waiter that is `Waiting`. `None`: it is not, or the queue is locked;
+    /// nothing has changed.
     #[inline(always)]
-    fn leave(&self, waiter: Pinned<'_>) -> Option<Waker> {
+    fn try_cancel_waiting(&self, waiter: Pinned<'_>) -> Option<Waker> {
         if waiter.get().state() != State::Waiting {
             return None;
         }
@@ -336,7 +344,7 @@ impl<P: Policy> RawMutex<P> {
         if waiter.get().state() != State::Waiting {
             return None;
         }
-        // If it is the first, the lock is held and nobody has been called (invariant 2): there is nobody to call instead.
+        // If it is the first, the lock is held and no waiter has been woken (invariant 2): there is none to wake instead.
         if P::OVERTAKES > 0 && locked.is_front(waiter) {
             self.reset_overtakes();
         }
@@ -345,10 +353,10 @@ impl<P: Policy> RawMutex<P> {
         Some(locked.unlock_with(waker))
     }
 
-    /// Leaves the queue, whatever the state.
+    /// Removes the waiter, whatever its state.
     #[cold]
     #[inline(never)]
-    fn cancel_unusual(&self, waiter: Pinned<'_>) -> bool {
+    fn cancel_slow(&self, waiter: Pinned<'_>) -> bool {
         if waiter.get().state() == State::Notified {
             self.claim();
             return true;
@@ -365,7 +373,7 @@ impl<P: Policy> RawMutex<P> {
         if was_front {
             locked.clear(WOKEN);
             self.reset_overtakes();
-            // Invariant 2: a free lock has called its first waiter. It is open to it, which counts as in `open`.
+            // Invariant 2: a free lock has woken its first waiter. It counts as in `free_and_wake`.
             if !locked.word().has(LOCKED) && locked.has_waiters() {
                 self.count_overtake();
                 // SAFETY: there is a waiter, asked above.
@@ -405,7 +413,7 @@ impl<P: Policy> RawMutex<P> {
         self.queue.load().has(LOCKED)
     }
 
-    /// Gives the lock up.
+    /// Releases the lock.
     #[inline(always)]
     pub(crate) fn unlock(&self) -> Unlocked {
         self.owner.clear();
@@ -419,7 +427,7 @@ impl<P: Policy> RawMutex<P> {
         if word == HELD {
             // Release: pairs with Acquire in `try_lock` and `try_lock_at`.
             match self.queue.replace(HELD, FREE, Ordering::Release) {
-                Ok(()) => return Unlocked::NobodyWaited,
+                Ok(()) => return Unlocked::WithoutWaiters,
                 Err(now) => {
                     self.hint.look_first();
                     word = now;
@@ -427,7 +435,7 @@ impl<P: Policy> RawMutex<P> {
             }
         }
         wake_owner(self.unlock_slow(word));
-        Unlocked::SomebodyWaited
+        Unlocked::WithWaiters
     }
 
     /// Unlocks a word that was not just `LOCKED`. Calls nothing in the usual case, so it saves no registers; the
@@ -438,7 +446,7 @@ impl<P: Policy> RawMutex<P> {
         self.try_unlock_at(word).unwrap_or_else(|Moved| self.unlock_busy())
     }
 
-    /// The word is being edited, or changed under our eyes.
+    /// The queue is locked, or the word has changed.
     #[cold]
     #[inline(never)]
     fn unlock_busy(&self) -> Option<Waker> {
@@ -457,24 +465,24 @@ impl<P: Policy> RawMutex<P> {
     #[inline(always)]
     fn try_unlock_at(&self, word: Word) -> Result<Option<Waker>, Moved> {
         debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
-        // Asked first: who comes here usually has somebody to serve.
+        // Asked first: here there usually are waiters.
         if !word.has(WAITERS) {
             // Release: pairs with Acquire in `try_lock_at`.
             return self.queue.replace(HELD, FREE, Ordering::Release).map(|()| None).map_err(|_| Moved);
         }
         if P::OVERTAKES > 0 && !word.has(EDIT) && self.may_be_overtaken() {
             if word.has(WOKEN) {
-                return self.reopen(word);
+                return self.free_again(word);
             }
             // SAFETY: the word has `WAITERS`, asked above.
-            return unsafe { self.open(word) };
+            return unsafe { self.free_and_wake(word) };
         }
         let locked = self.queue.try_lock(word).ok_or(Moved)?;
         // SAFETY: the word that was exchanged has waiters.
-        Ok(unsafe { self.pass(locked) })
+        Ok(unsafe { self.grant(locked) })
     }
 
-    /// Does somebody run with the lock, and nobody wait for it?
+    /// Does the holder run, and is there no waiter?
     #[inline(always)]
     fn is_worth_a_spin(&self, word: Word) -> bool {
         P::SPIN && word == HELD && !self.is_unclaimed()
@@ -523,7 +531,7 @@ impl<P: Policy> RawMutex<P> {
         Watched::StillHeld
     }
 
-    /// Owned by somebody who has not run yet: the owner may be in the spinner's own run queue.
+    /// Granted to an owner that has not run yet: it may be in the spinner's own run queue.
     fn is_unclaimed(&self) -> bool {
         // Relaxed: a hint.
         self.unclaimed.load(Ordering::Relaxed)
@@ -533,7 +541,7 @@ impl<P: Policy> RawMutex<P> {
     ///
     /// SAFETY: there is a waiter.
     #[inline(always)]
-    unsafe fn pass(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
+    unsafe fn grant(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
         let waker = if P::OVERTAKES == 0 {
             // SAFETY: the caller's contract; without overtakes no waiter is ever `Woken`.
             unsafe { locked.grant_sleeping_front() }.some()
@@ -543,17 +551,17 @@ impl<P: Policy> RawMutex<P> {
             // SAFETY: the caller's contract.
             unsafe { locked.grant_front() }
         };
-        // Nobody spins while others wait.
+        // With waiters no caller spins.
         if locked.word() == HELD {
             self.set_unclaimed();
         }
         locked.unlock_with(waker)
     }
 
-    /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is called to compete for it.
+    /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is woken to compete for it.
     ///
     /// SAFETY: the word has `WAITERS`.
-    unsafe fn open(&self, word: Word) -> Result<Option<Waker>, Moved> {
+    unsafe fn free_and_wake(&self, word: Word) -> Result<Option<Waker>, Moved> {
         let mut locked = self.queue.try_lock(word).ok_or(Moved)?;
         self.count_overtake();
         // SAFETY: the caller's contract: the word that was exchanged has waiters.
@@ -563,9 +571,9 @@ impl<P: Policy> RawMutex<P> {
         Ok(locked.unlock_with(waker))
     }
 
-    /// `head·LOCKED·WOKEN => head·WOKEN`: the head has been called already, and will look.
+    /// `head·LOCKED·WOKEN => head·WOKEN`: the head has been woken already, and will be polled.
     #[inline(always)]
-    fn reopen(&self, word: Word) -> Result<Option<Waker>, Moved> {
+    fn free_again(&self, word: Word) -> Result<Option<Waker>, Moved> {
         self.count_overtake();
         // The head is the one that was seen: only an owner sets `WOKEN` beside `LOCKED`, so this word does not come back
         // with another head while the lock is ours.

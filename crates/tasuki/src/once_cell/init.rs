@@ -106,15 +106,15 @@ impl<T, F, Fut: Future, E> fmt::Debug for Init<'_, T, F, Fut, E> {
 }
 
 /// The future of [`OnceCell::get_or_init`].
-pub type GetOrInit<'a, T, F, Fut> = Wait<Surely<'a, T, F, Fut>>;
+pub type GetOrInit<'a, T, F, Fut> = Wait<InfallibleInit<'a, T, F, Fut>>;
 
-/// An initialiser that cannot fail.
+/// An [`Init`] whose initialiser cannot fail: what [`OnceCell::get_or_init`] waits for.
 #[must_use = "a future does nothing unless it is polled"]
-pub struct Surely<'a, T, F, Fut: Future> {
+pub struct InfallibleInit<'a, T, F, Fut: Future> {
     pub(super) init: Init<'a, T, F, Fut, Infallible>,
 }
 
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Future for Surely<'a, T, F, Fut> {
+impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Future for InfallibleInit<'a, T, F, Fut> {
     type Output = &'a T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<&'a T> {
@@ -124,7 +124,7 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Future for Surely<'a, T, F, Fut> {
     }
 }
 
-impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Awaitable for Surely<'a, T, F, Fut> {
+impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Awaitable for InfallibleInit<'a, T, F, Fut> {
     type Unfinished<L> = L;
 
     fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<&'a T> {
@@ -142,7 +142,7 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Awaitable for Surely<'a, T, F, Fut>
     }
 }
 
-impl<T, F, Fut: Future> fmt::Debug for Surely<'_, T, F, Fut> {
+impl<T, F, Fut: Future> fmt::Debug for InfallibleInit<'_, T, F, Fut> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.init.fmt(f)
     }

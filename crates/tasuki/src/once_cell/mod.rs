@@ -1,16 +1,26 @@
-//! The once cell: a value that is made once, by whoever comes first and succeeds.
+//! The once cell: a value that is made once, by the first initialiser that succeeds.
+//!
+//! The value is a word away once it is there. Until then at most one initialiser runs (it has the *turn*); others wait for the turn, or for the value only. An initialiser that
+//! fails, panics or is dropped passes the turn to the next. No lock is held while an initialiser runs.
+//!
+//! ```text
+//!   a: get_or_init --> RUNNING ......... panics --> turn to b --> b makes it --> DONE: b, c and d get the value
+//!   b: get_or_init --> waits for the turn
+//!   c: wait ---------> waits for the value
+//!   d: get_or_init --> waits for the turn
+//! ```
 //!
 //! # States of the word
 //!
 //! | word           | meaning                                             |
 //! |----------------|-----------------------------------------------------|
-//! | `0`            | empty, nobody is making the value                   |
+//! | `0`            | empty, no initialiser runs                          |
 //! | `RUNNING`      | an initialiser has the turn                          |
 //! | `head·RUNNING` | the same, and others wait                           |
-//! | `head`         | empty, and somebody waits for the value without wanting the turn |
+//! | `head`         | empty, with waiters for the value only |
 //! | `DONE`         | the value is there, for ever                        |
 //!
-//! Each with `EDIT` while the queue is edited.
+//! Each with `EDIT` while the queue is locked.
 //!
 //! # Transitions
 //!
@@ -26,7 +36,7 @@
 //!
 //! # Invariants
 //! 1. The note of the queue is the number of waiters in the list that want the turn. While it is not zero an initialiser has the turn.
-//! 2. Those who want the turn are in the list in the order in which they came. Those who want the value only may be anywhere between.
+//! 2. Waiters for the turn are in the list in the order in which they came. Waiters for the value only may be anywhere between.
 //!
 //! # Orderings
 //! The word: Release of the edit in [`Turn::complete`] pairs with Acquire of [`OnceCell::get`]: the value. A turn publishes
@@ -34,7 +44,7 @@
 
 mod init;
 
-pub use init::{GetOrInit, GetOrTryInit, Init, Surely};
+pub use init::{GetOrInit, GetOrTryInit, InfallibleInit, Init};
 
 use crate::queue::batch::while_unwinding;
 use crate::queue::broadcast::{Broadcast, CancelOutcome};
@@ -62,7 +72,7 @@ const STEP: usize = if shim::MODEL { 1 } else { 64 };
 
 /// A value that is made once, perhaps asynchronously, and shared from then on.
 ///
-/// Whoever comes first makes it; the others wait. An initialiser that fails, panics or is dropped passes the turn to the
+/// The first caller makes it; the others wait. An initialiser that fails, panics or is dropped passes the turn to the
 /// next who brought one. [`get`](Self::get) is one load.
 ///
 /// # Examples
@@ -83,7 +93,7 @@ const STEP: usize = if shim::MODEL { 1 } else { 64 };
 ///
 /// # Order
 ///
-/// The turn goes first come, first served. When the value is there, everybody who waits is released at once.
+/// The turn goes first come, first served. When the value is there, all waiters are released at once.
 ///
 /// # Cancel
 ///
@@ -95,7 +105,7 @@ const STEP: usize = if shim::MODEL { 1 } else { 64 };
 ///
 /// # Memory ordering
 ///
-/// What the initialiser did happens before what everybody does who sees the value.
+/// What the initialiser did happens before what any task does that sees the value.
 ///
 /// # Re-entrancy
 ///
@@ -108,7 +118,7 @@ const STEP: usize = if shim::MODEL { 1 } else { 64 };
 ///
 /// # Limits
 ///
-/// None on the number of waiters for the value; 2^32 - 1 initialisers may wait. A turn that fails is passed on at once if nobody waits for the value
+/// None on the number of waiters for the value; 2^32 - 1 initialisers may wait. A turn that fails is passed on at once if no waiter is for the value
 /// only. Otherwise it may have to look past these for the next initialiser; the queue is not locked for longer than 64 of them take.
 ///
 /// # Futurelock
@@ -118,6 +128,8 @@ const STEP: usize = if shim::MODEL { 1 } else { 64 };
 /// # When to use something else
 ///
 /// For a value that is made without `.await`, `std::sync::OnceLock`.
+#[doc(alias = "Lazy")]
+#[doc(alias = "AsyncOnceCell")]
 pub struct OnceCell<T> {
     /// With the number of waiters that want the turn, which is touched only under `EDIT`.
     waiters: Broadcast<AtomicU32>,
@@ -128,7 +140,7 @@ pub struct OnceCell<T> {
 
 // SAFETY: the value moves with the cell, and may be made by another thread than the one that drops it.
 unsafe impl<T: Send> Send for OnceCell<T> {}
-// SAFETY: `&T` is shared once it is there; whoever has the turn may be on another thread than the cell's owner.
+// SAFETY: `&T` is shared once it is there; the initialiser may be on another thread than the cell's owner.
 unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for OnceCell<T> {}
 impl<T: UnwindSafe> UnwindSafe for OnceCell<T> {}
@@ -168,7 +180,7 @@ impl<T> OnceCell<T> {
         self.waiters.queue.load_with(Ordering::Acquire).has(DONE).then(|| unsafe { self.value() })
     }
 
-    /// The value, to change it: the exclusive borrow proves that nobody else looks.
+    /// The value, to change it: the exclusive borrow proves that it is not shared.
     ///
     /// # Examples
     ///
@@ -211,7 +223,7 @@ impl<T> OnceCell<T> {
         Some(value)
     }
 
-    /// Puts a value into an empty cell that nobody is making one for.
+    /// Puts a value into an empty cell for which no initialiser runs.
     ///
     /// # Errors
     ///
@@ -234,7 +246,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Waits for somebody to make the value.
+    /// Waits until the value is there; makes nothing.
     ///
     /// # Cancel safety
     ///
@@ -250,7 +262,7 @@ impl<T> OnceCell<T> {
         Wait::new(ValueOp { op: TurnOp { cell: self, wants: WANTS_VALUE } })
     }
 
-    /// The value; makes it, or waits for whoever is making it.
+    /// The value; makes it, or waits for the initialiser that runs.
     ///
     /// The closure is called only if it is this caller's turn.
     ///
@@ -270,14 +282,14 @@ impl<T> OnceCell<T> {
         F: FnOnce() -> Fut,
         Fut: Future<Output = T>,
     {
-        Wait::of(Surely { init: Init::new(self, init, Ok) })
+        Wait::of(InfallibleInit { init: Init::new(self, init, Ok) })
     }
 
     /// As [`get_or_init`](Self::get_or_init), with an initialiser that may fail.
     ///
     /// # Errors
     ///
-    /// What the initialiser of this caller said. Somebody else's failure is not ours: the turn passes on.
+    /// What the initialiser of this caller said. The failure of another caller's is not reported here: the turn passes on.
     ///
     /// # Examples
     ///
@@ -300,7 +312,7 @@ impl<T> OnceCell<T> {
         unsafe { (*self.value.get()).assume_init_ref() }
     }
 
-    /// How many who wait want the turn.
+    /// How many waiters want the turn.
     fn turns_wanted(&self, _locked: &LockedQueue<'_>) -> u32 {
         // Relaxed: guarded by `EDIT`, which the caller holds.
         self.waiters.note.load(Ordering::Relaxed)
@@ -370,7 +382,7 @@ impl<'a, T> Turn<'a, T> {
     fn complete(self, value: T) -> &'a T {
         let cell = self.cell;
         core::mem::forget(self);
-        // SAFETY: the turn is ours alone, and nobody reads before `DONE`.
+        // SAFETY: the turn is exclusive, and the value is not read before `DONE`.
         unsafe { (*cell.value.get()).write(value) };
         let mut locked = cell.waiters.queue.lock();
         locked.clear(RUNNING);
@@ -383,7 +395,7 @@ impl<'a, T> Turn<'a, T> {
 }
 
 impl<T> Drop for Turn<'_, T> {
-    /// `RUNNING =>` the turn of the first who wants it, or nobody's.
+    /// `RUNNING =>` the turn of the first waiter that wants it, or `0`.
     fn drop(&mut self) {
         let cell = self.cell;
         loop {
@@ -457,7 +469,7 @@ impl<'a, T> TurnOp<'a, T> {
             panic!("too many initialisers wait for one cell");
         }
         self.cell.count_turn(&locked, |wanted| wanted + 1);
-        // The first of its kind goes before those who wait for the value only, so that it is found at once.
+        // The first of its kind goes before the waiters for the value only, so that it is found at once.
         if wanted == 0 {
             locked.push_front(slot.init(waker, payload));
         } else {
@@ -467,7 +479,7 @@ impl<'a, T> TurnOp<'a, T> {
     }
 
     /// The wait has ended: with the value, or else by a grant of the turn. The round tells which: a waiter can know of its end
-    /// before the word says `DONE`, and nobody but the owner of a turn ends a round.
+    /// before the word says `DONE`, and only the owner of a turn ends a round.
     fn outcome(&self, waiter: Pinned<'_>) -> Outcome<'a, T> {
         if self.cell.waiters.is_released(waiter.get()) {
             // SAFETY: the round ended after the value was written; the poll or cancel that found the wait ended has seen
@@ -507,7 +519,7 @@ impl<'a, T> ValueOp<'a, T> {
     fn value(outcome: Outcome<'a, T>) -> &'a T {
         match outcome {
             Outcome::Value(value) => value,
-            Outcome::Turn(_) => unreachable!("a turn goes to those who want it"),
+            Outcome::Turn(_) => unreachable!("a turn is granted to a waiter that wants it"),
         }
     }
 }

@@ -1,6 +1,16 @@
-//! How the lock can be held, and turned from one way into another.
+//! The guards of the reader-writer lock: how it can be held, and turned from one way into another.
+//!
+//! ```text
+//!              downgrade                        downgrade
+//!   write -----------------> read <---------------------- upgradable
+//!     |  ^                                                  ^    |
+//!     |  +--------------------- upgrade --------------------|----+
+//!     +------------------ downgrade_to_upgradable ----------+
+//! ```
+//!
+//! Each is the one guard (`guard.rs`) over a holder of this file. A holder has the lock, borrowed or counted; a guard over a part has only what it needs to release.
 
-use super::books::Kind;
+use super::admission::Kind;
 use super::raw::RawRwLock;
 use super::{Access, RwLock};
 use crate::error::GivenBack;
@@ -77,13 +87,13 @@ pub struct Lent<'a>(&'a RawRwLock);
 /// What a mapped guard keeps, to release in the end.
 #[doc(hidden)]
 pub trait Kept {
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     /// The lock.
     fn raw(&self) -> &RawRwLock;
 }
 
 impl Kept for Lent<'_> {
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn raw(&self) -> &RawRwLock {
         self.0
     }
@@ -91,14 +101,14 @@ impl Kept for Lent<'_> {
 
 #[cfg(feature = "alloc")]
 impl<T: ?Sized> Kept for Arc<RwLock<T>> {
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn raw(&self) -> &RawRwLock {
         &self.raw
     }
 }
 
 impl<T: ?Sized> Kept for &RwLock<T> {
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn raw(&self) -> &RawRwLock {
         &self.raw
     }
@@ -140,7 +150,7 @@ impl<L> sealed::Sealed for Writing<L> {}
 impl<R, U: ?Sized> sealed::Sealed for Reading<R, U> {}
 impl<R, U: ?Sized> sealed::Sealed for MappedWriting<R, U> {}
 
-// SAFETY: made only by whoever entered as the upgradable reader; writers are kept out until `release`.
+// SAFETY: made only by a caller that entered as the upgradable reader; writers are kept out until `release`.
 unsafe impl<L: Handle> Holder for UpgradablyReading<L> {
     type Target = L::Value;
 
@@ -154,7 +164,7 @@ unsafe impl<L: Handle> Holder for UpgradablyReading<L> {
     }
 }
 
-// SAFETY: made only by whoever entered as the writer; everybody else is kept out until `release`.
+// SAFETY: made only by a caller that entered as the writer; all others are kept out until `release`.
 unsafe impl<L: Handle> Holder for Writing<L> {
     type Target = L::Value;
 
@@ -190,10 +200,10 @@ impl Access for ReadAccess {
     type Holder<L: Handle> = Reading<L::Kept, L::Value>;
 
     const NAME: &'static str = "tasuki::future::Read";
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     const KIND: Kind = Kind::Read;
 
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     #[inline(always)]
     fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
         Reading { part: lock.value.get(), lock: lock.keep(), held }
@@ -204,10 +214,10 @@ impl Access for UpgradableAccess {
     type Holder<L: Handle> = UpgradablyReading<L>;
 
     const NAME: &'static str = "tasuki::future::UpgradableRead";
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     const KIND: Kind = Kind::Upgradable;
 
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     #[inline(always)]
     fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
         UpgradablyReading(lock, held)
@@ -218,10 +228,10 @@ impl Access for WriteAccess {
     type Holder<L: Handle> = Writing<L>;
 
     const NAME: &'static str = "tasuki::future::Write";
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     const KIND: Kind = Kind::Write;
 
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     #[inline(always)]
     fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
         Writing(lock, held)
@@ -401,7 +411,7 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
         Wait::new(UpgradeOp { guard: Some(guard) })
     }
 
-    /// Goes on as the writer if nobody else reads; else gives the guard back.
+    /// Goes on as the writer if there is no other reader; else gives the guard back.
     ///
     /// # Errors
     ///
@@ -457,7 +467,7 @@ fn turn<H: Holder, L: Handle, A: Access>(
     let raw: *const RawRwLock = lock.raw();
     let weak = Guard::new(A::entered(lock, held));
     // SAFETY: the weaker guard holds the same handle, which keeps the lock where it is.
-    unsafe { &*raw }.turn_into(held_as, A::KIND);
+    unsafe { &*raw }.downgrade(held_as, A::KIND);
     weak
 }
 
@@ -501,7 +511,7 @@ impl<L: Handle> Op for UpgradeOp<L> {
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().start_upgrade(slot, cx).map(|()| self.upgraded())
+        self.raw().enqueue_or_upgrade(slot, cx).map(|()| self.upgraded())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

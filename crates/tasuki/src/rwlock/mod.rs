@@ -1,6 +1,8 @@
-//! The reader-writer lock and its guards.
+//! The reader-writer lock: many readers or one writer, in the order in which they came.
+//!
+//! This file is the surface, with the contract on the page of [`RwLock`]. `raw.rs` has the word and its transitions, `admission.rs` decides which waiters enter, `guards.rs` has the guards.
 
-mod books;
+mod admission;
 mod guards;
 mod raw;
 
@@ -19,9 +21,9 @@ use crate::probe::{Held, Site};
 use crate::queue::Pinned;
 use crate::shim::const_fn;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
+use admission::Kind;
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
-use books::Kind;
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
@@ -52,13 +54,13 @@ use raw::RawRwLock;
 ///
 /// # Order
 ///
-/// First come, first served between readers and writers, so neither side starves. Readers that wait next to
+/// FirstGrant come, first served between readers and writers, so neither side starves. Readers that wait next to
 /// each other enter together. A reader may pass a queued *upgradable* reader, never a queued writer and
 /// never a pending upgrade.
 ///
 /// # Cancel
 ///
-/// Dropping a future gives up its place, and whoever was stopped by it enters: a cancelled writer frees the
+/// Dropping a future gives up its place, and the waiters that it stopped enter: a cancelled writer frees the
 /// readers behind it. What had been granted passes on. Dropping a pending [`upgrade`](RwLockUpgradableReadGuard) releases
 /// the guard that it consumed; a limit that ends it gives that guard back ([`GivenBack`](crate::GivenBack)).
 ///
@@ -141,7 +143,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The value. Owning the lock proves that nobody holds it.
+    /// The value. Owning the lock proves that it is not held.
     ///
     /// # Examples
     ///
@@ -176,7 +178,7 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::wait(self)
     }
 
-    /// Waits until the value may be written; nobody else holds the lock then.
+    /// Waits until the value may be written; there is no other holder then.
     ///
     /// # Cancel safety
     ///
@@ -273,7 +275,7 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::<_, UpgradableAccess>::try_enter(self)
     }
 
-    /// The value, without locking: the exclusive borrow proves that nobody holds the lock.
+    /// The value, without locking: the exclusive borrow proves that the lock is not held.
     ///
     /// # Examples
     ///
@@ -291,6 +293,10 @@ impl<T: ?Sized> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// As [`read`](Self::read), with a guard that keeps the lock alive.
     ///
+    /// # Cancel safety
+    ///
+    /// As [`read`](Self::read): a dropped future loses its place in the queue, never the lock.
+    ///
     /// # Examples
     ///
     /// ```
@@ -303,6 +309,10 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// As [`write`](Self::write), with a guard that keeps the lock alive.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`write`](Self::write): a dropped future loses its place in the queue, never the lock.
     ///
     /// # Examples
     ///
@@ -317,6 +327,10 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// As [`upgradable_read`](Self::upgradable_read), with a guard that keeps the lock alive.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`upgradable_read`](Self::upgradable_read): a dropped future loses its place in the queue, never the lock.
     ///
     /// # Examples
     ///
@@ -401,11 +415,11 @@ pub trait Access {
     const NAME: &'static str;
 
     /// Which kind.
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     const KIND: Kind;
 
     /// The lock has been entered.
-    #[expect(private_interfaces, reason = "nobody outside can implement or call it")]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L>;
 }
 
@@ -469,7 +483,7 @@ impl<L: Handle, A: Access> Op for AccessOp<L, A> {
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.raw().holders.check(self.site);
-        self.raw().start(A::KIND, slot, cx).map(|()| self.guard())
+        self.raw().enqueue_or_enter(A::KIND, slot, cx).map(|()| self.guard())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -1,26 +1,29 @@
 //! The lock of the reader-writer lock, without a value: its word, its queue, its transitions.
 //!
+//! Without waiters the word counts the readers and flags the writer and the upgradable reader, and to enter or release is one compare-exchange. With waiters the readers are
+//! counted beside the word and every operation locks the queue (`admission.rs`). Called by `RwLock`, its guards and futures. It must never run foreign code with the queue locked.
+//!
 //! # States of the word
 //!
 //! | word                | meaning |
 //! |---------------------|---------|
-//! | `n`                 | `n` readers (0: free), nobody waits |
+//! | `n`                 | `n` readers (0: free), no waiter |
 //! | `n·UPGRADABLE`      | the same, and one upgradable reader |
-//! | `WRITER`            | a writer, nobody waits |
-//! | `head·flags`        | the same flags, somebody waits; the readers are counted beside the word |
+//! | `WRITER`            | a writer, no waiter |
+//! | `head·flags`        | the same flags, and waiters; the readers are counted beside the word |
 //!
-//! Each with `EDIT` while the queue is edited.
+//! Each with `EDIT` while the queue is locked.
 //!
 //! # Who may enter
 //!
 //! | kind         | needs                                | at the front of the queue, as long as it must wait |
 //! |--------------|--------------------------------------|---|
-//! | `Read`       | no writer                            | stops everybody behind it |
-//! | `Upgradable` | no writer, no other upgradable       | readers behind it may pass it, nobody else |
-//! | `Write`      | nobody                               | stops everybody behind it |
-//! | `Upgrade`    | no readers but the upgradable itself | stops everybody behind it; it is always the first |
+//! | `Read`       | no writer                            | stops all behind it |
+//! | `Upgradable` | no writer, no other upgradable       | readers behind it may pass it, no others |
+//! | `Write`      | no holder                            | stops all behind it |
+//! | `Upgrade`    | no readers but the upgradable itself | stops all behind it; it is always the first |
 //!
-//! The queue is served from the front by this table ([`Books`]) after every change. A newcomer joins the end,
+//! Waiters are granted from the front by this table ([`Admission`]) after every change. A newcomer is enqueued at the end,
 //! with one exception: a reader enters if no writer holds the lock and no writer or upgrade is queued. So readers never pass a
 //! writer, and neither side starves.
 //!
@@ -30,18 +33,18 @@
 //! |------------------|----------------------|-----------------------------|----|
 //! | free             | read, write, upgradable | counted or flagged       | [`RawRwLock::try_enter_fast`] |
 //! | no waiters, open to it | read, upgradable  | counted or flagged        | [`RawRwLock::try_enter_beside`] |
-//! | any other        | the same             | waiter appended             | [`RawRwLock::start`] |
-//! | alone, no waiters | leave               | free                        | [`RawRwLock::leave`] |
-//! | no waiters       | leave                | uncounted or unflagged      | [`RawRwLock::leave_others`] |
-//! | waiters          | leave                | the same, then served       | [`RawRwLock::leave_slow`] |
-//! | a held kind      | downgrade            | the weaker kind, then served | [`RawRwLock::turn_into`] |
-//! | `UPGRADABLE`     | upgrade              | `WRITER`, or waiter put first | [`RawRwLock::start_upgrade`] |
-//! | queued           | drop                 | waiter removed, then served | [`RawRwLock::cancel`] |
+//! | any other        | the same             | waiter enqueued             | [`RawRwLock::enqueue_or_enter`] |
+//! | alone, no waiters | leave               | free                        | [`RawRwLock::release_as`] |
+//! | no waiters       | leave                | uncounted or unflagged      | [`RawRwLock::release_beside`] |
+//! | waiters          | leave                | the same, then grants       | [`RawRwLock::release_slow`] |
+//! | a held kind      | downgrade            | the weaker kind, then grants | [`RawRwLock::downgrade`] |
+//! | `UPGRADABLE`     | upgrade              | `WRITER`, or waiter enqueued first | [`RawRwLock::enqueue_or_upgrade`] |
+//! | queued           | drop                 | waiter removed, then grants | [`RawRwLock::cancel`] |
 //!
 //! # Invariants
 //! 1. `WRITER` excludes `UPGRADABLE` and readers.
-//! 2. Outside an edit, and unless somebody owes a sweep, no waiter can be served by the table.
-//! 3. What is beside the word means something only while somebody waits, and is touched only by the editor.
+//! 2. With the queue unlocked, and no grant loop on its way, no waiter can be granted by the table.
+//! 3. What is beside the word means something only with waiters, and is touched only with the queue locked.
 //! 4. `Upgrade` is queued at most once, in front, by the holder of `UPGRADABLE`.
 //!
 //! # The hint
@@ -50,11 +53,11 @@
 //! the lock or wait for it, and cleared by a holder that leaves and finds itself alone.
 //!
 //! # Orderings
-//! The word: Release of [`RawRwLock::leave`] and [`RawRwLock::turn_into`] pairs with Acquire of
+//! The word: Release of [`RawRwLock::release_as`] and [`RawRwLock::downgrade`] pairs with Acquire of
 //! [`RawRwLock::try_enter_fast`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
-use super::books::{Beside, Books, First, Kind, is_full, too_many_readers, too_many_writers};
+use super::admission::{Admission, FirstGrant, Kind, SideState, is_full, too_many_readers, too_many_writers};
 use crate::probe::{Held, Holders, Site};
 use crate::queue::grant_loop::grant_loop_after;
 use crate::queue::hint::Hint;
@@ -68,7 +71,7 @@ use core::task::{Context, Poll};
 
 const FREE: Word = Word::flags(0);
 
-/// How long whoever lost a compare-exchange stands back before it looks again. If it tried at once, two readers would take the cache
+/// How long a caller that lost a compare-exchange stands back before it looks again. If it tried at once, two readers would take the cache
 /// line from each other at every step; while one stands back, the other comes and goes several times with the line in its hands.
 /// Two threads that only read took 58 ns a read without it and 15 with it, where a line bounces in 30 ns; an addition instead of a
 /// compare-exchange took 33, and would have to be taken back where a writer waits.
@@ -79,7 +82,7 @@ const PAUSES: u32 = if shim::MODEL { 1 } else { 8 };
 pub(crate) struct RawRwLock {
     queue: WaitQueue,
     /// See invariant 3.
-    beside: UnsafeCell<Beside>,
+    beside: UnsafeCell<SideState>,
     hint: Hint,
     /// With debug assertions, which tasks hold it.
     pub(crate) holders: Holders,
@@ -94,14 +97,14 @@ impl RawRwLock {
         pub(crate) const fn new() -> Self {
             Self {
                 queue: WaitQueue::new(FREE),
-                beside: UnsafeCell::new(Beside::NOBODY),
+                beside: UnsafeCell::new(SideState::EMPTY),
                 hint: Hint::new(),
                 holders: Holders::new(),
             }
         }
     }
 
-    /// The word after a newcomer of this kind entered a lock that nobody waits for; `None` if it must not.
+    /// The word after a newcomer of this kind entered a lock without waiters; `None` if it must not.
     #[inline(always)]
     fn entered(word: Word, kind: Kind) -> Option<Word> {
         match kind {
@@ -114,7 +117,7 @@ impl RawRwLock {
         }
     }
 
-    /// The word of a lock that has one holder, of this kind, and nobody who waits.
+    /// The word of a lock that has one holder, of this kind, and no waiter.
     #[inline(always)]
     fn alone(kind: Kind) -> Word {
         match kind {
@@ -131,7 +134,7 @@ impl RawRwLock {
         let looked = self.hint.says_look();
         let mut word = if looked { self.queue.load() } else { FREE };
         if word == FREE {
-            // Acquire: pairs with Release in `leave`, `turn_into` and the drop of `LockedQueue`.
+            // Acquire: pairs with Release in `release_as`, `downgrade` and the drop of `LockedQueue`.
             match self.queue.replace(FREE, Self::alone(kind), Ordering::Acquire) {
                 Ok(()) => return true,
                 Err(now) => word = self.lost(looked, now),
@@ -161,7 +164,7 @@ impl RawRwLock {
         if looked { self.stand_back() } else { now }
     }
 
-    /// Somebody else was faster: gives way for a moment, then looks.
+    /// Another caller was faster: gives way for a moment, then looks.
     #[cold]
     fn stand_back(&self) -> Word {
         for _ in 0..PAUSES {
@@ -181,69 +184,74 @@ impl RawRwLock {
     #[cold]
     #[track_caller]
     fn try_enter_slow(&self, kind: Kind) -> bool {
-        self.let_in(kind).1
+        self.try_admit(kind).1
     }
 
-    /// Opens the books, and lets a newcomer in if it may enter; panics if it may not because there are too many.
+    /// Locks the queue, and admits a newcomer if it may enter; panics if it may not because there are too many.
     #[track_caller]
-    fn let_in(&self, kind: Kind) -> (Books<'_>, bool) {
-        let mut books = self.open();
-        let entered = books.let_in(kind);
-        if !entered && books.is_refused(kind) {
-            drop(books);
+    fn try_admit(&self, kind: Kind) -> (Admission<'_>, bool) {
+        let mut admission = self.lock();
+        let entered = admission.try_admit(kind);
+        if !entered && admission.is_over_limit(kind) {
+            drop(admission);
             too_many_readers();
         }
-        (books, entered)
+        (admission, entered)
     }
 
     /// Would a newcomer of this kind enter, or be refused, or an upgrade succeed, without waiting?
     #[cold]
     pub(crate) fn is_ready(&self, kind: Kind) -> bool {
-        let books = self.open();
-        books.may_enter(kind) || books.is_refused(kind)
+        let admission = self.lock();
+        admission.may_enter(kind) || admission.is_over_limit(kind)
     }
 
     /// The first poll that could not enter at once.
-    pub(crate) fn start(&self, kind: Kind, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn enqueue_or_enter(
+        &self,
+        kind: Kind,
+        slot: WaiterSlot<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let (mut books, entered) = self.let_in(kind);
+        let (mut admission, entered) = self.try_admit(kind);
         if entered {
-            drop(books);
+            drop(admission);
             drop_spare(waker, || {
-                self.leave(kind);
+                self.release_as(kind);
             });
             return Poll::Ready(());
         }
-        if !books.queued.has_room() {
-            drop(books);
+        if !admission.queued.has_room() {
+            drop(admission);
             too_many_writers();
         }
         self.hint.look_first();
-        books.locked.push_back(slot.init(waker, kind.payload()));
-        books.queued.enter(kind);
+        admission.locked.push_back(slot.init(waker, kind.payload()));
+        admission.queued.enqueued(kind);
         Poll::Pending
     }
 
     /// The first poll of an upgrade: becomes the writer if it is the only one, else waits before all others.
-    pub(crate) fn start_upgrade(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn enqueue_or_upgrade(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
-        let mut books = self.open_settled();
-        if books.try_upgrade() {
-            drop(books);
+        let mut admission = self.lock_settled();
+        if admission.try_upgrade() {
+            drop(admission);
             // On a panic the caller still believes that it holds an upgradable read.
-            drop_spare(waker, || self.turn_into(Kind::Write, Kind::Upgradable));
+            drop_spare(waker, || self.downgrade(Kind::Write, Kind::Upgradable));
             return Poll::Ready(());
         }
         self.hint.look_first();
-        books.locked.push_front(slot.init(waker, Kind::Upgrade.payload()));
-        books.queued.enter(Kind::Upgrade);
+        admission.locked.push_front(slot.init(waker, Kind::Upgrade.payload()));
+        admission.queued.enqueued(Kind::Upgrade);
         Poll::Pending
     }
 
     /// `UPGRADABLE => WRITER`, if there are no readers.
     pub(crate) fn try_upgrade(&self) -> bool {
-        // Between the batches of a sweep there are readers: whoever leaves goes on with the sweep.
-        self.open().try_upgrade()
+        // Between the batches of a grant loop there are readers: the loop goes on when one releases.
+        self.lock().try_upgrade()
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
@@ -256,16 +264,16 @@ impl RawRwLock {
         if waiter.get().state() == State::Notified {
             return true;
         }
-        let mut books = self.open();
+        let mut admission = self.lock();
         // SAFETY: the waiters of a lock are never moved to another queue.
-        let Removed::Waker(waker) = (unsafe { books.locked.remove(waiter) }) else { return true };
-        books.queued.leave(Kind::of(waiter.get()));
-        // Whoever was stopped by it may enter now.
-        drop_waker(self.sweep_with(books, waker));
+        let Removed::Waker(waker) = (unsafe { admission.locked.remove(waiter) }) else { return true };
+        admission.queued.removed(Kind::of(waiter.get()));
+        // The waiters that it stopped may enter now.
+        drop_waker(self.grant_all_with(admission, waker));
         false
     }
 
-    /// The word after a holder of this kind left a lock that nobody waits for; `None` if it takes an edit to leave.
+    /// The word after a holder of this kind released a lock without waiters; `None` if the queue must be locked for that.
     #[inline(always)]
     fn left(word: Word, kind: Kind) -> Option<Word> {
         if word.has(EDIT | WAITERS) {
@@ -278,16 +286,16 @@ impl RawRwLock {
         })
     }
 
-    /// Gives up what a guard holds; true if somebody waited.
+    /// Releases what a guard holds; true if there were waiters.
     #[inline(always)]
     pub(crate) fn release(&self, kind: Kind, held: Held) -> bool {
         self.holders.remove(held);
-        self.leave(kind)
+        self.release_as(kind)
     }
 
-    /// Gives up what is held; true if somebody waited.
+    /// Releases what is held; true if there were waiters.
     #[inline(always)]
-    pub(crate) fn leave(&self, kind: Kind) -> bool {
+    pub(crate) fn release_as(&self, kind: Kind) -> bool {
         let alone = Self::alone(kind);
         let looked = self.hint.says_look();
         let mut word = alone;
@@ -304,77 +312,77 @@ impl RawRwLock {
                 Err(now) => word = self.lost(looked, now),
             }
         }
-        self.leave_others(kind, word)
+        self.release_beside(kind, word)
     }
 
     /// Leaves a lock that others hold, or wait for; `word` is what it was.
     #[inline(never)]
-    fn leave_others(&self, kind: Kind, mut word: Word) -> bool {
+    fn release_beside(&self, kind: Kind, mut word: Word) -> bool {
         while let Some(to) = Self::left(word, kind) {
-            // Release: as in `leave`.
+            // Release: as in `release_as`.
             if self.queue.replace(word, to, Ordering::Release).is_ok() {
                 return false;
             }
             word = self.stand_back();
         }
-        self.leave_slow(kind)
+        self.release_slow(kind)
     }
 
     #[inline(never)]
-    fn leave_slow(&self, kind: Kind) -> bool {
-        let mut books = self.open();
-        let somebody_waits = books.locked.has_waiters();
-        books.put_down(kind);
-        self.sweep(books);
-        somebody_waits
+    fn release_slow(&self, kind: Kind) -> bool {
+        let mut admission = self.lock();
+        let has_waiters = admission.locked.has_waiters();
+        admission.remove_holder(kind);
+        self.grant_all(admission);
+        has_waiters
     }
 
-    /// Goes on with a weaker kind, without letting anybody in between.
-    pub(crate) fn turn_into(&self, held: Kind, weaker: Kind) {
-        let mut books = self.open();
-        books.put_down(held);
-        books.take_up(weaker);
-        self.sweep(books);
+    /// Goes on with a weaker kind; no writer comes in between.
+    pub(crate) fn downgrade(&self, held: Kind, weaker: Kind) {
+        let mut admission = self.lock();
+        admission.remove_holder(held);
+        admission.add_holder(weaker);
+        self.grant_all(admission);
     }
 
-    fn open(&self) -> Books<'_> {
-        Books::new(&self.beside, self.queue.lock())
+    fn lock(&self) -> Admission<'_> {
+        Admission::new(&self.beside, self.queue.lock())
     }
 
-    /// Opens the books when nobody more can be served. An upgrade goes before all others; it must not come between the batches of
-    /// a sweep, or some readers would wait for those who entered together with them.
-    fn open_settled(&self) -> Books<'_> {
+    /// Locks the queue when no further waiter can be granted. An upgrade goes before all others; it must not come between the batches of
+    /// a grant loop, or some readers would wait for others that were granted together with them.
+    fn lock_settled(&self) -> Admission<'_> {
         loop {
-            let books = self.open();
-            if !books.owes() {
-                return books;
+            let admission = self.lock();
+            if !admission.can_grant() {
+                return admission;
             }
-            self.sweep(books);
+            self.grant_all(admission);
         }
     }
 
-    /// Serves whoever can be served, and unlocks the queue.
-    fn sweep(&self, books: Books<'_>) {
-        self.sweep_with(books, Deferred::nothing());
+    /// Grants every waiter that can be granted, and unlocks the queue.
+    fn grant_all(&self, admission: Admission<'_>) {
+        self.grant_all_with(admission, Deferred::nothing());
     }
 
-    /// As [`sweep`](Self::sweep), and opens what had come out of the queue.
-    fn sweep_with<T>(&self, mut books: Books<'_>, deferred: Deferred<T>) -> T {
-        match books.serve_first() {
-            First::Nobody => books.unlock_with(deferred),
-            First::Alone(waker) => {
-                let (waker, foreign) = books.unlock_with(waker.and(deferred));
+    /// As [`grant_all`](Self::grant_all), and opens what had come out of the queue.
+    fn grant_all_with<T>(&self, mut admission: Admission<'_>, deferred: Deferred<T>) -> T {
+        match admission.grant_first() {
+            FirstGrant::None => admission.unlock_with(deferred),
+            FirstGrant::Alone(waker) => {
+                let (waker, foreign) = admission.unlock_with(waker.and(deferred));
                 wake_owner(Some(waker));
                 foreign
             }
-            First::Among(waker) => grant_loop_after(waker, deferred, books, || self.open()),
+            FirstGrant::Among(waker) => grant_loop_after(waker, deferred, admission, || self.lock()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::books::MAX_READERS;
+    use super::super::admission::MAX_READERS;
     use super::*;
     use crate::panic_place::line_of_panic;
     use core::future::Future as _;
@@ -393,23 +401,23 @@ mod tests {
         refused
     }
 
-    /// H13, B077: one reader too many panics, and changes nothing; a downgrade always has room.
+    /// One reader too many panics, and changes nothing; a downgrade always has room.
     #[test]
     fn there_are_only_so_many_readers() {
         let lock = lock_with(MAX_READERS - 2);
         assert!(lock.try_enter(Kind::Upgradable, Site::here()).is_some());
         assert!(lock.try_enter(Kind::Read, Site::here()).is_some());
         assert!(refuses(&lock, Kind::Read));
-        lock.turn_into(Kind::Upgradable, Kind::Read);
+        lock.downgrade(Kind::Upgradable, Kind::Read);
         assert_eq!(lock.queue.load().count(), MAX_READERS);
         assert!(refuses(&lock, Kind::Read) && refuses(&lock, Kind::Upgradable));
         assert!(
             lock.try_enter(Kind::Write, Site::here()).is_none(),
             "a writer is not let in, but not for this reason"
         );
-        lock.leave(Kind::Read);
+        lock.release_as(Kind::Read);
         assert!(refuses(&lock, Kind::Read) && refuses(&lock, Kind::Upgradable));
-        lock.leave(Kind::Read);
+        lock.release_as(Kind::Read);
         assert!(lock.try_enter(Kind::Read, Site::here()).is_some());
     }
 
@@ -429,7 +437,7 @@ mod tests {
         assert_eq!(place, (line, line + 1, line + 2, line + 3, line + 4));
     }
 
-    /// H13: one writer too many in the queue panics, and changes nothing.
+    /// One writer too many in the queue panics, and changes nothing.
     #[test]
     fn there_are_only_so_many_writers() {
         let lock = crate::RwLock::new(());
@@ -437,13 +445,13 @@ mod tests {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut first = std::pin::pin!(lock.write());
         assert!(first.as_mut().poll(&mut cx).is_pending());
-        // SAFETY: nobody edits.
-        let before = lock.raw.beside.with_mut(|beside| unsafe { beside.replace(Beside::CROWD) });
+        // SAFETY: one thread.
+        let before = lock.raw.beside.with_mut(|beside| unsafe { beside.replace(SideState::CROWD) });
         let word = lock.raw.queue.load();
         let mut second = std::pin::pin!(lock.write());
         assert!(catch_unwind(AssertUnwindSafe(|| second.as_mut().poll(&mut cx))).is_err());
         assert_eq!(lock.raw.queue.load(), word, "a refusal changes nothing");
-        // SAFETY: nobody edits.
+        // SAFETY: one thread.
         lock.raw.beside.with_mut(|beside| unsafe { *beside = before });
         assert!(second.as_mut().poll(&mut cx).is_pending());
         drop(holder);

@@ -28,6 +28,10 @@ pub type OwnedSemaphorePermit<P = Fifo> = Permit<Arc<Semaphore<P>>>;
 impl<P: SemaphorePolicy> Semaphore<P> {
     /// As [`acquire`](Self::acquire), with a permit that keeps the semaphore alive and can be stored anywhere.
     ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire): a dropped future loses its place in the queue, never the permits.
+    ///
     /// # Errors
     ///
     /// [`Closed`] if the semaphore is closed, or is closed during the wait.
@@ -47,6 +51,10 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     }
 
     /// As [`acquire_many`](Self::acquire_many), with a permit that keeps the semaphore alive.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_many`](Self::acquire_many): a dropped future loses its place in the queue, never the permits.
     ///
     /// # Errors
     ///

@@ -135,7 +135,7 @@ fn every_public_type_has_a_row() {
             Upgrade[&'static RwLock<Both>], LockReentrant['static, Both], WaitValue['static, Both], WaitNotified['static, &'static Mutex<Both>],
             WaitWhile['static, &'static Mutex<Both>, Judges], Conditional['static, &'static Mutex<Both>, Judges],
             Timeout[Lock<'static, Both>], OrCancelled['static, Lock<'static, Both>], Limited[Lock<'static, Both>, SleepOp],
-            GetOrInit['static, Both, Makes, Always], GetOrTryInit['static, Both, Makes, Always, ()], Surely['static, Both, Makes, Always],
+            GetOrInit['static, Both, Makes, Always], GetOrTryInit['static, Both, Makes, Always, ()], InfallibleInit['static, Both, Makes, Always],
             Init['static, Both, Makes, Always, ()], RunUntilCancelled['static, Always], UntilCancelled['static, Always];
         "---": Lock['static, Neither], LockOwned[SyncOnly], Read['static, SendOnly], Write['static, SendOnly], Upgrade[Arc<RwLock<SendOnly>>],
             LockReentrant['static, SendOnly], WaitValue['static, SendOnly], WaitNotified['static, &'static Mutex<Neither>],

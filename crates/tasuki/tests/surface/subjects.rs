@@ -543,7 +543,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(&["WaitMembers"], wait_group),
         row(&["Arrive"], barrier),
         row(&["WaitValue"], value),
-        row(&["GetOrInit", "Surely", "Init"], || turn(false)),
+        row(&["GetOrInit", "InfallibleInit", "Init"], || turn(false)),
         row(&["GetOrTryInit"], || turn(true)),
         row(&["OnCancel"], || token(|token| token.on_cancel())),
         row(&["OnCancelOwned"], || token(|token| token.clone().on_cancel_owned())),

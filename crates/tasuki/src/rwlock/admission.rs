@@ -1,7 +1,15 @@
-//! The books of the reader-writer lock: who is inside, what is known of the queue, and who may enter.
+//! Admission to the reader-writer lock, with the queue locked: the holders, what is known of the queue, and which waiter or newcomer may enter.
 //!
-//! They are open while the queue is edited, and nobody else looks at them then; the table of who may enter is that of
-//! [`raw`](super::raw).
+//! Called by `raw.rs` wherever waiters are involved. An [`Admission`] reads the counts when the queue is locked and stores them when it is dropped, which unlocks the queue. It must never
+//! run foreign code: what it takes out of the queue is woken and dropped after the unlock.
+//!
+//! ```text
+//!   writer leaves:   queue [R] [R] [U] [R] [W] [R]
+//!                           ^   ^   ^   ^           granted together
+//!                                           ^       stops: readers are inside, and no reader behind it passes it
+//! ```
+//!
+//! The table of which kind may enter is that of [`raw`](super::raw).
 
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::Granter;
@@ -43,15 +51,15 @@ impl Kind {
     }
 }
 
-/// What has no room in the word while others wait. Bytes, so that there is room for the hint behind them.
+/// What has no room in the word while there are waiters. Bytes, so that there is room for the hint behind them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beside {
+pub(super) struct SideState {
     readers: [u8; 4],
     queued: [u8; 3],
 }
 
-impl Beside {
-    pub(super) const NOBODY: Self = Self::new(0, Queued::NOBODY);
+impl SideState {
+    pub(super) const EMPTY: Self = Self::new(0, Queued::EMPTY);
     /// As if so many writers waited that there is no room for another.
     #[cfg(test)]
     pub(super) const CROWD: Self = Self::new(0, Queued(Queued::LIMIT - Queued::STOPPER));
@@ -74,17 +82,17 @@ impl Beside {
 /// What is known of the queue without looking: how many of it stop readers, and where plain readers may be.
 ///
 /// Upgradable readers that must wait are passed in the search for plain readers. So that they are not passed again and again,
-/// it is known when there is nobody to find.
+/// it is known when there is none to find.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued(u32);
 
 impl Queued {
-    const NOBODY: Self = Self(0);
-    /// There may be plain readers before the first who stops them.
+    const EMPTY: Self = Self(0);
+    /// There may be plain readers before the first waiter that stops them.
     const READERS_NEAR: u32 = 1;
     /// There may be plain readers behind it.
     const READERS_FAR: u32 = 2;
-    /// One who stops readers.
+    /// A waiter that stops readers.
     const STOPPER: u32 = 4;
 
     fn has_stoppers(self) -> bool {
@@ -103,7 +111,7 @@ impl Queued {
         self.0 < Self::LIMIT - 2 * Self::STOPPER
     }
 
-    pub(super) fn enter(&mut self, kind: Kind) {
+    pub(super) fn enqueued(&mut self, kind: Kind) {
         if kind.stops_readers() {
             self.0 += Self::STOPPER;
             if kind == Kind::Upgrade {
@@ -115,7 +123,7 @@ impl Queued {
         }
     }
 
-    pub(super) fn leave(&mut self, kind: Kind) {
+    pub(super) fn removed(&mut self, kind: Kind) {
         if kind.stops_readers() {
             self.0 -= Self::STOPPER;
             // Those behind it may be before the first now.
@@ -123,7 +131,7 @@ impl Queued {
         }
     }
 
-    /// Everybody before the first who stops readers has been looked at, and every plain reader among them let in.
+    /// All before the first that stops readers have been looked at, and every plain reader among them granted.
     fn has_no_readers_near(&mut self) {
         self.0 &= !Self::READERS_NEAR;
     }
@@ -134,44 +142,44 @@ impl Queued {
     }
 }
 
-/// What becomes of a waiter that the serving loop looks at.
+/// What becomes of a waiter that the grant loop looks at.
 enum Choice {
     Grant,
     /// It goes on waiting, and those behind it are looked at.
     Pass,
-    /// It goes on waiting, and so does everybody behind it.
+    /// It goes on waiting, and so do all behind it.
     Stop,
 }
 
-/// Who was served first.
-#[must_use = "whoever was served must be woken after the books are closed, and others served"]
-pub(super) enum First {
-    /// Nobody: all must wait.
-    Nobody,
-    /// The first in the queue, and nobody else can be served.
+/// What became of the first waiter.
+#[must_use = "a granted waiter must be woken after the queue is unlocked, and others granted"]
+pub(super) enum FirstGrant {
+    /// It must wait, and so must all.
+    None,
+    /// It was granted, and no other can be.
     Alone(Deferred<Waker>),
-    /// The first in the queue, or nobody yet; there may be others.
+    /// It was granted, or passed; there may be others to grant.
     Among(Deferred<Option<Waker>>),
 }
 
-/// The queue under `EDIT`, with the counts in plain sight.
-pub(super) struct Books<'l> {
-    beside: &'l UnsafeCell<Beside>,
+/// The locked queue, with the counts of the holders.
+pub(super) struct Admission<'l> {
+    beside: &'l UnsafeCell<SideState>,
     pub(super) locked: LockedQueue<'l>,
     readers: u32,
     pub(super) queued: Queued,
 }
 
-impl<'l> Books<'l> {
+impl<'l> Admission<'l> {
     /// Both are of the same lock.
-    pub(super) fn new(beside: &'l UnsafeCell<Beside>, locked: LockedQueue<'l>) -> Self {
+    pub(super) fn new(beside: &'l UnsafeCell<SideState>, locked: LockedQueue<'l>) -> Self {
         if locked.has_waiters() {
-            // SAFETY: invariant 3 of the lock: we are the editor.
+            // SAFETY: invariant 3 of the lock: the queue is locked.
             let kept = beside.with(|beside| unsafe { *beside });
             Self { beside, locked, readers: kept.readers(), queued: kept.queued() }
         } else {
             let readers = locked.word().count() as u32;
-            Self { beside, locked, readers, queued: Queued::NOBODY }
+            Self { beside, locked, readers, queued: Queued::EMPTY }
         }
     }
 
@@ -185,16 +193,16 @@ impl<'l> Books<'l> {
     }
 
     /// A newcomer enters if it may.
-    pub(super) fn let_in(&mut self, kind: Kind) -> bool {
+    pub(super) fn try_admit(&mut self, kind: Kind) -> bool {
         let enters = self.may_enter(kind);
         if enters {
-            self.take_up(kind);
+            self.add_holder(kind);
         }
         enters
     }
 
     /// Is it only the number of readers that keeps a newcomer out?
-    pub(super) fn is_refused(&self, kind: Kind) -> bool {
+    pub(super) fn is_over_limit(&self, kind: Kind) -> bool {
         is_full(self.readers as usize) && self.is_next(kind) && self.has_room(kind)
     }
 
@@ -216,7 +224,7 @@ impl<'l> Books<'l> {
         }
     }
 
-    /// Does nobody hold the lock in a way that excludes this kind of reading?
+    /// Is there no holder that excludes this kind of reading?
     fn has_room(&self, kind: Kind) -> bool {
         match kind {
             Kind::Read => !self.has(WRITER),
@@ -225,7 +233,7 @@ impl<'l> Books<'l> {
         }
     }
 
-    pub(super) fn take_up(&mut self, kind: Kind) {
+    pub(super) fn add_holder(&mut self, kind: Kind) {
         match kind {
             Kind::Read => self.readers += 1,
             Kind::Upgradable => self.locked.set(UPGRADABLE),
@@ -237,7 +245,7 @@ impl<'l> Books<'l> {
         }
     }
 
-    pub(super) fn put_down(&mut self, kind: Kind) {
+    pub(super) fn remove_holder(&mut self, kind: Kind) {
         match kind {
             Kind::Read => self.readers -= 1,
             Kind::Upgradable => self.locked.clear(UPGRADABLE),
@@ -248,12 +256,12 @@ impl<'l> Books<'l> {
     pub(super) fn try_upgrade(&mut self) -> bool {
         let upgrades = self.is_open_to(Kind::Upgrade);
         if upgrades {
-            self.take_up(Kind::Upgrade);
+            self.add_holder(Kind::Upgrade);
         }
         upgrades
     }
 
-    /// What becomes of a queued waiter if all before it were served, or passed.
+    /// What becomes of a queued waiter if all before it were granted, or passed.
     fn choose(&self, kind: Kind) -> Choice {
         if self.is_open_to(kind) {
             Choice::Grant
@@ -264,26 +272,26 @@ impl<'l> Books<'l> {
         }
     }
 
-    /// Serves the first in the queue if it can be served, which in most cases is all there is to do.
-    pub(super) fn serve_first(&mut self) -> First {
-        let Some(kind) = self.locked.front().map(Kind::of) else { return First::Nobody };
+    /// Grants the first in the queue if that can be done, which in most cases is all there is to do.
+    pub(super) fn grant_first(&mut self) -> FirstGrant {
+        let Some(kind) = self.locked.front().map(Kind::of) else { return FirstGrant::None };
         match self.choose(kind) {
-            Choice::Stop => return First::Nobody,
-            Choice::Pass => return First::Among(Deferred::none()),
+            Choice::Stop => return FirstGrant::None,
+            Choice::Pass => return FirstGrant::Among(Deferred::none()),
             Choice::Grant => {}
         }
-        self.take_up(kind);
-        self.queued.leave(kind);
+        self.add_holder(kind);
+        self.queued.removed(kind);
         // SAFETY: there is a front; a lock never wakes a waiter without a grant.
         let waker = unsafe { self.locked.grant_sleeping_front() };
         match self.locked.front().map(|next| self.choose(Kind::of(next))) {
-            None | Some(Choice::Stop) => First::Alone(waker),
-            Some(Choice::Grant | Choice::Pass) => First::Among(waker.some()),
+            None | Some(Choice::Stop) => FirstGrant::Alone(waker),
+            Some(Choice::Grant | Choice::Pass) => FirstGrant::Among(waker.some()),
         }
     }
 
-    /// Could anybody be served?
-    pub(super) fn owes(&self) -> bool {
+    /// Could any waiter be granted?
+    pub(super) fn can_grant(&self) -> bool {
         let mut at = self.locked.cursor_front();
         // SAFETY: a waiter of this list, from the first on, and nothing changes it.
         while let Some(waiter) = unsafe { self.locked.get(at) } {
@@ -298,7 +306,7 @@ impl<'l> Books<'l> {
     }
 }
 
-impl Granter for Books<'_> {
+impl Granter for Admission<'_> {
     fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
         let mut at = self.locked.cursor_front();
         while !batch.is_full() {
@@ -310,8 +318,8 @@ impl Granter for Books<'_> {
             let kind = Kind::of(waiter);
             match self.choose(kind) {
                 Choice::Grant => {
-                    self.take_up(kind);
-                    self.queued.leave(kind);
+                    self.add_holder(kind);
+                    self.queued.removed(kind);
                     // SAFETY: there is a waiter at this place.
                     batch.push(unsafe { self.locked.grant_at(&mut at) });
                 }
@@ -329,14 +337,14 @@ impl Granter for Books<'_> {
     }
 }
 
-impl QueueGuard for Books<'_> {}
+impl QueueGuard for Admission<'_> {}
 
-impl Drop for Books<'_> {
+impl Drop for Admission<'_> {
     /// Writes the counts back; the queue is unlocked behind it.
     fn drop(&mut self) {
         if self.locked.has_waiters() {
-            let beside = Beside::new(self.readers, self.queued);
-            // SAFETY: invariant 3 of the lock: we are the editor.
+            let beside = SideState::new(self.readers, self.queued);
+            // SAFETY: invariant 3 of the lock: the queue is locked.
             self.beside.with_mut(|place| unsafe { *place = beside });
         } else {
             self.locked.set_count(self.readers as usize);
@@ -344,7 +352,7 @@ impl Drop for Books<'_> {
     }
 }
 
-/// Are there so many plain readers that nobody else may read?
+/// Are there so many plain readers that no other may read?
 #[inline(always)]
 pub(super) fn is_full(readers: usize) -> bool {
     readers >= MAX_READERS - 1

@@ -1,4 +1,4 @@
-//! A future that is given up when a token is cancelled.
+//! `run_until_cancelled`: a future that is dropped when a token is cancelled.
 //!
 //! It holds the future of the user and a wait for the cancel, both pinned. Its one projection is [`UntilCancelled::parts`].
 //!
@@ -29,7 +29,7 @@ pub type RunUntilCancelled<'a, F> = Wait<UntilCancelled<'a, F>>;
 #[must_use = "nothing runs unless it is awaited or polled"]
 pub struct UntilCancelled<'a, F> {
     token: &'a CancellationToken,
-    /// Gone when finished. Both are pinned, and dropped in their place.
+    /// Gone when finished. Both are pinned, and dropped in their state.
     running: Option<Running<'a, F>>,
     charge: Charge,
 }
@@ -59,7 +59,7 @@ impl<'a, F> UntilCancelled<'a, F> {
         // SAFETY: nothing is moved out of the reference, here or below.
         let this = unsafe { self.get_unchecked_mut() };
         let running = this.running.as_mut()?;
-        // SAFETY: pinned with the whole: moved by nobody, and dropped in its place by `finish` or with the whole.
+        // SAFETY: pinned with the whole: never moved, and dropped in its place by `finish` or with the whole.
         let on_cancel = unsafe { Pin::new_unchecked(&mut running.on_cancel) };
         // SAFETY: as above.
         let future = unsafe { Pin::new_unchecked(&mut running.future) };
@@ -68,7 +68,7 @@ impl<'a, F> UntilCancelled<'a, F> {
 
     /// Running => finished: drops the future, and leaves the queue of the token.
     fn finish(self: Pin<&mut Self>) {
-        // SAFETY: nothing is moved out of the reference; what is replaced is dropped in its place.
+        // SAFETY: nothing is moved out of the reference; what is replaced is dropped in its state.
         let this = unsafe { self.get_unchecked_mut() };
         this.running = None;
     }

@@ -1,12 +1,15 @@
-//! What is left to do when the lock of a tree has been let go: nodes to free, waiters to release.
+//! What is done after the lock of a tree has been released: nodes are freed, waiters are woken.
+//!
+//! A change of the tree collects both while it has the lock (`tree.rs`), because a destructor and a waker are foreign code. Each collection is a chain through the nodes, so
+//! nothing is allocated.
 
-use super::node::{Handle, Link, Node};
+use super::node::{Link, Node, NodeRef};
 use crate::queue::batch::Panics;
 use core::ptr::NonNull;
 
 /// Nodes taken out of a tree. Chained by `next`.
 #[derive(Debug)]
-#[must_use = "these nodes must be freed, after the lock has been let go"]
+#[must_use = "these nodes must be freed, after the lock has been released"]
 pub(super) struct Garbage {
     first: Link,
 }
@@ -16,9 +19,9 @@ impl Garbage {
         Self { first: None }
     }
 
-    /// SAFETY: nobody but the caller knows the node, and nobody else will touch it but by [`free`](Self::free).
+    /// SAFETY: only the caller knows the node, and it is not touched again but by [`free`](Self::free).
     pub(super) unsafe fn push(&mut self, node: NonNull<Node>) {
-        // SAFETY: nobody else knows the node.
+        // SAFETY: only the caller knows the node.
         unsafe { node.as_ref() }.links.with_mut(|links| unsafe { (*links).next = self.first });
         self.first = Some(node);
     }
@@ -36,7 +39,7 @@ impl Garbage {
 /// Nodes whose waiters a cancel must release, in the order in which it reached them. Chained by `next_wake`; each
 /// stands for a handle.
 #[derive(Debug)]
-#[must_use = "these waiters must be released, after the lock has been let go"]
+#[must_use = "these waiters must be released, after the lock has been released"]
 pub(super) struct Wakes {
     first: Link,
     last: Link,
@@ -48,7 +51,7 @@ impl Wakes {
     }
 
     /// Adds a node that this cancel has just flagged.
-    pub(super) fn push(&mut self, handle: Handle) {
+    pub(super) fn push(&mut self, handle: NodeRef) {
         let node = handle.into_counted();
         match self.last.replace(node) {
             // SAFETY: alive, by the handle it stands for.
@@ -57,9 +60,9 @@ impl Wakes {
         }
     }
 
-    fn next(&mut self) -> Option<Handle> {
+    fn next(&mut self) -> Option<NodeRef> {
         // SAFETY: the handle was given up in `push`.
-        let handle = unsafe { Handle::from_counted(self.first?) };
+        let handle = unsafe { NodeRef::from_counted(self.first?) };
         self.first = handle.next_wake();
         Some(handle)
     }
