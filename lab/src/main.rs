@@ -7,6 +7,8 @@
 mod alloc;
 mod cli;
 mod exec;
+#[cfg(test)]
+mod loss;
 mod machine;
 mod measure;
 mod peer;

@@ -12,6 +12,9 @@ pub mod why {}
 #[doc = include_str!("../cancellation.md")]
 pub mod cancellation {}
 
+#[doc = include_str!("../channels.md")]
+pub mod channels {}
+
 #[doc = include_str!("../fairness.md")]
 pub mod fairness {}
 

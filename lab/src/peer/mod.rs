@@ -4,6 +4,7 @@
 //! monomorphised per subject, so that no subject pays for being measured.
 
 mod barrier;
+mod channel;
 mod condvar;
 mod event;
 mod group;
@@ -16,6 +17,7 @@ mod timer;
 mod token;
 
 pub(crate) use barrier::AsyncBarrier;
+pub(crate) use channel::{AsyncChannel, Oneshot};
 pub(crate) use condvar::AsyncCondvar;
 pub(crate) use event::{AutoEvent, Broadcast};
 pub(crate) use group::Membership;

@@ -4,6 +4,7 @@ mod async_executor;
 mod async_io;
 mod async_lock;
 mod asyncband;
+mod channels;
 mod crossbeam;
 mod event_listener;
 mod futures;

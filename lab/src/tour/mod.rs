@@ -7,6 +7,7 @@
 mod barrier;
 mod baton;
 mod cancel;
+mod channel;
 mod condvar;
 mod crew;
 mod event;
@@ -33,7 +34,7 @@ use tasuki_rt::Runtime;
 type Stop = (&'static str, fn(&Guide) -> Result<(), String>);
 
 /// The stops in order.
-const STOPS: [Stop; 14] = [
+const STOPS: [Stop; 15] = [
     ("The baton: strict FIFO, hand to hand", baton::visit),
     ("Giving up: a million waiters leave the queue", cancel::visit),
     ("Threads and tasks in one queue", threads::visit),
@@ -44,6 +45,7 @@ const STOPS: [Stop; 14] = [
     ("Cancellation: a million tokens, deep and wide", token::visit),
     ("RwLock: readers together, writers alone", rwlock::visit),
     ("Condvar: a bounded queue", condvar::visit),
+    ("Channels: nothing is lost", channel::visit),
     ("OnceCell: made once, though the first attempts fail", once::visit),
     ("Time: waits that run out", time::visit),
     ("The runtime: a million tasks", runtime::visit),

@@ -5,6 +5,7 @@
 
 pub(crate) mod barrier;
 pub(crate) mod cancel;
+pub(crate) mod channel;
 pub(crate) mod condvar;
 pub(crate) mod contended;
 pub(crate) mod event;
@@ -42,7 +43,7 @@ fn mutex(bench: &mut Bench) {
 pub(crate) type Family = (&'static str, fn(&mut Bench));
 
 /// All families.
-pub(crate) const FAMILIES: [Family; 11] = [
+pub(crate) const FAMILIES: [Family; 12] = [
     ("mutex", mutex),
     ("parker", parker::run),
     ("semaphore", semaphore::run),
@@ -52,6 +53,7 @@ pub(crate) const FAMILIES: [Family; 11] = [
     ("token", token::run),
     ("rwlock", rwlock::run),
     ("condvar", condvar::run),
+    ("channel", channel::run),
     ("time", time::run),
     ("runtime", runtime::run),
 ];

@@ -1,5 +1,6 @@
 //! The lists that name every subject, one file a primitive.
 
+mod channel;
 mod lock;
 mod mutex;
 mod parker;
@@ -7,6 +8,7 @@ mod runtime;
 mod semaphore;
 mod signal;
 
+pub(crate) use channel::{VisitChannel, VisitOneshot, each_channel, each_oneshot, each_unbounded};
 pub(crate) use lock::{VisitCondvar, VisitRwLock, VisitTimer, each_condvar, each_rwlock, each_timer};
 pub(crate) use mutex::{VisitMutex, each_mutex, each_own_mutex};
 pub(crate) use parker::{VisitPark, each_parker};

@@ -1,0 +1,313 @@
+//! Channels: alone, between two tasks, many to one, many to many; oneshots; waits that are cancelled.
+
+use super::gate::{Budget, Gate};
+use super::minimal;
+use super::now;
+use super::stage::Stage;
+use crate::exec::yield_now;
+use crate::measure::{Bench, Contender, Group, Meter, Sample, fairness};
+use crate::peer::{AsyncChannel, Oneshot};
+use crate::peers::{VisitChannel, VisitOneshot, each_channel, each_oneshot, each_unbounded};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+/// Messages that the streaming channels have room for.
+const ROOM: usize = 64;
+
+/// Measures every channel.
+pub(crate) fn run(bench: &mut Bench) {
+    for (workload, scene) in [("channel/try", Scene::Try), ("channel/ready", Scene::Ready)] {
+        alone(bench, workload, scene);
+    }
+    for (workload, scene) in [("channel/ping-pong", Scene::PingPong), ("channel/hand-off", Scene::HandOff)] {
+        let mut build = Build { scene, contenders: Vec::new() };
+        each_channel(&mut build);
+        bench.group(Group::on_one_thread(workload, 2, minimal::NAME, 1_000, build.contenders));
+    }
+    let shapes = [("channel/stream", Shape::new(1, 1, 0)), ("channel/many-to-one", Shape::new(8, 1, 0))];
+    let more = [
+        ("channel/many-to-one-yielding", Shape::new(8, 1, 8)),
+        ("channel/many-to-many", Shape::new(4, 4, 0)),
+        ("channel/many-to-many-yielding", Shape::new(4, 4, 8)),
+    ];
+    for (workload, shape) in shapes.into_iter().chain(more) {
+        let mut build = Build { scene: Scene::Tokio(shape), contenders: Vec::new() };
+        each_channel(&mut build);
+        bench.group(Group::on_two_threads(workload, shape.tasks(), Stage::Tokio.name(), build.contenders));
+    }
+    let shape = Shape::new(8, 1, 0);
+    let mut build = Build { scene: Scene::Tokio(shape), contenders: Vec::new() };
+    each_unbounded(&mut build);
+    bench.group(Group::on_two_threads(
+        "channel/unbounded",
+        shape.tasks(),
+        Stage::Tokio.name(),
+        build.contenders,
+    ));
+    for (workload, waits) in [("channel/oneshot", false), ("channel/oneshot-waiting", true)] {
+        let mut build = BuildOneshot { waits, contenders: Vec::new() };
+        each_oneshot(&mut build);
+        bench.group(Group::on_one_thread(workload, 1, "none", 1_000, build.contenders));
+    }
+    for (workload, scene) in
+        [("channel/cancel-recv", Scene::CancelRecv), ("channel/cancel-send", Scene::CancelSend)]
+    {
+        let mut build = Build { scene, contenders: Vec::new() };
+        each_channel(&mut build);
+        bench.group(Group::on_one_thread(workload, WAITERS, "none", WAITERS as u64, build.contenders));
+    }
+}
+
+fn alone(bench: &mut Bench, workload: &str, scene: Scene) {
+    let mut build = Build { scene, contenders: Vec::new() };
+    each_channel(&mut build);
+    bench.group(Group::on_one_thread(workload, 1, "none", 1_000, build.contenders));
+}
+
+/// How many tasks send and receive, and after how many messages each yields (0: never).
+#[derive(Clone, Copy)]
+struct Shape {
+    senders: usize,
+    receivers: usize,
+    yields: u64,
+}
+
+impl Shape {
+    const fn new(senders: usize, receivers: usize, yields: u64) -> Self {
+        Self { senders, receivers, yields }
+    }
+
+    fn tasks(self) -> usize {
+        self.senders + self.receivers
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Scene {
+    Try,
+    Ready,
+    PingPong,
+    HandOff,
+    Tokio(Shape),
+    CancelRecv,
+    CancelSend,
+}
+
+struct Build {
+    scene: Scene,
+    contenders: Vec<Contender>,
+}
+
+impl VisitChannel for Build {
+    fn visit<C: AsyncChannel>(&mut self) {
+        let scene = self.scene;
+        if let Scene::Tokio(shape) = scene {
+            if shape.receivers > 1 && C::second(&C::new(1).1).is_none() {
+                return;
+            }
+        }
+        let run = Box::new(move |ops| match scene {
+            Scene::Try => tries::<C>(ops),
+            Scene::Ready => ready::<C>(ops),
+            Scene::PingPong => ping_pong::<C>(ops),
+            Scene::HandOff => hand_off::<C>(ops),
+            Scene::Tokio(shape) => on_tokio::<C>(shape, ops),
+            Scene::CancelRecv => cancel_recv::<C>(ops),
+            Scene::CancelSend => cancel_send::<C>(ops),
+        });
+        self.contenders.push(Contender { subject: C::NAME, kind: C::KIND, run });
+    }
+}
+
+/// try_send and try_recv, by turns.
+fn tries<C: AsyncChannel>(ops: u64) -> Sample {
+    let (sender, mut receiver) = C::new(ROOM);
+    let meter = Meter::start();
+    for n in 0..ops {
+        assert!(C::try_send(black_box(&sender), n), "{}: there is room", C::NAME);
+        assert_eq!(C::try_recv(black_box(&mut receiver)), Some(n), "{}", C::NAME);
+    }
+    Sample::alone(ops, meter.read())
+}
+
+/// send and recv, by turns, none of which waits.
+fn ready<C: AsyncChannel>(ops: u64) -> Sample {
+    let (sender, mut receiver) = C::new(ROOM);
+    let meter = Meter::start();
+    for n in 0..ops {
+        assert!(C::is_sent(&now!(C::send(black_box(&sender), n))), "{}: there is room", C::NAME);
+        assert_eq!(C::message(now!(C::recv(black_box(&mut receiver)))), Some(n), "{}", C::NAME);
+    }
+    Sample::alone(ops, meter.read())
+}
+
+/// Two tasks and two channels: each message is answered.
+fn ping_pong<C: AsyncChannel>(ops: u64) -> Sample {
+    let ((ping, mut pinged), (pong, mut ponged)) = (C::new(1), C::new(1));
+    let rounds = ops.div_ceil(2);
+    let first = async move {
+        for n in 0..rounds {
+            assert!(C::is_sent(&C::send(&ping, n).await));
+            assert_eq!(C::message(C::recv(&mut ponged).await), Some(n), "{}", C::NAME);
+        }
+    };
+    let second = async move {
+        for _ in 0..rounds {
+            let n = C::message(C::recv(&mut pinged).await).expect("it is open");
+            assert!(C::is_sent(&C::send(&pong, n).await));
+        }
+    };
+    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()>>>; 2] = [Box::pin(first), Box::pin(second)];
+    Sample::alone(2 * rounds, minimal::run(tasks.into_iter()))
+}
+
+/// One task sends, one receives, room for one: both wait all the time.
+fn hand_off<C: AsyncChannel>(ops: u64) -> Sample {
+    let (sender, mut receiver) = C::new(1);
+    let sum = Rc::new(Cell::new(0));
+    let total = sum.clone();
+    let sends = async move {
+        for _ in 0..ops {
+            assert!(C::is_sent(&C::send(&sender, 1).await));
+        }
+    };
+    let receives = async move {
+        while let Some(n) = C::message(C::recv(&mut receiver).await) {
+            total.set(total.get() + n);
+        }
+    };
+    let tasks: [std::pin::Pin<Box<dyn Future<Output = ()>>>; 2] = [Box::pin(sends), Box::pin(receives)];
+    let reading = minimal::run(tasks.into_iter());
+    assert_eq!(sum.get(), ops, "{}: a message was lost", C::NAME);
+    Sample::alone(ops, reading)
+}
+
+/// What the tasks of two threads share.
+struct Arena {
+    budget: Budget,
+    gate: Gate,
+    shape: Shape,
+}
+
+/// One sample on two threads.
+fn on_tokio<C: AsyncChannel>(shape: Shape, ops: u64) -> Sample {
+    let (sender, receiver) = C::new(ROOM);
+    let arena = Arc::new(Arena { budget: Budget::new(ops), gate: Gate::new(shape.tasks()), shape });
+    let others = (1..shape.receivers).map(|_| C::second(&receiver).expect("it has many receivers"));
+    let receivers: Vec<_> = others.collect::<Vec<_>>().into_iter().chain([receiver]).collect();
+    for task in 0..shape.senders {
+        Stage::Tokio.spawn(sends::<C>(arena.clone(), task, sender.clone()));
+    }
+    for (number, receiver) in receivers.into_iter().enumerate() {
+        Stage::Tokio.spawn(receives::<C>(arena.clone(), shape.senders + number, receiver));
+    }
+    drop(sender);
+    let (reading, served) = arena.gate.run(|| arena.budget.cut());
+    let (sent, received) = served.split_at(shape.senders);
+    let ops = sent.iter().sum::<u64>();
+    assert_eq!(received.iter().sum::<u64>(), ops, "{}: a message was lost", C::NAME);
+    Sample::shared(ops, reading, fairness(sent).min(fairness(received)))
+}
+
+async fn sends<C: AsyncChannel>(arena: Arc<Arena>, me: usize, sender: C::Sender) {
+    arena.gate.enter().await;
+    let mut sent = 0;
+    while arena.budget.take() {
+        for _ in 0..Budget::CHUNK {
+            assert!(C::is_sent(&C::send(&sender, 1).await));
+            sent += 1;
+            if arena.shape.yields > 0 && sent % arena.shape.yields == 0 {
+                yield_now().await;
+            }
+        }
+    }
+    drop(sender);
+    arena.gate.leave(me, sent);
+}
+
+async fn receives<C: AsyncChannel>(arena: Arc<Arena>, me: usize, mut receiver: C::Receiver) {
+    arena.gate.enter().await;
+    let mut received = 0;
+    while let Some(n) = C::message(C::recv(&mut receiver).await) {
+        received += n;
+    }
+    arena.gate.leave(me, received);
+}
+
+/// Waits that are cancelled at a time.
+const WAITERS: usize = 1_000;
+
+/// A step through all places that looks like chance: prime to the number of waiters.
+const STRIDE: usize = 379;
+
+/// Receives that wait are dropped, in no order.
+fn cancel_recv<C: AsyncChannel>(ops: u64) -> Sample {
+    let (sender, receiver) = C::new(1);
+    let Some(_) = C::second(&receiver) else { return cancel_send::<C>(ops) };
+    let mut receivers: Vec<_> = (0..WAITERS).map(|_| C::second(&receiver).expect("it has many")).collect();
+    let mut waits: Vec<_> = receivers.iter_mut().map(|receiver| Some(Box::pin(C::recv(receiver)))).collect();
+    let reading = cancel(&mut waits);
+    drop(waits);
+    assert!(C::try_send(&sender, 1), "{}", C::NAME);
+    Sample::alone(WAITERS as u64, reading)
+}
+
+/// Sends that wait are dropped, in no order.
+fn cancel_send<C: AsyncChannel>(_ops: u64) -> Sample {
+    let (sender, mut receiver) = C::new(1);
+    assert!(C::try_send(&sender, 1), "{}", C::NAME);
+    let mut waits: Vec<_> = (0..WAITERS).map(|_| Some(Box::pin(C::send(&sender, 2)))).collect();
+    let reading = cancel(&mut waits);
+    drop(waits);
+    assert_eq!(C::try_recv(&mut receiver), Some(1), "{}", C::NAME);
+    Sample::alone(WAITERS as u64, reading)
+}
+
+/// All wait, and are dropped; the boxes are freed with them, for every subject alike.
+fn cancel<F: Future>(waits: &mut [Option<std::pin::Pin<Box<F>>>]) -> crate::measure::Reading {
+    let mut cx = Context::from_waker(Waker::noop());
+    for wait in waits.iter_mut().flatten() {
+        assert!(wait.as_mut().poll(&mut cx).is_pending(), "it has to wait");
+    }
+    let meter = Meter::start();
+    for n in 0..waits.len() {
+        waits[n * STRIDE % WAITERS] = None;
+    }
+    meter.read()
+}
+
+struct BuildOneshot {
+    waits: bool,
+    contenders: Vec<Contender>,
+}
+
+impl VisitOneshot for BuildOneshot {
+    fn visit<S: Oneshot>(&mut self) {
+        let waits = self.waits;
+        let run = Box::new(move |ops| oneshots::<S>(waits, ops));
+        self.contenders.push(Contender { subject: S::NAME, kind: S::KIND, run });
+    }
+}
+
+/// A channel is made, sent to and received from; with or without a wait.
+fn oneshots<S: Oneshot>(waits: bool, ops: u64) -> Sample {
+    let mut cx = Context::from_waker(Waker::noop());
+    let meter = Meter::start();
+    for n in 0..ops {
+        let (sender, receiver) = S::new();
+        let mut receiver = pin!(receiver);
+        if waits {
+            assert!(receiver.as_mut().poll(&mut cx).is_pending());
+        }
+        S::send(black_box(sender), n);
+        match receiver.poll(&mut cx) {
+            std::task::Poll::Ready(output) => assert_eq!(S::message(output), n, "{}", S::NAME),
+            std::task::Poll::Pending => panic!("{}: it was sent", S::NAME),
+        }
+    }
+    Sample::alone(ops, meter.read())
+}
