@@ -1,4 +1,4 @@
-//! A manual event: everybody waits, one call of `set` releases them all.
+//! A manual event: all wait, one call of `set` releases them all.
 
 use std::time::Duration;
 use tasuki::{Event, Reset};

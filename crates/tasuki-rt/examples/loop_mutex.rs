@@ -1,4 +1,4 @@
-//! A mutex bound to event loops: whoever waits on a loop resumes on it, and unlocks there.
+//! A mutex bound to event loops: a task that waits on a loop resumes on it, and unlocks there.
 
 use std::thread;
 use std::time::Duration;

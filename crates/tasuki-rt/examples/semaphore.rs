@@ -7,7 +7,7 @@ use tasuki_rt::{JoinSet, sleep};
 static SEMAPHORE: Semaphore = Semaphore::new(2);
 
 async fn task(id: usize) {
-    let permit = SEMAPHORE.acquire().await.expect("nobody closes it");
+    let permit = SEMAPHORE.acquire().await.expect("it is not closed");
     println!("task {id} in");
     sleep(Duration::from_millis(300)).await;
     println!("task {id} out");

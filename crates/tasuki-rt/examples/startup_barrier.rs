@@ -1,4 +1,4 @@
-//! A startup barrier across four workers: a task on each, spawned before the threads start; nobody enters phase 1 before all
+//! A startup barrier across four workers: a task on each, spawned before the threads start; no task enters phase 1 before all
 //! have been in phase 0.
 
 use tasuki::Barrier;

@@ -1,4 +1,4 @@
-//! The barrier: nobody passes early, one leader a phase, and a dropped arrival is either withdrawn or too late.
+//! The barrier: no party passes early, one leader a phase, and a dropped arrival is either withdrawn or too late.
 
 use crate::support::{Data, Task};
 use crate::versus::race;
@@ -78,7 +78,7 @@ fn two_parties_meet() {
     );
 }
 
-/// Three parties, one of whom has arrived before: nobody passes early, every arrival is seen by everybody.
+/// Three parties, one of whom has arrived before: no party passes early, every arrival is seen by all.
 #[test]
 fn three_parties_meet() {
     race(
@@ -101,7 +101,7 @@ fn three_parties_meet() {
     );
 }
 
-/// Two phases: whoever goes on arrives again while the other is still being resumed.
+/// Two phases: the party that goes on arrives again while the other is still being resumed.
 #[test]
 fn phases_follow_each_other() {
     race(
@@ -192,7 +192,7 @@ fn a_released_party_passes_before_it_is_reached() {
                 site.arrived()
             };
             let follow = move || {
-                // A poll that nobody asked for: only the barrier orders what follows it.
+                // A poll without a wake: only the barrier orders what follows it.
                 if third.poll().is_pending() {
                     assert!(!third.run().is_leader());
                 }
@@ -207,7 +207,7 @@ fn a_released_party_passes_before_it_is_reached() {
     );
 }
 
-/// A party leaves and comes back while another arrives: of the two that are there in the end one leads, and nobody is counted
+/// A party leaves and comes back while another arrives: of the two that are there in the end one leads, and none is counted
 /// twice.
 #[test]
 fn a_party_leaves_and_comes_back() {

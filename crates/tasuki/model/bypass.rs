@@ -1,7 +1,7 @@
 //! The mutex, first come with a bounded number of exceptions.
 //!
-//! An unlock that may be overtaken leaves the lock free and calls the head; the head then competes with whoever
-//! comes. Each such opening is counted against the bound, whether or not anybody makes use of it.
+//! An unlock that may be overtaken leaves the lock free and calls the head; the head then competes with newcomers
+//! that come. Each such opening is counted against the bound, whether or not it is used.
 
 use crate::support::{LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ fn two_lockers_twice_with_two_overtakes() {
     });
 }
 
-/// The head, called, finds the lock free and takes it: nobody else may ever come to unlock it.
+/// The head, called, finds the lock free and takes it: no other thread may ever come to unlock it.
 #[test]
 fn the_called_head_takes_a_free_lock() {
     model(log_mutex::<Bypass<1>>, |mutex| {

@@ -265,14 +265,14 @@ fn cancel_of_the_grandparent_races_the_drops_of_child_and_parent() {
     race(fork, [Tree::cancel, drops], |tree| assert_eq!(tree.why(3), "root"));
 }
 
-/// The cancel is done, and only handles are left, of a fork that nobody held.
+/// The cancel is done, and only handles are left, of a fork without handles.
 #[test]
 fn cancel_of_the_grandparent_races_the_drop_of_all() {
     let drops: Part = |tree| [3, 2].iter().for_each(|at| tree.drop(*at));
     race(|| fork().without(&[1]), [Tree::cancel, drops], |_| {});
 }
 
-/// Nobody holds the fork; two of its three children go at once, and then it is needed no more.
+/// The fork has no handles; two of its three children go at once, and then it is needed no more.
 #[test]
 fn children_of_a_fork_that_nobody_holds_go_at_once() {
     let end: Part = |tree| {
@@ -294,7 +294,7 @@ fn a_fork_that_nobody_holds_loses_its_children_in_two_ways() {
     race(|| fork().without(&[1]), [cancel, |tree| tree.drop(3)], end);
 }
 
-/// Whoever returns, all descendants are cancelled; and there is one reason.
+/// Whichever call returns, all descendants are cancelled; and there is one reason.
 #[test]
 fn two_cancels_of_one_node() {
     let cancels: [Part; 2] = [
@@ -332,7 +332,7 @@ fn parent_and_child_are_cancelled_at_once() {
     });
 }
 
-/// A cancel that helps has the waiters of the nodes that it flagged to wake: none is left to nobody, none is woken
+/// A cancel that helps has the waiters of the nodes that it flagged to wake: none is forgotten, none is woken
 /// twice.
 #[test]
 fn a_cancel_that_is_helped_wakes_all() {
@@ -363,7 +363,7 @@ fn the_last_two_handles_go_at_once() {
     race(made, [read, |tree| tree.drop(0)], |_| {});
 }
 
-/// The first node's memory stays for the lock until the last node is gone, whoever that is.
+/// The first node's memory stays for the lock until the last node is gone, whichever that is.
 #[test]
 fn the_first_and_the_last_node_go_at_once() {
     race(|| chain().without(&[1]), [|tree| tree.drop(0), |tree| tree.drop(2)], |_| {});

@@ -25,10 +25,10 @@ type Waits<P> = Task<WaitNotified<'static, &'static LogMutex<P>>>;
 
 impl<P: Policy> Site<P> {
     fn lock(&self) -> MutexGuard<'_, Log, P> {
-        self.mutex.try_lock().expect("nobody holds it")
+        self.mutex.try_lock().expect("no task holds it")
     }
 
-    /// Somebody who waits already.
+    /// A waiter that is queued.
     fn waiting(&'static self) -> Waits<P> {
         Task::waiting(self.condvar.wait(self.lock()))
     }
@@ -136,7 +136,7 @@ fn a_cancel_passes_on<P: Policy, const HELD: bool>(site: &'static Site<P>, versu
         drop(held);
     };
     let giving_up = move || {
-        // A poll that nobody asked for takes it to the mutex, if it is called by then.
+        // A poll without a wake takes it to the mutex, if it is called by then.
         if let Poll::Ready(guard) = a.poll() {
             guard.sign('a');
             drop(guard);
@@ -182,7 +182,7 @@ fn a_moved_waiter_gives_up_during_the_unlock() {
     });
 }
 
-/// Three are notified together, more than one step moves: whoever is called brings the others, one of whom gives up.
+/// Three are notified together, more than one step moves: the waiter that is called brings the others, one of whom gives up.
 #[test]
 fn whoever_is_called_brings_the_others() {
     race(site::<Fifo>, |site, versus| {
@@ -221,7 +221,7 @@ fn the_call_is_passed_on() {
     });
 }
 
-/// `notify_all` has those who wait, and no more: a late one is notified by nobody, and not by a cancel either.
+/// `notify_all` has those who wait, and no more: a late one is not notified, and not by a cancel either.
 #[test]
 fn notify_all_has_those_who_wait() {
     race(site::<Fifo>, |site, versus| {
@@ -315,15 +315,15 @@ fn the_called_changes_its_waker() {
     });
 }
 
-/// Two mutexes, one after the other: whoever is called brings nobody to a mutex that is not theirs.
+/// Two mutexes, one after the other: the waiter that is called brings no other to a mutex that is not theirs.
 #[test]
 fn a_call_is_for_one_mutex() {
     race(site::<Fifo>, |site, versus| {
         let a = site.waiting();
         site.condvar.notify_one();
-        // Nobody is in the list any more, so another mutex may be used; `a` has been called and not come yet.
+        // No waiter is in the list any more, so another mutex may be used; `a` has been called and not come yet.
         let other: &'static Mutex<Log> = Box::leak(Box::new(Mutex::new(Log::new())));
-        let b = Task::waiting(site.condvar.wait(other.try_lock().expect("nobody holds it")));
+        let b = Task::waiting(site.condvar.wait(other.try_lock().expect("no task holds it")));
         let notifying = || {
             site.condvar.notify_one();
             b.run().sign('b');

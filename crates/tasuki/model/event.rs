@@ -85,7 +85,7 @@ fn a_kept_signal_acquires() {
     });
 }
 
-/// Two sets that become one signal: whoever takes it sees what was done before both.
+/// Two sets that become one signal: the waiter that takes it sees what was done before both.
 #[test]
 fn coalesced_sets_publish_both() {
     // Counts without ordering anything: loom does not see it.
@@ -106,7 +106,7 @@ fn coalesced_sets_publish_both() {
             assert!(Task::new(signal.event.wait()).poll().is_ready());
             assert_eq!(signal.data.get() + signal.more.get(), 2);
             join(threads);
-            assert!(has_to_wait(&signal.event), "two sets with nobody waiting are one signal");
+            assert!(has_to_wait(&signal.event), "two sets without waiters are one signal");
         },
     );
 }
@@ -151,7 +151,7 @@ fn a_dropped_future_passes_the_signal_on() {
     });
 }
 
-/// With nobody to pass it to, the signal goes back to the event, with what was done before it.
+/// With no waiter to pass it to, the signal goes back to the event, with what was done before it.
 #[test]
 fn a_dropped_future_gives_the_signal_back() {
     model(auto, |signal| {
@@ -165,7 +165,7 @@ fn a_dropped_future_gives_the_signal_back() {
     });
 }
 
-/// Everybody who waited at the moment of the set is released, whatever `reset` does right after.
+/// Every waiter at the moment of the set is released, whatever `reset` does right after.
 #[test]
 fn reset_takes_nothing_back_from_the_released() {
     model(manual, |signal| {

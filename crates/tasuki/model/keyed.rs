@@ -79,7 +79,7 @@ fn owner(mutex: &Mutex) -> usize {
     mutex.raw.owner().map_or(0, |key| key.0.get())
 }
 
-/// With the lock, at this place: the owner is this place, and nobody else writes.
+/// With the lock, at this place: the owner is this place, and no other thread writes.
 fn sign(mutex: &'static Mutex, guard: Guard, place: usize) {
     assert_eq!((mutex.raw.is_locked(), owner(mutex)), (true, place));
     // SAFETY: under the lock, which the model checks.

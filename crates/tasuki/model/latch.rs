@@ -1,4 +1,4 @@
-//! The latch: it opens once, for everybody, and shows what was done before.
+//! The latch: it opens once, for all, and shows what was done before.
 
 use crate::support::{Data, Task, join, model, spawn};
 use crate::versus::race;
@@ -41,7 +41,7 @@ fn every_count_is_seen() {
     );
 }
 
-/// A look that finds it open sees as much as a wait. Somebody waits before, so that it opens by a release.
+/// A look that finds it open sees as much as a wait. A waiter is there before, so that it opens by a release.
 #[test]
 fn a_look_sees_what_a_wait_sees() {
     race(
@@ -62,7 +62,7 @@ fn a_look_sees_what_a_wait_sees() {
     );
 }
 
-/// A look that finds it open after nobody waited.
+/// A look that finds it open without waiters.
 #[test]
 fn a_look_without_waiters() {
     race(
@@ -87,7 +87,7 @@ fn a_drop_against_the_opening() {
             let [first, dropped, mut third] = [(); 3].map(|()| Task::waiting(site.latch.wait()));
             let leave = move || {
                 drop(dropped);
-                // A poll that nobody asked for: only the latch orders what follows it.
+                // A poll without a wake: only the latch orders what follows it.
                 if third.poll().is_pending() {
                     third.run();
                 }

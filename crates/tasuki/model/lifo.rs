@@ -28,7 +28,7 @@ fn the_newest_is_served_first() {
     });
 }
 
-/// Whoever comes before the unlock is served before an older waiter, whoever comes after it is not.
+/// A newcomer before the unlock is served before an older waiter, one after it is not.
 #[test]
 fn a_newcomer_races_unlock() {
     model(log_mutex::<Lifo>, |mutex| {

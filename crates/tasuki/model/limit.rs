@@ -1,5 +1,5 @@
 //! Limits: a wait is cancelled at the moment of the grant, by a deadline or by a token. What was granted is returned or passed on,
-//! nothing is lost, and nothing is touched that is gone. And the wheel: nobody is forgotten on it.
+//! nothing is lost, and nothing is touched that is gone. And the wheel: no sleep is forgotten on it.
 
 use crate::support::{Data, LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, spawn};
 use crate::versus::{Versus, race};
@@ -98,7 +98,7 @@ fn both<const EXPIRE_FIRST: bool>(limits: &Limits, grant: impl FnOnce()) {
 
 /// A lock that is granted as the time runs out: the first has it, or it never had; the next has it in the end.
 fn mutex<P: Policy, const EXPIRE_FIRST: bool>(site: &'static Site<LogMutex<P>>, versus: Versus) {
-    let held = site.object.try_lock().expect("nobody holds it");
+    let held = site.object.try_lock().expect("no task holds it");
     let limited = site.limits.armed(site.object.lock().deadline(site.limits.deadline()));
     let next = Task::waiting(site.object.lock());
     let waiting = || {
@@ -133,7 +133,7 @@ fn a_token_races_the_unlock() {
     race(
         || site(log_mutex::<Fifo>()),
         |site, versus| {
-            let held = site.object.try_lock().expect("nobody holds it");
+            let held = site.object.try_lock().expect("no task holds it");
             let mut limited = Task::new(site.object.lock().or_cancelled(&site.limits.token));
             assert!(limited.poll().is_pending());
             let waiting = || {
@@ -162,7 +162,7 @@ fn a_deadline_races_permits() {
             let small = Task::waiting(semaphore.acquire());
             let waiting = || {
                 drop(big.run());
-                drop(small.run().expect("nobody closes it"));
+                drop(small.run().expect("it is not closed"));
             };
             versus.run(waiting, || both::<true>(&site.limits, || semaphore.release(1)));
             assert_eq!(semaphore.available_permits(), 2);
@@ -198,7 +198,7 @@ fn a_deadline_races_the_last_reader() {
     race(
         || site(RwLock::new(Data::new())),
         |site, versus| {
-            let reader = site.object.try_read().expect("nobody writes");
+            let reader = site.object.try_read().expect("no writer is inside");
             let writer = site.limits.armed(site.object.write().deadline(site.limits.deadline()));
             let behind = Task::waiting(site.object.read());
             let waiting = || {
@@ -217,7 +217,7 @@ fn a_deadline_races_an_upgrade() {
     race(
         || site(RwLock::new(Data::new())),
         |site, versus| {
-            let reader = site.object.try_read().expect("nobody writes");
+            let reader = site.object.try_read().expect("no writer is inside");
             let upgradable = site.object.try_upgradable_read().expect("there is none");
             let upgrade = RwLockUpgradableReadGuard::upgrade(upgradable).deadline(site.limits.deadline());
             let mut upgrade = site.limits.armed(upgrade);
@@ -269,7 +269,7 @@ fn two_limits_race() {
     race(
         || site(log_mutex::<Fifo>()),
         |site, versus| {
-            let held = site.object.try_lock().expect("nobody holds it");
+            let held = site.object.try_lock().expect("no task holds it");
             let limited =
                 site.object.lock().deadline(site.limits.deadline()).or_cancelled(&site.limits.token);
             let limited = site.limits.armed(limited);
@@ -303,12 +303,12 @@ fn a_sleep_is_dropped_while_it_ends() {
                 drop(c);
             };
             versus.run(sleeping, || site.limits.expire());
-            assert_eq!(site.limits.expire(), None, "nobody is left");
+            assert_eq!(site.limits.expire(), None, "no sleep is left");
         },
     );
 }
 
-/// What was done before the wheel was turned is seen by whoever it wakes; also with another waker.
+/// What was done before the wheel was turned is seen by the task it wakes; also with another waker.
 #[test]
 fn another_waker_races_the_end_of_a_sleep() {
     race(
@@ -329,7 +329,7 @@ fn another_waker_races_the_end_of_a_sleep() {
     );
 }
 
-/// Two turn the wheel: everybody is woken, once.
+/// Two turn the wheel: all are woken, once.
 #[test]
 fn two_turners() {
     race(
@@ -345,7 +345,7 @@ fn two_turners() {
     );
 }
 
-/// The turner goes to sleep as somebody comes: it has seen the newcomer, or is woken by the alarm.
+/// The turner goes to sleep as a newcomer comes: it has seen the newcomer, or is woken by the alarm.
 #[test]
 fn the_alarm_is_not_missed() {
     for turner_is_main in [true, false] {

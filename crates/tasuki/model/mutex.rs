@@ -33,7 +33,7 @@ fn two_lockers_twice_with_the_spin() {
 }
 
 /// The lock is held, `waiters` wait in this order, and the one at `cancelled` gives up while the lock is passed
-/// down the queue. Everybody else is served, in order.
+/// down the queue. All others are served, in order.
 fn cancel_races_unlock(mutex: &'static LogMutex<Plain>, waiters: &str, cancelled: usize) {
     let held = mutex.try_lock().unwrap();
     let mut tasks: Vec<_> = waiters.chars().map(|name| (name, Task::waiting(mutex.lock()))).collect();
@@ -96,7 +96,7 @@ fn cancel_at_the_border_of_waiting_and_notified() {
     });
 }
 
-/// What the owner did is seen by whoever locks next, also when the unlock had to go round a cancel.
+/// What the owner did is seen by the next holder, also when the unlock had to go round a cancel.
 #[test]
 fn an_unlock_that_meets_an_edit_publishes() {
     model(log_mutex::<Plain>, |mutex| {
@@ -149,7 +149,7 @@ fn another_waker_races_the_grant() {
     });
 }
 
-/// The grant is seen by a poll that nobody asked for; the future is gone before the wake-up is sent.
+/// The grant is seen by a poll without a wake; the future is gone before the wake-up is sent.
 #[test]
 fn a_poll_races_the_grant() {
     model(log_mutex::<Plain>, |mutex| {
@@ -256,7 +256,7 @@ fn the_last_owner_frees_the_mutex() {
     );
 }
 
-/// A hand-off yields exactly if it found somebody waiting, and that one runs without further help.
+/// A hand-off yields exactly if it found a waiter, and that one runs without further help.
 #[test]
 fn hand_off_races_a_newcomer() {
     model(log_mutex::<Plain>, |mutex| {
@@ -308,7 +308,7 @@ fn two_threads_block() {
     });
 }
 
-/// Two newcomers enter the queue while the lock is passed on; nobody is lost and nobody is served twice.
+/// Two newcomers enter the queue while the lock is passed on; no waiter is lost and none is served twice.
 #[test]
 fn newcomers_race_the_pass() {
     model(log_mutex::<Plain>, |mutex| {

@@ -1,4 +1,4 @@
-//! The once cell: one value, seen whole by everybody; a turn that fails goes to the next.
+//! The once cell: one value, seen whole by every thread; a turn that fails goes to the next.
 
 use crate::support::{Data, Task};
 use crate::versus::{Versus, race};
@@ -48,7 +48,7 @@ fn it_is_made_once() {
     });
 }
 
-/// Whoever only looks sees nothing, or all of it.
+/// A thread that only looks sees nothing, or all of it.
 #[test]
 fn a_look_sees_all_or_nothing() {
     race(site, |site, versus| {
@@ -87,7 +87,7 @@ fn set_races_an_initialiser() {
     });
 }
 
-/// An initialiser that fails, with somebody behind it who wants the turn and somebody who does not.
+/// An initialiser that fails, with a waiter behind it that wants the turn and one that does not.
 #[test]
 fn a_failure_passes_the_turn_on() {
     race(site, |site, versus| {
@@ -181,7 +181,7 @@ fn a_limit_races_the_turn() {
     });
 }
 
-/// An initialiser that takes its time, and is woken; somebody changes its waker meanwhile.
+/// An initialiser that takes its time, and is woken; another thread changes its waker meanwhile.
 #[test]
 fn another_waker_races_the_value() {
     race(site, |site, versus| {

@@ -53,7 +53,7 @@ fn unpark_races_park() {
     });
 }
 
-/// Two unparks that become one token: whoever takes it sees what was done before both.
+/// Two unparks that become one token: the thread that takes it sees what was done before both.
 #[test]
 fn tokens_coalesce_and_publish_both() {
     // Counts without ordering anything: loom does not see it.

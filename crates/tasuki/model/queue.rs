@@ -31,7 +31,7 @@ impl Gate {
         assert_eq!(self.data.get(), 1);
     }
 
-    /// Nobody waits, and the next would not have to.
+    /// No waiter is queued, and the next would not have to.
     fn assert_open(&self) {
         assert!(self.event.is_set());
         assert!(Task::new(self.event.wait()).poll().is_ready());
@@ -119,7 +119,7 @@ fn released_but_not_reached_is_ready() {
     });
 }
 
-/// A poll that nobody asked for may find the release before any batch; then it sees what was done before.
+/// A poll without a wake may find the release before any batch; then it sees what was done before.
 #[test]
 fn a_poll_races_wake_all() {
     model(gate, |gate| {

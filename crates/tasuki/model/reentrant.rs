@@ -72,7 +72,7 @@ fn another_owner_comes_between() {
     });
 }
 
-/// Two guards of one task leave on two threads; whoever is last unlocks, and the next task sees both.
+/// Two guards of one task leave on two threads; the last one unlocks, and the next task sees both.
 #[test]
 fn two_guards_leave_on_two_threads() {
     model(mutex, |mutex| {

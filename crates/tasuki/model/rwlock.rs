@@ -43,23 +43,23 @@ impl Site {
     }
 
     fn reader(&self) -> RwLockReadGuard<'_, Data> {
-        self.lock.try_read().expect("nobody writes")
+        self.lock.try_read().expect("no writer is inside")
     }
 
     fn writer(&self) -> RwLockWriteGuard<'_, Data> {
-        self.lock.try_write().expect("nobody is inside")
+        self.lock.try_write().expect("no holder is inside")
     }
 
     fn upgradable(&self) -> RwLockUpgradableReadGuard<'_, Data> {
         self.lock.try_upgradable_read().expect("there is none")
     }
 
-    /// Nobody holds the lock and nobody waits; anything else fails. How much was written.
+    /// The lock is free and without waiters; anything else fails. How much was written.
     fn at_rest(&self) -> usize {
         let guard = self.lock.try_write().expect("the lock was lost");
         let written = guard.get();
         let mut hand_off = Task::new(RwLockWriteGuard::hand_off(guard));
-        assert!(hand_off.poll().is_ready(), "somebody is still in the queue");
+        assert!(hand_off.poll().is_ready(), "a waiter is still in the queue");
         written
     }
 }
@@ -104,7 +104,7 @@ fn readers_publish_to_a_waiting_writer() {
     });
 }
 
-/// The same for one who does not wait: readers leave by the word alone. Whoever leaves last sees what the other did, though it has
+/// The same for one that does not wait: readers leave by the word alone. The last to leave sees what the other did, though it has
 /// only written the word since.
 #[test]
 fn readers_publish_to_a_try() {
@@ -179,7 +179,7 @@ fn a_cancelled_writer_frees_the_reader_behind() {
     });
 }
 
-/// H2: whoever is granted the lock gives up at the same moment: the next is served, once.
+/// H2: the waiter that is granted the lock gives up at the same moment: the next is served, once.
 #[test]
 fn a_cancel_races_the_grant() {
     race(site, |site, versus| {
@@ -323,7 +323,7 @@ fn a_downgrade_lets_readers_in() {
     });
 }
 
-/// A downgrade with nobody in the queue, while somebody comes.
+/// A downgrade with an empty queue, while a newcomer comes.
 #[test]
 fn a_downgrade_races_a_newcomer() {
     race(site, |site, versus| {
@@ -380,7 +380,7 @@ fn a_try_upgrade_does_not_split_a_batch() {
     });
 }
 
-/// A writer gives up, and frees more readers than a batch of wakers, while somebody asks to upgrade: all of them enter before that, or
+/// A writer gives up, and frees more readers than a batch of wakers, while a reader asks to upgrade: all of them enter before that, or
 /// none.
 #[test]
 fn an_upgrade_comes_before_a_batch_or_after() {
@@ -398,7 +398,7 @@ fn an_upgrade_comes_before_a_batch_or_after() {
     });
 }
 
-/// Two readers leave, and a writer gives up between: nobody is left in the queue, and whoever comes next is served.
+/// Two readers leave, and a writer gives up between: no waiter is left in the queue, and the next newcomer is served.
 #[test]
 fn a_writer_gives_up_while_readers_leave() {
     race(site, |site, versus| {

@@ -27,7 +27,7 @@ impl<P: SemaphorePolicy> Supply<P> {
         self.semaphore.release(permits);
     }
 
-    /// Nobody waits, and so many permits are free; anything else fails.
+    /// No waiter is queued, and so many permits are free; anything else fails.
     pub(crate) fn at_rest(&self, permits: usize) {
         assert_eq!(self.semaphore.available_permits(), permits);
         let all = self.semaphore.try_acquire_many(permits).expect("all can be had at once");
@@ -168,10 +168,10 @@ fn close_races_acquire() {
         let closer = spawn(|| supply.semaphore.close());
         let first = Task::new(supply.semaphore.acquire()).run();
         let second = Task::new(supply.semaphore.acquire()).run();
-        // Whoever had to wait can only have been refused.
+        // A waiter can only have been refused.
         assert!(first.is_ok() || second.is_err());
         assert_eq!(second.unwrap_err(), Closed);
-        assert!(supply.semaphore.is_closed(), "whoever was refused sees it closed");
+        assert!(supply.semaphore.is_closed(), "a waiter that was refused sees it closed");
         drop(first);
         join([closer]);
         assert_eq!(supply.semaphore.available_permits(), 1);
@@ -202,7 +202,7 @@ fn close_races_poll_and_cancel() {
         let closer = spawn(|| supply.semaphore.close());
         drop(b);
         if supply.semaphore.is_closed() {
-            assert!(matches!(c.poll(), Poll::Ready(Err(Closed))), "closed for everybody at once");
+            assert!(matches!(c.poll(), Poll::Ready(Err(Closed))), "closed for all at once");
         } else {
             assert!(c.finish().is_err());
         }
@@ -212,7 +212,7 @@ fn close_races_poll_and_cancel() {
     });
 }
 
-/// Whoever finds it closed sees what was done before.
+/// A thread that finds it closed sees what was done before.
 #[test]
 fn close_publishes() {
     model(supply::<Fifo, 1>, |supply| {
@@ -307,7 +307,7 @@ fn forget_races_cancel() {
     });
 }
 
-/// B009: a try and a queued acquire, with a permit that comes back. Whoever was granted and gives back leaves
+/// B009: a try and a queued acquire, with a permit that comes back. A waiter that was granted and gives back leaves
 /// something to take: the word is never older than what a waiter knows.
 #[test]
 fn try_and_acquire_are_linearizable() {
@@ -323,7 +323,7 @@ fn try_and_acquire_are_linearizable() {
     });
 }
 
-/// Giving back and trying again races with somebody who queues: at rest all is there, and nobody got it twice.
+/// Giving back and trying again races with a newcomer that queues: at rest all is there, and none got it twice.
 #[test]
 fn try_races_queue_and_release() {
     model(supply::<Fifo, 1>, |supply| {

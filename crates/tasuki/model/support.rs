@@ -2,8 +2,8 @@
 //!
 //! * [`model`]: runs a scenario over an object until every execution has been seen.
 //! * [`Task`]: a future that is polled only when it was woken. As with every executor, a wake-up happens before the
-//!   poll that it causes; a poll that nobody asked for is ordered by nothing. A finished future is overwritten before
-//!   it goes, so that whoever touches its waiter too late trips over it.
+//!   poll that it causes; a poll without a wake is ordered by nothing. A finished future is overwritten before
+//!   it goes, so that a thread that touches its waiter too late trips over it.
 //! * [`Data`]: memory without any synchronisation of its own. Two accesses that are not ordered by the
 //!   primitive under test fail the model.
 
@@ -30,7 +30,7 @@ pub(crate) fn model<T: 'static>(
         let object = Box::into_raw(Box::new(object()));
         // SAFETY: it is freed below, when all threads of the scenario have ended.
         scenario(unsafe { &*object });
-        // SAFETY: made by `into_raw` above; nobody uses it any more.
+        // SAFETY: made by `into_raw` above; it is not used any more.
         drop(unsafe { Box::from_raw(object) });
         GRAVES.take().into_iter().for_each(|Grave(place, layout)| {
             // SAFETY: `Task::bury` left it allocated, with this layout.
@@ -126,7 +126,7 @@ impl<F: Future> Task<F> {
         task
     }
 
-    /// One poll that nobody asked for: it may be ahead of the wake-up, and learns nothing from it.
+    /// One poll without a wake: it may be ahead of the wake-up, and learns nothing from it.
     pub(crate) fn poll(&mut self) -> Poll<F::Output> {
         match self.heard {
             Some(_) => self.alarm.pass_by(),
@@ -198,7 +198,7 @@ impl Data {
     }
 
     pub(crate) fn add(&self, n: usize) {
-        // SAFETY: the model checker has checked that nobody else accesses it now.
+        // SAFETY: the model checker has checked that no other thread accesses it now.
         self.0.with_mut(|value| unsafe { *value += n });
     }
 
@@ -218,7 +218,7 @@ impl Log {
     }
 
     pub(crate) fn sign(&self, name: char) {
-        // SAFETY: the model checker has checked that nobody else accesses it now.
+        // SAFETY: the model checker has checked that no other thread accesses it now.
         self.0.with_mut(|names| unsafe { (*names).push(name) });
     }
 
@@ -245,12 +245,12 @@ pub(crate) fn try_and_sign<P: Policy>(mutex: &LogMutex<P>, name: char) -> bool {
     mutex.try_lock().inspect(|log| log.sign(name)).is_some()
 }
 
-/// The log of a mutex that nobody holds and nobody waits for; anything else fails.
+/// The log of a mutex without holder and waiters; anything else fails.
 pub(crate) fn at_rest<P: Policy>(mutex: &LogMutex<P>) -> String {
     assert!(!mutex.is_locked(), "the lock was lost");
     let log = mutex.try_lock().expect("a free lock can be had");
     let names = log.read();
     let mut hand_off = Task::new(MutexGuard::hand_off(log));
-    assert!(hand_off.poll().is_ready(), "somebody is still in the queue");
+    assert!(hand_off.poll().is_ready(), "a waiter is still in the queue");
     names
 }

@@ -1,4 +1,4 @@
-//! The wait group: no wake-up lost between two words, nobody released early, everything seen.
+//! The wait group: no wake-up lost between two words, none released early, everything seen.
 
 use crate::support::{Data, Task, join, model, spawn};
 use crate::versus::race;
@@ -131,7 +131,7 @@ fn the_next_cycle_begins_at_once() {
     });
 }
 
-/// Somebody is counted in and out while the last member is done. If that was before zero, the member may find the count as
+/// A member is counted in and out while the last member is done. If that was before zero, the member may find the count as
 /// it left it: what happened in between is seen by the waiter all the same.
 #[test]
 fn an_add_against_the_last_done() {
@@ -185,7 +185,7 @@ fn a_drop_elsewhere_leaves_a_group_that_works() {
     });
 }
 
-/// Whoever sees zero finds the waiters of that cycle released.
+/// A thread that sees zero finds the waiters of that cycle released.
 #[test]
 fn zero_and_the_release_are_one_step() {
     race(one, |site, versus| {

@@ -71,7 +71,7 @@ impl Site {
     }
 }
 
-/// Serves until somebody asks to quit, then until every connection has answered what it was asked.
+/// Serves until a client asks to quit, then until every connection has answered what it was asked.
 pub(crate) async fn serve(listener: Async<TcpListener>, site: Arc<Site>) -> io::Result<()> {
     let connections = Arc::new(WaitGroup::new());
     let token = site.quit.token();
