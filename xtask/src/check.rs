@@ -75,6 +75,12 @@ fn compile(report: &mut Report) {
             shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
         });
     }
+    for tests in ["--test main surface::", "--doc"] {
+        report.step(&format!("attributes {tests}"), || {
+            let mut command = cargo(&format!("test -p tasuki-rt --features macros {tests}"));
+            shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
+        });
+    }
     for features in FEATURES {
         report.step(&format!("Rust {OLDEST} {features}"), || {
             or_skip(toolchain::toolchain(OLDEST), || {

@@ -35,8 +35,13 @@ fn files(package: &str) -> Result<(), String> {
     if let Some(missing) = wanted.iter().find(|file| !files.contains(file)) {
         return Err(format!("{missing} is missing"));
     }
-    let made = ["Cargo.lock", "Cargo.toml.orig", ".cargo_vcs_info.json", "tests/compile_fail.md"];
-    let known = |file: &&&str| file.starts_with("src/") || wanted.contains(*file) || made.contains(*file);
+    let made = ["Cargo.lock", "Cargo.toml.orig", ".cargo_vcs_info.json"];
+    let known = |file: &&&str| {
+        file.starts_with("src/")
+            || file.starts_with("tests/compile_fail")
+            || wanted.contains(*file)
+            || made.contains(*file)
+    };
     match files.iter().find(|file| !known(file)) {
         Some(stranger) => Err(format!("{stranger} does not belong into the package")),
         None => Ok(()),

@@ -4,8 +4,7 @@
 //! use std::sync::Arc;
 //! use tasuki::Mutex;
 //!
-//! #[tasuki_rt::main]
-//! async fn main() {
+//! tasuki_rt::run(async {
 //!     let total = Arc::new(Mutex::new(0));
 //!     let mut tasks = tasuki_rt::JoinSet::new();
 //!     for n in 1..=4 {
@@ -16,7 +15,7 @@
 //!         done.unwrap();
 //!     }
 //!     assert_eq!(*total.lock().await, 10);
-//! }
+//! });
 //! ```
 //!
 //! It cooperates with the primitives of [`tasuki`]: a task to which a lock is passed runs next on the same worker, and the workers keep
@@ -42,7 +41,7 @@
 //!
 //! # Features
 //!
-//! * `macros` (default): the attributes `main` and `test`.
+//! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
 
 mod blocking;
 mod budget;
@@ -85,6 +84,10 @@ pub use time::{Interval, interval, now, sleep, sleep_until, timeout};
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]
 mod refused {}
+
+#[cfg(all(doctest, feature = "macros"))]
+#[doc = include_str!("../tests/compile_fail_attributes.md")]
+mod refused_attributes {}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -28,6 +28,7 @@ mod shutdown {
     mod drain;
 }
 mod surface {
+    #[cfg(feature = "macros")]
     mod attributes;
     mod generic;
     mod promises;
