@@ -15,10 +15,10 @@ const NAMELESS: [&str; 5] = [
 
 /// Lines that still have one: of the sources of each library, of its tests and models, of everything else.
 const LEFT: [(&str, usize); 4] =
-    [("crates/tasuki/src/", 223), ("crates/tasuki-rt/src/", 25), ("crates/", 0), ("", 0)];
+    [("crates/tasuki/src/", 0), ("crates/tasuki-rt/src/", 0), ("crates/", 0), ("", 0)];
 
 /// Lines of the sources with the key of a requirement, a bug or a hazard.
-const KEYS_LEFT: [(&str, usize); 2] = [("crates/tasuki/src/", 8), ("crates/tasuki-rt/src/", 1)];
+const KEYS_LEFT: [(&str, usize); 2] = [("crates/tasuki/src/", 0), ("crates/tasuki-rt/src/", 0)];
 
 pub(crate) fn actors(pages: &[Page]) -> Vec<Breach> {
     let nameless = |line: &str| {
