@@ -170,6 +170,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// The last receiver has gone: closes, and drops the pending messages.
+    #[cfg(feature = "alloc")]
     pub(super) fn desert(&self) {
         let told = SetClosed(self);
         let mut locked = self.lock();

@@ -38,6 +38,7 @@ pub(super) struct State {
     keep: u32,
     ticket: u32,
     /// There is no receiver any more.
+    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only handles go"))]
     pub(super) deserted: bool,
 }
 

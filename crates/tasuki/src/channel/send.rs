@@ -96,6 +96,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// A permit is used: gives the message back if there is no receiver any more.
+    #[cfg(feature = "alloc")]
     pub(super) fn send_reserved(&self, message: T) -> Result<(), SendError<T>> {
         let parcel = Parcel::new(message);
         loop {
@@ -314,6 +315,7 @@ pub struct ReserveOp<R: Reserve> {
 }
 
 impl<R: Reserve> ReserveOp<R> {
+    #[cfg(feature = "alloc")]
     pub(super) fn wait(reserve: R) -> Wait<Single<Self>> {
         Wait::new(Self { reserve })
     }
