@@ -35,7 +35,7 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
     report.step("counts", || whole(counts::run(Args::of(&[]))));
     report.step("model", || whole(model::run(Args::of(&["--preemptions", "2"]))));
     // The integration tests under Miri take too long for every push: `cargo xtask miri` has them.
-    report.step("miri", || whole(miri::run(Args::of(&["--small", "--seeds", "2"]))));
+    report.step("miri", || whole(miri::run(Args::of(&["--small", "--seeds", "2", "--by-turns"]))));
     report.step("targets", || whole(targets::run(Args::of(&["--quick"]))));
     report.step("tour", || whole(tour::run(Args::of(&["--quick", "--runs", "2"]))));
     report.step("bench", || whole(bench::run(Args::of(&["--here"]))));

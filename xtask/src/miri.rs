@@ -1,6 +1,7 @@
 //! `cargo xtask miri`: the tests of both libraries under Miri, several schedules, strict provenance, both borrow models, and every
 //! freed address reused at once, also by other threads. `--small` runs the unit tests and [`SMALL`], with 64 seeds unless
-//! `--seeds` says otherwise; `--lib` the unit tests only; `--stacked` leaves Tree Borrows out; `--program NAME` runs those parts
+//! `--seeds` says otherwise; `--lib` the unit tests only; `--stacked` leaves Tree Borrows out, `--by-turns` runs each seed under
+//! one of the two models only; `--program NAME` runs those parts
 //! whose names have it.
 //!
 //! Why addresses are reused: a pointer that was compared and not exchanged has the right address and the wrong provenance once
@@ -43,6 +44,9 @@ struct Run {
     name: String,
     flags: String,
     program: String,
+    seed: usize,
+    /// By Tree Borrows.
+    tree: bool,
 }
 
 pub(crate) fn run(mut args: Args) -> Result<Report, String> {
@@ -50,6 +54,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let seeds: usize = args.value("--seeds", if small { 64 } else { 4 })?;
     let jobs = args.value("--jobs", 2)?;
     let tree = !args.flag("--stacked");
+    let by_turns = args.flag("--by-turns");
     let lib = args.flag("--lib");
     let only: String = args.value("--program", String::new())?;
     let filter = args.word().unwrap_or_default();
@@ -92,7 +97,8 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         shell::run(&mut cargo(&format!("+{NIGHTLY} miri test --no-run {program}")))?;
     }
 
-    let runs = runs(&programs, seeds, tree);
+    let mut runs = runs(&programs, seeds, tree);
+    runs.retain(|run| !by_turns || run.seed % 2 == usize::from(run.tree));
     let passed = Mutex::new(0);
     let report = Mutex::new(report);
     pool(jobs, runs.len(), |at, worker| {
@@ -160,12 +166,14 @@ fn lingering(program: &str) -> &'static str {
 fn runs(programs: &[String], seeds: usize, tree: bool) -> Vec<Run> {
     let passes: &[(&str, &str)] = &[("stacked borrows", ""), ("tree borrows", "-Zmiri-tree-borrows")];
     let mut runs = Vec::new();
-    for (pass, flags) in &passes[..1 + usize::from(tree)] {
+    for (index, (pass, flags)) in passes[..1 + usize::from(tree)].iter().enumerate() {
         for seed in 0..seeds {
             runs.extend(programs.iter().map(|program| Run {
                 name: format!("{pass}, seed {seed}, {program}"),
                 flags: format!("-Zmiri-seed={seed} {flags} {}", lingering(program)),
                 program: program.clone(),
+                seed,
+                tree: index == 1,
             }));
         }
     }
