@@ -2,14 +2,14 @@
 //!
 //! The timer of the process must notice a fork: its thread is not in the child (`timer/shared.rs`). To ask the system for the process id costs
 //! more than the rest of an armed deadline. On Linux the id is kept in a page that the kernel fills with zeros in the child of a
-//! fork, however that was called; elsewhere, and where the kernel refuses such a page, the system is asked.
+//! fork, however that was called; elsewhere, and where the kernel refuses such a page or an emulator does not know it, the system is asked.
 //!
 //! | page | id in it | event | then |
 //! |---|---|---|---|
 //! | none | | first call | made, with the id |
 //! | made | the id of this process | call | the id |
 //! | made | 0: this is a child | call | the id is written again |
-//! | refused: `NO_PAGE` | 0, for ever | call | the system is asked |
+//! | refused or unknown: `NO_PAGE` | 0, for ever | call | the system is asked |
 //!
 //! # Orderings
 //! `PAGE`: Release in `ask` pairs with Acquire in [`id`]: the page is there. The id in it is Relaxed: any thread may write it, always the same.
@@ -73,8 +73,12 @@ mod imp {
         if page == libc::MAP_FAILED {
             return (&raw const NO_PAGE).cast_mut();
         }
+        // An emulator may say yes to what it does not know, and not wipe the page: then it says yes to nonsense too.
+        const NONSENSE: libc::c_int = -1;
         // SAFETY: the mapping made above, which no other code knows.
-        if unsafe { libc::madvise(page, length, libc::MADV_WIPEONFORK) } != 0 {
+        let honest = unsafe { libc::madvise(page, length, NONSENSE) } != 0;
+        // SAFETY: as above.
+        if !honest || unsafe { libc::madvise(page, length, libc::MADV_WIPEONFORK) } != 0 {
             // SAFETY: as above.
             unsafe { libc::munmap(page, length) };
             return (&raw const NO_PAGE).cast_mut();
