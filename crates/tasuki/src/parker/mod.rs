@@ -326,14 +326,19 @@ mod tests {
         }
     }
 
-    /// A sleep that returns for no reason after the deadline: no token, and none is left behind.
+    /// Sleeps that return for no reason until the deadline has passed: no token, and none is left behind. A deadline that has passed before the first
+    /// sleep, on a slow machine, is tried again with a later one.
     #[test]
     fn a_deadline_ends_spurious_wake_ups() {
         let (state, sleeps) = (State { word: AtomicU32::new(EMPTY) }, Cell::new(0));
-        let deadline = Instant::now() + Duration::from_millis(2);
-        assert!(!state.sleep_for_token(Some(deadline), |_| sleeps.set(sleeps.get() + 1)));
-        assert!(sleeps.get() > 0 && Instant::now() >= deadline);
-        assert!(!state.notify(), "no thread sleeps");
+        let mut time = Duration::from_millis(2);
+        while sleeps.get() == 0 {
+            let deadline = Instant::now() + time;
+            assert!(!state.sleep_for_token(Some(deadline), |_| sleeps.set(sleeps.get() + 1)));
+            assert!(Instant::now() >= deadline);
+            assert!(!state.notify() && state.empty(), "no thread sleeps");
+            time *= 2;
+        }
     }
 
     /// The system is asked to wake in one of the three states only, and to sleep only without a token.
