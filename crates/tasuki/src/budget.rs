@@ -88,7 +88,7 @@ impl Charge {
 
 #[cfg(feature = "std")]
 mod count {
-    use crate::{host, shim};
+    use crate::{host_executor, shim};
     use core::cell::Cell;
     use core::task::{Context, RawWakerVTable, Waker};
     use core::time::Duration;
@@ -107,7 +107,7 @@ mod count {
     const GUEST_TIME: Duration = Duration::from_micros(100);
 
     /// The threads of a model share these variables, and have no clock.
-    const NO_GUEST_BUDGET: bool = shim::MODEL || !host::HAS_CLOCK;
+    const NO_GUEST_BUDGET: bool = shim::MODEL || !host_executor::HAS_CLOCK;
 
     /// Operations that were ready in a row, with the same waker.
     #[derive(Clone, Copy)]
@@ -177,10 +177,10 @@ mod count {
             budget.set(UNLIMITED);
             return true;
         }
-        let operations = if host::HAS_BUDGET { 1 } else { GUEST_OPERATIONS };
+        let operations = if host_executor::HAS_BUDGET { 1 } else { GUEST_OPERATIONS };
         budget.set(operations - 1);
         // Who polls without a waker that does something does not poll again: the answer is final.
-        let proceeds = waker.data().is_null() || host::proceed(waker);
+        let proceeds = waker.data().is_null() || host_executor::proceed(waker);
         let streak = STREAK.try_with(Cell::take).ok().flatten();
         let (streak, overruns) =
             if proceeds { Streak::after(streak, waker, operations) } else { (None, false) };
@@ -217,7 +217,7 @@ mod count {
             }
             streak.operations = 0;
             let overruns =
-                host::clock().duration_since(*streak.since.get_or_insert_with(host::clock)) >= GUEST_TIME;
+                host_executor::clock().duration_since(*streak.since.get_or_insert_with(host_executor::clock)) >= GUEST_TIME;
             (Some(streak).filter(|_| !overruns), overruns)
         }
     }

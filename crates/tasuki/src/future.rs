@@ -18,9 +18,9 @@ pub use crate::event::{WaitEvent, WaitEventOp};
 pub use crate::guard::HandOff;
 pub use crate::latch::{WaitLatch, WaitLatchOp};
 #[cfg(feature = "std")]
-pub use crate::limit::Timeout;
+pub use crate::limited::Timeout;
 #[cfg(feature = "alloc")]
-pub use crate::limit::{LimitOp, Limited, OrCancelled};
+pub use crate::limited::{LimitOp, Limited, OrCancelled};
 pub use crate::mutex::{Lock, LockOp};
 #[cfg(feature = "alloc")]
 pub use crate::mutex::{LockOwned, LockOwnedOp};

@@ -97,7 +97,7 @@ mod budget;
 #[cfg(feature = "alloc")]
 mod cancellation;
 #[cfg(feature = "std")]
-mod caught;
+mod catch_panic;
 pub mod channel;
 mod condvar;
 mod countdown;
@@ -108,10 +108,10 @@ mod fused;
 pub mod future;
 mod guard;
 #[cfg(feature = "std")]
-mod host;
+mod host_executor;
 mod latch;
 #[cfg(feature = "alloc")]
-mod limit;
+mod limited;
 mod mutex;
 mod once_cell;
 #[cfg(test)]
@@ -176,7 +176,7 @@ shim::in_model! {
 }
 #[cfg(tasuki_counts)]
 #[doc(hidden)]
-pub use shim::counted::{Access, Kind, trace};
+pub use shim::counted::{AccessKind, AtomicAccess, trace};
 #[cfg(feature = "alloc")]
 pub use wait_group::OwnedWaitGroupMember;
 pub use wait_group::{WaitGroup, WaitGroupMember};

@@ -1,6 +1,6 @@
 //! For unit tests: at which line of its file a call panics, as a panic hook is told. A function that panics for its caller names the caller's line.
 
-use crate::caught::caught;
+use crate::catch_panic::caught;
 use core::cell::Cell;
 use std::boxed::Box;
 use std::panic::{set_hook, take_hook};

@@ -53,7 +53,7 @@ pub(crate) use depth::{foreign_code, queue_locked, queue_unlocked};
 
 #[cfg(all(debug_assertions, feature = "std"))]
 mod holders {
-    use crate::caught::caught;
+    use crate::catch_panic::caught;
     use crate::runtime::LockEvent;
     use crate::shim::MODEL;
     use crate::task::{self, SelfDeadlock, TaskId};

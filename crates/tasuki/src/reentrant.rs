@@ -29,13 +29,13 @@
 //! depth. Release in [`ReentrantMutex::release_once`] pairs with Acquire in the `release_once` that reaches zero: what all guards did
 //! happens before the unlock. `owner`: Relaxed, a number that is compared.
 
-use crate::caught::caught;
+use crate::catch_panic::caught;
 use crate::error::NoTaskIdentity;
 use crate::guard::{Guard, Holder, sealed};
 use crate::mutex::raw::{RawMutex, Unlocked};
 use crate::policy::Fifo;
 use crate::queue::Pinned;
-use crate::queue::waiter::{State, clone_waker};
+use crate::queue::waiter::{WaiterState, clone_waker};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
 use crate::task::{self, TaskId};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
@@ -380,7 +380,7 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
         assert!(!self.left, "`{}` polled after it was finished", Self::NAME);
         let me = task::current();
         // Another branch of the same task may have got the lock meanwhile: then this one need not wait for it.
-        let shares = waiter.get().state() != State::Notified && me.is_some_and(|me| self.mutex.reenter(me));
+        let shares = waiter.get().state() != WaiterState::Notified && me.is_some_and(|me| self.mutex.reenter(me));
         if shares {
             let guard = Guard::new(self.mutex);
             // First: if the waker panics when it is dropped, the drop of the future has nothing left to do.

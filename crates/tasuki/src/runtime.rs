@@ -4,7 +4,7 @@
 //! primitives learn which task runs, where its deadlines are kept, and whether the thread may be blocked;
 //! and the runtime learns, while a waker of its own is being called, whether the wake passes a baton
 //! ([`wake_kind`]). It says how much a poll may do without waiting ([`set_budget`]), and the primitives count it
-//! down ([`charge`]). Without a driver the crate is the guest of a foreign executor (`host.rs`): deadlines come from tokio with the feature of that name, or
+//! down ([`charge`]). Without a driver the crate is the guest of a foreign executor (`host_executor.rs`): deadlines come from tokio with the feature of that name, or
 //! else from one shared thread, and a task has no identity unless tokio or [`task::identify`](crate::task::identify) gives one.
 
 pub use crate::budget::{Charge, charge, set_budget, uncharged, yields};
@@ -131,7 +131,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// The time on this thread.
 pub fn now() -> Instant {
-    ask(|driver| driver.now()).unwrap_or_else(crate::host::now)
+    ask(|driver| driver.now()).unwrap_or_else(crate::host_executor::now)
 }
 
 /// More of an exhausted budget; `None` without a driver.

@@ -5,7 +5,7 @@
 
 use crate::budget::Charge;
 use crate::shim::identity;
-use crate::{host, runtime};
+use crate::{host_executor, runtime};
 use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
@@ -105,7 +105,7 @@ impl fmt::Display for TaskId {
 /// assert_eq!(task::current(), None);
 /// ```
 pub fn current() -> Option<TaskId> {
-    NonZeroU64::new(identity::get()).map(TaskId).or_else(runtime::task).or_else(host::task)
+    NonZeroU64::new(identity::get()).map(TaskId).or_else(runtime::task).or_else(host_executor::task)
 }
 
 /// Gives a future an identity of its own, for as long as it is being polled.

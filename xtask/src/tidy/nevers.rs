@@ -23,8 +23,8 @@ const NEVERS: [Never; 9] = [
     },
     Never {
         text: "target_os",
-        allowed: &["parker/sleep.rs", "process.rs", "host.rs"],
-        why: "only parker/sleep.rs, process.rs and host.rs know the operating system",
+        allowed: &["parker/sleep.rs", "process.rs", "host_executor.rs"],
+        why: "only parker/sleep.rs, process.rs and host_executor.rs know the operating system",
     },
     Never {
         text: "thread::Builder",
@@ -34,8 +34,8 @@ const NEVERS: [Never; 9] = [
     Never { text: "thread::spawn", allowed: &[], why: "the library starts no thread but that of the timer" },
     Never {
         text: "Instant::now",
-        allowed: &["timer/", "parker/", "spin.rs", "runtime.rs", "host.rs"],
-        why: "a clock is read by timer/, parker/, spin.rs, host.rs and the driver's default only",
+        allowed: &["timer/", "parker/", "spin.rs", "runtime.rs", "host_executor.rs"],
+        why: "a clock is read by timer/, parker/, spin.rs, host_executor.rs and the driver's default only",
     },
     Never {
         text: "P::OVERTAKES",

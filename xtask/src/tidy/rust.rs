@@ -36,14 +36,14 @@ pub(crate) fn model_cfg(pages: &[Page]) -> Vec<Breach> {
 /// What a panic carries is foreign code: one file of the library catches it, and drops it with care.
 pub(crate) fn panics_caught_in_one_place(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    let library = |path: &str| path.starts_with("crates/tasuki/src/") && !path.ends_with("/caught.rs");
+    let library = |path: &str| path.starts_with("crates/tasuki/src/") && !path.ends_with("/catch_panic.rs");
     for (page, source) in rust(pages).filter(|(page, _)| library(&page.path)) {
         let tests = source.bare.find("mod tests").unwrap_or(source.bare.len());
         for (at, _) in words(&source.bare[..tests]).filter(|(_, word)| *word == "catch_unwind") {
             breaches.push(Breach::at(
                 &page.path,
                 source.line_of(at),
-                "a payload's drop may panic: catch panics by `caught::catch`",
+                "a payload's drop may panic: catch panics by `catch_panic::catch`",
             ));
         }
     }
@@ -218,7 +218,7 @@ mod tests {
     fn panics_are_caught_in_one_file() {
         let text = "// catch_unwind in prose\nfn a() { catch_unwind(b) }\nmod tests { fn c() { catch_unwind(b) } }\n";
         assert_eq!(lines(panics_caught_in_one_place, "crates/tasuki/src/queue/batch.rs", text), [2]);
-        assert!(lines(panics_caught_in_one_place, "crates/tasuki/src/caught.rs", text).is_empty());
+        assert!(lines(panics_caught_in_one_place, "crates/tasuki/src/catch_panic.rs", text).is_empty());
         assert!(lines(panics_caught_in_one_place, "crates/tasuki/tests/mutex.rs", text).is_empty());
     }
 

@@ -23,7 +23,7 @@ pub(crate) mod shutdown;
 mod steal;
 #[cfg(test)]
 mod tests;
-mod turns;
+mod queue_turns;
 pub(crate) mod worker;
 
 use crate::blocking::Pool;

@@ -7,7 +7,7 @@ use super::chain::Chain;
 use super::idle::{Nap, Rest, Sleeper};
 use super::shutdown;
 use super::steal::Observation;
-use super::turns::Turn;
+use super::queue_turns::QueueTurn;
 use super::{Item, Job, Shared, UnstartedWorker};
 use crate::builder::Resume;
 use crate::context::{Context, ThreadRole};
@@ -46,7 +46,7 @@ pub(crate) struct Local {
     home_next: Cell<Option<Runnable>>,
     pub(super) parker: Parker,
     tick: Cell<u32>,
-    pub(super) turn: Cell<Turn>,
+    pub(super) turn: Cell<QueueTurn>,
     streak: Cell<u32>,
     /// When a streak is over; known after its first poll.
     streak_ends: Cell<Option<Instant>>,

@@ -34,7 +34,7 @@ use tasuki::task::TaskId;
 pub(crate) type Runnable = async_task::Runnable<Meta>;
 
 /// What a panic carries.
-pub(crate) type Payload = Box<dyn Any + Send + 'static>;
+pub(crate) type PanicPayload = Box<dyn Any + Send + 'static>;
 
 /// Runs foreign code whose panic goes no further than the panic hook.
 pub(crate) fn contain_panic(f: impl FnOnce()) {
@@ -44,7 +44,7 @@ pub(crate) fn contain_panic(f: impl FnOnce()) {
 }
 
 /// Drops what a panic carried, which may panic again, with something else to drop. After four such panics the payload is leaked.
-fn discard(mut payload: Payload) {
+fn discard(mut payload: PanicPayload) {
     for _ in 0..4 {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             Ok(()) => return,
@@ -304,14 +304,14 @@ pub(crate) enum Cause {
 }
 
 /// A panic, to be reported. In a mutex because a payload is not `Sync`.
-pub(crate) struct Panic(pub(crate) Mutex<Payload>);
+pub(crate) struct Panic(pub(crate) Mutex<PanicPayload>);
 
 impl Panic {
-    fn new(payload: Payload) -> Box<Self> {
+    fn new(payload: PanicPayload) -> Box<Self> {
         Box::new(Self(Mutex::new(payload)))
     }
 
-    pub(crate) fn into_payload(self) -> Payload {
+    pub(crate) fn into_payload(self) -> PanicPayload {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -353,7 +353,7 @@ impl<T> Drop for TaskOutput<T> {
 
 /// A panic that no handle reports. In a simulation it is a failure.
 #[cold]
-fn unobserved(payload: Payload) {
+fn unobserved(payload: PanicPayload) {
     let mut payload = Some(payload);
     context::simulation(|sim| payload.take().map(|payload| sim.panicked(payload)));
     if let Some(payload) = payload {
@@ -370,7 +370,7 @@ struct Body<F> {
 
 impl<F> Body<F> {
     /// Drops the future in its place; what its destructor panicked with, if it did.
-    fn end(&mut self) -> Option<Payload> {
+    fn end(&mut self) -> Option<PanicPayload> {
         catch_unwind(AssertUnwindSafe(|| self.future = None)).err()
     }
 }
@@ -454,7 +454,7 @@ mod tests {
     fn a_small_task_is_small() {
         let number = 5_u64;
         let future = async move { number };
-        let union = body(&future).max(size_of::<Result<TaskOutput<u64>, Payload>>());
+        let union = body(&future).max(size_of::<Result<TaskOutput<u64>, PanicPayload>>());
         let size = 40 + size_of::<Meta>() + union;
         assert!(size <= 120, "{size}");
     }

@@ -108,7 +108,7 @@ pub use simulation::Simulation;
 use crate::builder::Resume;
 use crate::context::{self, Context, ThreadRole};
 use crate::scheduler::Shared;
-use crate::task::{self, Payload};
+use crate::task::{self, PanicPayload};
 use choices::Strategy;
 use sim::{History, Settings};
 use std::cell::Cell;
@@ -202,7 +202,7 @@ impl Drop for ForeignWakes {
 /// Why a simulation failed.
 pub(crate) enum Failure {
     /// The test, a task, or a posted closure panicked.
-    Panic(Payload),
+    Panic(PanicPayload),
     /// The test was aborted.
     NoResult(String),
     /// And the report.

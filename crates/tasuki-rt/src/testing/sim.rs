@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
 use crate::scheduler::{Item, Job, Shared};
-use crate::task::{Payload, contain_panic};
+use crate::task::{PanicPayload, contain_panic};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl Sim {
     }
 
     /// A task has panicked, and its handle was not awaited.
-    pub(crate) fn panicked(&self, payload: Payload) {
+    pub(crate) fn panicked(&self, payload: PanicPayload) {
         self.fail(Failure::Panic(payload));
     }
 

@@ -3,7 +3,7 @@
 //! A change of the tree collects both while it has the lock (`tree.rs`), because a destructor and a waker are foreign code. Each collection is a chain through the nodes, so
 //! nothing is allocated.
 
-use super::node::{Link, Node, NodeRef};
+use super::node::{NodeLink, Node, NodeRef};
 use crate::queue::batch::Panics;
 use core::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 #[derive(Debug)]
 #[must_use = "these nodes must be freed, after the lock has been released"]
 pub(super) struct Garbage {
-    first: Link,
+    first: NodeLink,
 }
 
 impl Garbage {
@@ -41,8 +41,8 @@ impl Garbage {
 #[derive(Debug)]
 #[must_use = "these waiters must be released, after the lock has been released"]
 pub(super) struct Wakes {
-    first: Link,
-    last: Link,
+    first: NodeLink,
+    last: NodeLink,
 }
 
 impl Wakes {

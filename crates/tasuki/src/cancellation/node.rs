@@ -38,7 +38,7 @@ pub(super) const CANCELLED: usize = FLAG_A;
 const MAX_HANDLES: usize = isize::MAX as usize;
 
 /// Another node of the same tree.
-pub(super) type Link = Option<NonNull<Node>>;
+pub(super) type NodeLink = Option<NonNull<Node>>;
 
 /// One source with its tokens.
 #[derive(Debug)]
@@ -49,22 +49,22 @@ pub(super) struct Node {
     /// The first node of the tree: its lock is the tree's.
     pub(super) tree: NonNull<Node>,
     pub(super) lock: WaitQueue,
-    pub(super) links: UnsafeCell<Links>,
+    pub(super) links: UnsafeCell<TreeLinks>,
     pub(super) common: UnsafeCell<Common>,
-    next_wake: UnsafeCell<Link>,
+    next_wake: UnsafeCell<NodeLink>,
     /// Counts the node in the models, so that a leak fails them.
     _tracked: Tracked,
 }
 
 /// Where a node stands in its tree.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
-    pub(super) parent: Link,
+pub(super) struct TreeLinks {
+    pub(super) parent: NodeLink,
     /// The neighbours among the children of the parent; `next` also chains nodes that are not linked.
-    pub(super) prev: Link,
-    pub(super) next: Link,
+    pub(super) prev: NodeLink,
+    pub(super) next: NodeLink,
     /// The youngest child.
-    pub(super) child: Link,
+    pub(super) child: NodeLink,
     pub(super) state: NodeState,
     /// All handles are gone, and the drop of the last saw that the node is still needed.
     pub(super) orphaned: bool,
@@ -85,7 +85,7 @@ pub(super) enum NodeState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Common {
     /// The nodes that are [`NodeState::Spreading`], newest first.
-    pub(super) spreading: Link,
+    pub(super) spreading: NodeLink,
     /// How many nodes point here with `tree`.
     pub(super) members: usize,
 }
@@ -93,7 +93,7 @@ pub(super) struct Common {
 impl Node {
     /// A node that is the first and only one of a tree; `tree` is set by [`NodeRef::publish`].
     fn new(word: Word, reason: Reason, state: NodeState) -> Self {
-        let links = Links { parent: None, prev: None, next: None, child: None, state, orphaned: false };
+        let links = TreeLinks { parent: None, prev: None, next: None, child: None, state, orphaned: false };
         Self {
             waiters: Broadcast::new(word),
             handles: AtomicUsize::new(1),
@@ -120,7 +120,7 @@ impl Node {
     /// The one load of `stop_requested`.
     #[inline(always)]
     pub(super) fn is_cancelled(&self) -> bool {
-        // Acquire: pairs with Release in the drop of `LockedQueue`, by which `Locked::cancel_one` publishes the flag.
+        // Acquire: pairs with Release in the drop of `LockedQueue`, by which `LockedTree::cancel_one` publishes the flag.
         self.waiters.queue.load_with(Ordering::Acquire).has(CANCELLED)
     }
 
@@ -134,7 +134,7 @@ impl Node {
     }
 
     /// The node whose waiters are released after those of this one; by the cancel that flagged both.
-    pub(super) fn next_wake(&self) -> Link {
+    pub(super) fn next_wake(&self) -> NodeLink {
         // SAFETY: touched by one cancel only (table of the module).
         self.next_wake.with(|next| unsafe { *next })
     }

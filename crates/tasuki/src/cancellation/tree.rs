@@ -7,11 +7,11 @@
 //!
 //! # One lock for a tree
 //!
-//! The lock is the `EDIT` bit of an otherwise unused queue in the first node of the tree; the thread that has it has a [`Locked`].
+//! The lock is the `EDIT` bit of an otherwise unused queue in the first node of the tree; the thread that has it has a [`LockedTree`].
 //! Taking a node out touches three generations; with a lock in every node that means locking upwards through
 //! links that change meanwhile, with retries. With one lock it is straight code, and no order of locks is
 //! needed but one: *the lock of the tree before `EDIT` of the waiters of one of its nodes*, which only
-//! [`Locked::cancel_one`] does. What it costs: creating and dropping nodes of one tree is done one at a time, for some
+//! [`LockedTree::cancel_one`] does. What it costs: creating and dropping nodes of one tree is done one at a time, for some
 //! dozens of instructions each. Asking (`stop_requested`), waiting (`on_cancel`) and copying handles never take it.
 //! A cancel lets go of it after every [`STEPS`] steps. The first node's memory stays until the last node
 //! of the tree is gone.
@@ -26,16 +26,16 @@
 //!
 //! | from        | event                            | to                                   | fn |
 //! |-------------|----------------------------------|--------------------------------------|----|
-//! | (new)       | `new`, or `child` of one not cancelled | `Linked`                       | [`new_root`], [`Locked::adopt`] |
+//! | (new)       | `new`, or `child` of one not cancelled | `Linked`                       | [`new_root`], [`LockedTree::adopt`] |
 //! | (new)       | `child` of a cancelled one       | `Apart`                              | [`child`] |
-//! | `Linked`    | it is cancelled, or its parent is `Spreading` | `Spreading`             | [`Locked::cancel_one`] |
-//! | `Spreading` | it has no children left          | `Apart`; gone if orphaned            | [`Locked::end_spreading`] |
-//! | `Linked`    | last handle gone, no children    | gone                                 | [`Locked::bury_linked`] |
-//! | `Linked`    | last handle gone, one child      | gone, the child takes its place      | [`Locked::bury_linked`] |
-//! | `Linked`    | last handle gone, more children  | `Linked`, orphaned                   | [`Locked::bury_linked`] |
-//! | `Linked`, orphaned | its last child but one goes | gone, the child takes its place    | [`Locked::collapse`] |
-//! | `Spreading` | last handle gone                 | `Spreading`, orphaned                | [`Locked::bury`] |
-//! | `Apart`     | last handle gone                 | gone                                 | [`Locked::bury`] |
+//! | `Linked`    | it is cancelled, or its parent is `Spreading` | `Spreading`             | [`LockedTree::cancel_one`] |
+//! | `Spreading` | it has no children left          | `Apart`; gone if orphaned            | [`LockedTree::end_spreading`] |
+//! | `Linked`    | last handle gone, no children    | gone                                 | [`LockedTree::bury_linked`] |
+//! | `Linked`    | last handle gone, one child      | gone, the child takes its place      | [`LockedTree::bury_linked`] |
+//! | `Linked`    | last handle gone, more children  | `Linked`, orphaned                   | [`LockedTree::bury_linked`] |
+//! | `Linked`, orphaned | its last child but one goes | gone, the child takes its place    | [`LockedTree::collapse`] |
+//! | `Spreading` | last handle gone                 | `Spreading`, orphaned                | [`LockedTree::bury`] |
+//! | `Apart`     | last handle gone                 | gone                                 | [`LockedTree::bury`] |
 //!
 //! # A cancel, step by step
 //!
@@ -60,7 +60,7 @@
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
 use super::after_unlock::{Garbage, Wakes};
-use super::node::{CANCELLED, Common, Link, Links, Node, NodeRef, NodeState};
+use super::node::{CANCELLED, Common, NodeLink, TreeLinks, Node, NodeRef, NodeState};
 use super::reason::Reason;
 use crate::queue::LockedQueue;
 use crate::shim::MODEL;
@@ -81,7 +81,7 @@ pub(super) fn child(parent: &NodeRef) -> NodeRef {
     if !parent.is_cancelled() {
         // Before the lock is taken, and dropped after: the allocator may be slow.
         let node = Box::new(Node::root());
-        let locked = Locked::new(parent);
+        let locked = LockedTree::new(parent);
         if !parent.is_cancelled() {
             let child = NodeRef::publish(node, Some(parent.tree));
             locked.adopt(parent.node(), child.node());
@@ -96,7 +96,7 @@ pub(super) fn child(parent: &NodeRef) -> NodeRef {
 /// Cancels a node and all its descendants; see "step by step".
 pub(super) fn cancel(target: &NodeRef, reason: Reason) {
     let mut wakes = Wakes::new();
-    let mut locked = Locked::new(target);
+    let mut locked = LockedTree::new(target);
     let mut garbage = Garbage::new();
     if !target.is_cancelled() {
         locked.secede(target.node(), &mut garbage);
@@ -109,7 +109,7 @@ pub(super) fn cancel(target: &NodeRef, reason: Reason) {
         if !more {
             break;
         }
-        (locked, garbage) = (Locked::new(target), Garbage::new());
+        (locked, garbage) = (LockedTree::new(target), Garbage::new());
     }
     wakes.run();
 }
@@ -121,7 +121,7 @@ pub(super) fn cancel(target: &NodeRef, reason: Reason) {
 pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
     let mut garbage = Garbage::new();
     // SAFETY: a node without handles lives until it is buried, below.
-    let locked = Locked::new(unsafe { node.as_ref() });
+    let locked = LockedTree::new(unsafe { node.as_ref() });
     locked.bury(node, &mut garbage);
     drop(locked);
     garbage.free();
@@ -130,13 +130,13 @@ pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
 /// The evidence of holding the lock of a tree. The functions take nodes of that tree only.
 #[derive(Debug)]
 #[must_use = "the tree is unlocked when this is dropped, and may be gone then"]
-struct Locked<'t> {
+struct LockedTree<'t> {
     tree: NonNull<Node>,
     /// Unlocks the tree when dropped.
     _locked: LockedQueue<'t>,
 }
 
-impl<'t> Locked<'t> {
+impl<'t> LockedTree<'t> {
     /// Takes the lock of the tree that this member belongs to.
     fn new(member: &Node) -> Self {
         let tree = member.tree;
@@ -152,12 +152,12 @@ impl<'t> Locked<'t> {
         node
     }
 
-    fn links(&self, node: NonNull<Node>) -> Links {
+    fn links(&self, node: NonNull<Node>) -> TreeLinks {
         // SAFETY: links are written under the lock, which we hold.
         self.at(node).links.with(|links| unsafe { *links })
     }
 
-    fn change(&self, node: NonNull<Node>, change: impl FnOnce(&mut Links)) {
+    fn change(&self, node: NonNull<Node>, change: impl FnOnce(&mut TreeLinks)) {
         // SAFETY: links are touched under the lock only, which we hold; the changes touch nothing else.
         self.at(node).links.with_mut(|links| change(unsafe { &mut *links }));
     }
@@ -183,7 +183,7 @@ impl<'t> Locked<'t> {
     }
 
     /// What comes after `prev`, or, if there is none, is the youngest child of `parent`, is now `to`.
-    fn point(&self, prev: Link, parent: Link, to: Link) {
+    fn point(&self, prev: NodeLink, parent: NodeLink, to: NodeLink) {
         match (prev, parent) {
             (Some(prev), _) => self.change(prev, |links| links.next = to),
             (None, Some(parent)) => self.change(parent, |links| links.child = to),
@@ -192,7 +192,7 @@ impl<'t> Locked<'t> {
     }
 
     /// What comes before `next` is now `to`.
-    fn point_back(&self, next: Link, to: Link) {
+    fn point_back(&self, next: NodeLink, to: NodeLink) {
         if let Some(next) = next {
             self.change(next, |links| links.prev = to);
         }
@@ -200,7 +200,7 @@ impl<'t> Locked<'t> {
 
     /// Takes a `Linked` node out of the list of its parent, if it is in one.
     fn unlink(&self, node: NonNull<Node>) {
-        let Links { parent, prev, next, state, .. } = self.links(node);
+        let TreeLinks { parent, prev, next, state, .. } = self.links(node);
         debug_assert_eq!(state, NodeState::Linked);
         self.point(prev, parent, next);
         self.point_back(next, prev);
@@ -217,14 +217,14 @@ impl<'t> Locked<'t> {
     }
 
     /// The child of a node that has exactly one.
-    fn only_child(&self, node: NonNull<Node>) -> Link {
+    fn only_child(&self, node: NonNull<Node>) -> NodeLink {
         let child = self.links(node).child?;
         self.links(child).next.is_none().then_some(child)
     }
 
     /// Puts the only child of a `Linked` node into its state.
     fn replace(&self, node: NonNull<Node>, child: NonNull<Node>) {
-        let Links { parent, prev, next, .. } = self.links(node);
+        let TreeLinks { parent, prev, next, .. } = self.links(node);
         self.change(child, |links| (links.parent, links.prev, links.next) = (parent, prev, next));
         self.point(prev, parent, Some(child));
         self.point_back(next, Some(child));
@@ -254,7 +254,7 @@ impl<'t> Locked<'t> {
 
     /// `Linked, orphaned => gone` if one child is left. A `Spreading` one is the business of the cancel.
     fn collapse(&self, node: NonNull<Node>, garbage: &mut Garbage) {
-        let Links { state, orphaned, .. } = self.links(node);
+        let TreeLinks { state, orphaned, .. } = self.links(node);
         if state != NodeState::Linked || !orphaned {
             return;
         }
@@ -313,7 +313,7 @@ impl<'t> Locked<'t> {
 
     /// `Spreading => Apart`, of the newest; orphaned: `=> gone`.
     fn end_spreading(&self, node: NonNull<Node>, garbage: &mut Garbage) {
-        let Links { next, orphaned, .. } = self.links(node);
+        let TreeLinks { next, orphaned, .. } = self.links(node);
         self.change_common(|common| common.spreading = next);
         self.change(node, |links| (links.state, links.next) = (NodeState::Apart, None));
         if orphaned {

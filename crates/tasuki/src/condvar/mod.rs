@@ -58,7 +58,7 @@ use crate::mutex::Relock;
 use crate::probe::Site;
 use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop};
-use crate::queue::waiter::{Payload, State, Waiter, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{Payload, WaiterState, Waiter, clone_waker, drop_waker, wake};
 use crate::queue::word::{EDIT, WAITERS, Word};
 use crate::queue::{
     Cursor, Deferred, Detached, LockedQueue, Pinned, QueueGuard, QueueUnlocked, Removed, WaitQueue,
@@ -563,7 +563,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
                 }
                 self.poll_moved(waiter, cx)
             }
-            None if waiter.get().state() == State::Waiting && waiter.get().will_wake(cx.waker()) => {
+            None if waiter.get().state() == WaiterState::Waiting && waiter.get().will_wake(cx.waker()) => {
                 Poll::Pending
             }
             None => self.poll_in_place(waiter, cx),

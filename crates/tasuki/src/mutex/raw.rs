@@ -60,7 +60,7 @@ use super::spin::{self, SpinScore};
 use crate::policy::{Order, Policy};
 use crate::probe::Owner;
 use crate::queue::hint::Hint;
-use crate::queue::waiter::{Payload, State, clone_waker, drop_spare, drop_waker, wake_owner};
+use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FLAG_A as LOCKED, FLAG_B as WOKEN, WAITERS, Word};
 use crate::queue::{Backoff, Deferred, Detached, LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{self, AtomicBool, AtomicU32, Ordering, const_fn};
@@ -260,12 +260,12 @@ impl<P: Policy> RawMutex<P> {
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         match waiter.get().state() {
-            State::Notified => {
+            WaiterState::Notified => {
                 self.claim();
                 Poll::Ready(())
             }
-            State::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
-            State::Waiting | State::Woken => self.compete(waiter, cx),
+            WaiterState::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
+            WaiterState::Waiting | WaiterState::Woken => self.compete(waiter, cx),
         }
     }
 
@@ -295,13 +295,13 @@ impl<P: Policy> RawMutex<P> {
         let waker = clone_waker(cx.waker());
         let mut locked = self.queue.lock();
         let state = waiter.get().state();
-        if state == State::Notified {
+        if state == WaiterState::Notified {
             drop(locked);
             drop_waker(Some(waker));
             self.claim();
             return Poll::Ready(());
         }
-        if state == State::Woken {
+        if state == WaiterState::Woken {
             locked.clear(WOKEN);
             if !locked.word().has(LOCKED) {
                 // The head must take a free lock: there may never be another unlock to grant it.
@@ -337,11 +337,11 @@ impl<P: Policy> RawMutex<P> {
     /// nothing has changed.
     #[inline(always)]
     fn try_cancel_waiting(&self, waiter: Pinned<'_>) -> Option<Waker> {
-        if waiter.get().state() != State::Waiting {
+        if waiter.get().state() != WaiterState::Waiting {
             return None;
         }
         let mut locked = self.queue.try_lock(self.queue.load())?;
-        if waiter.get().state() != State::Waiting {
+        if waiter.get().state() != WaiterState::Waiting {
             return None;
         }
         // If it is the first, the lock is held and no waiter has been woken (invariant 2): there is none to wake instead.
@@ -357,7 +357,7 @@ impl<P: Policy> RawMutex<P> {
     #[cold]
     #[inline(never)]
     fn cancel_slow(&self, waiter: Pinned<'_>) -> bool {
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             self.claim();
             return true;
         }
@@ -400,8 +400,8 @@ impl<P: Policy> RawMutex<P> {
             } else {
                 self.hint.look_first();
                 match P::ORDER {
-                    Order::Oldest => locked.attach_back(waiter),
-                    Order::Newest => locked.attach_front(waiter),
+                    Order::Oldest => locked.push_back_detached(waiter),
+                    Order::Newest => locked.push_front_detached(waiter),
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! `.block()`: any future, waited for by a thread on a parker.
 
 use super::{Inner, Parker};
-use crate::{host, runtime, shim};
+use crate::{host_executor, runtime, shim};
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::future::Future;
@@ -59,7 +59,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         }
     };
     // A thread that waits by itself keeps no task from running, and relies on no timers but those of a thread that goes on meanwhile.
-    let output = runtime::uncharged(|| host::blocking(wait));
+    let output = runtime::uncharged(|| host_executor::blocking(wait));
     blocker.put_back();
     output
 }

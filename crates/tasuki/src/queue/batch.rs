@@ -9,7 +9,7 @@
 
 use super::{Deferred, QueueUnlocked, waiter};
 #[cfg(feature = "std")]
-use crate::caught::{Payload, catch, discard};
+use crate::catch_panic::{PanicPayload, catch, discard};
 #[cfg(feature = "std")]
 use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
@@ -101,7 +101,7 @@ impl Drop for WakeBatch {
 pub(crate) struct Panics {
     /// What the first carried. No destructor: what is not resumed is leaked, for its drop may panic.
     #[cfg(feature = "std")]
-    first: Option<ManuallyDrop<Payload>>,
+    first: Option<ManuallyDrop<PanicPayload>>,
 }
 
 impl Panics {
@@ -116,7 +116,7 @@ impl Panics {
 
     #[cfg(feature = "std")]
     #[cold]
-    fn keep(&mut self, panic: Payload) {
+    fn keep(&mut self, panic: PanicPayload) {
         match self.first {
             None => self.first = Some(ManuallyDrop::new(panic)),
             // What a panic carries is foreign too: its drop may panic.
@@ -149,7 +149,7 @@ pub(crate) fn while_unwinding(call: impl FnOnce()) {
 
 #[cfg(feature = "std")]
 #[cold]
-fn go_on(panic: Payload) {
+fn go_on(panic: PanicPayload) {
     if std::thread::panicking() {
         discard(panic);
     } else {

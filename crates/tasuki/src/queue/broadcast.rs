@@ -13,7 +13,7 @@
 //! locks the queue, after the hold of the lock that ended the round: so what was done before the
 //! release happens before what the waiter does, whether or not a batch has reached it.
 
-use super::waiter::{Payload, State, Waiter, drop_waker};
+use super::waiter::{Payload, WaiterState, Waiter, drop_waker};
 use super::word::Word;
 use super::{LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{AtomicU32, Ordering, const_fn};
@@ -93,7 +93,7 @@ impl<N> Broadcast<N> {
     /// A poll of a queued waiter: `Ready` once it was granted, or its round released.
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         match waiter.get().state() {
-            State::Notified => return Poll::Ready(()),
+            WaiterState::Notified => return Poll::Ready(()),
             _ if self.is_released(waiter.get()) => {
                 let _ = self.cancel(waiter, |_| {});
                 return Poll::Ready(());
@@ -111,7 +111,7 @@ impl<N> Broadcast<N> {
         waiter: Pinned<'_>,
         in_time: impl FnOnce(&mut LockedQueue<'_>),
     ) -> CancelOutcome {
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return CancelOutcome::AlreadyGranted;
         }
         let mut locked = self.queue.lock();

@@ -59,8 +59,8 @@ pub(crate) mod grant_loop;
 pub(crate) mod hint;
 pub(crate) mod list;
 #[cfg(feature = "std")]
-pub(crate) mod lock;
-mod locked;
+pub(crate) mod queue_lock;
+mod locked_queue;
 #[cfg(feature = "std")]
 pub(crate) mod nested;
 #[cfg(feature = "std")]
@@ -75,10 +75,10 @@ use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 use core::task::{Context, Poll};
-use waiter::{State, Waiter, clone_waker, drop_waker};
+use waiter::{WaiterState, Waiter, clone_waker, drop_waker};
 use word::{EDIT, WAITERS, Word};
 
-pub(crate) use locked::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};
+pub(crate) use locked_queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};
 
 /// A thread looks this often at a queue that is locked before it yields. The queue lock is held for some tens of instructions, and most of what takes longer is cut into steps of 32 or 64 waiters, so
 /// more looks than this, with the pauses between them, mean that the holder has lost its processor.
@@ -227,7 +227,7 @@ impl WaitQueue {
     /// SAFETY: the waiter was enqueued in this queue, and has not been moved to another.
     #[inline]
     pub(crate) unsafe fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return Poll::Ready(());
         }
         if waiter.get().will_wake(cx.waker()) {
@@ -245,7 +245,7 @@ impl WaitQueue {
     pub(crate) unsafe fn rearm(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let waker = clone_waker(cx.waker());
         let mut locked = self.lock();
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             drop(locked);
             drop_waker(Some(waker));
             return Poll::Ready(());

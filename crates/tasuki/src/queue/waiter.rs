@@ -13,7 +13,7 @@
 //!
 //! `Notified` comes with a verdict: granted, or refused (the primitive was closed).
 //!
-//! `Finished` and `Canceled`, the two ends of the story, are states of the future (`wait::Phase`): the
+//! `Finished` and `Cancelled`, the two ends of the story, are states of the future (`wait::Phase`): the
 //! waiter is then out of the list, its slot is empty, and no pointer to it is left.
 //!
 //! | from       | event                          | to         | function          |
@@ -40,7 +40,7 @@ use core::task::Waker;
 
 /// See the table of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum WaiterState {
     Waiting,
     Woken,
     Notified,
@@ -253,7 +253,7 @@ impl Waiter {
     /// The mark of a waiter that has been notified, which nothing changes any more; `None` while it is in a list. Asked by the
     /// future itself.
     pub(crate) fn last_mark(&self) -> Option<u32> {
-        (self.state() == State::Notified).then(|| self.mark())
+        (self.state() == WaiterState::Notified).then(|| self.mark())
     }
 
     /// Marks the waiter. Called under `EDIT` of the queue that marks.
@@ -281,12 +281,12 @@ impl Waiter {
 
     /// The state as its own future sees it.
     #[inline(always)]
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> WaiterState {
         // Acquire: pairs with Release in `notify`.
         match self.state.load(Ordering::Acquire) {
-            NOTIFIED.. => State::Notified,
-            WOKEN => State::Woken,
-            WAITING => State::Waiting,
+            NOTIFIED.. => WaiterState::Notified,
+            WOKEN => WaiterState::Woken,
+            WAITING => WaiterState::Waiting,
         }
     }
 
@@ -366,7 +366,7 @@ pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Wak
 pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> Waker {
     // SAFETY: invariant 2, as in `notify`.
     let node = unsafe { &*waiter };
-    debug_assert_eq!(node.state(), State::Waiting);
+    debug_assert_eq!(node.state(), WaiterState::Waiting);
     // SAFETY: invariant 4: a `Waiting` slot is full.
     let waker = unsafe { node.take_waker() };
     // Release: pairs with Acquire in `Waiter::state`.

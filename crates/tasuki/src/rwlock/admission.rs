@@ -143,7 +143,7 @@ impl Queued {
 }
 
 /// What becomes of a waiter that the grant loop looks at.
-enum Choice {
+enum Decision {
     Grant,
     /// It goes on waiting, and those behind it are looked at.
     Pass,
@@ -262,13 +262,13 @@ impl<'l> Admission<'l> {
     }
 
     /// What becomes of a queued waiter if all before it were granted, or passed.
-    fn choose(&self, kind: Kind) -> Choice {
+    fn choose(&self, kind: Kind) -> Decision {
         if self.is_open_to(kind) {
-            Choice::Grant
+            Decision::Grant
         } else if kind == Kind::Upgradable && !self.has(WRITER) && self.queued.may_have_readers_near() {
-            Choice::Pass
+            Decision::Pass
         } else {
-            Choice::Stop
+            Decision::Stop
         }
     }
 
@@ -276,17 +276,17 @@ impl<'l> Admission<'l> {
     pub(super) fn grant_first(&mut self) -> FirstGrant {
         let Some(kind) = self.locked.front().map(Kind::of) else { return FirstGrant::None };
         match self.choose(kind) {
-            Choice::Stop => return FirstGrant::None,
-            Choice::Pass => return FirstGrant::Among(Deferred::none()),
-            Choice::Grant => {}
+            Decision::Stop => return FirstGrant::None,
+            Decision::Pass => return FirstGrant::Among(Deferred::none()),
+            Decision::Grant => {}
         }
         self.add_holder(kind);
         self.queued.removed(kind);
         // SAFETY: there is a front; a lock never wakes a waiter without a grant.
         let waker = unsafe { self.locked.grant_sleeping_front() };
         match self.locked.front().map(|next| self.choose(Kind::of(next))) {
-            None | Some(Choice::Stop) => FirstGrant::Alone(waker),
-            Some(Choice::Grant | Choice::Pass) => FirstGrant::Among(waker.some()),
+            None | Some(Decision::Stop) => FirstGrant::Alone(waker),
+            Some(Decision::Grant | Decision::Pass) => FirstGrant::Among(waker.some()),
         }
     }
 
@@ -296,10 +296,10 @@ impl<'l> Admission<'l> {
         // SAFETY: a waiter of this list, from the first on, and nothing changes it.
         while let Some(waiter) = unsafe { self.locked.get(at) } {
             match self.choose(Kind::of(waiter)) {
-                Choice::Grant => return true,
+                Decision::Grant => return true,
                 // SAFETY: there is a waiter at this place.
-                Choice::Pass => unsafe { self.locked.advance(&mut at) },
-                Choice::Stop => return false,
+                Decision::Pass => unsafe { self.locked.advance(&mut at) },
+                Decision::Stop => return false,
             }
         }
         false
@@ -317,15 +317,15 @@ impl Granter for Admission<'_> {
             };
             let kind = Kind::of(waiter);
             match self.choose(kind) {
-                Choice::Grant => {
+                Decision::Grant => {
                     self.add_holder(kind);
                     self.queued.removed(kind);
                     // SAFETY: there is a waiter at this place.
                     batch.push(unsafe { self.locked.grant_at(&mut at) });
                 }
                 // SAFETY: there is a waiter at this place.
-                Choice::Pass => unsafe { self.locked.advance(&mut at) },
-                Choice::Stop => {
+                Decision::Pass => unsafe { self.locked.advance(&mut at) },
+                Decision::Stop => {
                     if kind.stops_readers() {
                         self.queued.has_no_readers_near();
                     }

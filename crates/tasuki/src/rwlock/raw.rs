@@ -61,7 +61,7 @@ use super::admission::{Admission, FirstGrant, Kind, SideState, is_full, too_many
 use crate::probe::{Held, Holders, Site};
 use crate::queue::grant_loop::grant_loop_after;
 use crate::queue::hint::Hint;
-use crate::queue::waiter::{State, clone_waker, drop_spare, drop_waker, wake_owner};
+use crate::queue::waiter::{WaiterState, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FLAG_A as WRITER, FLAG_B as UPGRADABLE, WAITERS, Word};
 use crate::queue::{Deferred, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{self, Ordering, UnsafeCell, const_fn};
@@ -261,7 +261,7 @@ impl RawRwLock {
 
     /// Leaves the queue; true if it had been granted, so that the caller holds the lock.
     pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> bool {
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return true;
         }
         let mut admission = self.lock();

@@ -65,7 +65,7 @@ use super::SemaphorePolicy;
 use super::supply::Supply;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::while_unwinding;
-use crate::queue::waiter::{Payload, State, Verdict, clone_waker, drop_waker};
+use crate::queue::waiter::{Payload, WaiterState, Verdict, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FLAG_A, MAX_COUNT, WAITERS, Word};
 use crate::queue::{Backoff, Pinned, QueueGuard as _, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
@@ -239,11 +239,11 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         match waiter.get().state() {
-            State::Notified => Poll::Ready(outcome(waiter)),
-            State::Waiting if waiter.get().will_wake(cx.waker()) && !self.queue.load().has(CLOSED) => {
+            WaiterState::Notified => Poll::Ready(outcome(waiter)),
+            WaiterState::Waiting if waiter.get().will_wake(cx.waker()) && !self.queue.load().has(CLOSED) => {
                 Poll::Pending
             }
-            State::Waiting | State::Woken => self.poll_locked(waiter, cx),
+            WaiterState::Waiting | WaiterState::Woken => self.poll_locked(waiter, cx),
         }
     }
 
@@ -253,7 +253,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     fn poll_locked(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         let waker = clone_waker(cx.waker());
         let mut supply = self.lock();
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             drop(supply);
             drop_waker(Some(waker));
             return Poll::Ready(outcome(waiter));
@@ -275,11 +275,11 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     /// Removes the waiter; how the wait had ended, if it had.
     pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> Option<Result<(), Closed>> {
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return Some(outcome(waiter));
         }
         let mut supply = self.lock();
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return Some(outcome(waiter));
         }
         let waker = supply.remove(waiter, Verdict::Granted);

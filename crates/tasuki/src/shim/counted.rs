@@ -10,7 +10,7 @@ use std::vec::Vec;
 
 /// What was done to an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AccessKind {
     /// A load.
     Load,
     /// A store.
@@ -21,28 +21,28 @@ pub enum Kind {
 
 /// One access, and to which atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct AtomicAccess {
     /// What was done.
-    pub kind: Kind,
+    pub kind: AccessKind,
     /// Where the atomic is.
     pub address: usize,
 }
 
 std::thread_local! {
-    static TRACE: RefCell<Option<Vec<Access>>> = const { RefCell::new(None) };
+    static TRACE: RefCell<Option<Vec<AtomicAccess>>> = const { RefCell::new(None) };
 }
 
 /// Runs `f`; the accesses that this thread made meanwhile, in their order.
-pub fn trace(f: impl FnOnce()) -> Vec<Access> {
+pub fn trace(f: impl FnOnce()) -> Vec<AtomicAccess> {
     TRACE.set(Some(Vec::new()));
     f();
     TRACE.take().unwrap_or_default()
 }
 
-fn record<T>(kind: Kind, atomic: *const T) {
+fn record<T>(kind: AccessKind, atomic: *const T) {
     TRACE.with_borrow_mut(|trace| {
         if let Some(trace) = trace {
-            trace.push(Access { kind, address: atomic.addr() });
+            trace.push(AtomicAccess { kind, address: atomic.addr() });
         }
     });
 }
@@ -59,17 +59,17 @@ macro_rules! counted {
             }
 
             pub(crate) fn load(&self, ordering: Ordering) -> $value {
-                record(Kind::Load, &raw const self.0);
+                record(AccessKind::Load, &raw const self.0);
                 self.0.load(ordering)
             }
 
             pub(crate) fn store(&self, value: $value, ordering: Ordering) {
-                record(Kind::Store, &raw const self.0);
+                record(AccessKind::Store, &raw const self.0);
                 self.0.store(value, ordering);
             }
 
             pub(crate) fn swap(&self, value: $value, ordering: Ordering) -> $value {
-                record(Kind::Locked, &raw const self.0);
+                record(AccessKind::Locked, &raw const self.0);
                 self.0.swap(value, ordering)
             }
 
@@ -80,7 +80,7 @@ macro_rules! counted {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                record(Kind::Locked, &raw const self.0);
+                record(AccessKind::Locked, &raw const self.0);
                 self.0.compare_exchange(from, to, success, failure)
             }
 
@@ -124,7 +124,7 @@ macro_rules! arithmetic {
         #[allow(dead_code, reason = "not every type needs every operation")]
         impl $name {
             $(pub(crate) fn $operation(&self, value: $value, ordering: Ordering) -> $value {
-                record(Kind::Locked, &raw const self.0);
+                record(AccessKind::Locked, &raw const self.0);
                 self.0.$operation(value, ordering)
             })*
         }

@@ -10,7 +10,7 @@
 //!      +---- grant, when due -------+---- alarm: a sleep is due earlier than the turner parks until ---> wake
 //! ```
 //!
-//! Under tokio, with the feature of that name, a sleep is one of tokio's (`host.rs`), and on no wheel.
+//! Under tokio, with the feature of that name, a sleep is one of tokio's (`host_executor.rs`), and on no wheel.
 //!
 //! # The alarm
 //! The thread that turns the wheel, the *turner*, parks until `alarm_at`. A sleep that is due earlier moves that forward and wakes
@@ -24,10 +24,10 @@
 mod shared;
 mod wheel;
 
-use crate::host::HostSleep;
+use crate::host_executor::HostSleep;
 use crate::probe::foreign_code;
 use crate::queue::batch::{Panics, WakeBatch};
-use crate::queue::lock::QueueLock;
+use crate::queue::queue_lock::QueueLock;
 use crate::queue::waiter::{Payload, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, Removed};
 use crate::runtime;

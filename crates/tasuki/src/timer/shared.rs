@@ -18,7 +18,7 @@
 //! with Acquire in [`start`]: the wheel that was made meanwhile is seen.
 
 use super::Timers;
-use crate::caught::caught;
+use crate::catch_panic::caught;
 use crate::parker::Parker;
 use crate::process;
 use alloc::boxed::Box;
@@ -29,13 +29,13 @@ use std::time::Instant;
 use std::{io, thread};
 
 /// A wheel, and whose thread turns it.
-struct Shared {
+struct SharedWheel {
     process: u32,
     timers: Timers,
 }
 
 /// The wheel that was made last; null before the first.
-static CURRENT: AtomicPtr<Shared> = AtomicPtr::new(ptr::null_mut());
+static CURRENT: AtomicPtr<SharedWheel> = AtomicPtr::new(ptr::null_mut());
 /// See the table of the module.
 static STARTING: AtomicU32 = AtomicU32::new(0);
 
@@ -79,7 +79,7 @@ fn start(process: u32) -> io::Result<&'static Timers> {
             return Ok(timers);
         }
         let parker = Parker::new();
-        let shared = Shared { process, timers: Timers::new(Waker::from(parker.unparker())) };
+        let shared = SharedWheel { process, timers: Timers::new(Waker::from(parker.unparker())) };
         let shared = Box::into_raw(Box::new(shared));
         // SAFETY: just made, and given back only where no thread was started.
         let timers = unsafe { &(*shared).timers };

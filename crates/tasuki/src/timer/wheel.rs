@@ -47,7 +47,7 @@ pub(super) struct Wheel {
 
 /// A slot, and the tick at which it begins.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct SlotPosition {
     level: usize,
     index: usize,
     begins: u64,
@@ -104,7 +104,7 @@ impl Wheel {
     }
 
     /// Releases or moves down the first waiter of a slot that has begun; false if it is empty.
-    fn take_one(&mut self, locked: &mut LockedQueue<'_>, slot: Slot, batch: &mut WakeBatch) -> bool {
+    fn take_one(&mut self, locked: &mut LockedQueue<'_>, slot: SlotPosition, batch: &mut WakeBatch) -> bool {
         let ring = slot.level * SLOTS + slot.index;
         if slot.level == 0 {
             let Some(waker) = self.rings[ring].grant_front(locked) else { return false };
@@ -132,7 +132,7 @@ impl Wheel {
 
     /// The slot that begins next, or has begun. All levels are looked at: what is in a slot of a higher level that has begun may be
     /// due before what is in a lower one.
-    fn next_slot(&mut self) -> Option<Slot> {
+    fn next_slot(&mut self) -> Option<SlotPosition> {
         if self.len == 0 {
             self.occupied = [0; LEVELS];
             return None;
@@ -141,7 +141,7 @@ impl Wheel {
     }
 
     /// The first occupied slot of a level, from the present on.
-    fn next_slot_of(&self, level: usize) -> Option<Slot> {
+    fn next_slot_of(&self, level: usize) -> Option<SlotPosition> {
         let shift = level as u32 * SLOT_BITS;
         let present = (self.now >> shift) as usize % SLOTS;
         let ahead = self.occupied[level] >> present << present;
@@ -153,6 +153,6 @@ impl Wheel {
         let above = self.now >> shift >> SLOT_BITS << SLOT_BITS << shift;
         let begins = above | (index as u64) << shift;
         debug_assert!(begins >= self.now, "a slot was passed: level {level}, {begins} before {}", self.now);
-        Some(Slot { level, index, begins })
+        Some(SlotPosition { level, index, begins })
     }
 }

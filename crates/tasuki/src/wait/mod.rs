@@ -1,7 +1,7 @@
 //! The one future: every wait of the crate is a [`Wait`].
 //!
 //! What is waited for is an [`Awaitable`]: a [`Single`] operation in one queue, or something over such waits: a wait with a
-//! limit (`limit.rs`), a wait for a condition (`condvar/wait_while.rs`), a turn to make a value (`once_cell/init.rs`),
+//! limit (`limited.rs`), a wait for a condition (`condvar/wait_while.rs`), a turn to make a value (`once_cell/init.rs`),
 //! a future that a token can end (`cancellation/run_until_cancelled.rs`). What an awaitable
 //! adds to a future is a way to cancel it that says what had been granted. On that stand `block`, `timeout`, `deadline` and `or_cancelled`, which are
 //! written once, for all of them.

@@ -11,11 +11,11 @@
 //! | `Yielded`  | poll                   | as `Idle` with a budget | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
 //! | `Queued`   | drop                   | `abandon`: `cancel`, `discard` | |
-//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Canceled` |
-//! | `Finished`, `Canceled` | poll       | panics       |            |
+//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled` |
+//! | `Finished`, `Cancelled` | poll       | panics       |            |
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
-//! passes the baton on; a limit returns it. That is all that limits need (`limit.rs`).
+//! passes the baton on; a limit returns it. That is all that limits need (`limited.rs`).
 //!
 //! # Budget
 //!
@@ -145,7 +145,7 @@ enum Phase {
     /// The output has been given.
     Finished,
     /// A limit has ended the wait.
-    Canceled,
+    Cancelled,
 }
 
 /// The wait of one operation, in one queue.
@@ -264,11 +264,11 @@ impl<O: Op> Single<O> {
         poll
     }
 
-    /// `Queued => Canceled`, of a future that lives on.
+    /// `Queued => Cancelled`, of a future that lives on.
     #[cold]
     fn cancel_queued(&mut self) -> Option<O::Output> {
         // First, so that a panic in foreign code cannot lead here a second time.
-        self.phase = Phase::Canceled;
+        self.phase = Phase::Cancelled;
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         self.op.cancel(waiter)
@@ -317,10 +317,10 @@ impl<O: Op> Awaitable for Single<O> {
         match this.phase {
             Phase::Queued => this.cancel_queued(),
             Phase::Idle | Phase::Yielded => {
-                this.phase = Phase::Canceled;
+                this.phase = Phase::Cancelled;
                 None
             }
-            Phase::Finished | Phase::Canceled => None,
+            Phase::Finished | Phase::Cancelled => None,
         }
     }
 
@@ -335,7 +335,7 @@ impl<O: Op> Awaitable for Single<O> {
     }
 
     fn is_terminated(&self) -> bool {
-        matches!(self.phase, Phase::Finished | Phase::Canceled)
+        matches!(self.phase, Phase::Finished | Phase::Cancelled)
     }
 }
 

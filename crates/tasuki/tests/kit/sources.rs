@@ -85,7 +85,7 @@ pub(crate) fn public_types() -> BTreeSet<String> {
             sources.iter().any(|source| names_after(&source.code, &format!("pub {kind} ")).contains(&name))
         })
     };
-    let hidden = ["Access", "Kind"]; // The counting build's, which is no part of the surface.
+    let hidden = ["AtomicAccess", "AccessKind"]; // The counting build's, which is no part of the surface.
     exported().into_iter().filter(|name| is_type(name) && !hidden.contains(&name.as_str())).collect()
 }
 

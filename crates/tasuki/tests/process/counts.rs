@@ -11,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tasuki::policy::{Bypass, Fifo, Lifo, Policy, SemaphorePolicy};
 use tasuki::{
-    Barrier, CancellationSource, Condvar, Event, Kind, Latch, Mutex, OnceCell, Parker, RwLock, Semaphore,
+    Barrier, CancellationSource, Condvar, Event, AccessKind, Latch, Mutex, OnceCell, Parker, RwLock, Semaphore,
     WaitGroup, trace,
 };
 
@@ -60,15 +60,15 @@ impl Table {
     fn row(&mut self, name: impl Into<String>, rule: Rule, operation: impl FnOnce()) {
         let accesses = trace(operation);
         let of = |kind| accesses.iter().filter(move |access| access.kind == kind);
-        let is_locked = |address| of(Kind::Locked).any(|access| access.address == address);
-        let looks = of(Kind::Load).filter(|load| is_locked(load.address)).count();
+        let is_locked = |address| of(AccessKind::Locked).any(|access| access.address == address);
+        let looks = of(AccessKind::Load).filter(|load| is_locked(load.address)).count();
         let row = Row {
             name: name.into(),
             rule,
-            locked: of(Kind::Locked).count(),
+            locked: of(AccessKind::Locked).count(),
             looks,
-            loads: of(Kind::Load).count() - looks,
-            stores: of(Kind::Store).count(),
+            loads: of(AccessKind::Load).count() - looks,
+            stores: of(AccessKind::Store).count(),
         };
         row.check();
         self.rows.push(row);

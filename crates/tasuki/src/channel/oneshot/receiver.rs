@@ -3,7 +3,7 @@
 use super::super::error::TryRecvError;
 use super::core::{CLOSED, Core, Cursor, SENDER_GONE};
 use crate::error::Closed;
-use crate::queue::waiter::{State, clone_waker, drop_waker};
+use crate::queue::waiter::{WaiterState as State, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, Removed};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;

@@ -39,7 +39,7 @@ use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
-use crate::queue::waiter::{Payload, State, Verdict, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{Payload, WaiterState as State, Verdict, clone_waker, drop_waker, wake};
 use crate::queue::word::{FLAG_A as CLOSED, Word};
 use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell};
@@ -146,7 +146,7 @@ impl<'c, T> Locked<'c, T> {
         // SAFETY: there is a waiter.
         let waker = unsafe { self.queue.wake_front() };
         let detached = self.queue.detach_front(WOKEN).expect("a receiver waits");
-        self.woken().attach_back(detached);
+        self.woken().push_back_detached(detached);
         self.counts().woken += 1;
         Some(Step::Receiver(waker))
     }
@@ -347,7 +347,7 @@ impl<T> Core<T> {
             self.remove_woken(&mut locked, waiter);
             // SAFETY: it was taken out, which has made it `Notified`.
             let detached = unsafe { locked.queue.revive(waiter, waker, WAITS) };
-            locked.queue.attach_front(detached);
+            locked.queue.push_front_detached(detached);
             return Some(Poll::Pending);
         }
         drop(locked);

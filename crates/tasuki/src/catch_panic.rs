@@ -12,11 +12,11 @@ use std::panic::catch_unwind;
 const PATIENCE: usize = 4;
 
 /// What a panic carries. The owner resumes it or calls [`discard`]; a plain drop may panic.
-pub(crate) type Payload = Box<dyn Any + Send>;
+pub(crate) type PanicPayload = Box<dyn Any + Send>;
 
 /// Runs `f`; what its panic carried, if it panicked.
 #[inline]
-pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
+pub(crate) fn catch<R>(f: impl FnOnce() -> R) -> Result<R, PanicPayload> {
     catch_unwind(AssertUnwindSafe(f))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
 }
 
 /// Drops what a panic carried. Never panics.
-pub(crate) fn discard(mut payload: Payload) {
+pub(crate) fn discard(mut payload: PanicPayload) {
     for _ in 0..PATIENCE {
         match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             Ok(()) => return,

@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_micros(500);
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct QueueTurn {
     /// The home queue's, or else the local queue's.
     home: bool,
     /// How many polls of it are left. 0 while only one of the queues has something.
@@ -34,7 +34,7 @@ impl Local {
         let turn = self.turn.get();
         if turn.left > 0 {
             if let Some(item) = self.pick_from(turn.home) {
-                self.turn.set(Turn { left: turn.left - 1, ..turn });
+                self.turn.set(QueueTurn { left: turn.left - 1, ..turn });
                 return Some(item);
             }
             // A thief has been there.
@@ -43,9 +43,9 @@ impl Local {
         let (home, local) = (self.home.borrow().len(), LOCAL_CAPACITY - self.queue.spare_capacity());
         let next = if home > 0 && local > 0 {
             let len = if turn.home { local } else { home };
-            Turn { home: !turn.home, left: len.min(MOST) - 1, ends: None }
+            QueueTurn { home: !turn.home, left: len.min(MOST) - 1, ends: None }
         } else {
-            Turn { home: home > 0, ..Turn::default() }
+            QueueTurn { home: home > 0, ..QueueTurn::default() }
         };
         self.turn.set(next);
         // The other one, if a thief has been there.
@@ -77,7 +77,7 @@ impl Local {
         if turn.left > 0 {
             let ends = turn.ends.unwrap_or(now + LONGEST);
             let left = if now >= ends { 0 } else { turn.left };
-            self.turn.set(Turn { left, ends: Some(ends), ..turn });
+            self.turn.set(QueueTurn { left, ends: Some(ends), ..turn });
         }
     }
 }

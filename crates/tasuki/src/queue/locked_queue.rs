@@ -12,7 +12,7 @@
 //! that the evidence does not show: that there is a waiter, or that a waiter is in this list and in no other.
 
 use super::list;
-use super::waiter::{self, State, Verdict, Waiter};
+use super::waiter::{self, WaiterState, Verdict, Waiter};
 use super::word::{EDIT, WAITERS, Word};
 use super::{NewWaiter, Pinned, WaitQueue};
 use crate::probe;
@@ -354,7 +354,7 @@ impl<'q> LockedQueue<'q> {
     /// SAFETY: as [`remove`](Self::remove).
     #[inline]
     pub(crate) unsafe fn remove_as(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Removed {
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return Removed::AlreadyGranted;
         }
         // SAFETY: we hold `EDIT`; not `Notified`, so it is in the list or in a snapshot (invariant 3).
@@ -390,7 +390,7 @@ impl<'q> LockedQueue<'q> {
     /// SAFETY: the waiter is in the list of this queue, or in a snapshot of it.
     #[inline]
     pub(crate) unsafe fn rearm(&mut self, waiter: Pinned<'_>, waker: Waker) -> Deferred<Option<Waker>> {
-        debug_assert_ne!(waiter.get().state(), State::Notified);
+        debug_assert_ne!(waiter.get().state(), WaiterState::Notified);
         // SAFETY: we hold `EDIT`; the waiter is in the list, and its own future asks.
         Deferred::new(unsafe { waiter.get().rearm(waker) })
     }
@@ -415,13 +415,13 @@ impl<'q> LockedQueue<'q> {
     }
 
     /// Enqueues a waiter that comes from another queue at the end.
-    pub(crate) fn attach_back(&mut self, waiter: Detached) {
+    pub(crate) fn push_back_detached(&mut self, waiter: Detached) {
         self.link_back(waiter.0);
     }
 
     /// Enqueues a waiter that comes from another queue before all others.
-    pub(crate) fn attach_front(&mut self, waiter: Detached) {
-        // SAFETY: as in `attach_back`.
+    pub(crate) fn push_front_detached(&mut self, waiter: Detached) {
+        // SAFETY: as in `push_back_detached`.
         let head = unsafe { list::push_front(self.word.head(), waiter.0) };
         self.word = self.word.with_head(head);
     }
