@@ -216,8 +216,9 @@ mod count {
                 return (Some(streak), false);
             }
             streak.operations = 0;
-            let overruns =
-                host_executor::clock().duration_since(*streak.since.get_or_insert_with(host_executor::clock)) >= GUEST_TIME;
+            let overruns = host_executor::clock()
+                .duration_since(*streak.since.get_or_insert_with(host_executor::clock))
+                >= GUEST_TIME;
             (Some(streak).filter(|_| !overruns), overruns)
         }
     }

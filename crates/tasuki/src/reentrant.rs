@@ -380,7 +380,8 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
         assert!(!self.left, "`{}` polled after it was finished", Self::NAME);
         let me = task::current();
         // Another branch of the same task may have got the lock meanwhile: then this one need not wait for it.
-        let shares = waiter.get().state() != WaiterState::Notified && me.is_some_and(|me| self.mutex.reenter(me));
+        let shares =
+            waiter.get().state() != WaiterState::Notified && me.is_some_and(|me| self.mutex.reenter(me));
         if shares {
             let guard = Guard::new(self.mutex);
             // First: if the waker panics when it is dropped, the drop of the future has nothing left to do.

@@ -18,12 +18,12 @@ pub(crate) mod idle;
 mod item;
 mod next_slot;
 mod posted_job;
+mod queue_turns;
 pub(crate) mod shared_queue;
 pub(crate) mod shutdown;
 mod steal;
 #[cfg(test)]
 mod tests;
-mod queue_turns;
 pub(crate) mod worker;
 
 use crate::blocking::Pool;

@@ -5,9 +5,9 @@
 
 use super::chain::Chain;
 use super::idle::{Nap, Rest, Sleeper};
+use super::queue_turns::QueueTurn;
 use super::shutdown;
 use super::steal::Observation;
-use super::queue_turns::QueueTurn;
 use super::{Item, Job, Shared, UnstartedWorker};
 use crate::builder::Resume;
 use crate::context::{Context, ThreadRole};

@@ -3,7 +3,7 @@
 //! A change of the tree collects both while it has the lock (`tree.rs`), because a destructor and a waker are foreign code. Each collection is a chain through the nodes, so
 //! nothing is allocated.
 
-use super::node::{NodeLink, Node, NodeRef};
+use super::node::{Node, NodeLink, NodeRef};
 use crate::queue::batch::Panics;
 use core::ptr::NonNull;
 

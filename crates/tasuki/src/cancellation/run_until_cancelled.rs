@@ -29,7 +29,7 @@ pub type RunUntilCancelled<'a, F> = Wait<UntilCancelled<'a, F>>;
 #[must_use = "nothing runs unless it is awaited or polled"]
 pub struct UntilCancelled<'a, F> {
     token: &'a CancellationToken,
-    /// Gone when finished. Both are pinned, and dropped in their state.
+    /// Gone when finished. Both are pinned, and dropped in their place.
     running: Option<Running<'a, F>>,
     charge: Charge,
 }
@@ -68,7 +68,7 @@ impl<'a, F> UntilCancelled<'a, F> {
 
     /// Running => finished: drops the future, and leaves the queue of the token.
     fn finish(self: Pin<&mut Self>) {
-        // SAFETY: nothing is moved out of the reference; what is replaced is dropped in its state.
+        // SAFETY: nothing is moved out of the reference; what is replaced is dropped in its place.
         let this = unsafe { self.get_unchecked_mut() };
         this.running = None;
     }

@@ -60,7 +60,7 @@
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
 use super::after_unlock::{Garbage, Wakes};
-use super::node::{CANCELLED, Common, NodeLink, TreeLinks, Node, NodeRef, NodeState};
+use super::node::{CANCELLED, Common, Node, NodeLink, NodeRef, NodeState, TreeLinks};
 use super::reason::Reason;
 use crate::queue::LockedQueue;
 use crate::shim::MODEL;
@@ -222,7 +222,7 @@ impl<'t> LockedTree<'t> {
         self.links(child).next.is_none().then_some(child)
     }
 
-    /// Puts the only child of a `Linked` node into its state.
+    /// Puts the only child of a `Linked` node into its place.
     fn replace(&self, node: NonNull<Node>, child: NonNull<Node>) {
         let TreeLinks { parent, prev, next, .. } = self.links(node);
         self.change(child, |links| (links.parent, links.prev, links.next) = (parent, prev, next));

@@ -9,7 +9,7 @@ use super::locked::{Locked, pack, unpack};
 use super::store::{NONE, Store};
 use crate::error::Closed;
 use crate::queue::grant_loop::grant_loop;
-use crate::queue::waiter::{Payload, WaiterState as State, Verdict, clone_waker, drop_waker};
+use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;

@@ -10,7 +10,9 @@ use super::parcel::Parcel;
 use super::receive::Side;
 use super::store::Store;
 use crate::error::{Closed, GivenBack};
-use crate::queue::waiter::{Payload, WaiterState as State, Verdict, clone_waker, drop_spare, drop_waker, wake_owner};
+use crate::queue::waiter::{
+    Payload, Verdict, WaiterState as State, clone_waker, drop_spare, drop_waker, wake_owner,
+};
 use crate::queue::{Pinned, QueueGuard as _};
 use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
 use core::fmt;

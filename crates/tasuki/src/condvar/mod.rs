@@ -58,7 +58,7 @@ use crate::mutex::Relock;
 use crate::probe::Site;
 use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop};
-use crate::queue::waiter::{Payload, WaiterState, Waiter, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{Payload, Waiter, WaiterState, clone_waker, drop_waker, wake};
 use crate::queue::word::{EDIT, WAITERS, Word};
 use crate::queue::{
     Cursor, Deferred, Detached, LockedQueue, Pinned, QueueGuard, QueueUnlocked, Removed, WaitQueue,

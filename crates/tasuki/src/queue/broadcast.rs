@@ -13,7 +13,7 @@
 //! locks the queue, after the hold of the lock that ended the round: so what was done before the
 //! release happens before what the waiter does, whether or not a batch has reached it.
 
-use super::waiter::{Payload, WaiterState, Waiter, drop_waker};
+use super::waiter::{Payload, Waiter, WaiterState, drop_waker};
 use super::word::Word;
 use super::{LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{AtomicU32, Ordering, const_fn};

@@ -12,7 +12,7 @@
 //! that the evidence does not show: that there is a waiter, or that a waiter is in this list and in no other.
 
 use super::list;
-use super::waiter::{self, WaiterState, Verdict, Waiter};
+use super::waiter::{self, Verdict, Waiter, WaiterState};
 use super::word::{EDIT, WAITERS, Word};
 use super::{NewWaiter, Pinned, WaitQueue};
 use crate::probe;

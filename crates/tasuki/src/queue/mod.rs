@@ -58,11 +58,11 @@ pub(crate) mod broadcast;
 pub(crate) mod grant_loop;
 pub(crate) mod hint;
 pub(crate) mod list;
-#[cfg(feature = "std")]
-pub(crate) mod queue_lock;
 mod locked_queue;
 #[cfg(feature = "std")]
 pub(crate) mod nested;
+#[cfg(feature = "std")]
+pub(crate) mod queue_lock;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
 mod snapshot;
@@ -75,7 +75,7 @@ use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 use core::task::{Context, Poll};
-use waiter::{WaiterState, Waiter, clone_waker, drop_waker};
+use waiter::{Waiter, WaiterState, clone_waker, drop_waker};
 use word::{EDIT, WAITERS, Word};
 
 pub(crate) use locked_queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};

@@ -54,7 +54,7 @@ use raw::RawRwLock;
 ///
 /// # Order
 ///
-/// FirstGrant come, first served between readers and writers, so neither side starves. Readers that wait next to
+/// First come, first served between readers and writers, so neither side starves. Readers that wait next to
 /// each other enter together. A reader may pass a queued *upgradable* reader, never a queued writer and
 /// never a pending upgrade.
 ///

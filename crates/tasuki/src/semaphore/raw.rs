@@ -65,7 +65,7 @@ use super::SemaphorePolicy;
 use super::supply::Supply;
 use crate::error::{Closed, TryAcquireError};
 use crate::queue::batch::while_unwinding;
-use crate::queue::waiter::{Payload, WaiterState, Verdict, clone_waker, drop_waker};
+use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FLAG_A, MAX_COUNT, WAITERS, Word};
 use crate::queue::{Backoff, Pinned, QueueGuard as _, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};

@@ -11,8 +11,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tasuki::policy::{Bypass, Fifo, Lifo, Policy, SemaphorePolicy};
 use tasuki::{
-    Barrier, CancellationSource, Condvar, Event, AccessKind, Latch, Mutex, OnceCell, Parker, RwLock, Semaphore,
-    WaitGroup, trace,
+    AccessKind, Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, Parker, RwLock,
+    Semaphore, WaitGroup, trace,
 };
 
 /// What an operation may cost at most, whatever the table says.

@@ -39,7 +39,7 @@ use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
-use crate::queue::waiter::{Payload, WaiterState as State, Verdict, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake};
 use crate::queue::word::{FLAG_A as CLOSED, Word};
 use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell};
