@@ -1,7 +1,8 @@
-//! The machines that a user may have: idle, busy, with one processor, with real-time priority, with little memory.
+//! The machines that a user may have: idle, busy, with one processor, with real-time priority, with little memory, shared so that threads are held up.
 //!
 //! A program is run under each condition alone, by a prefix of its command line; the load is this process's own threads.
 
+use crate::hold_up::HoldUp;
 use crate::shell::{output, program};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +26,13 @@ pub(crate) enum Condition {
     RealTime,
     /// Two GiB of address space.
     SmallMemory,
+    /// One busy thread for each processor, and threads of the program are held up at random.
+    HeldUp,
 }
 
 impl Condition {
-    pub(crate) const ALL: [Condition; 5] =
-        [Self::Quiet, Self::Busy, Self::Pinned, Self::RealTime, Self::SmallMemory];
+    pub(crate) const ALL: [Condition; 6] =
+        [Self::Quiet, Self::Busy, Self::Pinned, Self::RealTime, Self::SmallMemory, Self::HeldUp];
 
     /// Its name in reports.
     pub(crate) fn name(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Condition {
             Self::Pinned => "pinned to one processor",
             Self::RealTime => "with real-time priority",
             Self::SmallMemory => "in 2 GiB of address space",
+            Self::HeldUp => "with threads held up at random",
         }
     }
 
@@ -46,6 +50,7 @@ impl Condition {
     pub(crate) fn prefix(self) -> Result<Vec<String>, String> {
         let words = match self {
             Self::Quiet | Self::Busy => return Ok(Vec::new()),
+            Self::HeldUp => return HoldUp::possible().map(|()| Vec::new()),
             Self::Pinned => format!("taskset -c {}", first_processor()),
             Self::RealTime => "chrt --fifo 1".to_owned(),
             Self::SmallMemory => format!("prlimit --as={ADDRESS_SPACE}"),
@@ -59,7 +64,14 @@ impl Condition {
     /// What has to go on beside the program.
     pub(crate) fn load(self) -> Load {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        Load::of(if self == Self::Busy { LOAD * processors } else { 0 })
+        let threads = match self {
+            Self::Busy => LOAD,
+            Self::HeldUp => 1,
+            _ => 0,
+        };
+        let mut load = Load::of(threads * processors);
+        load.hold_up = (self == Self::HeldUp).then(HoldUp::start);
+        load
     }
 }
 
@@ -70,8 +82,10 @@ fn first_processor() -> String {
     list.trim().split([',', '-']).next().unwrap_or("0").to_owned()
 }
 
-/// Busy threads, until dropped.
+/// Busy threads, until dropped, and what holds up others.
 pub(crate) struct Load {
+    /// Ends before the busy threads do: what is held up then runs on.
+    hold_up: Option<HoldUp>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -89,12 +103,13 @@ impl Load {
             })
         };
         let threads = (0..threads).map(busy).collect();
-        Self { stop, threads }
+        Self { hold_up: None, stop, threads }
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
+        drop(self.hold_up.take());
         // Relaxed: as above.
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {

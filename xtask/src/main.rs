@@ -6,6 +6,7 @@ mod check;
 mod ci;
 mod conditions;
 mod counts;
+mod hold_up;
 mod miri;
 mod model;
 mod mutants;
@@ -82,7 +83,12 @@ const TASKS: [Task; 15] = [
         package::run,
     ),
     ("surface", "[--write]", "what users can name, against docs/surface/", surface::run),
-    ("repeat", "[--runs N] [--package NAME] [FILTER]", "the tests under the same conditions", repeat::run),
+    (
+        "repeat",
+        "[--runs N] [--package NAME] [--only CONDITION] [FILTER]",
+        "the tests under the same conditions",
+        repeat::run,
+    ),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
     ("ci", "", "all that .ci/run wants: check, tidy, tests, counts, models, Miri, tour, benchmarks", ci::run),
 ];

@@ -9,13 +9,15 @@ use crate::shell::{self, cargo, output, program, tests};
 pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let runs = args.value("--runs", 3)?;
     let package = args.optional::<String>("--package")?;
+    let only = args.optional::<String>("--only")?;
     let filter = args.word().unwrap_or_default();
     args.end()?;
     let packages = package.map_or_else(|| "--workspace".to_owned(), |name| format!("--package {name}"));
     shell::run(&mut cargo(&format!("test {packages} --no-run --tests")))?;
     let runner = runner()?;
     let mut report = Report::new("repeat");
-    for condition in Condition::ALL {
+    let wanted = |condition: &Condition| only.as_ref().is_none_or(|only| condition.name().contains(only));
+    for condition in Condition::ALL.into_iter().filter(wanted) {
         for run in 1..=runs {
             let name = format!("{}, run {run} of {runs}", condition.name());
             report.step(&name, || once(condition, &runner, &format!("{packages} --tests -- {filter}")));
