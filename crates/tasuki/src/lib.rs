@@ -119,6 +119,7 @@ mod panic_place;
 #[cfg(feature = "std")]
 mod parker;
 pub mod policy;
+mod primitive_ref;
 mod probe;
 #[cfg(feature = "std")]
 mod process;

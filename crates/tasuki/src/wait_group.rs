@@ -12,6 +12,7 @@
 //! | drop of a wait            | [`Countdown::cancel`]      | [`WaitMembersOp`] |
 
 use crate::countdown::Countdown;
+use crate::primitive_ref::PrimitiveRef;
 use crate::queue::Pinned;
 use crate::shim::const_fn;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
@@ -173,8 +174,7 @@ impl WaitGroup {
     #[inline]
     #[track_caller]
     pub fn member(&self) -> WaitGroupMember<'_> {
-        self.add(1);
-        WaitGroupMember { group: self }
+        Member::new(self)
     }
 
     /// As [`member`](Self::member), with a member that keeps the group alive and can be moved into any task.
@@ -196,8 +196,7 @@ impl WaitGroup {
     #[cfg(feature = "alloc")]
     #[track_caller]
     pub fn member_owned(self: Arc<Self>) -> OwnedWaitGroupMember {
-        self.add(1);
-        OwnedWaitGroupMember { group: self }
+        Member::new(self)
     }
 
     /// Waits until the count is zero.
@@ -260,32 +259,35 @@ impl fmt::Debug for WaitGroup {
 }
 
 /// One member of a [`WaitGroup`]: done when it is dropped.
+///
+/// Written as [`WaitGroupMember`] or, with an `Arc`, `OwnedWaitGroupMember`.
 #[derive(Debug)]
 #[must_use = "a member that is dropped at once is done at once"]
-pub struct WaitGroupMember<'a> {
-    group: &'a WaitGroup,
+pub struct Member<R: PrimitiveRef<Primitive = WaitGroup>> {
+    /// Dropped after `done` has returned: the release may wake the task that holds the only other handle.
+    group: R,
 }
 
-impl Drop for WaitGroupMember<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.group.done();
-    }
-}
+/// One member of a borrowed [`WaitGroup`]: done when it is dropped.
+pub type WaitGroupMember<'a> = Member<&'a WaitGroup>;
 
 /// One member of a [`WaitGroup`] that keeps the group alive: done when it is dropped.
 #[cfg(feature = "alloc")]
-#[derive(Debug)]
-#[must_use = "a member that is dropped at once is done at once"]
-pub struct OwnedWaitGroupMember {
-    /// Dropped after `done` has returned: the release may wake the task that holds the only other handle.
-    group: Arc<WaitGroup>,
+pub type OwnedWaitGroupMember = Member<Arc<WaitGroup>>;
+
+impl<R: PrimitiveRef<Primitive = WaitGroup>> Member<R> {
+    #[inline]
+    #[track_caller]
+    fn new(group: R) -> Self {
+        group.primitive().add(1);
+        Self { group }
+    }
 }
 
-#[cfg(feature = "alloc")]
-impl Drop for OwnedWaitGroupMember {
+impl<R: PrimitiveRef<Primitive = WaitGroup>> Drop for Member<R> {
+    #[inline]
     fn drop(&mut self) {
-        self.group.done();
+        self.group.primitive().done();
     }
 }
 

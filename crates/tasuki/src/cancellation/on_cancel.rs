@@ -12,30 +12,47 @@
 
 use super::CancellationToken;
 use super::node::{CANCELLED, Node};
+use crate::primitive_ref::{PrimitiveRef, sealed};
 use crate::queue::Pinned;
 use crate::queue::waiter::{clone_waker, drop_waker};
 use crate::wait::{Op, WaiterSlot};
-use core::borrow::Borrow;
 use core::task::{Context, Poll};
 
-/// The operation of [`CancellationToken::on_cancel`] and [`CancellationToken::on_cancel_owned`].
+/// The operation of [`CancellationToken::on_cancel`] and [`CancellationToken::on_cancel_owned`]: `R` is the reference to the token, or the token itself.
 #[derive(Debug)]
-pub struct OnCancelOp<T> {
-    token: T,
+pub struct OnCancelOp<R> {
+    token: R,
 }
 
-impl<T: Borrow<CancellationToken>> OnCancelOp<T> {
-    pub(super) fn new(token: T) -> Self {
+impl sealed::Sealed for CancellationToken {}
+
+/// A token is a counted handle by itself.
+impl PrimitiveRef for CancellationToken {
+    type Primitive = Self;
+    const IS_COPIED: bool = false;
+
+    #[inline(always)]
+    fn primitive(&self) -> &Self {
+        self
+    }
+
+    fn copied(&self) -> Option<Self> {
+        None
+    }
+}
+
+impl<R: PrimitiveRef<Primitive = CancellationToken>> OnCancelOp<R> {
+    pub(super) fn new(token: R) -> Self {
         Self { token }
     }
 
     #[inline(always)]
     fn node(&self) -> &Node {
-        &self.token.borrow().node
+        &self.token.primitive().node
     }
 }
 
-impl<T: Borrow<CancellationToken>> Op for OnCancelOp<T> {
+impl<R: PrimitiveRef<Primitive = CancellationToken>> Op for OnCancelOp<R> {
     type Output = ();
     type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::future::OnCancel";

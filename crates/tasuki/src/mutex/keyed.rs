@@ -35,17 +35,16 @@
 //! compared by the owner, which wrote it or was granted it.
 
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::primitive_ref::PrimitiveRef;
 use crate::probe::{Owner, Site};
 use crate::queue::waiter::{Payload, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{FLAG_A as LOCKED, Word};
 use crate::queue::{LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
-use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
-use core::ops::Deref;
 use core::task::{Context, Poll, Waker};
 use std::thread_local;
 
@@ -88,9 +87,9 @@ pub unsafe trait KeyedMutex {
     fn value(&self) -> *mut Self::Value;
 }
 
-/// A pointer to a [`KeyedMutex`] that keeps it in its place: a reference, or an `Arc`.
+/// A reference to a [`KeyedMutex`], borrowed or counted: `&M`, or an `Arc<M>`.
 pub trait KeyedAccess:
-    Deref<Target: KeyedMutex<Value = Self::Value, Domain = Self::Domain>> + access::Sealed
+    PrimitiveRef<Primitive: KeyedMutex<Value = Self::Value, Domain = Self::Domain>>
 {
     /// What the lock guards.
     type Value: ?Sized;
@@ -98,21 +97,7 @@ pub trait KeyedAccess:
     type Domain: Domain;
 }
 
-mod access {
-    /// Pointers that stay where they point.
-    pub trait Sealed {}
-}
-
-impl<M: KeyedMutex + ?Sized> access::Sealed for &M {}
-
-impl<M: KeyedMutex + ?Sized> KeyedAccess for &M {
-    type Value = M::Value;
-    type Domain = M::Domain;
-}
-
-impl<M: KeyedMutex + ?Sized> access::Sealed for Arc<M> {}
-
-impl<M: KeyedMutex + ?Sized> KeyedAccess for Arc<M> {
+impl<M: KeyedMutex + ?Sized, R: PrimitiveRef<Primitive = M>> KeyedAccess for R {
     type Value = M::Value;
     type Domain = M::Domain;
 }
@@ -243,7 +228,7 @@ pub fn keyed_try_lock<A: KeyedAccess>(
     access: A,
 ) -> Result<Option<KeyedGuard<A>>, <A::Domain as Domain>::Error> {
     let (key, site) = (A::Domain::here()?, Site::here());
-    Ok(access.raw().try_lock(key).then(|| Guard::new(Keyed::new(access, key, site))))
+    Ok(access.primitive().raw().try_lock(key).then(|| Guard::new(Keyed::new(access, key, site))))
 }
 
 /// The operation of a [`KeyedLock`].
@@ -264,7 +249,7 @@ impl<A> fmt::Debug for KeyedLockOp<A> {
 
 impl<A: KeyedAccess> KeyedLockOp<A> {
     fn raw(&self) -> &KeyedRawMutex {
-        self.access.as_ref().expect("the access is here until the guard takes it").raw()
+        self.access.as_ref().expect("the access is here until the guard takes it").primitive().raw()
     }
 
     fn guard(&mut self, key: Key) -> KeyedGuard<A> {
@@ -308,8 +293,8 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
         }
         // Taken out first: if a waker panics below, the drop of the future has nothing left to cancel or to release.
         if let Some(access) = self.access.take() {
-            if access.raw().cancel(waiter) {
-                access.raw().unlock();
+            if access.primitive().raw().cancel(waiter) {
+                access.primitive().raw().unlock();
             }
         }
         Poll::Ready(Err(here.err().unwrap_or_else(A::Domain::elsewhere)))
@@ -318,7 +303,7 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         let access = self.access.as_ref()?;
         let key = self.key.expect("a queued wait has a key");
-        access.raw().cancel(waiter).then(|| Ok(self.guard(key)))
+        access.primitive().raw().cancel(waiter).then(|| Ok(self.guard(key)))
     }
 
     fn unfinished<E>(&mut self, limit: E) -> E {
@@ -328,7 +313,7 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
     fn discard(&mut self, output: Self::Output) {
         if let Ok(guard) = output {
             // Wherever that is: what was granted and not claimed has been at no place.
-            guard.into_holder().access.raw().unlock();
+            guard.into_holder().access.primitive().raw().unlock();
         }
     }
 }
@@ -354,7 +339,7 @@ fn this_thread() -> usize {
 
 impl<A: KeyedAccess> Keyed<A> {
     fn new(access: A, key: Key, site: Site) -> Self {
-        access.raw().holder.set(site);
+        access.primitive().raw().holder.set(site);
         Self { access, key, thread: this_thread(), _here: PhantomData }
     }
 
@@ -365,7 +350,7 @@ impl<A: KeyedAccess> Keyed<A> {
             self.thread == this_thread() && A::Domain::may_release(self.key),
             "a mutex with an owner is unlocked elsewhere: keep the guard where it was taken"
         );
-        self.access.raw().unlock()
+        self.access.primitive().raw().unlock()
     }
 }
 
@@ -382,7 +367,7 @@ unsafe impl<A: KeyedAccess> Holder for Keyed<A> {
     type Target = A::Value;
 
     fn value(&self) -> *mut A::Value {
-        self.access.value()
+        self.access.primitive().value()
     }
 
     fn release(&self) -> bool {

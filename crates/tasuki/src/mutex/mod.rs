@@ -1,28 +1,30 @@
 //! The mutex: one holder at a time, in an order that its policy decides.
 //!
-//! This file is the surface, with the contract on the page of [`Mutex`]. `raw.rs` has the word and its transitions, `owned.rs` the forms that hold an `Arc`, `spin.rs` decides when to
-//! watch a held lock before queueing, `keyed.rs` is the lock that runtimes build on.
+//! This file is the surface, with the contract on the page of [`Mutex`]. `raw.rs` has the word and its transitions, `lock.rs` the operation, `guards.rs` what guards hold, `owned.rs` the
+//! functions that keep an `Arc`, `spin.rs` decides when to watch a held lock before queueing, `keyed.rs` is the lock that runtimes build on.
 
+mod guards;
 #[cfg(feature = "std")]
 pub(crate) mod keyed;
+mod lock;
 #[cfg(feature = "alloc")]
 mod owned;
 pub(crate) mod raw;
 mod spin;
 
-use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::guard::Guard;
 use crate::policy::{Fifo, Policy};
-use crate::probe::Site;
-use crate::queue::waiter::clone_waker;
-use crate::queue::{Deferred, Detached, Pinned};
+use crate::primitive_ref::Lockable;
 use crate::shim::const_fn;
-use crate::wait::{Op, Single, Wait, WaiterSlot};
+use crate::wait::{Single, Wait};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::task::{Context, Poll, Waker};
-use raw::{RawMutex, Unlocked};
+use guards::MappedMutex;
+use raw::RawMutex;
 
+pub(crate) use guards::Relock;
+pub use lock::LockOp;
 #[cfg(feature = "alloc")]
 pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 
@@ -118,14 +120,14 @@ impl<T: ?Sized, P: Policy> UnwindSafe for Mutex<T, P> {}
 impl<T: ?Sized, P: Policy> RefUnwindSafe for Mutex<T, P> {}
 
 /// The future of [`Mutex::lock`].
-pub type Lock<'a, T, P = Fifo> = Wait<Single<LockOp<'a, T, P>>>;
+pub type Lock<'a, T, P = Fifo> = Wait<Single<LockOp<&'a Mutex<T, P>>>>;
 
 /// The guard of [`Mutex::lock`]: the lock is held until it is dropped.
 #[doc(alias = "ScopedLock")]
 pub type MutexGuard<'a, T, P = Fifo> = Guard<&'a Mutex<T, P>>;
 
 /// A guard over a part of the value, made by [`MutexGuard::map`](Guard::map).
-pub type MappedMutexGuard<'a, U, P = Fifo> = Guard<MappedMutex<'a, U, P>>;
+pub type MappedMutexGuard<'a, U, P = Fifo> = Guard<MappedMutex<&'a RawMutex<P>, U>>;
 
 impl<T> Mutex<T> {
     const_fn! {
@@ -198,7 +200,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Lock<'_, T, P> {
-        Wait::new(LockOp { mutex: self, site: Site::here() })
+        LockOp::wait(self)
     }
 
     /// As [`lock`](Self::lock), for at most this time: `lock().timeout(time)` under the name that other libraries give
@@ -238,15 +240,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, P>> {
-        let site = Site::here();
-        self.raw.try_lock().then(|| self.guard(site))
-    }
-
-    /// The lock has been acquired.
-    #[inline(always)]
-    fn guard(&self, site: Site) -> MutexGuard<'_, T, P> {
-        self.raw.owner.set(site);
-        Guard::new(self)
+        lock::try_lock(self)
     }
 
     /// Is it held, or on its way to a new owner? True or false only for the moment of the look.
@@ -300,187 +294,17 @@ impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
     }
 }
 
-/// The operation of [`Mutex::lock`].
-pub struct LockOp<'a, T: ?Sized, P: Policy> {
-    mutex: &'a Mutex<T, P>,
-    site: Site,
-}
-
-impl<T: ?Sized, P: Policy> fmt::Debug for LockOp<'_, T, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LockOp")
-    }
-}
-
-impl<'a, T: ?Sized, P: Policy> LockOp<'a, T, P> {
-    /// Apart, so that the usual first poll that has to wait calls nothing after the clone of its waker: whatever is stored
-    /// between these two locked operations delays the second.
-    #[cold]
-    #[inline(never)]
-    fn enqueue_slow(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<MutexGuard<'a, T, P>> {
-        self.mutex.raw.enqueue_or_lock_slow(slot, waker).map(|()| self.mutex.guard(self.site))
-    }
-}
-
-impl<'a, T: ?Sized, P: Policy> Op for LockOp<'a, T, P> {
-    type Output = MutexGuard<'a, T, P>;
-    type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::future::Lock";
+impl<T: ?Sized, P: Policy> Lockable for Mutex<T, P> {
+    type Raw = RawMutex<P>;
+    type Value = T;
 
     #[inline(always)]
-    fn try_now(&mut self) -> Option<Self::Output> {
-        // Copied first: after the compare-exchange they would be read from memory again.
-        let (mutex, site) = (self.mutex, self.site);
-        mutex.raw.try_lock().then(|| mutex.guard(site))
+    fn raw(&self) -> &RawMutex<P> {
+        &self.raw
     }
-
-    fn is_ready(&self) -> bool {
-        self.mutex.raw.is_ready()
-    }
-
-    #[inline(always)]
-    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mutex.raw.owner.check(self.site);
-        // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
-        let mutex = self.mutex;
-        let word = mutex.raw.look();
-        let waker = clone_waker(cx.waker());
-        match mutex.raw.try_enqueue(word, slot, waker) {
-            Ok(()) => Poll::Pending,
-            Err((slot, waker)) => self.enqueue_slow(slot, waker),
-        }
-    }
-
-    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.mutex.raw.poll_queued(waiter, cx).map(|()| self.mutex.guard(self.site))
-    }
-
-    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.mutex.raw.cancel(waiter).then(|| self.mutex.guard(self.site))
-    }
-
-    fn unfinished<E>(&mut self, limit: E) -> E {
-        limit
-    }
-}
-
-impl<T: ?Sized, P: Policy> sealed::Sealed for &Mutex<T, P> {}
-
-// SAFETY: a guard is made only by a caller that acquired the lock, and the lock excludes all others.
-unsafe impl<T: ?Sized, P: Policy> Holder for &Mutex<T, P> {
-    type Target = T;
 
     #[inline(always)]
     fn value(&self) -> *mut T {
         self.value.get()
-    }
-
-    #[inline(always)]
-    fn release(&self) -> bool {
-        self.raw.unlock() == Unlocked::WithWaiters
-    }
-}
-
-// SAFETY: one owner at a time.
-unsafe impl<T: ?Sized, P: Policy> Exclusive for &Mutex<T, P> {}
-
-/// A guard that a condvar can give up and take back. Not for mapped guards: while the lock is given up the part may go.
-#[doc(hidden)]
-pub trait Relock: Exclusive {
-    /// Which mutex it is, to be compared.
-    fn address(&self) -> usize;
-
-    /// Takes over waiters of another queue, which is being edited; see `RawMutex::adopt`.
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>>;
-
-    /// A poll of a waiter that is, or was, in the queue of the mutex.
-    fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
-
-    /// Takes a waiter out of the queue of the mutex; true if it had been granted.
-    fn cancel_moved(&self, waiter: Pinned<'_>) -> bool;
-
-    /// The lock is held again, after a wait on a condvar.
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn acquired(&self, site: Site);
-}
-
-impl<T: ?Sized, P: Policy> Relock for &Mutex<T, P> {
-    fn address(&self) -> usize {
-        (&raw const self.raw).addr()
-    }
-
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
-        self.raw.adopt(next)
-    }
-
-    fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        self.raw.poll_queued(waiter, cx)
-    }
-
-    fn cancel_moved(&self, waiter: Pinned<'_>) -> bool {
-        self.raw.cancel(waiter)
-    }
-
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn acquired(&self, site: Site) {
-        self.raw.owner.set(site);
-    }
-}
-
-/// What a [`MappedMutexGuard`] holds: the lock, and where the part is.
-#[doc(hidden)]
-pub struct MappedMutex<'a, U: ?Sized, P: Policy> {
-    raw: &'a RawMutex<P>,
-    value: *mut U,
-}
-
-// SAFETY: the pointer is access to the part, as `&mut U` would be.
-unsafe impl<U: ?Sized + Send, P: Policy> Send for MappedMutex<'_, U, P> {}
-// SAFETY: as above, `&U`.
-unsafe impl<U: ?Sized + Sync, P: Policy> Sync for MappedMutex<'_, U, P> {}
-
-impl<U: ?Sized, P: Policy> fmt::Debug for MappedMutex<'_, U, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MappedMutex")
-    }
-}
-
-impl<U: ?Sized, P: Policy> sealed::Sealed for MappedMutex<'_, U, P> {}
-
-// SAFETY: made from a guard, whose lock it keeps; the part was borrowed from its value.
-unsafe impl<U: ?Sized, P: Policy> Holder for MappedMutex<'_, U, P> {
-    type Target = U;
-
-    #[inline(always)]
-    fn value(&self) -> *mut U {
-        self.value
-    }
-
-    #[inline(always)]
-    fn release(&self) -> bool {
-        self.raw.unlock() == Unlocked::WithWaiters
-    }
-}
-
-// SAFETY: one owner at a time.
-unsafe impl<U: ?Sized, P: Policy> Exclusive for MappedMutex<'_, U, P> {}
-
-// SAFETY: the mapped holder keeps the lock until it is released.
-unsafe impl<'a, T: ?Sized, P: Policy> Narrow for &'a Mutex<T, P> {
-    type Narrowed<U: ?Sized> = MappedMutex<'a, U, P>;
-
-    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
-        MappedMutex { raw: &self.raw, value: part }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<'a, V: ?Sized, P: Policy> Narrow for MappedMutex<'a, V, P> {
-    type Narrowed<U: ?Sized> = MappedMutex<'a, U, P>;
-
-    fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
-        MappedMutex { raw: self.raw, value: part }
     }
 }

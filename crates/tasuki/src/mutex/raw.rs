@@ -72,8 +72,9 @@ const FREE: Word = Word::flags(0);
 const HELD: Word = Word::flags(LOCKED);
 
 /// The lock without the value.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct RawMutex<P> {
+pub struct RawMutex<P> {
     queue: WaitQueue,
     /// How often the present head has been passed over; see invariant 3.
     overtakes: AtomicU32,
@@ -172,7 +173,7 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// Enqueues, or takes the lock if it has become free.
-    #[cfg(feature = "alloc")]
+    #[cfg(feature = "std")]
     pub(crate) fn enqueue_or_lock(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
         match self.try_enqueue(self.look(), slot, waker) {
             Ok(()) => Poll::Pending,

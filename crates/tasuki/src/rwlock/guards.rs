@@ -12,16 +12,16 @@
 
 use super::admission::Kind;
 use super::raw::RawRwLock;
-use super::{Access, RwLock};
+use super::{Access, RwLock, RwLockRef};
 use crate::error::GivenBack;
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
+use crate::primitive_ref::RawRef;
 use crate::probe::Held;
 use crate::queue::Pinned;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 #[cfg(feature = "alloc")]
 use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Deref;
 use core::task::{Context, Poll};
 
 /// Holds the lock for reading, and shows the value or a part of it.
@@ -29,8 +29,8 @@ use core::task::{Context, Poll};
 /// The value is a pointer of its own, and not found through the lock, so that the guard of a borrowed lock is covariant in the value: what
 /// can only be read may stand for something that is borrowed for less long. (An `Arc` of the lock is invariant in it all the same.)
 #[doc(hidden)]
-pub struct Reading<R, U: ?Sized> {
-    lock: R,
+pub struct Reading<K, U: ?Sized> {
+    lock: K,
     held: Held,
     part: *const U,
 }
@@ -47,14 +47,14 @@ pub struct Writing<L>(pub(super) L, pub(super) Held);
 
 /// Holds the lock for writing, and shows a part of the value.
 #[doc(hidden)]
-pub struct MappedWriting<R, U: ?Sized> {
-    lock: R,
+pub struct MappedWriting<K, U: ?Sized> {
+    lock: K,
     held: Held,
     part: *mut U,
 }
 
 /// The guard of [`RwLock::read`].
-pub type RwLockReadGuard<'a, T> = Guard<Reading<Lent<'a>, T>>;
+pub type RwLockReadGuard<'a, T> = Guard<Reading<&'a RawRwLock, T>>;
 /// The guard of [`RwLock::upgradable_read`].
 pub type RwLockUpgradableReadGuard<'a, T> = Guard<UpgradablyReading<&'a RwLock<T>>>;
 /// The guard of [`RwLock::write`].
@@ -69,9 +69,9 @@ pub type OwnedRwLockUpgradableReadGuard<T> = Guard<UpgradablyReading<Arc<RwLock<
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockWriteGuard<T> = Guard<Writing<Arc<RwLock<T>>>>;
 /// A read guard over a part of the value; the same type as [`RwLockReadGuard`], which does not know of the whole either.
-pub type MappedRwLockReadGuard<'a, U> = Guard<Reading<Lent<'a>, U>>;
+pub type MappedRwLockReadGuard<'a, U> = Guard<Reading<&'a RawRwLock, U>>;
 /// A write guard over a part of the value. It cannot be downgraded: the part may be there only for the writer.
-pub type MappedRwLockWriteGuard<'a, U> = Guard<MappedWriting<Lent<'a>, U>>;
+pub type MappedRwLockWriteGuard<'a, U> = Guard<MappedWriting<&'a RawRwLock, U>>;
 /// An owned read guard over a part of the value.
 #[cfg(feature = "alloc")]
 pub type OwnedMappedRwLockReadGuard<T, U> = Guard<Reading<Arc<RwLock<T>>, U>>;
@@ -79,83 +79,17 @@ pub type OwnedMappedRwLockReadGuard<T, U> = Guard<Reading<Arc<RwLock<T>>, U>>;
 #[cfg(feature = "alloc")]
 pub type OwnedMappedRwLockWriteGuard<T, U> = Guard<MappedWriting<Arc<RwLock<T>>, U>>;
 
-/// What a mapped guard keeps of a borrowed lock.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Lent<'a>(&'a RawRwLock);
-
-/// What a mapped guard keeps, to release in the end.
-#[doc(hidden)]
-pub trait Kept {
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    /// The lock.
-    fn raw(&self) -> &RawRwLock;
-}
-
-impl Kept for Lent<'_> {
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn raw(&self) -> &RawRwLock {
-        self.0
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T: ?Sized> Kept for Arc<RwLock<T>> {
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn raw(&self) -> &RawRwLock {
-        &self.raw
-    }
-}
-
-impl<T: ?Sized> Kept for &RwLock<T> {
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn raw(&self) -> &RawRwLock {
-        &self.raw
-    }
-}
-
-/// A reference to a lock, borrowed or counted.
-#[doc(hidden)]
-pub trait Handle: Kept + Deref<Target = RwLock<Self::Value>> {
-    /// What the lock protects.
-    type Value: ?Sized;
-    /// What a mapped guard keeps of it.
-    type Kept: Kept;
-
-    /// Keeps it.
-    fn keep(self) -> Self::Kept;
-}
-
-impl<'a, T: ?Sized> Handle for &'a RwLock<T> {
-    type Value = T;
-    type Kept = Lent<'a>;
-
-    fn keep(self) -> Lent<'a> {
-        Lent(&self.raw)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<T: ?Sized> Handle for Arc<RwLock<T>> {
-    type Value = T;
-    type Kept = Self;
-
-    fn keep(self) -> Self {
-        self
-    }
-}
-
 impl<L> sealed::Sealed for UpgradablyReading<L> {}
 impl<L> sealed::Sealed for Writing<L> {}
-impl<R, U: ?Sized> sealed::Sealed for Reading<R, U> {}
-impl<R, U: ?Sized> sealed::Sealed for MappedWriting<R, U> {}
+impl<K, U: ?Sized> sealed::Sealed for Reading<K, U> {}
+impl<K, U: ?Sized> sealed::Sealed for MappedWriting<K, U> {}
 
 // SAFETY: made only by a caller that entered as the upgradable reader; writers are kept out until `release`.
-unsafe impl<L: Handle> Holder for UpgradablyReading<L> {
+unsafe impl<L: RwLockRef> Holder for UpgradablyReading<L> {
     type Target = L::Value;
 
     fn value(&self) -> *mut L::Value {
-        self.0.value.get()
+        self.0.value()
     }
 
     #[inline]
@@ -165,11 +99,11 @@ unsafe impl<L: Handle> Holder for UpgradablyReading<L> {
 }
 
 // SAFETY: made only by a caller that entered as the writer; all others are kept out until `release`.
-unsafe impl<L: Handle> Holder for Writing<L> {
+unsafe impl<L: RwLockRef> Holder for Writing<L> {
     type Target = L::Value;
 
     fn value(&self) -> *mut L::Value {
-        self.0.value.get()
+        self.0.value()
     }
 
     #[inline]
@@ -179,7 +113,7 @@ unsafe impl<L: Handle> Holder for Writing<L> {
 }
 
 // SAFETY: one writer at a time.
-unsafe impl<L: Handle> Exclusive for Writing<L> {}
+unsafe impl<L: RwLockRef> Exclusive for Writing<L> {}
 
 /// To enter as a reader.
 #[doc(hidden)]
@@ -197,7 +131,7 @@ pub struct UpgradableAccess;
 pub struct WriteAccess;
 
 impl Access for ReadAccess {
-    type Holder<L: Handle> = Reading<L::Kept, L::Value>;
+    type Holder<L: RwLockRef> = Reading<L::Kept, L::Value>;
 
     const NAME: &'static str = "tasuki::future::Read";
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
@@ -205,13 +139,13 @@ impl Access for ReadAccess {
 
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     #[inline(always)]
-    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
-        Reading { part: lock.value.get(), lock: lock.keep(), held }
+    fn entered<L: RwLockRef>(lock: L, held: Held) -> Self::Holder<L> {
+        Reading { part: lock.value(), lock: lock.keep(), held }
     }
 }
 
 impl Access for UpgradableAccess {
-    type Holder<L: Handle> = UpgradablyReading<L>;
+    type Holder<L: RwLockRef> = UpgradablyReading<L>;
 
     const NAME: &'static str = "tasuki::future::UpgradableRead";
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
@@ -219,13 +153,13 @@ impl Access for UpgradableAccess {
 
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     #[inline(always)]
-    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
+    fn entered<L: RwLockRef>(lock: L, held: Held) -> Self::Holder<L> {
         UpgradablyReading(lock, held)
     }
 }
 
 impl Access for WriteAccess {
-    type Holder<L: Handle> = Writing<L>;
+    type Holder<L: RwLockRef> = Writing<L>;
 
     const NAME: &'static str = "tasuki::future::Write";
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
@@ -233,23 +167,23 @@ impl Access for WriteAccess {
 
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     #[inline(always)]
-    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L> {
+    fn entered<L: RwLockRef>(lock: L, held: Held) -> Self::Holder<L> {
         Writing(lock, held)
     }
 }
 
 // SAFETY: the pointer is access to the part, as `&U` would be.
-unsafe impl<R: Send, U: ?Sized + Sync> Send for Reading<R, U> {}
+unsafe impl<K: Send, U: ?Sized + Sync> Send for Reading<K, U> {}
 // SAFETY: as above.
-unsafe impl<R: Sync, U: ?Sized + Sync> Sync for Reading<R, U> {}
+unsafe impl<K: Sync, U: ?Sized + Sync> Sync for Reading<K, U> {}
 // SAFETY: the pointer is access to the part, as `&mut U` would be.
-unsafe impl<R: Send, U: ?Sized + Send> Send for MappedWriting<R, U> {}
+unsafe impl<K: Send, U: ?Sized + Send> Send for MappedWriting<K, U> {}
 // SAFETY: as above, `&U`.
-unsafe impl<R: Sync, U: ?Sized + Sync> Sync for MappedWriting<R, U> {}
+unsafe impl<K: Sync, U: ?Sized + Sync> Sync for MappedWriting<K, U> {}
 
 // SAFETY: made only by a caller that entered as a reader, or from its guard; writers are kept out until `release`. The part is the value, or was borrowed
 // from it.
-unsafe impl<R: Kept, U: ?Sized> Holder for Reading<R, U> {
+unsafe impl<K: RawRef<Raw = RawRwLock>, U: ?Sized> Holder for Reading<K, U> {
     type Target = U;
 
     #[inline]
@@ -264,7 +198,7 @@ unsafe impl<R: Kept, U: ?Sized> Holder for Reading<R, U> {
 }
 
 // SAFETY: made from a write guard, whose access it keeps; the part was borrowed from its value.
-unsafe impl<R: Kept, U: ?Sized> Holder for MappedWriting<R, U> {
+unsafe impl<K: RawRef<Raw = RawRwLock>, U: ?Sized> Holder for MappedWriting<K, U> {
     type Target = U;
 
     fn value(&self) -> *mut U {
@@ -277,10 +211,10 @@ unsafe impl<R: Kept, U: ?Sized> Holder for MappedWriting<R, U> {
 }
 
 // SAFETY: one writer at a time.
-unsafe impl<R: Kept, U: ?Sized> Exclusive for MappedWriting<R, U> {}
+unsafe impl<K: RawRef<Raw = RawRwLock>, U: ?Sized> Exclusive for MappedWriting<K, U> {}
 
 // SAFETY: the mapped holder keeps the lock until it is released.
-unsafe impl<L: Handle> Narrow for Writing<L> {
+unsafe impl<L: RwLockRef> Narrow for Writing<L> {
     type Narrowed<U: ?Sized> = MappedWriting<L::Kept, U>;
 
     fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
@@ -289,27 +223,27 @@ unsafe impl<L: Handle> Narrow for Writing<L> {
 }
 
 // SAFETY: as above.
-unsafe impl<R: Kept, V: ?Sized> Narrow for MappedWriting<R, V> {
-    type Narrowed<U: ?Sized> = MappedWriting<R, U>;
+unsafe impl<K: RawRef<Raw = RawRwLock>, V: ?Sized> Narrow for MappedWriting<K, V> {
+    type Narrowed<U: ?Sized> = MappedWriting<K, U>;
 
     fn narrow<U: ?Sized>(self, part: *mut U) -> Self::Narrowed<U> {
         MappedWriting { held: self.held, lock: self.lock, part }
     }
 }
 
-impl<R, U: ?Sized> fmt::Debug for Reading<R, U> {
+impl<K, U: ?Sized> fmt::Debug for Reading<K, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reading")
     }
 }
 
-impl<R, U: ?Sized> fmt::Debug for MappedWriting<R, U> {
+impl<K, U: ?Sized> fmt::Debug for MappedWriting<K, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MappedWriting")
     }
 }
 
-impl<R: Kept, V: ?Sized> Guard<Reading<R, V>> {
+impl<K: RawRef<Raw = RawRwLock>, V: ?Sized> Guard<Reading<K, V>> {
     /// Keeps the lock and shows only a part of the value.
     ///
     /// # Examples
@@ -321,7 +255,7 @@ impl<R: Kept, V: ?Sized> Guard<Reading<R, V>> {
     /// let name = RwLockReadGuard::map(lock.try_read().unwrap(), |pair| &pair.1);
     /// assert_eq!(*name, "one");
     /// ```
-    pub fn map<U: ?Sized>(guard: Self, part: impl FnOnce(&V) -> &U) -> Guard<Reading<R, U>> {
+    pub fn map<U: ?Sized>(guard: Self, part: impl FnOnce(&V) -> &U) -> Guard<Reading<K, U>> {
         let part: *const U = part(&guard);
         let Reading { lock, held, .. } = guard.into_holder();
         Guard::new(Reading { lock, held, part })
@@ -346,14 +280,14 @@ impl<R: Kept, V: ?Sized> Guard<Reading<R, V>> {
     pub fn filter_map<U: ?Sized>(
         guard: Self,
         part: impl FnOnce(&V) -> Option<&U>,
-    ) -> Result<Guard<Reading<R, U>>, Self> {
+    ) -> Result<Guard<Reading<K, U>>, Self> {
         let Some(part) = part(&guard).map(|part| part as *const U) else { return Err(guard) };
         let Reading { lock, held, .. } = guard.into_holder();
         Ok(Guard::new(Reading { lock, held, part }))
     }
 }
 
-impl<L: Handle> Guard<Writing<L>> {
+impl<L: RwLockRef> Guard<Writing<L>> {
     /// Goes on as a reader; no other writer comes in between, and waiting readers enter.
     ///
     /// # Examples
@@ -388,7 +322,7 @@ impl<L: Handle> Guard<Writing<L>> {
     }
 }
 
-impl<L: Handle> Guard<UpgradablyReading<L>> {
+impl<L: RwLockRef> Guard<UpgradablyReading<L>> {
     /// Waits until the other readers have left, and goes on as the writer. No other writer comes in between;
     /// new readers wait.
     ///
@@ -457,7 +391,7 @@ impl<L: Handle> Guard<UpgradablyReading<L>> {
 
 /// Turns a guard into a weaker one. A waker that panics leaves the lock held in the weaker way, by the new guard, which
 /// unwinding then drops.
-fn turn<H: Holder, L: Handle, A: Access>(
+fn turn<H: Holder, L: RwLockRef, A: Access>(
     guard: Guard<H>,
     held_as: Kind,
     lock: impl FnOnce(H) -> (L, Held),
@@ -475,11 +409,11 @@ fn turn<H: Holder, L: Handle, A: Access>(
 pub type Upgrade<L> = Wait<Single<UpgradeOp<L>>>;
 
 /// The operation of an upgrade. It owns the guard until the writer's guard takes its place.
-pub struct UpgradeOp<L: Handle> {
+pub struct UpgradeOp<L: RwLockRef> {
     guard: Option<Guard<UpgradablyReading<L>>>,
 }
 
-impl<L: Handle> UpgradeOp<L> {
+impl<L: RwLockRef> UpgradeOp<L> {
     fn raw(&self) -> &RawRwLock {
         self.guard.as_ref().expect("the guard is here until the writer's takes its place").holder().0.raw()
     }
@@ -491,13 +425,13 @@ impl<L: Handle> UpgradeOp<L> {
     }
 }
 
-impl<L: Handle> fmt::Debug for UpgradeOp<L> {
+impl<L: RwLockRef> fmt::Debug for UpgradeOp<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UpgradeOp")
     }
 }
 
-impl<L: Handle> Op for UpgradeOp<L> {
+impl<L: RwLockRef> Op for UpgradeOp<L> {
     type Output = Guard<Writing<L>>;
     type Unfinished<E> = GivenBack<E, Guard<UpgradablyReading<L>>>;
     const NAME: &'static str = "tasuki::future::Upgrade";

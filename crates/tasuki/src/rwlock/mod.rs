@@ -17,6 +17,7 @@ pub use guards::{
 };
 
 use crate::guard::{Guard, Holder};
+use crate::primitive_ref::{LockRef, Lockable, RefSlot};
 use crate::probe::{Held, Site};
 use crate::queue::Pinned;
 use crate::shim::const_fn;
@@ -29,7 +30,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
-use guards::{Handle, ReadAccess, UpgradableAccess, WriteAccess};
+use guards::{ReadAccess, UpgradableAccess, WriteAccess};
 use raw::RawRwLock;
 
 /// A lock that many may read, or one may write, that suspends tasks instead of blocking threads.
@@ -405,11 +406,32 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
+impl<T: ?Sized> Lockable for RwLock<T> {
+    type Raw = RawRwLock;
+    type Value = T;
+
+    #[inline(always)]
+    fn raw(&self) -> &RawRwLock {
+        &self.raw
+    }
+
+    #[inline(always)]
+    fn value(&self) -> *mut T {
+        self.value.get()
+    }
+}
+
+/// A reference to a reader-writer lock, borrowed or counted.
+#[doc(hidden)]
+pub trait RwLockRef: LockRef<Raw = RawRwLock> {}
+
+impl<L: LockRef<Raw = RawRwLock>> RwLockRef for L {}
+
 /// A way to enter the lock.
 #[doc(hidden)]
 pub trait Access {
     /// What the guard holds then.
-    type Holder<L: Handle>: Holder;
+    type Holder<L: RwLockRef>: Holder;
 
     /// What it is called in a panic.
     const NAME: &'static str;
@@ -420,7 +442,7 @@ pub trait Access {
 
     /// The lock has been entered.
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn entered<L: Handle>(lock: L, held: Held) -> Self::Holder<L>;
+    fn entered<L: RwLockRef>(lock: L, held: Held) -> Self::Holder<L>;
 }
 
 /// The operation of [`RwLock::read`] and its kin: `L` is the reference to the lock, `A` how it is entered.
@@ -428,17 +450,16 @@ pub trait Access {
 /// The reference is named once, and what the guard holds follows from it: an operation that named both would mention a lifetime twice,
 /// and the compiler, which forgets lifetimes in a suspended future, could not see any more that they are the same.
 pub struct AccessOp<L, A> {
-    /// Gone once the guard has it.
-    lock: Option<L>,
+    lock: RefSlot<L>,
     site: Site,
     access: PhantomData<A>,
 }
 
-impl<L: Handle, A: Access> AccessOp<L, A> {
+impl<L: RwLockRef, A: Access> AccessOp<L, A> {
     #[inline(always)]
     #[track_caller]
     fn wait(lock: L) -> Wait<Single<Self>> {
-        Wait::new(Self { lock: Some(lock), site: Site::here(), access: PhantomData })
+        Wait::new(Self { lock: RefSlot::new(lock), site: Site::here(), access: PhantomData })
     }
 
     /// Enters without waiting.
@@ -451,13 +472,13 @@ impl<L: Handle, A: Access> AccessOp<L, A> {
 
     #[inline(always)]
     fn raw(&self) -> &RawRwLock {
-        self.lock.as_ref().expect("the lock is here until the guard takes it").raw()
+        self.lock.get().raw()
     }
 
     #[inline(always)]
     fn guard(&mut self) -> Guard<A::Holder<L>> {
         let held = self.raw().holders.add(self.site);
-        Guard::new(A::entered(self.lock.take().expect("the lock is here until the guard takes it"), held))
+        Guard::new(A::entered(self.lock.take(), held))
     }
 }
 
@@ -467,7 +488,7 @@ impl<L, A> fmt::Debug for AccessOp<L, A> {
     }
 }
 
-impl<L: Handle, A: Access> Op for AccessOp<L, A> {
+impl<L: RwLockRef, A: Access> Op for AccessOp<L, A> {
     type Output = Guard<A::Holder<L>>;
     type Unfinished<E> = E;
     const NAME: &'static str = A::NAME;

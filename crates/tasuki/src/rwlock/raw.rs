@@ -78,8 +78,9 @@ const FREE: Word = Word::flags(0);
 const PAUSES: u32 = if shim::MODEL { 1 } else { 8 };
 
 /// The lock without the value.
+#[doc(hidden)]
 #[derive(Debug)]
-pub(crate) struct RawRwLock {
+pub struct RawRwLock {
     queue: WaitQueue,
     /// See invariant 3.
     beside: UnsafeCell<SideState>,

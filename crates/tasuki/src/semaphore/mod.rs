@@ -1,7 +1,7 @@
 //! The semaphore: a number of permits that tasks acquire and release.
 //!
 //! This file is the surface, with the contract on the page of [`Semaphore`]. `raw.rs` has the word and its transitions, `supply.rs` the grants, `permit.rs` the permits, `owned.rs` the
-//! forms that hold an `Arc`.
+//! functions that keep an `Arc`.
 
 #[cfg(feature = "alloc")]
 mod owned;
@@ -11,6 +11,7 @@ mod supply;
 
 use crate::error::{Closed, TryAcquireError};
 use crate::policy::{Bypass, Fifo, Policy};
+use crate::primitive_ref::RefSlot;
 use crate::queue::Pinned;
 use crate::queue::word::MAX_COUNT;
 use crate::shim::const_fn;
@@ -123,7 +124,7 @@ pub struct Semaphore<P: SemaphorePolicy = Fifo> {
 }
 
 /// The future of [`Semaphore::acquire`] and [`Semaphore::acquire_many`].
-pub type Acquire<'a, P = Fifo> = Wait<Single<AcquireOp<'a, P>>>;
+pub type Acquire<'a, P = Fifo> = Wait<Single<AcquireOp<&'a Semaphore<P>>>>;
 
 impl Semaphore {
     /// The most permits that can be free in a semaphore of any policy, or asked for at once.
@@ -215,7 +216,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// ```
     #[inline]
     pub fn acquire(&self) -> Acquire<'_, P> {
-        Wait::new(AcquireOp { semaphore: self, permits: 1 })
+        AcquireOp::wait(self, 1)
     }
 
     /// Waits for so many permits, and takes them in one step.
@@ -245,7 +246,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     #[inline]
     #[track_caller]
     pub fn acquire_many(&self, permits: usize) -> Acquire<'_, P> {
-        Wait::new(AcquireOp { semaphore: self, permits: checked(permits) })
+        AcquireOp::wait(self, checked(permits))
     }
 
     /// One permit, if it can be had without waiting.
@@ -377,47 +378,59 @@ impl<P: SemaphorePolicy> fmt::Debug for Semaphore<P> {
     }
 }
 
-/// The operation of [`Semaphore::acquire`].
+/// The operation of [`Semaphore::acquire`] and `Semaphore::acquire_owned`: `R` is the reference to the semaphore.
 #[derive(Debug)]
-pub struct AcquireOp<'a, P: SemaphorePolicy> {
-    semaphore: &'a Semaphore<P>,
+pub struct AcquireOp<R> {
+    semaphore: RefSlot<R>,
     permits: usize,
 }
 
-impl<'a, P: SemaphorePolicy> AcquireOp<'a, P> {
+impl<P: SemaphorePolicy, R: PermitHolder<Primitive = Semaphore<P>>> AcquireOp<R> {
     #[inline(always)]
-    fn permit(&self, (): ()) -> SemaphorePermit<'a, P> {
-        Permit::new(self.semaphore, self.permits)
+    fn wait(semaphore: R, permits: usize) -> Wait<Single<Self>> {
+        Wait::new(Self { semaphore: RefSlot::new(semaphore), permits })
+    }
+
+    #[inline(always)]
+    fn raw(&self) -> &RawSemaphore<P> {
+        &self.semaphore.get().primitive().raw
+    }
+
+    #[inline(always)]
+    fn permit(&mut self, (): ()) -> Permit<R> {
+        Permit::new(self.semaphore.take(), self.permits)
     }
 }
 
-impl<'a, P: SemaphorePolicy> Op for AcquireOp<'a, P> {
-    type Output = Result<SemaphorePermit<'a, P>, Closed>;
+impl<P: SemaphorePolicy, R: PermitHolder<Primitive = Semaphore<P>>> Op for AcquireOp<R> {
+    type Output = Result<Permit<R>, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::future::Acquire";
+    const NAME: &'static str =
+        if R::IS_COPIED { "tasuki::future::Acquire" } else { "tasuki::future::AcquireOwned" };
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
-        // Copied before the exchange: nothing is loaded again after it.
-        let Self { semaphore, permits } = *self;
-        if semaphore.raw.take_fast(permits) { Some(Ok(Permit::new(semaphore, permits))) } else { None }
+        // Copied before the exchange, as the reference: nothing is loaded again after it.
+        let permits = self.permits;
+        let semaphore = self.semaphore.take_if(|semaphore| semaphore.primitive().raw.take_fast(permits))?;
+        Some(Ok(Permit::new(semaphore, permits)))
     }
 
     fn is_ready(&self) -> bool {
-        self.semaphore.raw.is_ready(self.permits)
+        self.raw().is_ready(self.permits)
     }
 
     #[inline(always)]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.semaphore.raw.enqueue_or_take(self.permits, slot, cx).map_ok(|taken| self.permit(taken))
+        self.raw().enqueue_or_take(self.permits, slot, cx).map_ok(|taken| self.permit(taken))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.semaphore.raw.poll_queued(waiter, cx).map_ok(|taken| self.permit(taken))
+        self.raw().poll_queued(waiter, cx).map_ok(|taken| self.permit(taken))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        let ended = self.semaphore.raw.cancel(waiter)?;
+        let ended = self.raw().cancel(waiter)?;
         Some(ended.map(|taken| self.permit(taken)))
     }
 

@@ -1,11 +1,11 @@
 //! Acquiring with permits that keep the semaphore alive through an `Arc`.
 
-use super::permit::{Permit, PermitHolder, Release, sealed};
-use super::{Fifo, Op, Pinned, Semaphore, SemaphorePolicy, Single, Wait, WaiterSlot, checked};
-use crate::error::{Closed, TryAcquireError};
+use super::{AcquireOp, Fifo, Permit, Semaphore, SemaphorePolicy, Single, Wait, checked};
+use crate::error::TryAcquireError;
 use alloc::sync::Arc;
-use core::fmt;
-use core::task::{Context, Poll};
+
+/// The operation of [`Semaphore::acquire_owned`].
+pub type AcquireOwnedOp<P> = AcquireOp<Arc<Semaphore<P>>>;
 
 /// The future of [`Semaphore::acquire_owned`] and [`Semaphore::acquire_many_owned`].
 pub type AcquireOwned<P = Fifo> = Wait<Single<AcquireOwnedOp<P>>>;
@@ -34,7 +34,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the semaphore is closed, or is closed during the wait.
+    /// [`Closed`](crate::Closed) if the semaphore is closed, or is closed during the wait.
     ///
     /// # Examples
     ///
@@ -58,7 +58,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the semaphore is closed, or is closed during the wait.
+    /// [`Closed`](crate::Closed) if the semaphore is closed, or is closed during the wait.
     ///
     /// # Panics
     ///
@@ -76,7 +76,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// ```
     #[track_caller]
     pub fn acquire_many_owned(self: Arc<Self>, permits: usize) -> AcquireOwned<P> {
-        Wait::new(AcquireOwnedOp { semaphore: Some(self), permits: checked(permits) })
+        AcquireOp::wait(self, checked(permits))
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a permit that keeps the semaphore alive.
@@ -119,74 +119,5 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     ) -> Result<OwnedSemaphorePermit<P>, TryAcquireError> {
         self.raw.try_take(permits)?;
         Ok(Permit::new(self, permits))
-    }
-}
-
-/// The operation of [`Semaphore::acquire_owned`].
-pub struct AcquireOwnedOp<P: SemaphorePolicy> {
-    /// Gone once the permit has it.
-    semaphore: Option<Arc<Semaphore<P>>>,
-    permits: usize,
-}
-
-impl<P: SemaphorePolicy> AcquireOwnedOp<P> {
-    fn semaphore(&self) -> &Semaphore<P> {
-        self.semaphore.as_deref().expect("the semaphore is here until the permit takes it")
-    }
-
-    fn permit(&mut self, (): ()) -> OwnedSemaphorePermit<P> {
-        let semaphore = self.semaphore.take().expect("the semaphore is here until the permit takes it");
-        Permit::new(semaphore, self.permits)
-    }
-}
-
-impl<P: SemaphorePolicy> fmt::Debug for AcquireOwnedOp<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireOwnedOp").field("permits", &self.permits).finish_non_exhaustive()
-    }
-}
-
-impl<P: SemaphorePolicy> Op for AcquireOwnedOp<P> {
-    type Output = Result<OwnedSemaphorePermit<P>, Closed>;
-    type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::future::AcquireOwned";
-
-    fn try_now(&mut self) -> Option<Self::Output> {
-        let permits = self.permits;
-        self.semaphore().raw.take_fast(permits).then(|| Ok(self.permit(())))
-    }
-
-    fn is_ready(&self) -> bool {
-        self.semaphore().raw.is_ready(self.permits)
-    }
-
-    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let permits = self.permits;
-        self.semaphore().raw.enqueue_or_take(permits, slot, cx).map_ok(|taken| self.permit(taken))
-    }
-
-    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.semaphore().raw.poll_queued(waiter, cx).map_ok(|taken| self.permit(taken))
-    }
-
-    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        let ended = self.semaphore().raw.cancel(waiter)?;
-        Some(ended.map(|taken| self.permit(taken)))
-    }
-
-    fn unfinished<E>(&mut self, limit: E) -> E {
-        limit
-    }
-}
-
-impl<P: SemaphorePolicy> sealed::Sealed for Arc<Semaphore<P>> {}
-
-impl<P: SemaphorePolicy> PermitHolder for Arc<Semaphore<P>> {
-    fn release(&self, permits: usize, _right: Release) {
-        self.raw.release(permits);
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self, other)
     }
 }

@@ -1,17 +1,14 @@
 //! The permit: so many of a semaphore's permits, until it is dropped.
 //!
-//! One type over two holders, a reference and an `Arc`, so that there is one `Drop`.
+//! One type over a reference to the semaphore, borrowed or counted, so that there is one `Drop`.
 
 use super::{Semaphore, SemaphorePolicy};
 use crate::policy::Fifo;
+use crate::primitive_ref::PrimitiveRef;
 use core::fmt;
 
-pub(crate) mod sealed {
-    pub trait Sealed {}
-}
-
 /// How a permit reaches its semaphore. Sealed: a reference or an `Arc`.
-pub trait PermitHolder: sealed::Sealed + Clone {
+pub trait PermitHolder: PrimitiveRef + Clone {
     /// Gives back permits that a [`Permit`] holds.
     #[doc(hidden)]
     fn release(&self, permits: usize, right: Release);
@@ -142,15 +139,13 @@ impl<H: PermitHolder> fmt::Debug for Permit<H> {
     }
 }
 
-impl<P: SemaphorePolicy> sealed::Sealed for &Semaphore<P> {}
-
-impl<P: SemaphorePolicy> PermitHolder for &Semaphore<P> {
+impl<P: SemaphorePolicy, R: PrimitiveRef<Primitive = Semaphore<P>> + Clone> PermitHolder for R {
     #[inline(always)]
     fn release(&self, permits: usize, _right: Release) {
-        self.raw.release(permits);
+        self.primitive().raw.release(permits);
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        core::ptr::eq(*self, *other)
+        core::ptr::eq(self.primitive(), other.primitive())
     }
 }

@@ -111,7 +111,7 @@ fn every_public_type_has_a_row() {
             Timers, WakeKind, Permit[&'static Semaphore], GivenBack[Elapsed, Both];
         "SY-": Acquire['static], AcquireOwned, Arrive['static], OnCancel['static], OnCancelOwned, Sleep, WaitEvent['static], WaitLatch['static],
             WaitMembers['static];
-        "SYU": AcquireOp['static, Fifo], AcquireOwnedOp[Fifo], ArriveOp['static], OnCancelOp[CancellationToken], WaitEventOp['static],
+        "SYU": AcquireOp[&'static Semaphore], AcquireOwnedOp[Fifo], ArriveOp['static], OnCancelOp[CancellationToken], WaitEventOp['static],
             WaitLatchOp['static], WaitMembersOp['static];
         "S-U": Parker;
         "--U": GivenBack[Elapsed, Neither];
@@ -130,7 +130,7 @@ fn every_public_type_has_a_row() {
         "--U": Guard[&'static Mutex<Neither>], RwLockReadGuard['static, SendOnly], RwLockUpgradableReadGuard['static, SyncOnly],
             OwnedRwLockReadGuard[SyncOnly], ReentrantMutexGuard['static, SendOnly];
         // Waits for locks, and their operations.
-        "SY-": Wait[Single<LockOp<'static, Both, Fifo>>], Single[LockOp<'static, SendOnly, Fifo>], Lock['static, SendOnly], LockOwned[SendOnly],
+        "SY-": Wait[Single<LockOp<&'static Mutex<Both>>>], Single[LockOp<&'static Mutex<SendOnly>>], Lock['static, SendOnly], LockOwned[SendOnly],
             Read['static, Both], Write['static, Both], UpgradableRead['static, Both], ReadOwned[Both], WriteOwned[Both], UpgradableReadOwned[Both],
             Upgrade[&'static RwLock<Both>], LockReentrant['static, Both], WaitValue['static, Both], WaitNotified['static, &'static Mutex<Both>],
             WaitWhile['static, &'static Mutex<Both>, Judges], Conditional['static, &'static Mutex<Both>, Judges],
@@ -141,10 +141,10 @@ fn every_public_type_has_a_row() {
             LockReentrant['static, SendOnly], WaitValue['static, SendOnly], WaitNotified['static, &'static Mutex<Neither>],
             WaitWhile['static, &'static Mutex<Neither>, fn(&mut Neither) -> bool], Timeout[Lock<'static, Neither>],
             GetOrInit['static, Neither, fn() -> Never, Never], RunUntilCancelled['static, Never];
-        "SYU": LockOp['static, SendOnly, Fifo], LockOwnedOp[SendOnly, Fifo], AccessOp[&'static RwLock<Both>, ()],
+        "SYU": LockOp[&'static Mutex<SendOnly>], LockOwnedOp[SendOnly, Fifo], AccessOp[&'static RwLock<Both>, ()],
             UpgradeOp[&'static RwLock<Both>], LockReentrantOp['static, Both], ValueOp['static, Both],
             CondvarOp['static, &'static Mutex<Both>], Identified[Always];
-        "--U": LockOp['static, Neither, Fifo], AccessOp[Arc<RwLock<SendOnly>>, ()], Identified[Never];
+        "--U": LockOp[&'static Mutex<Neither>], AccessOp[Arc<RwLock<SendOnly>>, ()], Identified[Never];
         // With an owner that has a key: they stay where they are.
         "---": KeyedLock[&'static Keyed];
         "--U": KeyedLockOp[&'static Keyed], KeyedGuard[&'static Keyed], MappedKeyedGuard[&'static Keyed, Both];

@@ -250,7 +250,7 @@ const IN_A_POLL: [&str; 15] = [
     "cancellation::run_until_cancelled",
     "condvar::wait",
     "condvar::wait_while",
-    "limit::timeout",
+    "limited::timeout",
     "mutex::lock",
     "mutex::lock_for",
     "mutex/owned::lock_owned",
