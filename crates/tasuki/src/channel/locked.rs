@@ -359,20 +359,6 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         waker
     }
 
-    /// Changes the waker of a sender that waits; by its own future.
-    ///
-    /// SAFETY: it is in the senders' queue of this channel.
-    pub(super) unsafe fn rearm_sender(
-        &mut self,
-        waiter: Pinned<'_>,
-        waker: Waker,
-    ) -> Deferred<Option<Waker>> {
-        // SAFETY: as in `push_sender`.
-        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
-        // SAFETY: the caller's contract.
-        unsafe { senders.rearm(waiter, waker) }
-    }
-
     #[inline(always)]
     fn senders_wait(&mut self, waits: bool) {
         if !waits {

@@ -99,9 +99,9 @@ impl<T, S: Store<T>> Core<T, S> {
         Enqueued::Waits
     }
 
-    /// A queued receive is polled: how its wait ended.
+    /// A queued receive or send is polled: how its wait ended.
     #[inline(always)]
-    fn poll_wait(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
+    pub(super) fn poll_wait(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
         match waiter.get().state() {
             State::Notified => Poll::Ready(waiter.get().verdict()),
             _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
@@ -118,7 +118,7 @@ impl<T, S: Store<T>> Core<T, S> {
             drop_waker(Some(waker));
             return Poll::Ready(waiter.get().verdict());
         }
-        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+        // SAFETY: not `Notified`, so it is in the list of the receivers or in that of the senders (invariant 3 of the queue), which this lock guards too.
         let old = unsafe { locked.queue.rearm(waiter, waker) };
         drop_waker(locked.unlock_with(old));
         Poll::Pending

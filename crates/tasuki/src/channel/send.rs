@@ -121,31 +121,6 @@ impl<T, S: Store<T>> Core<T, S> {
         Err(SendError(unsafe { parcel.take() }))
     }
 
-    /// A queued sender is polled: how its wait ended.
-    #[inline(always)]
-    fn poll_sender(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
-        match waiter.get().state() {
-            State::Notified => Poll::Ready(waiter.get().verdict()),
-            _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
-            _ => self.rearm_sender(waiter, cx),
-        }
-    }
-
-    #[cold]
-    fn rearm_sender(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
-        let waker = clone_waker(cx.waker());
-        let mut locked = self.lock();
-        if waiter.get().state() == State::Notified {
-            drop(locked);
-            drop_waker(Some(waker));
-            return Poll::Ready(waiter.get().verdict());
-        }
-        // SAFETY: not `Notified`, so it is in the list of senders (invariant 3 of the queue).
-        let old = unsafe { locked.rearm_sender(waiter, waker) };
-        drop_waker(locked.unlock_with(old));
-        Poll::Pending
-    }
-
     /// A queued sender ends: how its wait had ended, if it had; else it has left the queue, and what was too little for it may be enough for the next.
     fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         if waiter.get().state() != State::Notified {
@@ -245,7 +220,7 @@ impl<H: Side> Op for SendOp<H> {
 
     #[inline]
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.side.core().poll_sender(waiter, cx).map(|verdict| self.ended(verdict))
+        self.side.core().poll_wait(waiter, cx).map(|verdict| self.ended(verdict))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
@@ -367,7 +342,7 @@ impl<R: Reserve> Op for ReserveOp<R> {
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let verdict = self.reserve.side().core().poll_sender(waiter, cx);
+        let verdict = self.reserve.side().core().poll_wait(waiter, cx);
         verdict.map(|verdict| self.ended(verdict))
     }
 

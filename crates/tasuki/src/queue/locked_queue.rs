@@ -387,7 +387,7 @@ impl<'q> LockedQueue<'q> {
 
     /// Changes the waker of a waiter that has not been granted; by its own future.
     ///
-    /// SAFETY: the waiter is in the list of this queue, or in a snapshot of it.
+    /// SAFETY: the waiter is in the list of this queue, in a snapshot of it, or in the list of a queue that is locked under it.
     #[inline]
     pub(crate) unsafe fn rearm(&mut self, waiter: Pinned<'_>, waker: Waker) -> Deferred<Option<Waker>> {
         debug_assert_ne!(waiter.get().state(), WaiterState::Notified);
