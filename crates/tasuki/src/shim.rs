@@ -108,6 +108,9 @@ mod real {
     /// A flag that may be wrong at any time.
     pub(crate) use AtomicBool as AtomicHint;
 
+    /// A number that may be outdated at any time.
+    pub(crate) use AtomicU32 as AtomicGauge;
+
     /// An answer that may be wrong at any time; here it is the one that was stored.
     #[inline(always)]
     pub(crate) fn hint(stored: impl FnOnce() -> bool) -> bool {
@@ -194,6 +197,9 @@ mod model {
     /// A flag that may be wrong at any time. The model does not see it, or every access would be a branch: models of hints
     /// choose the answers, all others take what was stored.
     pub(crate) use std::sync::atomic::AtomicBool as AtomicHint;
+
+    /// A number that may be outdated at any time; as above.
+    pub(crate) use std::sync::atomic::AtomicU32 as AtomicGauge;
 
     /// An answer that may be wrong at any time.
     pub(crate) fn hint(stored: impl FnOnce() -> bool) -> bool {

@@ -28,7 +28,7 @@
 //! | send, room, a receiver waits    | free => granted        | receiver => `Notified`  | wake it        | [`Locked::send`] |
 //! | send, room, none waits          | free => pending        | –                       | –              | [`Locked::send`] |
 //! | send, no room or senders wait   | –                      | sender enqueued         | `Pending`      | [`Locked::push_sender`] |
-//! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop`], [`Locked::free_slot`] |
+//! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop_available`], [`Locked::free_slot`] |
 //! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
 //! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
 //! | drop of a granted receive       | granted => pending, in front | –                 | a step         | [`Locked::attach_back`] |
@@ -47,24 +47,27 @@
 //!
 //! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/grant_loop.rs`), so a close of a million waiters lets others in between.
 //!
+//! A message gets a ticket when it is granted for the first time, under the lock, so tickets have the order of the messages; it keeps it when it is put back. Pending messages that have none are newer
+//! than all that have one.
+//!
 //! # Invariants
 //! 1. Outside the lock, and unless steps are owed: if a receiver waits, no message is pending; if a sender waits, what is free does not cover it; no sender waits
 //!    in a closed channel, no receiver in a drained one.
-//! 2. `used` is the number of pending, granted and reserved slots. It exceeds the capacity only by messages that a panicking poll gave back.
+//! 2. `pending` is the number of pending slots, `held` that of granted and reserved ones. Their sum, `used`, exceeds the capacity only by messages that a panicking poll gave back.
 //! 3. `SENDERS` is set exactly while the senders' queue has waiters. That queue is edited only under the lock of the receivers' queue.
 //! 4. A message is moved under the lock or by the receive that it was granted to; it is dropped by neither.
 //! 5. A receive that is refused leaves no message behind: `used` is 0, and no sender can come.
 //!
 //! # Orderings
 //! The word of the receivers' queue is the lock: Acquire of `WaitQueue::try_lock` pairs with Release in the drop of `LockedQueue`. A granted message is
-//! published by the waiter's state. The hints are Relaxed and may be wrong: the next look is under the lock.
+//! published by the waiter's state. The two counts are Relaxed: exact under the lock, and hints elsewhere; after a hint the next look is under the lock.
 
-use super::locked::{Locked, State};
+use super::locked::{Detached, Locked, State};
 use super::store::{MAX_SLOTS, Store};
 use crate::event::{Event, Reset};
-use crate::queue::WaitQueue;
-use crate::queue::hint::Hint;
+use crate::queue::hint::Gauge;
 use crate::queue::word::{FLAG_A, FLAG_B, Word};
+use crate::queue::{LockedQueue, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use core::fmt;
 use core::marker::PhantomData;
@@ -81,10 +84,11 @@ pub struct Core<T, S: Store<T>> {
     pub(super) queue: WaitQueue,
     pub(super) senders: WaitQueue,
     state: UnsafeCell<State>,
-    /// No message is pending.
-    pub(super) empty: Hint,
-    /// There is no room, or senders wait for it.
-    pub(super) full: Hint,
+    /// How many messages are pending.
+    pub(super) pending: Gauge,
+    /// How many slots are granted or reserved.
+    pub(super) held: Gauge,
+    pub(super) capacity: u32,
     /// Set when the channel is closed.
     pub(super) closed: Event,
     pub(super) store: S,
@@ -106,9 +110,10 @@ impl<T, S: Store<T>> Core<T, S> {
             Self {
                 queue: WaitQueue::new(Word::flags(0)),
                 senders: WaitQueue::new(Word::flags(0)),
-                state: UnsafeCell::new(State::new(allocated, capacity, keep)),
-                empty: Hint::new(),
-                full: Hint::new(),
+                state: UnsafeCell::new(State::new(allocated, keep)),
+                pending: Gauge::new(0),
+                held: Gauge::new(0),
+                capacity,
                 closed: Event::new(Reset::Manual, false),
                 store,
                 message: PhantomData,
@@ -118,20 +123,18 @@ impl<T, S: Store<T>> Core<T, S> {
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T, S> {
-        let locked = self.queue.lock();
-        Locked::new(self, self.state.with_mut(|state| state), locked)
+        self.locked(self.queue.lock())
     }
 
-    /// Takes the message out of a slot that is in no list, and says which it is.
-    ///
-    /// SAFETY: there is a message, and it is the caller's.
+    /// As [`lock`](Self::lock), of a channel that is open and in which none waits: the short path.
     #[inline(always)]
-    pub(super) unsafe fn read(&self, number: u32) -> (T, u32) {
-        // SAFETY: the caller's contract; a slot with a message has been made.
-        let slot = unsafe { &*self.store.slot(number) };
-        // SAFETY: the caller's contract.
-        let message = slot.value.with(|value| unsafe { (*value).assume_init_read() });
-        (message, slot.ticket.get())
+    pub(super) fn try_lock_idle(&self) -> Option<Locked<'_, T, S>> {
+        Some(self.locked(self.queue.try_lock_idle()?))
+    }
+
+    #[inline(always)]
+    fn locked<'c>(&'c self, queue: LockedQueue<'c>) -> Locked<'c, T, S> {
+        Locked::new(self, self.state.with_mut(|state| state), queue)
     }
 
     /// The store gets more slots, unless another thread was faster; false if there can be no more.
@@ -176,21 +179,27 @@ impl<T, S: Store<T>> Core<T, S> {
         let mut locked = self.lock();
         locked.queue.set(CLOSED);
         locked.state_mut().deserted = true;
-        let chain = Chain { core: self, next: locked.detach() };
+        let chain = Chain { core: self, rest: locked.detach() };
         locked.finish();
         drop(chain);
         drop(told);
     }
 
+    /// How many slots are not free: pending, granted, reserved. Exact under the lock.
+    #[inline(always)]
+    pub(super) fn used(&self) -> u32 {
+        self.pending.get() + self.held.get()
+    }
+
     /// How many messages there are that have not been claimed.
     pub(super) fn len(&self) -> usize {
         let locked = self.lock();
-        (locked.state().used - locked.state().permits) as usize
+        (self.used() - locked.state().permits) as usize
     }
 
     /// For how many messages there is room.
     pub(super) fn capacity(&self) -> usize {
-        self.lock().state().capacity as usize
+        self.capacity as usize
     }
 }
 
@@ -206,19 +215,18 @@ impl<T, S: Store<T>> Drop for SetClosed<'_, T, S> {
 /// Messages that were detached, to be dropped without the lock, one by one, whatever panics.
 struct Chain<'c, T, S: Store<T>> {
     core: &'c Core<T, S>,
-    next: u32,
+    rest: Detached,
 }
 
 impl<T, S: Store<T>> Chain<'_, T, S> {
     fn next(&mut self) -> Option<T> {
-        let number = self.next;
-        if number == super::store::NONE {
-            return None;
-        }
+        let number = self.rest.first;
+        self.rest.len = self.rest.len.checked_sub(1)?;
         // SAFETY: a detached slot has been made, and is the chain's alone.
-        self.next = unsafe { &*self.core.store.slot(number) }.next.get();
+        let slot = unsafe { &*self.core.store.slot(number) };
+        self.rest.first = slot.next.get();
         // SAFETY: as above; it has a message.
-        Some(unsafe { self.core.read(number) }.0)
+        Some(unsafe { slot.read() })
     }
 }
 
@@ -237,9 +245,9 @@ impl<T, S: Store<T>> Drop for Core<T, S> {
     /// What was sent and not received is dropped. What was granted to a receive that was forgotten is leaked.
     fn drop(&mut self) {
         let mut locked = self.lock();
-        let next = locked.detach();
+        let rest = locked.detach();
         drop(locked);
-        drop(Chain { core: self, next });
+        drop(Chain { core: self, rest });
     }
 }
 

@@ -4,7 +4,7 @@
 //! as [`Deferred`]. States, transitions and invariants: `core.rs`.
 
 use super::core::{CLOSED, Core, SENDERS};
-use super::parcel::Parcel;
+use super::parcel::Content;
 use super::store::{NONE, Slot, Store};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
@@ -13,14 +13,13 @@ use crate::queue::{Deferred, LockedQueue, NewWaiter, Pinned, QueueGuard};
 use core::ptr;
 use core::task::Waker;
 
-/// What the queue lock protects.
+/// What the queue lock protects, beside the two counts of the channel, which are also hints.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The pending messages, oldest first.
+    /// The oldest and the newest pending message, if there is one.
     first: u32,
     last: u32,
-    pub(super) pending: u32,
-    /// So many of them, at the front, were granted before and put back.
+    /// So many of the pending messages, at the front, were granted before and put back.
     returned: u32,
     /// The last of those.
     last_returned: u32,
@@ -29,13 +28,11 @@ pub(super) struct State {
     /// Slots from here on have never been used.
     fresh: u32,
     pub(super) allocated: u32,
-    /// Slots that are not free: pending, granted, reserved.
-    pub(super) used: u32,
-    /// Those of them that are reserved.
-    pub(super) permits: u32,
-    pub(super) capacity: u32,
     /// So many slots stay allocated when none is used.
     keep: u32,
+    /// So many slots are reserved.
+    pub(super) permits: u32,
+    /// The ticket of the next message that is granted for the first time.
     ticket: u32,
     /// There is no receiver any more.
     #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only handles go"))]
@@ -43,39 +40,61 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) const fn new(allocated: u32, capacity: u32, keep: u32) -> Self {
+    pub(super) const fn new(allocated: u32, keep: u32) -> Self {
         Self {
             first: NONE,
             last: NONE,
-            pending: 0,
             returned: 0,
             last_returned: NONE,
             free: NONE,
             fresh: 0,
             allocated,
-            used: 0,
-            permits: 0,
-            capacity,
             keep,
+            permits: 0,
             ticket: 0,
             deserted: false,
         }
     }
 }
 
-/// The lock of a channel.
-#[derive(Debug)]
-#[must_use = "the queue is unlocked when this is dropped"]
+/// A channel whose queue is locked.
 pub(super) struct Locked<'c, T, S: Store<T>> {
     core: &'c Core<T, S>,
     state: *mut State,
     pub(super) queue: LockedQueue<'c>,
 }
 
-/// One step that was made, and the waker of the waiter that it ended.
-pub(super) enum Step {
+/// A waiter that a step has served, on its way to be woken.
+enum Step {
     Receiver(Deferred<Option<Waker>>),
     Sender(Deferred<Option<Waker>>),
+}
+
+/// A slot and its number: where it is, is computed once.
+pub(super) struct Numbered<'c, T> {
+    number: u32,
+    slot: &'c Slot<T>,
+}
+
+impl<T> Clone for Numbered<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Numbered<'_, T> {}
+
+impl<T> Numbered<'_, T> {
+    /// The ticket of a message that was granted; under the lock.
+    pub(super) fn ticket(self) -> u32 {
+        self.slot.ticket.get()
+    }
+}
+
+/// A message that has left the list of those that are pending.
+pub(super) struct Popped<'c, T> {
+    pub(super) at: Numbered<'c, T>,
+    /// It was granted before, so it has a ticket.
+    returned: bool,
 }
 
 impl<'c, T, S: Store<T>> Locked<'c, T, S> {
@@ -105,6 +124,11 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     #[inline(always)]
+    pub(super) fn numbered(&self, number: u32) -> Numbered<'c, T> {
+        Numbered { number, slot: self.slot(number) }
+    }
+
+    #[inline(always)]
     pub(super) fn is_closed(&self) -> bool {
         self.queue.word().has(CLOSED)
     }
@@ -112,7 +136,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Closed, and nothing can come any more: neither a message that is granted nor one that a permit will bring.
     #[inline(always)]
     pub(super) fn is_drained(&self) -> bool {
-        self.is_closed() && self.state().used == 0
+        self.is_closed() && self.core.used() == 0
     }
 
     /// Is there room for so many more, and no sender waits for it?
@@ -123,17 +147,30 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     #[inline(always)]
     fn covers(&self, slots: u32) -> bool {
-        self.state().capacity.saturating_sub(self.state().used) >= slots
+        self.core.capacity.saturating_sub(self.core.used()) >= slots
+    }
+
+    /// How many pending messages a receiver may take that does not wait: none while one waits for them.
+    #[inline(always)]
+    pub(super) fn available(&self) -> u32 {
+        if self.queue.has_waiters() { 0 } else { self.core.pending.get() }
     }
 
     /// Takes a slot from the free ones. `None`: there is no memory for it, the store has to grow.
     #[inline(always)]
-    fn take_slot(&mut self) -> Option<u32> {
+    fn take_slot(&mut self) -> Option<Numbered<'c, T>> {
         let free = self.state().free;
-        if free != NONE {
-            self.state_mut().free = self.slot(free).next.get();
-            return Some(free);
+        if free == NONE {
+            return self.take_fresh_slot();
         }
+        let taken = self.numbered(free);
+        self.state_mut().free = taken.slot.next.get();
+        Some(taken)
+    }
+
+    /// Takes a slot that has never been used.
+    #[inline]
+    fn take_fresh_slot(&mut self) -> Option<Numbered<'c, T>> {
         let fresh = self.state().fresh;
         if fresh == self.state().allocated {
             return None;
@@ -141,53 +178,64 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         // SAFETY: memory of the store, not used before.
         unsafe { self.core.store.slot(fresh).write(Slot::new()) };
         self.state_mut().fresh = fresh + 1;
-        Some(fresh)
+        Some(self.numbered(fresh))
     }
 
-    /// `free => full`: takes a slot, and the message of a parcel into it. `None`, with nothing changed: the store has to grow.
+    /// Takes a free slot, and a message into it, which is then to be made pending or granted. `None`, with nothing changed: the store has to grow.
     ///
-    /// SAFETY: the parcel is full, and the caller's, or of a waiter in the queue.
+    /// SAFETY: as [`Content::take`]. If a slot is returned, the message has been taken.
     #[inline(always)]
-    unsafe fn fill_slot(&mut self, parcel: &Parcel<T>) -> Option<u32> {
-        let number = self.take_slot()?;
+    unsafe fn fill_slot(&mut self, content: &Content<T>) -> Option<Numbered<'c, T>> {
+        let taken = self.take_slot()?;
         // SAFETY: the caller's contract.
-        let message = unsafe { parcel.take() };
+        let message = unsafe { content.take() };
         // SAFETY: the slot was free: no message is overwritten, and no other side looks at it.
-        self.slot(number).value.with_mut(|value| unsafe { (*value).write(message) });
-        let ticket = self.state().ticket;
-        self.slot(number).ticket.set(ticket);
-        self.state_mut().ticket = ticket.wrapping_add(1);
-        self.state_mut().used += 1;
-        Some(number)
+        taken.slot.value.with_mut(|value| unsafe { (*value).write(message) });
+        Some(taken)
     }
 
     /// Sends a message for which there is room: grants it to the first receiver, or makes it pending. `None`, with nothing changed: the store has to grow.
     ///
     /// SAFETY: as `fill_slot`.
     #[inline(always)]
-    pub(super) unsafe fn send(&mut self, parcel: &Parcel<T>) -> Option<Deferred<Option<Waker>>> {
+    pub(super) unsafe fn send(&mut self, content: &Content<T>) -> Option<Deferred<Option<Waker>>> {
         // SAFETY: the caller's contract.
-        let number = unsafe { self.fill_slot(parcel) }?;
-        if self.queue.has_waiters() {
-            return Some(self.grant(number));
+        let filled = unsafe { self.fill_slot(content) }?;
+        // While steps are owed a message may be pending beside a receiver that waits: it comes first.
+        if self.queue.has_waiters() && self.core.pending.get() == 0 {
+            self.issue_ticket(filled);
+            return Some(self.grant(filled.number));
         }
-        self.append(number);
+        self.append(filled.number);
         Some(Deferred::none())
     }
 
     /// Makes a message the last of those that are pending.
     #[inline(always)]
     fn append(&mut self, number: u32) {
-        self.slot(number).next.set(NONE);
-        let last = self.state().last;
-        if last == NONE {
+        let pending = self.core.pending.get();
+        if pending == 0 {
             self.state_mut().first = number;
         } else {
-            self.slot(last).next.set(number);
+            self.slot(self.state().last).next.set(number);
         }
-        let state = self.state_mut();
-        state.last = number;
-        state.pending += 1;
+        self.state_mut().last = number;
+        self.core.pending.set(pending + 1);
+    }
+
+    /// A message is granted for the first time: a later one gets a greater ticket.
+    #[inline(always)]
+    fn issue_ticket(&mut self, at: Numbered<'c, T>) -> u32 {
+        let ticket = self.state().ticket;
+        self.state_mut().ticket = ticket.wrapping_add(1);
+        at.slot.ticket.set(ticket);
+        ticket
+    }
+
+    /// The ticket of a message that leaves the channel, should it have to come back.
+    #[inline(always)]
+    pub(super) fn ticket(&mut self, popped: &Popped<'c, T>) -> u32 {
+        if popped.returned { popped.at.slot.ticket.get() } else { self.issue_ticket(popped.at) }
     }
 
     /// Grants a message to the first receiver, which there is.
@@ -196,30 +244,39 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         let front = self.queue.front().expect("a receiver waits");
         // SAFETY: the queue is locked, and it is in the list.
         unsafe { front.set_pointer(pack(number)) };
+        self.hold(1);
         // SAFETY: there is a waiter; receivers are never woken without a grant.
         unsafe { self.queue.grant_sleeping_front() }.some()
     }
 
     /// Takes the oldest pending message out of the list.
     #[inline(always)]
-    pub(super) fn pop(&mut self) -> Option<u32> {
-        let number = self.state().first;
-        if number == NONE {
+    fn pop(&mut self) -> Option<Popped<'c, T>> {
+        let pending = self.core.pending.get();
+        if pending == 0 {
             return None;
         }
-        let next = self.slot(number).next.get();
-        let state = self.state_mut();
-        state.first = next;
-        if next == NONE {
-            state.last = NONE;
+        let at = self.numbered(self.state().first);
+        if pending > 1 {
+            self.state_mut().first = at.slot.next.get();
         }
-        state.pending -= 1;
-        state.returned = state.returned.saturating_sub(1);
-        Some(number)
+        self.core.pending.set(pending - 1);
+        let returned = self.state().returned;
+        if returned > 0 {
+            self.state_mut().returned = returned - 1;
+        }
+        Some(Popped { at, returned: returned > 0 })
+    }
+
+    /// The same for a receiver that does not wait: `None` also if another one waits for the message.
+    #[inline(always)]
+    pub(super) fn pop_available(&mut self) -> Option<Popped<'c, T>> {
+        if self.queue.has_waiters() { None } else { self.pop() }
     }
 
     /// A granted message becomes pending again, before all that have not been granted; among those that were put back, the older comes first.
     pub(super) fn attach_back(&mut self, number: u32) {
+        self.release(1);
         let ticket = self.slot(number).ticket.get();
         let (first, last_returned) = (self.state().first, self.state().last_returned);
         let older = |this: &Self, other: u32| this.slot(other).ticket.get().wrapping_sub(ticket) as i32 <= 0;
@@ -245,77 +302,91 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// Puts a message behind this one, or before all others.
     fn insert_after(&mut self, before: u32, number: u32) {
-        let next = if before == NONE { self.state().first } else { self.slot(before).next.get() };
-        self.slot(number).next.set(next);
+        let pending = self.core.pending.get();
+        let (first, last) = (self.state().first, self.state().last);
+        if pending == 0 || before == last {
+            self.state_mut().last = number;
+        } else {
+            let next = if before == NONE { first } else { self.slot(before).next.get() };
+            self.slot(number).next.set(next);
+        }
         if before == NONE {
             self.state_mut().first = number;
         } else {
             self.slot(before).next.set(number);
         }
-        let state = self.state_mut();
-        if next == NONE {
-            state.last = number;
-        }
-        state.pending += 1;
+        self.core.pending.set(pending + 1);
     }
 
-    /// The slot of a message that has been taken becomes free.
+    /// The slot of a message that was pending and has been taken becomes free.
     #[inline(always)]
-    pub(super) fn free_slot(&mut self, number: u32) {
-        self.slot(number).next.set(self.state().free);
-        let state = self.state_mut();
-        state.free = number;
-        state.used -= 1;
+    pub(super) fn free_slot(&mut self, at: Numbered<'c, T>) {
+        at.slot.next.set(self.state().free);
+        self.state_mut().free = at.number;
+    }
+
+    /// So many slots more are granted or reserved.
+    #[inline(always)]
+    pub(super) fn hold(&mut self, slots: u32) {
+        self.core.held.set(self.core.held.get() + slots);
+    }
+
+    /// So many slots less are granted or reserved.
+    #[inline(always)]
+    pub(super) fn release(&mut self, slots: u32) {
+        self.core.held.set(self.core.held.get() - slots);
     }
 
     /// Takes the message out of a slot that is in no list.
     ///
     /// SAFETY: there is a message, and it is the caller's.
     #[inline(always)]
-    pub(super) unsafe fn read(&self, number: u32) -> (T, u32) {
+    pub(super) unsafe fn read(&self, at: Numbered<'c, T>) -> T {
         // SAFETY: the caller's contract.
-        unsafe { self.core.read(number) }
+        unsafe { at.slot.read() }
     }
 
-    /// A message that had been taken gets a slot again, beyond the capacity if need be. Gives it back if there is no memory for that.
+    /// A message that had been taken is granted again, in a new slot, beyond the capacity if need be. Gives it back if there is no memory for that.
     pub(super) fn restore(&mut self, message: T, ticket: u32) -> Result<u32, T> {
-        let Some(number) = self.take_slot() else { return Err(message) };
-        // SAFETY: as in `fill_slot`.
-        self.slot(number).value.with_mut(|value| unsafe { (*value).write(message) });
-        self.slot(number).ticket.set(ticket);
-        self.state_mut().used += 1;
-        Ok(number)
+        let content = Content::new(message);
+        // SAFETY: the message is there.
+        let Some(filled) = (unsafe { self.fill_slot(&content) }) else {
+            // SAFETY: it has not been taken.
+            return Err(unsafe { content.take() });
+        };
+        filled.slot.ticket.set(ticket);
+        self.hold(1);
+        Ok(filled.number)
     }
 
-    /// Detaches all pending messages, in constant time: the first of the chain. Their slots are not used again: there is no receiver.
-    pub(super) fn detach(&mut self) -> u32 {
-        let state = self.state_mut();
-        let first = state.first;
-        state.used -= state.pending;
-        (state.first, state.last, state.pending, state.returned) = (NONE, NONE, 0, 0);
-        first
+    /// Detaches all pending messages, in constant time. Their slots are not used again: there is no receiver.
+    pub(super) fn detach(&mut self) -> Detached {
+        let pending = self.core.pending.get();
+        let chain = Detached { first: self.state().first, len: pending };
+        self.core.pending.set(0);
+        self.state_mut().returned = 0;
+        chain
     }
 
     /// Reserves slots for which there is room.
     #[inline]
     pub(super) fn reserve(&mut self, slots: u32) {
-        let state = self.state_mut();
-        state.used += slots;
-        state.permits += slots;
+        self.hold(slots);
+        self.state_mut().permits += slots;
     }
 
     /// Gives reserved slots back.
     #[inline]
     pub(super) fn unreserve(&mut self, slots: u32) {
-        let state = self.state_mut();
-        state.used -= slots;
-        state.permits -= slots;
+        self.release(slots);
+        self.state_mut().permits -= slots;
     }
 
-    /// Unlocks the queue. A channel without a message gives the memory of most of its slots back.
+    /// Frees a slot and unlocks the queue; there is no step to make. A channel without a message gives the memory of most of its slots back.
     #[inline(always)]
-    pub(super) fn unlock_smaller(self) {
-        if self.state().used == 0 && self.state().allocated > self.state().keep {
+    pub(super) fn free_and_unlock(mut self, at: Numbered<'c, T>) {
+        self.free_slot(at);
+        if self.state().allocated > self.state().keep && self.core.used() == 0 {
             self.shrink();
         }
     }
@@ -330,10 +401,14 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         drop(freed);
     }
 
-    /// A ticket before those of all that were put back.
-    pub(super) fn oldest_ticket(&self) -> u32 {
-        let state = self.state();
-        if state.returned > 0 { self.slot(state.first).ticket.get().wrapping_sub(1) } else { state.ticket }
+    /// A ticket before those of all that were put back, and of all that are granted later.
+    pub(super) fn oldest_ticket(&mut self) -> u32 {
+        if self.state().returned > 0 {
+            return self.slot(self.state().first).ticket.get().wrapping_sub(1);
+        }
+        let ticket = self.state().ticket;
+        self.state_mut().ticket = ticket.wrapping_add(1);
+        ticket
     }
 
     /// Enqueues a sender.
@@ -367,7 +442,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// Ends the wait of the first sender if that can be done: refuses it if the channel is closed, makes its message pending, or reserves for it.
-    #[inline]
+    #[inline(always)]
     fn serve_sender(&mut self) -> Option<Deferred<Option<Waker>>> {
         if !self.queue.word().has(SENDERS) {
             return None;
@@ -384,11 +459,11 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
                 return None;
             }
             if slots == 0 {
-                // SAFETY: a sender without a number of slots carries its parcel, which is pinned in its future while that is queued.
-                let parcel = unsafe { &*payload.cast::<Parcel<T>>() };
-                // SAFETY: a queued parcel is full.
-                let number = unsafe { self.fill_slot(parcel) }?;
-                self.append(number);
+                // SAFETY: a sender without a number of slots carries its message, which is pinned in its future while that is queued.
+                let content = unsafe { &*payload.cast::<Content<T>>() };
+                // SAFETY: the lock is held; the message of a sender in the queue is there, and the sender leaves the queue below.
+                let filled = unsafe { self.fill_slot(content) }?;
+                self.append(filled.number);
             } else {
                 self.reserve(slots);
             }
@@ -402,11 +477,12 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// One step towards a state in which no waiter can be served; `None` if it is that.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self) -> Option<Step> {
         if self.queue.has_waiters() {
-            if let Some(number) = self.pop() {
-                return Some(Step::Receiver(self.grant(number)));
+            if let Some(popped) = self.pop() {
+                self.ticket(&popped);
+                return Some(Step::Receiver(self.grant(popped.at.number)));
             }
         }
         if let Some(waker) = self.serve_sender() {
@@ -423,17 +499,17 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[inline(always)]
     pub(super) fn owes_a_step(&self) -> bool {
         self.queue.word().has(SENDERS)
-            || self.queue.has_waiters() && (self.state().pending > 0 || self.is_drained())
+            || self.queue.has_waiters() && (self.core.pending.get() > 0 || self.is_drained())
     }
 
     /// Makes all steps, unlocks the queue, and wakes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(self) {
         self.finish_with(Deferred::nothing());
     }
 
     /// As [`finish`](Self::finish), and opens what had come out of the queue. If it panics, that is dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish_with<D>(mut self, deferred: Deferred<D>) -> D {
         let Some(step) = self.step() else { return self.unlock_with(deferred) };
         // Mostly it is one.
@@ -471,13 +547,11 @@ impl<T, S: Store<T>> Granter for Locked<'_, T, S> {
     }
 }
 
-impl<T, S: Store<T>> Drop for Locked<'_, T, S> {
-    /// Stores the hints; the queue is unlocked behind it.
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.core.empty.set(self.state().pending == 0);
-        self.core.full.set(!self.has_room(1));
-    }
+/// Messages that have left the channel: the first of a chain of slots, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Detached {
+    pub(super) first: u32,
+    pub(super) len: u32,
 }
 
 /// The number of a slot as the payload of a waiter.

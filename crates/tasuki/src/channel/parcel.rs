@@ -1,60 +1,81 @@
 //! The message of a send, in its future: taken by the future itself, or by the granter that moves it into a slot.
 
 use crate::shim::UnsafeCell;
-use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomPinned;
 use core::mem::MaybeUninit;
 
-/// A message that may be taken from outside of its future while that waits. Touched by its future, or under the queue lock while the future is
-/// queued.
-pub(super) struct Parcel<T> {
-    value: UnsafeCell<MaybeUninit<T>>,
-    full: Cell<bool>,
-    /// The queue has a pointer to it.
-    _pin: PhantomPinned,
-}
+/// Memory of a message that another thread may take while its send is queued.
+#[derive(Debug)]
+pub(super) struct Content<T>(UnsafeCell<MaybeUninit<T>>);
 
-// SAFETY: a shared parcel gives the message to one side only, which may be another thread: that needs `T: Send`, and nothing is shared.
-unsafe impl<T: Send> Sync for Parcel<T> {}
+// SAFETY: what is shared gives the message to one side only, which may be another thread: that needs `T: Send`.
+unsafe impl<T: Send> Sync for Content<T> {}
 
-impl<T> Parcel<T> {
+impl<T> Content<T> {
     #[inline(always)]
-    pub(super) fn new(value: T) -> Self {
-        Self { value: UnsafeCell::new(MaybeUninit::new(value)), full: Cell::new(true), _pin: PhantomPinned }
-    }
-
-    /// Is the message still here?
-    #[inline(always)]
-    pub(super) fn is_full(&self) -> bool {
-        self.full.get()
+    pub(super) fn new(message: T) -> Self {
+        Self(UnsafeCell::new(MaybeUninit::new(message)))
     }
 
     /// The message.
     ///
-    /// SAFETY: the caller is its future and not queued, or holds the queue lock; the parcel is full.
+    /// SAFETY: it is there and is not taken again; the caller is its future and not queued, or holds the queue lock and the send is queued.
     #[inline(always)]
     pub(super) unsafe fn take(&self) -> T {
-        debug_assert!(self.full.get(), "the message has gone");
-        self.full.set(false);
-        // SAFETY: it was full; the caller's contract.
-        self.value.with(|value| unsafe { (*value).assume_init_read() })
+        // SAFETY: the caller's contract.
+        self.0.with(|message| unsafe { (*message).assume_init_read() })
     }
 }
 
-impl<T> Drop for Parcel<T> {
+/// A message and where it is to go. The address is there exactly while the message is, as far as the future knows: a granter takes the message and leaves the address,
+/// which the future removes when it sees the grant.
+pub(super) struct Parcel<A, T> {
+    to: Option<A>,
+    content: Content<T>,
+    /// The queue has a pointer to the content.
+    _pin: PhantomPinned,
+}
+
+impl<A, T> Parcel<A, T> {
+    #[inline(always)]
+    pub(super) fn new(to: A, message: T) -> Self {
+        Self { to: Some(to), content: Content::new(message), _pin: PhantomPinned }
+    }
+
+    /// Where the message goes, and the message; `None` if it has gone.
+    #[inline(always)]
+    pub(super) fn open(&self) -> Option<(&A, &Content<T>)> {
+        self.to.as_ref().map(|to| (to, &self.content))
+    }
+
+    /// The message has been taken out of its content.
+    #[inline(always)]
+    pub(super) fn is_gone(&mut self) {
+        self.to = None;
+    }
+
+    /// The message, if it has not gone. Not while the send is queued.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.to.take()?;
+        // SAFETY: it is there, and from now on it has gone; the future asks, and is not queued.
+        Some(unsafe { self.content.take() })
+    }
+}
+
+impl<A, T> Drop for Parcel<A, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.full.get() {
+        if self.to.is_some() {
             crate::probe::foreign_code();
-            // SAFETY: full, and its owner drops it, out of the queue.
-            self.value.with_mut(|value| unsafe { (*value).assume_init_drop() });
+            drop(self.take());
         }
     }
 }
 
-impl<T> fmt::Debug for Parcel<T> {
+impl<A, T> fmt::Debug for Parcel<A, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parcel").field("full", &self.full.get()).finish_non_exhaustive()
+        f.debug_struct("Parcel").field("full", &self.to.is_some()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@
 
 use super::core::Core;
 use super::error::TryRecvError;
-use super::locked::{Locked, pack, unpack};
+use super::locked::{Locked, Popped, pack, unpack};
 use super::store::{NONE, Store};
 use crate::error::Closed;
 use crate::queue::grant_loop::grant_loop;
@@ -18,11 +18,23 @@ use core::task::{Context, Poll, Waker};
 
 impl<T, S: Store<T>> Core<T, S> {
     /// Takes the oldest pending message.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
-        let mut locked = self.lock();
-        match locked.pop() {
-            Some(number) => Ok(self.take(locked, number, None)),
+        match self.try_lock_idle() {
+            Some(locked) => self.recv_locked(locked),
+            None => self.try_recv_slow(),
+        }
+    }
+
+    #[inline(never)]
+    fn try_recv_slow(&self) -> Result<T, TryRecvError> {
+        self.recv_locked(self.lock())
+    }
+
+    #[inline(always)]
+    fn recv_locked<'c>(&'c self, mut locked: Locked<'c, T, S>) -> Result<T, TryRecvError> {
+        match locked.pop_available() {
+            Some(popped) => Ok(self.take(locked, popped, None)),
             None if locked.is_drained() => Err(TryRecvError::Closed),
             None => Err(TryRecvError::Empty),
         }
@@ -31,19 +43,20 @@ impl<T, S: Store<T>> Core<T, S> {
     /// Would a receive end without waiting?
     fn may_recv(&self) -> bool {
         let locked = self.lock();
-        locked.state().pending > 0 || locked.is_drained()
+        locked.available() > 0 || locked.is_drained()
     }
 
     /// Takes the message of a slot that was popped, frees the slot, makes the steps, and drops a waker that is not needed.
     #[inline(always)]
-    fn take(&self, mut locked: Locked<'_, T, S>, number: u32, spare: Option<Waker>) -> T {
+    fn take<'c>(&'c self, mut locked: Locked<'c, T, S>, popped: Popped<'c, T>, spare: Option<Waker>) -> T {
         // SAFETY: it was pending, and has just been popped.
-        let (message, ticket) = unsafe { locked.read(number) };
-        locked.free_slot(number);
+        let message = unsafe { locked.read(popped.at) };
         if !locked.owes_a_step() && spare.is_none() {
-            locked.unlock_smaller();
+            locked.free_and_unlock(popped.at);
             return message;
         }
+        let ticket = locked.ticket(&popped);
+        locked.free_slot(popped.at);
         let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None };
         locked.finish();
         drop_waker(spare);
@@ -57,20 +70,37 @@ impl<T, S: Store<T>> Core<T, S> {
         if number == NONE {
             return None;
         }
+        // SAFETY: a granted slot has been made.
+        let slot = unsafe { &*self.store.slot(number) };
         // SAFETY: granted to this waiter, whose future asks: the slot is its own.
-        let (message, ticket) = unsafe { self.read(number) };
+        let message = unsafe { slot.read() };
         // SAFETY: its own future, which has seen `Notified`.
         unsafe { waiter.get().set_pointer(pack(NONE)) };
-        let mut locked = self.lock();
-        locked.free_slot(number);
-        if !locked.owes_a_step() {
-            locked.unlock_smaller();
+        if let Some(mut locked) = self.try_lock_idle() {
+            let at = locked.numbered(number);
+            locked.release(1);
+            // None waits, and it is open: there is no step to make.
+            locked.free_and_unlock(at);
             return Some(message);
         }
-        let waiter = matches!(wait, AfterPanic::GoesOn).then_some(waiter);
+        Some(self.claim_slow(number, message, matches!(wait, AfterPanic::GoesOn).then_some(waiter)))
+    }
+
+    /// The message has been taken out of a granted slot, which becomes free.
+    #[inline(never)]
+    fn claim_slow(&self, number: u32, message: T, waiter: Option<Pinned<'_>>) -> T {
+        let mut locked = self.lock();
+        let at = locked.numbered(number);
+        locked.release(1);
+        if !locked.owes_a_step() {
+            locked.free_and_unlock(at);
+            return message;
+        }
+        let ticket = at.ticket();
+        locked.free_slot(at);
         let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter };
         locked.finish();
-        Some(undo.disarm())
+        undo.disarm()
     }
 
     /// `granted => pending`, or to the next receiver: the receive is dropped.
@@ -88,8 +118,8 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     fn enqueue(&self, slot: WaiterSlot<'_>, waker: Waker) -> Enqueued<'_, T, S> {
         let mut locked = self.lock();
-        if let Some(number) = locked.pop() {
-            return Enqueued::Message(locked, number, waker);
+        if let Some(popped) = locked.pop_available() {
+            return Enqueued::Message(locked, popped, waker);
         }
         if locked.is_drained() {
             drop(locked);
@@ -168,7 +198,7 @@ pub(super) enum AfterPanic {
 enum Enqueued<'c, T, S: Store<T>> {
     Waits,
     Drained(Waker),
-    Message(Locked<'c, T, S>, u32, Waker),
+    Message(Locked<'c, T, S>, Popped<'c, T>, Waker),
 }
 
 /// A message on its way out. If it does not get there, because foreign code panics, it gets a slot again: granted to the waiter that it was granted to, or
@@ -257,7 +287,7 @@ impl<H: Side> Op for RecvOp<H> {
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
         let core = self.side.core();
-        if core.empty.says_look() {
+        if core.pending.says(|pending| pending == 0) {
             return None;
         }
         match core.try_recv() {
@@ -280,8 +310,8 @@ impl<H: Side> Op for RecvOp<H> {
                 drop_waker(Some(waker));
                 Poll::Ready(Err(Closed))
             }
-            Enqueued::Message(locked, number, waker) => {
-                Poll::Ready(Ok(core.take(locked, number, Some(waker))))
+            Enqueued::Message(locked, popped, waker) => {
+                Poll::Ready(Ok(core.take(locked, popped, Some(waker))))
             }
         }
     }
@@ -354,7 +384,7 @@ pub(super) mod many {
             let core = self.side.core();
             loop {
                 let mut locked = core.lock();
-                let wanted = (self.limit - self.received).min(locked.state().pending as usize).min(BATCH);
+                let wanted = (self.limit - self.received).min(locked.available() as usize).min(BATCH);
                 if wanted == 0 {
                     return locked.is_drained();
                 }
@@ -364,10 +394,10 @@ pub(super) mod many {
                     continue;
                 }
                 for _ in 0..wanted {
-                    let number = locked.pop().expect("so many are pending");
+                    let popped = locked.pop_available().expect("so many are pending");
                     // SAFETY: it was pending, and has just been popped.
-                    let (message, _) = unsafe { locked.read(number) };
-                    locked.free_slot(number);
+                    let message = unsafe { locked.read(popped.at) };
+                    locked.free_slot(popped.at);
                     // There is room: nothing is allocated under the lock.
                     self.buffer.push(message);
                 }
@@ -414,7 +444,7 @@ pub(super) mod many {
             let waker = clone_waker(cx.waker());
             loop {
                 let mut locked = self.side.core().lock();
-                if locked.state().pending == 0 && !locked.is_drained() {
+                if locked.available() == 0 && !locked.is_drained() {
                     locked.queue.push_back(slot.init(waker, Payload::carrying(0, pack(NONE))));
                     return Poll::Pending;
                 }

@@ -105,7 +105,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// assert!(receiver.try_recv().is_err());
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.core().try_recv()
     }

@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::error::{SendError, TryReserveError, TrySendError};
 use super::locked::Locked;
-use super::parcel::Parcel;
+use super::parcel::{Content, Parcel};
 use super::receive::Side;
 use super::store::Store;
 use crate::error::{Closed, GivenBack};
@@ -18,55 +18,85 @@ use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::pin::Pin;
 use core::ptr;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 /// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    Yes,
+    /// It was sent; this receiver is to be woken.
+    Yes(Option<Waker>),
     Full,
     Closed,
 }
 
 impl<T, S: Store<T>> Core<T, S> {
-    /// Sends a message if there is room; unless it is sent it stays in the parcel. If a waker panics, it has been sent.
-    #[inline]
-    pub(super) fn send_now(&self, parcel: &Parcel<T>) -> Sent {
+    /// Sends a message to a channel that is open, in which none waits, and that has room: the short path. False: nothing has changed.
+    ///
+    /// SAFETY: the message is there, and its future asks, which is not queued. If it is sent it has been taken.
+    #[inline(always)]
+    unsafe fn send_idle(&self, content: &Content<T>) -> bool {
+        let Some(mut locked) = self.try_lock_idle() else { return false };
+        // SAFETY: the caller's contract. No receiver waits, so there is no waker.
+        locked.has_room(1) && unsafe { locked.send(content) }.is_some()
+    }
+
+    /// Sends a message if there is room.
+    ///
+    /// SAFETY: the message is there, and its future asks, which is not queued. After [`Sent::Yes`] it has been taken.
+    #[inline(always)]
+    unsafe fn send_now(&self, content: &Content<T>) -> Sent {
         loop {
-            let mut locked = self.lock();
-            if locked.is_closed() {
-                return Sent::Closed;
+            let locked = self.lock();
+            let allocated = locked.state().allocated;
+            // SAFETY: the caller's contract; it has not been sent.
+            if let Some(sent) = unsafe { Self::send_locked(locked, content) } {
+                return sent;
             }
-            if !locked.has_room(1) {
-                return Sent::Full;
-            }
-            // SAFETY: the parcel is full, and the caller's.
-            if let Some(waker) = unsafe { locked.send(parcel) } {
-                wake_owner(locked.unlock_with(waker));
-                return Sent::Yes;
-            }
-            self.grow_unlocked(locked);
+            self.grow_for_room(allocated);
         }
     }
 
-    /// There is room, and no slot: the store grows.
+    /// `None`: there is room, and no slot.
+    ///
+    /// SAFETY: as [`send_now`](Self::send_now).
+    #[inline(always)]
+    unsafe fn send_locked(mut locked: Locked<'_, T, S>, content: &Content<T>) -> Option<Sent> {
+        if locked.is_closed() {
+            return Some(Sent::Closed);
+        }
+        if !locked.has_room(1) {
+            return Some(Sent::Full);
+        }
+        // SAFETY: the caller's contract.
+        let waker = unsafe { locked.send(content) }?;
+        Some(Sent::Yes(locked.unlock_with(waker)))
+    }
+
+    /// There is room, and there were so many slots, none of them free: the store grows.
     #[cold]
-    fn grow_unlocked(&self, locked: Locked<'_, T, S>) {
-        let allocated = locked.state().allocated;
-        drop(locked);
+    fn grow_for_room(&self, allocated: u32) {
         let grown = self.grow(allocated);
         assert!(grown, "a channel has slots for its capacity");
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        let parcel = Parcel::new(message);
-        match self.send_now(&parcel) {
-            Sent::Yes => Ok(()),
+        let content = Content::new(message);
+        // SAFETY: the message is there, and the caller's.
+        if unsafe { self.send_idle(&content) } { Ok(()) } else { self.try_send_slow(content) }
+    }
+
+    #[inline(never)]
+    fn try_send_slow(&self, content: Content<T>) -> Result<(), TrySendError<T>> {
+        // SAFETY: the message is there, and the caller's.
+        match unsafe { self.send_now(&content) } {
+            Sent::Yes(waker) => {
+                wake_owner(waker);
+                Ok(())
+            }
             // SAFETY: not sent, so it is still here.
-            Sent::Full => Err(TrySendError::Full(unsafe { parcel.take() })),
+            Sent::Full => Err(TrySendError::Full(unsafe { content.take() })),
             // SAFETY: as above.
-            Sent::Closed => Err(TrySendError::Closed(unsafe { parcel.take() })),
+            Sent::Closed => Err(TrySendError::Closed(unsafe { content.take() })),
         }
     }
 
@@ -100,25 +130,27 @@ impl<T, S: Store<T>> Core<T, S> {
     /// A permit is used: gives the message back if there is no receiver any more.
     #[cfg(feature = "alloc")]
     pub(super) fn send_reserved(&self, message: T) -> Result<(), SendError<T>> {
-        let parcel = Parcel::new(message);
+        let content = Content::new(message);
         loop {
             let mut locked = self.lock();
             locked.unreserve(1);
             if locked.state().deserted {
+                // SAFETY: not sent, so it is still here.
+                let message = unsafe { content.take() };
                 locked.finish();
-                break;
+                return Err(SendError(message));
             }
-            // SAFETY: the parcel is full, and the caller's.
-            if let Some(waker) = unsafe { locked.send(&parcel) } {
+            // SAFETY: the message is there, and the caller's.
+            if let Some(waker) = unsafe { locked.send(&content) } {
                 wake_owner(locked.unlock_with(waker));
                 return Ok(());
             }
             // The room stays reserved while the store grows.
             locked.reserve(1);
-            self.grow_unlocked(locked);
+            let allocated = locked.state().allocated;
+            drop(locked);
+            self.grow_for_room(allocated);
         }
-        // SAFETY: not sent, so it is still here.
-        Err(SendError(unsafe { parcel.take() }))
     }
 
     /// A queued sender ends: how its wait had ended, if it had; else it has left the queue, and what was too little for it may be enough for the next.
@@ -138,40 +170,49 @@ impl<T, S: Store<T>> Core<T, S> {
 
 /// What [`Send`](super::Send) waits for.
 pub struct SendOp<H: Side> {
-    side: H,
-    parcel: Parcel<H::Message>,
+    parcel: Parcel<H, H::Message>,
 }
 
 impl<H: Side> SendOp<H> {
     #[inline(always)]
     pub(super) fn wait(side: H, message: H::Message) -> Wait<Single<Self>> {
-        Wait::new(Self { side, parcel: Parcel::new(message) })
+        Wait::new(Self { parcel: Parcel::new(side, message) })
     }
 
     /// The message, which has not been sent. Not while it is queued.
-    fn take(&self) -> H::Message {
-        assert!(self.parcel.is_full(), "the message has been given back already");
-        // SAFETY: full; the future asks, and is not queued.
-        unsafe { self.parcel.take() }
+    fn take(&mut self) -> H::Message {
+        self.parcel.take().expect("the message has been given back already")
     }
 
-    fn try_send(&self) -> Option<Result<(), SendError<H::Message>>> {
-        // It has gone if an earlier poll sent it, and a waker panicked then.
-        if !self.parcel.is_full() {
-            return Some(Ok(()));
+    fn ended(&mut self, verdict: Verdict) -> Result<(), SendError<H::Message>> {
+        match verdict {
+            Verdict::Granted => {
+                self.parcel.is_gone();
+                Ok(())
+            }
+            Verdict::Refused => Err(SendError(self.take())),
         }
-        match self.side.core().send_now(&self.parcel) {
-            Sent::Yes => Some(Ok(())),
+    }
+
+    #[inline(never)]
+    fn try_slow(&mut self) -> Option<Result<(), SendError<H::Message>>> {
+        let (side, content) = self.parcel.open()?;
+        // SAFETY: the message is there; not queued.
+        match unsafe { side.core().send_now(content) } {
+            Sent::Yes(waker) => {
+                self.parcel.is_gone();
+                wake_owner(waker);
+                Some(Ok(()))
+            }
             Sent::Closed => Some(Err(SendError(self.take()))),
             Sent::Full => None,
         }
     }
 
-    fn ended(&self, verdict: Verdict) -> Result<(), SendError<H::Message>> {
-        match verdict {
-            Verdict::Granted => Ok(()),
-            Verdict::Refused => Err(SendError(self.take())),
-        }
+    /// The channel of a send that waits.
+    #[inline(always)]
+    fn core(&self) -> &Core<H::Message, H::Store> {
+        self.parcel.open().expect("a send that waits has its message").0.core()
     }
 }
 
@@ -182,49 +223,61 @@ impl<H: Side> Op for SendOp<H> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
-        if self.side.core().full.says_look() && self.parcel.is_full() {
+        // It has gone if an earlier poll sent it, and a waker panicked then.
+        let Some((side, content)) = self.parcel.open() else { return Some(Ok(())) };
+        let core = side.core();
+        if core.held.says(|held| held + core.pending.get() >= core.capacity) {
             return None;
         }
-        self.try_send()
+        // SAFETY: the message is there; not queued.
+        if unsafe { core.send_idle(content) } {
+            self.parcel.is_gone();
+            return Some(Ok(()));
+        }
+        self.try_slow()
     }
 
     fn is_ready(&self) -> bool {
-        !self.parcel.is_full() || self.side.core().may_send(1)
+        self.parcel.open().is_none_or(|(side, _)| side.core().may_send(1))
     }
 
     #[inline]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let core = self.side.core();
+        let (side, content) = self.parcel.open().expect("a send that is not over has its message");
+        let core = side.core();
         let waker = clone_waker(cx.waker());
-        loop {
+        let sent = loop {
             let mut locked = core.lock();
-            if locked.is_closed() {
-                drop(locked);
-                drop_waker(Some(waker));
-                return Poll::Ready(Err(SendError(self.take())));
-            }
-            if !locked.has_room(1) {
-                let payload = ptr::from_ref(&self.parcel).cast_mut().cast::<()>();
+            if !locked.is_closed() && !locked.has_room(1) {
+                let payload = ptr::from_ref(content).cast_mut().cast::<()>();
                 locked.push_sender(slot.init(waker, Payload::carrying(0, payload)));
                 return Poll::Pending;
             }
-            // SAFETY: the parcel is full: it was when this poll began, and the channel has not been told of it.
-            if let Some(receiver) = unsafe { locked.send(&self.parcel) } {
-                wake_owner(locked.unlock_with(receiver));
-                drop_waker(Some(waker));
-                return Poll::Ready(Ok(()));
+            let allocated = locked.state().allocated;
+            // SAFETY: the message is there; not queued.
+            if let Some(sent) = unsafe { Core::send_locked(locked, content) } {
+                break sent;
             }
-            core.grow_unlocked(locked);
+            core.grow_for_room(allocated);
+        };
+        if let Sent::Yes(receiver) = sent {
+            self.parcel.is_gone();
+            wake_owner(receiver);
+            drop_waker(Some(waker));
+            return Poll::Ready(Ok(()));
         }
+        // First: if that panics, the message is still here.
+        drop_waker(Some(waker));
+        Poll::Ready(Err(SendError(self.take())))
     }
 
     #[inline]
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.side.core().poll_wait(waiter, cx).map(|verdict| self.ended(verdict))
+        self.core().poll_wait(waiter, cx).map(|verdict| self.ended(verdict))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.side.core().leave_senders(waiter).map(|verdict| self.ended(verdict))
+        self.core().leave_senders(waiter).map(|verdict| self.ended(verdict))
     }
 
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E> {
@@ -263,7 +316,7 @@ impl<H: Side> Wait<Single<SendOp<H>>> {
         match crate::wait::Awaitable::cancel(self.as_mut(), Cancel(())) {
             Some(Ok(())) => None,
             Some(Err(SendError(message))) => Some(message),
-            None => self.op().parcel.is_full().then(|| self.op().take()),
+            None => self.op_mut().parcel.take(),
         }
     }
 }

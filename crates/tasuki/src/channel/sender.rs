@@ -91,7 +91,7 @@ impl<T> Sender<T> {
     /// assert!(sender.try_send(2).unwrap_err().is_full());
     /// # drop(receiver);
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.core().try_send(message)
     }

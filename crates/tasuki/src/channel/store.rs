@@ -21,9 +21,9 @@ pub(super) const MAX_SLOTS: u32 = u32::MAX - 1;
 /// Room for one message.
 #[derive(Debug)]
 pub struct Slot<T> {
-    /// The next slot in the list of pending or of free slots. Under the queue lock only.
+    /// The next slot in the list of pending or of free slots; in the last pending one it is anything. Under the queue lock only.
     pub(super) next: Cell<u32>,
-    /// Which message of the channel it is; wraps. Under the queue lock only, or by the owner of a granted slot.
+    /// The order among messages that were granted; wraps. Under the queue lock only, or by the owner of a granted slot.
     pub(super) ticket: Cell<u32>,
     /// The message, in a pending or granted slot.
     pub(super) value: UnsafeCell<MaybeUninit<T>>,
@@ -32,6 +32,15 @@ pub struct Slot<T> {
 impl<T> Slot<T> {
     pub(super) fn new() -> Self {
         Self { next: Cell::new(NONE), ticket: Cell::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    /// The message.
+    ///
+    /// SAFETY: there is one, and it is the caller's.
+    #[inline(always)]
+    pub(super) unsafe fn read(&self) -> T {
+        // SAFETY: the caller's contract.
+        self.value.with(|value| unsafe { (*value).assume_init_read() })
     }
 }
 

@@ -11,9 +11,8 @@
 //! |-------|----------------------------------------|---------|----|
 //! | any   | the queue forms, or a try fails because others wait | set | [`Hint::look_first`] |
 //! | set   | a look finds the word as it is when nothing is contended | clear | [`Hint::try_first`] |
-//! | any   | a channel is unlocked                  | whether it is empty, or full | [`Hint::set`] |
 //!
-//! A channel has two of them, which say that a receive or a send without a wait is in vain.
+//! A channel counts its messages anyway, under its queue lock. Read without the lock ([`Gauge::says`]), the counts are hints that a receive or a send without a wait is in vain.
 //!
 //! It is not changed together with the word, so it may be wrong in both directions, and for any time: that costs a look, or a try that fails. Nothing
 //! else may depend on it; the models run with every sequence of answers (`hints::shuffle`).
@@ -21,7 +20,7 @@
 //! # Orderings
 //! All Relaxed: it publishes nothing.
 
-use crate::shim::{self, AtomicHint, Ordering, const_fn};
+use crate::shim::{self, AtomicGauge, AtomicHint, Ordering, const_fn};
 
 /// Is it better to look before trying?
 #[derive(Debug)]
@@ -41,13 +40,6 @@ impl Hint {
         shim::hint(|| self.0.load(Ordering::Relaxed))
     }
 
-    /// Says what is better from now on.
-    #[inline(always)]
-    pub(crate) fn set(&self, look: bool) {
-        // Relaxed: a hint.
-        self.0.store(look, Ordering::Relaxed);
-    }
-
     /// A try is likely to fail from now on.
     #[inline(always)]
     pub(crate) fn look_first(&self) {
@@ -60,5 +52,37 @@ impl Hint {
     pub(crate) fn try_first(&self) {
         // Relaxed: a hint.
         self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A number that is changed under the queue lock only; without the lock it is a hint.
+#[derive(Debug)]
+pub(crate) struct Gauge(AtomicGauge);
+
+impl Gauge {
+    const_fn! {
+        pub(crate) const fn new(number: u32) -> Self {
+            Self(AtomicGauge::new(number))
+        }
+    }
+
+    /// The number. Exact under the lock.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u32 {
+        // Relaxed: written under the lock.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Changes it; under the lock.
+    #[inline(always)]
+    pub(crate) fn set(&self, number: u32) {
+        // Relaxed: as above.
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// What the number, which may be outdated, says. The answer may be wrong.
+    #[inline(always)]
+    pub(crate) fn says(&self, question: impl FnOnce(u32) -> bool) -> bool {
+        shim::hint(|| question(self.get()))
     }
 }

@@ -184,6 +184,22 @@ impl WaitQueue {
         Some(LockedQueue::new(self, Word::from_raw(was), section))
     }
 
+    /// Locks a queue that has neither waiters nor flags. The word of the evidence is a constant then, so the compiler leaves out what asks for either.
+    #[inline(always)]
+    pub(crate) fn try_lock_idle(&self) -> Option<LockedQueue<'_>> {
+        const IDLE: Word = Word::flags(0);
+        if self.load() != IDLE {
+            return None;
+        }
+        let section = Section::enter();
+        // Acquire: as in `try_lock`.
+        self.word
+            .compare_exchange(IDLE.raw(), IDLE.with(EDIT).raw(), Ordering::Acquire, Ordering::Relaxed)
+            .ok()?;
+        probe::queue_locked();
+        Some(LockedQueue::new(self, IDLE, section))
+    }
+
     /// Locks the queue; spins while another thread holds its lock.
     #[inline(always)]
     pub(crate) fn lock(&self) -> LockedQueue<'_> {

@@ -68,9 +68,9 @@ impl<O: Op> Wait<Single<O>> {
         Self { inner: Single::new(op) }
     }
 
-    /// The operation, to ask it something.
-    pub(crate) fn op(&self) -> &O {
-        self.inner.op()
+    /// The operation, of a wait that is not queued.
+    pub(crate) fn op_mut(self: Pin<&mut Self>) -> &mut O {
+        self.project().op_mut()
     }
 
     /// The wait alone, not polled yet.

@@ -202,6 +202,12 @@ impl<O: Op> Single<O> {
         &self.op
     }
 
+    /// The operation, of a wait that is not queued.
+    pub(crate) fn op_mut(self: Pin<&mut Self>) -> &mut O {
+        // SAFETY: nothing is moved out of the pinned future: an operation moves only what it was given.
+        unsafe { &mut self.get_unchecked_mut().op }
+    }
+
     /// Not queued yet, and would it be ready?
     #[cfg(feature = "alloc")]
     pub(crate) fn is_over(&self) -> bool {

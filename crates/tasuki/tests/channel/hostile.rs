@@ -1,4 +1,4 @@
-//! Receives that are forgotten, and receives that a limit ends while foreign code panics: the channel goes on.
+//! Receives that are forgotten, receives that a limit ends while foreign code panics, and wakers that use the channel between two batches: the channel goes on.
 
 use crate::kit::poll::{panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
@@ -130,4 +130,33 @@ fn a_cancelled_receive_of_many_whose_claim_panics_gives_its_message_back() {
     let permit = ready(waits.lock().unwrap().as_mut().unwrap()).unwrap();
     let sender = permit.send(2).unwrap();
     assert_eq!((receiver.try_recv(), sender.try_send(3)), (Ok(2), Ok(())));
+}
+
+/// A waker that sends and receives between two batches of wakers, while a message is pending beside a receiver that waits: neither overtakes.
+#[test]
+fn newcomers_between_two_batches_wait_their_turn() {
+    let (sender, receiver) = bounded(64);
+    let permits = sender.try_reserve_many(64).unwrap();
+    // With the reservation in front, the first batch of 32 ends with a message that is pending: one wake, then two for each message.
+    let mut reservation = Box::pin(sender.reserve());
+    pending(&mut reservation, &Spy::new());
+    let mut sends: Vec<_> = (0..16).map(|n| Box::pin(sender.send(n))).collect();
+    sends.iter_mut().for_each(|send| pending(send, &Spy::new()));
+    let seen = Arc::new(Mutex::new(None));
+    let hook = {
+        let (sender, receiver, seen) = (sender.clone(), receiver.clone(), seen.clone());
+        move || *seen.lock().unwrap() = Some((sender.try_send(99), receiver.try_recv()))
+    };
+    let (first, others) = (Spy::hostile(Call::Wake, hook), Spy::new());
+    first.arm(1);
+    let mut receives: Vec<_> = (0..17).map(|_| Box::pin(receiver.recv())).collect();
+    for (n, receive) in receives.iter_mut().enumerate() {
+        pending(receive, if n == 0 { &first } else { &others });
+    }
+    drop(permits);
+    assert_eq!(seen.lock().unwrap().take(), Some((Ok(()), Err(TryRecvError::Empty))));
+    let received: Vec<_> = receives.iter_mut().map(|receive| ready(receive).unwrap()).collect();
+    assert_eq!(received, (0..16).chain([99]).collect::<Vec<_>>());
+    sends.iter_mut().for_each(|send| ready(send).unwrap());
+    drop(ready(&mut reservation));
 }

@@ -28,13 +28,13 @@
 //! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that there are no more senders than woken receivers; no sender and no receiver in `queue` in a
 //!    closed rendezvous.
 //! 2. `senders` and `woken` are edited only under the lock of `queue`. A receiver's mark says in which list it is.
-//! 3. The parcel of a queued sender is full.
+//! 3. The message of a queued sender is in its future.
 //!
 //! # Orderings
 //! As in `channel/core.rs`: the lock, and the waiter's state for a sender whose message was taken.
 
-use super::super::error::{SendError, TryRecvError};
-use super::super::parcel::Parcel;
+use super::super::error::TryRecvError;
+use super::super::parcel::Content;
 use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::batch::WakeBatch;
@@ -118,10 +118,10 @@ impl<'c, T> Locked<'c, T> {
         self.counts().senders -= 1;
         let mut senders = self.senders();
         let payload = senders.front().expect("a sender waits").pointer();
-        // SAFETY: a sender carries its parcel, which is pinned in its future while that is queued.
-        let parcel = unsafe { &*payload.cast::<Parcel<T>>() };
-        // SAFETY: invariant 3; the lock is held.
-        let message = unsafe { parcel.take() };
+        // SAFETY: a sender carries its message, which is pinned in its future while that is queued.
+        let content = unsafe { &*payload.cast::<Content<T>>() };
+        // SAFETY: invariant 3; the lock is held, and the sender leaves the queue below.
+        let message = unsafe { content.take() };
         // SAFETY: there is a waiter; senders are never woken without a grant.
         (message, unsafe { senders.grant_sleeping_front() }.some())
     }
@@ -219,13 +219,13 @@ impl<T> Core<T> {
         &self,
         slot: WaiterSlot<'_>,
         waker: Waker,
-        parcel: &Parcel<T>,
+        content: &Content<T>,
     ) -> Option<Waker> {
         let mut locked = self.lock();
         if locked.is_closed() {
             return Some(waker);
         }
-        let payload = ptr::from_ref(parcel).cast_mut().cast::<()>();
+        let payload = ptr::from_ref(content).cast_mut().cast::<()>();
         locked.senders().push_back(slot.init(waker, Payload::carrying(WAITS, payload)));
         locked.counts().senders += 1;
         None
@@ -399,12 +399,6 @@ impl<T> Core<T> {
         }
         false
     }
-}
-
-/// A message that could not be handed over.
-pub(super) fn refused<T>(parcel: &Parcel<T>) -> SendError<T> {
-    // SAFETY: not taken, and its send is not queued any more.
-    SendError(unsafe { parcel.take() })
 }
 
 impl<T> fmt::Debug for Core<T> {

@@ -11,7 +11,7 @@
 
 mod core;
 
-use self::core::{Core, refused};
+use self::core::Core;
 use super::error::{SendError, TryRecvError};
 use super::handle::Count;
 use super::parcel::Parcel;
@@ -86,7 +86,7 @@ impl<T> Sender<T> {
     /// assert!(sender.send(2).block().is_err());
     /// ```
     pub fn send(&self, message: T) -> HandOver<'_, T> {
-        Wait::new(HandOverOp { core: &self.shared.core, parcel: Parcel::new(message), owes: false })
+        Wait::new(HandOverOp { parcel: Parcel::new(&self.shared.core, message) })
     }
 
     /// Waits until it is closed.
@@ -261,18 +261,27 @@ impl<T> fmt::Debug for WeakReceiver<T> {
 
 /// What [`HandOver`] waits for.
 pub struct HandOverOp<'a, T> {
-    core: &'a Core<T>,
-    parcel: Parcel<T>,
-    /// A receiver may have to be woken.
-    owes: bool,
+    parcel: Parcel<&'a Core<T>, T>,
 }
 
-impl<T> HandOverOp<'_, T> {
-    fn ended(&self, verdict: Verdict) -> Result<(), SendError<T>> {
+impl<'a, T> HandOverOp<'a, T> {
+    fn refused(&mut self) -> SendError<T> {
+        SendError(self.parcel.take().expect("the message has been given back already"))
+    }
+
+    fn ended(&mut self, verdict: Verdict) -> Result<(), SendError<T>> {
         match verdict {
-            Verdict::Granted => Ok(()),
-            Verdict::Refused => Err(refused(&self.parcel)),
+            Verdict::Granted => {
+                self.parcel.is_gone();
+                Ok(())
+            }
+            Verdict::Refused => Err(self.refused()),
         }
+    }
+
+    /// The rendezvous of a send that is not over.
+    fn core(&self) -> &'a Core<T> {
+        self.parcel.open().expect("a send that is not over has its message").0
     }
 }
 
@@ -282,45 +291,36 @@ impl<T> Op for HandOverOp<'_, T> {
     const NAME: &'static str = "HandOver";
 
     fn try_now(&mut self) -> Option<Self::Output> {
-        self.core.is_closed().then(|| Err(refused(&self.parcel)))
+        self.core().is_closed().then(|| Err(self.refused()))
     }
 
     fn is_ready(&self) -> bool {
-        self.core.is_closed()
+        self.core().is_closed()
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = clone_waker(cx.waker());
-        match self.core.enqueue_sender(slot, waker, &self.parcel) {
-            None => {
-                self.owes = true;
-                Poll::Pending
-            }
-            Some(waker) => {
-                drop_waker(Some(waker));
-                Poll::Ready(Err(refused(&self.parcel)))
-            }
-        }
+        let (core, content) = self.parcel.open().expect("a send that is not over has its message");
+        let Some(waker) = core.enqueue_sender(slot, waker, content) else { return Poll::Pending };
+        drop_waker(Some(waker));
+        Poll::Ready(Err(self.refused()))
     }
 
     /// Only now: the wake may panic, and the future would leave the queue then.
     fn enqueued(&mut self) {
-        if self.owes {
-            self.owes = false;
-            self.core.settle();
-        }
+        self.core().settle();
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.core.poll_sender(waiter, cx).map(|verdict| self.ended(verdict))
+        self.core().poll_sender(waiter, cx).map(|verdict| self.ended(verdict))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.core.leave_senders(waiter).map(|verdict| self.ended(verdict))
+        self.core().leave_senders(waiter).map(|verdict| self.ended(verdict))
     }
 
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E> {
-        let SendError(value) = refused(&self.parcel);
+        let SendError(value) = self.refused();
         GivenBack { limit, value }
     }
 }
@@ -346,7 +346,7 @@ impl<T> Wait<Single<HandOverOp<'_, T>>> {
         match crate::wait::Awaitable::cancel(self.as_mut(), Cancel(())) {
             Some(Ok(())) => None,
             Some(Err(SendError(message))) => Some(message),
-            None => self.op().parcel.is_full().then(|| refused(&self.op().parcel).0),
+            None => self.op_mut().parcel.take(),
         }
     }
 }
