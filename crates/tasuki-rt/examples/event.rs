@@ -21,7 +21,7 @@ async fn trigger() {
 fn main() {
     tasuki_rt::run(async {
         let mut tasks = JoinSet::new();
-        (1..=3).for_each(|id| tasks.spawn(waiter(id)));
+        tasks.extend((1..=3).map(waiter));
         tasks.spawn(trigger());
         while let Some(result) = tasks.join_next().await {
             result.expect("no task panics");

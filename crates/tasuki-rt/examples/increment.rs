@@ -15,7 +15,7 @@ async fn increment() {
 fn main() {
     let total = tasuki_rt::run(async {
         let mut tasks = JoinSet::new();
-        (0..10_000).for_each(|_| tasks.spawn(increment()));
+        tasks.extend((0..10_000).map(|_| increment()));
         while let Some(result) = tasks.join_next().await {
             result.expect("no task panics");
         }

@@ -18,7 +18,7 @@ async fn worker(id: usize) {
 fn main() {
     tasuki_rt::run(async {
         let mut workers = JoinSet::new();
-        (1..=3).for_each(|id| workers.spawn(worker(id)));
+        workers.extend((1..=3).map(worker));
         while let Some(result) = workers.join_next().await {
             result.expect("no worker panics");
         }

@@ -17,7 +17,7 @@ async fn task(id: usize) {
 fn main() {
     tasuki_rt::run(async {
         let mut tasks = JoinSet::new();
-        (1..=5).for_each(|id| tasks.spawn(task(id)));
+        tasks.extend((1..=5).map(task));
         while let Some(result) = tasks.join_next().await {
             result.expect("no task panics");
         }

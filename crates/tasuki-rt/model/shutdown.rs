@@ -209,6 +209,7 @@ impl Cell {
         // SAFETY: as above.
         self.future.with_mut(|future| unsafe { (*future).1 += 1 });
         self.house.registry.remove(&self.entry);
+        self.entry.end();
         self.house.task_counts.end(row);
     }
 
@@ -337,6 +338,40 @@ fn abort_against_the_first_poll() {
         }
         aborter.join().unwrap();
         assert_eq!(cell.drops(), 1);
+    });
+}
+
+/// A thread that is told that a task has ended sees what the task did; also while another asks the task to end.
+#[test]
+fn an_end_that_is_seen_brings_what_the_task_did() {
+    loom::model(|| {
+        let house = House::new(1);
+        let cell = Cell::new(house);
+        assert!(house.spawn(&cell));
+        let aborter = {
+            let cell = cell.clone();
+            thread::spawn(move || cell.abort())
+        };
+        let asker = {
+            let cell = cell.clone();
+            thread::spawn(move || {
+                let raw = NonNull::new(Arc::as_ptr(&cell).cast_mut().cast()).unwrap();
+                // SAFETY: the `Arc` keeps the cell.
+                let is_ended = unsafe { registry::is_ended::<Cell>(raw) };
+                if is_ended {
+                    assert_eq!(cell.drops(), 1);
+                }
+            })
+        };
+        while house.task_counts.len() > 0 {
+            match house.pop() {
+                Some(cell) => cell.poll(),
+                None => house.bell.wait(),
+            }
+        }
+        aborter.join().unwrap();
+        asker.join().unwrap();
+        assert!(cell.entry.look().is_ended());
     });
 }
 

@@ -1,7 +1,13 @@
 //! The thread-local context: which runtime a thread belongs to, in which role, and which task it polls.
 //!
 //! A worker, the thread in `block_on` and a thread for blocking work enter a [`Context`]; `spawn` and the like find it by [`with`]. It is also the driver through
-//! which the primitives of `tasuki` ask for the task, the clock, the timers and the budget.
+//! which the primitives of `tasuki` ask for the task, the clock, the timers and the budget. A guard ([`Entered`]) makes a context the current one without
+//! being the driver: the thread polls tasks of another executor, or none, and that one answers for them.
+//!
+//! # Invariants
+//! 1. While `CURRENT` points to a context, or a context entered later remembers it, that context exists: [`Context::enter`] borrows it, and a guard that is not
+//!    dropped in the reverse order leaks it.
+//! 2. No foreign code runs inside [`with`]: it could drop the guard of the very context that is looked at.
 
 use crate::budget::Budget;
 use crate::scheduler::Shared;
@@ -11,7 +17,7 @@ use crate::testing::{Reason, Sim};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::panic::Location;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{RawWakerVTable, Waker};
 use std::time::Instant;
@@ -25,6 +31,8 @@ pub(crate) struct Context {
     /// The waker that the current poll was given, to compare with.
     waker: Cell<Option<WakerParts>>,
     budget: Budget,
+    /// Entered by a guard on a worker of another runtime, which must not be blocked.
+    on_worker: bool,
 }
 
 /// Data and table of a waker. Both make it the one it is: the data alone may be null, or taken over by a foreign table.
@@ -34,7 +42,7 @@ type WakerParts = (*const (), *const RawWakerVTable);
 pub(crate) enum ThreadRole {
     /// A worker, and its event loop.
     Worker(Box<Local>),
-    /// The thread in `block_on`.
+    /// The thread in `block_on`, one for blocking work, or one with a guard.
     Outside,
     /// All workers at once, in a test.
     Sim(Box<Sim>),
@@ -47,12 +55,17 @@ thread_local! {
     static BLOCKS_FOR: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Looks at the context of this thread.
+/// Looks at the context of this thread. `look` runs no foreign code.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(Option<&Context>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: `enter` borrows the context for as long as the pointer is there, and this is its thread.
+    // SAFETY: it exists while the pointer is there (invariant 1) and as long as `look` lasts (invariant 2); this is its thread.
     look(unsafe { current.as_ref() })
+}
+
+/// Is a runtime entered on this thread, and which?
+pub(crate) fn current() -> Option<Arc<Shared>> {
+    with(|context| context.map(|context| context.shared.clone()))
 }
 
 /// Asks the runtime of this thread, or panics and says what to do.
@@ -95,7 +108,9 @@ pub(crate) fn polled_with(waker: &Waker) {
 
 /// May this thread wait for its own runtime, or any?
 pub(crate) fn is_worker() -> bool {
-    with(|context| context.is_some_and(|context| !matches!(context.role, ThreadRole::Outside)))
+    with(|context| {
+        context.is_some_and(|context| context.on_worker || !matches!(context.role, ThreadRole::Outside))
+    })
 }
 
 /// The simulation of this thread.
@@ -132,7 +147,8 @@ pub(crate) fn blocks_for(shared: &Shared) -> bool {
 
 impl Context {
     pub(crate) fn new(shared: Arc<Shared>, role: ThreadRole) -> Self {
-        Self { shared, role, task: Cell::new(None), waker: Cell::new(None), budget: Budget::new() }
+        let (task, waker, budget) = (Cell::new(None), Cell::new(None), Budget::new());
+        Self { shared, role, task, waker, budget, on_worker: false }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
@@ -184,6 +200,44 @@ impl Context {
         match &self.role {
             ThreadRole::Sim(sim) => sim.now(),
             _ => Instant::now(),
+        }
+    }
+}
+
+/// A context that is current until this guard is dropped.
+pub(crate) struct Entered {
+    /// `None` on a thread of the same runtime whose context lasts longer than any guard: its workers.
+    context: Option<NonNull<Context>>,
+    before: *const Context,
+}
+
+impl Entered {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let is_loop = with(|context| {
+            context
+                .is_some_and(|context| Arc::ptr_eq(&context.shared, shared) && context.event_loop().is_some())
+        });
+        if is_loop {
+            return Self { context: None, before: ptr::null() };
+        }
+        let on_worker = is_worker();
+        let context = Context { on_worker, ..Context::new(shared.clone(), ThreadRole::Outside) };
+        let context = NonNull::from(Box::leak(Box::new(context)));
+        let before = CURRENT.try_with(|before| before.replace(context.as_ptr())).unwrap_or(ptr::null());
+        Self { context: Some(context), before }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let Some(context) = self.context else { return };
+        let is_current = |current: &Cell<*const Context>| ptr::eq(current.get(), context.as_ptr());
+        if CURRENT.try_with(is_current) == Ok(true) {
+            let _ = CURRENT.try_with(|current| current.set(self.before));
+            // SAFETY: leaked by `new`; it is current no more, and no context entered later remembers it, for that would be current.
+            drop(unsafe { Box::from_raw(context.as_ptr()) });
+        } else if !std::thread::panicking() {
+            panic!("guards of `enter` must be dropped in the reverse order: this one is not the last");
         }
     }
 }

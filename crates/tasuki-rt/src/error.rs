@@ -232,6 +232,28 @@ impl fmt::Display for ShutdownError {
 
 impl Error for ShutdownError {}
 
+/// There is no runtime on this thread.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::{Handle, NoRuntime};
+///
+/// assert_eq!(Handle::try_current().err(), Some(NoRuntime));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NoRuntime;
+
+impl fmt::Display for NoRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "no runtime on this thread: call it inside a task or `block_on`, or keep the guard of `Handle::enter`",
+        )
+    }
+}
+
+impl Error for NoRuntime {}
+
 /// The event loop has ended with its runtime, and runs nothing any more.
 ///
 /// # Examples

@@ -211,15 +211,17 @@ impl EventLoop {
             return Err(LoopEnded);
         }
         let item = Item::Job(Job::new(job));
-        context::with(|context| {
+        // A closure that is refused is dropped afterwards: it is foreign code.
+        let refused = context::with(|context| {
             match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)).map(|here| &here.role)
             {
                 Some(ThreadRole::Worker(local)) if local.index == self.index => local.post(item),
                 Some(ThreadRole::Sim(sim)) => sim.put(Some(self.index), item),
-                _ => return self.shared.send(self.index, item).map_err(|_| LoopEnded),
+                _ => return self.shared.send(self.index, item),
             }
             Ok(())
-        })
+        });
+        refused.map_err(|_| LoopEnded)
     }
 }
 

@@ -45,7 +45,9 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let at = Location::caller();
-    context::shared("spawn", |shared| context::spawned(spawn_in(shared, future), at))
+    // A refused future is dropped afterwards: no foreign code runs while the context is looked at.
+    let spawned = context::shared("spawn", |shared| spawn_in(shared, future));
+    context::spawned(spawned.handle(), at)
 }
 
 /// Spawns a task on a worker of the runtime of this thread; see [`Runtime::spawn_on`].
@@ -117,8 +119,8 @@ where
 /// ```
 #[track_caller]
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let at = Location::caller();
-    context::shared("spawn_blocking", |shared| context::spawned(spawn_blocking_in(shared, work), at))
+    let (at, shared) = (Location::caller(), context::shared("spawn_blocking", Arc::clone));
+    context::spawned(spawn_blocking_in(&shared, work), at)
 }
 
 /// Calls `f` with each worker of the runtime of this thread; see [`Runtime::for_each_worker`].

@@ -26,9 +26,12 @@
 //! |---|---|
 //! | to run a future, with workers behind it | [`run`], [`Runtime::block_on`], `#[tasuki_rt::main]` |
 //! | a task | [`spawn`] |
+//! | to reach the runtime from other threads and blocking work | [`Handle`] |
 //! | a task on a given worker | [`spawn_on`], [`spawn_local`] |
 //! | to call something that blocks | [`spawn_blocking`] |
 //! | many tasks, one result at a time | [`JoinSet`] |
+//! | to wait for tasks that come and go | [`WaitGroupExt`] |
+//! | to abort a task from elsewhere | [`AbortHandle`] |
 //! | to wait for a time | [`sleep`], [`timeout`], [`interval`] |
 //! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
 //! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
@@ -50,6 +53,7 @@ mod context;
 mod error;
 mod event_loop;
 mod functions;
+mod handle;
 mod loop_mutex;
 #[cfg(feature = "macros")]
 mod macros;
@@ -58,14 +62,17 @@ mod scheduler;
 mod shim;
 mod task;
 pub mod testing;
+mod threads;
 mod time;
+mod tracked;
 
 pub use builder::{Builder, Resume};
-pub use error::{JoinError, LoopEnded, NotOnEventLoop, ShutdownError};
+pub use error::{JoinError, LoopEnded, NoRuntime, NotOnEventLoop, ShutdownError};
 pub use event_loop::{EventLoop, WorkerId};
 pub use functions::{
     checkpoint, for_each_worker, run, spawn, spawn_blocking, spawn_local, spawn_on, yield_now,
 };
+pub use handle::{EnterGuard, Handle};
 #[doc(hidden)]
 pub use loop_mutex::EventLoops;
 pub use loop_mutex::{
@@ -75,11 +82,13 @@ pub use loop_mutex::{
 #[cfg(feature = "macros")]
 pub use macros::{main, test};
 pub use runtime::Runtime;
+pub use task::abort::AbortHandle;
 pub use task::join::JoinHandle;
 pub use task::set::JoinSet;
 pub use tasuki::Elapsed;
 pub use tasuki::runtime::{Sleep, TaskId};
 pub use time::{Interval, interval, now, sleep, sleep_until, timeout};
+pub use tracked::WaitGroupExt;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]

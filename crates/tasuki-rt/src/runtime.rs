@@ -1,21 +1,22 @@
 //! `Runtime`, the handle by which a program starts workers, spawns tasks on them and shuts them down.
 //!
-//! What the workers share is [`Shared`](crate::scheduler::Shared); this file only owns their threads.
+//! What the workers share is [`Shared`](crate::scheduler::Shared), which a [`Handle`] holds as well; only the `Runtime` shuts them down.
 
 use crate::builder::Builder;
 use crate::context::{self, Context, ThreadRole};
 use crate::error::ShutdownError;
 use crate::event_loop::WorkerId;
-use crate::scheduler::{Shared, UnstartedWorker, shutdown, worker};
-use crate::task;
+use crate::handle::{EnterGuard, Handle};
+use crate::scheduler::Shared;
 use crate::task::join::JoinHandle;
+use crate::task::{self, Spawned};
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::Location;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::Parker;
 use tasuki::task::TaskId;
@@ -82,14 +83,6 @@ use tasuki::task::TaskId;
 /// ```
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
-    threads: Mutex<Threads>,
-    name: String,
-}
-
-/// The workers before and after their start.
-struct Threads {
-    unstarted: Vec<UnstartedWorker>,
-    handles: Vec<thread::JoinHandle<()>>,
 }
 
 impl Runtime {
@@ -122,14 +115,39 @@ impl Runtime {
     }
 
     pub(crate) fn made_of(builder: Builder) -> Self {
-        let (shared, unstarted) = Shared::new(builder.workers, builder.resume);
+        let (shared, unstarted) = Shared::new(builder.workers, builder.resume, builder.name);
         shared.blocking.set_limit(builder.blocking_threads);
-        let threads = Mutex::new(Threads { unstarted, handles: Vec::new() });
-        Self { shared, threads, name: builder.name }
+        shared.threads.keep(unstarted);
+        Self { shared }
     }
 
-    fn threads(&self) -> MutexGuard<'_, Threads> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A handle to the runtime, for other threads and for blocking work.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let handle = runtime.handle();
+    /// let task = std::thread::spawn(move || handle.spawn(async { 5 })).join().unwrap();
+    /// assert_eq!(runtime.block_on(task).unwrap(), 5);
+    /// ```
+    pub fn handle(&self) -> Handle {
+        Handle { shared: self.shared.clone() }
+    }
+
+    /// Makes this the runtime of the calling thread until the guard is dropped; see [`Handle::enter`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let guard = runtime.enter();
+    /// let task = tasuki_rt::spawn(async { 5 });
+    /// drop(guard);
+    /// assert_eq!(runtime.block_on(task).unwrap(), 5);
+    /// ```
+    pub fn enter(&self) -> EnterGuard {
+        EnterGuard::new(&self.shared)
     }
 
     /// How many workers it has.
@@ -172,31 +190,7 @@ impl Runtime {
     /// # while !task.is_finished() { std::thread::yield_now() }
     /// ```
     pub fn start(&self) -> io::Result<()> {
-        let mut threads = self.threads();
-        let mut unstarted = std::mem::take(&mut threads.unstarted).into_iter();
-        while let Some(first) = unstarted.next() {
-            let name = format!("{}-{}", self.name, first.index);
-            let shared = self.shared.clone();
-            // In a box that comes back if the thread does not start.
-            let slot = Arc::new(Mutex::new(Some(first)));
-            let given = slot.clone();
-            let body = move || {
-                let first = given.lock().unwrap_or_else(PoisonError::into_inner).take();
-                worker::main(shared, first.expect("given to one thread"));
-            };
-            match thread::Builder::new().name(name).spawn(body) {
-                Ok(handle) => threads.handles.push(handle),
-                Err(error) => {
-                    let failed = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    // What a task does when it is dropped may ask for the threads.
-                    drop(threads);
-                    self.shared.close();
-                    shutdown::leave_unstarted(&self.shared, failed.into_iter().chain(unstarted).collect());
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
+        self.shared.start()
     }
 
     /// Runs a future on this thread, while the workers run what it spawns.
@@ -217,31 +211,7 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        assert!(
-            !context::is_worker(),
-            "`block_on` inside a task would stop its worker: `.await` the future, or use `spawn_blocking`"
-        );
-        self.start().expect("the threads of the runtime must start");
-        let context = Context::new(self.shared.clone(), ThreadRole::Outside);
-        let parker = Parker::new();
-        let waker = Waker::from(parker.unparker());
-        let id = TaskId::fresh();
-        context.enter(|| {
-            // Also dropped in its context.
-            let mut future = pin!(Some(future));
-            loop {
-                let mut cx = std::task::Context::from_waker(&waker);
-                let poll = context.poll(id, || {
-                    context::polled_with(&waker);
-                    future.as_mut().as_pin_mut().expect("dropped after the last poll").poll(&mut cx)
-                });
-                if let Poll::Ready(output) = poll {
-                    context.poll(id, || future.set(None));
-                    return output;
-                }
-                parker.park();
-            }
-        })
+        block_on_in(&self.shared, future)
     }
 
     /// Spawns a task that any worker may run.
@@ -262,7 +232,8 @@ impl Runtime {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        spawn_in(&self.shared, future)
+        let handle = spawn_in(&self.shared, future).handle();
+        context::spawned(handle, Location::caller())
     }
 
     /// Spawns a task on one worker, where its future is made, polled and dropped. The future need not be `Send`.
@@ -292,7 +263,7 @@ impl Runtime {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        spawn_on_in(&self.shared, worker, make)
+        context::spawned(spawn_on_in(&self.shared, worker, make), Location::caller())
     }
 
     /// Spawns a task on the worker that calls it; neither the future nor its output need be `Send`.
@@ -320,7 +291,7 @@ impl Runtime {
     where
         F: Future<Output: 'static> + 'static,
     {
-        spawn_local_in(&self.shared, future)
+        context::spawned(spawn_local_in(&self.shared, future), Location::caller())
     }
 
     /// Runs a closure that may block, on a thread made for that.
@@ -348,7 +319,7 @@ impl Runtime {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        spawn_blocking_in(&self.shared, work)
+        context::spawned(spawn_blocking_in(&self.shared, work), Location::caller())
     }
 
     /// Calls `f` with each worker, on this thread, before or after the start.
@@ -443,23 +414,8 @@ impl Runtime {
         if context::is_worker() || context::blocks_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
         }
-        self.close();
-        if !self.shared.shutdown.wait(timeout) {
-            return Err(ShutdownError::TimedOut);
-        }
-        let handles = std::mem::take(&mut self.threads().handles);
-        handles.into_iter().for_each(|handle| drop(handle.join()));
-        Ok(())
-    }
-
-    fn close(&self) {
-        self.shared.close();
-        if (context::is_worker() || context::blocks_for(&self.shared)) && self.shared.blocking.has_threads() {
-            // Blocking work is waited for, which may be the caller's own: by threads that leave at once, not here.
-            drop(self.start());
-        }
-        let unstarted = std::mem::take(&mut self.threads().unstarted);
-        shutdown::leave_unstarted(&self.shared, unstarted);
+        self.shared.close_all();
+        if self.shared.wait_for_threads(timeout) { Ok(()) } else { Err(ShutdownError::TimedOut) }
     }
 }
 
@@ -467,7 +423,7 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         // A worker cannot wait for itself: the workers end by themselves.
         if self.shutdown_timeout(Duration::MAX).is_err() {
-            self.close();
+            self.shared.close_all();
         }
     }
 }
@@ -482,7 +438,7 @@ impl fmt::Debug for Runtime {
 }
 
 #[track_caller]
-pub(crate) fn spawn_in<F>(shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+pub(crate) fn spawn_in<F>(shared: &Arc<Shared>, future: F) -> Spawned<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
@@ -500,7 +456,7 @@ where
     assert!(worker.may_be_of(shared.id), "{worker} is one of another runtime: ask this one for its workers");
     assert!(index < workers, "there is no worker {index}: the runtime has {workers}, counted from 0");
     // SAFETY: pinned; before the first poll there is only the closure, which is `Send`. The output is `Send`.
-    unsafe { task::spawn(shared, Some(index), async move { make().await }) }
+    unsafe { task::spawn(shared, Some(index), async move { make().await }) }.handle()
 }
 
 #[track_caller]
@@ -515,7 +471,7 @@ where
         "`spawn_local` needs an event loop to stay on: call it in a task of this runtime, or use `spawn_on`",
     );
     // SAFETY: pinned to the worker whose thread this is. A handle of an output that is not `Send` stays here too.
-    unsafe { task::spawn(shared, Some(here), future) }
+    unsafe { task::spawn(shared, Some(here), future) }.handle()
 }
 
 #[track_caller]
@@ -527,7 +483,36 @@ pub(crate) fn spawn_blocking_in<T: Send + 'static>(
         context::with(|context| context.is_some_and(|context| matches!(context.role, ThreadRole::Sim(_))));
     if simulated {
         // One thread only, in an order that can be repeated.
-        return spawn_in(shared, async move { work() });
+        return spawn_in(shared, async move { work() }).handle();
     }
     task::spawn_blocking(shared, work)
+}
+
+#[track_caller]
+pub(crate) fn block_on_in<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
+    assert!(
+        !context::is_worker(),
+        "`block_on` inside a task would stop its worker: `.await` the future, or use `spawn_blocking`"
+    );
+    shared.start().expect("the threads of the runtime must start");
+    let context = Context::new(shared.clone(), ThreadRole::Outside);
+    let parker = Parker::new();
+    let waker = Waker::from(parker.unparker());
+    let id = TaskId::fresh();
+    context.enter(|| {
+        // Also dropped in its context.
+        let mut future = pin!(Some(future));
+        loop {
+            let mut cx = std::task::Context::from_waker(&waker);
+            let poll = context.poll(id, || {
+                context::polled_with(&waker);
+                future.as_mut().as_pin_mut().expect("dropped after the last poll").poll(&mut cx)
+            });
+            if let Poll::Ready(output) = poll {
+                context.poll(id, || future.set(None));
+                return output;
+            }
+            parker.park();
+        }
+    })
 }

@@ -30,12 +30,15 @@ mod shutdown {
 mod surface {
     #[cfg(feature = "macros")]
     mod attributes;
+    mod auto_traits;
     mod generic;
     mod promises;
 }
 mod tasks {
     mod api;
+    mod handle;
     mod hostile;
+    mod set;
 }
 mod testing {
     mod api;

@@ -32,6 +32,7 @@ use crate::context::{self, Context, ThreadRole};
 use crate::task::registry::Registry;
 use crate::task::task_counts::TaskCounts;
 use crate::task::{Runnable, TaskCell};
+use crate::threads::Threads;
 use async_task::ScheduleInfo;
 use deadlines::Alarm;
 use idle::Idle;
@@ -85,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry<TaskCell>,
     pub(crate) task_counts: TaskCounts,
     pub(crate) shutdown: ShutdownProgress,
+    /// The threads of the workers.
+    pub(crate) threads: Threads,
     /// The threads for blocking work.
     pub(crate) blocking: Pool,
     idle: Idle,
@@ -95,7 +98,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(workers: usize, resume: Resume) -> (Arc<Self>, Vec<UnstartedWorker>) {
+    pub(crate) fn new(workers: usize, resume: Resume, name: String) -> (Arc<Self>, Vec<UnstartedWorker>) {
         TaskCell::check();
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
         // Relaxed: each number is given once, and nothing else is said by it.
@@ -128,6 +131,7 @@ impl Shared {
             registry: Registry::new(workers),
             task_counts: TaskCounts::new(workers),
             shutdown: ShutdownProgress::new(workers),
+            threads: Threads::new(name),
             blocking: Pool::new(),
             idle: Idle::new(workers),
             armed: AtomicBool::new(false),

@@ -264,7 +264,7 @@ fn what_the_last_closure_wakes_is_dropped() {
             self.0.set();
         }
     }
-    let (shared, mut unstarted) = Shared::new(2, Resume::default());
+    let (shared, mut unstarted) = Shared::new(2, Resume::default(), String::new());
     let local = Box::new(Local::new(&shared, unstarted.remove(0)));
     let context = Context::new(shared.clone(), ThreadRole::Worker(local));
     context.enter(|| {

@@ -1,5 +1,7 @@
 //! `JoinHandle`: awaits the result of a task, and aborts it.
 
+use super::abort::AbortHandle;
+use super::registry::Registered;
 use super::{Meta, TaskCell, TaskOutput, contain_panic, registry};
 use crate::context;
 use crate::error::JoinError;
@@ -18,7 +20,8 @@ use tasuki::task::TaskId;
 /// The result of a task, and the right to abort it.
 ///
 /// Awaiting it gives the task's output, or a [`JoinError`] if the task panicked, was aborted, or went down with its
-/// runtime. Dropping it detaches the task, which runs on.
+/// runtime. Dropping it detaches the task, which runs on: to fire and forget, ignore the handle. What a detached task panics with is told to the panic hook
+/// and dropped, as its output is. To keep the right to abort, without the result, take an [`abort_handle`](Self::abort_handle) first.
 ///
 /// # Cancel
 ///
@@ -126,6 +129,31 @@ impl<T> JoinHandle<T> {
                 unsafe { registry::abort::<TaskCell>(*cell) };
             }
         }
+    }
+
+    /// A handle that can abort the task and ask whether it has ended, and has no part in the result.
+    ///
+    /// # Panics
+    ///
+    /// If the handle has given its result.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn(std::future::pending::<()>());
+    ///     let stop = task.abort_handle();
+    ///     drop(task);
+    ///     stop.abort();
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn abort_handle(&self) -> AbortHandle {
+        let Awaited::Coming { cell, .. } = &self.result else {
+            panic!("`JoinHandle::abort_handle` after the result was given: make it before")
+        };
+        // SAFETY: the task keeps the cell.
+        AbortHandle::new(unsafe { TaskCell::waker(*cell) })
     }
 
     /// A poll by a waker that is known not to panic: the cell would end the process.

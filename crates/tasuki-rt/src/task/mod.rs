@@ -4,6 +4,7 @@
 //! panic in the future, in its destructor or in the destructor of its output stays in the task; an abort is
 //! seen by the next poll; the task is counted exactly as long as its future exists.
 
+pub(crate) mod abort;
 mod completions;
 pub(crate) mod join;
 pub(crate) mod registry;
@@ -113,8 +114,12 @@ impl Meta {
     fn register(&self, waker: &Waker) {
         // SAFETY: called by the poll of the future.
         let shared = unsafe { self.shared() };
-        let here = context::with(|context| context.and_then(Context::event_loop));
-        let here = here.expect("tasks are polled by event loops");
+        // Tasks are polled by event loops; one that holds a guard of another runtime hides that, and then any shard will do.
+        let here = context::with(|context| {
+            let context = context.filter(|context| self.is_of(&context.shared))?;
+            context.event_loop()
+        });
+        let here = here.unwrap_or(0);
         // SAFETY: the waker of the task's own cell; once, because the word says so afterwards; removed by `forget`.
         if unsafe { shared.registry.insert(here, &self.entry, waker.clone()) } {
             waker.wake_by_ref();
@@ -126,6 +131,7 @@ impl Meta {
         // SAFETY: the task_counts counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
         let shared = unsafe { self.shared() };
         shared.registry.remove(&self.entry);
+        self.entry.end();
         let here = context::with(|context| {
             let context = context.filter(|context| self.is_of(&context.shared))?;
             if let ThreadRole::Sim(sim) = &context.role {
@@ -207,6 +213,22 @@ impl fmt::Debug for Meta {
     }
 }
 
+/// A task that has been spawned, or refused.
+#[must_use = "a refused future is dropped by `handle`"]
+pub(crate) struct Spawned<T> {
+    handle: JoinHandle<T>,
+    refused: Option<Runnable>,
+}
+
+impl<T> Spawned<T> {
+    /// The handle. Drops the future if it was refused, which is foreign code: not inside [`context::with`].
+    #[inline]
+    pub(crate) fn handle(self) -> JoinHandle<T> {
+        drop(self.refused);
+        self.handle
+    }
+}
+
 /// Spawns a task.
 ///
 /// # Safety
@@ -214,15 +236,14 @@ impl fmt::Debug for Meta {
 /// The future is `Send`, or `home` is given and the future holds nothing `!Send` before its first poll, or the
 /// caller is on the thread of `home`. The output may be dropped by any thread that has the handle.
 #[inline]
-pub(crate) unsafe fn spawn<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> JoinHandle<F::Output>
+pub(crate) unsafe fn spawn<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> Spawned<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
     // SAFETY: promised by the caller.
     let (runnable, handle) = unsafe { make(shared, home, future) };
-    start(shared, home, runnable);
-    handle
+    Spawned { handle, refused: start(shared, home, runnable) }
 }
 
 /// Spawns a task that is ready at its first poll, which is done by a thread for blocking work.
@@ -276,16 +297,16 @@ where
     (runnable, JoinHandle::new(task, cell))
 }
 
-/// Counts the task, and pushes it where it will be run; or drops it.
-fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) {
+/// Counts the task, and pushes it where it will be run; or gives it back, to be dropped.
+fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) -> Option<Runnable> {
     context::with(|context| {
         let context = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
-        if count_new_task(context, shared, home) {
-            crate::scheduler::put(context, shared, runnable);
-        } else {
-            drop(runnable);
+        if !count_new_task(context, shared, home) {
+            return Some(runnable);
         }
-    });
+        crate::scheduler::put(context, shared, runnable);
+        None
+    })
 }
 
 /// Counts a task; false if it is refused. `context` is that of the thread, if it belongs to this runtime.

@@ -16,6 +16,8 @@
 //! | registered | abort | aborted, registered | wake the task | [`abort`] |
 //! | in a list | the future is dropped | in no list | none: drops the list's reference to the cell | [`Registry::remove`] |
 //! | in a list | shutdown | in no list | none: wakes the task by the list's reference | [`Registry::wake_pinned`], [`Registry::wake_others`] |
+//! | any, in no list | the future is gone | ended | none | [`Entry::end`] |
+//! | ended | abort | ended, aborted: means nothing | none | [`abort`] |
 //!
 //! # Invariants
 //! 1. Insertion and abort are read-modify-writes of one word, so one of them sees the other, and wakes.
@@ -28,7 +30,8 @@
 //! 4. No waker is called or dropped under the lock of a shard.
 //!
 //! # Orderings
-//! Release in `abort` pairs with Acquire in `look`: what the aborter did before. Links are guarded by the lock of the shard.
+//! Release in `abort` pairs with Acquire in `look`: what the aborter did before. Release in `end` pairs with Acquire in `look`: what the task
+//! did. Links are guarded by the lock of the shard.
 
 use crate::shim::{AtomicU32, Mutex, MutexGuard, Ordering, UnsafeCell};
 use std::fmt;
@@ -39,8 +42,9 @@ use std::task::{RawWaker, Waker};
 
 /// The task has been asked to end.
 const ABORTED: u32 = 1 << 31;
-/// The rest of the word is the number of the shard.
 const REGISTERED: u32 = 1 << 30;
+/// The future is gone. The rest of the word is the number of the shard.
+const ENDED: u32 = 1 << 29;
 
 /// A task's part of the registry; lives in its cell.
 pub(crate) struct Entry {
@@ -94,6 +98,10 @@ impl Look {
     pub(crate) fn is_registered(self) -> bool {
         self.0 & REGISTERED != 0
     }
+
+    pub(crate) fn is_ended(self) -> bool {
+        self.0 & ENDED != 0
+    }
 }
 
 // SAFETY: the word is atomic; the links have a lock.
@@ -113,10 +121,18 @@ impl Entry {
         (self.home != ANYWHERE).then_some(self.home as usize)
     }
 
-    /// For the poll.
+    /// any => ended. After the task has been removed from its list.
+    #[inline]
+    pub(crate) fn end(&self) {
+        // A store, not an exchange: a request to end that comes at the same moment, and is lost by it, means nothing any more.
+        // Release: pairs with Acquire in `look`.
+        self.word.store(ENDED, Ordering::Release);
+    }
+
+    /// For the poll, and for who asks whether it has ended.
     #[inline]
     pub(crate) fn look(&self) -> Look {
-        // Acquire: pairs with Release in `abort`.
+        // Acquire: pairs with Release in `abort`, and in `end`.
         Look(self.word.load(Ordering::Acquire))
     }
 }
@@ -136,6 +152,16 @@ pub(crate) unsafe fn abort<C: Registered>(cell: NonNull<()>) {
         // SAFETY: promised by the caller.
         unsafe { C::waker(cell) }.wake();
     }
+}
+
+/// Is the future of a task gone?
+///
+/// # Safety
+///
+/// The caller keeps the cell, whatever the task does.
+pub(crate) unsafe fn is_ended<C: Registered>(cell: NonNull<()>) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { C::entry(cell) }.look().is_ended()
 }
 
 /// The reference of a list to a cell, as a waker.
@@ -230,7 +256,7 @@ impl List {
 
 impl<C: Registered> Registry<C> {
     pub(crate) fn new(workers: usize) -> Self {
-        assert!(2 * workers < REGISTERED as usize, "fewer than 2^29 workers");
+        assert!(2 * workers < ENDED as usize, "fewer than 2^28 workers");
         let shards = (0..2 * workers).map(|_| Shard::default()).collect();
         Self { shards, homes: workers, _cells: PhantomData }
     }

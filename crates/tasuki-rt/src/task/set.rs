@@ -3,6 +3,7 @@
 //! Every handle is polled once when it is inserted, with a waker of its own, which queues the member's [`Completion`] and sets an event. So a
 //! result costs the same however many tasks there are, no lock is held during a wake, and a member that ends allocates nothing.
 
+use super::abort::AbortHandle;
 use super::completions::{Completion, Completions};
 use super::contain_panic;
 use super::join::JoinHandle;
@@ -12,39 +13,39 @@ use crate::event_loop::WorkerId;
 use crate::functions;
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use tasuki::Event;
+use tasuki::task::TaskId;
 
 /// Tasks that belong together. Dropping the set aborts them.
-///
-/// # Order
-///
-/// Results come in the order in which the tasks ended, or nearly.
-///
-/// # Cancel
-///
-/// A dropped [`join_next`](Self::join_next) loses no result. Dropping the set asks every task to end and does not wait for it.
-///
-/// # Panic
-///
-/// A task that panics gives an error, and the others go on.
-///
-/// # Examples
 ///
 /// ```
 /// use tasuki_rt::JoinSet;
 ///
 /// tasuki_rt::run(async {
-///     let mut tasks = JoinSet::new();
-///     (0..5).for_each(|n| tasks.spawn(async move { n }));
+///     let mut tasks: JoinSet<u32> = (0..5).map(|n| async move { n }).collect();
+///     tasks.spawn_blocking(|| 5);
 ///     let mut sum = 0;
 ///     while let Some(result) = tasks.join_next().await {
 ///         sum += result.unwrap();
 ///     }
-///     assert_eq!(sum, 10);
+///     assert_eq!(sum, 15);
 /// });
 /// ```
+///
+/// # Order
+///
+/// Results come in the order in which the tasks ended, or nearly; those of [`join_all`](Self::join_all) too.
+///
+/// # Cancel
+///
+/// A dropped [`join_next`](Self::join_next) loses no result. Dropping the set asks every task to end and does not wait for it; [`shutdown`](Self::shutdown) waits.
+///
+/// # Panic
+///
+/// A task that panics gives an error, and the others go on.
 pub struct JoinSet<T> {
     slots: Vec<Option<Member<T>>>,
     free: Vec<usize>,
@@ -54,8 +55,11 @@ pub struct JoinSet<T> {
 enum Member<T> {
     Running(JoinHandle<T>, Arc<Completion<Event>>),
     /// Had ended when it was inserted.
-    Ended(Result<T, JoinError>),
+    Ended(TaskId, Result<T, JoinError>),
 }
+
+/// The result of a member, and which it was.
+type Joined<T> = (TaskId, Result<T, JoinError>);
 
 impl Wake for Completion<Event> {
     fn wake(self: Arc<Self>) {
@@ -127,6 +131,7 @@ impl<T> JoinSet<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, mut handle: JoinHandle<T>) {
+        let id = handle.id();
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             // Room for all of them: a member that is joined does not allocate.
@@ -139,13 +144,21 @@ impl<T> JoinSet<T> {
             Poll::Pending => Member::Running(handle, completion),
             Poll::Ready(result) => {
                 completion.wake();
-                Member::Ended(result)
+                Member::Ended(id, result)
             }
         };
         self.slots[index] = Some(member);
     }
 
-    /// Spawns a task into the set; see [`spawn`](crate::spawn()).
+    /// The same, with a handle for the caller.
+    #[track_caller]
+    fn insert_spawned(&mut self, handle: JoinHandle<T>) -> AbortHandle {
+        let abort = handle.abort_handle();
+        self.insert(handle);
+        abort
+    }
+
+    /// Spawns a task into the set; see [`spawn`](crate::spawn()). The handle can be ignored.
     ///
     /// # Panics
     ///
@@ -162,12 +175,12 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     #[track_caller]
-    pub fn spawn<F>(&mut self, future: F)
+    pub fn spawn<F>(&mut self, future: F) -> AbortHandle
     where
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        self.insert(functions::spawn(future));
+        self.insert_spawned(functions::spawn(future))
     }
 
     /// Spawns a task on one worker into the set; see [`spawn_on`](crate::spawn_on()).
@@ -187,13 +200,66 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     #[track_caller]
-    pub fn spawn_on<C, F>(&mut self, worker: WorkerId, make: C)
+    pub fn spawn_on<C, F>(&mut self, worker: WorkerId, make: C) -> AbortHandle
     where
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output = T> + 'static,
         T: Send + 'static,
     {
-        self.insert(functions::spawn_on(worker, make));
+        self.insert_spawned(functions::spawn_on(worker, make))
+    }
+
+    /// Spawns a task on the worker that calls it into the set; see [`spawn_local`](crate::spawn_local()).
+    ///
+    /// # Panics
+    ///
+    /// On a thread that is no worker, the one in `block_on` included.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::rc::Rc;
+    /// # use tasuki_rt::{JoinSet, WorkerId};
+    /// tasuki_rt::run(async {
+    ///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async {
+    ///         let mut tasks = JoinSet::new();
+    ///         tasks.spawn_local(async { Rc::new(3) });
+    ///         *tasks.join_next().await.unwrap().unwrap()
+    ///     });
+    ///     assert_eq!(task.await.unwrap(), 3);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_local<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + 'static,
+        T: 'static,
+    {
+        self.insert_spawned(functions::spawn_local(future))
+    }
+
+    /// Runs a closure that may block, as a task of the set; see [`spawn_blocking`](crate::spawn_blocking()). Once it runs, an abort has no effect on it.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn_blocking(|| 3);
+    ///     assert_eq!(tasks.join_next().await.unwrap().unwrap(), 3);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking(&mut self, work: impl FnOnce() -> T + Send + 'static) -> AbortHandle
+    where
+        T: Send + 'static,
+    {
+        self.insert_spawned(functions::spawn_blocking(work))
     }
 
     /// Waits for the next task to end. `None` when there is none left.
@@ -215,33 +281,147 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        self.next().await.map(|(_, result)| result)
+    }
+
+    /// As [`join_next`](Self::join_next), and says which task it was. An error knows it as well ([`JoinError::id`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     let id = tasks.spawn(async { 4 }).id();
+    ///     assert_eq!(tasks.join_next_with_id().await.unwrap().unwrap(), (id, 4));
+    /// });
+    /// ```
+    pub async fn join_next_with_id(&mut self) -> Option<Result<(TaskId, T), JoinError>> {
+        let (id, result) = self.next().await?;
+        Some(result.map(|output| (id, output)))
+    }
+
+    /// The result of a task that has ended, without waiting. `None` when there is none yet, or no task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     let handle = tasks.spawn(async { 4 });
+    ///     let result = loop {
+    ///         match tasks.try_join_next() {
+    ///             Some(result) => break result.unwrap(),
+    ///             None => tasuki_rt::yield_now().await,
+    ///         }
+    ///     };
+    ///     assert!(result == 4 && handle.is_finished());
+    /// });
+    /// ```
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        self.ended().map(|(_, result)| result)
+    }
+
+    /// As [`try_join_next`](Self::try_join_next), and says which task it was.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(tasuki_rt::JoinSet::<()>::new().try_join_next_with_id().is_none());
+    /// ```
+    pub fn try_join_next_with_id(&mut self) -> Option<Result<(TaskId, T), JoinError>> {
+        let (id, result) = self.ended()?;
+        Some(result.map(|output| (id, output)))
+    }
+
+    /// Waits for all tasks: their outputs, in the order in which they ended.
+    ///
+    /// # Panics
+    ///
+    /// If a task panicked, with what it panicked with; if one was aborted or went down with its runtime. The others are aborted then. To have
+    /// their results, use [`join_next`](Self::join_next).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let tasks: JoinSet<i32> = (1..=3).map(|n| async move { n * n }).collect();
+    ///     let squares = tasks.join_all().await;
+    ///     assert_eq!(squares.iter().sum::<i32>(), 14);
+    /// });
+    /// ```
+    pub async fn join_all(mut self) -> Vec<T> {
+        let mut outputs = Vec::with_capacity(self.len());
+        while let Some((_, result)) = self.next().await {
+            match result.map_err(JoinError::into_panic) {
+                Ok(output) => outputs.push(output),
+                Err(Ok(payload)) => resume_unwind(payload),
+                Err(Err(error)) => panic!("`JoinSet::join_all`: {error}"),
+            }
+        }
+        outputs
+    }
+
+    /// Aborts all tasks and waits until they have ended; their results are dropped. Blocking work that runs is waited for.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait has asked all tasks to end; those that have not are still in the set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::JoinSet;
+    /// tasuki_rt::run(async {
+    ///     let mut tasks = JoinSet::new();
+    ///     tasks.spawn(std::future::pending::<()>());
+    ///     tasks.shutdown().await;
+    ///     assert!(tasks.is_empty());
+    /// });
+    /// ```
+    pub async fn shutdown(&mut self) {
+        self.abort_all();
+        while self.next().await.is_some() {}
+    }
+
+    async fn next(&mut self) -> Option<Joined<T>> {
         context::charge().await;
         while !self.is_empty() {
-            while let Some(completion) = self.completions.next() {
-                if let Some(result) = self.look(completion.index) {
-                    return Some(result);
-                }
+            if let Some(joined) = self.ended() {
+                return Some(joined);
             }
             self.completions.event.wait().await;
         }
         None
     }
 
+    /// The first member that has ended.
+    fn ended(&mut self) -> Option<Joined<T>> {
+        while let Some(completion) = self.completions.next() {
+            if let Some(joined) = self.look(completion.index) {
+                return Some(joined);
+            }
+        }
+        None
+    }
+
     /// The result of this member, if it has ended.
-    fn look(&mut self, index: usize) -> Option<Result<T, JoinError>> {
-        let result = match self.slots[index].take()? {
-            Member::Ended(result) => result,
+    fn look(&mut self, index: usize) -> Option<Joined<T>> {
+        let joined = match self.slots[index].take()? {
+            Member::Ended(id, result) => (id, result),
             Member::Running(mut handle, completion) => {
                 let waker = Waker::from(completion.clone());
                 let Poll::Ready(result) = handle.poll_trusted(&mut Context::from_waker(&waker)) else {
                     self.slots[index] = Some(Member::Running(handle, completion));
                     return None;
                 };
-                result
+                (handle.id(), result)
             }
         };
         self.free.push(index);
-        Some(result)
+        Some(joined)
     }
 
     /// Asks all tasks to end; each still has a result.
@@ -296,6 +476,26 @@ impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
         self.abort_all();
         self.completions.close();
+    }
+}
+
+/// Spawns every future, on the runtime of this thread; see [`JoinSet::spawn`]. Panics where there is none.
+impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> FromIterator<F> for JoinSet<T> {
+    #[track_caller]
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
+        let mut set = Self::new();
+        set.extend(futures);
+        set
+    }
+}
+
+/// As [`FromIterator`], into a set that there is.
+impl<T: Send + 'static, F: Future<Output = T> + Send + 'static> Extend<F> for JoinSet<T> {
+    #[track_caller]
+    fn extend<I: IntoIterator<Item = F>>(&mut self, futures: I) {
+        for future in futures {
+            self.spawn(future);
+        }
     }
 }
 

@@ -348,7 +348,7 @@ where
     F: Future<Output: 'static> + 'static,
 {
     assert!(!context::is_worker(), "a simulation inside a task would stop its worker");
-    let (shared, _stations) = Shared::new(settings.workers, Resume::default());
+    let (shared, _stations) = Shared::new(settings.workers, Resume::default(), String::new());
     let sim = Box::new(Sim::new(settings.clone(), strategy));
     let context = Context::new(shared, ThreadRole::Sim(sim));
     let ThreadRole::Sim(sim) = &context.role else { unreachable!("made above") };
@@ -370,7 +370,7 @@ where
     F: Future<Output: 'static> + 'static,
 {
     // SAFETY: pinned to a worker whose thread this is, as all are.
-    let mut main = unsafe { task::spawn(&context.shared, Some(0), future) };
+    let mut main = unsafe { task::spawn(&context.shared, Some(0), future) }.handle();
     let mut cx = std::task::Context::from_waker(Waker::noop());
     loop {
         if let Some(failure) = sim.failure() {

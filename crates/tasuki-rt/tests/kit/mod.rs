@@ -5,6 +5,8 @@ pub(crate) mod alloc;
 #[path = "../../../tasuki/tests/kit/process.rs"]
 pub(crate) mod process;
 pub(crate) mod program;
+#[path = "../../../tasuki/tests/kit/sources.rs"]
+pub(crate) mod sources;
 #[path = "../../../tasuki/tests/kit/traits.rs"]
 pub(crate) mod traits;
 #[path = "../../../tasuki/tests/kit/waker.rs"]

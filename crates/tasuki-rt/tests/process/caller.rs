@@ -4,9 +4,10 @@ use crate::kit::process::alone;
 use crate::kit::{runtime, watchdog};
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
-use tasuki_rt::{EventLoop, JoinSet, Runtime, WorkerId, spawn, spawn_blocking};
+use tasuki::WaitGroup;
+use tasuki_rt::{EventLoop, Handle, JoinSet, Runtime, WaitGroupExt, WorkerId, spawn, spawn_blocking};
 
 /// Where the last panic of this thread was, by the panic hook.
 fn place_of(f: impl FnOnce()) -> String {
@@ -32,8 +33,8 @@ fn panics_point_to_the_caller() {
         let _dog = watchdog(60);
         let first = runtime(1);
         let other = first.block_on(first.spawn(async { EventLoop::current().unwrap().id() })).unwrap();
-        let second = runtime(1);
-        let outside: [(&str, &dyn Fn()); 14] = [
+        let (second, group) = (runtime(1), Arc::new(WaitGroup::new()));
+        let outside: [(&str, &dyn Fn()); 26] = [
             ("spawn", &|| drop(spawn(async {}))),
             ("spawn_on", &|| drop(tasuki_rt::spawn_on(WorkerId::new(0), || async {}))),
             ("spawn_local", &|| drop(tasuki_rt::spawn_local(async {}))),
@@ -43,8 +44,24 @@ fn panics_point_to_the_caller() {
             ("Runtime::spawn_on", &|| drop(second.spawn_on(WorkerId::new(7), || async {}))),
             ("Runtime::spawn_on, another's", &|| drop(second.spawn_on(other, || async {}))),
             ("Runtime::spawn_local", &|| drop(second.spawn_local(async {}))),
-            ("JoinSet::spawn", &|| JoinSet::new().spawn(async {})),
-            ("JoinSet::spawn_on", &|| JoinSet::new().spawn_on(WorkerId::new(0), || async {})),
+            ("Handle::current", &|| drop(Handle::current())),
+            ("Handle::spawn_on", &|| drop(second.handle().spawn_on(WorkerId::new(7), || async {}))),
+            ("Handle::spawn_local", &|| drop(second.handle().spawn_local(async {}))),
+            ("JoinHandle::abort_handle", &|| {
+                let mut handle = second.spawn(async {});
+                second.block_on(&mut handle).unwrap();
+                drop(handle.abort_handle());
+            }),
+            ("JoinSet::spawn", &|| _ = JoinSet::new().spawn(async {})),
+            ("JoinSet::spawn_on", &|| _ = JoinSet::new().spawn_on(WorkerId::new(0), || async {})),
+            ("JoinSet::spawn_local", &|| _ = JoinSet::new().spawn_local(async {})),
+            ("JoinSet::spawn_blocking", &|| _ = JoinSet::new().spawn_blocking(|| ())),
+            ("JoinSet::from_iter", &|| drop(JoinSet::from_iter([async {}]))),
+            ("JoinSet::extend", &|| JoinSet::new().extend([async {}])),
+            ("WaitGroupExt::spawn", &|| drop(group.spawn(async {}))),
+            ("WaitGroupExt::spawn_on", &|| drop(group.spawn_on(WorkerId::new(0), || async {}))),
+            ("WaitGroupExt::spawn_local", &|| drop(group.spawn_local(async {}))),
+            ("WaitGroupExt::spawn_blocking", &|| drop(group.spawn_blocking(|| ()))),
             ("JoinSet::insert", &|| {
                 let mut handle = second.spawn(async {});
                 second.block_on(&mut handle).unwrap();
@@ -60,8 +77,9 @@ fn panics_point_to_the_caller() {
         for (name, call) in outside {
             assert!(place_of(call).ends_with("caller.rs"), "{name}: {}", place_of(call));
         }
-        let nested: [(&str, fn()); 2] = [
+        let nested: [(&str, fn()); 3] = [
             ("run in a task", || tasuki_rt::run(async {})),
+            ("Handle::block_on in a task", || Handle::current().block_on(async {})),
             ("block_on in a task", || Runtime::builder().workers(1).build().unwrap().block_on(async {})),
         ];
         for (name, call) in nested {

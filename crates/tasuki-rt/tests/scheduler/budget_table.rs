@@ -505,6 +505,23 @@ fn of_the_runtime() -> Vec<Row> {
             set.join_next().await.unwrap().unwrap()
         ),
         row!(
+            "JoinSet, with id",
+            ["join_next_with_id"],
+            {
+                let mut set = JoinSet::<()>::new();
+            },
+            drop(set.join_next_with_id().await)
+        ),
+        row!("JoinSet, all", ["join_all"], {}, drop(JoinSet::<()>::new().join_all().await)),
+        row!(
+            "JoinSet, shutdown",
+            ["shutdown"],
+            {
+                let mut set = JoinSet::<()>::new();
+            },
+            set.shutdown().await
+        ),
+        row!(
             "JoinSet, empty",
             [],
             {

@@ -1,0 +1,46 @@
+//! Which types cross threads, and which may be moved. A public type without a row fails the test.
+
+use crate::kit::sources;
+use crate::kit::traits::{Both, Neither, SendOnly, traits};
+use tasuki_rt::testing::{Exhaustive, Explored, ForeignWakes, Simulation};
+use tasuki_rt::{
+    AbortHandle, Builder, EnterGuard, EventLoop, EventLoops, Handle, Interval, JoinError, JoinHandle,
+    JoinSet, LoopEnded, LoopLock, LoopLockOwned, LoopMutex, LoopMutexGuard, MappedLoopMutexGuard, NoRuntime,
+    NotOnEventLoop, OwnedLoopMutexGuard, OwnedMappedLoopMutexGuard, Resume, Runtime, ShutdownError, WorkerId,
+};
+
+/// The traits of types, `Name[arguments]`, with their names.
+macro_rules! matrix {
+    ($($expected:literal: $($name:ident $([$($argument:tt)*])?),* $(,)?;)*) => {{
+        $($(assert_eq!(
+            traits!($name $(<$($argument)*>)?),
+            $expected,
+            "{}",
+            stringify!($name $([$($argument)*])?)
+        );)*)*
+        vec![$($(stringify!($name)),*),*]
+    }};
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "reads files")]
+fn every_public_type_has_a_row() {
+    let rows = matrix! {
+        "SYU": Runtime, Builder, Resume, Handle, EventLoop, WorkerId, AbortHandle, Interval, EventLoops;
+        "SYU": JoinError, LoopEnded, NoRuntime, NotOnEventLoop, ShutdownError;
+        "SYU": Simulation, Exhaustive, Explored, ForeignWakes;
+        // Belongs to the thread that made it.
+        "--U": EnterGuard;
+        // With a result.
+        "SYU": JoinHandle[Both], JoinHandle[SendOnly], JoinSet[Both];
+        // Results that have come are in it.
+        "S-U": JoinSet[SendOnly];
+        "--U": JoinHandle[Neither], JoinSet[Neither];
+        "SYU": LoopMutex[Both], LoopMutex[SendOnly];
+        "--U": LoopMutex[Neither];
+        "---": LoopLock['static, Both], LoopLockOwned[Both];
+        "--U": LoopMutexGuard['static, Both], MappedLoopMutexGuard['static, Both, Both], OwnedLoopMutexGuard[Both],
+            OwnedMappedLoopMutexGuard[Both, Both];
+    };
+    sources::same(&sources::public_types(), rows.into_iter());
+}
