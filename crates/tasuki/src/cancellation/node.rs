@@ -9,7 +9,7 @@
 //! | `reason`  | once, under the lock of the tree, before `CANCELLED` | by any thread that has seen `CANCELLED` |
 //! | `tree`    | before publication                                 | by any thread                          |
 //! | `lock`    | by the thread that locks the tree (of the first node only) | by the same                    |
-//! | `links`, `common` | under the lock of the tree                 | under the lock of the tree             |
+//! | `links`   | under the lock of the tree                         | under the lock of the tree             |
 //! | `next_wake` | by the cancel that set `CANCELLED`               | by the same                            |
 //!
 //! # Orderings
@@ -21,8 +21,8 @@
 
 use super::reason::Reason;
 use super::tree;
-use crate::queue::WaitQueue;
 use crate::queue::broadcast::Broadcast;
+use crate::queue::queue_lock::QueueLock;
 use crate::queue::word::{FLAG_A, Word};
 use crate::shim::{AtomicUsize, Ordering, Tracked, UnsafeCell};
 use alloc::boxed::Box;
@@ -46,11 +46,10 @@ pub(super) struct Node {
     pub(super) waiters: Broadcast,
     handles: AtomicUsize,
     pub(super) reason: UnsafeCell<Reason>,
-    /// The first node of the tree: its lock is the tree's.
+    /// The first node of the tree: its `lock` is the tree's.
     pub(super) tree: NonNull<Node>,
-    pub(super) lock: WaitQueue,
+    pub(super) lock: QueueLock<TreeState>,
     pub(super) links: UnsafeCell<TreeLinks>,
-    pub(super) common: UnsafeCell<Common>,
     next_wake: UnsafeCell<NodeLink>,
     /// Counts the node in the models, so that a leak fails them.
     _tracked: Tracked,
@@ -82,8 +81,8 @@ pub(super) enum NodeState {
 }
 
 /// What belongs to the whole tree; used in its first node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Common {
+#[derive(Debug)]
+pub(super) struct TreeState {
     /// The nodes that are [`NodeState::Spreading`], newest first.
     pub(super) spreading: NodeLink,
     /// How many nodes point here with `tree`.
@@ -99,9 +98,8 @@ impl Node {
             handles: AtomicUsize::new(1),
             reason: UnsafeCell::new(reason),
             tree: NonNull::dangling(),
-            lock: WaitQueue::new(Word::flags(0)),
+            lock: QueueLock::new(TreeState { spreading: None, members: 1 }),
             links: UnsafeCell::new(links),
-            common: UnsafeCell::new(Common { spreading: None, members: 1 }),
             next_wake: UnsafeCell::new(None),
             _tracked: Tracked::new(),
         }

@@ -3,11 +3,11 @@
 //! A cancel reaches every descendant, so a node must stay between its parent and its children when all its
 //! handles are gone. It stays only while it has two children or more: a node with one child is
 //! replaced by that child, one without children is taken out. So at most half of a tree are nodes that
-//! has no handle, each change is a constant number of steps, and a chain whose links are dropped as it grows does not grow.
+//! have no handle, each change is a constant number of steps, and a chain whose links are dropped as it grows does not grow.
 //!
 //! # One lock for a tree
 //!
-//! The lock is the `EDIT` bit of an otherwise unused queue in the first node of the tree; the thread that has it has a [`LockedTree`].
+//! The lock is the [`QueueLock`](crate::queue::queue_lock::QueueLock) of the first node of the tree; the thread that has it has a [`LockedTree`].
 //! Taking a node out touches three generations; with a lock in every node that means locking upwards through
 //! links that change meanwhile, with retries. With one lock it is straight code, and no order of locks is
 //! needed but one: *the lock of the tree before `EDIT` of the waiters of one of its nodes*, which only
@@ -21,7 +21,7 @@
 //! | place       | cancelled | children | in                                          |
 //! |-------------|-----------|----------|---------------------------------------------|
 //! | `Linked`    | no        | any      | the list of its parent, if it has one       |
-//! | `Spreading` | yes       | any, not cancelled yet | the list of the tree, `Common::spreading` |
+//! | `Spreading` | yes       | any, not cancelled yet | the list of the tree, `TreeState::spreading` |
 //! | `Apart`     | yes       | none     | nothing                                     |
 //!
 //! | from        | event                            | to                                   | fn |
@@ -56,13 +56,13 @@
 //! 6. No waiter is enqueued at a cancelled node, so step 3 finds every waiter that was not cancelled.
 //!
 //! # Orderings
-//! The lock: Acquire of [`WaitQueue::lock`](crate::queue::WaitQueue::lock) pairs with Release of the drop of [`LockedQueue`]; all
+//! The lock: Acquire of [`WaitQueue::lock`](crate::queue::WaitQueue::lock) pairs with Release of the drop of [`LockedQueue`](crate::queue::LockedQueue); all
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
 use super::after_unlock::{Garbage, Wakes};
-use super::node::{CANCELLED, Common, Node, NodeLink, NodeRef, NodeState, TreeLinks};
+use super::node::{CANCELLED, Node, NodeLink, NodeRef, NodeState, TreeLinks, TreeState};
 use super::reason::Reason;
-use crate::queue::LockedQueue;
+use crate::queue::queue_lock::QueueLockGuard;
 use crate::shim::MODEL;
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -81,7 +81,7 @@ pub(super) fn child(parent: &NodeRef) -> NodeRef {
     if !parent.is_cancelled() {
         // Before the lock is taken, and dropped after: the allocator may be slow.
         let node = Box::new(Node::root());
-        let locked = LockedTree::new(parent);
+        let mut locked = LockedTree::new(parent);
         if !parent.is_cancelled() {
             let child = NodeRef::publish(node, Some(parent.tree));
             locked.adopt(parent.node(), child.node());
@@ -121,7 +121,7 @@ pub(super) fn cancel(target: &NodeRef, reason: Reason) {
 pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
     let mut garbage = Garbage::new();
     // SAFETY: a node without handles lives until it is buried, below.
-    let locked = LockedTree::new(unsafe { node.as_ref() });
+    let mut locked = LockedTree::new(unsafe { node.as_ref() });
     locked.bury(node, &mut garbage);
     drop(locked);
     garbage.free();
@@ -132,8 +132,7 @@ pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
 #[must_use = "the tree is unlocked when this is dropped, and may be gone then"]
 struct LockedTree<'t> {
     tree: NonNull<Node>,
-    /// Unlocks the tree when dropped.
-    _locked: LockedQueue<'t>,
+    guard: QueueLockGuard<'t, TreeState>,
 }
 
 impl<'t> LockedTree<'t> {
@@ -142,7 +141,7 @@ impl<'t> LockedTree<'t> {
         let tree = member.tree;
         // SAFETY: invariant 2.
         let lock = unsafe { &(*tree.as_ptr()).lock };
-        Self { tree, _locked: lock.lock() }
+        Self { tree, guard: lock.lock() }
     }
 
     fn at(&self, node: NonNull<Node>) -> &Node {
@@ -162,20 +161,15 @@ impl<'t> LockedTree<'t> {
         self.at(node).links.with_mut(|links| change(unsafe { &mut *links }));
     }
 
-    fn common(&self) -> Common {
-        // SAFETY: as in `links`.
-        self.at(self.tree).common.with(|common| unsafe { *common })
-    }
-
-    fn change_common(&self, change: impl FnOnce(&mut Common)) {
-        // SAFETY: as in `change`.
-        self.at(self.tree).common.with_mut(|common| change(unsafe { &mut *common }));
+    /// What belongs to the whole tree.
+    fn state(&mut self) -> &mut TreeState {
+        self.guard.value()
     }
 
     /// `(new) => Linked`, as the youngest child.
-    fn adopt(&self, parent: NonNull<Node>, child: NonNull<Node>) {
+    fn adopt(&mut self, parent: NonNull<Node>, child: NonNull<Node>) {
         debug_assert_eq!(self.links(parent).state, NodeState::Linked);
-        self.change_common(|common| common.members += 1);
+        self.state().members += 1;
         let next = self.links(parent).child;
         self.change(child, |links| (links.parent, links.next) = (Some(parent), next));
         self.point(None, Some(parent), Some(child));
@@ -208,7 +202,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// Takes a `Linked` node out; an orphaned parent may now be needed no more.
-    fn secede(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn secede(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         let parent = self.links(node).parent;
         self.unlink(node);
         if let Some(parent) = parent {
@@ -231,7 +225,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// The last handle is gone, whatever the state.
-    fn bury(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn bury(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         match self.links(node).state {
             NodeState::Linked => self.bury_linked(node, garbage),
             NodeState::Spreading => self.change(node, |links| links.orphaned = true),
@@ -240,7 +234,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// `Linked => gone`, or orphaned while two children or more need it.
-    fn bury_linked(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn bury_linked(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         if self.links(node).child.is_none() {
             self.secede(node, garbage);
             self.discard(node, garbage);
@@ -253,7 +247,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// `Linked, orphaned => gone` if one child is left. A `Spreading` one is the business of the cancel.
-    fn collapse(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn collapse(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         let TreeLinks { state, orphaned, .. } = self.links(node);
         if state != NodeState::Linked || !orphaned {
             return;
@@ -265,20 +259,20 @@ impl<'t> LockedTree<'t> {
     }
 
     /// A node that is in no list, and has no handle, leaves the tree. The first node's memory stays for the others.
-    fn discard(&self, node: NonNull<Node>, garbage: &mut Garbage) {
-        self.change_common(|common| common.members -= 1);
+    fn discard(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+        self.state().members -= 1;
         if node != self.tree {
             // SAFETY: it is in no list and has no handle; the members of the tree know nothing else of it.
             unsafe { garbage.push(node) };
         }
-        if self.common().members == 0 {
+        if self.state().members == 0 {
             // SAFETY: invariant 2: there are no members, and we are the last who knows the lock.
             unsafe { garbage.push(self.tree) };
         }
     }
 
     /// `Linked => Spreading`. It is in no list.
-    fn cancel_one(&self, node: NonNull<Node>, reason: Reason, wakes: &mut Wakes) {
+    fn cancel_one(&mut self, node: NonNull<Node>, reason: Reason, wakes: &mut Wakes) {
         debug_assert!(!self.at(node).is_cancelled());
         // SAFETY: not cancelled, so it is not read; written under the lock only, which we hold.
         self.at(node).reason.with_mut(|slot| unsafe { *slot = reason });
@@ -287,9 +281,9 @@ impl<'t> LockedTree<'t> {
         let waited_for = locked.has_waiters();
         // The Release in it publishes the reason; pairs with Acquire in `Node::is_cancelled`.
         drop(locked);
-        let next = self.common().spreading;
+        let next = self.state().spreading;
         self.change(node, |links| (links.state, links.next) = (NodeState::Spreading, next));
-        self.change_common(|common| common.spreading = Some(node));
+        self.state().spreading = Some(node);
         if waited_for {
             // SAFETY: alive, by the lock. A waiter has a handle: if there is none, the future was forgotten.
             unsafe { Node::try_handle(node) }.into_iter().for_each(|handle| wakes.push(handle));
@@ -297,9 +291,9 @@ impl<'t> LockedTree<'t> {
     }
 
     /// Some steps of what the `Spreading` have to do, whichever call cancelled them; false when there is nothing left.
-    fn spread(&self, wakes: &mut Wakes, garbage: &mut Garbage) -> bool {
+    fn spread(&mut self, wakes: &mut Wakes, garbage: &mut Garbage) -> bool {
         for _ in 0..STEPS {
-            let Some(node) = self.common().spreading else { return false };
+            let Some(node) = self.state().spreading else { return false };
             let Some(child) = self.links(node).child else {
                 self.end_spreading(node, garbage);
                 continue;
@@ -308,13 +302,13 @@ impl<'t> LockedTree<'t> {
             self.unlink(child);
             self.cancel_one(child, reason, wakes);
         }
-        self.common().spreading.is_some()
+        self.state().spreading.is_some()
     }
 
     /// `Spreading => Apart`, of the newest; orphaned: `=> gone`.
-    fn end_spreading(&self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn end_spreading(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         let TreeLinks { next, orphaned, .. } = self.links(node);
-        self.change_common(|common| common.spreading = next);
+        self.state().spreading = next;
         self.change(node, |links| (links.state, links.next) = (NodeState::Apart, None));
         if orphaned {
             self.discard(node, garbage);

@@ -61,7 +61,7 @@ pub(crate) mod list;
 mod locked_queue;
 #[cfg(feature = "std")]
 pub(crate) mod nested;
-#[cfg(feature = "std")]
+#[cfg(feature = "alloc")]
 pub(crate) mod queue_lock;
 #[cfg(feature = "std")]
 pub(crate) mod ring;

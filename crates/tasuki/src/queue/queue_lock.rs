@@ -1,14 +1,13 @@
 //! The queue lock around a value: for what keeps its waiters elsewhere than in the list of the word.
 //!
-//! The wheel of the timers sorts its waiters into many rings ([`Ring`](super::ring::Ring)) and has fields of its own beside them. Both belong to one
+//! The wheel of the timers sorts its waiters into many rings (`ring.rs`) and has fields of its own beside them; a tree of tokens has its links and its counts. Both belong to one
 //! wait queue whose list stays empty: what it gives is its lock. Waiters leave the rings by the same functions as any list, and wakers come out as
 //! [`Deferred`](super::Deferred) values, woken after the unlock.
 
 use super::word::Word;
-use super::{LockedQueue, Pinned, QueueGuard, WaitQueue};
-use core::cell::UnsafeCell;
+use super::{LockedQueue, QueueGuard, WaitQueue};
+use crate::shim::UnsafeCell;
 use core::fmt;
-use core::task::{Context, Poll};
 
 /// A value that only the holder of the queue lock reaches.
 pub(crate) struct QueueLock<T> {
@@ -43,8 +42,13 @@ impl<T> QueueLock<T> {
     /// As [`WaitQueue::poll_queued`].
     ///
     /// SAFETY: the waiter was put into a list that this lock guards, and has not been moved to one that it does not.
+    #[cfg(feature = "std")]
     #[inline]
-    pub(crate) unsafe fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) unsafe fn poll_queued(
+        &self,
+        waiter: super::Pinned<'_>,
+        cx: &mut core::task::Context<'_>,
+    ) -> core::task::Poll<()> {
         // SAFETY: the caller's contract.
         unsafe { self.queue.poll_queued(waiter, cx) }
     }
@@ -56,7 +60,14 @@ impl<'q, T> QueueLockGuard<'q, T> {
     pub(crate) fn parts(&mut self) -> (&mut LockedQueue<'q>, &mut T) {
         // SAFETY: `QueueLock::lock` paired the two: `EDIT` of the value's own queue is held, so this is the only guard of it, and it
         // is borrowed for as long as the reference lives.
-        (&mut self.locked, unsafe { &mut *self.value.get() })
+        (&mut self.locked, self.value.with_mut(|value| unsafe { &mut *value }))
+    }
+
+    /// The value, for no longer than the guard is borrowed.
+    #[cfg(feature = "alloc")]
+    #[inline(always)]
+    pub(crate) fn value(&mut self) -> &mut T {
+        self.parts().1
     }
 }
 
