@@ -17,7 +17,7 @@ const AT_ONCE: u64 = 3;
 /// The longest time that a thread is held up.
 const LONGEST: u64 = 80;
 /// One of so many times it is the whole process.
-const WHOLE: u64 = 4;
+const WHOLE: u64 = 50;
 
 /// Holds up threads of the programs that this process has started, until dropped.
 pub(crate) struct HoldUp {
