@@ -28,6 +28,10 @@ pub unsafe trait Holder: sealed::Sealed {
 
     /// Gives back what is held; called once, as the last use of the value. True if it was granted to a waiter, or one was woken for it.
     fn release(&self) -> bool;
+
+    /// The guard is used: whatever task took the lock, the running one holds it now. For `inspect/`.
+    #[inline(always)]
+    fn touch(&self) {}
 }
 
 /// A holder that shares the value with no other.
@@ -217,6 +221,7 @@ impl<H: Holder> Deref for Guard<H> {
 
     #[inline]
     fn deref(&self) -> &H::Target {
+        self.holder.touch();
         // SAFETY: the contract of `Holder`; the guard has not been released.
         unsafe { &*self.holder.value() }
     }
@@ -225,6 +230,7 @@ impl<H: Holder> Deref for Guard<H> {
 impl<H: Exclusive> DerefMut for Guard<H> {
     #[inline]
     fn deref_mut(&mut self) -> &mut H::Target {
+        self.holder.touch();
         // SAFETY: the contract of `Exclusive`; the guard has not been released.
         unsafe { &mut *self.holder.value() }
     }

@@ -109,6 +109,8 @@ pub mod future;
 mod guard;
 #[cfg(feature = "std")]
 mod host_executor;
+#[cfg(feature = "std")]
+pub mod inspect;
 mod latch;
 #[cfg(feature = "alloc")]
 mod limited;
@@ -191,7 +193,7 @@ mod refused {}
 mod readme {}
 
 // What the pages promise, where nothing is added for debugging.
-#[cfg(not(debug_assertions))]
+#[cfg(not(any(debug_assertions, feature = "inspect")))]
 const _: () = {
     assert!(size_of::<Mutex<()>>() <= 16);
     assert!(size_of::<future::Lock<'_, ()>>() <= 64);

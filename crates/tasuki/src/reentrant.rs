@@ -34,6 +34,7 @@ use crate::error::NoTaskIdentity;
 use crate::guard::{Guard, Holder, sealed};
 use crate::mutex::raw::{RawMutex, Unlocked};
 use crate::policy::Fifo;
+use crate::probe::{LockMode, Site, Target};
 use crate::queue::Pinned;
 use crate::queue::waiter::{WaiterState, clone_waker};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
@@ -140,13 +141,32 @@ impl<T> ReentrantMutex<T> {
         /// ```
         /// static M: tasuki::ReentrantMutex<u8> = tasuki::ReentrantMutex::new(1);
         /// ```
+        #[track_caller]
         pub const fn new(value: T) -> Self {
+            let mut raw = RawMutex::new();
+            raw.probe.is_reentrant();
             Self {
-                raw: RawMutex::new(),
+                raw,
                 owner: AtomicU64::new(NO_TASK),
                 depth: AtomicU32::new(0),
                 value,
             }
+        }
+    }
+
+    const_fn! {
+        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static ACCOUNTS: tasuki::ReentrantMutex<u32> = tasuki::ReentrantMutex::new(0).named("accounts");
+        /// assert!(ACCOUNTS.try_lock().is_err());
+        /// ```
+        #[must_use]
+        pub const fn named(mut self, name: &'static str) -> Self {
+            self.raw.probe.rename(name);
+            self
         }
     }
 
@@ -183,8 +203,9 @@ impl<T: ?Sized> ReentrantMutex<T> {
     /// let mutex = tasuki::ReentrantMutex::new(1);
     /// assert_eq!(mutex.lock().block().unwrap_err(), tasuki::NoTaskIdentity);
     /// ```
+    #[track_caller]
     pub fn lock(&self) -> LockReentrant<'_, T> {
-        Wait::new(LockReentrantOp { mutex: self, left: false })
+        Wait::new(LockReentrantOp { mutex: self, left: false, site: Site::here() })
     }
 
     /// The lock, if it can be had without waiting.
@@ -209,7 +230,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
         if self.reenter(me) {
             return Ok(Some(Guard::new(self)));
         }
-        Ok(self.raw.try_lock().then(|| self.own(me)))
+        Ok(self.raw.try_lock().then(|| self.own(me, Site::here())))
     }
 
     /// The value, without locking: the exclusive borrow proves that it is not locked.
@@ -226,7 +247,8 @@ impl<T: ?Sized> ReentrantMutex<T> {
     }
 
     /// The lock has been acquired: it is `me`'s.
-    fn own(&self, me: TaskId) -> ReentrantMutexGuard<'_, T> {
+    fn own(&self, me: TaskId, site: Site) -> ReentrantMutexGuard<'_, T> {
+        self.raw.probe.set(site);
         // Relaxed: published by the depth.
         self.owner.store(me.get(), Ordering::Relaxed);
         // Release: pairs with Acquire in `reenter`.
@@ -332,13 +354,14 @@ pub struct LockReentrantOp<'a, T: ?Sized> {
     mutex: &'a ReentrantMutex<T>,
     /// The waiter has left the queue, and the lock is not its own, or no longer.
     left: bool,
+    site: Site,
 }
 
 impl<'a, T: ?Sized> LockReentrantOp<'a, T> {
     /// The lock has been granted to the task that polls now. Its identity was asked for before: the runtime that knows it may panic.
     fn granted(&mut self, me: Option<TaskId>) -> Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity> {
         match me {
-            Some(me) => Ok(self.mutex.own(me)),
+            Some(me) => Ok(self.mutex.own(me, self.site)),
             None => {
                 // First: if the waker of the next owner panics, the drop of the future must not unlock again.
                 self.left = true;
@@ -368,6 +391,10 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
         // Without an identity it is refused at once; the owner goes deeper at once.
         let owner = self.mutex.owner.load(Ordering::Relaxed);
         task::current().is_none_or(|me| me.get() == owner) || self.mutex.raw.is_ready()
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target::lock(&self.mutex.raw.probe, LockMode::Exclusive)
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

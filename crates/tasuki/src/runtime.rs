@@ -45,10 +45,10 @@ pub trait Driver {
         0
     }
 
-    /// A wait of the task that is being polled has been enqueued; this is what it is called. Only with debug assertions.
+    /// A wait of the task that is being polled has been enqueued; this is what it is called. Only where [`inspect`](crate::inspect) is active.
     fn queued(&self, _name: &'static str) {}
 
-    /// Something happens to the lock that this number stands for, for as long as a task holds it or waits for it. Only with debug assertions.
+    /// Something happens to the lock that this number stands for, for as long as a task holds it or waits for it. Only where [`inspect`](crate::inspect) is active.
     fn lock_event(&self, _lock: usize, _event: LockEvent) {}
 }
 
@@ -140,13 +140,13 @@ pub(crate) fn refill() -> Option<u32> {
 }
 
 /// Tells the driver of a wait.
-#[cfg(debug_assertions)]
+#[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) fn queued(name: &'static str) {
     ask(|driver| driver.queued(name));
 }
 
 /// Tells the driver what becomes of a lock.
-#[cfg(debug_assertions)]
+#[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) fn lock_event(lock: usize, event: LockEvent) {
     ask(|driver| driver.lock_event(lock, event));
 }

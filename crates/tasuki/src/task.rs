@@ -48,6 +48,12 @@ impl TaskId {
         NonZeroU64::new(number | HOST).map(Self)
     }
 
+    /// The task of a number that [`get`](Self::get) gave.
+    #[cfg(any(debug_assertions, feature = "inspect"))]
+    pub(crate) fn from_number(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
     /// The number, for logs. Those of the tasks of tokio (feature `tokio`) have the highest bit set, so that they differ from ours.
     ///
     /// # Examples
@@ -190,7 +196,10 @@ pub struct SelfDeadlock {
 }
 
 impl SelfDeadlock {
-    #[cfg_attr(not(debug_assertions), expect(dead_code, reason = "nothing is found then"))]
+    #[cfg_attr(
+        not(any(debug_assertions, feature = "inspect")),
+        expect(dead_code, reason = "nothing is found then")
+    )]
     pub(crate) fn new(
         task: TaskId,
         held_at: &'static Location<'static>,
@@ -260,7 +269,7 @@ static STRICT: AtomicBool = AtomicBool::new(false);
 /// Calls `hook` whenever a task that has an identity is about to wait for a lock that it holds: a
 /// [`Mutex`](crate::Mutex), or a recursive read of a [`RwLock`](crate::RwLock) behind a queued writer.
 ///
-/// Only with debug assertions; without them it costs nothing and finds nothing. One hook for the process: the last one
+/// Only where [`inspect`](crate::inspect) is active; elsewhere it costs nothing and finds nothing. One hook for the process: the last one
 /// counts.
 ///
 /// # Examples
@@ -286,7 +295,10 @@ pub fn strict(on: bool) {
     STRICT.store(on, Ordering::Relaxed);
 }
 
-#[cfg_attr(not(debug_assertions), expect(dead_code, reason = "nothing is found then"))]
+#[cfg_attr(
+    not(any(debug_assertions, feature = "inspect")),
+    expect(dead_code, reason = "nothing is found then")
+)]
 pub(crate) fn report(found: &SelfDeadlock) {
     // Relaxed: as in `on_self_deadlock`.
     let hook = HOOK.load(Ordering::Relaxed);

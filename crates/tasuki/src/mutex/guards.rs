@@ -24,6 +24,11 @@ unsafe impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Holder for R {
     fn release(&self) -> bool {
         self.raw().unlock() == Unlocked::WithWaiters
     }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.raw().probe.touch();
+    }
 }
 
 // SAFETY: one owner at a time.
@@ -70,7 +75,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Relock for R {
 
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn acquired(&self, site: Site) {
-        self.raw().owner.set(site);
+        self.raw().probe.set(site);
     }
 }
 
@@ -106,6 +111,11 @@ unsafe impl<P: Policy, K: RawRef<Raw = RawMutex<P>>, U: ?Sized> Holder for Mappe
     #[inline(always)]
     fn release(&self) -> bool {
         self.kept.raw().unlock() == Unlocked::WithWaiters
+    }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.kept.raw().probe.touch();
     }
 }
 

@@ -36,7 +36,7 @@
 
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::primitive_ref::PrimitiveRef;
-use crate::probe::{Owner, Site};
+use crate::probe::{LockMode, LockProbe, Site, Target};
 use crate::queue::waiter::{Payload, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{FLAG_A as LOCKED, Word};
 use crate::queue::{LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
@@ -108,15 +108,25 @@ pub struct KeyedRawMutex {
     queue: WaitQueue,
     /// The key of the owner, 0 if there is none.
     owner: AtomicUsize,
-    /// With debug assertions, which task holds it.
-    holder: Owner,
+    /// Where `inspect/` is active, which task holds it.
+    probe: LockProbe,
 }
 
 impl KeyedRawMutex {
     const_fn! {
         /// A free lock.
+        #[track_caller]
         pub const fn new() -> Self {
-            Self { queue: WaitQueue::new(FREE), owner: AtomicUsize::new(0), holder: Owner::new() }
+            Self { queue: WaitQueue::new(FREE), owner: AtomicUsize::new(0), probe: LockProbe::loop_mutex() }
+        }
+    }
+
+    const_fn! {
+        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it.
+        #[must_use]
+        pub const fn named(mut self, name: &'static str) -> Self {
+            self.probe.rename(name);
+            self
         }
     }
 
@@ -184,7 +194,7 @@ impl KeyedRawMutex {
 
     /// Releases the lock, for the owner; true if it was granted to a waiter.
     fn unlock(&self) -> bool {
-        self.holder.clear();
+        self.probe.clear();
         let mut locked = self.queue.lock();
         debug_assert!(locked.word().has(LOCKED), "unlock of a mutex that is not locked: {:?}", locked.word());
         let Some(next) = locked.front().map(|waiter| waiter.key()) else {
@@ -193,6 +203,7 @@ impl KeyedRawMutex {
             return false;
         };
         self.set_owner(&locked, next);
+        self.probe.grant(locked.front_note());
         // SAFETY: there is a waiter; this lock wakes none without a grant, so it is `Waiting`.
         let waker = unsafe { locked.grant_sleeping_front() };
         wake_owner(Some(locked.unlock_with(waker)));
@@ -274,13 +285,16 @@ impl<A: KeyedAccess> Op for KeyedLockOp<A> {
         A::Domain::here().is_err() || self.raw().queue.load_settled() == FREE
     }
 
+    fn target(&self) -> Target<'_> {
+        Target::lock(&self.raw().probe, LockMode::Exclusive)
+    }
+
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let key = match A::Domain::here() {
             Ok(key) => key,
             Err(error) => return Poll::Ready(Err(error)),
         };
         self.key = Some(key);
-        self.raw().holder.check(self.site);
         let waker = clone_waker(cx.waker());
         self.raw().enqueue_or_lock(key, slot, waker).map(|()| Ok(self.guard(key)))
     }
@@ -339,7 +353,7 @@ fn this_thread() -> usize {
 
 impl<A: KeyedAccess> Keyed<A> {
     fn new(access: A, key: Key, site: Site) -> Self {
-        access.primitive().raw().holder.set(site);
+        access.primitive().raw().probe.set(site);
         Self { access, key, thread: this_thread(), _here: PhantomData }
     }
 
@@ -373,6 +387,11 @@ unsafe impl<A: KeyedAccess> Holder for Keyed<A> {
     fn release(&self) -> bool {
         self.release()
     }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.access.primitive().raw().probe.touch();
+    }
 }
 
 // SAFETY: one owner at a time.
@@ -403,6 +422,11 @@ unsafe impl<A: KeyedAccess, U: ?Sized> Holder for KeyedPart<A, U> {
 
     fn release(&self) -> bool {
         self.whole.release()
+    }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.whole.touch();
     }
 }
 

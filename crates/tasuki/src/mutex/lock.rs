@@ -4,7 +4,7 @@ use super::raw::RawMutex;
 use crate::guard::Guard;
 use crate::policy::Policy;
 use crate::primitive_ref::{LockRef, RefSlot};
-use crate::probe::Site;
+use crate::probe::{LockMode, Site, Target};
 use crate::queue::Pinned;
 use crate::queue::waiter::clone_waker;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
@@ -34,7 +34,7 @@ pub(super) fn try_lock<P: Policy, R: LockRef<Raw = RawMutex<P>>>(mutex: R) -> Op
 /// The lock has been acquired.
 #[inline(always)]
 fn guard<P: Policy, R: LockRef<Raw = RawMutex<P>>>(mutex: R, site: Site) -> Guard<R> {
-    mutex.raw().owner.set(site);
+    mutex.raw().probe.set(site);
     Guard::new(mutex)
 }
 
@@ -81,10 +81,13 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Op for LockOp<R> {
         self.raw().is_ready()
     }
 
+    fn target(&self) -> Target<'_> {
+        Target::lock(&self.raw().probe, LockMode::Exclusive)
+    }
+
     #[inline(always)]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let raw = self.raw();
-        raw.owner.check(self.site);
         // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
         let word = raw.look();
         let waker = clone_waker(cx.waker());

@@ -139,6 +139,7 @@ impl<T> Mutex<T> {
         /// static M: tasuki::Mutex<i32> = tasuki::Mutex::new(5);
         /// assert_eq!(*M.try_lock().unwrap(), 5);
         /// ```
+        #[track_caller]
         pub const fn new(value: T) -> Self {
             Self::with_policy(value)
         }
@@ -158,8 +159,25 @@ impl<T, P: Policy> Mutex<T, P> {
         /// static M: Mutex<i32, Bypass<16>> = Mutex::with_policy(5);
         /// assert!(!M.is_locked());
         /// ```
+        #[track_caller]
         pub const fn with_policy(value: T) -> Self {
             Self { raw: RawMutex::new(), value: UnsafeCell::new(value) }
+        }
+    }
+
+    const_fn! {
+        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static ACCOUNTS: tasuki::Mutex<u32> = tasuki::Mutex::new(0).named("accounts");
+        /// assert!(!ACCOUNTS.is_locked());
+        /// ```
+        #[must_use]
+        pub const fn named(mut self, name: &'static str) -> Self {
+            self.raw.probe.rename(name);
+            self
         }
     }
 
@@ -289,7 +307,7 @@ impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
             Some(value) => f.debug_struct("Mutex").field("value", &&*value).finish(),
-            None => f.debug_struct("Mutex").field("value", &self.raw.owner.shown()).finish(),
+            None => f.debug_struct("Mutex").field("value", &self.raw.probe.shown()).finish(),
         }
     }
 }

@@ -58,7 +58,7 @@
 
 use super::spin::{self, SpinScore};
 use crate::policy::{Order, Policy};
-use crate::probe::Owner;
+use crate::probe::LockProbe;
 use crate::queue::hint::Hint;
 use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FLAG_A as LOCKED, FLAG_B as WOKEN, WAITERS, Word};
@@ -82,8 +82,8 @@ pub struct RawMutex<P> {
     unclaimed: AtomicBool,
     hint: Hint,
     spin: SpinScore,
-    /// With debug assertions, which task holds it.
-    pub(crate) owner: Owner,
+    /// Where `inspect/` is active, which task holds it.
+    pub(crate) probe: LockProbe,
     policy: PhantomData<P>,
 }
 
@@ -108,6 +108,7 @@ enum Watched {
 
 impl<P: Policy> RawMutex<P> {
     const_fn! {
+        #[track_caller]
         pub(crate) const fn new() -> Self {
             Self {
                 queue: WaitQueue::new(FREE),
@@ -115,7 +116,7 @@ impl<P: Policy> RawMutex<P> {
                 unclaimed: AtomicBool::new(false),
                 hint: Hint::new(),
                 spin: SpinScore::new(),
-                owner: Owner::new(),
+                probe: LockProbe::mutex(),
                 policy: PhantomData,
             }
         }
@@ -397,9 +398,12 @@ impl<P: Policy> RawMutex<P> {
             if locked.word() == FREE {
                 locked.set(LOCKED);
                 self.set_unclaimed();
+                self.probe.adopt(waiter.note());
+                self.probe.grant(waiter.note());
                 owner = locked.grant(waiter);
             } else {
                 self.hint.look_first();
+                self.probe.adopt(waiter.note());
                 match P::ORDER {
                     Order::Oldest => locked.push_back_detached(waiter),
                     Order::Newest => locked.push_front_detached(waiter),
@@ -417,7 +421,7 @@ impl<P: Policy> RawMutex<P> {
     /// Releases the lock.
     #[inline(always)]
     pub(crate) fn unlock(&self) -> Unlocked {
-        self.owner.clear();
+        self.probe.clear();
         let mut word = HELD;
         if self.hint.says_look() {
             word = self.queue.load();
@@ -543,6 +547,7 @@ impl<P: Policy> RawMutex<P> {
     /// SAFETY: there is a waiter.
     #[inline(always)]
     unsafe fn grant(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
+        self.probe.grant(locked.front_note());
         let waker = if P::OVERTAKES == 0 {
             // SAFETY: the caller's contract; without overtakes no waiter is ever `Woken`.
             unsafe { locked.grant_sleeping_front() }.some()

@@ -15,7 +15,7 @@ use super::list;
 use super::waiter::{self, Verdict, Waiter, WaiterState};
 use super::word::{EDIT, WAITERS, Word};
 use super::{NewWaiter, Pinned, WaitQueue};
-use crate::probe;
+use crate::probe::{self, WaitNote};
 use crate::shim::{Ordering, Section};
 use core::mem::ManuallyDrop;
 use core::task::Waker;
@@ -231,6 +231,12 @@ impl<'q> LockedQueue<'q> {
         waiter
     }
 
+    /// What `inspect/` knows of the first wait.
+    #[inline(always)]
+    pub(crate) fn front_note(&self) -> WaitNote {
+        self.front().map_or(WaitNote::NONE, Waiter::note)
+    }
+
     /// Takes the first waiter out and grants it.
     ///
     /// SAFETY: there is a waiter.
@@ -437,6 +443,15 @@ impl<'q> LockedQueue<'q> {
 #[derive(Debug)]
 #[must_use = "a waiter must be put somewhere, or granted"]
 pub(crate) struct Detached(*mut Waiter);
+
+impl Detached {
+    /// What `inspect/` knows of the wait.
+    #[inline(always)]
+    pub(crate) fn note(&self) -> WaitNote {
+        // SAFETY: both queues are locked, so the waiter is alive.
+        unsafe { (*self.0).note() }
+    }
+}
 
 /// A position in the list of a queue. A primitive may keep one while the queue is not locked, as long as it knows that the
 /// waiter is in the list.

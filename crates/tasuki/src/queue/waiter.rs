@@ -32,7 +32,7 @@
 //! the grant happens before what the new owner does after it. All other writes happen under `EDIT`.
 
 use super::list::Links;
-use crate::probe;
+use crate::probe::{self, WaitNote};
 use crate::shim::{AtomicU32, Ordering, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -136,6 +136,8 @@ pub(crate) struct Waiter {
     counter: AtomicU32,
     /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel replaces it later.
     request: UnsafeCell<*mut ()>,
+    /// What `inspect/` knows of the wait.
+    note: WaitNote,
 }
 
 // SAFETY: a waiter is shared between its future and the holder of `EDIT`, by the rules of the table.
@@ -145,13 +147,14 @@ unsafe impl Sync for Waiter {}
 
 impl Waiter {
     /// A complete waiter, ready to be put into a list.
-    pub(crate) fn new(waker: Waker, payload: Payload) -> Self {
+    pub(crate) fn new(waker: Waker, payload: Payload, note: WaitNote) -> Self {
         Self {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
             state: AtomicU32::new(WAITING),
             counter: AtomicU32::new(payload.counter),
             request: UnsafeCell::new(payload.request),
+            note,
         }
     }
 
@@ -163,7 +166,14 @@ impl Waiter {
             state: AtomicU32::new(NOTIFIED),
             counter: AtomicU32::new(0),
             request: UnsafeCell::new(ptr::null_mut()),
+            note: WaitNote::NONE,
         }
+    }
+
+    /// What `inspect/` knows of the wait.
+    #[inline(always)]
+    pub(crate) fn note(&self) -> WaitNote {
+        self.note
     }
 
     /// The round in which the wait began.

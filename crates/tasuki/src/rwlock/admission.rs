@@ -11,6 +11,7 @@
 //!
 //! The table of which kind may enter is that of [`raw`](super::raw).
 
+use crate::probe::{GrantProbe, LockMode, WaitNote};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::Granter;
 use crate::queue::waiter::{Payload, Waiter};
@@ -43,6 +44,16 @@ impl Kind {
 
     pub(super) fn payload(self) -> Payload {
         Payload::access(self as usize)
+    }
+
+    /// As `inspect/` knows it.
+    pub(super) fn mode(self) -> LockMode {
+        match self {
+            Self::Read => LockMode::Read,
+            Self::Upgradable => LockMode::Upgradable,
+            Self::Write => LockMode::Exclusive,
+            Self::Upgrade => LockMode::Upgrade,
+        }
     }
 
     /// Does it keep readers from entering while it is queued?
@@ -168,18 +179,23 @@ pub(super) struct Admission<'l> {
     pub(super) locked: LockedQueue<'l>,
     readers: u32,
     pub(super) queued: Queued,
+    probe: GrantProbe<'l>,
 }
 
 impl<'l> Admission<'l> {
     /// Both are of the same lock.
-    pub(super) fn new(beside: &'l UnsafeCell<SideState>, locked: LockedQueue<'l>) -> Self {
+    pub(super) fn new(
+        beside: &'l UnsafeCell<SideState>,
+        locked: LockedQueue<'l>,
+        probe: GrantProbe<'l>,
+    ) -> Self {
         if locked.has_waiters() {
             // SAFETY: invariant 3 of the lock: the queue is locked.
             let kept = beside.with(|beside| unsafe { *beside });
-            Self { beside, locked, readers: kept.readers(), queued: kept.queued() }
+            Self { beside, locked, readers: kept.readers(), queued: kept.queued(), probe }
         } else {
             let readers = locked.word().count() as u32;
-            Self { beside, locked, readers, queued: Queued::EMPTY }
+            Self { beside, locked, readers, queued: Queued::EMPTY, probe }
         }
     }
 
@@ -282,11 +298,20 @@ impl<'l> Admission<'l> {
         }
         self.add_holder(kind);
         self.queued.removed(kind);
+        self.note_grant(kind, self.locked.front_note());
         // SAFETY: there is a front; a lock never wakes a waiter without a grant.
         let waker = unsafe { self.locked.grant_sleeping_front() };
         match self.locked.front().map(|next| self.choose(Kind::of(next))) {
             None | Some(Decision::Stop) => FirstGrant::Alone(waker),
             Some(Decision::Grant | Decision::Pass) => FirstGrant::Among(waker.some()),
+        }
+    }
+
+    /// An upgrade keeps what it holds; its own future says what becomes of it.
+    #[inline(always)]
+    fn note_grant(&self, kind: Kind, note: WaitNote) {
+        if kind != Kind::Upgrade {
+            self.probe.grant(kind.mode(), note);
         }
     }
 
@@ -318,8 +343,10 @@ impl Granter for Admission<'_> {
             let kind = Kind::of(waiter);
             match self.choose(kind) {
                 Decision::Grant => {
+                    let note = waiter.note();
                     self.add_holder(kind);
                     self.queued.removed(kind);
+                    self.note_grant(kind, note);
                     // SAFETY: there is a waiter at this place.
                     batch.push(unsafe { self.locked.grant_at(&mut at) });
                 }

@@ -16,7 +16,7 @@ use super::{Access, RwLock, RwLockRef};
 use crate::error::GivenBack;
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::primitive_ref::RawRef;
-use crate::probe::Held;
+use crate::probe::{Held, LockMode, Target};
 use crate::queue::Pinned;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 #[cfg(feature = "alloc")]
@@ -96,6 +96,11 @@ unsafe impl<L: RwLockRef> Holder for UpgradablyReading<L> {
     fn release(&self) -> bool {
         self.0.raw().release(Kind::Upgradable, self.1)
     }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.0.raw().probe.touch_held(self.1);
+    }
 }
 
 // SAFETY: made only by a caller that entered as the writer; all others are kept out until `release`.
@@ -109,6 +114,11 @@ unsafe impl<L: RwLockRef> Holder for Writing<L> {
     #[inline]
     fn release(&self) -> bool {
         self.0.raw().release(Kind::Write, self.1)
+    }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.0.raw().probe.touch_held(self.1);
     }
 }
 
@@ -195,6 +205,11 @@ unsafe impl<K: RawRef<Raw = RawRwLock>, U: ?Sized> Holder for Reading<K, U> {
     fn release(&self) -> bool {
         self.lock.raw().release(Kind::Read, self.held)
     }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.lock.raw().probe.touch_held(self.held);
+    }
 }
 
 // SAFETY: made from a write guard, whose access it keeps; the part was borrowed from its value.
@@ -207,6 +222,11 @@ unsafe impl<K: RawRef<Raw = RawRwLock>, U: ?Sized> Holder for MappedWriting<K, U
 
     fn release(&self) -> bool {
         self.lock.raw().release(Kind::Write, self.held)
+    }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.lock.raw().probe.touch_held(self.held);
     }
 }
 
@@ -341,6 +361,7 @@ impl<L: RwLockRef> Guard<UpgradablyReading<L>> {
     /// *RwLockUpgradableReadGuard::upgrade(reader).block() = 2;
     /// assert_eq!(lock.into_inner(), 2);
     /// ```
+    #[track_caller]
     pub fn upgrade(guard: Self) -> Upgrade<L> {
         Wait::new(UpgradeOp { guard: Some(guard) })
     }
@@ -366,6 +387,7 @@ impl<L: RwLockRef> Guard<UpgradablyReading<L>> {
     pub fn try_upgrade(guard: Self) -> Result<Guard<Writing<L>>, Self> {
         if guard.holder().0.raw().try_upgrade() {
             let UpgradablyReading(lock, held) = guard.into_holder();
+            lock.raw().probe.change(held, LockMode::Exclusive);
             Ok(Guard::new(Writing(lock, held)))
         } else {
             Err(guard)
@@ -399,6 +421,7 @@ fn turn<H: Holder, L: RwLockRef, A: Access>(
 ) -> Guard<A::Holder<L>> {
     let (lock, held) = lock(guard.into_holder());
     let raw: *const RawRwLock = lock.raw();
+    lock.raw().probe.change(held, A::KIND.mode());
     let weak = Guard::new(A::entered(lock, held));
     // SAFETY: the weaker guard holds the same handle, which keeps the lock where it is.
     unsafe { &*raw }.downgrade(held_as, A::KIND);
@@ -421,6 +444,7 @@ impl<L: RwLockRef> UpgradeOp<L> {
     fn upgraded(&mut self) -> Guard<Writing<L>> {
         let guard = self.guard.take().expect("the guard is here until the writer's takes its place");
         let UpgradablyReading(lock, held) = guard.into_holder();
+        lock.raw().probe.change(held, LockMode::Exclusive);
         Guard::new(Writing(lock, held))
     }
 }
@@ -442,6 +466,11 @@ impl<L: RwLockRef> Op for UpgradeOp<L> {
 
     fn is_ready(&self) -> bool {
         self.raw().is_ready(Kind::Upgrade)
+    }
+
+    fn target(&self) -> Target<'_> {
+        let held = self.guard.as_ref().map(|guard| guard.holder().1);
+        held.map_or(Target::SIGNAL, |held| Target::upgrade(&self.raw().probe, held))
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

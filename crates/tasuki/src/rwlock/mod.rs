@@ -18,7 +18,7 @@ pub use guards::{
 
 use crate::guard::{Guard, Holder};
 use crate::primitive_ref::{LockRef, Lockable, RefSlot};
-use crate::probe::{Held, Site};
+use crate::probe::{Held, Site, Target, WaitNote};
 use crate::queue::Pinned;
 use crate::shim::const_fn;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
@@ -139,8 +139,25 @@ impl<T> RwLock<T> {
         /// static TABLE: tasuki::RwLock<[u8; 4]> = tasuki::RwLock::new([0; 4]);
         /// assert_eq!(TABLE.try_read().unwrap().len(), 4);
         /// ```
+        #[track_caller]
         pub const fn new(value: T) -> Self {
             Self { raw: RawRwLock::new(), value: UnsafeCell::new(value) }
+        }
+    }
+
+    const_fn! {
+        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static ACCOUNTS: tasuki::RwLock<u32> = tasuki::RwLock::new(0).named("accounts");
+        /// assert!(ACCOUNTS.try_read().is_some());
+        /// ```
+        #[must_use]
+        pub const fn named(mut self, name: &'static str) -> Self {
+            self.raw.probe.rename(name);
+            self
         }
     }
 
@@ -401,7 +418,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_read() {
             Some(value) => f.debug_struct("RwLock").field("value", &&*value).finish(),
-            None => f.debug_struct("RwLock").field("value", &self.raw.holders.shown()).finish(),
+            None => f.debug_struct("RwLock").field("value", &self.raw.probe.shown()).finish(),
         }
     }
 }
@@ -476,8 +493,8 @@ impl<L: RwLockRef, A: Access> AccessOp<L, A> {
     }
 
     #[inline(always)]
-    fn guard(&mut self) -> Guard<A::Holder<L>> {
-        let held = self.raw().holders.add(self.site);
+    fn guard(&mut self, note: WaitNote) -> Guard<A::Holder<L>> {
+        let held = self.raw().probe.claim(A::KIND.mode(), note, self.site);
         Guard::new(A::entered(self.lock.take(), held))
     }
 }
@@ -495,24 +512,27 @@ impl<L: RwLockRef, A: Access> Op for AccessOp<L, A> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
-        self.raw().try_enter_fast(A::KIND).then(|| self.guard())
+        self.raw().try_enter_fast(A::KIND).then(|| self.guard(WaitNote::NONE))
     }
 
     fn is_ready(&self) -> bool {
         self.raw().is_ready(A::KIND)
     }
 
+    fn target(&self) -> Target<'_> {
+        Target::lock(&self.raw().probe, A::KIND.mode())
+    }
+
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().holders.check(self.site);
-        self.raw().enqueue_or_enter(A::KIND, slot, cx).map(|()| self.guard())
+        self.raw().enqueue_or_enter(A::KIND, slot, cx).map(|()| self.guard(WaitNote::NONE))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().poll_queued(waiter, cx).map(|()| self.guard())
+        self.raw().poll_queued(waiter, cx).map(|()| self.guard(waiter.get().note()))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.raw().cancel(waiter).then(|| self.guard())
+        self.raw().cancel(waiter).then(|| self.guard(waiter.get().note()))
     }
 
     fn unfinished<E>(&mut self, limit: E) -> E {

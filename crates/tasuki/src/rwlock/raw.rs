@@ -58,7 +58,7 @@
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
 use super::admission::{Admission, FirstGrant, Kind, SideState, is_full, too_many_readers, too_many_writers};
-use crate::probe::{Held, Holders, Site};
+use crate::probe::{Held, LockProbe, Site};
 use crate::queue::grant_loop::grant_loop_after;
 use crate::queue::hint::Hint;
 use crate::queue::waiter::{WaiterState, clone_waker, drop_spare, drop_waker, wake_owner};
@@ -85,8 +85,8 @@ pub struct RawRwLock {
     /// See invariant 3.
     beside: UnsafeCell<SideState>,
     hint: Hint,
-    /// With debug assertions, which tasks hold it.
-    pub(crate) holders: Holders,
+    /// Where `inspect/` is active, which tasks hold it.
+    pub(crate) probe: LockProbe,
 }
 
 // SAFETY: `beside` is touched only by the editor (invariant 3).
@@ -95,12 +95,13 @@ impl RefUnwindSafe for RawRwLock {}
 
 impl RawRwLock {
     const_fn! {
+        #[track_caller]
         pub(crate) const fn new() -> Self {
             Self {
                 queue: WaitQueue::new(FREE),
                 beside: UnsafeCell::new(SideState::EMPTY),
                 hint: Hint::new(),
-                holders: Holders::new(),
+                probe: LockProbe::rwlock(),
             }
         }
     }
@@ -179,7 +180,7 @@ impl RawRwLock {
     #[inline]
     pub(crate) fn try_enter(&self, kind: Kind, site: Site) -> Option<Held> {
         let entered = self.try_enter_fast(kind) || self.try_enter_slow(kind);
-        entered.then(|| self.holders.add(site))
+        entered.then(|| self.probe.add(kind.mode(), site))
     }
 
     #[cold]
@@ -290,7 +291,7 @@ impl RawRwLock {
     /// Releases what a guard holds; true if there were waiters.
     #[inline(always)]
     pub(crate) fn release(&self, kind: Kind, held: Held) -> bool {
-        self.holders.remove(held);
+        self.probe.remove(held);
         self.release_as(kind)
     }
 
@@ -347,7 +348,7 @@ impl RawRwLock {
     }
 
     fn lock(&self) -> Admission<'_> {
-        Admission::new(&self.beside, self.queue.lock())
+        Admission::new(&self.beside, self.queue.lock(), self.probe.grants())
     }
 
     /// Locks the queue when no further waiter can be granted. An upgrade goes before all others; it must not come between the batches of

@@ -12,6 +12,7 @@ mod supply;
 use crate::error::{Closed, TryAcquireError};
 use crate::policy::{Bypass, Fifo, Policy};
 use crate::primitive_ref::RefSlot;
+use crate::probe::{LockMode, Site, Target, WaitNote};
 use crate::queue::Pinned;
 use crate::queue::word::MAX_COUNT;
 use crate::shim::const_fn;
@@ -187,6 +188,22 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         }
     }
 
+    const_fn! {
+        /// The same semaphore, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// static CONNECTIONS: tasuki::Semaphore = tasuki::Semaphore::new(1).named("connections");
+        /// assert!(CONNECTIONS.try_acquire().is_ok());
+        /// ```
+        #[must_use]
+        pub const fn named(mut self, name: &'static str) -> Self {
+            self.raw.probe.rename(name);
+            self
+        }
+    }
+
     /// Waits for one permit.
     ///
     /// It is taken at the first poll if it is free and there are no waiters, without suspending.
@@ -215,6 +232,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// # assert!(std::future::Future::poll(rt.as_mut(), &mut cx).is_ready());
     /// ```
     #[inline]
+    #[track_caller]
     pub fn acquire(&self) -> Acquire<'_, P> {
         AcquireOp::wait(self, 1)
     }
@@ -268,6 +286,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// # drop(permit);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_acquire(&self) -> Result<SemaphorePermit<'_, P>, TryAcquireError> {
         self.try_acquire_many(1)
     }
@@ -286,9 +305,10 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// assert_eq!(semaphore.try_acquire_many(3).unwrap().num_permits(), 3);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_acquire_many(&self, permits: usize) -> Result<SemaphorePermit<'_, P>, TryAcquireError> {
         self.raw.try_take(permits)?;
-        Ok(Permit::new(self, permits))
+        Ok(Permit::new(self, permits, WaitNote::NONE, Site::here()))
     }
 
     /// Adds so many permits, and grants them to every waiter that they are enough for, in order.
@@ -383,12 +403,14 @@ impl<P: SemaphorePolicy> fmt::Debug for Semaphore<P> {
 pub struct AcquireOp<R> {
     semaphore: RefSlot<R>,
     permits: usize,
+    site: Site,
 }
 
 impl<P: SemaphorePolicy, R: PermitHolder<Primitive = Semaphore<P>>> AcquireOp<R> {
     #[inline(always)]
+    #[track_caller]
     fn wait(semaphore: R, permits: usize) -> Wait<Single<Self>> {
-        Wait::new(Self { semaphore: RefSlot::new(semaphore), permits })
+        Wait::new(Self { semaphore: RefSlot::new(semaphore), permits, site: Site::here() })
     }
 
     #[inline(always)]
@@ -397,8 +419,8 @@ impl<P: SemaphorePolicy, R: PermitHolder<Primitive = Semaphore<P>>> AcquireOp<R>
     }
 
     #[inline(always)]
-    fn permit(&mut self, (): ()) -> Permit<R> {
-        Permit::new(self.semaphore.take(), self.permits)
+    fn permit(&mut self, note: WaitNote) -> Permit<R> {
+        Permit::new(self.semaphore.take(), self.permits, note, self.site)
     }
 }
 
@@ -411,27 +433,31 @@ impl<P: SemaphorePolicy, R: PermitHolder<Primitive = Semaphore<P>>> Op for Acqui
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
         // Copied before the exchange, as the reference: nothing is loaded again after it.
-        let permits = self.permits;
+        let (permits, site) = (self.permits, self.site);
         let semaphore = self.semaphore.take_if(|semaphore| semaphore.primitive().raw.take_fast(permits))?;
-        Some(Ok(Permit::new(semaphore, permits)))
+        Some(Ok(Permit::new(semaphore, permits, WaitNote::NONE, site)))
     }
 
     fn is_ready(&self) -> bool {
         self.raw().is_ready(self.permits)
     }
 
+    fn target(&self) -> Target<'_> {
+        Target::lock(&self.raw().probe, LockMode::Permits)
+    }
+
     #[inline(always)]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().enqueue_or_take(self.permits, slot, cx).map_ok(|taken| self.permit(taken))
+        self.raw().enqueue_or_take(self.permits, slot, cx).map_ok(|()| self.permit(WaitNote::NONE))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().poll_queued(waiter, cx).map_ok(|taken| self.permit(taken))
+        self.raw().poll_queued(waiter, cx).map_ok(|()| self.permit(waiter.get().note()))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         let ended = self.raw().cancel(waiter)?;
-        Some(ended.map(|taken| self.permit(taken)))
+        Some(ended.map(|()| self.permit(waiter.get().note())))
     }
 
     fn unfinished<E>(&mut self, limit: E) -> E {

@@ -2,6 +2,7 @@
 
 use super::{AcquireOp, Fifo, Permit, Semaphore, SemaphorePolicy, Single, Wait, checked};
 use crate::error::TryAcquireError;
+use crate::probe::{Site, WaitNote};
 use alloc::sync::Arc;
 
 /// The operation of [`Semaphore::acquire_owned`].
@@ -46,6 +47,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # drop(permit);
     /// ```
+    #[track_caller]
     pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned<P> {
         self.acquire_many_owned(1)
     }
@@ -95,6 +97,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// assert!(semaphore.try_acquire_owned().is_err());
     /// # drop(permit);
     /// ```
+    #[track_caller]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit<P>, TryAcquireError> {
         self.try_acquire_many_owned(1)
     }
@@ -113,11 +116,12 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// let semaphore = Arc::new(tasuki::Semaphore::new(3));
     /// assert_eq!(semaphore.try_acquire_many_owned(2).unwrap().num_permits(), 2);
     /// ```
+    #[track_caller]
     pub fn try_acquire_many_owned(
         self: Arc<Self>,
         permits: usize,
     ) -> Result<OwnedSemaphorePermit<P>, TryAcquireError> {
         self.raw.try_take(permits)?;
-        Ok(Permit::new(self, permits))
+        Ok(Permit::new(self, permits, WaitNote::NONE, Site::here()))
     }
 }

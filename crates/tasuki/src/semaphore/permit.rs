@@ -5,6 +5,7 @@
 use super::{Semaphore, SemaphorePolicy};
 use crate::policy::Fifo;
 use crate::primitive_ref::PrimitiveRef;
+use crate::probe::{Held, LockMode, LockProbe, Site, WaitNote};
 use core::fmt;
 
 /// How a permit reaches its semaphore. Sealed: a reference or an `Arc`.
@@ -12,6 +13,11 @@ pub trait PermitHolder: PrimitiveRef + Clone {
     /// Gives back permits that a [`Permit`] holds.
     #[doc(hidden)]
     fn release(&self, permits: usize, right: Release);
+
+    /// Which tasks hold permits of it.
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
+    fn probe(&self) -> &LockProbe;
 
     /// The same semaphore?
     #[doc(hidden)]
@@ -31,6 +37,7 @@ pub struct Release(());
 pub struct Permit<H: PermitHolder> {
     holder: H,
     permits: usize,
+    held: Held,
 }
 
 /// Permits of a borrowed [`Semaphore`]; they go back to it on drop.
@@ -49,8 +56,10 @@ pub type SemaphorePermit<'a, P = Fifo> = Permit<&'a Semaphore<P>>;
 impl<H: PermitHolder> Permit<H> {
     /// The caller has just taken so many permits.
     #[inline(always)]
-    pub(super) fn new(holder: H, permits: usize) -> Self {
-        Self { holder, permits }
+    pub(super) fn new(holder: H, permits: usize, note: WaitNote, site: Site) -> Self {
+        let held =
+            if permits == 0 { Held::NONE } else { holder.probe().claim(LockMode::Permits, note, site) };
+        Self { holder, permits, held }
     }
 
     /// How many permits these are.
@@ -116,9 +125,10 @@ impl<H: PermitHolder> Permit<H> {
     /// assert!(permit.split(3).is_none());
     /// ```
     #[must_use = "the part goes back at once if it is not kept"]
+    #[track_caller]
     pub fn split(&mut self, permits: usize) -> Option<Self> {
         let left = self.permits.checked_sub(permits)?;
-        let part = Self::new(self.holder.clone(), permits);
+        let part = Self::new(self.holder.clone(), permits, WaitNote::NONE, Site::here());
         self.permits = left;
         Some(part)
     }
@@ -127,6 +137,7 @@ impl<H: PermitHolder> Permit<H> {
 impl<H: PermitHolder> Drop for Permit<H> {
     #[inline(always)]
     fn drop(&mut self) {
+        self.holder.probe().remove(self.held);
         if self.permits > 0 {
             self.holder.release(self.permits, Release(()));
         }
@@ -143,6 +154,12 @@ impl<P: SemaphorePolicy, R: PrimitiveRef<Primitive = Semaphore<P>> + Clone> Perm
     #[inline(always)]
     fn release(&self, permits: usize, _right: Release) {
         self.primitive().raw.release(permits);
+    }
+
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
+    #[inline(always)]
+    fn probe(&self) -> &LockProbe {
+        &self.primitive().raw.probe
     }
 
     fn is_same(&self, other: &Self) -> bool {

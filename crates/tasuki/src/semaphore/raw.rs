@@ -64,6 +64,7 @@
 use super::SemaphorePolicy;
 use super::supply::Supply;
 use crate::error::{Closed, TryAcquireError};
+use crate::probe::LockProbe;
 use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FLAG_A, MAX_COUNT, WAITERS, Word};
@@ -84,6 +85,8 @@ pub(crate) struct RawSemaphore<P> {
     queue: WaitQueue,
     /// What is free with waiters queued (invariant 3).
     pub(super) surplus: UnsafeCell<usize>,
+    /// Where `inspect/` is active, which tasks hold permits.
+    pub(super) probe: LockProbe,
     policy: PhantomData<P>,
 }
 
@@ -96,10 +99,12 @@ unsafe impl<P> Sync for RawSemaphore<P> {}
 impl<P: SemaphorePolicy> RawSemaphore<P> {
     const_fn! {
         /// So many permits, at most [`MAX_COUNT`].
+        #[track_caller]
         pub(crate) const fn new(permits: usize) -> Self {
             Self {
                 queue: WaitQueue::new(Word::counted(permits)),
                 surplus: UnsafeCell::new(0),
+                probe: LockProbe::semaphore(),
                 policy: PhantomData,
             }
         }

@@ -14,6 +14,7 @@
 use super::SemaphorePolicy;
 use super::raw::{CLOSED, RawSemaphore};
 use crate::error::{Closed, TryAcquireError};
+use crate::probe::LockMode;
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{Verdict, wake};
@@ -134,6 +135,7 @@ impl<'s, P: SemaphorePolicy> Supply<'s, P> {
             return FrontGrant::Woken(unsafe { self.locked.wake_front() });
         }
         self.free = rest;
+        self.raw.probe.grants().grant(LockMode::Permits, front.note());
         if P::OVERTAKES == 0 {
             // SAFETY: there is a front; without overtakes no waiter is ever `Woken`.
             return FrontGrant::Removed(unsafe { self.locked.grant_sleeping_front() }.some());

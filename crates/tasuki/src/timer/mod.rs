@@ -25,7 +25,7 @@ mod shared;
 mod wheel;
 
 use crate::host_executor::HostSleep;
-use crate::probe::foreign_code;
+use crate::probe::{Target, foreign_code};
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::queue_lock::QueueLock;
 use crate::queue::waiter::{Payload, clone_waker, drop_waker};
@@ -294,6 +294,10 @@ impl Op for SleepOp {
 
     fn try_now(&mut self) -> Option<()> {
         self.is_ready().then_some(())
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target::TIME
     }
 
     fn is_ready(&self) -> bool {

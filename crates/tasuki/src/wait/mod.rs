@@ -64,6 +64,7 @@ pub struct Wait<A> {
 
 impl<O: Op> Wait<Single<O>> {
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn new(op: O) -> Self {
         Self { inner: Single::new(op) }
     }

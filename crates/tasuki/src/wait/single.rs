@@ -33,7 +33,7 @@
 
 use super::{Awaitable, Cancel};
 use crate::budget::{charge, waits, yield_once};
-use crate::probe;
+use crate::probe::{Site, Target, WaitBegin, WaitNote};
 use crate::queue::waiter::{Payload, Waiter};
 use crate::queue::{NewWaiter, Pinned};
 use core::cell::UnsafeCell;
@@ -67,6 +67,13 @@ pub trait Op {
     /// Would it end without waiting, whether it succeeds or is refused? Changes nothing; a look at one moment.
     #[doc(hidden)]
     fn is_ready(&self) -> bool;
+
+    /// What the wait is for, as far as it is known: a lock, or a signal that any task may give.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn target(&self) -> Target<'_> {
+        Target::SIGNAL
+    }
 
     /// The first poll, after `try_now` has failed: enqueues a waiter in this slot, or succeeds after all. After
     /// `Ready` there is no waiter in any queue.
@@ -119,6 +126,7 @@ fn abandon_output<O: Op + ?Sized>(op: &mut O, output: O::Output) {
 #[derive(Debug)]
 pub struct WaiterSlot<'f> {
     slot: NonNull<Waiter>,
+    note: WaitNote,
     future: PhantomData<&'f mut Waiter>,
 }
 
@@ -127,7 +135,7 @@ impl<'f> WaiterSlot<'f> {
     #[inline(always)]
     pub(crate) fn init(self, waker: Waker, payload: Payload) -> NewWaiter<'f> {
         // SAFETY: `Single::poll` gives out a slot for its pinned memory, and only while there is no waiter in it.
-        unsafe { self.slot.write(Waiter::new(waker, payload)) };
+        unsafe { self.slot.write(Waiter::new(waker, payload, self.note)) };
         // SAFETY: written above; the slot is pinned, and `Single` does not let go of it while it is queued.
         unsafe { NewWaiter::new(self.slot) }
     }
@@ -153,6 +161,8 @@ enum Phase {
 pub struct Single<O: Op> {
     op: O,
     phase: Phase,
+    /// Where the wait was asked for.
+    site: Site,
     memory: WaiterMemory,
 }
 
@@ -163,6 +173,16 @@ struct IdleOnPanic<'p>(&'p mut Phase);
 impl Drop for IdleOnPanic<'_> {
     fn drop(&mut self) {
         *self.0 = Phase::Idle;
+    }
+}
+
+/// A cancelled wait is over when its waiter is in no queue: until then a releaser may grant it, and look at its note. Also if foreign code panics.
+struct LeaveOnDrop(WaitNote);
+
+impl Drop for LeaveOnDrop {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
@@ -185,6 +205,7 @@ impl WaiterMemory {
 
 impl<O: Op> Single<O> {
     #[inline(always)]
+    #[track_caller]
     pub(crate) fn new(op: O) -> Self {
         // Field by field: as a literal, inside of another, its slot is filled with zeros (five instructions, three of them stores).
         let mut single = MaybeUninit::<Self>::uninit();
@@ -193,6 +214,8 @@ impl<O: Op> Single<O> {
         unsafe { (&raw mut (*place).op).write(op) };
         // SAFETY: as above.
         unsafe { (&raw mut (*place).phase).write(Phase::Idle) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*place).site).write(Site::here()) };
         // SAFETY: what was written is all there is to initialise: the slot may be anything.
         unsafe { single.assume_init() }
     }
@@ -217,14 +240,15 @@ impl<O: Op> Single<O> {
     /// `Finished => Queued | Finished`, or `Idle` after a panic: it was not to be had at once.
     #[inline]
     fn enqueue(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
-        let slot = WaiterSlot { slot: self.memory.as_ptr(), future: PhantomData };
         let still_idle = IdleOnPanic(&mut self.phase);
+        let begin = WaitBegin::new(self.op.target(), &O::NAME, self.site);
+        let slot = WaiterSlot { slot: self.memory.as_ptr(), note: begin.note(), future: PhantomData };
         let answer = self.op.enqueue(slot, cx);
         mem::forget(still_idle);
         if answer.is_pending() {
             self.phase = Phase::Queued;
             waits();
-            probe::queued(O::NAME);
+            begin.enqueued();
             self.op.enqueued();
         }
         answer
@@ -266,6 +290,7 @@ impl<O: Op> Single<O> {
         let poll = self.op.poll_queued(waiter, cx);
         if poll.is_ready() {
             self.phase = Phase::Finished;
+            waiter.get().note().leave();
         }
         poll
     }
@@ -277,6 +302,7 @@ impl<O: Op> Single<O> {
         self.phase = Phase::Cancelled;
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
+        let _leave = LeaveOnDrop(waiter.get().note());
         self.op.cancel(waiter)
     }
 
@@ -287,6 +313,7 @@ impl<O: Op> Single<O> {
         // A drop happens once, whatever panics, so the phase may stay: one store less before the queue is locked.
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
+        let _leave = LeaveOnDrop(waiter.get().note());
         self.op.abandon(waiter);
     }
 }

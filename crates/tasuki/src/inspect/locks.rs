@@ -1,0 +1,407 @@
+//! What is known of a lock: which tasks took it, and where.
+//!
+//! A lock has a number of a record here, from the first time that a task with an identity has it or waits for it, until it is dropped. The number
+//! moves with the lock, so another lock at the same address has another record, and a forgotten guard says nothing of it.
+//!
+//! # Holders
+//!
+//! A record has four places for holders, and a list under a lock for more. A lock that has one holder at a time writes the first place,
+//! without a locked operation. A lock that is shared takes a place by one compare-exchange, and its guard knows which ([`Held`]).
+//!
+//! | from | event | to | fn |
+//! |---|---|---|---|
+//! | free | taken without a wait | taken | [`LockRecord::set`], [`LockRecord::add`] |
+//! | free | granted to a waiter | unclaimed | [`LockRecord::grant`], [`LockRecord::add`] |
+//! | unclaimed | the waiter's poll finds the grant | taken | [`LockRecord::set`], [`LockRecord::claim`] |
+//! | taken | another task uses the guard | taken, by that task | [`LockRecord::touch`] |
+//! | any | released | free | [`LockRecord::clear`], [`LockRecord::remove`] |
+//!
+//! # Invariants
+//! 1. A place is written by the holder, or by the releaser that grants, before the lock can be had by another. Nothing that a primitive does depends on it.
+//! 2. `turn` of a place changes whenever its holder does: a look that finds the same turn twice has found the same holder.
+//! 3. `wait` of a place is the wait that was granted; it stays until the place is free, so that the wait is not taken for one that goes on.
+//!
+//! # Orderings
+//! `task`: Release in [`Place::fill`] pairs with Acquire in [`Place::view`], for the other fields of the same place. They may still be of two holders, if one
+//! comes after the other during a look: a report is made of what stayed the same in two looks, a second apart.
+
+use super::pool::{Pool, Record};
+use super::{AtomicStatic, LockKind, locked};
+use crate::probe::LockMode;
+use std::panic::Location;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::vec::Vec;
+
+/// How many holders a record has without an allocation.
+const PLACES: usize = 4;
+
+/// How a lock is held, as it is stored.
+const HELD_AS: [LockMode; 4] = [LockMode::Exclusive, LockMode::Read, LockMode::Upgradable, LockMode::Permits];
+
+fn stored(mode: LockMode) -> u32 {
+    // An upgrade that was granted is held for itself alone.
+    HELD_AS.iter().position(|held| *held == mode).unwrap_or(0) as u32
+}
+
+/// Which place of a record a guard has: 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the guard must keep it"]
+pub(crate) struct Held(u32);
+
+impl Held {
+    pub(crate) const NONE: Self = Self(0);
+    /// Held by code without an identity.
+    const UNKNOWN: Self = Self(u32::MAX);
+
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+/// A holder of a lock, as a look sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub(super) held: Held,
+    pub(super) task: u64,
+    pub(super) mode: LockMode,
+    /// The wait that was granted, or 0.
+    pub(super) wait: u64,
+    pub(super) turn: u32,
+    pub(super) is_claimed: bool,
+    pub(super) at: Option<&'static Location<'static>>,
+}
+
+/// A place for a holder; free while `task` is 0.
+struct Place {
+    task: AtomicU64,
+    at: AtomicStatic<Location<'static>>,
+    wait: AtomicU64,
+    mode: AtomicU32,
+    claimed: AtomicU32,
+    turn: AtomicU32,
+}
+
+impl Place {
+    const NEW: Self = Self {
+        task: AtomicU64::new(0),
+        at: AtomicStatic::new(),
+        wait: AtomicU64::new(0),
+        mode: AtomicU32::new(0),
+        claimed: AtomicU32::new(0),
+        turn: AtomicU32::new(0),
+    };
+
+    /// Another holder, or the same one anew. All Relaxed, and not one operation: invariant 1.
+    fn fill(&self, task: u64, mode: LockMode, at: &'static Location<'static>) {
+        self.at.set(at);
+        self.mode.store(stored(mode), Ordering::Relaxed);
+        self.claimed.store(1, Ordering::Relaxed);
+        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        // Release: pairs with Acquire in `view`.
+        self.task.store(task, Ordering::Release);
+    }
+
+    /// It has been granted, and its future has not been polled since.
+    fn fill_granted(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) {
+        self.wait.store(wait, Ordering::Relaxed);
+        self.fill(task, mode, at);
+        self.claimed.store(0, Ordering::Relaxed);
+    }
+
+    fn free(&self) {
+        self.wait.store(0, Ordering::Relaxed);
+        // Release: the next that takes the place writes after what was written for this one.
+        self.task.store(0, Ordering::Release);
+    }
+
+    fn view(&self, held: Held) -> Option<Holder> {
+        // Acquire: pairs with Release in `fill`.
+        let task = self.task.load(Ordering::Acquire);
+        (task != 0).then(|| Holder {
+            held,
+            task,
+            mode: HELD_AS[self.mode.load(Ordering::Relaxed) as usize],
+            wait: self.wait.load(Ordering::Relaxed),
+            turn: self.turn.load(Ordering::Relaxed),
+            is_claimed: self.claimed.load(Ordering::Relaxed) == 1,
+            at: self.at.get(),
+        })
+    }
+}
+
+/// What is told of a lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LockLabel {
+    pub(super) kind: LockKind,
+    pub(super) name: Option<&'static str>,
+    pub(super) made_at: Option<&'static Location<'static>>,
+}
+
+impl LockLabel {
+    const NONE: Self = Self { kind: LockKind::Mutex, name: None, made_at: None };
+}
+
+/// What is known of a lock.
+pub(crate) struct LockRecord {
+    next_free: AtomicU32,
+    /// Changes when the record is another lock's.
+    generation: AtomicU32,
+    label: Mutex<LockLabel>,
+    places: [Place; PLACES],
+    /// Holders beyond the places.
+    more: Mutex<Vec<Holder>>,
+    /// How many holders have no identity; counted for semaphores only, where one that is not known may release.
+    unknown: AtomicU32,
+    /// The first of the waits that keep readers out ([`waits`](super::waits)).
+    pub(super) writers: Mutex<u32>,
+}
+
+impl Record for LockRecord {
+    const NEW: Self = Self {
+        next_free: AtomicU32::new(0),
+        generation: AtomicU32::new(0),
+        label: Mutex::new(LockLabel::NONE),
+        places: [const { Place::NEW }; PLACES],
+        more: Mutex::new(Vec::new()),
+        unknown: AtomicU32::new(0),
+        writers: Mutex::new(0),
+    };
+
+    fn next_free(&self) -> &AtomicU32 {
+        &self.next_free
+    }
+}
+
+static LOCKS: Pool<LockRecord, 1024> = Pool::new();
+
+/// A lock that a wait is for: its record, and which use of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LockId(u64);
+
+impl LockId {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The record, if it still is of this lock.
+    pub(super) fn record(self) -> Option<&'static LockRecord> {
+        let record = if self == Self::NONE { None } else { Some(LOCKS.get(self.0 as u32)) };
+        // Relaxed: a record that is another lock's by now is found out by the second look.
+        record.filter(|record| record.generation.load(Ordering::Relaxed) == (self.0 >> 32) as u32)
+    }
+}
+
+/// A record for a lock that has none.
+#[cold]
+pub(crate) fn register(
+    kind: LockKind,
+    name: Option<&'static str>,
+    made_at: &'static Location<'static>,
+) -> u32 {
+    let number = LOCKS.take();
+    *locked(&LOCKS.get(number).label) = LockLabel { kind, name, made_at: Some(made_at) };
+    number
+}
+
+/// The lock is gone, or another thread gave it a record first.
+#[cold]
+pub(crate) fn unregister(number: u32) {
+    let record = LOCKS.get(number);
+    // Relaxed: see `LockId::record`.
+    record.generation.store(record.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    record.places.iter().for_each(Place::free);
+    locked(&record.more).clear();
+    // Relaxed: no other thread has the lock.
+    record.unknown.store(0, Ordering::Relaxed);
+    *locked(&record.writers) = 0;
+    *locked(&record.label) = LockLabel::NONE;
+    LOCKS.put(number);
+}
+
+pub(crate) fn get(number: u32) -> &'static LockRecord {
+    LOCKS.get(number)
+}
+
+/// Which lock a record is of now.
+pub(crate) fn reference(number: u32) -> LockId {
+    // Relaxed: the caller has the lock.
+    LockId(u64::from(LOCKS.get(number).generation.load(Ordering::Relaxed)) << 32 | u64::from(number))
+}
+
+impl LockRecord {
+    /// The one holder: taken, or claimed, by this task; 0 is code without an identity.
+    pub(crate) fn set(&self, task: u64, at: &'static Location<'static>) {
+        self.places[0].fill(task, LockMode::Exclusive, at);
+    }
+
+    /// The one holder: a waiter, whose future has not been polled since.
+    pub(crate) fn grant(&self, task: u64, at: &'static Location<'static>, wait: u64) {
+        self.places[0].fill_granted(task, LockMode::Exclusive, at, wait);
+    }
+
+    /// The one holder releases the lock.
+    pub(crate) fn clear(&self) {
+        self.places[0].free();
+    }
+
+    /// One of several holders; `wait` is what was granted and not claimed, or 0.
+    pub(crate) fn add(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) -> Held {
+        if task == 0 {
+            return self.add_unknown(mode);
+        }
+        for (number, place) in self.places.iter().enumerate() {
+            // Relaxed: a look, which the exchange confirms.
+            if place.task.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
+            // Acquire: pairs with Release in `Place::free`. Relaxed on failure: the next place is looked at.
+            if place.task.compare_exchange(0, task, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                if wait == 0 {
+                    place.fill(task, mode, at);
+                } else {
+                    place.fill_granted(task, mode, at, wait);
+                }
+                return Held(number as u32 + 1);
+            }
+        }
+        self.add_more(task, mode, at, wait)
+    }
+
+    fn add_unknown(&self, mode: LockMode) -> Held {
+        if mode != LockMode::Permits {
+            return Held::NONE;
+        }
+        // Relaxed: a number to look at.
+        self.unknown.fetch_add(1, Ordering::Relaxed);
+        Held::UNKNOWN
+    }
+
+    #[cold]
+    fn add_more(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) -> Held {
+        let mut more = locked(&self.more);
+        let first = PLACES as u32 + 1;
+        let held =
+            Held(more.last().map_or(first, |last| last.held.0.wrapping_add(1).clamp(first, u32::MAX - 1)));
+        more.push(Holder { held, task, mode, wait, turn: 0, is_claimed: wait == 0, at: Some(at) });
+        held
+    }
+
+    /// The waiter that was granted this place has been polled.
+    pub(crate) fn claim(&self, held: Held, task: u64, mode: LockMode, at: &'static Location<'static>) {
+        match self.place(held) {
+            Ok(Some(place)) => place.fill(task, mode, at),
+            Ok(None) => {}
+            Err(()) => self.change_more(held, |holder| {
+                *holder = Holder {
+                    task,
+                    mode,
+                    is_claimed: true,
+                    turn: holder.turn.wrapping_add(1),
+                    at: Some(at),
+                    ..*holder
+                };
+            }),
+        }
+    }
+
+    /// The holder goes on in another way.
+    pub(crate) fn change(&self, held: Held, mode: LockMode) {
+        match self.place(held) {
+            // Relaxed: written by the holder.
+            Ok(Some(place)) => place.mode.store(stored(mode), Ordering::Relaxed),
+            Ok(None) => {}
+            Err(()) => self.change_more(held, |holder| holder.mode = mode),
+        }
+    }
+
+    /// The task that runs uses the guard: it is the holder, though another may have taken the lock.
+    pub(crate) fn touch(&self, held: Held, task: u64) {
+        match self.place(held) {
+            Ok(Some(place)) => {
+                // Relaxed: the guard is used, so its place is written by no other.
+                if place.task.load(Ordering::Relaxed) != task {
+                    place.turn.store(place.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                    place.task.store(task, Ordering::Release);
+                }
+            }
+            Ok(None) => {}
+            Err(()) => self.change_more(held, |holder| {
+                holder.turn = holder.turn.wrapping_add(u32::from(holder.task != task));
+                holder.task = task;
+            }),
+        }
+    }
+
+    /// One of several holders releases the lock.
+    pub(crate) fn remove(&self, held: Held) {
+        if held == Held::UNKNOWN {
+            // Relaxed: a number to look at.
+            self.unknown.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        match self.place(held) {
+            Ok(Some(place)) => place.free(),
+            Ok(None) => {}
+            Err(()) => locked(&self.more).retain(|holder| holder.held != held),
+        }
+    }
+
+    /// The place of a holder; `Err` if it is among the others.
+    fn place(&self, held: Held) -> Result<Option<&Place>, ()> {
+        match held {
+            Held::NONE | Held::UNKNOWN => Ok(None),
+            Held(number) => self.places.get(number as usize - 1).map(Some).ok_or(()),
+        }
+    }
+
+    fn change_more(&self, held: Held, change: impl FnOnce(&mut Holder)) {
+        locked(&self.more).iter_mut().find(|holder| holder.held == held).map(change);
+    }
+
+    /// Every holder that has an identity. `see` must not lock a record.
+    pub(super) fn each_holder(&self, mut see: impl FnMut(Holder)) {
+        for (number, place) in self.places.iter().enumerate() {
+            place.view(Held(number as u32 + 1)).into_iter().for_each(&mut see);
+        }
+        locked(&self.more).iter().copied().filter(|holder| holder.task != 0).for_each(see);
+    }
+
+    /// Is a task known to hold it? Where and how it took it.
+    pub(crate) fn held_by(&self, task: u64) -> Option<&'static Location<'static>> {
+        let mut found = None;
+        self.each_holder(|holder| {
+            if holder.task == task && holder.is_claimed {
+                found = found.or(holder.at);
+            }
+        });
+        found
+    }
+
+    /// A holder that is known, and where it took the lock.
+    pub(crate) fn first_holder(&self) -> Option<(u64, &'static Location<'static>)> {
+        let mut found = None;
+        self.each_holder(|holder| found = found.or(holder.at.map(|at| (holder.task, at))));
+        found
+    }
+
+    /// Does code without an identity hold permits?
+    pub(super) fn has_unknown(&self) -> bool {
+        // Relaxed: a number to look at.
+        self.unknown.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn label(&self) -> LockLabel {
+        *locked(&self.label)
+    }
+}

@@ -1,0 +1,180 @@
+//! Why is it stuck? The wait-for graph of the process, and the deadlocks in it.
+//!
+//! In debug builds, and in release builds with the feature `inspect`, every wait of a task that has an identity ([`task`](crate::task)) is noted, and for every
+//! lock which tasks took it. A cycle of tasks that wait for each other is printed to standard error when it has stayed the same for about a second, once, with a line
+//! for each task; and given to a hook ([`on_deadlock`]). [`deadlocks`] looks at once. Without either all of this is empty, and costs nothing.
+//!
+//! ```text
+//! tasuki: deadlock: 2 tasks wait for each other
+//!   task 3 waits at src/main.rs:14:18 for 1.0s for the mutex `accounts`, which task 4 took at src/main.rs:21:31
+//!   task 4 waits at src/main.rs:22:18 for 1.0s for the mutex made at src/main.rs:8:27, which task 3 took at src/main.rs:13:31
+//! ```
+//!
+//! # What is found
+//!
+//! * A task that waits for a lock that it took, and cycles of any length: over [`Mutex`](crate::Mutex), [`RwLock`](crate::RwLock) with all its holders, also behind a queued
+//!   writer, [`ReentrantMutex`](crate::ReentrantMutex), `LoopMutex` of `tasuki-rt`, and the mutex of a [`Condvar`](crate::Condvar) that was notified: a
+//!   *deadlock*.
+//! * A lock that was granted to a future which its task does not poll, while the same task waits by another future: a *futurelock*.
+//! * The same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle: *suspected*, for any task may release permits.
+//!
+//! # What is not
+//!
+//! * A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) ends by itself, and so does a task that has such a wait or a sleep beside the others.
+//! * A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), channels) can be given by any task: it is no part of a cycle.
+//! * A task without an identity is not known: under an executor that is neither `tasuki-rt` nor, with the feature, tokio, wrap it in
+//!   [`task::identify`](crate::task::identify).
+//! * Where a foreign `select!` or `join!` has a branch that waits for something foreign, only the other branches are seen. If those stay in a cycle for a second, it is told, though
+//!   the foreign branch may end it.
+//! * A guard is in the name of the task that took it until another one uses it. One that was sent to another task, and has not been used there, is told as the taker's.
+
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod graph;
+#[cfg(any(debug_assertions, feature = "inspect"))]
+pub(crate) mod locks;
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod pool;
+mod report;
+#[cfg(any(debug_assertions, feature = "inspect"))]
+pub(crate) mod waits;
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod watch;
+
+pub use report::{Certainty, Deadlock, Hold, Hop, LockKind};
+
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::vec::Vec;
+
+/// Every cycle of tasks of this moment, whether it has stayed for long or not: some may end by themselves.
+///
+/// # Examples
+///
+/// ```
+/// assert!(tasuki::inspect::deadlocks().is_empty());
+/// ```
+pub fn deadlocks() -> Vec<Deadlock> {
+    active::deadlocks()
+}
+
+/// Are waits and locks noted in this build?
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(tasuki::inspect::is_active(), cfg!(debug_assertions));
+/// ```
+pub const fn is_active() -> bool {
+    cfg!(any(debug_assertions, feature = "inspect"))
+}
+
+/// The hook; null if there is none.
+static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Calls `hook` with each deadlock that has stayed for about a second, from a thread of its own. One hook for the process: the last one counts.
+///
+/// # Examples
+///
+/// ```
+/// tasuki::inspect::on_deadlock(|deadlock| eprintln!("{deadlock}"));
+/// ```
+pub fn on_deadlock(hook: fn(&Deadlock)) {
+    // Relaxed: a function is there from the beginning, nothing is published with it.
+    HOOK.store(hook as *mut (), Ordering::Relaxed);
+}
+
+/// Whether deadlocks are printed to standard error; they are by default.
+///
+/// # Examples
+///
+/// ```
+/// tasuki::inspect::print_deadlocks(true);
+/// ```
+pub fn print_deadlocks(on: bool) {
+    // Relaxed: a switch.
+    SILENT.store(!on, Ordering::Relaxed);
+}
+
+#[cfg(not(any(debug_assertions, feature = "inspect")))]
+mod active {
+    use super::{Deadlock, Vec};
+
+    pub(super) const fn deadlocks() -> Vec<Deadlock> {
+        Vec::new()
+    }
+}
+
+#[cfg(any(debug_assertions, feature = "inspect"))]
+pub(crate) use active::{AtomicStatic, begin_wait, nanoseconds};
+#[cfg(any(debug_assertions, feature = "inspect"))]
+use active::{hook, locked, prints};
+
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod active {
+    use super::{Deadlock, HOOK, Ordering, SILENT, Vec, graph, waits, watch};
+    use crate::host_executor::{HAS_CLOCK, clock};
+    use std::sync::atomic::AtomicPtr;
+    use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+    use std::time::Instant;
+
+    /// A reference that lives for ever, or none.
+    pub(crate) struct AtomicStatic<T: 'static>(AtomicPtr<T>);
+
+    impl<T> AtomicStatic<T> {
+        pub(crate) const fn new() -> Self {
+            Self(AtomicPtr::new(core::ptr::null_mut()))
+        }
+
+        pub(crate) fn set(&self, value: &'static T) {
+            // Relaxed: what it refers to was there before the program ran.
+            self.0.store(core::ptr::from_ref(value).cast_mut(), Ordering::Relaxed);
+        }
+
+        pub(crate) fn get(&self) -> Option<&'static T> {
+            // SAFETY: null, or made by `set` from a reference that is valid for ever. Relaxed: as in `set`.
+            unsafe { self.0.load(Ordering::Relaxed).as_ref() }
+        }
+    }
+
+    /// Locks what no panic leaves halfway.
+    pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long the process has been inspected.
+    pub(crate) fn nanoseconds() -> u64 {
+        static START: OnceLock<Instant> = OnceLock::new();
+        if !HAS_CLOCK {
+            return 0;
+        }
+        let now = clock();
+        now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
+    }
+
+    pub(super) fn deadlocks() -> Vec<Deadlock> {
+        graph::cycles().iter().map(Deadlock::new).collect()
+    }
+
+    pub(super) fn prints() -> bool {
+        // Relaxed: a switch.
+        !SILENT.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn hook(deadlock: &Deadlock) {
+        // Relaxed: as in `on_deadlock`.
+        let hook = HOOK.load(Ordering::Relaxed);
+        if !hook.is_null() {
+            // SAFETY: not null, so it was stored by `on_deadlock`, from a pointer of this type.
+            let hook = unsafe { core::mem::transmute::<*mut (), fn(&Deadlock)>(hook) };
+            hook(deadlock);
+        }
+    }
+
+    /// A wait has been enqueued: it is published, and its task watched if a cycle may have closed, or may close without another wait.
+    pub(crate) fn begin_wait(number: u32, task: u64) {
+        let has_sibling = waits::publish(number);
+        if has_sibling || graph::may_close(task) {
+            watch::watch(task);
+        }
+    }
+}

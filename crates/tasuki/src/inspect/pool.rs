@@ -1,0 +1,163 @@
+//! Memory for records that is never given back: a record is taken, used and put back, and then used again.
+//!
+//! What a look at the graph reads is of other tasks, which run on. A record that is never freed can be read at any time: it is the
+//! right one, or one that has been used again, which its generation tells. So nothing here is unsafe, and nothing is allocated until more
+//! than `N` records are in use at a time.
+//!
+//! Records that are free are in lists, one for every few threads, each under a lock of its own; the lists are linked through the records. A thread
+//! whose list is empty takes from another before it takes a record that was never used: the number of records is that of the most that were in use.
+
+use super::locked;
+use std::boxed::Box;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, TryLockError};
+use std::thread_local;
+
+/// How many lists of free records there are.
+const LISTS: usize = 16;
+/// How often the memory may double.
+const DOUBLINGS: usize = 20;
+
+/// What can be in a pool.
+pub(super) trait Record: Sized + Sync + 'static {
+    /// One that was never used.
+    const NEW: Self;
+
+    /// The number of the next free record, guarded by the lock of its list.
+    fn next_free(&self) -> &AtomicU32;
+}
+
+/// All records of a kind. A record has a number, from 1 on.
+pub(super) struct Pool<T: 'static, const N: usize> {
+    first: [T; N],
+    /// Each has as many as all before it together.
+    more: [OnceLock<Box<[T]>>; DOUBLINGS],
+    free: [Mutex<u32>; LISTS],
+    /// How many records were ever used.
+    used: AtomicU32,
+}
+
+impl<T: Record, const N: usize> Pool<T, N> {
+    pub(super) const fn new() -> Self {
+        Self {
+            first: [const { T::NEW }; N],
+            more: [const { OnceLock::new() }; DOUBLINGS],
+            free: [const { Mutex::new(0) }; LISTS],
+            used: AtomicU32::new(0),
+        }
+    }
+
+    /// The record of a number that [`take`](Self::take) gave.
+    pub(super) fn get(&self, number: u32) -> &T {
+        let at = number as usize - 1;
+        match (at / N).checked_ilog2() {
+            None => &self.first[at],
+            Some(doubling) => {
+                let before = N << doubling;
+                let fresh = || (0..before).map(|_| T::NEW).collect();
+                &self.more[doubling as usize].get_or_init(fresh)[at - before]
+            }
+        }
+    }
+
+    /// A record that is in use from now on.
+    pub(super) fn take(&self) -> u32 {
+        let mine = this_list();
+        self.pop(mine)
+            .or_else(|| (1..LISTS).find_map(|n| self.pop((mine + n) % LISTS)))
+            // Relaxed: each number is given once.
+            .unwrap_or_else(|| self.used.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn pop(&self, list: usize) -> Option<u32> {
+        let mut head = match self.free[list].try_lock() {
+            Ok(head) => head,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let number = *head;
+        if number == 0 {
+            return None;
+        }
+        // Relaxed: guarded by the lock.
+        *head = self.get(number).next_free().load(Ordering::Relaxed);
+        Some(number)
+    }
+
+    /// The record is not in use any more.
+    pub(super) fn put(&self, number: u32) {
+        let mut head = locked(&self.free[this_list()]);
+        // Relaxed: guarded by the lock.
+        self.get(number).next_free().store(*head, Ordering::Relaxed);
+        *head = number;
+    }
+
+    /// How many records were ever used: the most that were in use at a time, or a few more.
+    #[cfg(test)]
+    fn used(&self) -> u32 {
+        // Relaxed: a number to look at.
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// The list of this thread.
+fn this_list() -> usize {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    thread_local! {
+        static LIST: Cell<usize> = const { Cell::new(LISTS) };
+    }
+    let list = LIST.try_with(|list| {
+        if list.get() == LISTS {
+            // Relaxed: a number that spreads the threads.
+            list.set(NEXT.fetch_add(1, Ordering::Relaxed) as usize % LISTS);
+        }
+        list.get()
+    });
+    list.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    struct Number(AtomicU32);
+
+    impl Record for Number {
+        const NEW: Self = Self(AtomicU32::new(0));
+
+        fn next_free(&self) -> &AtomicU32 {
+            &self.0
+        }
+    }
+
+    /// Every record is another one, also beyond the first memory; and what is put back is used again.
+    #[test]
+    fn records_are_used_again() {
+        static POOL: Pool<Number, 4> = Pool::new();
+        for _ in 0..3 {
+            let numbers: Vec<u32> = (0..100).map(|_| POOL.take()).collect();
+            let mut places: Vec<*const Number> =
+                numbers.iter().map(|number| &raw const *POOL.get(*number)).collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), 100);
+            numbers.into_iter().for_each(|number| POOL.put(number));
+        }
+        assert_eq!(POOL.used(), 100);
+    }
+
+    /// Taken by one thread and put back by others: the memory does not grow.
+    #[test]
+    fn records_go_from_thread_to_thread() {
+        static POOL: Pool<Number, 4> = Pool::new();
+        for _ in 0..50 {
+            let numbers: Vec<u32> = (0..10).map(|_| POOL.take()).collect();
+            std::thread::spawn(move || numbers.into_iter().for_each(|number| POOL.put(number)))
+                .join()
+                .unwrap();
+        }
+        assert_eq!(POOL.used(), 10);
+    }
+}

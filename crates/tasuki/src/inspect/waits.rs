@@ -1,0 +1,329 @@
+//! The waits that go on: which task waits, for what, where, and since when.
+//!
+//! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. The records of one task are
+//! found by its identity: they are in a list that 1,024 buckets share out, each under a lock of its own. A wait takes that lock twice; what does not wait takes none.
+//!
+//! # Invariants
+//! 1. The fields of a record are written before it is published, by the thread that waits; only `lock`, `want` and `held` change later, by the holder of
+//!    the queue lock.
+//! 2. `id` is not 0 exactly while the wait is published, and no two waits have had the same.
+//! 3. The lists are changed and read under the locks of their bucket, those of writers under the lock of their lock's record. A thread that holds the second
+//!    never takes the first.
+//!
+//! # Orderings
+//! The fields are Relaxed: they are ordered by the lock of the bucket, and for a releaser by the queue lock. A wait is published before the graph is looked at, with
+//! a `SeqCst` fence between the two ([`publish`]): of two waits that close a cycle together, the later fence comes after what the other task did before its own, so
+//! that one of the two looks sees the whole cycle.
+
+use super::locks::{Held, LockId};
+use super::pool::{Pool, Record};
+use super::{AtomicStatic, locked};
+use crate::probe::LockMode;
+use crate::task::TaskId;
+use std::panic::Location;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+/// A power of two.
+const BUCKETS: usize = 1024;
+
+/// What a wait asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// A signal that any task may give.
+    Signal,
+    /// A time, which comes by itself.
+    Time,
+    /// A lock, for itself alone.
+    Exclusive,
+    Read,
+    Upgradable,
+    /// From an upgradable read to a lock for itself alone.
+    Upgrade,
+    Permits,
+}
+
+impl Want {
+    const ALL: [Self; 7] = [
+        Self::Signal,
+        Self::Time,
+        Self::Exclusive,
+        Self::Read,
+        Self::Upgradable,
+        Self::Upgrade,
+        Self::Permits,
+    ];
+
+    pub(crate) const fn of(mode: LockMode) -> Self {
+        match mode {
+            LockMode::Exclusive => Self::Exclusive,
+            LockMode::Read => Self::Read,
+            LockMode::Upgradable => Self::Upgradable,
+            LockMode::Upgrade => Self::Upgrade,
+            LockMode::Permits => Self::Permits,
+        }
+    }
+
+    fn keeps_readers_out(self) -> bool {
+        matches!(self, Self::Exclusive | Self::Upgrade)
+    }
+}
+
+/// A wait, as it is described before it is published.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewWait {
+    pub(crate) task: TaskId,
+    pub(crate) lock: LockId,
+    pub(crate) want: Want,
+    /// What the waiter holds already: of an upgrade.
+    pub(crate) own: Held,
+    pub(crate) is_limited: bool,
+    pub(crate) at: &'static Location<'static>,
+    pub(crate) name: &'static &'static str,
+    /// Nanoseconds of the process.
+    pub(crate) since: u64,
+}
+
+/// A wait, as a look sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitView {
+    pub(super) id: u64,
+    pub(super) task: u64,
+    pub(super) lock: LockId,
+    pub(super) want: Want,
+    pub(super) own: Held,
+    pub(super) is_limited: bool,
+    pub(super) at: Option<&'static Location<'static>>,
+    pub(super) name: &'static str,
+    pub(super) since: u64,
+}
+
+pub(super) struct WaitRecord {
+    next_free: AtomicU32,
+    id: AtomicU64,
+    /// How often the record was used.
+    uses: AtomicU32,
+    task: AtomicU64,
+    lock: AtomicU64,
+    want: AtomicU32,
+    own: AtomicU32,
+    /// The place that a grant took for it.
+    held: AtomicU32,
+    is_limited: AtomicBool,
+    at: AtomicStatic<Location<'static>>,
+    name: AtomicStatic<&'static str>,
+    since: AtomicU64,
+    /// The neighbours in the bucket.
+    prev: AtomicU32,
+    next: AtomicU32,
+    /// The lock in whose list of writers it is, and the neighbours there.
+    writes: AtomicU64,
+    prev_writer: AtomicU32,
+    next_writer: AtomicU32,
+}
+
+impl Record for WaitRecord {
+    const NEW: Self = Self {
+        next_free: AtomicU32::new(0),
+        id: AtomicU64::new(0),
+        uses: AtomicU32::new(0),
+        task: AtomicU64::new(0),
+        lock: AtomicU64::new(0),
+        want: AtomicU32::new(0),
+        own: AtomicU32::new(0),
+        held: AtomicU32::new(0),
+        is_limited: AtomicBool::new(false),
+        at: AtomicStatic::new(),
+        name: AtomicStatic::new(),
+        since: AtomicU64::new(0),
+        prev: AtomicU32::new(0),
+        next: AtomicU32::new(0),
+        writes: AtomicU64::new(0),
+        prev_writer: AtomicU32::new(0),
+        next_writer: AtomicU32::new(0),
+    };
+
+    fn next_free(&self) -> &AtomicU32 {
+        &self.next_free
+    }
+}
+
+static WAITS: Pool<WaitRecord, 4096> = Pool::new();
+static HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
+
+// All Relaxed from here on: see the header.
+fn load(number: &AtomicU32) -> u32 {
+    number.load(Ordering::Relaxed)
+}
+
+fn store(number: &AtomicU32, value: u32) {
+    number.store(value, Ordering::Relaxed);
+}
+
+fn bucket(task: u64) -> &'static Mutex<u32> {
+    &HEADS[task as usize % BUCKETS]
+}
+
+/// Writes a record down, in no list yet. Its number.
+pub(crate) fn prepare(wait: &NewWait) -> u32 {
+    let number = WAITS.take();
+    let record = WAITS.get(number);
+    record.task.store(wait.task.get(), Ordering::Relaxed);
+    record.lock.store(wait.lock.number(), Ordering::Relaxed);
+    store(&record.want, wait.want as u32);
+    store(&record.own, wait.own.number());
+    store(&record.held, 0);
+    record.is_limited.store(wait.is_limited, Ordering::Relaxed);
+    record.at.set(wait.at);
+    record.name.set(wait.name);
+    record.since.store(wait.since, Ordering::Relaxed);
+    store(&record.uses, load(&record.uses).wrapping_add(1));
+    record.id.store(u64::from(load(&record.uses)) << 32 | u64::from(number), Ordering::Relaxed);
+    number
+}
+
+/// The wait has not begun after all.
+pub(crate) fn discard(number: u32) {
+    WAITS.get(number).id.store(0, Ordering::Relaxed);
+    WAITS.put(number);
+}
+
+/// The waiter has been enqueued. True if its task has another wait.
+pub(crate) fn publish(number: u32) -> bool {
+    let record = WAITS.get(number);
+    let task = record.task.load(Ordering::Relaxed);
+    let mut head = locked(bucket(task));
+    let has_sibling = chain(*head).any(|other| other.task.load(Ordering::Relaxed) == task);
+    store(&record.prev, 0);
+    store(&record.next, *head);
+    if *head != 0 {
+        store(&WAITS.get(*head).prev, number);
+    }
+    *head = number;
+    drop(head);
+    link_writer(number, record);
+    // SeqCst: see the header.
+    fence(Ordering::SeqCst);
+    has_sibling
+}
+
+/// The wait is over: granted and claimed, or cancelled.
+pub(crate) fn leave(number: u32) {
+    let record = WAITS.get(number);
+    unlink_writer(number, record);
+    let mut head = locked(bucket(record.task.load(Ordering::Relaxed)));
+    let (prev, next) = (load(&record.prev), load(&record.next));
+    if prev == 0 {
+        *head = next;
+    } else {
+        store(&WAITS.get(prev).next, next);
+    }
+    if next != 0 {
+        store(&WAITS.get(next).prev, prev);
+    }
+    record.id.store(0, Ordering::Relaxed);
+    drop(head);
+    WAITS.put(number);
+}
+
+fn link_writer(number: u32, record: &WaitRecord) {
+    let want = Want::ALL[load(&record.want) as usize];
+    let lock = LockId::from_number(record.lock.load(Ordering::Relaxed));
+    record.writes.store(0, Ordering::Relaxed);
+    let Some(of) = lock.record().filter(|_| want.keeps_readers_out()) else { return };
+    record.writes.store(lock.number(), Ordering::Relaxed);
+    let mut head = locked(&of.writers);
+    store(&record.prev_writer, 0);
+    store(&record.next_writer, *head);
+    if *head != 0 {
+        store(&WAITS.get(*head).prev_writer, number);
+    }
+    *head = number;
+}
+
+fn unlink_writer(number: u32, record: &WaitRecord) {
+    let Some(of) = LockId::from_number(record.writes.load(Ordering::Relaxed)).record() else { return };
+    let mut head = locked(&of.writers);
+    let (prev, next) = (load(&record.prev_writer), load(&record.next_writer));
+    if prev != 0 {
+        store(&WAITS.get(prev).next_writer, next);
+    } else if *head == number {
+        *head = next;
+    }
+    if next != 0 {
+        store(&WAITS.get(next).prev_writer, prev);
+    }
+}
+
+/// The records of a bucket, which is locked.
+fn chain(head: u32) -> impl Iterator<Item = &'static WaitRecord> {
+    let mut at = head;
+    std::iter::from_fn(move || {
+        let record = (at != 0).then(|| WAITS.get(at))?;
+        at = load(&record.next);
+        Some(record)
+    })
+}
+
+impl WaitRecord {
+    fn view(&self) -> WaitView {
+        WaitView {
+            id: self.id.load(Ordering::Relaxed),
+            task: self.task.load(Ordering::Relaxed),
+            lock: LockId::from_number(self.lock.load(Ordering::Relaxed)),
+            want: Want::ALL[load(&self.want) as usize],
+            own: Held::from_number(load(&self.own)),
+            is_limited: self.is_limited.load(Ordering::Relaxed),
+            at: self.at.get(),
+            name: self.name.get().copied().unwrap_or_default(),
+            since: self.since.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What a releaser needs to know of the waiter that it grants.
+pub(crate) fn granted(number: u32) -> (u64, u64, Option<&'static Location<'static>>) {
+    let record = WAITS.get(number);
+    (record.task.load(Ordering::Relaxed), record.id.load(Ordering::Relaxed), record.at.get())
+}
+
+/// The place that a grant took for a waiter.
+pub(crate) fn set_held(number: u32, held: Held) {
+    store(&WAITS.get(number).held, held.number());
+}
+
+pub(crate) fn held(number: u32) -> Held {
+    Held::from_number(load(&WAITS.get(number).held))
+}
+
+/// The waiter was moved to the queue of this lock.
+pub(crate) fn moved(number: u32, lock: LockId) {
+    let record = WAITS.get(number);
+    record.lock.store(lock.number(), Ordering::Relaxed);
+    store(&record.want, Want::Exclusive as u32);
+}
+
+/// Every wait of a task.
+pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
+    let head = locked(bucket(task));
+    chain(*head).map(WaitRecord::view).filter(|wait| wait.task == task).for_each(&mut see);
+}
+
+/// Every wait of all tasks; not of one moment.
+pub(super) fn each(mut see: impl FnMut(WaitView)) {
+    for head in &HEADS {
+        chain(*locked(head)).map(WaitRecord::view).for_each(&mut see);
+    }
+}
+
+/// Every wait in the queue of this lock that keeps readers out.
+pub(super) fn each_writer(lock: LockId, mut see: impl FnMut(WaitView)) {
+    let Some(of) = lock.record() else { return };
+    let head = locked(&of.writers);
+    let mut at = *head;
+    while at != 0 {
+        let record = WAITS.get(at);
+        see(record.view());
+        at = load(&record.next_writer);
+    }
+}

@@ -1,0 +1,70 @@
+//! What the primitives tell `inspect/`, and checks with debug assertions; zero-sized and empty where neither is active.
+//!
+//! * **No foreign code under the queue lock.** Locking a queue raises a per-thread depth; every call into a
+//!   `Waker` asserts that the depth is zero.
+//! * **Holders and waits** ([`LockProbe`], [`WaitBegin`], [`WaitNote`]), in debug builds and with the feature `inspect`. A lock says which task takes, is granted and
+//!   releases it; a wait says for what it waits, from its first poll to its end. A task that is about to wait for a lock that it holds is reported
+//!   at once ([`task::on_self_deadlock`](crate::task::on_self_deadlock)); all other deadlocks are found in `inspect/`. Only tasks with an identity are noted.
+//!
+//! A probe changes nothing: a driver that panics when it is asked here has no task, as where there is no probe.
+
+#[cfg(all(debug_assertions, feature = "std"))]
+mod depth {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static LOCKED_QUEUES: Cell<u32> = const { Cell::new(0) };
+    }
+
+    // Under the model all threads share one OS thread, so a per-thread depth means nothing.
+    pub(crate) fn queue_locked() {
+        if !crate::shim::MODEL {
+            let _ = LOCKED_QUEUES.try_with(|depth| depth.set(depth.get() + 1));
+        }
+    }
+
+    pub(crate) fn queue_unlocked() {
+        if !crate::shim::MODEL {
+            let _ = LOCKED_QUEUES.try_with(|depth| depth.set(depth.get() - 1));
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn foreign_code() {
+        let depth = LOCKED_QUEUES.try_with(Cell::get).unwrap_or(0);
+        assert_eq!(depth, 0, "foreign code must not run while a wait queue is being edited");
+    }
+}
+
+#[cfg(not(all(debug_assertions, feature = "std")))]
+mod depth {
+    #[inline(always)]
+    pub(crate) fn queue_locked() {}
+    #[inline(always)]
+    pub(crate) fn queue_unlocked() {}
+    #[inline(always)]
+    pub(crate) fn foreign_code() {}
+}
+
+pub(crate) use depth::{foreign_code, queue_locked, queue_unlocked};
+
+/// How a lock is held, or wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockMode {
+    Exclusive,
+    Read,
+    Upgradable,
+    /// Wanted only: from `Upgradable` to `Exclusive`.
+    Upgrade,
+    Permits,
+}
+
+#[cfg(not(all(any(debug_assertions, feature = "inspect"), feature = "std")))]
+#[path = "no_notes.rs"]
+mod notes;
+#[cfg(all(any(debug_assertions, feature = "inspect"), feature = "std"))]
+mod notes;
+
+#[cfg(feature = "alloc")]
+pub(crate) use notes::limited;
+pub(crate) use notes::{GrantProbe, Held, LockProbe, Site, Target, WaitBegin, WaitNote};

@@ -1,0 +1,148 @@
+//! The notes of locks and waits, where `inspect/` is not active: nothing, in no bytes.
+
+use super::LockMode;
+use core::fmt;
+use core::marker::PhantomData;
+
+#[cfg(feature = "alloc")]
+#[inline(always)]
+pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
+    poll()
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site;
+
+impl Site {
+    #[inline(always)]
+    pub(crate) const fn here() -> Self {
+        Self
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held;
+
+impl Held {
+    pub(crate) const NONE: Self = Self;
+}
+
+#[derive(Debug)]
+pub(crate) struct LockProbe;
+
+impl LockProbe {
+    pub(crate) const fn mutex() -> Self {
+        Self
+    }
+
+    pub(crate) const fn rwlock() -> Self {
+        Self
+    }
+
+    #[cfg(feature = "std")]
+    pub(crate) const fn loop_mutex() -> Self {
+        Self
+    }
+
+    pub(crate) const fn semaphore() -> Self {
+        Self
+    }
+
+    pub(crate) const fn rename(&mut self, _name: &'static str) {}
+
+    #[cfg(feature = "std")]
+    pub(crate) const fn is_reentrant(&mut self) {}
+
+    #[inline(always)]
+    pub(crate) fn set(&self, _at: Site) {}
+    #[inline(always)]
+    pub(crate) fn clear(&self) {}
+    #[inline(always)]
+    pub(crate) fn grant(&self, _note: WaitNote) {}
+    #[inline(always)]
+    pub(crate) fn adopt(&self, _note: WaitNote) {}
+    #[inline(always)]
+    pub(crate) fn touch(&self) {}
+    #[inline(always)]
+    pub(crate) fn touch_held(&self, _held: Held) {}
+
+    #[inline(always)]
+    pub(crate) fn add(&self, _mode: LockMode, _at: Site) -> Held {
+        Held
+    }
+
+    #[inline(always)]
+    pub(crate) fn grants(&self) -> GrantProbe<'_> {
+        GrantProbe(PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) fn claim(&self, _mode: LockMode, _note: WaitNote, _at: Site) -> Held {
+        Held
+    }
+
+    #[inline(always)]
+    pub(crate) fn change(&self, _held: Held, _mode: LockMode) {}
+    #[inline(always)]
+    pub(crate) fn remove(&self, _held: Held) {}
+
+    pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
+        format_args!("<locked>")
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantProbe<'a>(PhantomData<&'a LockProbe>);
+
+impl GrantProbe<'_> {
+    #[inline(always)]
+    pub(crate) fn grant(self, _mode: LockMode, _note: WaitNote) {}
+}
+
+/// What a wait is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a>(PhantomData<&'a LockProbe>);
+
+impl<'a> Target<'a> {
+    pub(crate) const SIGNAL: Self = Self(PhantomData);
+    #[cfg(feature = "std")]
+    pub(crate) const TIME: Self = Self(PhantomData);
+
+    #[inline(always)]
+    pub(crate) const fn lock(_lock: &'a LockProbe, _mode: LockMode) -> Self {
+        Self(PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn upgrade(_lock: &'a LockProbe, _own: Held) -> Self {
+        Self(PhantomData)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitNote;
+
+impl WaitNote {
+    pub(crate) const NONE: Self = Self;
+
+    #[inline(always)]
+    pub(crate) fn leave(self) {}
+}
+
+#[derive(Debug)]
+pub(crate) struct WaitBegin;
+
+impl WaitBegin {
+    #[inline(always)]
+    pub(crate) fn new(_target: Target<'_>, _name: &'static &'static str, _at: Site) -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    pub(crate) fn note(&self) -> WaitNote {
+        WaitNote
+    }
+
+    #[inline(always)]
+    pub(crate) fn enqueued(self) {}
+}

@@ -1,0 +1,399 @@
+//! The notes of locks and waits, where `inspect/` is active: who has a lock, and what a wait is for.
+//!
+//! A thin layer: it knows the running task and the primitives' own types, and keeps its records in `inspect/`. Without a task that has an identity it does next to
+//! nothing. `no_notes.rs` is the same surface, empty.
+
+use super::LockMode;
+use crate::catch_panic::caught;
+use crate::inspect::LockKind;
+pub(crate) use crate::inspect::locks::Held;
+use crate::inspect::locks::{self, LockId, LockRecord};
+use crate::inspect::waits::{self, NewWait, Want};
+use crate::inspect::{begin_wait, nanoseconds};
+use crate::runtime::LockEvent;
+use crate::shim::MODEL;
+use crate::task::{self, SelfDeadlock, TaskId};
+use core::cell::Cell;
+use core::fmt;
+use core::panic::Location;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Where in the user's code something was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site(&'static Location<'static>);
+
+impl Site {
+    #[track_caller]
+    pub(crate) const fn here() -> Self {
+        Self(Location::caller())
+    }
+}
+
+fn me() -> Option<TaskId> {
+    if MODEL { None } else { caught(task::current).flatten() }
+}
+
+/// The running task, 0 if it has no identity.
+fn my_number() -> u64 {
+    me().map_or(0, TaskId::get)
+}
+
+std::thread_local! {
+    /// How many limits there are around the poll that runs.
+    static LIMITS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs a poll that a limit ends, if nothing else does.
+pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
+    struct Less;
+    impl Drop for Less {
+        fn drop(&mut self) {
+            let _ = LIMITS.try_with(|limits| limits.set(limits.get().wrapping_sub(1)));
+        }
+    }
+    let _ = LIMITS.try_with(|limits| limits.set(limits.get().wrapping_add(1)));
+    let _less = Less;
+    poll()
+}
+
+fn is_limited() -> bool {
+    LIMITS.try_with(Cell::get).unwrap_or(0) > 0
+}
+
+/// What a lock tells: which tasks have it, and how it is called.
+pub(crate) struct LockProbe {
+    /// The number of its record, or 0. Acquire and Release: the label of the record is written before.
+    record: AtomicU32,
+    kind: LockKind,
+    made_at: Site,
+    name: Option<&'static str>,
+}
+
+impl LockProbe {
+    #[track_caller]
+    const fn new(kind: LockKind) -> Self {
+        Self { record: AtomicU32::new(0), kind, made_at: Site::here(), name: None }
+    }
+
+    #[track_caller]
+    pub(crate) const fn mutex() -> Self {
+        Self::new(LockKind::Mutex)
+    }
+
+    #[track_caller]
+    pub(crate) const fn rwlock() -> Self {
+        Self::new(LockKind::RwLock)
+    }
+
+    #[track_caller]
+    pub(crate) const fn loop_mutex() -> Self {
+        Self::new(LockKind::LoopMutex)
+    }
+
+    #[track_caller]
+    pub(crate) const fn semaphore() -> Self {
+        Self::new(LockKind::Semaphore)
+    }
+
+    /// The same lock, under a name. Before it is used.
+    pub(crate) const fn rename(&mut self, name: &'static str) {
+        self.name = Some(name);
+    }
+
+    /// It is the lock of a re-entrant mutex. Before it is used.
+    pub(crate) const fn is_reentrant(&mut self) {
+        self.kind = LockKind::ReentrantMutex;
+    }
+
+    #[inline]
+    fn record(&self) -> Option<&'static LockRecord> {
+        // Acquire: pairs with Release in `make_record`.
+        let number = self.record.load(Ordering::Acquire);
+        (number != 0).then(|| locks::get(number))
+    }
+
+    fn record_number(&self) -> u32 {
+        // Acquire: as above.
+        match self.record.load(Ordering::Acquire) {
+            0 => self.make_record(),
+            number => number,
+        }
+    }
+
+    #[cold]
+    fn make_record(&self) -> u32 {
+        let number = locks::register(self.kind, self.name, self.made_at.0);
+        // Release: pairs with Acquire in `record`. Acquire on failure: the same.
+        match self.record.compare_exchange(0, number, Ordering::Release, Ordering::Acquire) {
+            Ok(_) => number,
+            Err(first) => {
+                locks::unregister(number);
+                first
+            }
+        }
+    }
+
+    /// Tells the driver what becomes of the lock.
+    fn tell(&self, event: LockEvent) {
+        caught(|| crate::runtime::lock_event((&raw const *self).addr(), event));
+    }
+
+    /// The running task has the lock, alone.
+    pub(crate) fn set(&self, at: Site) {
+        match me() {
+            Some(me) => {
+                locks::get(self.record_number()).set(me.get(), at.0);
+                self.tell(LockEvent::Acquired(me, at.0));
+            }
+            None => {
+                if let Some(record) = self.record() {
+                    record.set(0, at.0);
+                }
+            }
+        }
+    }
+
+    /// The lock is about to be released, by its one holder.
+    pub(crate) fn clear(&self) {
+        if let Some(record) = self.record() {
+            record.clear();
+            self.tell(LockEvent::Released);
+        }
+    }
+
+    /// The lock is about to be granted to this waiter, alone. Called with the queue locked.
+    pub(crate) fn grant(&self, note: WaitNote) {
+        let Some(record) = self.record().filter(|_| note.0 != 0) else { return };
+        if let (task, wait, Some(at)) = waits::granted(note.0) {
+            record.grant(task, at, wait);
+        }
+    }
+
+    /// The waiter has been moved to the queue of this lock. Called with the queue locked.
+    pub(crate) fn adopt(&self, note: WaitNote) {
+        if note.0 != 0 {
+            waits::moved(note.0, self.reference());
+        }
+    }
+
+    /// The guard of the one holder is used.
+    pub(crate) fn touch(&self) {
+        self.touch_held(Held::from_number(1));
+    }
+
+    /// The guard of one of several holders is used.
+    pub(crate) fn touch_held(&self, held: Held) {
+        if let Some(record) = self.record() {
+            record.touch(held, my_number());
+        }
+    }
+
+    /// The running task has the lock, perhaps beside others.
+    pub(crate) fn add(&self, mode: LockMode, at: Site) -> Held {
+        let me = me();
+        if MODEL || (me.is_none() && mode != LockMode::Permits) {
+            return Held::NONE;
+        }
+        let held = locks::get(self.record_number()).add(me.map_or(0, TaskId::get), mode, at.0, 0);
+        if let Some(me) = me {
+            self.tell(LockEvent::Acquired(me, at.0));
+        }
+        held
+    }
+
+    /// For those that grant the lock.
+    #[inline]
+    pub(crate) fn grants(&self) -> GrantProbe<'_> {
+        GrantProbe(self)
+    }
+
+    /// The waiter has been polled, and found the grant.
+    pub(crate) fn claim(&self, mode: LockMode, note: WaitNote, at: Site) -> Held {
+        let held = if note.0 == 0 { Held::NONE } else { waits::held(note.0) };
+        match (self.record(), held) {
+            (Some(record), held) if held != Held::NONE => {
+                record.claim(held, my_number(), mode, at.0);
+                if let Some(me) = me() {
+                    self.tell(LockEvent::Acquired(me, at.0));
+                }
+                held
+            }
+            _ => self.add(mode, at),
+        }
+    }
+
+    /// What is held is held in another way.
+    pub(crate) fn change(&self, held: Held, mode: LockMode) {
+        if let Some(record) = self.record() {
+            record.change(held, mode);
+        }
+    }
+
+    /// One of several holders is about to release the lock.
+    pub(crate) fn remove(&self, held: Held) {
+        if let Some(record) = self.record().filter(|_| held != Held::NONE) {
+            record.remove(held);
+            self.tell(LockEvent::Released);
+        }
+    }
+
+    fn reference(&self) -> LockId {
+        locks::reference(self.record_number())
+    }
+
+    /// Shows which task holds the lock, or one of those that do.
+    pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
+        Shown(self.record().and_then(LockRecord::first_holder))
+    }
+}
+
+/// Notes the grants of a lock that several may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantProbe<'a>(&'a LockProbe);
+
+impl GrantProbe<'_> {
+    /// The lock is about to be granted to this waiter, perhaps beside others. Called with the queue locked.
+    pub(crate) fn grant(self, mode: LockMode, note: WaitNote) {
+        let Some(record) = self.0.record().filter(|_| note.0 != 0) else { return };
+        if let (task, wait, Some(at)) = waits::granted(note.0) {
+            waits::set_held(note.0, record.add(task, mode, at, wait));
+        }
+    }
+}
+
+impl Drop for LockProbe {
+    fn drop(&mut self) {
+        let number = *self.record.get_mut();
+        if number != 0 {
+            locks::unregister(number);
+        }
+    }
+}
+
+impl fmt::Debug for LockProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shown().fmt(f)
+    }
+}
+
+/// A task that holds a lock, and where it took it.
+struct Shown(Option<(u64, &'static Location<'static>)>);
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.and_then(|(task, at)| Some((TaskId::from_number(task)?, at))) {
+            Some((task, at)) => write!(f, "<locked by {task} at {at}>"),
+            None => f.write_str("<locked>"),
+        }
+    }
+}
+
+/// What a wait is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    lock: Option<&'a LockProbe>,
+    want: Want,
+    own: Held,
+}
+
+impl<'a> Target<'a> {
+    /// A signal that any task may give.
+    pub(crate) const SIGNAL: Self = Self { lock: None, want: Want::Signal, own: Held::NONE };
+    /// A time.
+    pub(crate) const TIME: Self = Self { want: Want::Time, ..Self::SIGNAL };
+
+    pub(crate) const fn lock(lock: &'a LockProbe, mode: LockMode) -> Self {
+        Self { lock: Some(lock), want: Want::of(mode), own: Held::NONE }
+    }
+
+    /// The lock is held in a weaker way, which does not keep this wait from its end.
+    pub(crate) const fn upgrade(lock: &'a LockProbe, own: Held) -> Self {
+        Self { lock: Some(lock), want: Want::Upgrade, own }
+    }
+
+    /// The running task is about to wait for a lock that it holds: reports it, and panics in strict mode.
+    fn check(&self, me: TaskId, at: Site) {
+        let is_own = matches!(self.want, Want::Permits | Want::Upgrade);
+        let held_at = self
+            .lock
+            .filter(|_| !is_own)
+            .and_then(LockProbe::record)
+            .and_then(|record| record.held_by(me.get()));
+        if let Some(held_at) = held_at {
+            task::report(&SelfDeadlock::new(me, held_at, at.0, is_limited()));
+        }
+    }
+}
+
+/// The record of a wait, kept in its waiter; 0 is none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitNote(u32);
+
+impl WaitNote {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The wait is over. Called once, by its own future.
+    pub(crate) fn leave(self) {
+        if self.0 != 0 {
+            waits::leave(self.0);
+        }
+    }
+}
+
+/// A wait that is about to begin. Dropped, it has not begun.
+#[derive(Debug)]
+pub(crate) struct WaitBegin {
+    number: u32,
+    task: u64,
+    name: &'static str,
+}
+
+impl WaitBegin {
+    /// # Panics
+    /// In strict mode, if the running task holds what it is about to wait for.
+    pub(crate) fn new(target: Target<'_>, name: &'static &'static str, at: Site) -> Self {
+        if let Some(lock) = target.lock.filter(|_| !MODEL) {
+            lock.tell(LockEvent::Waits(at.0));
+        }
+        let Some(me) = me() else { return Self { number: 0, task: 0, name } };
+        target.check(me, at);
+        let lock = target.lock.map_or(LockId::NONE, LockProbe::reference);
+        let Target { want, own, .. } = target;
+        let since = nanoseconds();
+        let number = waits::prepare(&NewWait {
+            task: me,
+            lock,
+            want,
+            own,
+            is_limited: is_limited(),
+            at: at.0,
+            name,
+            since,
+        });
+        Self { number, task: me.get(), name }
+    }
+
+    pub(crate) fn note(&self) -> WaitNote {
+        WaitNote(self.number)
+    }
+
+    /// The waiter has been enqueued.
+    pub(crate) fn enqueued(self) {
+        let Self { number, task, name } = self;
+        core::mem::forget(self);
+        if !MODEL {
+            caught(|| crate::runtime::queued(name));
+        }
+        if number != 0 {
+            begin_wait(number, task);
+        }
+    }
+}
+
+impl Drop for WaitBegin {
+    fn drop(&mut self) {
+        if self.number != 0 {
+            waits::discard(self.number);
+        }
+    }
+}
