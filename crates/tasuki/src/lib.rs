@@ -72,6 +72,7 @@
 //! * `tokio`: on the threads of a tokio runtime the primitives take part in its cooperative budget, limits such as `.timeout(..)` use its clock (also a paused
 //!   one) and its timers instead of a thread of ours, and its tasks have identities. The runtime needs `enable_time` for limits; without it they panic, as tokio's do.
 //!   `.block()` does not use tokio's timers: a runtime may stand still while one of its threads is blocked.
+//! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs ([`inspect`]).
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

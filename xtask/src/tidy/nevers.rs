@@ -28,10 +28,14 @@ const NEVERS: [Never; 9] = [
     },
     Never {
         text: "thread::Builder",
-        allowed: &["timer/shared.rs"],
-        why: "the library starts no thread but that of the timer",
+        allowed: &["timer/shared.rs", "inspect/watch.rs"],
+        why: "the library starts no thread but those of the timer and of `inspect`",
     },
-    Never { text: "thread::spawn", allowed: &[], why: "the library starts no thread but that of the timer" },
+    Never {
+        text: "thread::spawn",
+        allowed: &[],
+        why: "the library starts no thread but those of the timer and of `inspect`",
+    },
     Never {
         text: "Instant::now",
         allowed: &["timer/", "parker/", "spin.rs", "runtime.rs", "host_executor.rs"],
@@ -45,8 +49,8 @@ const NEVERS: [Never; 9] = [
     Never { text: "P::ORDER", allowed: &["mutex/raw.rs"], why: "the order of service is read in one file" },
     Never {
         text: "debug_assertions",
-        allowed: &["probe.rs", "lib.rs", "runtime.rs", "task.rs"],
-        why: "what exists with debug assertions only is in probe.rs, and at its edges to runtimes and tasks",
+        allowed: &["probe/", "inspect/mod.rs", "lib.rs", "runtime.rs", "task.rs"],
+        why: "what exists with debug assertions only is in probe/ and inspect/, and at their edges to runtimes and tasks",
     },
 ];
 

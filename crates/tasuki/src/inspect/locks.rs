@@ -87,6 +87,7 @@ struct Place {
 }
 
 impl Place {
+    #[expect(clippy::declare_interior_mutable_const, reason = "each use is another place")]
     const NEW: Self = Self {
         task: AtomicU64::new(0),
         at: AtomicStatic::new(),
@@ -115,7 +116,7 @@ impl Place {
 
     fn free(&self) {
         self.wait.store(0, Ordering::Relaxed);
-        // Release: the next that takes the place writes after what was written for this one.
+        // Release: pairs with Acquire in `LockRecord::add`: the next holder writes after what was written for this one.
         self.task.store(0, Ordering::Release);
     }
 
@@ -332,6 +333,7 @@ impl LockRecord {
                 // Relaxed: the guard is used, so its place is written by no other.
                 if place.task.load(Ordering::Relaxed) != task {
                     place.turn.store(place.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                    // Release: pairs with Acquire in `Place::view`.
                     place.task.store(task, Ordering::Release);
                 }
             }

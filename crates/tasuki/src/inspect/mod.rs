@@ -35,6 +35,8 @@ pub(crate) mod locks;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod pool;
 mod report;
+#[cfg(test)]
+mod tests;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod waits;
 #[cfg(any(debug_assertions, feature = "inspect"))]

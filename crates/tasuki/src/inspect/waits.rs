@@ -94,11 +94,12 @@ pub(super) struct WaitView {
     pub(super) own: Held,
     pub(super) is_limited: bool,
     pub(super) at: Option<&'static Location<'static>>,
+    #[expect(dead_code, reason = "the snapshot tells it")]
     pub(super) name: &'static str,
     pub(super) since: u64,
 }
 
-pub(super) struct WaitRecord {
+pub(crate) struct WaitRecord {
     next_free: AtomicU32,
     id: AtomicU64,
     /// How often the record was used.
@@ -202,7 +203,7 @@ pub(crate) fn publish(number: u32) -> bool {
     *head = number;
     drop(head);
     link_writer(number, record);
-    // SeqCst: see the header.
+    // SeqCst: pairs with the same fence of another task that publishes; see the header.
     fence(Ordering::SeqCst);
     has_sibling
 }

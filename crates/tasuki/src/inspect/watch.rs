@@ -34,9 +34,12 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// So many cycles are remembered as told. Beyond that the memory begins anew: a cycle may then be told twice.
 const REMEMBERED: usize = 1_000;
 
+/// A cycle, and since when it has been the same.
+type Seen = (Vec<u64>, Instant);
+
 /// What is watched.
 struct Watch {
-    tasks: Option<HashMap<u64, Option<(Vec<u64>, Instant)>>>,
+    tasks: Option<HashMap<u64, Option<Seen>>>,
     told: Option<HashSet<Vec<u64>>>,
     has_thread: bool,
 }

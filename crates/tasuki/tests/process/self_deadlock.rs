@@ -2,7 +2,7 @@
 //!
 //! One test function: the hook and the strict mode belong to the process.
 
-#![cfg(debug_assertions)]
+#![cfg(any(debug_assertions, feature = "inspect"))]
 
 use crate::kit::poll::panics;
 use crate::kit::process::alone;

@@ -265,7 +265,20 @@ const IN_A_POLL: [&str; 15] = [
 ];
 
 /// Never panic: they note where a lock was taken, for the report of a self-deadlock.
-const NOTE_THE_CALLER: [&str; 5] = [
+const NOTE_THE_CALLER: [&str; 18] = [
+    "mutex/keyed::new",
+    "mutex::new",
+    "mutex::with_policy",
+    "reentrant::new",
+    "rwlock/guards::upgrade",
+    "rwlock::new",
+    "semaphore/owned::acquire_owned",
+    "semaphore/owned::try_acquire_many_owned",
+    "semaphore/owned::try_acquire_owned",
+    "semaphore/permit::split",
+    "semaphore::acquire",
+    "semaphore::try_acquire",
+    "semaphore::try_acquire_many",
     "mutex::try_lock",
     "mutex/owned::try_lock_owned",
     "rwlock::try_write",
