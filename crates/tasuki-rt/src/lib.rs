@@ -45,6 +45,7 @@
 //! # Features
 //!
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
+//! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`).
 
 mod blocking;
 mod budget;

@@ -275,10 +275,10 @@ pub(super) fn cycles() -> Vec<Cycle> {
     cycles
 }
 
-/// Has the task other waits than one?
+/// Does the task wait for several locks, or several times for one, without a limit?
 pub(super) fn has_several_waits(task: u64) -> bool {
     let mut count = 0;
-    waits::each_of(task, |_| count += 1);
+    waits::each_of(task, |wait| count += usize::from(wait.is_unlimited_lock()));
     count > 1
 }
 

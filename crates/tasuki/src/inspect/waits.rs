@@ -99,6 +99,12 @@ pub(super) struct WaitView {
     pub(super) since: u64,
 }
 
+impl WaitView {
+    pub(super) fn is_unlimited_lock(&self) -> bool {
+        self.lock != LockId::NONE && !self.is_limited
+    }
+}
+
 pub(crate) struct WaitRecord {
     next_free: AtomicU32,
     id: AtomicU64,
@@ -189,12 +195,13 @@ pub(crate) fn discard(number: u32) {
     WAITS.put(number);
 }
 
-/// The waiter has been enqueued. True if its task has another wait.
+/// The waiter has been enqueued. True if its task waits for another lock, or for the same once more, both without a limit.
 pub(crate) fn publish(number: u32) -> bool {
     let record = WAITS.get(number);
     let task = record.task.load(Ordering::Relaxed);
     let mut head = locked(bucket(task));
-    let has_sibling = chain(*head).any(|other| other.task.load(Ordering::Relaxed) == task);
+    let has_sibling = record.is_unlimited_lock()
+        && chain(*head).any(|other| other.task.load(Ordering::Relaxed) == task && other.is_unlimited_lock());
     store(&record.prev, 0);
     store(&record.next, *head);
     if *head != 0 {
@@ -267,6 +274,10 @@ fn chain(head: u32) -> impl Iterator<Item = &'static WaitRecord> {
 }
 
 impl WaitRecord {
+    fn is_unlimited_lock(&self) -> bool {
+        self.lock.load(Ordering::Relaxed) != 0 && !self.is_limited.load(Ordering::Relaxed)
+    }
+
     fn view(&self) -> WaitView {
         WaitView {
             id: self.id.load(Ordering::Relaxed),

@@ -4,12 +4,12 @@
 //! another task than the one that took it. So the task is only *watched*: a thread looks again, twice a second, and tells of a cycle when two looks that are a second apart have
 //! found the same waits of the same tasks behind the same holds. The thread starts when there is a task to watch, and ends when there is none.
 //!
-//! Watched is also a task that begins a second wait while it has one: a grant to a future that it does not poll can close a cycle later, when no wait begins.
+//! Watched is also a task that waits for a second lock, or for the same once more: a grant to a future that it does not poll can close a cycle later, when no wait begins.
 //!
 //! | watched task | a look finds | then |
 //! |---|---|---|
-//! | any | no cycle, and one wait or none | it is not watched any more |
-//! | any | no cycle, and several waits | it is watched on |
+//! | any | no cycle, and one wait for a lock, or none | it is not watched any more |
+//! | any | no cycle, and several waits for locks | it is watched on |
 //! | any | another cycle than before | the second begins |
 //! | for less than a second in this cycle | the same cycle | it is watched on |
 //! | for a second | the same cycle | it is told, unless it was, and not watched any more |
