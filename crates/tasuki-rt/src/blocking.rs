@@ -2,7 +2,7 @@
 //!
 //! A closure of `spawn_blocking` is a task whose first poll is the whole of it, and whose [`Runnable`] goes to this pool instead of a worker. So it is
 //! counted, aborted, joined and dropped as every other task. A thread is started for each closure that no idle thread can take, up
-//! to a limit; beyond that closures wait in the order they were spawned in. A thread that was idle for ten seconds ends.
+//! to a limit; beyond that closures wait in the order they were spawned in. A thread that was idle for some time ends.
 //!
 //! # States of a closure
 //!
@@ -22,6 +22,7 @@
 //! 3. No closure is run or dropped under the lock.
 
 use crate::context::{self, Context, ThreadRole};
+use crate::metrics::BlockingMetrics;
 use crate::scheduler::Shared;
 use crate::task::Runnable;
 use std::cell::Cell;
@@ -32,14 +33,13 @@ use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::thread;
 use std::time::Duration;
 use tasuki::runtime::uncharged;
 
 /// How many threads there may be, unless the builder says otherwise.
 pub(crate) const DEFAULT_LIMIT: usize = 512;
-/// How long a thread waits for work before it ends.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// How long a thread waits for work before it ends, unless the builder says otherwise.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The threads of a runtime for blocking work.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(crate) struct Pool {
     work: Condvar,
     /// While the pool closes: a closure has ended, or a thread.
     ended: Condvar,
+    /// How long a thread waits for work before it ends.
+    keep_alive: Duration,
 }
 
 #[derive(Debug)]
@@ -91,24 +93,14 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
 }
 
 impl Pool {
-    pub(crate) fn new() -> Self {
-        let state = State {
-            queue: VecDeque::new(),
-            threads: 0,
-            idle: 0,
-            limit: DEFAULT_LIMIT,
-            closed: false,
-            refuses: false,
-        };
-        Self { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new() }
+    pub(crate) fn new(limit: usize, keep_alive: Duration) -> Self {
+        let state =
+            State { queue: VecDeque::new(), threads: 0, idle: 0, limit, closed: false, refuses: false };
+        Self { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new(), keep_alive }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn set_limit(&self, limit: usize) {
-        self.state().limit = limit;
     }
 
     /// Takes a closure, and sees to it that a thread will run it. Closed: drops it.
@@ -166,7 +158,7 @@ impl Pool {
             if !late {
                 state.idle += 1;
                 let (again, waited) =
-                    self.work.wait_timeout(state, KEEP_ALIVE).unwrap_or_else(PoisonError::into_inner);
+                    self.work.wait_timeout(state, self.keep_alive).unwrap_or_else(PoisonError::into_inner);
                 state = again;
                 state.idle -= 1;
                 late = waited.timed_out() || state.closed;
@@ -197,6 +189,11 @@ impl Pool {
         busy
     }
 
+    pub(crate) fn metrics(&self) -> BlockingMetrics {
+        let state = self.state();
+        BlockingMetrics { threads: state.threads, idle: state.idle, queued: state.queue.len() }
+    }
+
     /// Is there a thread?
     pub(crate) fn has_threads(&self) -> bool {
         self.state().threads > 0
@@ -207,8 +204,8 @@ fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
     if refuses {
         return Err(io::ErrorKind::WouldBlock.into());
     }
-    let builder = thread::Builder::new().name("tasuki-rt-block".to_owned());
-    builder.spawn(move || main(&Context::new(shared, ThreadRole::Outside))).map(drop)
+    let settings = shared.threads.settings.clone();
+    settings.spawn("block", move || main(&Context::new(shared, ThreadRole::Outside))).map(drop)
 }
 
 /// The life of a thread.

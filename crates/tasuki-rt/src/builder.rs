@@ -1,11 +1,14 @@
-//! `Builder`: how many workers, what they are called, and where the new owner of a lock resumes.
+//! `Builder`: how many workers, what their threads are like, and where the new owner of a lock resumes.
 
-use crate::blocking::DEFAULT_LIMIT;
+use crate::blocking::{DEFAULT_LIMIT, KEEP_ALIVE};
+use crate::local_runtime::LocalRuntime;
 use crate::runtime::Runtime;
 use crate::scheduler::idle::MAX_WORKERS;
+use crate::threads::{Hook, ThreadSettings};
 use std::io;
 use std::num::NonZero;
 use std::thread;
+use std::time::Duration;
 
 /// Where a task goes that was made the owner of a lock by another task.
 ///
@@ -42,19 +45,27 @@ pub enum Resume {
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     pub(crate) workers: usize,
-    pub(crate) name: String,
     pub(crate) resume: Resume,
+    pub(crate) threads: ThreadSettings,
     pub(crate) blocking_threads: usize,
+    pub(crate) keep_alive: Duration,
+    pub(crate) time_polls: bool,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let workers = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS);
+        Self::with_workers(thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS))
+    }
+
+    /// The same, without asking the system how many workers there should be.
+    pub(crate) fn with_workers(workers: usize) -> Self {
         Self {
             workers,
-            name: "tasuki-rt".to_owned(),
             resume: Resume::default(),
+            threads: ThreadSettings::default(),
             blocking_threads: DEFAULT_LIMIT,
+            keep_alive: KEEP_ALIVE,
+            time_polls: false,
         }
     }
 
@@ -71,7 +82,7 @@ impl Builder {
         self
     }
 
-    /// What the threads are called, each followed by its number.
+    /// What the threads are called: those of the workers by this and a number, those for blocking work by this and `-block`.
     ///
     /// # Examples
     ///
@@ -80,7 +91,7 @@ impl Builder {
     /// # drop(runtime);
     /// ```
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
+        self.threads.name = name.into();
         self
     }
 
@@ -100,7 +111,7 @@ impl Builder {
     }
 
     /// How many threads for blocking work there may be at the same time; by default 512. They start when they are needed, and end when they
-    /// have been idle for ten seconds.
+    /// have been idle for some time ([`thread_keep_alive`](Self::thread_keep_alive)).
     ///
     /// # Examples
     ///
@@ -115,12 +126,134 @@ impl Builder {
         self
     }
 
+    /// How long a thread for blocking work waits for more before it ends; by default ten seconds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = tasuki_rt::Runtime::builder().thread_keep_alive(Duration::from_secs(1)).build().unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn thread_keep_alive(mut self, time: Duration) -> Self {
+        self.keep_alive = time;
+        self
+    }
+
+    /// How large the stack of each thread is, in bytes; by default what the standard library gives. The system may give more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().thread_stack_size(4 << 20).build().unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn thread_stack_size(mut self, bytes: usize) -> Self {
+        self.threads.stack_size = Some(bytes);
+        self
+    }
+
+    /// Is called on each thread, worker or for blocking work, before it does anything else. A panic of it is reported by the panic hook and goes no further, as with the
+    /// other hooks. A later call replaces the earlier one's function.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// static STARTED: AtomicUsize = AtomicUsize::new(0);
+    ///
+    /// let count = || _ = STARTED.fetch_add(1, Ordering::Relaxed);
+    /// let runtime = tasuki_rt::Runtime::builder().workers(2).on_thread_start(count).build().unwrap();
+    /// runtime.start().unwrap();
+    /// drop(runtime);
+    /// assert_eq!(STARTED.load(Ordering::Relaxed), 2);
+    /// ```
+    pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.threads.on_start = Hook::new(hook);
+        self
+    }
+
+    /// Is called on each thread, worker or for blocking work, when it has nothing more to do. A worker has dropped its tasks by then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().on_thread_stop(|| println!("bye")).build().unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.threads.on_stop = Hook::new(hook);
+        self
+    }
+
+    /// Is called on the thread of a worker that goes to sleep because it found nothing to do, before it does. It must not wait. What it wakes or spawns is run
+    /// before the sleep, or ends it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().on_thread_park(|| println!("nothing to do")).build().unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn on_thread_park(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.threads.on_park = Hook::new(hook);
+        self
+    }
+
+    /// Is called on the thread of a worker after each sleep: as often as [`on_thread_park`](Self::on_thread_park).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().on_thread_unpark(|| println!("awake")).build().unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn on_thread_unpark(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.threads.on_unpark = Hook::new(hook);
+        self
+    }
+
+    /// Pins each worker to one of these processors: the first worker to the first, and from the beginning again if there are fewer processors than workers. Threads for
+    /// blocking work go where they like. On Linux; elsewhere [`build`](Self::build) says `Unsupported`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let built = tasuki_rt::Runtime::builder().workers(1).pin_workers([0]).build();
+    /// if let Err(error) = built {
+    ///     // Not on Linux, or this process may not use processor 0.
+    ///     println!("{error}");
+    /// }
+    /// ```
+    #[doc(alias = "affinity")]
+    pub fn pin_workers(mut self, processors: impl IntoIterator<Item = usize>) -> Self {
+        self.threads.processors = processors.into_iter().collect();
+        self
+    }
+
+    /// Measures how long every poll takes, for [`Metrics::poll_times`](crate::Metrics::poll_times); by default it does not: two looks at the clock cost as much as a short poll.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::builder().time_polls(true).build().unwrap();
+    /// runtime.block_on(async { tasuki_rt::spawn(async {}).await.unwrap() });
+    /// assert!(runtime.metrics().poll_times().is_some());
+    /// ```
+    pub fn time_polls(mut self, time: bool) -> Self {
+        self.time_polls = time;
+        self
+    }
+
     /// The runtime. Its threads start with the first [`block_on`](Runtime::block_on), or with
     /// [`start`](Runtime::start).
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for no workers, too many, no thread for blocking work, or a thread name with a NUL byte in it.
+    /// `InvalidInput` for no workers, too many, no thread for blocking work, a thread name with a NUL byte in it, or a processor that this process may not use;
+    /// `Unsupported` for processors where workers cannot be pinned.
     ///
     /// # Examples
     ///
@@ -131,21 +264,52 @@ impl Builder {
     /// assert!(Runtime::builder().workers(0).build().is_err());
     /// ```
     pub fn build(self) -> io::Result<Runtime> {
-        let invalid = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         if self.workers == 0 {
             return invalid("a runtime needs at least one worker: pass 1 or more to `workers`".to_owned());
         }
+        if self.workers > MAX_WORKERS {
+            return invalid(format!("a runtime has at most {MAX_WORKERS} workers, not {}", self.workers));
+        }
+        self.check()?;
+        self.threads.check_processors()?;
+        Ok(Runtime::made_of(&self))
+    }
+
+    /// A runtime on the calling thread alone. Of what is set here, that which concerns the threads of workers has no meaning: their number, their
+    /// stacks, their processors, and the hooks of their start and stop.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for no thread for blocking work, or a thread name with a NUL byte in it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki_rt::Runtime;
+    ///
+    /// let runtime = Runtime::builder().max_blocking_threads(4).build_local().unwrap();
+    /// assert_eq!(runtime.block_on(async { 3 }), 3);
+    /// ```
+    #[doc(alias = "new_current_thread")]
+    pub fn build_local(self) -> io::Result<LocalRuntime> {
+        self.check()?;
+        Ok(LocalRuntime::made_of(&Self { workers: 1, ..self }))
+    }
+
+    /// What concerns both kinds of runtime.
+    fn check(&self) -> io::Result<()> {
         if self.blocking_threads == 0 {
             return invalid(
                 "blocking work needs a thread: pass 1 or more to `max_blocking_threads`".to_owned(),
             );
         }
-        if self.workers > MAX_WORKERS {
-            return invalid(format!("a runtime has at most {MAX_WORKERS} workers, not {}", self.workers));
-        }
-        if self.name.contains('\0') {
+        if self.threads.name.contains('\0') {
             return invalid("a thread name cannot contain a NUL byte".to_owned());
         }
-        Ok(Runtime::made_of(self))
+        Ok(())
     }
+}
+
+fn invalid<T>(what: String) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
 }

@@ -10,6 +10,7 @@
 //! 2. No foreign code runs inside [`with`]: it could drop the guard of the very context that is looked at.
 
 use crate::budget::Budget;
+use crate::metrics::Histogram;
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
 use crate::task::join::JoinHandle;
@@ -31,6 +32,8 @@ pub(crate) struct Context {
     /// The waker that the current poll was given, to compare with.
     waker: Cell<Option<WakerParts>>,
     budget: Budget,
+    /// Where the times of polls are counted, if they are.
+    times: Option<Arc<Histogram>>,
     /// Entered by a guard on a worker of another runtime, which must not be blocked.
     on_worker: bool,
 }
@@ -121,10 +124,26 @@ pub(crate) fn simulation<R>(tell: impl FnOnce(&Sim) -> R) -> Option<R> {
     })
 }
 
+/// Where a task was spawned, and what it is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin<'a> {
+    pub(crate) at: &'static Location<'static>,
+    pub(crate) name: Option<&'a Arc<str>>,
+}
+
+impl Origin<'_> {
+    /// The caller, without a name.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn here() -> Self {
+        Self { at: Location::caller(), name: None }
+    }
+}
+
 /// A simulation remembers where its tasks were spawned.
 #[inline]
-pub(crate) fn spawned<T>(handle: JoinHandle<T>, at: &'static Location<'static>) -> JoinHandle<T> {
-    simulation(|sim| sim.spawned(handle.id(), at));
+pub(crate) fn spawned<T>(handle: JoinHandle<T>, origin: Origin<'_>) -> JoinHandle<T> {
+    simulation(|sim| sim.spawned(handle.id(), origin));
     handle
 }
 
@@ -148,7 +167,11 @@ pub(crate) fn blocks_for(shared: &Shared) -> bool {
 impl Context {
     pub(crate) fn new(shared: Arc<Shared>, role: ThreadRole) -> Self {
         let (task, waker, budget) = (Cell::new(None), Cell::new(None), Budget::new());
-        Self { shared, role, task, waker, budget, on_worker: false }
+        let times = match &role {
+            ThreadRole::Worker(local) => shared.remotes[local.index].counters.poll_times.clone(),
+            _ => None,
+        };
+        Self { shared, role, task, waker, budget, times, on_worker: false }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
@@ -174,10 +197,16 @@ impl Context {
             // A simulation is asked at every operation.
             ThreadRole::Sim(_) => self.budget.begin_untimed(true),
         });
-        let output = f();
+        let output = if let Some(times) = &self.times { times.measure(f) } else { f() };
         self.task.set(None);
         self.waker.set(None);
         output
+    }
+
+    /// No task is polled: for a context that is used again after a panic.
+    pub(crate) fn end_poll(&self) {
+        self.task.set(None);
+        self.waker.set(None);
     }
 
     /// The event loop that runs now.

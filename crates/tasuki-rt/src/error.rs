@@ -157,8 +157,12 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
             Why::Panicked(panic) => {
-                let payload = panic.0.lock().unwrap_or_else(PoisonError::into_inner);
-                write!(f, "{} panicked: {}", self.id, words(&**payload).unwrap_or("no message"))
+                let payload = panic.payload.lock().unwrap_or_else(PoisonError::into_inner);
+                let message = words(&**payload).unwrap_or("no message");
+                match &panic.name {
+                    Some(name) => write!(f, "{} `{name}` panicked: {message}", self.id),
+                    None => write!(f, "{} panicked: {message}", self.id),
+                }
             }
             Why::Aborted => write!(f, "{} was aborted", self.id),
             Why::Refused(error) => write!(
@@ -253,6 +257,28 @@ impl fmt::Display for NoRuntime {
 }
 
 impl Error for NoRuntime {}
+
+/// A task-local was asked for where it has no value.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::{NotInScope, TaskLocal};
+///
+/// static NAME: TaskLocal<String> = TaskLocal::new();
+/// assert_eq!(NAME.try_get(), Err(NotInScope));
+/// ```
+#[doc(alias = "AccessError")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NotInScope;
+
+impl fmt::Display for NotInScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the task-local has no value here: run the future inside its `scope`; a spawned task needs one of its own")
+    }
+}
+
+impl Error for NotInScope {}
 
 /// The event loop has ended with its runtime, and runs nothing any more.
 ///

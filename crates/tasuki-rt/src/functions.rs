@@ -1,11 +1,10 @@
 //! The functions of the crate root: `spawn`, `yield_now` and others, for the runtime of the thread that calls them.
 
-use crate::context;
+use crate::context::{self, Origin};
 use crate::event_loop::WorkerId;
 use crate::runtime::{Runtime, spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
 use crate::task::join::JoinHandle;
 use std::future::{Future, poll_fn};
-use std::panic::Location;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -44,7 +43,7 @@ pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    let at = Location::caller();
+    let at = Origin::here();
     // A refused future is dropped afterwards: no foreign code runs while the context is looked at.
     let spawned = context::shared("spawn", |shared| spawn_in(shared, future));
     context::spawned(spawned.handle(), at)
@@ -73,7 +72,7 @@ where
     C: FnOnce() -> F + Send + 'static,
     F: Future<Output: Send + 'static> + 'static,
 {
-    let (at, shared) = (Location::caller(), context::shared("spawn_on", Arc::clone));
+    let (at, shared) = (Origin::here(), context::shared("spawn_on", Arc::clone));
     context::spawned(spawn_on_in(&shared, worker, make), at)
 }
 
@@ -100,7 +99,7 @@ pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: 'static> + 'static,
 {
-    let (at, shared) = (Location::caller(), context::shared("spawn_local", Arc::clone));
+    let (at, shared) = (Origin::here(), context::shared("spawn_local", Arc::clone));
     context::spawned(spawn_local_in(&shared, future), at)
 }
 
@@ -119,7 +118,7 @@ where
 /// ```
 #[track_caller]
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let (at, shared) = (Location::caller(), context::shared("spawn_blocking", Arc::clone));
+    let (at, shared) = (Origin::here(), context::shared("spawn_blocking", Arc::clone));
     context::spawned(spawn_blocking_in(&shared, work), at)
 }
 

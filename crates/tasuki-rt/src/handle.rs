@@ -1,15 +1,15 @@
 //! `Handle`: a runtime as other threads reach it, without owning it.
 
-use crate::context::{self, Entered};
+use crate::context::{self, Entered, Origin};
 use crate::error::NoRuntime;
 use crate::event_loop::WorkerId;
+use crate::metrics::Metrics;
 use crate::runtime::{block_on_in, spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
 use crate::scheduler::Shared;
 use crate::task::join::JoinHandle;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// A runtime, to be reached from any thread: cheap to clone, and it does not keep the runtime running.
@@ -108,6 +108,18 @@ impl Handle {
         self.shared.task_counts.len()
     }
 
+    /// What the runtime has done, and has to do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// assert_eq!(runtime.handle().metrics().tasks(), 0);
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.shared.metrics()
+    }
+
     /// Has the runtime been dropped, or shut down? Then it refuses every spawn.
     ///
     /// # Examples
@@ -140,7 +152,7 @@ impl Handle {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        context::spawned(spawn_in(&self.shared, future).handle(), Location::caller())
+        context::spawned(spawn_in(&self.shared, future).handle(), Origin::here())
     }
 
     /// Spawns a task on one worker; see [`Runtime::spawn_on`](crate::Runtime::spawn_on).
@@ -164,7 +176,7 @@ impl Handle {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        context::spawned(spawn_on_in(&self.shared, worker, make), Location::caller())
+        context::spawned(spawn_on_in(&self.shared, worker, make), Origin::here())
     }
 
     /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`](crate::Runtime::spawn_local).
@@ -191,7 +203,7 @@ impl Handle {
     where
         F: Future<Output: 'static> + 'static,
     {
-        context::spawned(spawn_local_in(&self.shared, future), Location::caller())
+        context::spawned(spawn_local_in(&self.shared, future), Origin::here())
     }
 
     /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
@@ -208,7 +220,7 @@ impl Handle {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        context::spawned(spawn_blocking_in(&self.shared, work), Location::caller())
+        context::spawned(spawn_blocking_in(&self.shared, work), Origin::here())
     }
 
     /// Runs a future on this thread, as [`Runtime::block_on`](crate::Runtime::block_on) does it, also in blocking work. When the runtime has shut down it runs

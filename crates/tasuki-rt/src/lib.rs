@@ -25,7 +25,8 @@
 //! | I want | use |
 //! |---|---|
 //! | to run a future, with workers behind it | [`run`], [`Runtime::block_on`], `#[tasuki_rt::main]` |
-//! | a task | [`spawn`] |
+//! | all on one thread, tasks that are not `Send` | [`LocalRuntime`] |
+//! | a task; a task with a name | [`spawn`]; [`TaskBuilder`] |
 //! | to reach the runtime from other threads and blocking work | [`Handle`] |
 //! | a task on a given worker | [`spawn_on`], [`spawn_local`] |
 //! | to call something that blocks | [`spawn_blocking`] |
@@ -33,6 +34,7 @@
 //! | to wait for tasks that come and go | [`WaitGroupExt`] |
 //! | to abort a task from elsewhere | [`AbortHandle`] |
 //! | to wait for a time | [`sleep`], [`timeout`], [`interval`] |
+//! | a value for everything that a task calls | [`task_local!`] |
 //! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
 //! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
 //!
@@ -47,6 +49,7 @@
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
 //! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`).
 
+mod affinity;
 mod blocking;
 mod budget;
 mod builder;
@@ -55,25 +58,29 @@ mod error;
 mod event_loop;
 mod functions;
 mod handle;
+mod local_runtime;
 mod loop_mutex;
 #[cfg(feature = "macros")]
 mod macros;
+mod metrics;
 mod runtime;
 mod scheduler;
 mod shim;
 mod task;
+mod task_local;
 pub mod testing;
 mod threads;
 mod time;
 mod tracked;
 
 pub use builder::{Builder, Resume};
-pub use error::{JoinError, LoopEnded, NoRuntime, NotOnEventLoop, ShutdownError};
+pub use error::{JoinError, LoopEnded, NoRuntime, NotInScope, NotOnEventLoop, ShutdownError};
 pub use event_loop::{EventLoop, WorkerId};
 pub use functions::{
     checkpoint, for_each_worker, run, spawn, spawn_blocking, spawn_local, spawn_on, yield_now,
 };
 pub use handle::{EnterGuard, Handle};
+pub use local_runtime::LocalRuntime;
 #[doc(hidden)]
 pub use loop_mutex::EventLoops;
 pub use loop_mutex::{
@@ -82,13 +89,16 @@ pub use loop_mutex::{
 };
 #[cfg(feature = "macros")]
 pub use macros::{main, test};
+pub use metrics::{Metrics, PollTimes, WorkerMetrics};
 pub use runtime::Runtime;
 pub use task::abort::AbortHandle;
+pub use task::builder::TaskBuilder;
 pub use task::join::JoinHandle;
 pub use task::set::JoinSet;
+pub use task_local::{Scoped, TaskLocal};
 pub use tasuki::Elapsed;
 pub use tasuki::runtime::{Sleep, TaskId};
-pub use time::{Interval, interval, now, sleep, sleep_until, timeout};
+pub use time::{Interval, MissedTickBehavior, interval, interval_at, now, sleep, sleep_until, timeout};
 pub use tracked::WaitGroupExt;
 
 #[cfg(doctest)]

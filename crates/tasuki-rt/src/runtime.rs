@@ -3,17 +3,17 @@
 //! What the workers share is [`Shared`](crate::scheduler::Shared), which a [`Handle`] holds as well; only the `Runtime` shuts them down.
 
 use crate::builder::Builder;
-use crate::context::{self, Context, ThreadRole};
+use crate::context::{self, Context, Origin, ThreadRole};
 use crate::error::ShutdownError;
 use crate::event_loop::WorkerId;
 use crate::handle::{EnterGuard, Handle};
+use crate::metrics::Metrics;
 use crate::scheduler::Shared;
 use crate::task::join::JoinHandle;
 use crate::task::{self, Spawned};
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -114,9 +114,8 @@ impl Runtime {
         Builder::new()
     }
 
-    pub(crate) fn made_of(builder: Builder) -> Self {
-        let (shared, unstarted) = Shared::new(builder.workers, builder.resume, builder.name);
-        shared.blocking.set_limit(builder.blocking_threads);
+    pub(crate) fn made_of(builder: &Builder) -> Self {
+        let (shared, unstarted) = Shared::new(builder);
         shared.threads.keep(unstarted);
         Self { shared }
     }
@@ -173,6 +172,18 @@ impl Runtime {
     /// ```
     pub fn tasks(&self) -> usize {
         self.shared.task_counts.len()
+    }
+
+    /// What the runtime has done, and has to do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().tasks(), 0);
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.shared.metrics()
     }
 
     /// Starts the threads, if they have not been started. Tasks may have been spawned before.
@@ -233,7 +244,7 @@ impl Runtime {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let handle = spawn_in(&self.shared, future).handle();
-        context::spawned(handle, Location::caller())
+        context::spawned(handle, Origin::here())
     }
 
     /// Spawns a task on one worker, where its future is made, polled and dropped. The future need not be `Send`.
@@ -263,7 +274,7 @@ impl Runtime {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        context::spawned(spawn_on_in(&self.shared, worker, make), Location::caller())
+        context::spawned(spawn_on_in(&self.shared, worker, make), Origin::here())
     }
 
     /// Spawns a task on the worker that calls it; neither the future nor its output need be `Send`.
@@ -291,7 +302,7 @@ impl Runtime {
     where
         F: Future<Output: 'static> + 'static,
     {
-        context::spawned(spawn_local_in(&self.shared, future), Location::caller())
+        context::spawned(spawn_local_in(&self.shared, future), Origin::here())
     }
 
     /// Runs a closure that may block, on a thread made for that.
@@ -319,7 +330,7 @@ impl Runtime {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        context::spawned(spawn_blocking_in(&self.shared, work), Location::caller())
+        context::spawned(spawn_blocking_in(&self.shared, work), Origin::here())
     }
 
     /// Calls `f` with each worker, on this thread, before or after the start.

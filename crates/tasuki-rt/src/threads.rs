@@ -1,16 +1,94 @@
-//! The threads of the workers: how they are started, and how their end is waited for.
+//! The threads of the workers: what they are like, how they are started, and how their end is waited for.
 
+use crate::affinity;
 use crate::context;
 use crate::scheduler::{Shared, UnstartedWorker, shutdown, worker};
+use crate::task::contain_panic;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+/// A function of the user that the threads call.
+#[derive(Clone, Default)]
+pub(crate) struct Hook(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Hook {
+    pub(crate) fn new(hook: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hook)))
+    }
+
+    /// A panic of it goes no further than the panic hook.
+    #[inline]
+    pub(crate) fn call(&self) {
+        if let Some(hook) = &self.0 {
+            contain_panic(|| hook());
+        }
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "a function" } else { "none" })
+    }
+}
+
+/// What the threads of a runtime are like.
+#[derive(Clone, Debug)]
+pub(crate) struct ThreadSettings {
+    pub(crate) name: String,
+    pub(crate) stack_size: Option<usize>,
+    /// Where the workers are pinned to, by turns; anywhere if it is empty.
+    pub(crate) processors: Vec<usize>,
+    pub(crate) on_start: Hook,
+    pub(crate) on_stop: Hook,
+    pub(crate) on_park: Hook,
+    pub(crate) on_unpark: Hook,
+}
+
+impl Default for ThreadSettings {
+    fn default() -> Self {
+        Self {
+            name: "tasuki-rt".to_owned(),
+            stack_size: None,
+            processors: Vec::new(),
+            on_start: Hook::default(),
+            on_stop: Hook::default(),
+            on_park: Hook::default(),
+            on_unpark: Hook::default(),
+        }
+    }
+}
+
+impl ThreadSettings {
+    /// Can workers be pinned where they should be?
+    pub(crate) fn check_processors(&self) -> io::Result<()> {
+        if self.processors.is_empty() { Ok(()) } else { affinity::check(&self.processors) }
+    }
+
+    /// Starts a thread of this kind.
+    pub(crate) fn spawn(
+        &self,
+        suffix: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<thread::JoinHandle<()>> {
+        let (start, stop) = (self.on_start.clone(), self.on_stop.clone());
+        let mut builder = thread::Builder::new().name(format!("{}-{suffix}", self.name));
+        if let Some(bytes) = self.stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        builder.spawn(move || {
+            start.call();
+            body();
+            stop.call();
+        })
+    }
+}
+
 /// The threads of a runtime, before and after their start.
 pub(crate) struct Threads {
-    /// What the threads are called, each followed by its number.
-    name: String,
+    pub(crate) settings: ThreadSettings,
     state: Mutex<State>,
 }
 
@@ -21,8 +99,8 @@ struct State {
 }
 
 impl Threads {
-    pub(crate) fn new(name: String) -> Self {
-        Self { name, state: Mutex::default() }
+    pub(crate) fn new(settings: ThreadSettings) -> Self {
+        Self { settings, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -59,16 +137,23 @@ impl Shared {
         self: &Arc<Self>,
         first: UnstartedWorker,
     ) -> Result<thread::JoinHandle<()>, (io::Error, Option<UnstartedWorker>)> {
-        let name = format!("{}-{}", self.threads.name, first.index);
-        let shared = self.clone();
+        let settings = &self.threads.settings;
+        let (shared, index) = (self.clone(), first.index);
+        let processor = settings.processors.get(index % settings.processors.len().max(1)).copied();
         // In a box that comes back if the thread does not start.
         let slot = Arc::new(Mutex::new(Some(first)));
         let given = slot.clone();
         let take = |slot: &Mutex<Option<UnstartedWorker>>| {
             slot.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
-        let body = move || worker::main(shared, take(&given).expect("given to one thread"));
-        thread::Builder::new().name(name).spawn(body).map_err(|error| (error, take(&slot)))
+        let body = move || {
+            if let Some(processor) = processor {
+                // Checked when the runtime was built. One that was taken from the process since then is done without.
+                let _ = affinity::pin_thread(processor);
+            }
+            worker::main(shared, take(&given).expect("given to one thread"));
+        };
+        settings.spawn(&index.to_string(), body).map_err(|error| (error, take(&slot)))
     }
 
     /// Refuses new tasks and asks the workers to leave; those that were not started leave here.

@@ -110,7 +110,73 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert!(!period.is_zero(), "an interval needs a period: pass more than zero");
-    Interval { period, next: None }
+    Interval { period, next: None, behaviour: MissedTickBehavior::default() }
+}
+
+/// Ticks, the first one at `start`, the others a period apart.
+///
+/// # Panics
+///
+/// If the period is zero.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// tasuki_rt::run(async {
+///     let start = tasuki_rt::now() + Duration::from_millis(2);
+///     let mut ticks = tasuki_rt::interval_at(start, Duration::from_millis(5));
+///     assert_eq!(ticks.tick().await, start);
+/// });
+/// ```
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert!(!period.is_zero(), "an interval needs a period: pass more than zero");
+    Interval { next: Some(Next::At(start)), ..interval(period) }
+}
+
+/// What becomes of ticks that are past when [`Interval::tick`] is called too late for them. A tick that is late by less than a period is
+/// not missed: the next one comes when it is due.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tasuki_rt::testing::Simulation;
+/// use tasuki_rt::{MissedTickBehavior, interval, now, sleep};
+///
+/// const MS: Duration = Duration::from_millis(1);
+///
+/// // Three and a half periods are slept through.
+/// async fn ticks(behaviour: MissedTickBehavior) -> [u128; 4] {
+///     let (start, mut ticks) = (now(), interval(10 * MS));
+///     ticks.set_missed_tick_behavior(behaviour);
+///     ticks.tick().await;
+///     sleep(35 * MS).await;
+///     let mut seen = [0; 4];
+///     for seen in &mut seen {
+///         ticks.tick().await;
+///         *seen = (now() - start).as_millis();
+///     }
+///     seen
+/// }
+///
+/// Simulation::new(1).run(async {
+///     assert_eq!(ticks(MissedTickBehavior::Burst).await, [35, 35, 35, 40]);
+///     assert_eq!(ticks(MissedTickBehavior::Delay).await, [35, 45, 55, 65]);
+///     assert_eq!(ticks(MissedTickBehavior::Skip).await, [35, 40, 50, 60]);
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MissedTickBehavior {
+    /// They come at once, one after the other, until the rhythm is caught up with.
+    Burst,
+    /// The rhythm begins anew: the next tick is a period after the late one was taken.
+    Delay,
+    /// They are left out; the rhythm stays.
+    #[default]
+    Skip,
 }
 
 /// The ticks of [`interval`].
@@ -119,6 +185,7 @@ pub struct Interval {
     period: Duration,
     /// `None` before the first tick, which sets the time.
     next: Option<Next>,
+    behaviour: MissedTickBehavior,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -129,8 +196,8 @@ enum Next {
 }
 
 impl Interval {
-    /// Waits for the next tick, and says for when it was due. Ticks that were missed are left out, not made up
-    /// for; the rhythm stays.
+    /// Waits for the next tick, and says for when it was due. What becomes of ticks that were missed says the
+    /// [`MissedTickBehavior`]; by default they are left out, and the rhythm stays.
     ///
     /// # Cancel safety
     ///
@@ -154,14 +221,93 @@ impl Interval {
         due
     }
 
-    /// The first tick after `due` that is not past.
+    /// How far the ticks are apart.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let hour = Duration::from_secs(3600);
+    /// assert_eq!(tasuki_rt::interval(hour).period(), hour);
+    /// ```
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// The rhythm begins now: the next tick is a period from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// tasuki_rt::run(async {
+    ///     let mut ticks = tasuki_rt::interval(Duration::from_millis(2));
+    ///     let before = tasuki_rt::now();
+    ///     ticks.reset();
+    ///     assert!(ticks.tick().await >= before + Duration::from_millis(2));
+    /// });
+    /// ```
+    pub fn reset(&mut self) {
+        self.next = Some(now().checked_add(self.period).map_or(Next::Never, Next::At));
+    }
+
+    /// The rhythm begins at `start`, with a tick: at once if that is past.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// tasuki_rt::run(async {
+    ///     let mut ticks = tasuki_rt::interval(Duration::from_secs(3600));
+    ///     ticks.tick().await;
+    ///     let now = tasuki_rt::now();
+    ///     ticks.reset_at(now);
+    ///     assert_eq!(ticks.tick().await, now);
+    /// });
+    /// ```
+    #[doc(alias = "reset_immediately")]
+    pub fn reset_at(&mut self, start: Instant) {
+        self.next = Some(Next::At(start));
+    }
+
+    /// What becomes of ticks that are missed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tasuki_rt::MissedTickBehavior;
+    /// assert_eq!(tasuki_rt::interval(Duration::from_secs(1)).missed_tick_behavior(), MissedTickBehavior::Skip);
+    /// ```
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.behaviour
+    }
+
+    /// Says what becomes of ticks that are missed from now on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tasuki_rt::MissedTickBehavior;
+    /// let mut ticks = tasuki_rt::interval(Duration::from_secs(1));
+    /// ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    /// ```
+    pub fn set_missed_tick_behavior(&mut self, behaviour: MissedTickBehavior) {
+        self.behaviour = behaviour;
+    }
+
+    /// The tick after the one that was due then.
     fn after(&self, due: Instant) -> Next {
         let now = now();
         let missed = now.saturating_duration_since(due).as_nanos() / self.period.as_nanos();
-        let next = match u32::try_from(missed + 1) {
-            Ok(periods) => self.period.checked_mul(periods).and_then(|step| due.checked_add(step)),
-            // So many that the rhythm is lost.
-            Err(_) => now.checked_add(self.period),
+        let next = match (self.behaviour, u32::try_from(missed)) {
+            (_, Ok(0)) | (MissedTickBehavior::Burst, _) => due.checked_add(self.period),
+            (MissedTickBehavior::Skip, Ok(missed)) if missed < u32::MAX => {
+                self.period.checked_mul(missed + 1).and_then(|step| due.checked_add(step))
+            }
+            // By choice, or so many that the rhythm is lost.
+            _ => now.checked_add(self.period),
         };
         next.map_or(Next::Never, Next::At)
     }

@@ -6,6 +6,9 @@ mod kit;
 mod blocking {
     mod api;
 }
+mod local {
+    mod api;
+}
 mod loop_mutex {
     mod api;
 }
@@ -21,6 +24,7 @@ mod scheduler {
     mod budget_channels;
     mod budget_table;
     mod load;
+    mod metrics;
     mod small;
 }
 mod shutdown {
@@ -38,6 +42,7 @@ mod tasks {
     mod api;
     mod handle;
     mod hostile;
+    mod locals;
     mod set;
 }
 mod testing {

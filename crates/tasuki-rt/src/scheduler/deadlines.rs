@@ -221,8 +221,20 @@ impl Local {
         shared.nanos(times.into_iter().flatten().min())
     }
 
+    /// Tells the user that it will sleep. True if that has given it something to do instead: then it is awake again.
+    pub(super) fn announce_sleep(&self, shared: &Shared) -> bool {
+        let settings = &shared.threads.settings;
+        settings.on_park.call();
+        let has_work = self.has_work(shared);
+        if has_work {
+            settings.on_unpark.call();
+        }
+        has_work
+    }
+
     /// From now on, until `rises`, it wakes for its own deadlines.
     pub(super) fn falls_asleep(&self, shared: &Shared) {
+        shared.remotes[self.index].counters.parks.count();
         // Relaxed: the timekeeper wakes once in vain if it does not see it.
         shared.remotes[self.index].asleep.store(true, Ordering::Relaxed);
     }
@@ -241,6 +253,7 @@ impl Local {
         self.pause.set(0);
         self.skip.set(0);
         self.look_at.set(shared.epoch);
+        shared.threads.settings.on_unpark.call();
     }
 }
 

@@ -27,8 +27,9 @@ mod tests;
 pub(crate) mod worker;
 
 use crate::blocking::Pool;
-use crate::builder::Resume;
+use crate::builder::{Builder, Resume};
 use crate::context::{self, Context, ThreadRole};
+use crate::metrics::Counters;
 use crate::task::registry::Registry;
 use crate::task::task_counts::TaskCounts;
 use crate::task::{Runnable, TaskCell};
@@ -60,8 +61,8 @@ pub(crate) struct Remote {
     stealer: Stealer<Runnable>,
     unparker: Unparker,
     next: NextSlot,
-    /// Counts the polls of the worker: the same number twice is the same poll.
-    polls: AtomicU32,
+    /// What the worker counts; the same number of polls twice is the same poll.
+    pub(crate) counters: Counters,
     /// The deadlines of its tasks.
     pub(crate) timers: Arc<Timers>,
     alarm: Arc<Alarm>,
@@ -98,7 +99,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(workers: usize, resume: Resume, name: String) -> (Arc<Self>, Vec<UnstartedWorker>) {
+    pub(crate) fn new(builder: &Builder) -> (Arc<Self>, Vec<UnstartedWorker>) {
+        let workers = builder.workers;
         TaskCell::check();
         static NEXT_ID: AtomicU32 = AtomicU32::new(1);
         // Relaxed: each number is given once, and nothing else is said by it.
@@ -107,6 +109,7 @@ impl Shared {
         let worker =
             |index| UnstartedWorker { index, queue: Queue::new(LOCAL_CAPACITY), parker: Parker::new() };
         let unstarted: Vec<UnstartedWorker> = (0..workers).map(worker).collect();
+        let times = || builder.time_polls.then(Arc::default);
         let remote = |worker: &UnstartedWorker| {
             let alarm = Arc::new(Alarm::new(id, worker.index, worker.parker.unparker()));
             let timers = Arc::new(Timers::starting_at(epoch, Waker::from(alarm.clone())));
@@ -117,7 +120,7 @@ impl Shared {
                 stealer: worker.queue.stealer(),
                 unparker: worker.parker.unparker(),
                 next: NextSlot::new(),
-                polls: AtomicU32::new(0),
+                counters: Counters { poll_times: times(), ..Counters::default() },
                 timers,
                 alarm,
                 asleep: AtomicBool::new(false),
@@ -125,14 +128,14 @@ impl Shared {
         };
         let shared = Self {
             id,
-            resume,
+            resume: builder.resume,
             remotes: unstarted.iter().map(remote).collect(),
             global: SharedQueue::new(),
             registry: Registry::new(workers),
             task_counts: TaskCounts::new(workers),
             shutdown: ShutdownProgress::new(workers),
-            threads: Threads::new(name),
-            blocking: Pool::new(),
+            threads: Threads::new(builder.threads.clone()),
+            blocking: Pool::new(builder.blocking_threads, builder.keep_alive),
             idle: Idle::new(workers),
             armed: AtomicBool::new(false),
             epoch,
@@ -164,6 +167,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Ends the sleep of a worker, or its next one.
+    pub(crate) fn unpark(&self, worker: usize) {
+        self.remotes[worker].unparker.unpark();
+    }
+
     fn send_task(&self, home: usize, runnable: Runnable) {
         if let Err(item) = self.send(home, Item::Task(runnable)) {
             // The inbox closes when no pinned task is left. Better lost than dropped on a foreign thread.
@@ -191,6 +199,20 @@ impl Shared {
         self.task_counts.close();
         self.shutdown.close();
         self.remotes.iter().for_each(|remote| remote.unparker.unpark());
+    }
+}
+
+impl Remote {
+    /// How many tasks other workers could take; a look.
+    pub(crate) fn queued(&self) -> usize {
+        let (nowhere, mut seen) = (Queue::new(1), 0);
+        let look = |len: usize| {
+            seen = len;
+            0
+        };
+        // Nothing is taken. Busy: a thief is at it, and what it leaves is not known yet.
+        let _ = self.stealer.steal(&nowhere, look);
+        seen + usize::from(!self.next.is_empty())
     }
 }
 

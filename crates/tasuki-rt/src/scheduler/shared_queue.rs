@@ -94,8 +94,14 @@ impl<T: Linked> SharedQueue<T> {
     /// May be old news.
     #[inline]
     pub(crate) fn looks_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// May be old news.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
         // Relaxed: a hint.
-        self.len.load(Ordering::Relaxed) == 0
+        self.len.load(Ordering::Relaxed)
     }
 
     /// With the lock: a push is seen, or comes after this look, and sees what the caller did before it.

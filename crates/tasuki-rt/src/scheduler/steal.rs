@@ -8,7 +8,6 @@ use super::worker::{LOOKS, Local};
 use super::{Remote, Shared};
 use crate::task::Runnable;
 use st3::StealError;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How far apart two looks must be to judge by.
@@ -19,7 +18,7 @@ const LONG_POLL: Duration = Duration::from_micros(20);
 /// What a look at a busy worker showed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Observation {
-    polls: u32,
+    polls: u64,
     since: Option<Instant>,
     /// At how many looks in a row its queue had something.
     never_empty: u32,
@@ -27,14 +26,14 @@ pub(super) struct Observation {
 
 impl Observation {
     /// Have the polls of the worker been long since an earlier look?
-    pub(super) fn shows_long_polls(&self, polls: u32) -> bool {
+    pub(super) fn shows_long_polls(&self, polls: u64) -> bool {
         let elapsed = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         let begun = polls.wrapping_sub(self.polls).saturating_add(1);
-        elapsed >= APART && elapsed / begun >= LONG_POLL
+        elapsed >= APART && elapsed / u32::try_from(begun).unwrap_or(u32::MAX) >= LONG_POLL
     }
 
     /// Remembers this look, unless there is one to judge by soon.
-    pub(super) fn remember(&mut self, polls: u32) {
+    pub(super) fn remember(&mut self, polls: u64) {
         if self.since.is_none_or(|since| since.elapsed() >= APART) {
             (self.polls, self.since) = (polls, Some(Instant::now()));
         }
@@ -46,16 +45,19 @@ impl Local {
     pub(super) fn steal(&self, shared: &Shared) -> Option<Runnable> {
         let workers = shared.workers();
         let start = self.roll() as usize % workers;
-        (0..workers)
+        let stolen = (0..workers)
             .map(|step| (start + step) % workers)
             .filter(|victim| *victim != self.index)
-            .find_map(|victim| self.steal_from(&shared.remotes[victim], victim))
+            .find_map(|victim| self.steal_from(&shared.remotes[victim], victim));
+        if stolen.is_some() {
+            shared.remotes[self.index].counters.steals.count();
+        }
+        stolen
     }
 
     fn steal_from(&self, remote: &Remote, victim: usize) -> Option<Runnable> {
         let observation = &mut self.observations.borrow_mut()[victim];
-        // Relaxed: compared with itself only.
-        let polls = remote.polls.load(Ordering::Relaxed);
+        let polls = remote.counters.polls.get();
         let long = observation.shows_long_polls(polls);
         let (mut held, never_empty) = (false, observation.never_empty);
         let share = |len: usize| {

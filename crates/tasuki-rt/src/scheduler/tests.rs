@@ -9,7 +9,7 @@ use super::shutdown::{close_inbox, drop_item};
 use super::steal::Observation;
 use super::worker::{Local, run_task};
 use super::{Item, Job, Shared};
-use crate::builder::Resume;
+use crate::builder::Builder;
 use crate::context::{Context, ThreadRole};
 use crate::runtime::spawn_in;
 use crate::task::registry::{Entry, Registered, Registry};
@@ -245,14 +245,14 @@ fn entries_leave_their_list_in_any_order_and_shards_are_apart() {
 #[test]
 fn long_polls_are_seen_across_the_wrap() {
     let mut observation = Observation::default();
-    observation.remember(u32::MAX);
+    observation.remember(u64::MAX);
     std::thread::sleep(Duration::from_millis(1));
     assert!(
-        observation.shows_long_polls(u32::MAX)
+        observation.shows_long_polls(u64::MAX)
             && observation.shows_long_polls(0)
             && observation.shows_long_polls(2)
     );
-    assert!(!observation.shows_long_polls(u32::MAX - 1), "nearly all numbers later");
+    assert!(!observation.shows_long_polls(u64::MAX - 1), "nearly all numbers later");
 }
 
 /// A closure that was posted at the last moment wakes a task by its drop: the task is this worker's then, and is dropped by it.
@@ -264,7 +264,7 @@ fn what_the_last_closure_wakes_is_dropped() {
             self.0.set();
         }
     }
-    let (shared, mut unstarted) = Shared::new(2, Resume::default(), String::new());
+    let (shared, mut unstarted) = Shared::new(&Builder::with_workers(2));
     let local = Box::new(Local::new(&shared, unstarted.remove(0)));
     let context = Context::new(shared.clone(), ThreadRole::Worker(local));
     context.enter(|| {

@@ -17,7 +17,6 @@ use std::cell::{Cell, RefCell};
 use std::hint;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tasuki::Parker;
 use tasuki::runtime::{Timers, uncharged};
@@ -157,23 +156,28 @@ impl Local {
 
     /// Runs until shutdown.
     pub(crate) fn work(&self, context: &Context) {
-        let shared = &*context.shared;
-        while !shared.is_closing() {
-            if let Some(item) = self.pick(shared).or_else(|| self.idle(shared)) {
-                // Wherever it was found: pushes must not rely on a searcher that has begun to work.
-                self.found(shared);
-                self.cover_deadlines(shared);
-                self.run(context, item);
-            }
+        while !context.shared.is_closing() {
+            self.step(context, true);
         }
-        self.found(shared);
+        self.found(&context.shared);
+    }
+
+    /// Runs something, if there is something; otherwise sleeps, if it may, until there may be something.
+    #[inline]
+    pub(crate) fn step(&self, context: &Context, may_sleep: bool) {
+        let shared = &*context.shared;
+        let item = self.pick(shared);
+        if let Some(item) = item.or_else(|| if may_sleep { self.idle(shared) } else { None }) {
+            // Wherever it was found: pushes must not rely on a searcher that has begun to work.
+            self.found(shared);
+            self.cover_deadlines(shared);
+            self.run(context, item);
+        }
     }
 
     fn run(&self, context: &Context, item: Item) {
         self.rested.set(false);
-        let polls = &context.shared.remotes[self.index].polls;
-        // Relaxed: only we write it; the others compare it with itself.
-        polls.store(polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        context.shared.remotes[self.index].counters.polls.count();
         match item {
             Item::Task(runnable) => run_task(context, runnable),
             Item::Job(job) => run_job(job),
@@ -265,7 +269,7 @@ impl Local {
                 return Some(item);
             }
         }
-        if !self.advance_idle(shared) && !self.has_work(shared) {
+        if !self.advance_idle(shared) && !self.has_work(shared) && !self.announce_sleep(shared) {
             self.sleep(shared);
         }
         None
@@ -287,7 +291,7 @@ impl Local {
 
     /// searching => awake; the last searcher sees to it that another searches.
     #[inline]
-    fn found(&self, shared: &Shared) {
+    pub(crate) fn found(&self, shared: &Shared) {
         if self.searching.get() {
             self.searching.set(false);
             if shared.idle.found() {
@@ -313,7 +317,7 @@ impl Local {
     }
 
     /// Is there something that only this worker, or it first, would run?
-    fn has_work(&self, shared: &Shared) -> bool {
+    pub(super) fn has_work(&self, shared: &Shared) -> bool {
         let next = self.home_next.take();
         let home = next.is_some() || !self.home.borrow().is_empty();
         self.home_next.set(next);

@@ -5,6 +5,7 @@
 //! seen by the next poll; the task is counted exactly as long as its future exists.
 
 pub(crate) mod abort;
+pub(crate) mod builder;
 mod completions;
 pub(crate) mod join;
 pub(crate) mod registry;
@@ -324,16 +325,21 @@ pub(crate) enum Cause {
     Aborted,
 }
 
-/// A panic, to be reported. In a mutex because a payload is not `Sync`.
-pub(crate) struct Panic(pub(crate) Mutex<PanicPayload>);
+/// A panic, to be reported.
+pub(crate) struct Panic {
+    /// In a mutex because it is not `Sync`.
+    pub(crate) payload: Mutex<PanicPayload>,
+    /// What the task is called.
+    pub(crate) name: Option<Arc<str>>,
+}
 
 impl Panic {
     fn new(payload: PanicPayload) -> Box<Self> {
-        Box::new(Self(Mutex::new(payload)))
+        Box::new(Self { payload: Mutex::new(payload), name: builder::name_of_panic() })
     }
 
     pub(crate) fn into_payload(self) -> PanicPayload {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -342,7 +348,7 @@ impl Cause {
     pub(crate) fn of(self, id: TaskId) -> JoinError {
         match self {
             Self::Panicked(mut panic) => {
-                let payload = panic.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let payload = panic.payload.get_mut().unwrap_or_else(PoisonError::into_inner);
                 match payload.downcast_mut::<Refused>().and_then(|refused| refused.0.take()) {
                     Some(error) => JoinError::refused(id, error),
                     None => JoinError::panicked(id, panic),

@@ -105,7 +105,7 @@ pub(crate) use report::Reason;
 pub(crate) use sim::Sim;
 pub use simulation::Simulation;
 
-use crate::builder::Resume;
+use crate::builder::Builder;
 use crate::context::{self, Context, ThreadRole};
 use crate::scheduler::Shared;
 use crate::task::{self, PanicPayload};
@@ -348,7 +348,7 @@ where
     F: Future<Output: 'static> + 'static,
 {
     assert!(!context::is_worker(), "a simulation inside a task would stop its worker");
-    let (shared, _stations) = Shared::new(settings.workers, Resume::default(), String::new());
+    let (shared, _stations) = Shared::new(&Builder::with_workers(settings.workers));
     let sim = Box::new(Sim::new(settings.clone(), strategy));
     let context = Context::new(shared, ThreadRole::Sim(sim));
     let ThreadRole::Sim(sim) = &context.role else { unreachable!("made above") };

@@ -1,8 +1,10 @@
 //! What a simulation says when it has failed: which task was spawned where, what it did last, and what it waits for.
 
+use crate::context::Origin;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::panic::Location;
+use std::sync::Arc;
 use tasuki::runtime::TaskId;
 
 /// What is said of a wait that is not ours; without debug assertions, of all but those for tasks.
@@ -35,6 +37,7 @@ struct Step {
 #[derive(Debug, Default)]
 struct Task {
     spawned_at: Option<&'static Location<'static>>,
+    name: Option<Arc<str>>,
     ended: bool,
     /// What it waits for: what its last poll that began to wait was told.
     waits: Vec<Reason>,
@@ -80,9 +83,10 @@ impl Tasks {
         number
     }
 
-    pub(super) fn spawned(&mut self, id: TaskId, at: &'static Location<'static>) {
+    pub(super) fn spawned(&mut self, id: TaskId, origin: Origin<'_>) {
         if let Some(number) = self.numbers.get(&id) {
-            self.list[*number].spawned_at = Some(at);
+            let task = &mut self.list[*number];
+            (task.spawned_at, task.name) = (Some(origin.at), origin.name.cloned());
         }
     }
 
@@ -162,8 +166,17 @@ impl Tasks {
 
     fn short(&self, id: TaskId) -> String {
         match self.numbers.get(&id) {
-            Some(number) => format!("task {}", number - self.workers),
+            Some(number) => self.called(*number),
             None => "a task that has ended".into(),
+        }
+    }
+
+    /// By its number, and its name if it has one.
+    fn called(&self, number: usize) -> String {
+        let task = number - self.workers;
+        match &self.list[number].name {
+            Some(name) => format!("task {task} `{name}`"),
+            None => format!("task {task}"),
         }
     }
 
@@ -171,9 +184,9 @@ impl Tasks {
         match number.checked_sub(self.workers) {
             None => "a posted closure".into(),
             Some(0) => "task 0 (the test)".into(),
-            Some(task) => match self.list[number].spawned_at {
-                Some(at) => format!("task {task} (spawned at {at})"),
-                None => format!("task {task}"),
+            Some(_) => match self.list[number].spawned_at {
+                Some(at) => format!("{} (spawned at {at})", self.called(number)),
+                None => self.called(number),
             },
         }
     }

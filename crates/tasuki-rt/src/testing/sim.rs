@@ -12,13 +12,13 @@
 use super::Failure;
 use super::choices::{Candidate, Chooser, Record, Strategy};
 use super::report::{Fate, Reason, Tasks};
-use crate::context::Context;
+use crate::context::{Context, Origin};
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
 use crate::scheduler::{Item, Job, Shared};
 use crate::task::{PanicPayload, contain_panic};
 use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
@@ -155,8 +155,8 @@ impl Sim {
     }
 
     /// A task was spawned here.
-    pub(crate) fn spawned(&self, id: TaskId, at: &'static Location<'static>) {
-        self.tasks.borrow_mut().spawned(id, at);
+    pub(crate) fn spawned(&self, id: TaskId, origin: Origin<'_>) {
+        self.tasks.borrow_mut().spawned(id, origin);
     }
 
     /// The future of a task is gone.

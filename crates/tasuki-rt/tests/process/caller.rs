@@ -7,7 +7,10 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use tasuki::WaitGroup;
-use tasuki_rt::{EventLoop, Handle, JoinSet, Runtime, WaitGroupExt, WorkerId, spawn, spawn_blocking};
+use tasuki_rt::{
+    EventLoop, Handle, JoinSet, LocalRuntime, PollTimes, Runtime, TaskBuilder, TaskLocal, WaitGroupExt,
+    WorkerId, spawn, spawn_blocking,
+};
 
 /// Where the last panic of this thread was, by the panic hook.
 fn place_of(f: impl FnOnce()) -> String {
@@ -27,6 +30,8 @@ fn place_of(f: impl FnOnce()) -> String {
     PLACE.take().expect("the hook was called")
 }
 
+static NUMBER: TaskLocal<u32> = TaskLocal::new();
+
 #[test]
 fn panics_point_to_the_caller() {
     alone(|| {
@@ -34,7 +39,7 @@ fn panics_point_to_the_caller() {
         let first = runtime(1);
         let other = first.block_on(first.spawn(async { EventLoop::current().unwrap().id() })).unwrap();
         let (second, group) = (runtime(1), Arc::new(WaitGroup::new()));
-        let outside: [(&str, &dyn Fn()); 26] = [
+        let outside: [(&str, &dyn Fn()); 35] = [
             ("spawn", &|| drop(spawn(async {}))),
             ("spawn_on", &|| drop(tasuki_rt::spawn_on(WorkerId::new(0), || async {}))),
             ("spawn_local", &|| drop(tasuki_rt::spawn_local(async {}))),
@@ -54,6 +59,17 @@ fn panics_point_to_the_caller() {
             }),
             ("JoinSet::spawn", &|| _ = JoinSet::new().spawn(async {})),
             ("JoinSet::spawn_on", &|| _ = JoinSet::new().spawn_on(WorkerId::new(0), || async {})),
+            ("interval_at", &|| _ = tasuki_rt::interval_at(tasuki_rt::now(), Duration::ZERO)),
+            ("LocalRuntime::spawn_on", &|| {
+                drop(LocalRuntime::new().unwrap().spawn_on(WorkerId::new(1), || async {}));
+            }),
+            ("TaskBuilder::spawn", &|| drop(TaskBuilder::new().spawn(async {}))),
+            ("TaskBuilder::spawn_on", &|| drop(TaskBuilder::new().spawn_on(WorkerId::new(0), || async {}))),
+            ("TaskBuilder::spawn_local", &|| drop(TaskBuilder::new().spawn_local(async {}))),
+            ("TaskBuilder::spawn_blocking", &|| drop(TaskBuilder::new().spawn_blocking(|| ()))),
+            ("PollTimes::quantile", &|| _ = PollTimes::default().quantile(2.0)),
+            ("TaskLocal::with", &|| NUMBER.with(|_| ())),
+            ("TaskLocal::get", &|| _ = NUMBER.get()),
             ("JoinSet::spawn_local", &|| _ = JoinSet::new().spawn_local(async {})),
             ("JoinSet::spawn_blocking", &|| _ = JoinSet::new().spawn_blocking(|| ())),
             ("JoinSet::from_iter", &|| drop(JoinSet::from_iter([async {}]))),
@@ -77,8 +93,9 @@ fn panics_point_to_the_caller() {
         for (name, call) in outside {
             assert!(place_of(call).ends_with("caller.rs"), "{name}: {}", place_of(call));
         }
-        let nested: [(&str, fn()); 3] = [
+        let nested: [(&str, fn()); 4] = [
             ("run in a task", || tasuki_rt::run(async {})),
+            ("LocalRuntime::block_on in a task", || LocalRuntime::new().unwrap().block_on(async {})),
             ("Handle::block_on in a task", || Handle::current().block_on(async {})),
             ("block_on in a task", || Runtime::builder().workers(1).build().unwrap().block_on(async {})),
         ];

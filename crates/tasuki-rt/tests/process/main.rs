@@ -9,6 +9,7 @@ mod caller;
 mod crowd;
 mod idle;
 mod start;
+mod threads;
 mod timer_threads;
 
 #[global_allocator]

@@ -14,7 +14,8 @@ use std::time::Duration;
 use tasuki::policy::*;
 use tasuki::*;
 use tasuki_rt::{
-    JoinSet, LoopMutex, WorkerId, checkpoint, interval, now, sleep, sleep_until, spawn, timeout, yield_now,
+    JoinSet, LoopMutex, TaskLocal, WorkerId, checkpoint, interval, now, sleep, sleep_until, spawn, timeout,
+    yield_now,
 };
 
 /// So many operations are enough for any budget.
@@ -451,6 +452,7 @@ fn limits() -> Vec<Row> {
 }
 
 fn of_the_runtime() -> Vec<Row> {
+    static NUMBER: TaskLocal<u32> = TaskLocal::new();
     vec![
         row!("sleep of zero", ["Sleep"], {}, sleep(Duration::ZERO).await),
         row!(
@@ -477,6 +479,7 @@ fn of_the_runtime() -> Vec<Row> {
             },
             _ = ticks.tick().await
         ),
+        row!("task-local", ["Scoped"], {}, NUMBER.scope(1, ready(())).await),
         row!("checkpoint", ["checkpoint"], {}, checkpoint().await),
         row!(
             "JoinHandle",

@@ -2,11 +2,15 @@
 
 use crate::kit::sources;
 use crate::kit::traits::{Both, Neither, SendOnly, traits};
+use std::future::Ready;
+use std::marker::PhantomPinned;
 use tasuki_rt::testing::{Exhaustive, Explored, ForeignWakes, Simulation};
 use tasuki_rt::{
     AbortHandle, Builder, EnterGuard, EventLoop, EventLoops, Handle, Interval, JoinError, JoinHandle,
-    JoinSet, LoopEnded, LoopLock, LoopLockOwned, LoopMutex, LoopMutexGuard, MappedLoopMutexGuard, NoRuntime,
-    NotOnEventLoop, OwnedLoopMutexGuard, OwnedMappedLoopMutexGuard, Resume, Runtime, ShutdownError, WorkerId,
+    JoinSet, LocalRuntime, LoopEnded, LoopLock, LoopLockOwned, LoopMutex, LoopMutexGuard,
+    MappedLoopMutexGuard, Metrics, MissedTickBehavior, NoRuntime, NotInScope, NotOnEventLoop,
+    OwnedLoopMutexGuard, OwnedMappedLoopMutexGuard, PollTimes, Resume, Runtime, Scoped, ShutdownError,
+    TaskBuilder, TaskLocal, WorkerId, WorkerMetrics,
 };
 
 /// The traits of types, `Name[arguments]`, with their names.
@@ -26,11 +30,17 @@ macro_rules! matrix {
 #[cfg_attr(miri, ignore = "reads files")]
 fn every_public_type_has_a_row() {
     let rows = matrix! {
-        "SYU": Runtime, Builder, Resume, Handle, EventLoop, WorkerId, AbortHandle, Interval, EventLoops;
-        "SYU": JoinError, LoopEnded, NoRuntime, NotOnEventLoop, ShutdownError;
+        "SYU": Runtime, Builder, Resume, Handle, EventLoop, WorkerId, AbortHandle, Interval, EventLoops, TaskBuilder,
+            MissedTickBehavior, Metrics, WorkerMetrics, PollTimes;
+        "SYU": JoinError, LoopEnded, NoRuntime, NotInScope, NotOnEventLoop, ShutdownError;
         "SYU": Simulation, Exhaustive, Explored, ForeignWakes;
         // Belongs to the thread that made it.
-        "--U": EnterGuard;
+        "--U": EnterGuard, LocalRuntime;
+        // A key for all threads; a scope is what is in it.
+        "SYU": TaskLocal[Neither], Scoped[Both, Ready<Both>];
+        "S-U": Scoped[SendOnly, Ready<Both>];
+        "--U": Scoped[Neither, Ready<Both>], Scoped[Both, Ready<Neither>];
+        "SY-": Scoped[Both, PhantomPinned];
         // With a result.
         "SYU": JoinHandle[Both], JoinHandle[SendOnly], JoinSet[Both];
         // Results that have come are in it.

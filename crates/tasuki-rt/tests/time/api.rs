@@ -2,14 +2,14 @@
 
 use crate::kit::{MS, runtime, scaled, until, watchdog};
 use std::future::{Future, pending, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tasuki::{Event, Mutex, Semaphore};
-use tasuki_rt::{EventLoop, Interval, JoinHandle, Runtime, WorkerId, testing};
-use tasuki_rt::{interval, sleep, sleep_until, spawn, timeout, yield_now};
+use tasuki_rt::{EventLoop, Interval, JoinHandle, MissedTickBehavior, Runtime, WorkerId, testing};
+use tasuki_rt::{interval, interval_at, now, sleep, sleep_until, spawn, timeout, yield_now};
 
 #[test]
 fn sleeps_end_not_before_their_time() {
@@ -294,4 +294,92 @@ fn a_hundred_thousand_timers_are_armed_and_dropped() {
     println!("{all} timers armed and dropped, each in a task: {:?}", start.elapsed());
     until(|| ended.load(Ordering::Relaxed) == all);
     drop(runtime.spawn(pending::<()>()));
+}
+
+/// A sleep that is set to another time is woken by that one only; it can be asked before, in and after its wait.
+#[test]
+fn a_sleep_is_reset() {
+    testing::Simulation::new(1).run(async {
+        let start = now();
+        let mut sleep = pin!(sleep(10 * MS));
+        assert_eq!((sleep.wakes_at(), sleep.is_elapsed()), (None, false));
+        assert!(tasuki_rt::timeout(4 * MS, sleep.as_mut()).await.is_err());
+        assert_eq!((sleep.wakes_at(), sleep.is_elapsed()), (Some(start + 10 * MS), false));
+        sleep.as_mut().reset(start + 30 * MS);
+        assert_eq!(sleep.wakes_at(), Some(start + 30 * MS));
+        sleep.as_mut().await;
+        assert_eq!(now() - start, 30 * MS);
+        assert!(sleep.is_elapsed());
+        // Over, and used again.
+        sleep.as_mut().reset(start + 35 * MS);
+        assert!(!sleep.is_elapsed());
+        // Earlier than it was, and past: ready at once.
+        assert!(tasuki_rt::timeout(MS, sleep.as_mut()).await.is_err());
+        sleep.as_mut().reset(start);
+        assert!(sleep.is_elapsed());
+        sleep.as_mut().await;
+        assert_eq!(now() - start, 31 * MS);
+        let mut never = pin!(tasuki_rt::sleep(Duration::MAX));
+        assert!(tasuki_rt::timeout(MS, never.as_mut()).await.is_err());
+        assert_eq!((never.wakes_at(), never.is_elapsed()), (None, false));
+        never.as_mut().reset(now() + MS);
+        never.await;
+    });
+}
+
+#[test]
+fn an_interval_begins_and_is_reset_when_it_is_told() {
+    testing::Simulation::new(1).run(async {
+        let start = now();
+        let at = |ms: u32| start + ms * MS;
+        let mut ticks = interval_at(at(7), 10 * MS);
+        assert_eq!((ticks.tick().await, now()), (at(7), at(7)));
+        assert_eq!((ticks.tick().await, now()), (at(17), at(17)));
+        sleep(4 * MS).await;
+        ticks.reset();
+        assert_eq!((ticks.tick().await, now()), (at(31), at(31)));
+        ticks.reset_at(at(33));
+        assert_eq!((ticks.tick().await, now()), (at(33), at(33)));
+        assert_eq!((ticks.tick().await, now()), (at(43), at(43)));
+        ticks.reset_at(at(1));
+        // Past: at once, and the rhythm of that time.
+        assert_eq!((ticks.tick().await, now()), (at(1), at(43)));
+        assert_eq!((ticks.tick().await, now()), (at(51), at(51)));
+        assert_eq!(ticks.period(), 10 * MS);
+    });
+}
+
+/// Late by less than a period is not missed; by one or more, each behaviour has its own times. So has a mixture.
+#[test]
+fn missed_ticks() {
+    use MissedTickBehavior::{Burst, Delay, Skip};
+    async fn run(behaviour: MissedTickBehavior, late: Duration) -> Vec<(u128, u128)> {
+        let (start, mut ticks) = (now(), interval(10 * MS));
+        ticks.set_missed_tick_behavior(behaviour);
+        assert_eq!(ticks.missed_tick_behavior(), behaviour);
+        ticks.tick().await;
+        sleep(late).await;
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            let due = ticks.tick().await;
+            seen.push(((due - start).as_millis(), (now() - start).as_millis()));
+        }
+        seen
+    }
+    testing::Simulation::new(1).run(async {
+        for behaviour in [Burst, Delay, Skip] {
+            let punctual = [(10, 10), (20, 20), (30, 30), (40, 40)];
+            assert_eq!(run(behaviour, 9 * MS).await, punctual);
+            assert_eq!(run(behaviour, 19 * MS).await, [(10, 19), (20, 20), (30, 30), (40, 40)]);
+        }
+        assert_eq!(run(Burst, 35 * MS).await, [(10, 35), (20, 35), (30, 35), (40, 40)]);
+        assert_eq!(run(Delay, 35 * MS).await, [(10, 35), (45, 45), (55, 55), (65, 65)]);
+        assert_eq!(run(Skip, 35 * MS).await, [(10, 35), (40, 40), (50, 50), (60, 60)]);
+        // A period so short that no number counts what was missed.
+        let mut ticks = interval(Duration::from_nanos(1));
+        let first = ticks.tick().await;
+        sleep(3_600_000 * MS).await;
+        assert!(ticks.tick().await <= now());
+        assert!(ticks.tick().await >= first + 3_600_000 * MS);
+    });
 }

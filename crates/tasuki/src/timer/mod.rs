@@ -32,7 +32,7 @@ use crate::queue::waiter::{Payload, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, Removed};
 use crate::runtime;
 use crate::shim::{AtomicBool, AtomicU64, Ordering};
-use crate::wait::{Op, Single, Wait, WaiterSlot};
+use crate::wait::{Awaitable as _, Op, Single, Wait, WaiterSlot};
 use alloc::sync::Arc;
 use core::fmt;
 use core::pin::Pin;
@@ -132,6 +132,12 @@ impl Timers {
         if tick >= NEVER { None } else { self.time_of(tick) }
     }
 
+    /// How many sleeps are on the wheel that will be due; those for ever are not counted.
+    #[expect(clippy::len_without_is_empty, reason = "for metrics")]
+    pub fn len(&self) -> usize {
+        self.wheel.lock().parts().1.len()
+    }
+
     /// From now on the alarm is also rung when the last sleep is cancelled: for a thread that turns the wheel until it is empty. Call it
     /// before the first `advance` of that thread.
     pub fn ring_when_empty(&self) {
@@ -218,6 +224,64 @@ fn ticks(time: Duration) -> u64 {
 /// The future of a deadline: ready when it is past.
 pub type Sleep = Wait<Single<SleepOp>>;
 
+/// A sleep can be asked, and set to another time.
+impl Wait<Single<SleepOp>> {
+    /// When it ends. `None` before the first poll of a sleep that was given a duration, whose time begins then; and for ever if no clock can say it.
+    ///
+    /// (`deadline` is the limit that every wait has.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use tasuki::runtime::sleep_until;
+    ///
+    /// let now = Instant::now();
+    /// assert_eq!(sleep_until(now).wakes_at(), Some(now));
+    /// ```
+    #[doc(alias = "deadline")]
+    pub fn wakes_at(&self) -> Option<Instant> {
+        match self.op().when {
+            When::In(_) => None,
+            When::At(deadline) => Some(deadline),
+            When::Armed(at) | When::ToRing(at) => at,
+        }
+    }
+
+    /// Is its time past? Also when it has not been polled since; it ends at the first millisecond that is not before that time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use tasuki::runtime::sleep_until;
+    ///
+    /// assert!(sleep_until(Instant::now()).is_elapsed());
+    /// assert!(!sleep_until(Instant::now() + Duration::from_secs(3600)).is_elapsed());
+    /// ```
+    pub fn is_elapsed(&self) -> bool {
+        self.is_terminated() || self.wakes_at().is_some_and(|at| runtime::now() >= at)
+    }
+
+    /// Sets it to another time, whatever it has done: it sleeps again. The task that polled it is not woken by the old time any more, and by the new one only after it has polled again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::time::{Duration, Instant};
+    /// use tasuki::runtime::sleep_until;
+    ///
+    /// let now = Instant::now();
+    /// let mut sleep = pin!(sleep_until(now + Duration::from_secs(3600)));
+    /// sleep.as_mut().reset(now);
+    /// assert!(sleep.is_elapsed());
+    /// ```
+    pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
+        self.set(sleep_until(deadline));
+    }
+}
+
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
 pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
     Wait::new(SleepOp { when: When::At(deadline), home: Home::Nowhere })
@@ -234,10 +298,10 @@ enum When {
     /// From the first poll on.
     In(Duration),
     At(Instant),
-    /// The wheel knows.
-    Armed,
-    /// The wheel knows, and its alarm is still to be rung.
-    ToRing,
+    /// The wheel, or the host, knows; for the caller too, if a clock can say it.
+    Armed(Option<Instant>),
+    /// The same, and the alarm of the wheel is still to be rung.
+    ToRing(Option<Instant>),
 }
 
 /// Whose wheel a sleep is on.
@@ -305,37 +369,43 @@ impl Op for SleepOp {
             // To look at the clock once is enough, and that is when the sleep is armed.
             When::In(duration) => duration.is_zero(),
             When::At(deadline) => runtime::now() >= deadline,
-            When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
+            When::Armed(_) | When::ToRing(_) => unreachable!("an armed sleep is queued"),
         }
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        let when = self.when;
-        self.home = Home::until(|| match when {
-            When::In(duration) => runtime::now().checked_add(duration),
-            When::At(deadline) => Some(deadline),
-            When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
+        let (when, mut at) = (self.when, None);
+        self.home = Home::until(|| {
+            at = match when {
+                When::In(duration) => runtime::now().checked_add(duration),
+                When::At(deadline) => Some(deadline),
+                When::Armed(_) | When::ToRing(_) => unreachable!("an armed sleep is queued"),
+            };
+            at
         });
         if let Some(sleep) = self.host_sleep() {
             // In no queue: `poll_queued` and `cancel` ask the host. A waiter that is never published, with a waker that keeps nothing.
             let poll = sleep.poll(cx);
             let _ = slot.init(Waker::noop().clone(), Payload::due(0));
-            self.when = When::Armed;
+            self.when = When::Armed(at);
             return poll;
         }
         let timers = self.timers();
-        let tick = match self.when {
-            When::In(duration) => timers.tick_after(runtime::now(), duration),
-            When::At(deadline) => timers.tick_of(deadline),
-            When::Armed | When::ToRing => unreachable!("an armed sleep is queued"),
+        let (tick, at) = match when {
+            When::In(duration) => {
+                let now = runtime::now();
+                (timers.tick_after(now, duration), now.checked_add(duration))
+            }
+            When::At(deadline) => (timers.tick_of(deadline), Some(deadline)),
+            When::Armed(_) | When::ToRing(_) => unreachable!("an armed sleep is queued"),
         };
         let rings = timers.arm(slot, clone_waker(cx.waker()), tick);
-        self.when = if rings { When::ToRing } else { When::Armed };
+        self.when = if rings { When::ToRing(at) } else { When::Armed(at) };
         Poll::Pending
     }
 
     fn enqueued(&mut self) {
-        if let When::ToRing = self.when {
+        if let When::ToRing(_) = self.when {
             foreign_code();
             self.timers().alarm.wake_by_ref();
         }

@@ -76,6 +76,11 @@ impl Wheel {
         self.len += usize::from(ring != NEVER_RING);
     }
 
+    /// How many deadlines there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     /// A waiter has left by `LockedQueue::remove`; true if no deadline is left.
     pub(super) fn forget(&mut self, waiter: Pinned<'_>) -> bool {
         self.len -= usize::from(waiter.get().due() < NEVER);

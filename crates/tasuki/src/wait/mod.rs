@@ -69,6 +69,12 @@ impl<O: Op> Wait<Single<O>> {
         Self { inner: Single::new(op) }
     }
 
+    /// The operation, to ask it something.
+    #[cfg(feature = "std")]
+    pub(crate) fn op(&self) -> &O {
+        self.inner.op()
+    }
+
     /// The operation, of a wait that is not queued.
     pub(crate) fn op_mut(self: Pin<&mut Self>) -> &mut O {
         self.project().op_mut()

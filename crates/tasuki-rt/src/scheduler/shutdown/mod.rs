@@ -29,7 +29,7 @@ pub(crate) fn leave_unstarted(shared: &Arc<Shared>, unstarted: Vec<UnstartedWork
 }
 
 /// Steps 3 to 6 of a shutdown, for one worker.
-pub(super) fn leave(context: Context) {
+pub(crate) fn leave(context: Context) {
     context.enter(|| {
         let ThreadRole::Worker(local) = &context.role else { unreachable!("only workers leave") };
         drop_own(&context, local);

@@ -1,0 +1,294 @@
+//! `LocalRuntime`: a runtime with one worker, which is the thread in its `block_on`.
+//!
+//! The worker is the same as that of every other runtime, with its queues, its wheel and its inbox; between two polls of the future of `block_on` it takes
+//! one step. It exists from the beginning to the drop of the runtime, and only its thread can reach it: the type is not `Send`. So what is
+//! pinned to it may be anything.
+
+use crate::builder::Builder;
+use crate::context::{self, Context, Origin, ThreadRole};
+use crate::event_loop::WorkerId;
+use crate::handle::Handle;
+use crate::runtime::{spawn_blocking_in, spawn_in, spawn_on_in};
+use crate::scheduler::worker::Local;
+use crate::scheduler::{Shared, shutdown};
+use crate::task;
+use crate::task::join::JoinHandle;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Wake, Waker};
+use tasuki::task::TaskId;
+
+/// A runtime on the calling thread alone: its tasks run while it is in [`block_on`](Self::block_on), and need not be `Send`.
+///
+/// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use tasuki_rt::LocalRuntime;
+///
+/// let runtime = LocalRuntime::new().unwrap();
+/// let count = Rc::new(Cell::new(0));
+/// runtime.block_on(async {
+///     for _ in 0..3 {
+///         let count = count.clone();
+///         tasuki_rt::spawn_local(async move { count.set(count.get() + 1) }).await.unwrap();
+///     }
+/// });
+/// assert_eq!(count.get(), 3);
+/// ```
+///
+/// The thread in `block_on` is an event loop: [`spawn_local`](crate::spawn_local()), [`EventLoop`](crate::EventLoop) and [`LoopMutex`](crate::LoopMutex) work in its future
+/// too. Everything else is as in a [`Runtime`](crate::Runtime) with one worker; the only other threads are those for blocking work.
+///
+/// # Between two calls of `block_on`
+///
+/// Tasks stay where they are, and nothing runs: no task, no posted closure, no deadline. Other threads may spawn, wake and post meanwhile ([`handle`](Self::handle)).
+///
+/// # Cancel
+///
+/// Dropping it drops all tasks, on this thread, and waits for blocking work that is running.
+///
+/// # Panic
+///
+/// A panic in a task ends that task. A panic in the future of `block_on` comes out of `block_on`; the runtime can be used again.
+///
+/// # When to use something else
+///
+/// With more than one processor to use, a [`Runtime`](crate::Runtime); to test under many schedules, [`testing`](crate::testing).
+pub struct LocalRuntime {
+    /// `None` while it is dropped. Holds pointers to what only this thread may touch, so it is not `Send`.
+    context: Option<Box<Context>>,
+    shared: Arc<Shared>,
+}
+
+impl LocalRuntime {
+    /// A runtime on this thread.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`Builder::build_local`] says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tasuki_rt::LocalRuntime::new().unwrap().block_on(async { 7 }), 7);
+    /// ```
+    pub fn new() -> io::Result<Self> {
+        Builder::new().build_local()
+    }
+
+    pub(crate) fn made_of(builder: &Builder) -> Self {
+        let (shared, mut unstarted) = Shared::new(builder);
+        let worker = unstarted.pop().expect("one worker was asked for");
+        let local = Box::new(Local::new(&shared, worker));
+        let context = Context::new(shared.clone(), ThreadRole::Worker(local));
+        Self { context: Some(Box::new(context)), shared }
+    }
+
+    /// Runs a future on this thread, and the tasks beside it, until the future ends.
+    ///
+    /// # Panics
+    ///
+    /// Inside a task, also one of another runtime. If the future panics.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::LocalRuntime::new().unwrap();
+    /// let answer = runtime.block_on(async { *tasuki_rt::spawn_local(async { std::rc::Rc::new(42) }).await.unwrap() });
+    /// assert_eq!(answer, 42);
+    /// ```
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        assert!(
+            !context::is_worker(),
+            "`block_on` inside a task would stop its worker: `.await` the future, or use `spawn_blocking`"
+        );
+        let context = self.context.as_deref().expect("there until the drop");
+        let ThreadRole::Worker(local) = &context.role else { unreachable!("made as a worker") };
+        let main = Arc::new(Main { woken: AtomicBool::new(true), shared: self.shared.clone() });
+        let waker = Waker::from(main.clone());
+        let id = TaskId::fresh();
+        let _end = EndsPoll(context);
+        context.enter(|| {
+            // Also dropped in its context.
+            let mut future = pin!(Some(future));
+            loop {
+                if main.take() {
+                    let mut cx = std::task::Context::from_waker(&waker);
+                    let poll = context.poll(id, || {
+                        context::polled_with(&waker);
+                        future.as_mut().as_pin_mut().expect("dropped after the last poll").poll(&mut cx)
+                    });
+                    if let Poll::Ready(output) = poll {
+                        context.poll(id, || future.set(None));
+                        local.found(&context.shared);
+                        return output;
+                    }
+                }
+                // A wake after this look leaves a token: the sleep ends at once.
+                local.step(context, !main.is_woken());
+            }
+        })
+    }
+
+    /// Spawns a task on this thread; see [`spawn_local`](crate::spawn_local()). It runs when this thread is in [`block_on`](Self::block_on).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::LocalRuntime::new().unwrap();
+    /// let task = runtime.spawn_local(async { std::rc::Rc::new(1) });
+    /// assert_eq!(*runtime.block_on(task).unwrap(), 1);
+    /// ```
+    #[track_caller]
+    pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: 'static> + 'static,
+    {
+        // SAFETY: pinned to the only worker, whose thread this is: the runtime is not `Send`.
+        let spawned = unsafe { task::spawn(&self.shared, Some(0), future) };
+        context::spawned(spawned.handle(), Origin::here())
+    }
+
+    /// Spawns a task that is `Send`; see [`spawn`](crate::spawn()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::LocalRuntime::new().unwrap();
+    /// let task = runtime.spawn(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
+    /// ```
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        context::spawned(spawn_in(&self.shared, future).handle(), Origin::here())
+    }
+
+    /// Spawns a task by a closure that makes its future, on the only worker, which has the number 0; see [`spawn_on`](crate::spawn_on()).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such worker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::LocalRuntime::new().unwrap();
+    /// let task = runtime.spawn_on(tasuki_rt::WorkerId::new(0), || async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<C, F>(&self, worker: WorkerId, make: C) -> JoinHandle<F::Output>
+    where
+        C: FnOnce() -> F + Send + 'static,
+        F: Future<Output: Send + 'static> + 'static,
+    {
+        context::spawned(spawn_on_in(&self.shared, worker, make), Origin::here())
+    }
+
+    /// Runs a closure that may block, on a thread made for that, which begins at once; see [`spawn_blocking`](crate::spawn_blocking()).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::LocalRuntime::new().unwrap();
+    /// let work = runtime.spawn_blocking(|| 1);
+    /// assert_eq!(runtime.block_on(work).unwrap(), 1);
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        context::spawned(spawn_blocking_in(&self.shared, work), Origin::here())
+    }
+
+    /// A handle to it, for other threads and for blocking work. Its [`block_on`](Handle::block_on) runs a future on the thread that calls it; the tasks of this runtime
+    /// run in [`LocalRuntime::block_on`] only.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::LocalRuntime::new().unwrap();
+    /// let handle = runtime.handle();
+    /// let task = std::thread::spawn(move || handle.spawn(async { 5 })).join().unwrap();
+    /// assert_eq!(runtime.block_on(task).unwrap(), 5);
+    /// ```
+    pub fn handle(&self) -> Handle {
+        Handle { shared: self.shared.clone() }
+    }
+
+    /// How many tasks have been spawned and have not ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tasuki_rt::LocalRuntime::new().unwrap().tasks(), 0);
+    /// ```
+    pub fn tasks(&self) -> usize {
+        self.shared.task_counts.len()
+    }
+}
+
+impl Drop for LocalRuntime {
+    fn drop(&mut self) {
+        self.shared.close();
+        if let Some(context) = self.context.take() {
+            shutdown::leave(*context);
+        }
+    }
+}
+
+impl fmt::Debug for LocalRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalRuntime").field("tasks", &self.tasks()).finish_non_exhaustive()
+    }
+}
+
+/// What wakes the future of `block_on`.
+struct Main {
+    woken: AtomicBool,
+    shared: Arc<Shared>,
+}
+
+impl Main {
+    /// Is there a wake that was not answered by a poll?
+    fn take(&self) -> bool {
+        // Acquire: pairs with Release in `wake_by_ref`: what was done before the wake.
+        self.woken.swap(false, Ordering::Acquire)
+    }
+
+    fn is_woken(&self) -> bool {
+        // Relaxed: a hint; `take` follows.
+        self.woken.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Main {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Release: pairs with Acquire in `take`.
+        if !self.woken.swap(true, Ordering::Release) {
+            self.shared.unpark(0);
+        }
+    }
+}
+
+/// Also when the future panics: the context, which is used again, polls nothing.
+struct EndsPoll<'a>(&'a Context);
+
+impl Drop for EndsPoll<'_> {
+    fn drop(&mut self) {
+        self.0.end_poll();
+    }
+}

@@ -1,0 +1,231 @@
+//! `TaskBuilder`: a task with a name.
+//!
+//! The name is kept beside the future, not in the cell: a task without one pays nothing. A simulation is told of it by the spawn; a panic
+//! leaves it, while it unwinds, for the one that catches it ([`name_of_panic`]).
+
+use super::join::JoinHandle;
+use crate::context::{self, Origin};
+use crate::event_loop::WorkerId;
+use crate::handle::Handle;
+use crate::runtime::{spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
+use crate::scheduler::Shared;
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A task that is to have a name.
+///
+/// ```
+/// use tasuki_rt::TaskBuilder;
+///
+/// tasuki_rt::run(async {
+///     let reader = TaskBuilder::new().name("reader").spawn(async { panic!("no more input") });
+///     let error: String = reader.await.map(|()| unreachable!()).unwrap_err().to_string();
+///     assert!(error.contains("`reader` panicked: no more input"));
+/// });
+/// ```
+///
+/// The name is in the error of a task that panicked, and in the reports of [`testing`](crate::testing). It need not be unique.
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing before it spawns"]
+pub struct TaskBuilder {
+    name: Option<Arc<str>>,
+    handle: Option<Handle>,
+}
+
+impl TaskBuilder {
+    /// A task without a name, on the runtime of the thread that spawns it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = tasuki_rt::TaskBuilder::new();
+    /// # drop(builder);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the task is called.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = tasuki_rt::TaskBuilder::new().name("reader");
+    /// # drop(builder);
+    /// ```
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// On this runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let task = tasuki_rt::TaskBuilder::new().name("five").on(&runtime.handle()).spawn(async { 5 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 5);
+    /// ```
+    pub fn on(mut self, runtime: &Handle) -> Self {
+        self.handle = Some(runtime.clone());
+        self
+    }
+
+    #[track_caller]
+    fn shared(&self) -> Arc<Shared> {
+        match &self.handle {
+            Some(handle) => handle.shared.clone(),
+            None => context::shared("spawn", Arc::clone),
+        }
+    }
+
+    #[track_caller]
+    fn origin(&self) -> Origin<'_> {
+        Origin { name: self.name.as_ref(), ..Origin::here() }
+    }
+
+    /// Spawns it; see [`spawn`](crate::spawn()).
+    ///
+    /// # Panics
+    ///
+    /// Where there is no runtime, unless one was given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     assert_eq!(tasuki_rt::TaskBuilder::new().name("three").spawn(async { 3 }).await.unwrap(), 3);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        let named = Named { name: self.name.clone(), future };
+        context::spawned(spawn_in(&self.shared(), named).handle(), self.origin())
+    }
+
+    /// Spawns it on one worker; see [`spawn_on`](crate::spawn_on()).
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`](Self::spawn), and if there is no such worker.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::{TaskBuilder, WorkerId};
+    /// tasuki_rt::run(async {
+    ///     let task = TaskBuilder::new().name("there").spawn_on(WorkerId::new(0), || async { 3 });
+    ///     assert_eq!(task.await.unwrap(), 3);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<C, F>(&self, worker: WorkerId, make: C) -> JoinHandle<F::Output>
+    where
+        C: FnOnce() -> F + Send + 'static,
+        F: Future<Output: Send + 'static> + 'static,
+    {
+        let name = self.name.clone();
+        let make = move || {
+            let future = named(name.as_ref(), make);
+            Named { name, future }
+        };
+        context::spawned(spawn_on_in(&self.shared(), worker, make), self.origin())
+    }
+
+    /// Spawns it on the worker that calls; see [`spawn_local`](crate::spawn_local()).
+    ///
+    /// # Panics
+    ///
+    /// On a thread that is not a worker of the runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tasuki_rt::{LocalRuntime, TaskBuilder};
+    /// LocalRuntime::new().unwrap().block_on(async {
+    ///     let task = TaskBuilder::new().name("here").spawn_local(async { std::rc::Rc::new(3) });
+    ///     assert_eq!(*task.await.unwrap(), 3);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_local<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: 'static> + 'static,
+    {
+        let named = Named { name: self.name.clone(), future };
+        context::spawned(spawn_local_in(&self.shared(), named), self.origin())
+    }
+
+    /// Runs a closure that may block, under this name; see [`spawn_blocking`](crate::spawn_blocking()).
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::run(async {
+    ///     let work = tasuki_rt::TaskBuilder::new().name("sum").spawn_blocking(|| 1 + 2);
+    ///     assert_eq!(work.await.unwrap(), 3);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let name = self.name.clone();
+        let work = move || named(name.as_ref(), work);
+        context::spawned(spawn_blocking_in(&self.shared(), work), self.origin())
+    }
+}
+
+thread_local! {
+    /// The name of the task whose panic is unwinding, or was just caught.
+    static PANICKED: Cell<Option<Arc<str>>> = const { Cell::new(None) };
+}
+
+/// The name of the task whose panic was just caught on this thread, if it has one.
+pub(super) fn name_of_panic() -> Option<Arc<str>> {
+    PANICKED.try_with(Cell::take).ok().flatten()
+}
+
+/// Calls foreign code under this name.
+fn named<R>(name: Option<&Arc<str>>, f: impl FnOnce() -> R) -> R {
+    struct LeavesName<'a>(Option<&'a Arc<str>>);
+    impl Drop for LeavesName<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let _ = PANICKED.try_with(|name| name.set(self.0.cloned()));
+            }
+        }
+    }
+    let _name = LeavesName(name);
+    f()
+}
+
+/// A future with the name of its task.
+struct Named<F> {
+    name: Option<Arc<str>>,
+    future: F,
+}
+
+impl<F: Future> Future for Named<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: a projection: the future is never moved out of the pinned whole.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        named(this.name.as_ref(), || future.poll(cx))
+    }
+}

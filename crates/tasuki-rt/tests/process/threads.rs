@@ -1,0 +1,156 @@
+//! What the builder says about threads: hooks, names, stacks, how long they stay, where they run.
+
+use crate::kit::process::alone;
+use crate::kit::{MS, until, watchdog};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use tasuki_rt::{Runtime, spawn_blocking};
+
+#[derive(Clone, Default)]
+struct Counts(Arc<[AtomicUsize; 4]>);
+
+impl Counts {
+    fn add(&self, at: usize) -> impl Fn() + Send + Sync + 'static {
+        let counts = self.clone();
+        move || _ = counts.0[at].fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn get(&self, at: usize) -> usize {
+        self.0[at].load(Ordering::SeqCst)
+    }
+}
+
+/// One start and one stop for each thread; a park for each unpark, all of them before the stops.
+#[test]
+fn hooks_are_called_on_every_thread() {
+    let _dog = watchdog(60);
+    let counts = Counts::default();
+    let runtime = Runtime::builder()
+        .workers(2)
+        .on_thread_start(counts.add(0))
+        .on_thread_stop(counts.add(1))
+        .on_thread_park(counts.add(2))
+        .on_thread_unpark(counts.add(3))
+        .build()
+        .unwrap();
+    assert_eq!(counts.get(0), 0);
+    runtime.block_on(async {
+        tasuki_rt::sleep(2 * MS).await;
+        tasuki_rt::spawn(tasuki_rt::sleep(2 * MS)).await.unwrap();
+    });
+    until(|| counts.get(2) >= 2);
+    assert_eq!(counts.get(1), 0);
+    runtime.block_on(async { spawn_blocking(|| ()).await.unwrap() });
+    assert_eq!(counts.get(0), 3);
+    drop(runtime);
+    assert_eq!((counts.get(0), counts.get(1)), (3, 3));
+    assert!(counts.get(2) >= 2 && counts.get(2) == counts.get(3), "{} {}", counts.get(2), counts.get(3));
+}
+
+/// A hook that panics, or that uses the runtime, stops nothing.
+#[test]
+fn hostile_hooks() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let bomb = || panic!("a hook");
+        let builder = Runtime::builder().workers(1).on_thread_start(bomb).on_thread_stop(bomb);
+        let runtime = builder.on_thread_park(bomb).on_thread_unpark(bomb).build().unwrap();
+        for _ in 0..10 {
+            runtime.block_on(async { tasuki_rt::spawn(tasuki_rt::sleep(MS)).await.unwrap() });
+        }
+        assert_eq!(runtime.block_on(runtime.spawn_blocking(|| 1)).unwrap(), 1);
+        drop(runtime);
+
+        // What a hook spawns before a sleep runs.
+        let (spawned, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begin, end) = (spawned.clone(), ran.clone());
+        let hook = move || {
+            if begin.fetch_add(1, Ordering::SeqCst) < 100 {
+                let end = end.clone();
+                drop(tasuki_rt::spawn(async move { _ = end.fetch_add(1, Ordering::SeqCst) }));
+            }
+        };
+        let runtime = Runtime::builder().workers(2).on_thread_park(hook).build().unwrap();
+        runtime.start().unwrap();
+        until(|| ran.load(Ordering::SeqCst) == 100);
+    });
+}
+
+#[test]
+fn names_and_stacks() {
+    let _dog = watchdog(60);
+    let runtime =
+        Runtime::builder().workers(2).thread_name("crew").thread_stack_size(16 << 20).build().unwrap();
+    runtime.start().unwrap();
+    fn deep(n: usize) -> usize {
+        let block = std::hint::black_box([n; 1024]);
+        if n == 0 { 0 } else { deep(n - 1) + usize::from(block[n % 1024] == n) }
+    }
+    let name = || thread::current().name().map(str::to_owned).unwrap();
+    // At least 2.4 MB of frames, more than the 2 MiB of a thread by default.
+    for task in [
+        runtime.spawn(async move { (deep(300), name()) }),
+        runtime.spawn_blocking(move || (deep(300), name())),
+    ] {
+        let (depth, name) = runtime.block_on(task).unwrap();
+        assert!(depth == 300 && (name.starts_with("crew-") || name == "crew-block"), "{name}");
+    }
+}
+
+/// A thread for blocking work that is not to be kept ends by itself, and another is started when it is needed.
+#[test]
+fn threads_for_blocking_work_end() {
+    let _dog = watchdog(60);
+    let counts = Counts::default();
+    let runtime = Runtime::builder()
+        .workers(1)
+        .thread_keep_alive(Duration::ZERO)
+        .on_thread_stop(counts.add(1))
+        .build()
+        .unwrap();
+    for n in 1..=3 {
+        // No worker was started: those that stop are for blocking work.
+        let work = runtime.spawn_blocking(move || n);
+        until(|| counts.get(1) == n && work.is_finished());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[cfg_attr(miri, ignore = "asks the system for its processors")]
+fn workers_are_pinned() {
+    let _dog = watchdog(60);
+    fn processors() -> Vec<usize> {
+        // SAFETY: all zeros is a set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is as large as it is said to be.
+        assert_eq!(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) }, 0);
+        // SAFETY: the numbers are in the set.
+        (0..libc::CPU_SETSIZE as usize).filter(|at| unsafe { libc::CPU_ISSET(*at, &set) }).collect()
+    }
+    let all = processors();
+    let (first, last) = (all[0], *all.last().unwrap());
+    let runtime = Runtime::builder().workers(3).pin_workers([first, last]).build().unwrap();
+    runtime.start().unwrap();
+    let mut tasks = Vec::new();
+    runtime.for_each_worker(|id| tasks.push(runtime.spawn_on(id, || async { processors() })));
+    let seen: Vec<_> = runtime.block_on(async {
+        let mut seen = Vec::new();
+        for task in tasks {
+            seen.push(task.await.unwrap());
+        }
+        seen
+    });
+    assert_eq!(seen, [[first], [last], [first]]);
+    // Not the thread that built it, nor those for blocking work.
+    assert_eq!(processors(), all);
+    assert_eq!(runtime.block_on(runtime.spawn_blocking(processors)).unwrap(), all);
+    for none in [8_191, usize::MAX] {
+        let error = Runtime::builder().workers(1).pin_workers([first, none]).build().unwrap_err();
+        assert!(
+            error.kind() == std::io::ErrorKind::InvalidInput && error.to_string().contains("may not use")
+        );
+    }
+}
