@@ -115,6 +115,59 @@ pub(crate) unsafe fn push_front(head: *mut Waiter, node: *mut Waiter) -> *mut Wa
     node
 }
 
+/// Puts `node` before `at`; returns the head.
+///
+/// SAFETY: module contract; `at` is in the list of `head`, `node` in none.
+pub(crate) unsafe fn insert_before(head: *mut Waiter, at: *mut Waiter, node: *mut Waiter) -> *mut Waiter {
+    if at == head {
+        // SAFETY: module contract.
+        return unsafe { push_front(head, node) };
+    }
+    // SAFETY: module contract; `at` is not the head.
+    let before = unsafe { prev(at) };
+    // SAFETY: module contract.
+    unsafe { join(before, node) };
+    // SAFETY: module contract.
+    unsafe { join(node, at) };
+    head
+}
+
+/// Swaps two runs of nodes: from `a` to the node before `b`, and from `b` to `b_last`. Returns the head.
+///
+/// SAFETY: module contract; all are in the list of `head`, in this order, `a` before `b`.
+pub(crate) unsafe fn swap_runs(
+    head: *mut Waiter,
+    a: *mut Waiter,
+    b: *mut Waiter,
+    b_last: *mut Waiter,
+) -> *mut Waiter {
+    // SAFETY: module contract; `b` is not the head.
+    let a_last = unsafe { prev(b) };
+    // SAFETY: module contract. If `a` is the head, this is the tail, as it must be for the new head.
+    let before = unsafe { prev(a) };
+    // SAFETY: module contract.
+    let behind = unsafe { after(head, b_last) };
+    let head = if a == head { b } else { head };
+    // SAFETY: module contract.
+    unsafe { join(b_last, a) };
+    if head == b {
+        // SAFETY: module contract.
+        unsafe { set_prev(b, before) };
+    } else {
+        // SAFETY: module contract.
+        unsafe { join(before, b) };
+    }
+    if behind.is_null() {
+        // The first run ends the list now.
+        // SAFETY: module contract.
+        unsafe { set_prev(head, a_last) };
+    } else {
+        // SAFETY: module contract.
+        unsafe { join(a_last, behind) };
+    }
+    head
+}
+
 /// The node behind `node`, null if it is the last.
 ///
 /// SAFETY: module contract; `node` is in the list of `head`.

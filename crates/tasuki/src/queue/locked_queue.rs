@@ -321,19 +321,39 @@ impl<'q> LockedQueue<'q> {
         cursor.0 = unsafe { list::after(self.word.head(), cursor.0) };
     }
 
-    /// Takes the waiter at the cursor out, grants it, and moves the cursor to the next.
+    /// A cursor at the last waiter; at the end without waiters.
+    pub(crate) fn cursor_back(&self) -> Cursor {
+        let head = self.word.head();
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        if head.is_null() { Cursor::END } else { Cursor(unsafe { list::prev(head) }) }
+    }
+
+    /// The cursor one before; at the end if there is none.
     ///
     /// SAFETY: the cursor is at a waiter in the list of this queue.
-    #[inline]
-    pub(crate) unsafe fn grant_at(&mut self, cursor: &mut Cursor) -> Deferred<Option<Waker>> {
-        let granted = cursor.0;
-        // SAFETY: the caller's contract.
-        unsafe { self.advance(cursor) };
+    pub(crate) unsafe fn before(&self, cursor: Cursor) -> Cursor {
         // SAFETY: we hold `EDIT`; the caller's contract.
-        let head = unsafe { list::remove(self.word.head(), granted) };
+        if cursor.0 == self.word.head() { Cursor::END } else { Cursor(unsafe { list::prev(cursor.0) }) }
+    }
+
+    /// Enqueues before the waiter at the cursor.
+    ///
+    /// SAFETY: the cursor is at a waiter in the list of this queue.
+    pub(crate) unsafe fn insert_before<'f>(&mut self, cursor: Cursor, waiter: NewWaiter<'f>) -> Pinned<'f> {
+        let waiter = waiter.into_pinned();
+        // SAFETY: we hold `EDIT`; the caller's contract.
+        let head = unsafe { list::insert_before(self.word.head(), cursor.0, waiter.as_ptr()) };
         self.word = self.word.with_head(head);
-        // SAFETY: we hold `EDIT` and have just taken it out of the list.
-        Deferred::new(unsafe { waiter::notify(granted, Verdict::Granted) })
+        waiter
+    }
+
+    /// The waiters from `a` to the one before `b` change places with those from `b` to `b_last`.
+    ///
+    /// SAFETY: all are at waiters in the list of this queue, in this order, `a` before `b`.
+    pub(crate) unsafe fn swap_runs(&mut self, a: Cursor, b: Cursor, b_last: Cursor) {
+        // SAFETY: we hold `EDIT`; the caller's contract.
+        let head = unsafe { list::swap_runs(self.word.head(), a.0, b.0, b_last.0) };
+        self.word = self.word.with_head(head);
     }
 
     /// Wakes the first waiter without a grant; it stays in its place.
@@ -465,6 +485,16 @@ impl Cursor {
     /// At this waiter.
     pub(crate) fn of(waiter: Pinned<'_>) -> Self {
         Self(waiter.as_ptr())
+    }
+
+    /// The cursor that another waiter carries ([`Payload::carrying`](super::waiter::Payload::carrying)).
+    pub(crate) fn from_pointer(pointer: *mut ()) -> Self {
+        Self(pointer.cast())
+    }
+
+    /// As what a waiter can carry.
+    pub(crate) fn as_pointer(self) -> *mut () {
+        self.0.cast()
     }
 }
 

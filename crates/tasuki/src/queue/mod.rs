@@ -26,9 +26,8 @@
 //! |---------------------|------------------------------|---------------------|---------------------------|
 //! | fast path           | `w => w'`, no `EDIT` in either | none              | [`WaitQueue::replace`]    |
 //! | lock the queue      | `w => w·EDIT`                | none                | [`WaitQueue::try_lock`]   |
-//! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`LockedQueue::push_back`], [`LockedQueue::push_front`] |
+//! | enqueue             | under `EDIT`                 | new => `Waiting`    | [`LockedQueue::push_back`], [`LockedQueue::push_front`], [`LockedQueue::insert_before`] |
 //! | grant the first     | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::grant_front`], [`LockedQueue::grant_sleeping_front`] |
-//! | grant another       | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::grant_at`] |
 //! | wake the first      | under `EDIT`                 | `Waiting` => `Woken`| [`LockedQueue::wake_front`]   |
 //! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::refuse_front`] |
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`LockedQueue::grant_all`]    |

@@ -62,7 +62,7 @@ pub(crate) enum Verdict {
 /// |---|---|---|
 /// | `Mutex` | | |
 /// | `Semaphore` | how often the waiter was overtaken | permits |
-/// | `RwLock` | | kind of access |
+/// | `RwLock` | kind of access | the other end of its run, under `EDIT` |
 /// | `KeyedMutex` | | key of the owner to be |
 /// | `Condvar` | mark | address of the mutex |
 /// | `Broadcast`: `Event`, `Barrier`, `WaitGroup`, `Latch`, tokens | round in which the wait began | |
@@ -81,10 +81,6 @@ impl Payload {
 
     pub(crate) const fn permits(permits: usize) -> Self {
         Self::NONE.requesting(permits)
-    }
-
-    pub(crate) const fn access(kind: usize) -> Self {
-        Self::NONE.requesting(kind)
     }
 
     #[cfg(feature = "std")]
@@ -186,12 +182,6 @@ impl Waiter {
     /// How many permits the waiter asks for.
     #[inline(always)]
     pub(crate) fn permits(&self) -> usize {
-        self.pointer().addr()
-    }
-
-    /// Which kind of access the waiter asks for.
-    #[inline(always)]
-    pub(crate) fn access(&self) -> usize {
         self.pointer().addr()
     }
 

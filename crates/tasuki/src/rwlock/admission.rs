@@ -4,13 +4,15 @@
 //! run foreign code: what it takes out of the queue is woken and dropped after the unlock.
 //!
 //! ```text
-//!   writer leaves:   queue [R] [R] [U] [R] [W] [R]
-//!                           ^   ^   ^   ^           granted together
-//!                                           ^       stops: readers are inside, and no reader behind it passes it
+//!   writer leaves:   queue [R] [R] [R] [U] [U] [W] [R]
+//!                           ^   ^   ^   ^               granted together, from the front
+//!                                           ^           stops all behind it: there is an upgradable reader inside
 //! ```
 //!
-//! The table of which kind may enter is that of [`raw`](super::raw).
+//! The table of which kind may enter is that of [`raw`](super::raw), the order of the queue that of [`segments`](super::segments): what is behind a waiter that must
+//! wait must wait too, so a grant looks at the waiters that it grants, and at one more.
 
+use super::segments;
 use crate::probe::{GrantProbe, LockMode, WaitNote};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::Granter;
@@ -18,6 +20,7 @@ use crate::queue::waiter::{Payload, Waiter};
 use crate::queue::word::{FLAG_A as WRITER, FLAG_B as UPGRADABLE, MAX_COUNT};
 use crate::queue::{Deferred, LockedQueue, QueueGuard};
 use crate::shim::UnsafeCell;
+use core::ptr;
 use core::task::Waker;
 
 /// The most who may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
@@ -36,14 +39,19 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Read, Self::Upgradable, Self::Write, Self::Upgrade];
-
     pub(super) fn of(waiter: &Waiter) -> Self {
-        Self::ALL[waiter.access()]
+        #[cfg(test)]
+        super::segments::tests::count_look();
+        match waiter.mark() {
+            0 => Self::Read,
+            1 => Self::Upgradable,
+            2 => Self::Write,
+            _ => Self::Upgrade,
+        }
     }
 
     pub(super) fn payload(self) -> Payload {
-        Payload::access(self as usize)
+        Payload::carrying(self as u32, ptr::null_mut())
     }
 
     /// As `inspect/` knows it.
@@ -57,7 +65,7 @@ impl Kind {
     }
 
     /// Does it keep readers from entering while it is queued?
-    fn stops_readers(self) -> bool {
+    pub(super) fn stops_readers(self) -> bool {
         matches!(self, Self::Write | Self::Upgrade)
     }
 }
@@ -66,100 +74,54 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SideState {
     readers: [u8; 4],
-    queued: [u8; 3],
+    stoppers: [u8; 3],
 }
 
 impl SideState {
-    pub(super) const EMPTY: Self = Self::new(0, Queued::EMPTY);
+    pub(super) const EMPTY: Self = Self::new(0, Stoppers::NONE);
     /// As if so many writers waited that there is no room for another.
     #[cfg(test)]
-    pub(super) const CROWD: Self = Self::new(0, Queued(Queued::LIMIT - Queued::STOPPER));
+    pub(super) const CROWD: Self = Self::new(0, Stoppers(Stoppers::LIMIT - 1));
 
-    const fn new(readers: u32, queued: Queued) -> Self {
-        let [a, b, c, _] = queued.0.to_le_bytes();
-        Self { readers: readers.to_le_bytes(), queued: [a, b, c] }
+    const fn new(readers: u32, stoppers: Stoppers) -> Self {
+        let [a, b, c, _] = stoppers.0.to_le_bytes();
+        Self { readers: readers.to_le_bytes(), stoppers: [a, b, c] }
     }
 
     fn readers(self) -> u32 {
         u32::from_le_bytes(self.readers)
     }
 
-    fn queued(self) -> Queued {
-        let [a, b, c] = self.queued;
-        Queued(u32::from_le_bytes([a, b, c, 0]))
+    fn stoppers(self) -> Stoppers {
+        let [a, b, c] = self.stoppers;
+        Stoppers(u32::from_le_bytes([a, b, c, 0]))
     }
 }
 
-/// What is known of the queue without looking: how many of it stop readers, and where plain readers may be.
-///
-/// Upgradable readers that must wait are passed in the search for plain readers. So that they are not passed again and again,
-/// it is known when there is none to find.
+/// How many of the queue stop readers. Three bytes are stored.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queued(u32);
+pub(super) struct Stoppers(u32);
 
-impl Queued {
-    const EMPTY: Self = Self(0);
-    /// There may be plain readers before the first waiter that stops them.
-    const READERS_NEAR: u32 = 1;
-    /// There may be plain readers behind it.
-    const READERS_FAR: u32 = 2;
-    /// A waiter that stops readers.
-    const STOPPER: u32 = 4;
-
-    fn has_stoppers(self) -> bool {
-        self.0 >= Self::STOPPER
-    }
-
-    fn may_have_readers_near(self) -> bool {
-        self.0 & Self::READERS_NEAR != 0
-    }
-
-    /// Three bytes are stored.
+impl Stoppers {
+    const NONE: Self = Self(0);
     const LIMIT: u32 = 1 << 24;
+
+    fn is_none(self) -> bool {
+        self.0 == 0
+    }
 
     /// Is there room for a writer? An upgrade, of which there is one at a time, always has room.
     pub(super) fn has_room(self) -> bool {
-        self.0 < Self::LIMIT - 2 * Self::STOPPER
+        self.0 < Self::LIMIT - 2
     }
 
     pub(super) fn enqueued(&mut self, kind: Kind) {
-        if kind.stops_readers() {
-            self.0 += Self::STOPPER;
-            if kind == Kind::Upgrade {
-                // It goes before all others.
-                self.0 |= (self.0 & Self::READERS_NEAR) * Self::READERS_FAR;
-            }
-        } else if kind == Kind::Read {
-            self.0 |= if self.has_stoppers() { Self::READERS_FAR } else { Self::READERS_NEAR };
-        }
+        self.0 += u32::from(kind.stops_readers());
     }
 
     pub(super) fn removed(&mut self, kind: Kind) {
-        if kind.stops_readers() {
-            self.0 -= Self::STOPPER;
-            // Those behind it may be before the first now.
-            self.0 |= (self.0 / Self::READERS_FAR) & Self::READERS_NEAR;
-        }
+        self.0 -= u32::from(kind.stops_readers());
     }
-
-    /// All before the first that stops readers have been looked at, and every plain reader among them granted.
-    fn has_no_readers_near(&mut self) {
-        self.0 &= !Self::READERS_NEAR;
-    }
-
-    /// The same for the whole queue.
-    fn has_no_readers(&mut self) {
-        self.0 &= !(Self::READERS_NEAR | Self::READERS_FAR);
-    }
-}
-
-/// What becomes of a waiter that the grant loop looks at.
-enum Decision {
-    Grant,
-    /// It goes on waiting, and those behind it are looked at.
-    Pass,
-    /// It goes on waiting, and so do all behind it.
-    Stop,
 }
 
 /// What became of the first waiter.
@@ -169,7 +131,7 @@ pub(super) enum FirstGrant {
     None,
     /// It was granted, and no other can be.
     Alone(Deferred<Waker>),
-    /// It was granted, or passed; there may be others to grant.
+    /// It was granted, and so can be another.
     Among(Deferred<Option<Waker>>),
 }
 
@@ -178,7 +140,7 @@ pub(super) struct Admission<'l> {
     beside: &'l UnsafeCell<SideState>,
     pub(super) locked: LockedQueue<'l>,
     readers: u32,
-    pub(super) queued: Queued,
+    pub(super) stoppers: Stoppers,
     probe: GrantProbe<'l>,
 }
 
@@ -192,10 +154,10 @@ impl<'l> Admission<'l> {
         if locked.has_waiters() {
             // SAFETY: invariant 3 of the lock: the queue is locked.
             let kept = beside.with(|beside| unsafe { *beside });
-            Self { beside, locked, readers: kept.readers(), queued: kept.queued(), probe }
+            Self { beside, locked, readers: kept.readers(), stoppers: kept.stoppers(), probe }
         } else {
             let readers = locked.word().count() as u32;
-            Self { beside, locked, readers, queued: Queued::EMPTY, probe }
+            Self { beside, locked, readers, stoppers: Stoppers::NONE, probe }
         }
     }
 
@@ -225,7 +187,7 @@ impl<'l> Admission<'l> {
     /// A newcomer may not pass the queue, but for a reader that no writer waits behind. An upgrade goes before all others.
     fn is_next(&self, kind: Kind) -> bool {
         match kind {
-            Kind::Read => !self.queued.has_stoppers(),
+            Kind::Read => self.stoppers.is_none(),
             Kind::Upgradable | Kind::Write => !self.locked.has_waiters(),
             Kind::Upgrade => true,
         }
@@ -277,34 +239,29 @@ impl<'l> Admission<'l> {
         upgrades
     }
 
-    /// What becomes of a queued waiter if all before it were granted, or passed.
-    fn choose(&self, kind: Kind) -> Decision {
-        if self.is_open_to(kind) {
-            Decision::Grant
-        } else if kind == Kind::Upgradable && !self.has(WRITER) && self.queued.may_have_readers_near() {
-            Decision::Pass
-        } else {
-            Decision::Stop
-        }
+    /// Could any waiter be granted? If the first cannot, none can.
+    #[inline(always)]
+    pub(super) fn can_grant(&self) -> bool {
+        self.locked.front().is_some_and(|front| self.is_open_to(Kind::of(front)))
+    }
+
+    /// Grants the first waiter, if the lock is open to it.
+    #[inline(always)]
+    fn try_grant_front(&mut self) -> Option<Deferred<Waker>> {
+        let kind = self.locked.front().map(Kind::of).filter(|kind| self.is_open_to(*kind))?;
+        self.add_holder(kind);
+        self.stoppers.removed(kind);
+        self.note_grant(kind, self.locked.front_note());
+        // SAFETY: there is a front, of this kind.
+        unsafe { segments::leaves_front(&self.locked, kind) };
+        // SAFETY: there is a front; a lock never wakes a waiter without a grant.
+        Some(unsafe { self.locked.grant_sleeping_front() })
     }
 
     /// Grants the first in the queue if that can be done, which in most cases is all there is to do.
     pub(super) fn grant_first(&mut self) -> FirstGrant {
-        let Some(kind) = self.locked.front().map(Kind::of) else { return FirstGrant::None };
-        match self.choose(kind) {
-            Decision::Stop => return FirstGrant::None,
-            Decision::Pass => return FirstGrant::Among(Deferred::none()),
-            Decision::Grant => {}
-        }
-        self.add_holder(kind);
-        self.queued.removed(kind);
-        self.note_grant(kind, self.locked.front_note());
-        // SAFETY: there is a front; a lock never wakes a waiter without a grant.
-        let waker = unsafe { self.locked.grant_sleeping_front() };
-        match self.locked.front().map(|next| self.choose(Kind::of(next))) {
-            None | Some(Decision::Stop) => FirstGrant::Alone(waker),
-            Some(Decision::Grant | Decision::Pass) => FirstGrant::Among(waker.some()),
-        }
+        let Some(waker) = self.try_grant_front() else { return FirstGrant::None };
+        if self.can_grant() { FirstGrant::Among(waker.some()) } else { FirstGrant::Alone(waker) }
     }
 
     /// An upgrade keeps what it holds; its own future says what becomes of it.
@@ -314,51 +271,13 @@ impl<'l> Admission<'l> {
             self.probe.grant(kind.mode(), note);
         }
     }
-
-    /// Could any waiter be granted?
-    pub(super) fn can_grant(&self) -> bool {
-        let mut at = self.locked.cursor_front();
-        // SAFETY: a waiter of this list, from the first on, and nothing changes it.
-        while let Some(waiter) = unsafe { self.locked.get(at) } {
-            match self.choose(Kind::of(waiter)) {
-                Decision::Grant => return true,
-                // SAFETY: there is a waiter at this place.
-                Decision::Pass => unsafe { self.locked.advance(&mut at) },
-                Decision::Stop => return false,
-            }
-        }
-        false
-    }
 }
 
 impl Granter for Admission<'_> {
     fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
-        let mut at = self.locked.cursor_front();
         while !batch.is_full() {
-            // SAFETY: a waiter of this list, from the first on, and only `grant_at` changes it.
-            let Some(waiter) = (unsafe { self.locked.get(at) }) else {
-                self.queued.has_no_readers();
-                return false;
-            };
-            let kind = Kind::of(waiter);
-            match self.choose(kind) {
-                Decision::Grant => {
-                    let note = waiter.note();
-                    self.add_holder(kind);
-                    self.queued.removed(kind);
-                    self.note_grant(kind, note);
-                    // SAFETY: there is a waiter at this place.
-                    batch.push(unsafe { self.locked.grant_at(&mut at) });
-                }
-                // SAFETY: there is a waiter at this place.
-                Decision::Pass => unsafe { self.locked.advance(&mut at) },
-                Decision::Stop => {
-                    if kind.stops_readers() {
-                        self.queued.has_no_readers_near();
-                    }
-                    return false;
-                }
-            }
+            let Some(waker) = self.try_grant_front() else { return false };
+            batch.push(waker.some());
         }
         true
     }
@@ -370,7 +289,7 @@ impl Drop for Admission<'_> {
     /// Writes the counts back; the queue is unlocked behind it.
     fn drop(&mut self) {
         if self.locked.has_waiters() {
-            let beside = SideState::new(self.readers, self.queued);
+            let beside = SideState::new(self.readers, self.stoppers);
             // SAFETY: invariant 3 of the lock: the queue is locked.
             self.beside.with_mut(|place| unsafe { *place = beside });
         } else {

@@ -1,10 +1,12 @@
 //! The reader-writer lock: many readers or one writer, in the order in which they came.
 //!
-//! This file is the surface, with the contract on the page of [`RwLock`]. `raw.rs` has the word and its transitions, `admission.rs` decides which waiters enter, `guards.rs` has the guards.
+//! This file is the surface, with the contract on the page of [`RwLock`]. `raw.rs` has the word and its transitions, `segments.rs` the order of the queue; `admission.rs` decides which waiters enter,
+//! `guards.rs` has the guards.
 
 mod admission;
 mod guards;
 mod raw;
+mod segments;
 
 pub use guards::{
     MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLockReadGuard, RwLockUpgradableReadGuard,
@@ -87,9 +89,7 @@ use raw::RawRwLock;
 /// # Limits
 ///
 /// `u32::MAX` readers at a time, with room kept for the upgradable one; one more panics, and changes nothing. So does a writer
-/// that would wait behind about four million others. Plain readers that no writer stops any more are looked for behind queued
-/// upgradable ones: the release that lets them in passes all of these with the queue locked, once for every 32 readers. With thousands of both in one queue that is
-/// felt (10,000 and 10,000: 0.3 s in a debug build); a lock with few upgradable readers at a time never notices.
+/// that would wait behind about sixteen million others. A release looks at the waiters that it lets in and at one more, however many wait.
 ///
 /// # Futurelock
 ///

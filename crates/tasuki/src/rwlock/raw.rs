@@ -16,15 +16,15 @@
 //!
 //! # Who may enter
 //!
-//! | kind         | needs                                | at the front of the queue, as long as it must wait |
+//! | kind         | needs                                | is enqueued |
 //! |--------------|--------------------------------------|---|
-//! | `Read`       | no writer                            | stops all behind it |
-//! | `Upgradable` | no writer, no other upgradable       | readers behind it may pass it, no others |
-//! | `Write`      | no holder                            | stops all behind it |
-//! | `Upgrade`    | no readers but the upgradable itself | stops all behind it; it is always the first |
+//! | `Read`       | no writer                            | at the end, but before the upgradable readers there |
+//! | `Upgradable` | no writer, no other upgradable       | at the end |
+//! | `Write`      | no holder                            | at the end |
+//! | `Upgrade`    | no readers but the upgradable itself | before all others |
 //!
-//! Waiters are granted from the front by this table ([`Admission`]) after every change. A newcomer is enqueued at the end,
-//! with one exception: a reader enters if no writer holds the lock and no writer or upgrade is queued. So readers never pass a
+//! Waiters are granted from the front by this table ([`Admission`]) after every change; one that must wait stops all behind it. A newcomer may not pass the queue,
+//! with one exception: a reader enters if no writer holds the lock and no writer or upgrade is queued. So readers pass upgradable readers ([`segments`](super::segments)) and never a
 //! writer, and neither side starves.
 //!
 //! # Transitions
@@ -58,6 +58,7 @@
 //! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
 
 use super::admission::{Admission, FirstGrant, Kind, SideState, is_full, too_many_readers, too_many_writers};
+use super::segments;
 use crate::probe::{Held, LockProbe, Site};
 use crate::queue::grant_loop::grant_loop_after;
 use crate::queue::hint::Hint;
@@ -224,13 +225,13 @@ impl RawRwLock {
             });
             return Poll::Ready(());
         }
-        if !admission.queued.has_room() {
+        if !admission.stoppers.has_room() {
             drop(admission);
             too_many_writers();
         }
         self.hint.look_first();
-        admission.locked.push_back(slot.init(waker, kind.payload()));
-        admission.queued.enqueued(kind);
+        segments::enqueue(&mut admission.locked, kind, slot.init(waker, kind.payload()));
+        admission.stoppers.enqueued(kind);
         Poll::Pending
     }
 
@@ -246,7 +247,7 @@ impl RawRwLock {
         }
         self.hint.look_first();
         admission.locked.push_front(slot.init(waker, Kind::Upgrade.payload()));
-        admission.queued.enqueued(Kind::Upgrade);
+        admission.stoppers.enqueued(Kind::Upgrade);
         Poll::Pending
     }
 
@@ -268,8 +269,10 @@ impl RawRwLock {
         }
         let mut admission = self.lock();
         // SAFETY: the waiters of a lock are never moved to another queue.
-        let Removed::Waker(waker) = (unsafe { admission.locked.remove(waiter) }) else { return true };
-        admission.queued.removed(Kind::of(waiter.get()));
+        let Removed::Waker(waker) = (unsafe { segments::remove(&mut admission.locked, waiter) }) else {
+            return true;
+        };
+        admission.stoppers.removed(Kind::of(waiter.get()));
         // The waiters that it stopped may enter now.
         drop_waker(self.grant_all_with(admission, waker));
         false
@@ -347,7 +350,7 @@ impl RawRwLock {
         self.grant_all(admission);
     }
 
-    fn lock(&self) -> Admission<'_> {
+    pub(super) fn lock(&self) -> Admission<'_> {
         Admission::new(&self.beside, self.queue.lock(), self.probe.grants())
     }
 
