@@ -420,18 +420,20 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         self.queue.set(SENDERS);
     }
 
-    /// Takes a sender out that is `Waiting`; by its own future.
+    /// Takes a sender out that is `Waiting`; by its own future. Its waker, and whether it was the first: what was too little for it may be enough for the next.
     ///
     /// SAFETY: it is in the senders' queue of this channel, and `Waiting`.
-    pub(super) unsafe fn remove_sender(&mut self, waiter: Pinned<'_>) -> Deferred<Waker> {
+    #[inline(always)]
+    pub(super) unsafe fn remove_sender(&mut self, waiter: Pinned<'_>) -> (Deferred<Waker>, bool) {
         // SAFETY: as in `push_sender`.
         let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
+        let was_first = senders.is_front(waiter);
         // SAFETY: the caller's contract.
         let waker = unsafe { senders.remove_sleeping(waiter) };
-        let waits = senders.has_waiters();
-        drop(senders);
-        self.senders_wait(waits);
-        waker
+        if was_first {
+            self.senders_wait(senders.has_waiters());
+        }
+        (waker, was_first)
     }
 
     #[inline(always)]

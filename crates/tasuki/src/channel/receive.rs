@@ -104,6 +104,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// `granted => pending`, or to the next receiver: the receive is dropped.
+    #[inline(never)]
     fn attach_back(&self, waiter: Pinned<'_>) {
         let number = unpack(waiter.get().pointer());
         if number == NONE {
@@ -155,6 +156,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// A queued receive ends: how its wait had ended, if it had; else it has left the queue.
+    #[inline(always)]
     fn leave(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         if waiter.get().state() != State::Notified {
             let mut locked = self.lock();
@@ -169,6 +171,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// A queued receive is dropped.
+    #[inline(always)]
     fn abandon(&self, waiter: Pinned<'_>) {
         if self.leave(waiter) == Some(Verdict::Granted) {
             self.attach_back(waiter);

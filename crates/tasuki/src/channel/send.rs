@@ -153,14 +153,19 @@ impl<T, S: Store<T>> Core<T, S> {
         }
     }
 
-    /// A queued sender ends: how its wait had ended, if it had; else it has left the queue, and what was too little for it may be enough for the next.
+    /// A queued sender ends: how its wait had ended, if it had; else it has left the queue.
+    #[inline(always)]
     fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         if waiter.get().state() != State::Notified {
             let mut locked = self.lock();
             if waiter.get().state() != State::Notified {
                 // SAFETY: `Waiting`, asked under the lock, so it is in the list of senders (invariant 3 of the queue).
-                let waker = unsafe { locked.remove_sender(waiter) };
-                drop_waker(Some(locked.finish_with(waker)));
+                let (waker, was_first) = unsafe { locked.remove_sender(waiter) };
+                drop_waker(Some(if was_first {
+                    locked.finish_with(waker)
+                } else {
+                    locked.unlock_with(waker)
+                }));
                 return None;
             }
         }
@@ -278,6 +283,13 @@ impl<H: Side> Op for SendOp<H> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         self.core().leave_senders(waiter).map(|verdict| self.ended(verdict))
+    }
+
+    #[inline(always)]
+    fn abandon(&mut self, waiter: Pinned<'_>) {
+        if let Some(Verdict::Granted) = self.core().leave_senders(waiter) {
+            self.parcel.is_gone();
+        }
     }
 
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E> {

@@ -13,7 +13,7 @@
 //!
 //! `Notified` comes with a verdict: granted, or refused (the primitive was closed).
 //!
-//! `Finished` and `Cancelled`, the two ends of the story, are states of the future (`wait::Phase`): the
+//! `Finished` and `Cancelled`, the two ends of the story, are states of the future ([`Phase`]), which keeps them in the memory of its waiter from the beginning: the
 //! waiter is then out of the list, its slot is empty, and no pointer to it is left.
 //!
 //! | from       | event                          | to         | function          |
@@ -33,7 +33,8 @@
 
 use super::list::Links;
 use crate::probe::{self, WaitNote};
-use crate::shim::{AtomicU32, Ordering, UnsafeCell};
+use crate::shim::{AtomicI8, AtomicU32, Ordering, UnsafeCell};
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr;
 use core::task::Waker;
@@ -53,6 +54,21 @@ pub(crate) enum Verdict {
     Granted,
     /// The primitive was closed.
     Refused,
+}
+
+/// Where the future of a waiter stands. Only the future itself looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Not polled, or polled and not queued: there is no waiter.
+    Idle,
+    /// Polled once with the budget exhausted, and not queued: there is no waiter.
+    Yielded,
+    /// The waiter has been published; only `poll_queued` and `cancel` end that.
+    Queued,
+    /// The output has been given.
+    Finished,
+    /// A limit has ended the wait.
+    Cancelled,
 }
 
 /// What a waiter brings into the queue beside its waker: two numbers, whose meaning is that of its primitive. Each has a constructor here and a reader in
@@ -116,10 +132,10 @@ impl Payload {
     }
 }
 
-const WAITING: u32 = 0;
-const WOKEN: u32 = 1;
-const NOTIFIED: u32 = 2;
-const REFUSED: u32 = 3;
+const WAITING: i8 = 0;
+const WOKEN: i8 = 1;
+const NOTIFIED: i8 = 2;
+const REFUSED: i8 = 3;
 
 /// A node of the wait queue. The alignment makes room for the tags of the word.
 #[derive(Debug)]
@@ -127,7 +143,9 @@ const REFUSED: u32 = 3;
 pub(crate) struct Waiter {
     pub(super) links: Links,
     waker: UnsafeCell<MaybeUninit<Waker>>,
-    state: AtomicU32,
+    state: AtomicI8,
+    /// Where the future stands; only the future itself touches it. Here, and not beside the waiter, because here there is room for it: the alignment would make it cost 16 bytes.
+    pub(crate) phase: Cell<Phase>,
     /// See [`Payload`]. Relaxed: changed only under `EDIT`, or by the future that alone knows the waiter.
     counter: AtomicU32,
     /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel replaces it later.
@@ -147,7 +165,9 @@ impl Waiter {
         Self {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
-            state: AtomicU32::new(WAITING),
+            state: AtomicI8::new(WAITING),
+            // As its future has it while it enqueues.
+            phase: Cell::new(Phase::Finished),
             counter: AtomicU32::new(payload.counter),
             request: UnsafeCell::new(payload.request),
             note,
@@ -159,7 +179,8 @@ impl Waiter {
         Self {
             links: Links::null(),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
-            state: AtomicU32::new(NOTIFIED),
+            state: AtomicI8::new(NOTIFIED),
+            phase: Cell::new(Phase::Finished),
             counter: AtomicU32::new(0),
             request: UnsafeCell::new(ptr::null_mut()),
             note: WaitNote::NONE,
@@ -284,9 +305,9 @@ impl Waiter {
     pub(crate) fn state(&self) -> WaiterState {
         // Acquire: pairs with Release in `notify`.
         match self.state.load(Ordering::Acquire) {
-            NOTIFIED.. => WaiterState::Notified,
-            WOKEN => WaiterState::Woken,
             WAITING => WaiterState::Waiting,
+            WOKEN => WaiterState::Woken,
+            _ => WaiterState::Notified,
         }
     }
 

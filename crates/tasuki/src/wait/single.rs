@@ -34,9 +34,9 @@
 use super::{Awaitable, Cancel};
 use crate::budget::{charge, waits, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
-use crate::queue::waiter::{Payload, Waiter};
+use crate::queue::waiter::{Payload, Phase, Waiter};
 use crate::queue::{NewWaiter, Pinned};
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::future::Future;
 use core::marker::{PhantomData, PhantomPinned};
@@ -141,26 +141,10 @@ impl<'f> WaiterSlot<'f> {
     }
 }
 
-/// Where the future stands. Only the future itself looks at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Not polled, or polled and not queued: there is no waiter.
-    Idle,
-    /// Polled once with the budget exhausted, and not queued: there is no waiter.
-    Yielded,
-    /// The waiter has been published; only `poll_queued` and `cancel` end that.
-    Queued,
-    /// The output has been given.
-    Finished,
-    /// A limit has ended the wait.
-    Cancelled,
-}
-
 /// The wait of one operation, in one queue.
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
 pub struct Single<O: Op> {
     op: O,
-    phase: Phase,
     /// Where the wait was asked for.
     site: Site,
     memory: WaiterMemory,
@@ -168,11 +152,11 @@ pub struct Single<O: Op> {
 
 /// Foreign code panicked before there was a place in the queue: the future can be polled again. A guard, and not a store
 /// before every call: see decision 6.
-struct IdleOnPanic<'p>(&'p mut Phase);
+struct IdleOnPanic<'p>(&'p WaiterMemory);
 
 impl Drop for IdleOnPanic<'_> {
     fn drop(&mut self) {
-        *self.0 = Phase::Idle;
+        self.0.set_phase(Phase::Idle);
     }
 }
 
@@ -186,7 +170,7 @@ impl Drop for LeaveOnDrop {
     }
 }
 
-/// Memory for the waiter, reached only through raw pointers: the queue may hold one to it.
+/// Memory for the waiter, reached only through raw pointers: the queue may hold one to it. The phase in it is there from the beginning.
 struct WaiterMemory {
     waiter: UnsafeCell<MaybeUninit<Waiter>>,
     _pin: PhantomPinned,
@@ -201,6 +185,22 @@ impl WaiterMemory {
         // SAFETY: the address of a field is not null.
         unsafe { NonNull::new_unchecked(self.waiter.get().cast()) }
     }
+
+    #[inline(always)]
+    fn phase_cell(&self) -> &Cell<Phase> {
+        // SAFETY: written by `Single::new`, and by `WaiterSlot::init` again; a cell, which only this future touches.
+        unsafe { &*(&raw const (*self.as_ptr().as_ptr()).phase) }
+    }
+
+    #[inline(always)]
+    fn phase(&self) -> Phase {
+        self.phase_cell().get()
+    }
+
+    #[inline(always)]
+    fn set_phase(&self, phase: Phase) {
+        self.phase_cell().set(phase);
+    }
 }
 
 impl<O: Op> Single<O> {
@@ -213,10 +213,12 @@ impl<O: Op> Single<O> {
         // SAFETY: a field of memory that is ours.
         unsafe { (&raw mut (*place).op).write(op) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*place).phase).write(Phase::Idle) };
+        let waiter = unsafe { (&raw mut (*place).memory.waiter).cast::<Waiter>() };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*waiter).phase).write(Cell::new(Phase::Idle)) };
         // SAFETY: as above.
         unsafe { (&raw mut (*place).site).write(Site::here()) };
-        // SAFETY: what was written is all there is to initialise: the slot may be anything.
+        // SAFETY: what was written is all there is to initialise: the rest of the waiter may be anything.
         unsafe { single.assume_init() }
     }
 
@@ -234,19 +236,19 @@ impl<O: Op> Single<O> {
     /// Not queued yet, and would it be ready?
     #[cfg(feature = "alloc")]
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Idle | Phase::Yielded) && self.op.is_ready()
+        matches!(self.memory.phase(), Phase::Idle | Phase::Yielded) && self.op.is_ready()
     }
 
     /// `Finished => Queued | Finished`, or `Idle` after a panic: it was not to be had at once.
     #[inline]
     fn enqueue(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
-        let still_idle = IdleOnPanic(&mut self.phase);
+        let still_idle = IdleOnPanic(&self.memory);
         let begin = WaitBegin::new(self.op.target(), &O::NAME, self.site);
         let slot = WaiterSlot { slot: self.memory.as_ptr(), note: begin.note(), future: PhantomData };
         let answer = self.op.enqueue(slot, cx);
         mem::forget(still_idle);
         if answer.is_pending() {
-            self.phase = Phase::Queued;
+            self.memory.set_phase(Phase::Queued);
             waits();
             begin.enqueued();
             self.op.enqueued();
@@ -259,12 +261,12 @@ impl<O: Op> Single<O> {
     #[inline(never)]
     fn yields(&mut self, cx: &Context<'_>) -> bool {
         // Before the foreign code: if that panics, the future can be polled again, and does not yield again.
-        self.phase = Phase::Yielded;
+        self.memory.set_phase(Phase::Yielded);
         if self.op.is_ready() {
             yield_once(cx);
             return true;
         }
-        self.phase = Phase::Finished;
+        self.memory.set_phase(Phase::Finished);
         false
     }
 
@@ -272,8 +274,8 @@ impl<O: Op> Single<O> {
     #[cold]
     #[inline(never)]
     fn poll_yielded(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
-        assert!(self.phase == Phase::Yielded, "`{}` polled after it was finished", O::NAME);
-        self.phase = Phase::Finished;
+        assert!(self.memory.phase() == Phase::Yielded, "`{}` polled after it was finished", O::NAME);
+        self.memory.set_phase(Phase::Finished);
         match self.op.try_now() {
             Some(output) => Poll::Ready(output),
             None => self.enqueue(cx),
@@ -282,14 +284,14 @@ impl<O: Op> Single<O> {
 
     /// `Queued => Queued | Finished`, or `Yielded`, or the panic of a finished future.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
-        if self.phase != Phase::Queued {
+        if self.memory.phase() != Phase::Queued {
             return self.poll_yielded(cx);
         }
         // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         let poll = self.op.poll_queued(waiter, cx);
         if poll.is_ready() {
-            self.phase = Phase::Finished;
+            self.memory.set_phase(Phase::Finished);
             waiter.get().note().leave();
         }
         poll
@@ -299,7 +301,7 @@ impl<O: Op> Single<O> {
     #[cold]
     fn cancel_queued(&mut self) -> Option<O::Output> {
         // First, so that a panic in foreign code cannot lead here a second time.
-        self.phase = Phase::Cancelled;
+        self.memory.set_phase(Phase::Cancelled);
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         let _leave = LeaveOnDrop(waiter.get().note());
@@ -325,11 +327,11 @@ impl<O: Op> Future for Single<O> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O::Output> {
         // SAFETY: nothing is moved out of the pinned future: `op` stays where it is from here on, as `Op` promises.
         let this = unsafe { self.get_unchecked_mut() };
-        if this.phase != Phase::Idle {
+        if this.memory.phase() != Phase::Idle {
             return this.poll_again(cx);
         }
         // Before the try: a store behind its compare-exchange would have to wait for it.
-        this.phase = Phase::Finished;
+        this.memory.set_phase(Phase::Finished);
         // Also before the try, for the same reason: an operation that then has to wait is charged for nothing.
         if !charge(cx) && this.yields(cx) {
             return Poll::Pending;
@@ -347,10 +349,10 @@ impl<O: Op> Awaitable for Single<O> {
     fn cancel(self: Pin<&mut Self>, _right: Cancel) -> Option<O::Output> {
         // SAFETY: nothing is moved out of the pinned future.
         let this = unsafe { self.get_unchecked_mut() };
-        match this.phase {
+        match this.memory.phase() {
             Phase::Queued => this.cancel_queued(),
             Phase::Idle | Phase::Yielded => {
-                this.phase = Phase::Cancelled;
+                this.memory.set_phase(Phase::Cancelled);
                 None
             }
             Phase::Finished | Phase::Cancelled => None,
@@ -368,7 +370,7 @@ impl<O: Op> Awaitable for Single<O> {
     }
 
     fn is_terminated(&self) -> bool {
-        matches!(self.phase, Phase::Finished | Phase::Cancelled)
+        matches!(self.memory.phase(), Phase::Finished | Phase::Cancelled)
     }
 }
 
@@ -376,7 +378,7 @@ impl<O: Op> Drop for Single<O> {
     /// A question, asked wherever a wait ends; what there may be to do is elsewhere.
     #[inline(always)]
     fn drop(&mut self) {
-        if self.phase == Phase::Queued {
+        if self.memory.phase() == Phase::Queued {
             self.cancel_on_drop();
         }
     }
@@ -384,6 +386,6 @@ impl<O: Op> Drop for Single<O> {
 
 impl<O: Op> fmt::Debug for Single<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(O::NAME).field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct(O::NAME).field("phase", &self.memory.phase()).finish_non_exhaustive()
     }
 }

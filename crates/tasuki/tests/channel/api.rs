@@ -13,9 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tasuki::channel::oneshot::{self, OneshotRecv};
+use tasuki::channel::rendezvous::{HandOver, TakeOver};
 use tasuki::channel::{
-    Channel, OwnedPermit, Permit, Receiver, Recv, RecvMany, RecvOwned, Send, SendError, Sender, TryRecvError,
-    TryReserveError, TrySendError, WeakSender, bounded, unbounded,
+    Channel, InlineRecv, InlineSend, OwnedPermit, Permit, Receiver, Recv, RecvMany, RecvOwned, Reservation,
+    ReservationMany, ReservationOwned, Send, SendError, Sender, TryRecvError, TryReserveError, TrySendError,
+    WeakSender, bounded, unbounded,
 };
 use tasuki::{CancellationSource, Cancelled, Closed, Elapsed, GivenBack};
 
@@ -349,9 +352,17 @@ fn auto_traits_and_sizes() {
         size_of::<Sender<u64>>() == size_of::<usize>() && size_of::<Receiver<u64>>() == size_of::<usize>()
     );
     let inspected = if tasuki::inspect::is_active() { 32 } else { 0 };
-    let limit = 64 + inspected;
-    assert!(size_of::<Recv<'static, u64>>() <= limit && size_of::<Recv<'static, [u64; 100]>>() <= limit);
-    assert!(size_of::<Send<'static, u64>>() <= 80 + inspected);
+    // What is waited for has 16 bytes beside the waiter. A receive of many has its buffer and two numbers.
+    macro_rules! fits {
+        ($($limit:literal: $($future:ty),*;)*) => {
+            $($(assert!(size_of::<$future>() <= $limit + inspected, "{}: {}", stringify!($future), size_of::<$future>());)*)*
+        };
+    }
+    fits! {
+        64: Send<'static, u64>, Recv<'static, u64>, Recv<'static, [u64; 100]>, RecvOwned<u64>, Reservation<'static, u64>, ReservationMany<'static, u64>, ReservationOwned<u64>,
+            InlineSend<'static, u64, 4>, InlineRecv<'static, u64, 4>, HandOver<'static, u64>, TakeOver<'static, u64>, OneshotRecv<oneshot::Receiver<oneshot::Boxed<u64>>>;
+        80: RecvMany<'static, u64>;
+    }
 }
 
 /// One allocation a channel; none to send, wait, be granted, claim or cancel.

@@ -45,21 +45,24 @@ use crate::wait::WaiterSlot;
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 /// The sender has sent, or was dropped.
 pub(super) const SENDER_GONE: usize = FLAG_A;
 const BOTH: Word = Word::flags(0);
+const FINISHED: Word = Word::flags(SENDER_GONE);
 pub(super) const CLOSED: Word = Word::counted(1);
 
 /// Room for the message, and the one who waits for it.
+// In this order: what is zero at first is initialised by fewer stores, which the sender's exchange has to wait for.
+#[repr(C)]
 pub struct Core<T> {
     pub(super) queue: WaitQueue,
-    value: UnsafeCell<MaybeUninit<T>>,
-    /// There is a message (invariant 2).
-    full: Cell<bool>,
     /// The receiver has closed, or has gone.
     pub(super) closed: Event,
+    /// There is a message (invariant 2).
+    full: Cell<bool>,
+    value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: the message is moved from the sender's thread to the receiver's; nothing is shared.
@@ -77,6 +80,7 @@ impl<T> Core<T> {
         }
     }
 
+    #[inline(always)]
     pub(super) fn put(&self, message: T) {
         // SAFETY: invariant 2: the caller is the sender, and has not finished.
         self.value.with_mut(|value| unsafe { (*value).write(message) });
@@ -84,16 +88,27 @@ impl<T> Core<T> {
     }
 
     /// The message, if there is one. Called by its owner (invariant 2).
+    #[inline(always)]
     pub(super) fn take(&self) -> Option<T> {
         // SAFETY: full, and the caller's.
         self.full.replace(false).then(|| self.value.with(|value| unsafe { (*value).assume_init_read() }))
     }
 
-    /// The sender ends, with or without a message. False: the message, if there was one, is still the sender's; and so is the memory, if `owns` says so.
+    /// The sender ends, with or without a message. [`Finished`] says whose the message and the memory are then.
+    #[inline(always)]
     pub(super) fn finish(&self) -> Finished {
-        // Without a look: mostly it is that.
-        let mut word = BOTH;
+        // Release: pairs with Acquire in `load_settled` of the receiver.
+        if self.queue.load() == BOTH && self.queue.replace(BOTH, FINISHED, Ordering::Release).is_ok() {
+            return Finished::Received;
+        }
+        self.finish_slow()
+    }
+
+    /// The receiver waits, has closed or has gone.
+    #[inline(never)]
+    fn finish_slow(&self) -> Finished {
         let mut backoff = Backoff::new();
+        let mut word = self.queue.load();
         loop {
             if word.has(EDIT) {
                 backoff.wait();
@@ -138,7 +153,14 @@ impl<T> Core<T> {
         }
     }
 
+    /// Has the sender ended? The message and the memory are the receiver's then.
+    #[inline(always)]
+    pub(super) fn has_finished(&self) -> bool {
+        self.queue.load_settled().has(SENDER_GONE)
+    }
+
     /// The receiver ends; true if it owns the memory.
+    #[inline(never)]
     pub(super) fn leave(&self) -> bool {
         loop {
             let word = self.queue.load_settled();
@@ -159,6 +181,7 @@ impl<T> Core<T> {
     }
 
     /// What the receiver has now.
+    #[inline(always)]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
         let word = self.queue.load_settled();
         if word.has(SENDER_GONE) {
@@ -192,21 +215,29 @@ impl<T> Core<T> {
     }
 
     /// Enqueues the receiver, or says what it has.
+    #[inline(always)]
     pub(super) fn enqueue(&self, slot: WaiterSlot<'_>, cx: &Context<'_>) -> Poll<Result<T, Closed>> {
         let waker = clone_waker(cx.waker());
-        loop {
-            match self.try_recv() {
-                Err(TryRecvError::Empty) => {}
-                // Dropped first: if that panics, the message is still there.
-                ended => {
-                    if let Ok(message) = ended {
-                        self.put(message);
-                    }
-                    drop_waker(Some(waker));
-                    return Poll::Ready(self.take().ok_or(Closed));
-                }
+        match self.queue.try_lock_idle() {
+            Some(mut locked) => {
+                locked.push_back(slot.init(waker, Payload::NONE));
+                Poll::Pending
             }
-            if let Some(mut locked) = self.queue.try_lock(BOTH) {
+            None => self.enqueue_slow(slot, waker),
+        }
+    }
+
+    /// The sender has ended meanwhile, it is closed, or a receive was forgotten.
+    #[cold]
+    fn enqueue_slow(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<T, Closed>> {
+        loop {
+            let word = self.queue.load_settled();
+            if word.has(SENDER_GONE) || word == CLOSED {
+                // Dropped first: if that panics, the message is still there.
+                drop_waker(Some(waker));
+                return Poll::Ready(self.try_recv().map_err(|_| Closed));
+            }
+            if let Some(mut locked) = self.queue.try_lock_idle() {
                 locked.push_back(slot.init(waker, Payload::NONE));
                 return Poll::Pending;
             }

@@ -126,26 +126,30 @@ impl<P: Cursor> IntoFuture for Receiver<P> {
 impl<P: Cursor> Drop for Receiver<P> {
     #[inline(always)]
     fn drop(&mut self) {
-        let leave = Leave(&self.place);
-        // Before the exchange, which is the last touch.
-        if !self.place.core().queue.load().has(SENDER_GONE) {
-            self.place.core().close();
+        if self.place.core().has_finished() {
+            // SAFETY: the sender has gone, and the receiver is.
+            unsafe { self.place.free() };
+        } else {
+            leave_first(&self.place);
         }
-        drop(leave);
     }
 }
 
-/// The receiver ends, also if a waker panics.
-struct Leave<'p, P: Cursor>(&'p P);
-
-impl<P: Cursor> Drop for Leave<'_, P> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.0.core().leave() {
-            // SAFETY: the sender has gone, and the receiver is.
-            unsafe { self.0.free() };
+/// The receiver ends before the sender does, which is told.
+#[inline(never)]
+fn leave_first<P: Cursor>(place: &P) {
+    /// The exchange that is the last touch comes after the close, also if a waker panics.
+    struct Leave<'p, P: Cursor>(&'p P);
+    impl<P: Cursor> Drop for Leave<'_, P> {
+        fn drop(&mut self) {
+            if self.0.core().leave() {
+                // SAFETY: the sender has gone meanwhile, and the receiver is.
+                unsafe { self.0.free() };
+            }
         }
     }
+    let _leave = Leave(place);
+    place.core().close();
 }
 
 impl<P: Cursor> fmt::Debug for Receiver<P> {

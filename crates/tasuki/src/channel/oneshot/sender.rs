@@ -3,6 +3,7 @@
 use super::core::{Cursor, Finished};
 use crate::event::WaitEvent;
 use core::fmt;
+use core::mem::ManuallyDrop;
 
 /// The side of a oneshot that sends, once. Dropped without a message, it tells the receiver.
 ///
@@ -14,13 +15,12 @@ use core::fmt;
 /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
 /// ```
 pub struct Sender<P: Cursor> {
-    /// Until it has ended.
-    place: Option<P>,
+    place: P,
 }
 
 impl<P: Cursor> Sender<P> {
     pub(super) fn new(place: P) -> Self {
-        Self { place: Some(place) }
+        Self { place }
     }
 
     /// Sends the message. It can be received if this says so; the receiver may still go without receiving it.
@@ -36,11 +36,12 @@ impl<P: Cursor> Sender<P> {
     /// drop(receiver);
     /// assert_eq!(sender.send(1), Err(1));
     /// ```
-    #[inline]
-    pub fn send(mut self, message: P::Message) -> Result<(), P::Message> {
-        let place = self.place.take().expect("a sender ends once");
-        place.core().put(message);
-        end(&place).map_or(Ok(()), Err)
+    #[inline(always)]
+    pub fn send(self, message: P::Message) -> Result<(), P::Message> {
+        // It ends here, also if a waker panics, and not once more by its drop.
+        let this = ManuallyDrop::new(self);
+        this.place.core().put(message);
+        end(&this.place).map_or(Ok(()), Err)
     }
 
     /// Waits until the receiver has gone or has closed: nothing needs to be computed for it any more.
@@ -53,7 +54,7 @@ impl<P: Cursor> Sender<P> {
     /// sender.closed().block();
     /// ```
     pub fn closed(&self) -> WaitEvent<'_> {
-        self.place.as_ref().expect("a sender that is there").core().closed.wait()
+        self.place.core().closed.wait()
     }
 
     /// Has the receiver gone, or closed?
@@ -66,35 +67,34 @@ impl<P: Cursor> Sender<P> {
     /// assert!(sender.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.place.as_ref().is_some_and(|place| place.core().closed.is_set())
+        self.place.core().closed.is_set()
     }
 }
 
 /// The sender ends: the message, if it was not received.
 #[inline(always)]
 fn end<P: Cursor>(place: &P) -> Option<P::Message> {
-    let message = match place.core().finish() {
-        Finished::Received => return None,
-        Finished::Refused => {
-            let message = place.core().take();
-            if !place.core().finish_refused() {
-                return message;
-            }
-            message
-        }
-        Finished::Alone => place.core().take(),
-    };
-    // SAFETY: the receiver has gone, and the sender has ended.
-    unsafe { place.free() };
+    match place.core().finish() {
+        Finished::Received => None,
+        unreceived => take_back(place, unreceived),
+    }
+}
+
+/// The receiver has closed, or has gone.
+#[cold]
+fn take_back<P: Cursor>(place: &P, unreceived: Finished) -> Option<P::Message> {
+    let message = place.core().take();
+    if matches!(unreceived, Finished::Alone) || place.core().finish_refused() {
+        // SAFETY: the receiver has gone, and the sender has ended.
+        unsafe { place.free() };
+    }
     message
 }
 
 impl<P: Cursor> Drop for Sender<P> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            end(&place);
-        }
+        end(&self.place);
     }
 }
 
