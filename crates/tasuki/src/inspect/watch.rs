@@ -16,7 +16,7 @@
 //!
 //! Time is a parameter of [`Watch::look`]: the tests choose it.
 
-use super::graph::{self, Cycle};
+use super::graph::{self, Cycle, Stuck};
 use super::locked;
 use super::report::Deadlock;
 use crate::catch_panic::caught;
@@ -59,8 +59,10 @@ impl Watch {
     fn look(&mut self, now: Instant) -> Vec<Cycle> {
         let told = self.told.get_or_insert_default();
         let mut news = Vec::new();
-        self.tasks.get_or_insert_default().retain(|task, before| {
-            let Some(cycle) = graph::cycle_of(*task) else {
+        let tasks = self.tasks.get_or_insert_default();
+        let stuck = Stuck::among(tasks.keys().copied(), usize::MAX);
+        tasks.retain(|task, before| {
+            let Some(cycle) = stuck.cycle_of(*task) else {
                 *before = None;
                 return graph::has_several_waits(*task);
             };
@@ -89,6 +91,13 @@ impl Watch {
         news
     }
 
+    /// What was taken out, with what came meanwhile.
+    fn take_back(&mut self, mut before: Self) {
+        let came = self.tasks.take();
+        came.into_iter().flatten().for_each(|(task, _)| before.add(task));
+        *self = before;
+    }
+
     fn is_idle(&self) -> bool {
         self.tasks.as_ref().is_none_or(HashMap::is_empty)
     }
@@ -106,13 +115,15 @@ pub(super) fn watch(task: u64) {
     let run = || {
         loop {
             thread::sleep(PERIOD);
-            let mut watch = locked(&WATCH);
-            let news = watch.look(crate::host_executor::clock());
-            watch.has_thread = !watch.is_idle();
-            let goes_on = watch.has_thread;
-            drop(watch);
+            // What is watched, taken out: a wait that begins meanwhile does not wait for the look.
+            let mut mine =
+                core::mem::replace(&mut *locked(&WATCH), Watch { has_thread: true, ..Watch::new() });
+            let news = mine.look(crate::host_executor::clock());
             news.iter().for_each(tell);
-            if !goes_on {
+            let mut watch = locked(&WATCH);
+            watch.take_back(mine);
+            watch.has_thread = !watch.is_idle();
+            if !watch.has_thread {
                 return;
             }
         }
@@ -127,5 +138,76 @@ fn tell(cycle: &Cycle) {
     if super::prints() {
         // Without a stream there is no one to tell.
         let _ = writeln!(std::io::stderr(), "tasuki: {deadlock}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Actor;
+    use super::*;
+    use crate::Mutex as Lock;
+    use std::boxed::Box;
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    /// Told once, when it was the same for a second; and not if it was another one in between.
+    #[test]
+    fn a_cycle_is_told_once_after_a_second() {
+        let (me, mutex, mut watch) = (Actor::new(), Lock::new(0), Watch::new());
+        let start = crate::host_executor::clock();
+        let _held = me.run(|| mutex.try_lock().unwrap());
+        let mut wait = Box::pin(mutex.lock());
+        assert!(me.poll(wait.as_mut()).is_pending());
+        watch.add(me.number());
+        assert!(watch.look(start).is_empty());
+        assert!(watch.look(start + STAYS - MOMENT).is_empty());
+        // Another wait of the same task for the same lock: the second begins again.
+        drop(wait);
+        let mut wait = Box::pin(mutex.lock());
+        assert!(me.poll(wait.as_mut()).is_pending());
+        assert!(watch.look(start + STAYS).is_empty());
+        assert!(watch.look(start + 2 * STAYS - MOMENT).is_empty());
+        assert_eq!(watch.look(start + 2 * STAYS).len(), 1);
+        assert!(watch.is_idle(), "it was told, and its task waits once");
+        watch.add(me.number());
+        assert!(
+            watch.look(start + 3 * STAYS).is_empty() && watch.look(start + 5 * STAYS).is_empty(),
+            "it was told"
+        );
+        drop(wait);
+        assert!(watch.look(start + 6 * STAYS).is_empty() && watch.is_idle());
+    }
+
+    /// Two tasks of one cycle are watched, and it is told once. A task without a cycle and with one wait is not watched any more.
+    #[test]
+    fn a_cycle_of_two_is_one() {
+        let (one, two, stranger) = (Actor::new(), Actor::new(), Actor::new());
+        let (a, b, mut watch) = (Lock::new(0), Lock::new(0), Watch::new());
+        let _held = (one.run(|| a.try_lock()), two.run(|| b.try_lock()));
+        let (mut wants_b, mut wants_a) = (Box::pin(b.lock()), Box::pin(a.lock()));
+        assert!(one.poll(wants_b.as_mut()).is_pending() && two.poll(wants_a.as_mut()).is_pending());
+        [one, two, stranger].iter().for_each(|task| watch.add(task.number()));
+        let start = crate::host_executor::clock();
+        assert!(watch.look(start).is_empty());
+        assert_eq!(watch.tasks.as_ref().unwrap().len(), 2);
+        assert_eq!(watch.look(start + STAYS).len(), 1);
+        assert!(watch.is_idle());
+    }
+
+    /// A task that waits twice is watched until it does not: a grant may close a cycle.
+    #[test]
+    fn a_grant_closes_a_cycle() {
+        let (me, mutex, mut watch) = (Actor::new(), Lock::new(0), Watch::new());
+        let start = crate::host_executor::clock();
+        let held = mutex.try_lock().unwrap();
+        let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+        assert!(me.poll(first.as_mut()).is_pending() && me.poll(second.as_mut()).is_pending());
+        watch.add(me.number());
+        assert!(watch.look(start + STAYS).is_empty() && !watch.is_idle());
+        drop(held);
+        assert!(watch.look(start + 2 * STAYS).is_empty());
+        assert_eq!(watch.look(start + 3 * STAYS).len(), 1, "a futurelock");
+        drop((first, second));
+        assert!(watch.look(start + 4 * STAYS).is_empty() && watch.is_idle());
     }
 }

@@ -6,6 +6,7 @@ mod kit;
 
 mod cancellation_stress;
 mod counts;
+mod deadlock;
 #[cfg(tasuki_interrupts)]
 mod interrupt;
 mod memory;
