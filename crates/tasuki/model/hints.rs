@@ -2,7 +2,7 @@
 
 use crate::support::{Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
 use tasuki::policy::{Bypass, Fifo, Policy};
-use tasuki::{Event, RwLock, hints};
+use tasuki::{Event, RwLock, Semaphore, hints};
 
 /// How many answers differ before they are given again.
 const ANSWERS: u32 = 4;
@@ -74,6 +74,23 @@ fn a_reader_writer_lock_with_any_hints() {
             join([writer]);
             assert!(matches!(seen, None | Some(0)));
             assert_eq!(lock.try_write().map(|value| *value), Some(1));
+        },
+    );
+}
+
+/// Two that take a permit by turns, with and without a wait, while what is free changes: the count is guessed, whatever was stored.
+#[test]
+fn a_semaphore_with_any_guesses() {
+    with_every_hint(
+        || Semaphore::new(1),
+        |semaphore| {
+            let other = spawn(move || drop(Task::new(semaphore.acquire()).run().unwrap()));
+            drop(semaphore.try_acquire());
+            semaphore.release(1);
+            drop(semaphore.try_acquire());
+            join([other]);
+            assert_eq!(semaphore.available_permits(), 2);
+            assert!(semaphore.try_acquire_many(2).is_ok());
         },
     );
 }

@@ -13,17 +13,17 @@ pub(crate) use real::*;
 mod real {
     #[cfg(tasuki_counts)]
     pub(crate) use super::counted::{
-        AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Sleeper,
+        AtomicBool, AtomicI8, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Sleeper,
     };
     #[cfg(not(target_has_atomic = "ptr"))]
-    pub(crate) use super::emulated::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize};
+    pub(crate) use super::emulated::{AtomicBool, AtomicI8, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
     #[cfg(all(feature = "std", not(tasuki_counts)))]
     pub(crate) use crate::parker::sleep::Sleeper;
     #[cfg(all(feature = "std", not(tasuki_counts)))]
     pub(crate) use core::sync::atomic::AtomicU64;
     pub(crate) use core::sync::atomic::Ordering;
     #[cfg(all(target_has_atomic = "ptr", not(tasuki_counts)))]
-    pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU32, AtomicUsize};
+    pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
     /// Held for as long as a queue is locked. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
     /// that none can meet a queue that the code it interrupted has locked. Without it, nothing.
@@ -110,6 +110,9 @@ mod real {
 
     /// A number that may be outdated at any time.
     pub(crate) use AtomicU32 as AtomicGauge;
+
+    /// A number that may be wrong at any time.
+    pub(crate) use AtomicU16 as AtomicGuess;
 
     /// An answer that may be wrong at any time; here it is the one that was stored.
     #[inline(always)]
@@ -200,6 +203,9 @@ mod model {
 
     /// A number that may be outdated at any time; as above.
     pub(crate) use std::sync::atomic::AtomicU32 as AtomicGauge;
+
+    /// A number that may be wrong at any time; the model does not see it either.
+    pub(crate) use std::sync::atomic::AtomicU16 as AtomicGuess;
 
     /// An answer that may be wrong at any time.
     pub(crate) fn hint(stored: impl FnOnce() -> bool) -> bool {

@@ -5,6 +5,7 @@
 
 use super::node::{Node, NodeLink, NodeRef};
 use crate::queue::batch::Panics;
+use core::mem;
 use core::ptr::NonNull;
 
 /// Nodes taken out of a tree. Chained by `next`.
@@ -36,21 +37,23 @@ impl Garbage {
     }
 }
 
-/// Nodes whose waiters a cancel must release, in the order in which it reached them. Chained by `next_wake`; each
-/// stands for a handle.
+/// Nodes whose waiters a cancel must release, in the order in which it reached them: its target, which the caller's handle keeps, and descendants, chained by
+/// `next_wake`, each of which stands for a handle.
 #[derive(Debug)]
 #[must_use = "these waiters must be released, after the lock has been released"]
-pub(super) struct Wakes {
+pub(super) struct Wakes<'c> {
+    target: &'c Node,
+    pub(super) target_waited_for: bool,
     first: NodeLink,
     last: NodeLink,
 }
 
-impl Wakes {
-    pub(super) fn new() -> Self {
-        Self { first: None, last: None }
+impl<'c> Wakes<'c> {
+    pub(super) fn new(target: &'c Node) -> Self {
+        Self { target, target_waited_for: false, first: None, last: None }
     }
 
-    /// Adds a node that this cancel has just flagged.
+    /// Adds a descendant that this cancel has just flagged.
     pub(super) fn push(&mut self, handle: NodeRef) {
         let node = handle.into_counted();
         match self.last.replace(node) {
@@ -70,6 +73,9 @@ impl Wakes {
     /// Releases all; the first panic of a waker goes on at the end.
     pub(super) fn run(mut self) {
         let mut panics = Panics::default();
+        if mem::take(&mut self.target_waited_for) {
+            panics.catch(|| release_waiters(self.target));
+        }
         while let Some(node) = self.next() {
             panics.catch(|| release_waiters(&node));
         }
@@ -77,9 +83,12 @@ impl Wakes {
     }
 }
 
-impl Drop for Wakes {
+impl Drop for Wakes<'_> {
     /// Only a panic that could not be caught leaves something; it is done all the same.
     fn drop(&mut self) {
+        if mem::take(&mut self.target_waited_for) {
+            release_waiters(self.target);
+        }
         while let Some(node) = self.next() {
             release_waiters(&node);
         }

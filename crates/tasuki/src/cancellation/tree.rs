@@ -95,12 +95,12 @@ pub(super) fn child(parent: &NodeRef) -> NodeRef {
 
 /// Cancels a node and all its descendants; see "step by step".
 pub(super) fn cancel(target: &NodeRef, reason: Reason) {
-    let mut wakes = Wakes::new();
+    let mut wakes = Wakes::new(target);
     let mut locked = LockedTree::new(target);
     let mut garbage = Garbage::new();
     if !target.is_cancelled() {
         locked.secede(target.node(), &mut garbage);
-        locked.cancel_one(target.node(), reason, &mut wakes);
+        wakes.target_waited_for = locked.cancel_one(target.node(), reason);
     }
     loop {
         let more = locked.spread(&mut wakes, &mut garbage);
@@ -271,8 +271,9 @@ impl<'t> LockedTree<'t> {
         }
     }
 
-    /// `Linked => Spreading`. It is in no list.
-    fn cancel_one(&mut self, node: NonNull<Node>, reason: Reason, wakes: &mut Wakes) {
+    /// `Linked => Spreading`, of a node that is in no list. True if it has waiters, which the caller must release after the lock.
+    #[must_use]
+    fn cancel_one(&mut self, node: NonNull<Node>, reason: Reason) -> bool {
         debug_assert!(!self.at(node).is_cancelled());
         // SAFETY: not cancelled, so it is not read; written under the lock only, which we hold.
         self.at(node).reason.with_mut(|slot| unsafe { *slot = reason });
@@ -284,14 +285,11 @@ impl<'t> LockedTree<'t> {
         let next = self.state().spreading;
         self.change(node, |links| (links.state, links.next) = (NodeState::Spreading, next));
         self.state().spreading = Some(node);
-        if waited_for {
-            // SAFETY: alive, by the lock. A waiter has a handle: if there is none, the future was forgotten.
-            unsafe { Node::try_handle(node) }.into_iter().for_each(|handle| wakes.push(handle));
-        }
+        waited_for
     }
 
     /// Some steps of what the `Spreading` have to do, whichever call cancelled them; false when there is nothing left.
-    fn spread(&mut self, wakes: &mut Wakes, garbage: &mut Garbage) -> bool {
+    fn spread(&mut self, wakes: &mut Wakes<'_>, garbage: &mut Garbage) -> bool {
         for _ in 0..STEPS {
             let Some(node) = self.state().spreading else { return false };
             let Some(child) = self.links(node).child else {
@@ -300,7 +298,10 @@ impl<'t> LockedTree<'t> {
             };
             let reason = self.at(node).reason().cloned().unwrap_or(Reason::Unsaid);
             self.unlink(child);
-            self.cancel_one(child, reason, wakes);
+            if self.cancel_one(child, reason) {
+                // SAFETY: alive, by the lock. A waiter has a handle: if there is none, the future was forgotten.
+                unsafe { Node::try_handle(child) }.into_iter().for_each(|handle| wakes.push(handle));
+            }
         }
         self.state().spreading.is_some()
     }

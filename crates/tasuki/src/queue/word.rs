@@ -32,10 +32,12 @@ const FLAGS: usize = FLAG_A | FLAG_B;
 
 /// The lowest bit of the count.
 const ONE: usize = TAGS + 1;
-/// The greatest count that a word can hold. The highest bit stays free, so that one test tells a sum or a difference
-/// that is a count from one that is none.
-pub(crate) const MAX_COUNT: usize = HIGH / ONE - 1;
-const HIGH: usize = !(usize::MAX >> 1);
+/// The greatest count that a word can hold: 2^48 - 1, so that a semaphore has room for it and two bytes more beside the word. With 32 bits it is what has room. The highest
+/// bit stays free, so that one test tells a sum or a difference that is a count from one that is none.
+pub(crate) const MAX_COUNT: usize =
+    if usize::BITS == 64 { usize::MAX >> 16 } else { (usize::MAX >> 1) / ONE };
+/// The bits that no count has.
+const HIGH: usize = !((MAX_COUNT * ONE) | TAGS);
 
 // The tags live in the alignment of a waiter.
 const _: () = assert!(align_of::<Waiter>() > TAGS);

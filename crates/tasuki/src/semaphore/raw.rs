@@ -17,7 +17,8 @@
 //! | `count·CLOSED`  | closed; so many permits are free                              |
 //! | `head·CLOSED`   | closed, and the waiters are being refused                     |
 //!
-//! Each with `EDIT` while the queue is locked.
+//! Each with `EDIT` while the queue is locked. Neither an acquisition nor a release looks at the word first, where one task at a time has permits: they
+//! guess it (`guess.rs`).
 //!
 //! # Transitions
 //!
@@ -62,14 +63,14 @@
 //! and passes it on with Release, a grant publishes through the waiter's state. `CLOSED` is read with Acquire.
 
 use super::SemaphorePolicy;
-use super::supply::Supply;
+use super::supply::{Supply, Surplus};
 use crate::error::{Closed, TryAcquireError};
 use crate::probe::LockProbe;
 use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FLAG_A, MAX_COUNT, WAITERS, Word};
 use crate::queue::{Backoff, Pinned, QueueGuard as _, WaitQueue};
-use crate::shim::{Ordering, UnsafeCell, const_fn};
+use crate::shim::{Ordering, const_fn};
 use crate::wait::WaiterSlot;
 use core::marker::PhantomData;
 use core::mem;
@@ -83,8 +84,8 @@ pub(super) const CLOSED: usize = FLAG_A;
 #[derive(Debug)]
 pub(crate) struct RawSemaphore<P> {
     queue: WaitQueue,
-    /// What is free with waiters queued (invariant 3).
-    pub(super) surplus: UnsafeCell<usize>,
+    /// What is free with waiters queued (invariant 3), and a guess of what is free without.
+    pub(super) surplus: Surplus,
     /// Where `inspect/` is active, which tasks hold permits.
     pub(super) probe: LockProbe,
     policy: PhantomData<P>,
@@ -103,7 +104,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         pub(crate) const fn new(permits: usize) -> Self {
             Self {
                 queue: WaitQueue::new(Word::counted(permits)),
-                surplus: UnsafeCell::new(0),
+                surplus: Surplus::new(permits),
                 probe: LockProbe::semaphore(),
                 policy: PhantomData,
             }
@@ -113,11 +114,24 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// `count => count - n`, at the first try, with `n` at most [`MAX_COUNT`]. `false` is inconclusive: take the slow path.
     #[inline(always)]
     pub(crate) fn take_fast(&self, permits: usize) -> bool {
+        let Some(word) = self.surplus.guess.get() else { return self.take_seen(permits) };
+        let Some(less) = word.try_minus(permits) else { return false };
+        // Acquire: as in `take_at`.
+        self.queue.replace(word, less, Ordering::Acquire).is_ok()
+    }
+
+    /// The same after a look at the word.
+    #[inline(always)]
+    fn take_seen(&self, permits: usize) -> bool {
         // The processor holds the exchange back until every branch before it is decided, so there is one.
         let word = self.queue.load();
         let Some(less) = word.try_minus(permits) else { return false };
         // Acquire: as in `take_at`.
-        self.queue.replace(word, less, Ordering::Acquire).is_ok()
+        let taken = self.queue.replace(word, less, Ordering::Acquire).is_ok();
+        if taken {
+            self.surplus.guess.learn(word.count());
+        }
+        taken
     }
 
     #[inline(always)]
@@ -134,6 +148,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     #[inline(never)]
     fn try_take_slow(&self, permits: usize) -> Result<(), TryAcquireError> {
+        self.surplus.guess.miss();
         loop {
             let word = self.queue.load_settled();
             if word.has(CLOSED) {
@@ -188,6 +203,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         slot: WaiterSlot<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
+        self.surplus.guess.miss();
         // A caller that need not wait clones no waker.
         if !must_queue::<P>(self.queue.load(), permits) {
             match self.try_take_slow(permits) {
@@ -306,8 +322,8 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     #[track_caller]
     #[inline(always)]
     pub(crate) fn release(&self, permits: usize) {
-        // One test, as in `take_fast`.
-        let word = self.queue.load();
+        let word = self.surplus.guess.after(permits).unwrap_or_else(|| self.queue.load());
+        // One test, as in `take_seen`.
         if let Some(more) = word.try_plus(permits) {
             // Release: as in `put_at`.
             if self.queue.replace(word, more, Ordering::Release).is_ok() {
@@ -335,11 +351,12 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         self.release_busy(permits);
     }
 
-    /// The queue was locked, or the word has changed.
+    /// The queue was locked, the word has changed, or it was guessed and is another.
     #[cold]
     #[track_caller]
     #[inline(never)]
     fn release_busy(&self, permits: usize) {
+        self.surplus.guess.miss();
         let mut backoff = Backoff::new();
         loop {
             let word = self.queue.load();

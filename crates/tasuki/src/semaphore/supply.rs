@@ -12,13 +12,16 @@
 //! The states, the transitions and the invariants that are cited here are those of `raw.rs`.
 
 use super::SemaphorePolicy;
+use super::guess::Guess;
 use super::raw::{CLOSED, RawSemaphore};
 use crate::error::{Closed, TryAcquireError};
 use crate::probe::LockMode;
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{Verdict, wake};
+use crate::queue::word::MAX_COUNT;
 use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed};
+use crate::shim::{UnsafeCell, const_fn};
 use core::task::{Poll, Waker};
 
 /// The locked queue, and the permits that are free. The evidence that invariant 3 asks for.
@@ -27,6 +30,46 @@ pub(super) struct Supply<'s, P> {
     raw: &'s RawSemaphore<P>,
     pub(super) locked: LockedQueue<'s>,
     pub(super) free: usize,
+}
+
+/// What is free with waiters queued, in six bytes: the other two of the word are the guess. Touched only with the queue locked (invariant 3).
+#[derive(Debug)]
+pub(super) struct Surplus {
+    low: UnsafeCell<u32>,
+    high: UnsafeCell<u16>,
+    /// Here, because two structures would not share a word.
+    pub(super) guess: Guess,
+}
+
+// A count has room in it.
+const _: () = assert!(MAX_COUNT as u64 >> 48 == 0);
+
+impl Surplus {
+    const_fn! {
+        /// No surplus, in a semaphore that begins with so many permits.
+        pub(super) const fn new(permits: usize) -> Self {
+            Self { low: UnsafeCell::new(0), high: UnsafeCell::new(0), guess: Guess::new(permits) }
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, _locked: &LockedQueue<'_>) -> usize {
+        // SAFETY: invariant 3, by the evidence.
+        let low = self.low.with(|low| unsafe { *low });
+        // SAFETY: as above.
+        let high = self.high.with(|high| unsafe { *high });
+        (u64::from(low) | u64::from(high) << 32) as usize
+    }
+
+    #[inline(always)]
+    fn set(&self, _locked: &LockedQueue<'_>, permits: usize) {
+        let permits = permits as u64;
+        debug_assert!(permits <= MAX_COUNT as u64, "more permits than there can be");
+        // SAFETY: invariant 3, by the evidence.
+        self.low.with_mut(|low| unsafe { *low = permits as u32 });
+        // SAFETY: as above.
+        self.high.with_mut(|high| unsafe { *high = (permits >> 32) as u16 });
+    }
 }
 
 /// What became of the front.
@@ -53,8 +96,7 @@ impl<'s, P: SemaphorePolicy> Supply<'s, P> {
     #[inline(always)]
     pub(super) fn queued(raw: &'s RawSemaphore<P>, locked: LockedQueue<'s>) -> Self {
         debug_assert!(locked.has_waiters(), "no waiter in {:?}", locked.word());
-        // SAFETY: invariant 3: the queue is locked.
-        let free = raw.surplus.with(|surplus| unsafe { *surplus });
+        let free = raw.surplus.get(&locked);
         Self { raw, locked, free }
     }
 
@@ -212,9 +254,7 @@ impl<P> Drop for Supply<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.locked.has_waiters() {
-            let free = self.free;
-            // SAFETY: invariant 3: the queue is locked.
-            self.raw.surplus.with_mut(|surplus| unsafe { *surplus = free });
+            self.raw.surplus.set(&self.locked, self.free);
         } else {
             self.locked.set_count(self.free);
         }

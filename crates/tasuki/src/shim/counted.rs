@@ -134,6 +134,7 @@ macro_rules! arithmetic {
 counted!(AtomicPtr<T>, *mut T);
 counted!(AtomicBool, bool);
 counted!(AtomicI8, i8);
+counted!(AtomicU16, u16);
 counted!(AtomicU32, u32);
 counted!(AtomicU64, u64);
 counted!(AtomicUsize, usize);

@@ -80,6 +80,7 @@ macro_rules! emulated {
 
 emulated!(AtomicBool, bool);
 emulated!(AtomicI8, i8);
+emulated!(AtomicU16, u16);
 emulated!(AtomicU32, u32);
 emulated!(AtomicUsize, usize);
 emulated!(AtomicPtr<T>, *mut T);

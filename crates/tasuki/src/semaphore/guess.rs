@@ -1,0 +1,83 @@
+//! A guess of the count, beside the word: an acquisition need not look at the word before it tries to change it.
+//!
+//! A load of a word that a locked operation has just written waits for that operation on many processors (decision 12). The word of a mutex most likely is a constant. That of
+//! a semaphore is a count, and no constant stands for it; but where one task at a time takes a permit and gives it back, every acquisition finds the same count, and every release finds that count less
+//! what was taken. So that count is kept here, in two bytes that no locked operation writes.
+//!
+//! | stored       | event                                    | becomes      | fn |
+//! |--------------|------------------------------------------|--------------|----|
+//! | (new)        | the semaphore is made                    | trusted, its first count | [`Guess::new`] |
+//! | trusted      | a try with it fails                      | none         | [`Guess::miss`] |
+//! | none, another candidate | an acquisition that looked succeeds | its count, a candidate | [`Guess::learn`] |
+//! | candidate    | the next one that looked finds the same  | trusted      | [`Guess::learn`] |
+//!
+//! Two that agree are asked for, so that a semaphore with several holders, whose count is another each time, looks, and does not try in vain. A count above [`MOST`] is never guessed.
+//!
+//! The guess is compared by the exchange and decides nothing else, so it may be wrong at any time; the models run with every sequence of answers whether to use it (`hints::shuffle`).
+//!
+//! # Orderings
+//! All Relaxed: it publishes nothing.
+
+use crate::queue::word::Word;
+use crate::shim::{self, AtomicGuess, Ordering, const_fn};
+
+/// Use it without a look.
+const TRUSTED: u16 = 1 << 15;
+/// Nothing is known.
+const NONE: u16 = TRUSTED - 1;
+/// The greatest count that is guessed.
+const MOST: usize = NONE as usize - 1;
+
+/// What is free before an acquisition, most likely.
+#[derive(Debug)]
+pub(super) struct Guess(AtomicGuess);
+
+const fn candidate(count: usize) -> u16 {
+    if count <= MOST { count as u16 } else { NONE }
+}
+
+impl Guess {
+    const_fn! {
+        /// Of a semaphore that begins with this count.
+        pub(super) const fn new(count: usize) -> Self {
+            let first = candidate(count);
+            Self(AtomicGuess::new(if first == NONE { NONE } else { first | TRUSTED }))
+        }
+    }
+
+    /// The word to try without a look; `None`: look.
+    #[inline(always)]
+    pub(super) fn get(&self) -> Option<Word> {
+        // Relaxed: a hint.
+        let stored = self.0.load(Ordering::Relaxed);
+        if shim::hint(|| stored < TRUSTED) {
+            return None;
+        }
+        // `NONE` only in a model, as a count like any other.
+        Some(Word::counted((stored & !TRUSTED) as usize))
+    }
+
+    /// The word while so many are taken, to be tried without a look; `None`: look.
+    #[inline(always)]
+    pub(super) fn after(&self, taken: usize) -> Option<Word> {
+        self.get()?.try_minus(taken)
+    }
+
+    /// A try failed: from now on, look.
+    #[inline(always)]
+    pub(super) fn miss(&self) {
+        // Relaxed twice: a hint. Not stored again and again where tasks wait.
+        if self.0.load(Ordering::Relaxed) != NONE {
+            self.0.store(NONE, Ordering::Relaxed);
+        }
+    }
+
+    /// An acquisition looked, found this count, and succeeded.
+    #[inline(always)]
+    pub(super) fn learn(&self, count: usize) {
+        let found = candidate(count);
+        // Relaxed twice: a hint.
+        let again = found != NONE && self.0.load(Ordering::Relaxed) == found;
+        self.0.store(if again { found | TRUSTED } else { found }, Ordering::Relaxed);
+    }
+}
