@@ -6,7 +6,9 @@ use loom::thread::yield_now;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
+use tasuki::runtime::park_in;
 use tasuki::{Parker, Unparker};
 
 /// Data that a token publishes.
@@ -160,6 +162,52 @@ fn the_unparker_outlives_the_parker() {
         unparker.unpark();
         unparker.unpark();
         assert_eq!(join([sleeper]), [1]);
+    });
+}
+
+/// A foreign wait, which ends by its interrupt, or once for no reason.
+struct Foreign(loom::sync::Notify);
+
+impl Wake for Foreign {
+    fn wake(self: Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// The unpark comes before, in or after the decision to wait elsewhere: a wait that is not interrupted is a deadlock.
+#[test]
+fn unpark_races_a_foreign_wait() {
+    model(cargo, |[data, _]| {
+        let (parker, unparker) = parker();
+        let sleeper = spawn(move || {
+            let foreign = Arc::new(Foreign(loom::sync::Notify::new()));
+            let interrupt = Waker::from(foreign.clone());
+            while !park_in(&parker, &interrupt, || foreign.0.wait()) {}
+            data.get()
+        });
+        data.add(1);
+        unparker.unpark();
+        assert_eq!(join([sleeper]), [1]);
+    });
+}
+
+/// A foreign wait, then a park: the token of each is its own, and a late interrupt of the first does not stand for the second.
+#[test]
+fn a_foreign_wait_and_a_park() {
+    model(cargo, |[data, more]| {
+        let (parker, unparker) = parker();
+        let thread = spawn(move || {
+            data.add(1);
+            unparker.unpark();
+            more.add(1);
+            unparker.unpark();
+        });
+        let foreign = Arc::new(Foreign(loom::sync::Notify::new()));
+        let interrupt = Waker::from(foreign.clone());
+        while !park_in(&parker, &interrupt, || foreign.0.wait()) {}
+        assert_eq!(data.get(), 1);
+        join([thread]);
+        assert_eq!(more.get(), 1);
     });
 }
 

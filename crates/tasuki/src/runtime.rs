@@ -12,6 +12,7 @@ pub use crate::mutex::keyed::{
     Domain, Key, KeyedAccess, KeyedGuard, KeyedLock, KeyedLockOp, KeyedMutex, KeyedRawMutex,
     MappedKeyedGuard, keyed_lock, keyed_try_lock,
 };
+pub use crate::parker::park_in;
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};
 

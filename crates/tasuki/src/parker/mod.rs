@@ -12,6 +12,12 @@
 //! | `PARKED`   | spurious wake-up             | `PARKED`   | sleep on            | |
 //! | `NOTIFIED` | wake-up                      | `EMPTY`    | return              | [`State::take_token`] |
 //! | `PARKED`   | the time is over             | `EMPTY`    | return `false`      | [`State::empty`] |
+//! | `EMPTY`    | park in a foreign wait       | `ELSEWHERE`| wait there          | [`State::announce`] |
+//! | `ELSEWHERE`| unpark                       | `NOTIFIED` | interrupt that wait | [`State::notify`] |
+//! | `ELSEWHERE`, `NOTIFIED` | the foreign wait returns | `EMPTY` | return       | [`State::empty`] |
+//!
+//! A thread that parks in a *foreign wait* sleeps by another call than this file's: the worker of a runtime waits for sockets. It has left a waker that
+//! interrupts the wait, and only in this state is that called: a thread that never waits elsewhere pays nothing for it.
 //!
 //! `NOTIFIED` is what makes the race "check the queue; another thread pushes and unparks; go to sleep"
 //! harmless: the unpark leaves a token, and the park that comes too late takes it instead of sleeping. A
@@ -27,7 +33,8 @@
 //! # Orderings
 //! `state`: Release in [`State::notify`] pairs with Acquire in [`State::take_token`] and
 //! [`State::empty`]: what was done before the unpark happens before what follows the park. Tokens that coalesced
-//! count too, because swaps continue a release sequence.
+//! count too, because swaps continue a release sequence. Release in [`State::announce`] pairs with Acquire in [`Inner::interrupt`]: the waker that
+//! interrupts a foreign wait was stored before it began.
 
 mod block;
 #[allow(dead_code, unused_imports, reason = "the model checker sleeps by its own means")]
@@ -43,11 +50,13 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::task::Waker;
 use core::time::Duration;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
+const ELSEWHERE: u32 = 3;
 
 /// Puts a thread to sleep until its [`Unparker`] says otherwise.
 ///
@@ -218,11 +227,17 @@ impl fmt::Debug for Unparker {
 struct Inner {
     state: State,
     sleeper: Sleeper,
+    /// Interrupts the foreign waits of the thread.
+    interrupt: OnceLock<Waker>,
 }
 
 impl Inner {
     fn new() -> Self {
-        Self { state: State { word: AtomicU32::new(EMPTY) }, sleeper: Sleeper::new() }
+        Self {
+            state: State { word: AtomicU32::new(EMPTY) },
+            sleeper: Sleeper::new(),
+            interrupt: OnceLock::new(),
+        }
     }
 
     /// True with a token, false when the deadline came first.
@@ -237,12 +252,42 @@ impl Inner {
         self.state.sleep_for_token(deadline, |word| self.sleeper.sleep(word, PARKED, deadline))
     }
 
+    /// Any => `EMPTY`, after a foreign wait if there was no token; true with a token.
+    fn park_in(&self, interrupt: &Waker, wait: impl FnOnce()) -> bool {
+        if self.state.empty() {
+            return true;
+        }
+        crate::queue::nested::wake_deferred();
+        self.interrupt.get_or_init(|| interrupt.clone());
+        if self.state.announce(ELSEWHERE) {
+            wait();
+        }
+        self.state.empty()
+    }
+
     #[inline]
     fn unpark(&self) {
-        if self.state.notify() {
-            self.sleeper.wake(&self.state.word);
+        match self.state.notify() {
+            PARKED => self.sleeper.wake(&self.state.word),
+            ELSEWHERE => self.interrupt(),
+            _ => {}
         }
     }
+
+    #[cold]
+    fn interrupt(&self) {
+        // Acquire: pairs with Release in `announce`: the waker. Reads our own swap, or a later one: each continues that release sequence.
+        self.state.word.load(Ordering::Acquire);
+        if let Some(interrupt) = self.interrupt.get() {
+            interrupt.wake_by_ref();
+        }
+    }
+}
+
+/// Parks in `wait`, which is not called if there is a token, until that returns; true with a token. While it lasts an unpark calls `interrupt`, which
+/// must make it return, also if it comes before the wait has begun. One parker has one interrupt: that of its first call.
+pub fn park_in(parker: &Parker, interrupt: &Waker, wait: impl FnOnce()) -> bool {
+    parker.inner.park_in(interrupt, wait)
 }
 
 impl Wake for Inner {
@@ -264,7 +309,7 @@ impl State {
     /// `EMPTY => PARKED => EMPTY`, with any number of sleeps between; true with a token, false when the deadline came first. A sleep may return for no
     /// reason.
     fn sleep_for_token(&self, deadline: Option<Instant>, sleep: impl Fn(&AtomicU32)) -> bool {
-        if !self.announce() {
+        if !self.announce(PARKED) {
             return self.empty();
         }
         loop {
@@ -278,11 +323,11 @@ impl State {
         }
     }
 
-    /// Any => `NOTIFIED`; true if a sleeper must be woken.
+    /// Any => `NOTIFIED`; the state before: a thread that is `PARKED` must be woken, one that is `ELSEWHERE` interrupted.
     #[inline]
-    fn notify(&self) -> bool {
+    fn notify(&self) -> u32 {
         // Release: pairs with Acquire in `take_token` and `empty`.
-        self.word.swap(NOTIFIED, Ordering::Release) == PARKED
+        self.word.swap(NOTIFIED, Ordering::Release)
     }
 
     /// `NOTIFIED => EMPTY`; false if there is no token, and a sleeper stays `PARKED`.
@@ -291,10 +336,10 @@ impl State {
         self.word.compare_exchange(NOTIFIED, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// `EMPTY => PARKED`; false if a token came first.
-    fn announce(&self) -> bool {
-        // Relaxed: a sleeper publishes nothing, and learns nothing before it takes the token.
-        self.word.compare_exchange(EMPTY, PARKED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// `EMPTY => PARKED | ELSEWHERE`; false if a token came first.
+    fn announce(&self, sleep: u32) -> bool {
+        // Release: pairs with Acquire in `Inner::interrupt`: the waker. Relaxed on failure: it learns nothing before it takes the token.
+        self.word.compare_exchange(EMPTY, sleep, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// Any => `EMPTY`; true if there was a token. By the thread that parks, before it sleeps or when it will sleep no
@@ -318,7 +363,7 @@ mod tests {
             let token = state.sleep_for_token(None, |_| {
                 sleeps.set(sleeps.get() + 1);
                 if sleeps.get() > spurious {
-                    assert!(state.notify(), "a sleeping thread is to be woken");
+                    assert_eq!(state.notify(), PARKED, "a sleeping thread is to be woken");
                 }
             });
             assert!(token && sleeps.get() == spurious + 1);
@@ -336,7 +381,7 @@ mod tests {
             let deadline = Instant::now() + time;
             assert!(!state.sleep_for_token(Some(deadline), |_| sleeps.set(sleeps.get() + 1)));
             assert!(Instant::now() >= deadline);
-            assert!(!state.notify() && state.empty(), "no thread sleeps");
+            assert!(state.notify() == EMPTY && state.empty(), "no thread sleeps");
             time *= 2;
         }
     }
@@ -345,11 +390,35 @@ mod tests {
     #[test]
     fn the_system_is_entered_only_for_a_sleeping_thread() {
         let state = State { word: AtomicU32::new(EMPTY) };
-        assert!(!state.notify(), "no thread sleeps");
-        assert!(!state.notify(), "the token is there");
+        assert_eq!(state.notify(), EMPTY, "no thread sleeps");
+        assert_eq!(state.notify(), NOTIFIED, "the token is there");
         assert!(state.sleep_for_token(None, |_| panic!("there is a token")));
-        assert!(state.announce());
-        assert!(state.notify(), "the thread sleeps");
-        assert!(!state.notify(), "it has been woken");
+        assert!(state.announce(PARKED));
+        assert_eq!(state.notify(), PARKED, "the thread sleeps");
+        assert_eq!(state.notify(), NOTIFIED, "it has been woken");
+    }
+
+    /// A foreign wait is interrupted once, by the unpark that finds it, and is not begun with a token.
+    #[test]
+    fn a_foreign_wait_is_interrupted_only_while_it_lasts() {
+        struct Count(std::sync::atomic::AtomicU32);
+        impl Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let count = Arc::new(Count(std::sync::atomic::AtomicU32::new(0)));
+        let interrupts = || count.0.load(Ordering::Relaxed);
+        let (parker, interrupt) = (Parker::new(), Waker::from(count.clone()));
+        let unparker = parker.unparker();
+        unparker.unpark();
+        assert!(park_in(&parker, &interrupt, || panic!("there is a token")));
+        assert!(!park_in(&parker, &interrupt, || ()), "no token came");
+        unparker.unpark();
+        assert!(park_in(&parker, &interrupt, || panic!("there is a token")));
+        assert_eq!(interrupts(), 0);
+        let token = park_in(&parker, &interrupt, || (0..3).for_each(|_| unparker.unpark()));
+        assert!(token && interrupts() == 1);
+        assert!(!parker.park_timeout(Duration::ZERO), "the tokens were one, and it was taken");
     }
 }
