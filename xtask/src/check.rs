@@ -45,6 +45,11 @@ fn compile(report: &mut Report) {
             shell::run(&mut cargo(&format!("clippy -p tasuki --lib {features} -- -D warnings"))).into()
         });
     }
+    for features in ["--no-default-features", "--all-features"] {
+        report.step(&format!("clippy of the runtime {features}"), || {
+            shell::run(&mut cargo(&format!("clippy -p tasuki-rt --lib {features} -- -D warnings"))).into()
+        });
+    }
     report
         .step("docs", || shell::run(documented(&mut cargo("doc -p tasuki --no-deps --all-features"))).into());
     report.step("docs of private items", || {

@@ -194,7 +194,7 @@ impl Sleeper for FallingAsleep<'_> {
         NEVER
     }
 
-    fn park(&self, _nap: Nap) {
+    fn sleep(&self, _nap: Nap) {
         self.pool.parkers[self.worker].wait();
     }
 }
@@ -208,7 +208,7 @@ fn program(workers: usize, preemptions: usize, tasks: &'static [usize], silent: 
     model.check(move || {
         counted.fetch_add(1, Ordering::Relaxed);
         let pool = Pool::new(workers, tasks.len(), silent);
-        (1..workers).for_each(|worker| assert!(pool.idle.sleep(worker, false).look));
+        (1..workers).for_each(|worker| assert!(pool.idle.sleep(Rest::of(worker)).look));
         if tasks == [WAITS] {
             pool.wake(None, WAITS);
         }

@@ -1,7 +1,8 @@
 //! Searching and sleeping against pushes, steals and shutdown. A worker sleeps until it is unparked, and for no other reason,
 //! so a lost wake-up is a deadlock.
 //!
-//! The queue is the global one: its lock is all that orders pushes against workers that go to sleep.
+//! The queue is the global one: its lock is all that orders pushes against workers that go to sleep. Where a worker sleeps, on its parker or in the system's poll, makes no difference
+//! to a push: each ends by an unpark (`park_in` of `tasuki` has its own models). Some of the programs have a poll slot all the same, for the order in which sleepers are chosen.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;
@@ -109,15 +110,18 @@ impl Sleeper for FallingAsleep<'_> {
         NEVER
     }
 
-    fn park(&self, _nap: Nap) {
+    fn sleep(&self, _nap: Nap) {
         self.pool.parkers[self.worker].wait();
     }
 }
 
 /// The only worker goes to sleep while a task is pushed.
-fn one_worker(without: Without) {
+fn one_worker(without: Without, polls: bool) {
     loom::model(move || {
         let pool = Pool::new(1, without);
+        if polls {
+            assert_eq!(pool.idle.open_poll_slot(), None);
+        }
         let spawner = thread::spawn(move || pool.push(1));
         assert_eq!(pool.work(0, 1), 1);
         spawner.join().unwrap();
@@ -126,10 +130,13 @@ fn one_worker(without: Without) {
 
 /// Two tasks, two workers that take one each, of which one is asleep at first: the searcher that found one passes the
 /// search on.
-fn two_workers(without: Without) {
+fn two_workers(without: Without, polls: bool) {
     loom::model(move || {
         let pool = Pool::new(2, without);
-        assert!(pool.idle.sleep(1, false).look);
+        if polls {
+            assert_eq!(pool.idle.open_poll_slot(), None);
+        }
+        assert!(pool.idle.sleep(Rest::of(1)).look);
         let other = thread::spawn(move || {
             pool.parkers[1].wait();
             pool.work_on(1, 1, pool.idle.rise(1).chosen)
@@ -144,30 +151,41 @@ fn two_workers(without: Without) {
 
 #[test]
 fn last_searcher_against_push() {
-    one_worker(Without::Nothing);
+    one_worker(Without::Nothing, false);
+}
+
+#[test]
+fn last_searcher_that_polls_against_push() {
+    one_worker(Without::Nothing, true);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_the_second_look_a_wake_up_is_lost() {
-    one_worker(Without::SecondLook);
+    one_worker(Without::SecondLook, false);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_the_lock_a_wake_up_is_lost() {
-    one_worker(Without::Lock);
+    one_worker(Without::Lock, false);
 }
 
 #[test]
 fn searchers_against_a_spawner() {
-    two_workers(Without::Nothing);
+    two_workers(Without::Nothing, false);
+}
+
+/// The worker that sleeps has the poll slot: it is chosen when there is no other.
+#[test]
+fn searchers_and_a_poller_against_a_spawner() {
+    two_workers(Without::Nothing, true);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_passing_the_search_on_a_task_is_left() {
-    two_workers(Without::Found);
+    two_workers(Without::Found, false);
 }
 
 /// Two spawners, one worker.

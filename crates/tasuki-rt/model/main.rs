@@ -16,6 +16,10 @@ mod next_slot;
 #[cfg(all(test, tasuki_loom))]
 mod parts;
 #[cfg(all(test, tasuki_loom))]
+mod poll_slot;
+#[cfg(all(test, tasuki_loom))]
+mod readiness;
+#[cfg(all(test, tasuki_loom))]
 mod shutdown;
 #[cfg(all(test, tasuki_loom))]
 mod task_counts;

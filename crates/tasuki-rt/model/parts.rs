@@ -11,6 +11,8 @@ pub(crate) mod idle;
 pub(crate) mod next_slot;
 #[path = "../src/scheduler/shutdown/progress.rs"]
 pub(crate) mod progress;
+#[path = "../src/io/readiness.rs"]
+pub(crate) mod readiness;
 #[path = "../src/task/registry.rs"]
 pub(crate) mod registry;
 #[path = "../src/scheduler/shared_queue.rs"]

@@ -117,7 +117,7 @@ impl Sleeper for Pair {
         NEVER
     }
 
-    fn park(&self, nap: Nap) {
+    fn sleep(&self, nap: Nap) {
         if nap.watch { thread::yield_now() } else { self.bell.wait() }
     }
 }

@@ -61,7 +61,7 @@ impl World {
     /// Worker `worker`: nothing to do but to sleep, until it has met the deadline.
     fn rest(&self, worker: usize) {
         while self.due() == NEVER {
-            let rest = Rest { worker, searching: false, watch: false };
+            let rest = Rest::of(worker);
             let _ = self.idle.rest(rest, &FallingAsleep { world: self, worker });
         }
         self.met.notify();
@@ -82,7 +82,7 @@ impl Sleeper for FallingAsleep<'_> {
         self.world.due()
     }
 
-    fn park(&self, nap: Nap) {
+    fn sleep(&self, nap: Nap) {
         // Time passes: every deadline comes.
         if nap.until == NEVER {
             self.world.parkers[self.worker].wait();
@@ -105,7 +105,7 @@ fn a_worker_falls_asleep(without: Without) {
 fn the_timekeeper_gets_work(without: Without) {
     loom::model(move || {
         let world = World::new(3, without);
-        assert!(world.idle.sleep(1, false).keeps_time && !world.idle.sleep(2, false).keeps_time);
+        assert!(world.idle.sleep(Rest::of(1)).keeps_time && !world.idle.sleep(Rest::of(2)).keeps_time);
         assert_eq!(world.idle.cover(|| 5), Some(1));
         let busy = thread::spawn(move || {
             if world.idle.rise(1).kept_time && world.without != Without::HandOver {
@@ -152,7 +152,7 @@ fn without_the_hand_over_a_deadline_is_missed() {
 fn two_sleepers_against_a_deadline() {
     loom::model(|| {
         let world = World::new(3, Without::Nothing);
-        assert!(world.idle.sleep(1, false).keeps_time);
+        assert!(world.idle.sleep(Rest::of(1)).keeps_time);
         assert_eq!(world.idle.cover(|| 5), Some(1));
         let first = thread::spawn(move || {
             let risen = world.idle.rise(1);

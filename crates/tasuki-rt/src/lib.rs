@@ -20,7 +20,7 @@
 //!
 //! It cooperates with the primitives of [`tasuki`]: a task to which a lock is passed runs next on the same worker, and the workers keep
 //! the timers of every `.timeout()`. Every worker is also an event loop: tasks that are not `Send` can be pinned to it, and run on its thread only.
-//! It does no I/O of its own; that of async-io works beside it. [`testing`] runs a test under many schedules, with a virtual clock.
+//! Sockets are waited for by the workers themselves ([`net`], [`io`]). [`testing`] runs a test under many schedules, with a virtual clock.
 //!
 //! | I want | use |
 //! |---|---|
@@ -35,6 +35,7 @@
 //! | to abort a task from elsewhere | [`AbortHandle`] |
 //! | to wait for a time | [`sleep`], [`timeout`], [`interval`] |
 //! | a value for everything that a task calls | [`task_local!`] |
+//! | sockets, descriptors, signals | [`net`], [`io`], [`signal`] |
 //! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
 //! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
 //!
@@ -46,6 +47,9 @@
 //!
 //! # Features
 //!
+//! * `net`, on by default: [`net`], [`io`] and [`signal`]. Without it there is nothing of the operating system but threads: for wasm32.
+//! * `tokio-io`: the streams of [`net`] have tokio's `AsyncRead` and `AsyncWrite`.
+//! * `hyper`: they have hyper's `rt::Read` and `rt::Write`; `io::HyperTimer` and `io::HyperExecutor`.
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
 //! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`).
 
@@ -58,14 +62,20 @@ mod error;
 mod event_loop;
 mod functions;
 mod handle;
+#[cfg(feature = "net")]
+pub mod io;
 mod local_runtime;
 mod loop_mutex;
 #[cfg(feature = "macros")]
 mod macros;
 mod metrics;
+#[cfg(feature = "net")]
+pub mod net;
 mod runtime;
 mod scheduler;
 mod shim;
+#[cfg(feature = "net")]
+pub mod signal;
 mod task;
 mod task_local;
 pub mod testing;

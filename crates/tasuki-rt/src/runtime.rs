@@ -63,7 +63,7 @@ use tasuki::task::TaskId;
 ///
 /// # When to use something else
 ///
-/// For sockets bring a reactor of your own, such as `async-io`: the runtime has none.
+/// The thread in `block_on` is no worker: what it waits for is woken by one. A program that does everything there needs no workers, and no runtime with several.
 ///
 /// # Examples
 ///

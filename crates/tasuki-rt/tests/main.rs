@@ -12,6 +12,12 @@ mod local {
 mod loop_mutex {
     mod api;
 }
+#[cfg(feature = "net")]
+mod net {
+    mod datagrams;
+    mod faults;
+    mod tcp;
+}
 mod pinned {
     mod api;
 }
@@ -22,6 +28,8 @@ mod programs {
 mod scheduler {
     mod budget;
     mod budget_channels;
+    #[cfg(feature = "net")]
+    mod budget_sockets;
     mod budget_table;
     mod load;
     mod metrics;

@@ -22,17 +22,34 @@
 //! | from | event | to | duty of the caller | fn |
 //! |---|---|---|---|---|
 //! | no timekeeper | a worker falls asleep | it is the timekeeper | find the earliest deadline, park until then | [`Idle::sleep`], [`Idle::keep_time`] |
-//! | no timekeeper | a deadline that is not covered, sleepers | the first sleeper is the timekeeper | unpark it | [`Idle::cover`] |
+//! | no timekeeper | a deadline that is not covered, sleepers | a sleeper is the timekeeper | unpark it | [`Idle::cover`] |
 //! | timekeeper | a deadline before its own | the same | unpark it: it looks again | [`Idle::cover`] |
-//! | timekeeper | it rises | no timekeeper | before it runs anything: `cover` all deadlines | [`Idle::rise`] |
-//! | timekeeper | a notifier chooses it, the last sleeper | no timekeeper | none: there is no sleeper left | [`Idle::notify`] |
+//! | timekeeper | it rises, by itself or chosen by a notifier | no timekeeper | before it runs anything: `cover` all deadlines | [`Idle::rise`] |
+//!
+//! # The poller
+//! Sockets are waited for in one call of the operating system, by one worker at a time, which has the *poll slot*. It has nothing else to do and sleeps in that call; the
+//! other sleepers park. While all workers are busy they poll now and then without waiting.
+//!
+//! | from | event | to | duty of the caller | fn |
+//! |---|---|---|---|---|
+//! | absent | the first socket is registered | free | unpark a sleeper | [`Idle::open_poll_slot`] |
+//! | free | a worker falls asleep, not as the watcher | taken by it | wait for sockets instead of parking | [`Idle::sleep`] |
+//! | free | a worker that is awake polls | taken by it | poll without waiting, then `end_poll` | [`Idle::try_poll`] |
+//! | taken | its worker rises | free | before it runs anything: `hand_over_poll_slot`, if told so | [`Idle::rise`], [`Idle::hand_over_poll_slot`] |
+//! | taken | its worker has polled | free | unpark a sleeper, if told so | [`Idle::end_poll`] |
+//!
+//! A worker that rises from the poll with a task to run would leave the slot free for as long as that task runs, while the others sleep. So it sees to it that
+//! another is awake, or watches: that one takes the slot when it falls asleep in its turn. The watcher does not take it: a worker with short tasks would find the slot
+//! taken each time it comes back to it, and the two would wake each other for every event.
 //!
 //! # Invariants
 //! 1. searching ≤ awake ≤ workers.
 //! 2. A worker is in the list exactly when it is not counted as awake.
 //! 3. Word and list change together, under the list's mutex; only the searching count changes without it.
-//! 4. The timekeeper is the first in the list, so it is chosen last. `alarm` is written under the mutex, and is [`NEVER`] while there is no
-//!    timekeeper, or it has not found the earliest deadline yet.
+//! 4. A notifier chooses the timekeeper after the other sleepers, and the poller last. Each keeps its office until it rises. `alarm` is written under the mutex, and is
+//!    [`NEVER`] while there is no timekeeper, or it has not found the earliest deadline yet.
+//! 5. The poll slot changes under the mutex. Only its worker waits in the system's poll, or delivers what that returned.
+//! 6. If the slot is free and a worker sleeps, then a worker watches or searches, or one that is awake has not begun to run anything since it left the slot, or sleeps next.
 //!
 //! # Orderings
 //! A push under the lock of the global queue, then a read of the word (in `notify`), against a change of the word (in `sleep`), then
@@ -40,6 +57,7 @@
 //! Fence T in `cover`, between the deadline and the read of `alarm`, pairs with fence T in `keep_time`, and in `cover` by a worker that has kept
 //! the time, between the reset of `alarm` and the read of the deadlines: either these see the deadline, or the worker that has it sees that it
 //! must ask for cover.
+//! The poll slot needs none but the mutex: a worker that falls asleep takes the slot, or is in the list when the worker that leaves it looks.
 //! The proofs are in docs/scheduler.md.
 
 use crate::shim::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
@@ -77,6 +95,8 @@ pub(crate) struct Risen {
     pub(crate) chosen: bool,
     /// It was the timekeeper while others sleep on: it must [`Idle::cover`] the deadlines of all workers that are awake before it runs anything.
     pub(crate) kept_time: bool,
+    /// It left the poll slot while others sleep on and none watches: it must [`Idle::hand_over_poll_slot`] before it runs anything.
+    pub(crate) left_poll_slot: bool,
 }
 
 /// What [`Idle::sleep`] asks of the worker.
@@ -87,11 +107,23 @@ pub(crate) struct Asleep {
     pub(crate) look: bool,
     /// It is the timekeeper.
     pub(crate) keeps_time: bool,
+    /// It has the poll slot.
+    pub(crate) polls: bool,
 }
 
-/// How long a worker parks, if it is not unparked.
+/// Where a worker sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On its parker.
+    Parker,
+    /// In the system's wait for sockets.
+    Poll,
+}
+
+/// Where and how long a worker sleeps, if it is not unparked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nap {
+    pub(crate) place: Place,
     /// At most a millisecond, as the watcher.
     pub(crate) watch: bool,
     /// Until this deadline, for the others; [`NEVER`] if it is not the timekeeper.
@@ -104,8 +136,16 @@ pub(crate) struct Rest {
     pub(crate) worker: usize,
     /// It counts as searching.
     pub(crate) searching: bool,
-    /// It should watch, if no other worker does.
+    /// It should watch, if no other worker does; for [`Idle::sleep`]: it does.
     pub(crate) watch: bool,
+}
+
+impl Rest {
+    /// A worker that neither searches nor watches.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for the models"))]
+    pub(crate) fn of(worker: usize) -> Self {
+        Self { worker, searching: false, watch: false }
+    }
 }
 
 /// What a worker does on its way to sleep.
@@ -117,8 +157,8 @@ pub(crate) trait Sleeper {
     /// The earliest deadline of all workers that are awake, and its own.
     fn earliest_deadline(&self) -> u64;
 
-    /// Sleeps until it is unparked, or the nap or its own deadline ends.
-    fn park(&self, nap: Nap);
+    /// Sleeps until it is unparked, or the nap or its own deadline ends, or, in the poll, a socket is ready.
+    fn sleep(&self, nap: Nap);
 }
 
 /// Sleeping and searching workers.
@@ -137,8 +177,53 @@ pub(crate) struct Idle {
 #[derive(Debug)]
 struct Sleepers {
     list: Vec<usize>,
-    /// The first of the list is the timekeeper.
-    timekeeper: bool,
+    timekeeper: Option<usize>,
+    poll_slot: PollSlot,
+}
+
+/// Which worker polls the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PollSlot {
+    /// There is nothing to poll.
+    Absent,
+    Free,
+    Taken(usize),
+}
+
+impl Sleepers {
+    /// Removes the sleeper to wake for work: the timekeeper after the others, the poller last.
+    fn remove_next(&mut self) -> Option<usize> {
+        let rank =
+            |worker: usize| (self.poll_slot == PollSlot::Taken(worker), self.timekeeper == Some(worker));
+        // The newest: its cache is warm. At most two have an office, so the search is short.
+        let mut best: Option<usize> = None;
+        for at in (0..self.list.len()).rev() {
+            if best.is_none_or(|best| rank(self.list[at]) < rank(self.list[best])) {
+                best = Some(at);
+            }
+            if best.is_some_and(|best| rank(self.list[best]) == (false, false)) {
+                break;
+            }
+        }
+        best.map(|at| self.list.swap_remove(at))
+    }
+
+    fn try_take_poll_slot(&mut self, worker: usize) -> bool {
+        let free = self.poll_slot == PollSlot::Free;
+        if free {
+            self.poll_slot = PollSlot::Taken(worker);
+        }
+        free
+    }
+
+    /// True if the worker had the slot.
+    fn leave_poll_slot(&mut self, worker: usize) -> bool {
+        let taken = self.poll_slot == PollSlot::Taken(worker);
+        if taken {
+            self.poll_slot = PollSlot::Free;
+        }
+        taken
+    }
 }
 
 impl Idle {
@@ -147,7 +232,11 @@ impl Idle {
         assert!(workers <= MAX_WORKERS, "at most {MAX_WORKERS} workers");
         Self {
             word: AtomicUsize::new(workers * AWAKE),
-            sleepers: Mutex::new(Sleepers { list: Vec::with_capacity(workers), timekeeper: false }),
+            sleepers: Mutex::new(Sleepers {
+                list: Vec::with_capacity(workers),
+                timekeeper: None,
+                poll_slot: PollSlot::Absent,
+            }),
             alarm: AtomicU64::new(NEVER),
             watched: AtomicBool::new(false),
             workers,
@@ -187,41 +276,86 @@ impl Idle {
         before.searching() == 1
     }
 
-    /// awake | searching => asleep.
-    pub(crate) fn sleep(&self, worker: usize, searching: bool) -> Asleep {
+    /// awake | searching => asleep. The watcher leaves the poll slot to others.
+    pub(crate) fn sleep(&self, Rest { worker, searching, watch }: Rest) -> Asleep {
         let leaving = AWAKE + if searching { SEARCHING } else { 0 };
         self.sleepers(|sleepers| {
             sleepers.list.push(worker);
-            let keeps_time = !std::mem::replace(&mut sleepers.timekeeper, true);
-            if keeps_time {
-                let last = sleepers.list.len() - 1;
-                sleepers.list.swap(0, last);
-            }
+            let keeps_time = *sleepers.timekeeper.get_or_insert(worker) == worker;
+            let polls = !watch && sleepers.try_take_poll_slot(worker);
             // Relaxed: ordered by the lock of the global queue, which the look takes.
             let before = self.word.fetch_sub(leaving, Ordering::Relaxed);
-            Asleep { look: WorkerCounts(before - leaving).searching() == 0, keeps_time }
+            Asleep { look: WorkerCounts(before - leaving).searching() == 0, keeps_time, polls }
         })
     }
 
     /// asleep => awake, by itself; or it learns that a notifier was faster.
     pub(crate) fn rise(&self, worker: usize) -> Risen {
         self.sleepers(|sleepers| {
-            let Some(at) = sleepers.list.iter().position(|sleeper| *sleeper == worker) else {
-                return Risen { chosen: true, kept_time: false };
-            };
-            sleepers.list.swap_remove(at);
-            // Relaxed: a worker that is awake publishes nothing by it.
-            self.word.fetch_add(AWAKE, Ordering::Relaxed);
-            let kept_time = at == 0 && self.dismiss_timekeeper(sleepers) && !sleepers.list.is_empty();
-            Risen { chosen: false, kept_time }
+            let at = sleepers.list.iter().position(|sleeper| *sleeper == worker);
+            if let Some(at) = at {
+                sleepers.list.swap_remove(at);
+                // Relaxed: a worker that is awake publishes nothing by it.
+                self.word.fetch_add(AWAKE, Ordering::Relaxed);
+            }
+            let others = !sleepers.list.is_empty();
+            let (kept_time, polled) =
+                (self.dismiss_timekeeper(sleepers, worker), sleepers.leave_poll_slot(worker));
+            Risen {
+                chosen: at.is_none(),
+                kept_time: kept_time && others,
+                left_poll_slot: polled && others && !self.is_watched(),
+            }
         })
     }
 
-    /// The first of the list has left it. True if it was the timekeeper.
-    fn dismiss_timekeeper(&self, sleepers: &mut Sleepers) -> bool {
-        // Relaxed: see fence T in `keep_time`.
-        self.alarm.store(NEVER, Ordering::Relaxed);
-        std::mem::take(&mut sleepers.timekeeper)
+    /// True if this worker was the timekeeper.
+    fn dismiss_timekeeper(&self, sleepers: &mut Sleepers, worker: usize) -> bool {
+        let kept_time = sleepers.timekeeper == Some(worker);
+        if kept_time {
+            sleepers.timekeeper = None;
+            // Relaxed: see fence T in `keep_time`.
+            self.alarm.store(NEVER, Ordering::Relaxed);
+        }
+        kept_time
+    }
+
+    /// absent => free: from now on a worker that falls asleep polls. Whom to unpark for that, if any.
+    #[must_use]
+    pub(crate) fn open_poll_slot(&self) -> Option<usize> {
+        self.sleepers(|sleepers| {
+            if sleepers.poll_slot == PollSlot::Absent {
+                sleepers.poll_slot = PollSlot::Free;
+            }
+            self.choose_of(sleepers)
+        })
+    }
+
+    /// free => taken, for a worker that is awake, and polls without waiting.
+    #[must_use]
+    pub(crate) fn try_poll(&self, worker: usize) -> bool {
+        self.sleepers(|sleepers| sleepers.try_take_poll_slot(worker))
+    }
+
+    /// taken => free, after `try_poll`. Whom to unpark, if any: a worker that fell asleep meanwhile found the slot taken.
+    #[must_use]
+    pub(crate) fn end_poll(&self, worker: usize) -> Option<usize> {
+        self.sleepers(|sleepers| {
+            sleepers.leave_poll_slot(worker);
+            if self.is_watched() { None } else { self.choose_of(sleepers) }
+        })
+    }
+
+    /// A worker that left the poll slot is about to run something: another must be awake to take the slot. Whom to unpark, if any.
+    #[must_use]
+    pub(crate) fn hand_over_poll_slot(&self) -> Option<usize> {
+        self.notify()
+    }
+
+    /// Exact under the mutex, elsewhere a hint.
+    fn is_watched(&self) -> bool {
+        // Relaxed: a stale answer delays the watcher, never the task's own worker. Under the mutex it is that of a watcher which has yet to rise.
+        self.watched.load(Ordering::Relaxed)
     }
 
     /// For the timekeeper, before it parks: finds and publishes the deadline to wake for.
@@ -231,7 +365,7 @@ impl Idle {
         let until = sleeper.earliest_deadline();
         self.sleepers(|sleepers| {
             // Not if a notifier has chosen us meanwhile, or another worker asked for cover: then there is a token, and we look again.
-            if sleepers.timekeeper && sleepers.list.first() == Some(&worker) {
+            if sleepers.timekeeper == Some(worker) {
                 // Relaxed: the mutex orders it for threads that take it, and the others ask for more cover than they need.
                 self.alarm.store(until, Ordering::Relaxed);
             }
@@ -251,8 +385,10 @@ impl Idle {
             return None;
         }
         self.sleepers(|sleepers| {
-            let timekeeper = *sleepers.list.first()?;
-            sleepers.timekeeper = true;
+            let poller = |worker: &usize| sleepers.poll_slot == PollSlot::Taken(*worker);
+            let sleeper = || sleepers.list.iter().find(|worker| !poller(worker)).or(sleepers.list.first());
+            let timekeeper = sleepers.timekeeper.or_else(|| sleeper().copied())?;
+            sleepers.timekeeper = Some(timekeeper);
             // Relaxed: as above; under the mutex.
             self.alarm.store(deadline, Ordering::Relaxed);
             Some(timekeeper)
@@ -262,11 +398,11 @@ impl Idle {
     /// awake | searching => asleep => awake | searching.
     pub(crate) fn rest(&self, rest: Rest, sleeper: &impl Sleeper) -> Risen {
         let watch = rest.watch && self.try_watch();
-        let asleep = self.sleep(rest.worker, rest.searching);
-        // Relaxed: a hint, as in `want_watcher`.
-        if !(asleep.look && sleeper.sees_work(!watch && !self.watched.load(Ordering::Relaxed))) {
+        let asleep = self.sleep(Rest { watch, ..rest });
+        if !(asleep.look && sleeper.sees_work(!watch && !self.is_watched())) {
             let until = if asleep.keeps_time { self.keep_time(rest.worker, sleeper) } else { NEVER };
-            sleeper.park(Nap { watch, until });
+            let place = if asleep.polls { Place::Poll } else { Place::Parker };
+            sleeper.sleep(Nap { place, watch, until });
         }
         if watch {
             self.end_watch();
@@ -292,8 +428,7 @@ impl Idle {
     #[inline]
     #[must_use]
     pub(crate) fn want_watcher(&self) -> Option<usize> {
-        // Relaxed: a hint; a stale answer delays the watcher, never the task's own worker.
-        if self.watched.load(Ordering::Relaxed) { None } else { self.notify() }
+        if self.is_watched() { None } else { self.notify() }
     }
 
     /// Becomes the watcher, if there is none and another worker is awake to be watched. For a worker that is still awake.
@@ -311,17 +446,17 @@ impl Idle {
 
     #[cold]
     fn choose(&self) -> Option<usize> {
-        self.sleepers(|sleepers| {
-            if self.counts().searching() > 0 {
-                return None;
-            }
-            let worker = sleepers.list.pop()?;
-            if sleepers.list.is_empty() {
-                self.dismiss_timekeeper(sleepers);
-            }
-            // Relaxed: the unpark publishes to the worker.
-            self.word.fetch_add(AWAKE + SEARCHING, Ordering::Relaxed);
-            Some(worker)
-        })
+        self.sleepers(|sleepers| self.choose_of(sleepers))
+    }
+
+    /// asleep => searching, for one worker, if none searches.
+    fn choose_of(&self, sleepers: &mut Sleepers) -> Option<usize> {
+        if self.counts().searching() > 0 {
+            return None;
+        }
+        let worker = sleepers.remove_next()?;
+        // Relaxed: the unpark publishes to the worker.
+        self.word.fetch_add(AWAKE + SEARCHING, Ordering::Relaxed);
+        Some(worker)
     }
 }

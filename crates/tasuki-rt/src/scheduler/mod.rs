@@ -21,6 +21,7 @@ mod posted_job;
 mod queue_turns;
 pub(crate) mod shared_queue;
 pub(crate) mod shutdown;
+mod sockets;
 mod steal;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ use next_slot::NextSlot;
 pub(crate) use posted_job::Job;
 use shared_queue::SharedQueue;
 use shutdown::progress::ShutdownProgress;
+use sockets::Sockets;
 use st3::fifo::{Stealer, Worker as Queue};
 use std::fmt;
 use std::sync::Arc;
@@ -91,6 +93,7 @@ pub(crate) struct Shared {
     pub(crate) threads: Threads,
     /// The threads for blocking work.
     pub(crate) blocking: Pool,
+    pub(crate) sockets: Sockets,
     idle: Idle,
     /// A worker that is awake has deadlines: all look at the clock.
     armed: AtomicBool,
@@ -136,6 +139,7 @@ impl Shared {
             shutdown: ShutdownProgress::new(workers),
             threads: Threads::new(builder.threads.clone()),
             blocking: Pool::new(builder.blocking_threads, builder.keep_alive),
+            sockets: Sockets::default(),
             idle: Idle::new(workers),
             armed: AtomicBool::new(false),
             epoch,

@@ -2,7 +2,7 @@
 //! this one.
 
 use super::chain::{Chain, Link, Linked};
-use super::idle::{Idle, NEVER, Risen};
+use super::idle::{Idle, NEVER, Rest, Risen};
 use super::next_slot::NextSlot;
 use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
@@ -34,12 +34,12 @@ fn at_most_half_search() {
 fn a_notifier_chooses_only_when_nobody_searches() {
     let idle = Idle::new(2);
     assert_eq!(idle.notify(), None);
-    assert!(idle.sleep(1, false).look);
+    assert!(idle.sleep(Rest::of(1)).look);
     assert_eq!(idle.notify(), Some(1));
     assert_eq!(idle.notify(), None);
-    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false });
-    assert!(idle.sleep(1, true).look);
-    assert_eq!(idle.rise(1), Risen { chosen: false, kept_time: false });
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, left_poll_slot: false });
+    assert!(idle.sleep(Rest { searching: true, ..Rest::of(1) }).look);
+    assert_eq!(idle.rise(1), Risen { chosen: false, kept_time: false, left_poll_slot: false });
     assert_eq!(idle.notify(), None);
 }
 
@@ -48,18 +48,45 @@ fn a_notifier_chooses_only_when_nobody_searches() {
 fn one_sleeper_keeps_the_time() {
     let idle = Idle::new(4);
     assert_eq!(idle.cover(|| 7), None, "no sleeper");
-    assert!([2, 3, 1].map(|worker| idle.sleep(worker, false).keeps_time) == [true, false, false]);
+    assert!([2, 3, 1].map(|worker| idle.sleep(Rest::of(worker)).keeps_time) == [true, false, false]);
     assert_eq!(idle.cover(|| NEVER), None);
     assert_eq!([9, 9, 10, 8].map(|deadline| idle.cover(|| deadline)), [Some(2), None, None, Some(2)]);
-    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true });
+    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, left_poll_slot: false });
     assert_eq!(idle.cover(|| 9), Some(1), "another sleeper, which has looked at no deadline");
-    assert!(!idle.sleep(2, false).keeps_time, "there is one");
+    assert!(!idle.sleep(Rest::of(2)).keeps_time, "there is one");
     assert_eq!([idle.notify(), idle.notify()], [Some(2), None]);
     assert!(idle.found());
-    assert_eq!(idle.rise(3), Risen { chosen: false, kept_time: false });
+    assert_eq!(idle.rise(3), Risen { chosen: false, kept_time: false, left_poll_slot: false });
     assert_eq!(idle.notify(), Some(1), "the last sleeper");
-    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false });
-    assert!(idle.sleep(0, false).keeps_time);
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, left_poll_slot: false });
+    assert!(idle.sleep(Rest::of(0)).keeps_time);
+}
+
+/// One sleeper has the poll slot, which the watcher leaves to others; it is chosen after all others, and says what it owes when it rises.
+#[test]
+fn one_sleeper_polls() {
+    let idle = Idle::new(4);
+    let watcher = Rest { watch: true, ..Rest::of(0) };
+    assert!(!idle.sleep(Rest::of(1)).polls && !idle.try_poll(2), "there is nothing to poll");
+    assert_eq!(idle.open_poll_slot(), Some(1));
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, left_poll_slot: false });
+    assert!(idle.found());
+    assert!(!idle.sleep(watcher).polls && idle.sleep(Rest::of(1)).polls && !idle.sleep(Rest::of(2)).polls);
+    assert!(!idle.try_poll(3), "taken");
+    // Worker 0 keeps the time.
+    assert_eq!(idle.cover(|| 5), Some(0));
+    for (next, kept_time) in [(2, false), (0, true), (1, false)] {
+        assert_eq!(idle.notify(), Some(next));
+        assert_eq!(idle.rise(next), Risen { chosen: true, kept_time, left_poll_slot: false });
+        assert!(idle.found());
+    }
+    assert!(idle.try_poll(3) && !idle.try_poll(2));
+    assert!(!idle.sleep(Rest::of(2)).polls, "taken by a worker that is awake");
+    assert_eq!(idle.end_poll(3), Some(2), "it parks, and no worker would poll");
+    assert!(idle.rise(2).chosen && idle.found());
+    assert!(idle.sleep(Rest::of(2)).polls && !idle.sleep(Rest::of(1)).polls);
+    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, left_poll_slot: true });
+    assert_eq!([idle.hand_over_poll_slot(), idle.hand_over_poll_slot()], [Some(1), None]);
 }
 
 #[test]

@@ -4,9 +4,10 @@
 //! docs/scheduler.md; the files beside this one have its parts: `turns`, `steal`, `deadlines`.
 
 use super::chain::Chain;
-use super::idle::{Nap, Rest, Sleeper};
+use super::idle::{Nap, Place, Rest, Sleeper};
 use super::queue_turns::QueueTurn;
 use super::shutdown;
+use super::sockets::Delivery;
 use super::steal::Observation;
 use super::{Item, Job, Shared, UnstartedWorker};
 use crate::builder::Resume;
@@ -67,6 +68,10 @@ pub(crate) struct Local {
     pub(super) pause: Cell<u32>,
     /// Was the timekeeper, and has not asked for cover for all since.
     pub(super) kept_time: Cell<bool>,
+    /// Has left the poll slot, and another worker is to be awake before this one runs anything.
+    pub(super) left_poll_slot: Cell<bool>,
+    /// Tasks whose sockets are ready, to be woken when the poll slot has been left.
+    pub(super) deliveries: RefCell<Vec<Delivery>>,
 }
 
 impl Local {
@@ -93,6 +98,8 @@ impl Local {
             look_at: Cell::new(shared.epoch),
             pause: Cell::new(0),
             kept_time: Cell::new(false),
+            left_poll_slot: Cell::new(false),
+            deliveries: RefCell::default(),
         }
     }
 
@@ -171,6 +178,7 @@ impl Local {
             // Wherever it was found: pushes must not rely on a searcher that has begun to work.
             self.found(shared);
             self.cover_deadlines(shared);
+            self.hand_over_poll_slot(shared);
             self.run(context, item);
         }
     }
@@ -191,6 +199,7 @@ impl Local {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick % GLOBAL_EVERY == 0 {
+            self.poll_sockets(shared);
             if let Some(item) = self.pick_global(shared) {
                 return Some(item);
             }
@@ -285,6 +294,10 @@ impl Local {
             if item.is_some() || shared.is_closing() {
                 return item;
             }
+            // Sockets may be ready, and only a sleeper asks the system.
+            if shared.sockets.are_used() && !self.saw_held.get() {
+                break;
+            }
         }
         None
     }
@@ -309,6 +322,8 @@ impl Local {
         self.falls_asleep(shared);
         let risen = shared.idle.rest(rest, &FallingAsleep { local: self, shared });
         self.rises(shared, risen.kept_time);
+        self.left_poll_slot.set(risen.left_poll_slot);
+        self.wake_delivered();
         if risen.chosen {
             self.searching.set(true);
             // From now on pushes rely on this search.
@@ -348,12 +363,16 @@ impl Sleeper for FallingAsleep<'_> {
         self.local.earliest_deadline(self.shared)
     }
 
-    fn park(&self, nap: Nap) {
+    fn sleep(&self, nap: Nap) {
+        let (local, parker) = (self.local, &self.local.parker);
         let watch = if nap.watch { Instant::now().checked_add(WATCH) } else { None };
-        let ends = [self.local.timers.due(), self.shared.time_of(nap.until), watch];
-        match ends.into_iter().flatten().min() {
-            Some(deadline) => drop(self.local.parker.park_deadline(deadline)),
-            None => self.local.parker.park(),
+        let ends = [local.timers.due(), self.shared.time_of(nap.until), watch];
+        match (nap.place, ends.into_iter().flatten().min()) {
+            (Place::Poll, ends) => {
+                self.shared.sockets.sleep(parker, ends, &mut local.deliveries.borrow_mut())
+            }
+            (Place::Parker, Some(deadline)) => drop(parker.park_deadline(deadline)),
+            (Place::Parker, None) => parker.park(),
         }
     }
 }

@@ -1,5 +1,42 @@
 //! S4-03: an idle runtime is asleep.
 
+/// One worker sleeps in the poll, the others on their parkers; sockets are open, and tasks wait for them, with and without a deadline.
+#[cfg(all(target_os = "linux", feature = "net"))]
+#[test]
+fn an_idle_runtime_with_sockets_uses_no_cpu() {
+    use crate::kit::process::{alone, other_threads, until_asleep};
+    use crate::kit::{runtime, watchdog};
+    use std::time::Duration;
+    use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket};
+    use tasuki_rt::{WorkerId, spawn, timeout};
+
+    alone(|| {
+        let _dog = watchdog(60);
+        let runtime = runtime(4);
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            for n in 0..20 {
+                let mut client = TcpStream::connect(address).await.unwrap();
+                let (mut server, _) = listener.accept().await.unwrap();
+                client.write_all(b"one byte and more").await.unwrap();
+                drop(spawn(async move {
+                    let mut bytes = [0; 64];
+                    while server.read(&mut bytes).await.unwrap() > 0 {}
+                }));
+                let far = Duration::from_secs(60 + 97 * n);
+                drop(tasuki_rt::spawn_on(WorkerId::new(n as usize % 4), move || async move {
+                    let _ = timeout(far, client.read(&mut [0])).await;
+                }));
+            }
+            drop(spawn(async move { listener.accept().await.map(drop) }));
+            let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            drop(spawn(async move { socket.recv(&mut [0]).await.map(drop) }));
+        });
+        until_asleep(other_threads);
+    });
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_runtime_uses_no_cpu() {

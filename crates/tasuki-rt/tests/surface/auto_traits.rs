@@ -29,7 +29,7 @@ macro_rules! matrix {
 #[test]
 #[cfg_attr(miri, ignore = "reads files")]
 fn every_public_type_has_a_row() {
-    let rows = matrix! {
+    let mut rows = matrix! {
         "SYU": Runtime, Builder, Resume, Handle, EventLoop, WorkerId, AbortHandle, Interval, EventLoops, TaskBuilder,
             MissedTickBehavior, Metrics, WorkerMetrics, PollTimes;
         "SYU": JoinError, LoopEnded, NoRuntime, NotInScope, NotOnEventLoop, ShutdownError;
@@ -52,5 +52,41 @@ fn every_public_type_has_a_row() {
         "--U": LoopMutexGuard['static, Both], MappedLoopMutexGuard['static, Both, Both], OwnedLoopMutexGuard[Both],
             OwnedMappedLoopMutexGuard[Both, Both];
     };
+    rows.extend(of_sockets());
     sources::same(&sources::public_types(), rows.into_iter());
+}
+
+#[cfg(feature = "net")]
+fn of_sockets() -> Vec<&'static str> {
+    use tasuki_rt::net::*;
+    let mut rows = matrix! {
+        "SYU": TcpListener, TcpStream, UdpSocket;
+        "SYU": ReadHalf['static, TcpStream], WriteHalf['static, TcpStream];
+        "SYU": OwnedReadHalf[TcpStream], OwnedWriteHalf[TcpStream], ReuniteError[TcpStream];
+    };
+    #[cfg(feature = "hyper")]
+    {
+        use tasuki_rt::io::{HyperExecutor, HyperTimer};
+        rows.extend(matrix! { "SYU": HyperExecutor, HyperTimer; });
+    }
+    // Read in the sources, and not there.
+    #[cfg(not(feature = "hyper"))]
+    rows.extend(["HyperExecutor", "HyperTimer"]);
+    #[cfg(unix)]
+    {
+        use tasuki_rt::io::Async;
+        use tasuki_rt::signal::unix::{Signal, SignalKind};
+        rows.extend(matrix! {
+            "SYU": UnixListener, UnixStream, UnixDatagram;
+            "SYU": Async[std::fs::File];
+        });
+        // In a module of a module, where the sources are not read.
+        matrix! { "SYU": Signal, SignalKind; };
+    }
+    rows
+}
+
+#[cfg(not(feature = "net"))]
+fn of_sockets() -> Vec<&'static str> {
+    Vec::new()
 }

@@ -73,6 +73,8 @@ pub(super) fn close_inbox(context: &Context, local: &Local) {
 /// The last worker drops the tasks that are not pinned.
 fn drop_others(context: &Context, local: &Local) {
     let shared = &context.shared;
+    // Before blocking work is waited for: it may wait for a socket.
+    shared.sockets.close();
     shared.registry.wake_others();
     for work in shared.blocking.close() {
         drop_item(context, Item::Task(work));

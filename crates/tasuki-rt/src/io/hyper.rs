@@ -1,0 +1,122 @@
+//! What hyper asks of a runtime: the only file that knows it.
+
+use crate::net::{OwnedReadHalf, OwnedWriteHalf, PollStream, ReadHalf, Stream, TcpStream, WriteHalf};
+use hyper::rt::{Executor, Read, ReadBufCursor, Sleep, Timer, Write};
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+macro_rules! reads {
+    ($([$($generics:tt)*] $of:ty;)*) => {$(
+        impl<$($generics)*> Read for $of {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                mut into: ReadBufCursor<'_>,
+            ) -> Poll<io::Result<()>> {
+                // SAFETY: the stream writes nothing uninitialised there.
+                let count = ready!(self.poll_read_into(cx, unsafe { into.as_mut() }))?;
+                // SAFETY: so many bytes were read.
+                unsafe { into.advance(count) };
+                Poll::Ready(Ok(()))
+            }
+        }
+    )*};
+}
+
+macro_rules! writes {
+    ($([$($generics:tt)*] $of:ty;)*) => {$(
+        impl<$($generics)*> Write for $of {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+                self.poll_write_from(cx, bytes)
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                slices: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                self.poll_write_slices(cx, slices)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(self.shutdown_write())
+            }
+        }
+    )*};
+}
+
+reads! {
+    [] TcpStream;
+    ['a, S: Stream] ReadHalf<'a, S>;
+    [S: Stream] OwnedReadHalf<S>;
+}
+writes! {
+    [] TcpStream;
+    ['a, S: Stream] WriteHalf<'a, S>;
+    [S: Stream] OwnedWriteHalf<S>;
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::{Context, IoSlice, Pin, Poll, PollStream, Read, ReadBufCursor, Write, io, ready};
+    use crate::net::UnixStream;
+
+    reads! { [] UnixStream; }
+    writes! { [] UnixStream; }
+}
+
+/// Spawns what hyper wants to run beside a connection, on the runtime of the thread that asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HyperExecutor;
+
+impl<F> Executor<F> for HyperExecutor
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        drop(crate::spawn(future));
+    }
+}
+
+/// The timers of the worker that waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HyperTimer;
+
+impl Timer for HyperTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Nap(crate::sleep(duration)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Nap(crate::sleep_until(deadline)))
+    }
+
+    fn now(&self) -> Instant {
+        crate::now()
+    }
+}
+
+/// A sleep, under a name of our own for the foreign trait.
+struct Nap<F>(F);
+
+impl<F: Future<Output = ()> + Send + Sync> Sleep for Nap<F> {}
+
+impl<F: Future> Future for Nap<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: a projection: the only field is pinned with the whole, which has no destructor of its own.
+        unsafe { self.map_unchecked_mut(|nap| &mut nap.0) }.poll(cx)
+    }
+}

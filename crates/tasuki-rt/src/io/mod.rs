@@ -1,0 +1,51 @@
+//! Waiting for sockets and other descriptors, inside the workers.
+//!
+//! There is no thread for it: a worker that has nothing to do waits in the operating system's poll, and runs the tasks that become ready there itself. The poller starts with
+//! the first socket; a program without sockets pays nothing for it. [`net`](crate::net) has the sockets; [`Async`] is for everything else with a file descriptor.
+//!
+//! ```text
+//!   Async<T>, net::*      registered.rs  an operation: ready? try; would block? clear, wait
+//!         |
+//!     source.rs           the tasks that wait: one slot a direction, and two queues
+//!         |
+//!    readiness.rs         what was reported and is not yet over; ticks
+//!         |
+//!     poller.rs           one wait for all; tokens; closing           <--- scheduler: the worker with the poll slot
+//!         |
+//!     system.rs           epoll_pwait2, or mio's poll
+//! ```
+//!
+//! # Which runtime
+//!
+//! A socket belongs to the runtime in whose context it was made. It can be used by tasks of another runtime, and by any executor: the wakes come from a worker of its own. Once
+//! that runtime has shut down every operation is an error, and pending ones end with it.
+//!
+//! # Cancel safety
+//!
+//! Every operation of a socket is one system call, made when the socket is ready: a future that is dropped before it is ready has done nothing. What is more than one call
+//! (`write_all`) says so.
+//!
+//! # The budget
+//!
+//! An operation on a socket that is ready counts as one, as with the primitives of `tasuki`: a task that reads from a fast peer lets the others run.
+
+mod futures_io;
+#[cfg(feature = "hyper")]
+mod hyper;
+mod poller;
+pub(crate) mod readiness;
+pub(crate) mod registered;
+pub(crate) mod source;
+mod system;
+#[cfg(feature = "tokio-io")]
+mod tokio_io;
+
+#[cfg(unix)]
+mod async_fd;
+
+#[cfg(unix)]
+pub use async_fd::Async;
+#[cfg(feature = "hyper")]
+pub use hyper::{HyperExecutor, HyperTimer};
+pub(crate) use poller::Sockets;
+pub(crate) use source::Delivery;

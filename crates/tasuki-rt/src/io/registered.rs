@@ -1,0 +1,184 @@
+//! A socket with its registration: what the public types are made of.
+
+use super::poller::{self, Poller};
+use super::readiness::{Direction, Drained, Seen};
+use super::source::Source;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// A socket that is registered with the poller of a runtime, until it is dropped.
+pub(crate) struct Registered<S: mio::event::Source> {
+    /// There until the drop.
+    io: Option<S>,
+    source: Arc<Source>,
+    poller: Arc<Poller>,
+}
+
+impl<S: mio::event::Source> Registered<S> {
+    /// Registers a socket that is non-blocking, with the runtime of this thread. The first operation tries without waiting.
+    pub(crate) fn new(io: S) -> io::Result<Self> {
+        Self::with(io, true)
+    }
+
+    /// As [`new`](Self::new), for a socket that is known not to be ready.
+    pub(crate) fn not_ready(io: S) -> io::Result<Self> {
+        Self::with(io, false)
+    }
+
+    fn with(mut io: S, ready: bool) -> io::Result<Self> {
+        let poller = poller::current()?;
+        let source = poller.register(&mut io, ready)?;
+        Ok(Self { io: Some(io), source, poller })
+    }
+
+    /// Another kind of socket, with the runtime of this one.
+    pub(crate) fn register_beside<O: mio::event::Source>(&self, mut io: O) -> io::Result<Registered<O>> {
+        let source = self.poller.register(&mut io, true)?;
+        Ok(Registered { io: Some(io), source, poller: self.poller.clone() })
+    }
+
+    #[inline]
+    pub(crate) fn io(&self) -> &S {
+        self.io.as_ref().expect("taken by the drop only")
+    }
+
+    pub(crate) fn io_mut(&mut self) -> &mut S {
+        self.io.as_mut().expect("taken by the drop only")
+    }
+
+    /// Takes the socket back from the poller.
+    pub(crate) fn into_inner(mut self) -> S {
+        self.take().expect("taken by the drop only")
+    }
+
+    fn take(&mut self) -> Option<S> {
+        let mut io = self.io.take()?;
+        self.poller.deregister(&mut io, &self.source);
+        Some(io)
+    }
+
+    /// Waits until the socket is ready in this direction, or was not asked yet.
+    pub(crate) async fn ready(&self, direction: Direction) -> io::Result<()> {
+        self.source.ready(direction).await.map(drop)
+    }
+
+    pub(crate) fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<io::Result<()>> {
+        self.source.poll_readiness(cx, direction)
+    }
+
+    /// One operation now, if the socket is ready as far as is known.
+    pub(crate) fn try_io<R>(
+        &self,
+        direction: Direction,
+        mut operation: impl FnMut(&S) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let Some(seen) = self.source.readiness.look(direction) else {
+            return Err(ErrorKind::WouldBlock.into());
+        };
+        if seen.is_gone() {
+            return Err(super::source::gone());
+        }
+        let result = uninterrupted(|| operation(self.io()));
+        if would_block(&result) {
+            self.source.readiness.clear(seen, direction, Drained::WouldBlock);
+        }
+        result
+    }
+
+    /// The operation, as soon as the socket is ready, for the one task that polls this direction.
+    #[inline]
+    pub(crate) fn poll_io<R>(
+        &self,
+        cx: &Context<'_>,
+        direction: Direction,
+        mut operation: impl FnMut(&S) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_io_seen(cx, direction, |io, _| operation(io))
+    }
+
+    /// The same for bytes: a stream that moved fewer than there was room for has no more for now.
+    #[inline]
+    pub(crate) fn poll_bytes(
+        &self,
+        cx: &Context<'_>,
+        direction: Direction,
+        room: usize,
+        mut operation: impl FnMut(&S) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io_seen(cx, direction, |io, seen| {
+            let result = operation(io);
+            // Elsewhere readiness is armed again by an operation that would block.
+            #[cfg(unix)]
+            if let Ok(count) = result {
+                if 0 < count && count < room {
+                    self.source.readiness.clear(seen, direction, Drained::ShortCount);
+                }
+            }
+            #[cfg(not(unix))]
+            let _ = (seen, room);
+            result
+        })
+    }
+
+    #[inline]
+    fn poll_io_seen<R>(
+        &self,
+        cx: &Context<'_>,
+        direction: Direction,
+        mut operation: impl FnMut(&S, Seen) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        loop {
+            let seen = ready!(self.source.poll_ready(cx, direction))?;
+            let result = uninterrupted(|| operation(self.io(), seen));
+            if !would_block(&result) {
+                return Poll::Ready(result);
+            }
+            self.source.readiness.clear(seen, direction, Drained::WouldBlock);
+        }
+    }
+
+    /// The operation, as soon as the socket is ready, beside other tasks that do the same.
+    pub(crate) async fn async_io<R>(
+        &self,
+        direction: Direction,
+        mut operation: impl FnMut(&S) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let seen = self.source.ready(direction).await?;
+            let result = uninterrupted(|| operation(self.io()));
+            if !would_block(&result) {
+                return result;
+            }
+            self.source.readiness.clear(seen, direction, Drained::WouldBlock);
+        }
+    }
+}
+
+impl<S: mio::event::Source> Drop for Registered<S> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+impl<S: mio::event::Source + fmt::Debug> fmt::Debug for Registered<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.io().fmt(f)
+    }
+}
+
+fn would_block<R>(result: &io::Result<R>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+/// A signal that interrupts a system call is nothing to the caller.
+#[inline]
+fn uninterrupted<R>(mut operation: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+    loop {
+        match operation() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}

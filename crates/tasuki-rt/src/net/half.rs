@@ -1,0 +1,260 @@
+//! The halves of a stream.
+
+use super::stream::{Stream, poll_read_bytes};
+use std::error::Error;
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// The half of a stream that reads, borrowed.
+#[derive(Debug)]
+pub struct ReadHalf<'a, S>(&'a S);
+
+/// The half of a stream that writes, borrowed.
+#[derive(Debug)]
+pub struct WriteHalf<'a, S>(&'a S);
+
+/// The half of a stream that reads, for a task of its own.
+#[derive(Debug)]
+pub struct OwnedReadHalf<S>(Arc<S>);
+
+/// The half of a stream that writes, for a task of its own. Its drop ends this direction: the peer reads to the end.
+#[derive(Debug)]
+pub struct OwnedWriteHalf<S: Stream> {
+    stream: Arc<S>,
+    ends: bool,
+}
+
+pub(super) fn split<S>(stream: &mut S) -> (ReadHalf<'_, S>, WriteHalf<'_, S>) {
+    (ReadHalf(stream), WriteHalf(stream))
+}
+
+pub(super) fn into_split<S: Stream>(stream: S) -> (OwnedReadHalf<S>, OwnedWriteHalf<S>) {
+    let stream = Arc::new(stream);
+    (OwnedReadHalf(stream.clone()), OwnedWriteHalf { stream, ends: true })
+}
+
+/// Halves that are not of the same stream, given back.
+pub struct ReuniteError<S: Stream>(pub OwnedReadHalf<S>, pub OwnedWriteHalf<S>);
+
+impl<S: Stream> OwnedReadHalf<S> {
+    /// The stream again.
+    ///
+    /// # Errors
+    ///
+    /// If the halves are not of the same stream.
+    pub fn reunite(self, write: OwnedWriteHalf<S>) -> Result<S, ReuniteError<S>> {
+        if !Arc::ptr_eq(&self.0, &write.stream) {
+            return Err(ReuniteError(self, write));
+        }
+        write.forget();
+        Ok(Arc::into_inner(self.0).expect("there were two halves"))
+    }
+}
+
+impl<S: Stream> OwnedWriteHalf<S> {
+    /// Drops the half without ending its direction.
+    pub fn forget(mut self) {
+        self.ends = false;
+    }
+}
+
+impl<S: Stream> Drop for OwnedWriteHalf<S> {
+    fn drop(&mut self) {
+        if self.ends {
+            // A stream that was reset has nothing to end.
+            let _ = self.stream.shutdown_write();
+        }
+    }
+}
+
+impl<S: Stream> ReadHalf<'_, S> {
+    /// The stream.
+    pub fn stream(&self) -> &S {
+        self.0
+    }
+
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has read nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| poll_read_bytes(self.stream(), cx, into)).await
+    }
+
+    #[cfg_attr(
+        not(any(feature = "tokio-io", feature = "hyper")),
+        allow(dead_code, reason = "for their traits")
+    )]
+    pub(crate) fn poll_read_into(
+        &self,
+        cx: &Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_read_into(cx, room)
+    }
+}
+
+impl<S: Stream> OwnedReadHalf<S> {
+    /// The stream.
+    pub fn stream(&self) -> &S {
+        &*self.0
+    }
+
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has read nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| poll_read_bytes(self.stream(), cx, into)).await
+    }
+
+    #[cfg_attr(
+        not(any(feature = "tokio-io", feature = "hyper")),
+        allow(dead_code, reason = "for their traits")
+    )]
+    pub(crate) fn poll_read_into(
+        &self,
+        cx: &Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_read_into(cx, room)
+    }
+}
+
+impl<S: Stream> WriteHalf<'_, S> {
+    /// The stream.
+    pub fn stream(&self) -> &S {
+        self.0
+    }
+
+    /// Writes some bytes, and says how many.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has written nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.stream().poll_write_from(cx, bytes)).await
+    }
+
+    /// Writes all bytes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: some of the bytes may have been written before the future was dropped, and how many is not known.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write`](Self::write).
+    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(bytes).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => bytes = &bytes[count..],
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn poll_write_from(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_from(cx, bytes)
+    }
+
+    pub(crate) fn poll_write_slices(
+        &self,
+        cx: &Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_slices(cx, slices)
+    }
+
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
+        self.stream().shutdown_write()
+    }
+}
+
+impl<S: Stream> OwnedWriteHalf<S> {
+    /// The stream.
+    pub fn stream(&self) -> &S {
+        &*self.stream
+    }
+
+    /// Writes some bytes, and says how many.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has written nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.stream().poll_write_from(cx, bytes)).await
+    }
+
+    /// Writes all bytes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: some of the bytes may have been written before the future was dropped, and how many is not known.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write`](Self::write).
+    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(bytes).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => bytes = &bytes[count..],
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn poll_write_from(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_from(cx, bytes)
+    }
+
+    pub(crate) fn poll_write_slices(
+        &self,
+        cx: &Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_slices(cx, slices)
+    }
+
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
+        self.stream().shutdown_write()
+    }
+}
+
+impl<S: Stream> fmt::Debug for ReuniteError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReuniteError").finish_non_exhaustive()
+    }
+}
+
+impl<S: Stream> fmt::Display for ReuniteError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the halves are of two streams: reunite those that one `into_split` gave")
+    }
+}
+
+impl<S: Stream> Error for ReuniteError<S> {}

@@ -1,0 +1,52 @@
+//! Sockets: TCP, UDP, and those of Unix.
+//!
+//! ```
+//! use tasuki_rt::net::{TcpListener, TcpStream};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! tasuki_rt::run(async {
+//!     let listener = TcpListener::bind("127.0.0.1:0").await?;
+//!     let address = listener.local_addr()?;
+//!     let echo = tasuki_rt::spawn(async move {
+//!         let (mut stream, _) = listener.accept().await?;
+//!         let mut bytes = [0; 64];
+//!         while let count @ 1.. = stream.read(&mut bytes).await? {
+//!             stream.write_all(&bytes[..count]).await?;
+//!         }
+//!         std::io::Result::Ok(())
+//!     });
+//!     let mut stream = TcpStream::connect(address).await?;
+//!     stream.write_all(b"hello").await?;
+//!     let mut bytes = [0; 5];
+//!     stream.read_exact(&mut bytes).await?;
+//!     assert_eq!(&bytes, b"hello");
+//!     drop(stream);
+//!     echo.await.unwrap()
+//! })
+//! # }
+//! ```
+//!
+//! Sockets are made inside a runtime, and belong to it; what that means, cancel safety and the budget are on the page of [`io`](crate::io). The streams have the traits of
+//! `futures-io`, with the feature `tokio-io` those of tokio, and with the feature `hyper` those of hyper. A task that is pinned to a worker reads and writes there; which
+//! worker waits for the socket does not matter to it.
+//!
+//! Tested on Linux. On macOS and Windows it is compiled in CI, and not run.
+
+mod half;
+mod lookup;
+mod stream;
+mod tcp_listener;
+mod tcp_stream;
+mod udp;
+#[cfg(unix)]
+mod unix;
+
+pub use half::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+pub use lookup::{ToSocketAddrs, lookup_host};
+pub(crate) use stream::PollStream;
+pub use stream::Stream;
+pub use tcp_listener::TcpListener;
+pub use tcp_stream::TcpStream;
+pub use udp::UdpSocket;
+#[cfg(unix)]
+pub use unix::{UnixDatagram, UnixListener, UnixStream};

@@ -1,0 +1,340 @@
+//! A TCP connection.
+
+use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use super::lookup::{ToSocketAddrs, first_of};
+use super::stream::{PollStream, descriptor, poll_read_bytes, poll_stream, shut_down};
+use crate::io::readiness::Direction;
+use crate::io::registered::Registered;
+use socket2::{SockRef, TcpKeepalive};
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{Shutdown, SocketAddr};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A TCP connection, to read from and to write to.
+///
+/// # Cancel
+///
+/// A read or a write that is dropped has done nothing. Dropping the stream closes it: what was written is still sent.
+///
+/// # Order
+///
+/// One task reads and one writes. [`readable`](Self::readable), [`writable`](Self::writable) and [`peek`](Self::peek) may be awaited by several.
+///
+/// # When to use something else
+///
+/// For several requests on one connection at the same time put it behind a task of its own and a channel.
+///
+/// # Examples
+///
+/// See the page of [`net`](crate::net).
+pub struct TcpStream {
+    io: Registered<mio::net::TcpStream>,
+}
+
+poll_stream!(TcpStream);
+descriptor!(TcpStream);
+
+impl TcpStream {
+    /// Connects to the first address that answers.
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection that is being made is closed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the lookup and of the system; those of [`from_std`](Self::from_std).
+    pub async fn connect(host: impl ToSocketAddrs) -> io::Result<Self> {
+        first_of(host, Self::connect_to).await
+    }
+
+    async fn connect_to(address: SocketAddr) -> io::Result<Self> {
+        let io = Registered::not_ready(mio::net::TcpStream::connect(address)?)?;
+        io.async_io(Direction::Write, |io| match io.take_error()? {
+            Some(error) => Err(error),
+            None => match io.peer_addr() {
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                result => result.map(drop),
+            },
+        })
+        .await?;
+        Ok(Self { io })
+    }
+
+    pub(super) fn of(io: Registered<mio::net::TcpStream>) -> Self {
+        Self { io }
+    }
+
+    /// Takes a connection of the standard library, and makes it non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// Without a runtime on this thread, in a simulation, after the runtime has shut down, or if its poller does not start.
+    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(mio::net::TcpStream::from_std(stream))? })
+    }
+
+    /// Gives the connection back, which is still non-blocking.
+    pub fn into_std(self) -> std::net::TcpStream {
+        self.io.into_inner().into()
+    }
+
+    /// Waits until a read may succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// After its runtime has shut down.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.io.ready(Direction::Read).await
+    }
+
+    /// Waits until a write may succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// After its runtime has shut down.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.io.ready(Direction::Write).await
+    }
+
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has read nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| poll_read_bytes(self, cx, into)).await
+    }
+
+    /// Reads until the room is full.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: what was read before the future was dropped is in the buffer, and how much is not known.
+    ///
+    /// # Errors
+    ///
+    /// `UnexpectedEof` if the stream ends before; those of [`read`](Self::read).
+    pub async fn read_exact(&mut self, into: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match self.read(&mut into[filled..]).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => filled += count,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes some bytes, and says how many.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has written nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_write_from(cx, bytes)).await
+    }
+
+    /// Writes all bytes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: some of the bytes may have been written before the future was dropped, and how many is not known.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write`](Self::write).
+    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(bytes).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => bytes = &bytes[count..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads some bytes without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there are none; otherwise those of [`read`](Self::read).
+    pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Read, |mut io| io.read(into))
+    }
+
+    /// Writes some bytes without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room; otherwise those of [`write`](Self::write).
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Write, |mut io| io.write(bytes))
+    }
+
+    /// Ends one direction of the stream, or both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.io().shutdown(how)
+    }
+
+    /// An error that came without an operation.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, if it does not say.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.io().take_error()
+    }
+
+    /// A half that reads and one that writes, to be used by one task at the same time.
+    pub fn split(&mut self) -> (ReadHalf<'_, Self>, WriteHalf<'_, Self>) {
+        half::split(self)
+    }
+
+    /// A half that reads and one that writes, for two tasks. The stream is closed with the second of them, and the drop of the half that writes ends its
+    /// direction.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki_rt::net::TcpStream;
+    ///
+    /// async fn relay(from: TcpStream, to: TcpStream) -> std::io::Result<()> {
+    ///     let (mut from, _) = from.into_split();
+    ///     let (_, mut to) = to.into_split();
+    ///     let mut bytes = [0; 1024];
+    ///     while let count @ 1.. = from.read(&mut bytes).await? {
+    ///         to.write_all(&bytes[..count]).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn into_split(self) -> (OwnedReadHalf<Self>, OwnedWriteHalf<Self>) {
+        half::into_split(self)
+    }
+
+    /// Reads some bytes and leaves them in the stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read).
+    pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.io.async_io(Direction::Read, |io| io.peek(into)).await
+    }
+
+    /// The address of this side.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.io().local_addr()
+    }
+
+    /// The address of the peer.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.io().peer_addr()
+    }
+
+    /// Are small writes sent at once?
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        self.io.io().nodelay()
+    }
+
+    /// Sends small writes at once, instead of collecting them while an answer is awaited (`TCP_NODELAY`).
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.io.io().set_nodelay(nodelay)
+    }
+
+    /// Asks a silent peer for a sign of life after this time; `None` never does.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn set_keepalive(&self, after: Option<Duration>) -> io::Result<()> {
+        let socket = SockRef::from(self.io.io());
+        match after {
+            Some(after) => socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(after)),
+            None => socket.set_keepalive(false),
+        }
+    }
+
+    /// Is a silent peer asked for a sign of life?
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn keepalive(&self) -> io::Result<bool> {
+        SockRef::from(self.io.io()).keepalive()
+    }
+
+    /// How long the close of the connection goes on in the background; zero resets it instead.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        SockRef::from(self.io.io()).set_linger(linger)
+    }
+
+    /// How many routers a packet passes at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.io.io().set_ttl(ttl)
+    }
+
+    /// How many routers a packet passes at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.io.io().ttl()
+    }
+}

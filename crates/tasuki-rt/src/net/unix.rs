@@ -1,0 +1,469 @@
+//! The sockets of Unix: streams and datagrams between processes of one machine.
+
+use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use super::stream::{PollStream, descriptor, poll_read_bytes, poll_stream, shut_down};
+use super::tcp_listener::accept;
+use crate::io::readiness::Direction;
+use crate::io::registered::Registered;
+use socket2::SockRef;
+use std::fmt;
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::unix::net::{self, SocketAddr};
+use std::path::Path;
+use std::task::{Context, Poll};
+
+/// Accepts connections of Unix sockets. See [`TcpListener`](super::TcpListener) for order, cancelling, and what happens without descriptors.
+///
+/// The drop closes it and leaves its name in the file system.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::net::{UnixListener, UnixStream};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let path = std::env::temp_dir().join(format!("tasuki-{}", std::process::id()));
+/// # let _ = std::fs::remove_file(&path);
+/// tasuki_rt::run(async {
+///     let listener = UnixListener::bind(&path)?;
+///     let mut client = UnixStream::connect(&path).await?;
+///     let (mut server, _) = listener.accept().await?;
+///     client.write_all(b"hello").await?;
+///     let mut bytes = [0; 5];
+///     server.read_exact(&mut bytes).await?;
+///     assert_eq!(&bytes, b"hello");
+///     std::fs::remove_file(&path)
+/// })
+/// # }
+/// ```
+pub struct UnixListener {
+    io: Registered<mio::net::UnixListener>,
+}
+
+descriptor!(UnixListener);
+
+impl UnixListener {
+    /// Listens under this name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; those of [`from_std`](Self::from_std).
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self { io: Registered::new(mio::net::UnixListener::bind(path)?)? })
+    }
+
+    /// Takes a listener of the standard library, and makes it non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// Without a runtime on this thread, in a simulation, after the runtime has shut down, or if its poller does not start.
+    pub fn from_std(listener: net::UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(mio::net::UnixListener::from_std(listener))? })
+    }
+
+    /// The next connection; see [`TcpListener::accept`](super::TcpListener::accept).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: the connection waits for the next accept.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; after its runtime has shut down.
+    pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
+        let (stream, address) = accept(&self.io, |io| io.accept()).await?;
+        Ok((UnixStream { io: self.io.register_beside(stream)? }, address))
+    }
+
+    /// The name it listens under.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.io().local_addr()
+    }
+}
+
+/// A connection of Unix sockets. See [`TcpStream`](super::TcpStream) for order and cancelling.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// tasuki_rt::run(async {
+///     let (mut here, mut there) = tasuki_rt::net::UnixStream::pair()?;
+///     here.write_all(b"hello").await?;
+///     drop(here);
+///     let mut bytes = [0; 8];
+///     assert_eq!(there.read(&mut bytes).await?, 5);
+///     assert_eq!(there.read(&mut bytes).await?, 0);
+///     Ok(())
+/// })
+/// # }
+/// ```
+pub struct UnixStream {
+    io: Registered<mio::net::UnixStream>,
+}
+
+poll_stream!(UnixStream);
+descriptor!(UnixStream);
+
+impl UnixStream {
+    /// Connects to the listener of this name.
+    ///
+    /// # Cancel safety
+    ///
+    /// The connection that is being made is closed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; those of [`from_std`](Self::from_std).
+    pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
+        let io = Registered::not_ready(mio::net::UnixStream::connect(path)?)?;
+        io.ready(Direction::Write).await?;
+        match io.io().take_error()? {
+            Some(error) => Err(error),
+            None => Ok(Self { io }),
+        }
+    }
+
+    /// Two streams that are connected to each other.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; those of [`from_std`](Self::from_std).
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = mio::net::UnixStream::pair()?;
+        Ok((Self { io: Registered::new(one)? }, Self { io: Registered::new(other)? }))
+    }
+
+    /// Takes a connection of the standard library, and makes it non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// Without a runtime on this thread, in a simulation, after the runtime has shut down, or if its poller does not start.
+    pub fn from_std(stream: net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(mio::net::UnixStream::from_std(stream))? })
+    }
+
+    /// Gives the connection back, which is still non-blocking.
+    pub fn into_std(self) -> net::UnixStream {
+        self.io.into_inner().into()
+    }
+
+    /// Waits until a read may succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// After its runtime has shut down.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.io.ready(Direction::Read).await
+    }
+
+    /// Waits until a write may succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// After its runtime has shut down.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.io.ready(Direction::Write).await
+    }
+
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has read nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| poll_read_bytes(self, cx, into)).await
+    }
+
+    /// Reads until the room is full.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: what was read before the future was dropped is in the buffer, and how much is not known.
+    ///
+    /// # Errors
+    ///
+    /// `UnexpectedEof` if the stream ends before; those of [`read`](Self::read).
+    pub async fn read_exact(&mut self, into: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match self.read(&mut into[filled..]).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => filled += count,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes some bytes, and says how many.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has written nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, such as a reset by the peer; after its runtime has shut down.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_write_from(cx, bytes)).await
+    }
+
+    /// Writes all bytes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: some of the bytes may have been written before the future was dropped, and how many is not known.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write`](Self::write).
+    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(bytes).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => bytes = &bytes[count..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads some bytes without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there are none; otherwise those of [`read`](Self::read).
+    pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Read, |mut io| io.read(into))
+    }
+
+    /// Writes some bytes without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room; otherwise those of [`write`](Self::write).
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Write, |mut io| io.write(bytes))
+    }
+
+    /// Ends one direction of the stream, or both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.io().shutdown(how)
+    }
+
+    /// An error that came without an operation.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, if it does not say.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.io().take_error()
+    }
+
+    /// A half that reads and one that writes, to be used by one task at the same time.
+    pub fn split(&mut self) -> (ReadHalf<'_, Self>, WriteHalf<'_, Self>) {
+        half::split(self)
+    }
+
+    /// A half that reads and one that writes, for two tasks. The stream is closed with the second of them, and the drop of the half that writes ends its
+    /// direction.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki_rt::net::UnixStream;
+    ///
+    /// async fn last_words(stream: UnixStream) -> std::io::Result<()> {
+    ///     let (_read, mut write) = stream.into_split();
+    ///     write.write_all(b"goodbye").await
+    /// }
+    /// ```
+    pub fn into_split(self) -> (OwnedReadHalf<Self>, OwnedWriteHalf<Self>) {
+        half::into_split(self)
+    }
+
+    /// The name of this side.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.io().local_addr()
+    }
+
+    /// The name of the peer.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.io().peer_addr()
+    }
+}
+
+/// A Unix socket for datagrams. See [`UdpSocket`](super::UdpSocket) for order and cancelling.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// tasuki_rt::run(async {
+///     let (here, there) = tasuki_rt::net::UnixDatagram::pair()?;
+///     here.send(b"ping").await?;
+///     let mut bytes = [0; 8];
+///     assert_eq!(there.recv(&mut bytes).await?, 4);
+///     Ok(())
+/// })
+/// # }
+/// ```
+pub struct UnixDatagram {
+    io: Registered<mio::net::UnixDatagram>,
+}
+
+descriptor!(UnixDatagram);
+
+impl UnixDatagram {
+    /// A socket under this name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; those of [`from_std`](Self::from_std).
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self { io: Registered::new(mio::net::UnixDatagram::bind(path)?)? })
+    }
+
+    /// A socket without a name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; those of [`from_std`](Self::from_std).
+    pub fn unbound() -> io::Result<Self> {
+        Ok(Self { io: Registered::new(mio::net::UnixDatagram::unbound()?)? })
+    }
+
+    /// Two sockets that are connected to each other.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; those of [`from_std`](Self::from_std).
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = mio::net::UnixDatagram::pair()?;
+        Ok((Self { io: Registered::new(one)? }, Self { io: Registered::new(other)? }))
+    }
+
+    /// Takes a socket of the standard library, and makes it non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// Without a runtime on this thread, in a simulation, after the runtime has shut down, or if its poller does not start.
+    pub fn from_std(socket: net::UnixDatagram) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(mio::net::UnixDatagram::from_std(socket))? })
+    }
+
+    /// Chooses the peer of [`send`](Self::send) and [`recv`](Self::recv).
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.io.io().connect(path)
+    }
+
+    /// Sends a datagram to the chosen peer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has sent nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; after its runtime has shut down.
+    pub async fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.async_io(Direction::Write, |io| io.send(bytes)).await
+    }
+
+    /// Receives a datagram. What there is no room for is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has taken none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; after its runtime has shut down.
+    pub async fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.io.async_io(Direction::Read, |io| io.recv(into)).await
+    }
+
+    /// Sends a datagram to the socket of this name.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has sent nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; after its runtime has shut down.
+    pub async fn send_to(&self, bytes: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
+        let path = path.as_ref();
+        self.io.async_io(Direction::Write, |io| io.send_to(bytes, path)).await
+    }
+
+    /// Receives a datagram, and says from where. What there is no room for is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: a future that was dropped has taken none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system; after its runtime has shut down.
+    pub async fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.async_io(Direction::Read, |io| io.recv_from(into)).await
+    }
+
+    /// The name of this socket.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.io().local_addr()
+    }
+}
+
+macro_rules! debug {
+    ($($of:ty),*) => {$(
+        impl fmt::Debug for $of {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.io.fmt(f)
+            }
+        }
+    )*};
+}
+debug!(UnixListener, UnixDatagram);

@@ -1,0 +1,214 @@
+//! UDP, Unix sockets, and descriptors of other kinds.
+
+use super::tcp::LOOPBACK;
+use crate::kit::{runtime, watchdog};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use tasuki_rt::net::{UdpSocket, lookup_host};
+use tasuki_rt::{JoinSet, spawn};
+
+#[test]
+fn datagrams_arrive_whole_and_say_from_where() {
+    let _dog = watchdog(60);
+    runtime(2).block_on(async {
+        let (here, there) =
+            (UdpSocket::bind(LOOPBACK).await.unwrap(), UdpSocket::bind(LOOPBACK).await.unwrap());
+        let mut bytes = [0; 64];
+        assert_eq!(there.try_recv_from(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+        for length in [0, 1, 63] {
+            here.send_to(&vec![7; length], there.local_addr().unwrap()).await.unwrap();
+            assert_eq!(there.peek_from(&mut bytes).await.unwrap().0, length);
+            let (count, from) = there.recv_from(&mut bytes).await.unwrap();
+            assert_eq!((count, from), (length, here.local_addr().unwrap()));
+        }
+        here.connect(there.local_addr().unwrap()).await.unwrap();
+        there.connect(here.local_addr().unwrap()).await.unwrap();
+        assert_eq!(here.peer_addr().unwrap(), there.local_addr().unwrap());
+        here.send(b"to the peer").await.unwrap();
+        there.readable().await.unwrap();
+        assert_eq!(there.recv(&mut bytes).await.unwrap(), 11);
+        there.writable().await.unwrap();
+        there.set_ttl(3).unwrap();
+        there.set_broadcast(true).unwrap();
+        assert_eq!(there.try_send_to(b"x", here.local_addr().unwrap()).unwrap(), 1);
+    });
+}
+
+/// Several tasks receive from one socket: each datagram goes to one of them.
+#[test]
+fn tasks_share_a_socket() {
+    let _dog = watchdog(60);
+    runtime(2).block_on(async {
+        const EACH: usize = 50;
+        let receiver = Arc::new(UdpSocket::bind(LOOPBACK).await.unwrap());
+        let address = receiver.local_addr().unwrap();
+        let sender = UdpSocket::bind(LOOPBACK).await.unwrap();
+        let mut receivers = JoinSet::new();
+        for _ in 0..4 {
+            let (receiver, address) = (receiver.clone(), sender.local_addr().unwrap());
+            receivers.spawn(async move {
+                for _ in 0..EACH {
+                    let mut bytes = [0; 8];
+                    receiver.recv_from(&mut bytes).await.unwrap();
+                    // Loopback drops nothing for which there is room: one datagram at a time.
+                    receiver.send_to(b"next", address).await.unwrap();
+                }
+            });
+        }
+        for _ in 0..4 * EACH {
+            sender.send_to(b"datagram", address).await.unwrap();
+            sender.recv_from(&mut [0; 8]).await.unwrap();
+        }
+        while let Some(ended) = receivers.join_next().await {
+            ended.unwrap();
+        }
+    });
+}
+
+#[test]
+fn names_are_looked_up_on_a_thread_for_it() {
+    let _dog = watchdog(60);
+    runtime(1).block_on(async {
+        let address = "127.0.0.1:80".parse().unwrap();
+        assert_eq!(lookup_host("127.0.0.1:80").await.unwrap(), [address]);
+        assert_eq!(lookup_host(("127.0.0.1", 80)).await.unwrap(), [address]);
+        assert_eq!(lookup_host(([127, 0, 0, 1], 80)).await.unwrap(), [address]);
+        assert_eq!(lookup_host(&[address, address][..]).await.unwrap(), [address, address]);
+        assert!(lookup_host(("localhost", 80)).await.unwrap().iter().all(|found| found.ip().is_loopback()));
+        assert!(lookup_host("no port").await.is_err());
+        let bound = UdpSocket::bind("localhost:0").await.unwrap();
+        assert!(bound.local_addr().unwrap().ip().is_loopback());
+        let none: &[std::net::SocketAddr] = &[];
+        assert_eq!(UdpSocket::bind(none).await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    });
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::*;
+    use futures_io::{AsyncRead, AsyncWrite};
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::pin::Pin;
+    use tasuki_rt::io::Async;
+    use tasuki_rt::net::{UnixDatagram, UnixListener, UnixStream};
+
+    fn path(name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("tasuki-rt-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+
+    #[test]
+    fn streams_connect_and_split() {
+        let _dog = watchdog(60);
+        let path = path("stream");
+        runtime(2).block_on(async {
+            assert!(UnixStream::connect(&path).await.is_err(), "no listener");
+            let listener = UnixListener::bind(&path).unwrap();
+            assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(path.as_path()));
+            let server = spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut bytes = [0; 64];
+                while let count @ 1.. = stream.read(&mut bytes).await.unwrap() {
+                    stream.write_all(&bytes[..count]).await.unwrap();
+                }
+            });
+            let client = UnixStream::connect(&path).await.unwrap();
+            assert_eq!(client.peer_addr().unwrap().as_pathname(), Some(path.as_path()));
+            let (mut read, mut write) = client.into_split();
+            for n in 0..50 {
+                write.write_all(&[n; 32]).await.unwrap();
+                let mut bytes = [0; 32];
+                let mut filled = 0;
+                while filled < 32 {
+                    filled += read.read(&mut bytes[filled..]).await.unwrap();
+                }
+                assert_eq!(bytes, [n; 32]);
+            }
+            drop(write);
+            assert_eq!(read.read(&mut [0]).await.unwrap(), 0);
+            server.await.unwrap();
+        });
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn datagrams() {
+        let _dog = watchdog(60);
+        let path = path("datagram");
+        runtime(1).block_on(async {
+            let (here, there) = UnixDatagram::pair().unwrap();
+            let mut bytes = [0; 16];
+            here.send(b"one").await.unwrap();
+            assert_eq!(there.recv(&mut bytes).await.unwrap(), 3);
+            let named = UnixDatagram::bind(&path).unwrap();
+            let unnamed = UnixDatagram::unbound().unwrap();
+            unnamed.send_to(b"two!", &path).await.unwrap();
+            assert_eq!(named.recv_from(&mut bytes).await.unwrap().0, 4);
+            unnamed.connect(&path).unwrap();
+            unnamed.send(b"three").await.unwrap();
+            assert_eq!(named.recv(&mut bytes).await.unwrap(), 5);
+            // More than there is room for: the sender waits for the receiver.
+            let sender = spawn(async move {
+                for n in 0..2_000_u32 {
+                    unnamed.send(&n.to_ne_bytes()).await.unwrap();
+                }
+            });
+            for n in 0..2_000_u32 {
+                assert_eq!(named.recv(&mut bytes).await.unwrap(), 4);
+                assert_eq!(bytes[..4], n.to_ne_bytes());
+            }
+            sender.await.unwrap();
+        });
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// A pipe between two tasks, through `Async`, by its own functions and by the traits of `futures-io`.
+    #[test]
+    fn a_pipe() {
+        let _dog = watchdog(60);
+        for workers in [1, 2] {
+            let runtime = runtime(workers);
+            runtime.block_on(async {
+                let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+                here.set_nonblocking(true).unwrap();
+                there.set_nonblocking(true).unwrap();
+                let (mut here, mut there) = (Async::new(here).unwrap(), Async::new(there).unwrap());
+                assert_eq!(
+                    there.try_read_with(|mut io| io.read(&mut [0])).unwrap_err().kind(),
+                    ErrorKind::WouldBlock
+                );
+                let writer = spawn(async move {
+                    for n in 0..100_u8 {
+                        here.write_with(|mut io| io.write(&[n])).await.unwrap();
+                        let written = poll_fn(|cx| Pin::new(&mut here).poll_write(cx, &[n])).await.unwrap();
+                        assert_eq!(written, 1);
+                        here.writable().await.unwrap();
+                    }
+                    poll_fn(|cx| Pin::new(&mut here).poll_close(cx)).await.unwrap();
+                    here.into_inner()
+                });
+                for n in 0..100_u8 {
+                    let mut byte = [0];
+                    assert_eq!(there.read_with(|mut io| io.read(&mut byte)).await.unwrap(), 1);
+                    assert_eq!(byte, [n]);
+                    there.readable().await.unwrap();
+                    assert_eq!(poll_fn(|cx| Pin::new(&mut there).poll_read(cx, &mut byte)).await.unwrap(), 1);
+                    assert_eq!(byte, [n]);
+                }
+                drop(writer.await.unwrap());
+                assert_eq!(there.read_with(|mut io| io.read(&mut [0])).await.unwrap(), 0);
+            });
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_polled_is_refused() {
+        let _dog = watchdog(60);
+        runtime(1).block_on(async {
+            let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+            assert!(Async::new(file).is_err());
+        });
+    }
+}
