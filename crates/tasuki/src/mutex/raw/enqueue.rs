@@ -1,0 +1,158 @@
+//! A lock that is not free: a newcomer enqueues, a queued waiter is polled, waiters of a condvar come over.
+//!
+//! The first poll that has to wait makes one attempt without a loop and without a call ([`RawMutex::try_enqueue`]; decision 6); what that could not do is done by
+//! [`RawMutex::enqueue_or_lock_slow`], which may watch the lock first (`watch.rs`).
+
+use super::{EDIT, FREE, LOCKED, RawMutex, WOKEN};
+use crate::policy::{Order, Policy};
+use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_spare, drop_waker};
+use crate::queue::word::Word;
+use crate::queue::{Backoff, Deferred, Detached, LockedQueue, Pinned, QueueGuard as _};
+use crate::wait::WaiterSlot;
+use core::task::{Context, Poll, Waker};
+
+impl<P: Policy> RawMutex<P> {
+    /// Enqueues, or takes the lock if it has become free.
+    #[cfg(feature = "std")]
+    pub(crate) fn enqueue_or_lock(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+        match self.try_enqueue(self.look(), slot, waker) {
+            Ok(()) => Poll::Pending,
+            Err((slot, waker)) => self.enqueue_or_lock_slow(slot, waker),
+        }
+    }
+
+    /// The word now, for [`try_enqueue`](Self::try_enqueue).
+    #[inline(always)]
+    pub(crate) fn look(&self) -> Word {
+        self.queue.load()
+    }
+
+    /// One attempt to enqueue, if the word still is what was seen and there is nothing to spin for: there are waiters
+    /// already, or the owner has not run yet. Otherwise gives everything back.
+    #[inline(always)]
+    pub(crate) fn try_enqueue<'f>(
+        &self,
+        word: Word,
+        slot: WaiterSlot<'f>,
+        waker: Waker,
+    ) -> Result<(), (WaiterSlot<'f>, Waker)> {
+        if !self.is_worth_a_spin(word) && word.has(LOCKED) {
+            if let Some(locked) = self.queue.try_lock(word) {
+                self.enqueue(locked, slot, waker);
+                return Ok(());
+            }
+        }
+        Err((slot, waker))
+    }
+
+    /// The holder runs and there is no waiter, or the queue is locked, or the word has changed, or the lock has become free.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn enqueue_or_lock_slow(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+        if self.is_worth_a_spin(self.look()) && self.spin() {
+            return self.taken_after_all(waker);
+        }
+        let mut backoff = Backoff::new();
+        loop {
+            let word = self.look();
+            if word.has(EDIT) {
+                backoff.wait();
+            } else if Self::is_open(word) {
+                if self.try_lock_at(word) {
+                    return self.taken_after_all(waker);
+                }
+            } else if let Some(locked) = self.queue.try_lock(word) {
+                self.enqueue(locked, slot, waker);
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// The lock was to be had, and the waker is not needed.
+    fn taken_after_all(&self, waker: Waker) -> Poll<()> {
+        drop_spare(waker, || {
+            self.unlock();
+        });
+        Poll::Ready(())
+    }
+
+    /// A new waiter is enqueued, at the end that the policy names. ([`adopt`](Self::adopt) does the same for waiters of a condvar.)
+    #[inline(always)]
+    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
+        if !locked.has_waiters() {
+            self.hint.look_first();
+        }
+        let waiter = slot.init(waker, Payload::NONE);
+        match P::ORDER {
+            Order::Oldest => locked.push_back(waiter),
+            Order::Newest => locked.push_front(waiter),
+        };
+    }
+
+    pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        match waiter.get().state() {
+            WaiterState::Notified => {
+                self.claim();
+                Poll::Ready(())
+            }
+            WaiterState::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
+            WaiterState::Waiting | WaiterState::Woken => self.compete(waiter, cx),
+        }
+    }
+
+    /// A queued waiter is polled with another waker, or was woken to compete: takes the lock if it was woken and
+    /// the lock is free, else stays in its place with this waker.
+    #[cold]
+    fn compete(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = clone_waker(cx.waker());
+        let mut locked = self.queue.lock();
+        let state = waiter.get().state();
+        if state == WaiterState::Notified {
+            drop(locked);
+            drop_waker(Some(waker));
+            self.claim();
+            return Poll::Ready(());
+        }
+        if state == WaiterState::Woken {
+            locked.clear(WOKEN);
+            if !locked.word().has(LOCKED) {
+                // The head must take a free lock: there may never be another unlock to grant it.
+                // SAFETY: `Woken`, so it is in this list. Its slot is empty.
+                let _ = unsafe { locked.remove(waiter) };
+                locked.set(LOCKED);
+                self.reset_overtakes();
+                drop(locked);
+                drop_waker(Some(waker));
+                return Poll::Ready(());
+            }
+        }
+        // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
+        let old = unsafe { locked.rearm(waiter, waker) };
+        drop_waker(locked.unlock_with(old));
+        Poll::Pending
+    }
+
+    /// Takes over waiters of another queue, which is being edited: the first becomes the owner if the lock is free,
+    /// the others queue. The owner's waker is to be called after both edits.
+    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
+        let mut locked = self.queue.lock();
+        let mut owner = Deferred::none();
+        while let Some(waiter) = next() {
+            if locked.word() == FREE {
+                locked.set(LOCKED);
+                self.set_unclaimed();
+                self.probe.adopt(waiter.note());
+                self.probe.grant(waiter.note());
+                owner = locked.grant(waiter);
+            } else {
+                self.hint.look_first();
+                self.probe.adopt(waiter.note());
+                match P::ORDER {
+                    Order::Oldest => locked.push_back_detached(waiter),
+                    Order::Newest => locked.push_front_detached(waiter),
+                }
+            }
+        }
+        owner
+    }
+}
