@@ -1,6 +1,7 @@
 //! The futures that make the value of a cell: a wait for the turn, then the initialiser.
 
-use super::{OnceCell, Outcome, Turn, TurnOp, WANTS_TURN};
+use super::OnceCell;
+use super::turn::{Outcome, Turn, TurnOp};
 use crate::wait::{Awaitable, Cancel, Single, Wait};
 use core::convert::Infallible;
 use core::fmt;
@@ -25,7 +26,7 @@ pub struct Init<'a, T, F, Fut: Future, E> {
 
 impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Init<'a, T, F, Fut, E> {
     pub(super) fn new(cell: &'a OnceCell<T>, init: F, finish: fn(Fut::Output) -> Result<T, E>) -> Self {
-        let wait = Single::new(TurnOp { cell, wants: WANTS_TURN });
+        let wait = Single::new(TurnOp::new(cell));
         Self { init: Some(init), finish, wait, running: None, turn: None }
     }
 }

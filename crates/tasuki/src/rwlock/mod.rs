@@ -1,38 +1,37 @@
 //! The reader-writer lock: many readers or one writer, in the order in which they came.
 //!
-//! This file is the surface, with the contract on the page of [`RwLock`]. `raw.rs` has the word and its transitions, `segments.rs` the order of the queue; `admission.rs` decides which waiters enter,
-//! `guards.rs` has the guards.
+//! This file is the surface, with the contract on the page of [`RwLock`]. `raw.rs` has the word and its transitions, `segments.rs` the order of the queue; `admission.rs` decides which waiters enter;
+//! `access.rs` has the operation, `guards.rs` the guards, `upgrade.rs` how one becomes another, `owned.rs` the functions that keep an `Arc`.
 
+mod access;
 mod admission;
 mod guards;
+#[cfg(feature = "alloc")]
+mod owned;
 mod raw;
 mod segments;
+mod upgrade;
 
+pub use access::AccessOp;
 pub use guards::{
     MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLockReadGuard, RwLockUpgradableReadGuard,
-    RwLockWriteGuard, Upgrade, UpgradeOp,
+    RwLockWriteGuard,
 };
 #[cfg(feature = "alloc")]
 pub use guards::{
     OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard,
     OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard,
 };
-
-use crate::guard::{Guard, Holder};
-use crate::primitive_ref::{LockRef, Lockable, RefSlot};
-use crate::probe::{Held, Site, Target, WaitNote};
-use crate::queue::Pinned;
-use crate::shim::const_fn;
-use crate::wait::{Op, Single, Wait, WaiterSlot};
-use admission::Kind;
 #[cfg(feature = "alloc")]
-use alloc::sync::Arc;
+pub use owned::{ReadOwned, UpgradableReadOwned, WriteOwned};
+pub use upgrade::{Upgrade, UpgradeOp};
+
+use crate::shim::const_fn;
+use crate::wait::{Single, Wait};
+use access::{ReadAccess, UpgradableAccess, WriteAccess};
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::task::{Context, Poll};
-use guards::{ReadAccess, UpgradableAccess, WriteAccess};
 use raw::RawRwLock;
 
 /// A lock that many may read, or one may write, that suspends tasks instead of blocking threads.
@@ -119,15 +118,6 @@ pub type Read<'a, T> = Wait<Single<AccessOp<&'a RwLock<T>, ReadAccess>>>;
 pub type Write<'a, T> = Wait<Single<AccessOp<&'a RwLock<T>, WriteAccess>>>;
 /// The future of [`RwLock::upgradable_read`].
 pub type UpgradableRead<'a, T> = Wait<Single<AccessOp<&'a RwLock<T>, UpgradableAccess>>>;
-/// The future of [`RwLock::read_owned`].
-#[cfg(feature = "alloc")]
-pub type ReadOwned<T> = Wait<Single<AccessOp<Arc<RwLock<T>>, ReadAccess>>>;
-/// The future of [`RwLock::write_owned`].
-#[cfg(feature = "alloc")]
-pub type WriteOwned<T> = Wait<Single<AccessOp<Arc<RwLock<T>>, WriteAccess>>>;
-/// The future of [`RwLock::upgradable_read_owned`].
-#[cfg(feature = "alloc")]
-pub type UpgradableReadOwned<T> = Wait<Single<AccessOp<Arc<RwLock<T>>, UpgradableAccess>>>;
 
 impl<T> RwLock<T> {
     const_fn! {
@@ -307,100 +297,6 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-#[cfg(feature = "alloc")]
-impl<T: ?Sized> RwLock<T> {
-    /// As [`read`](Self::read), with a guard that keeps the lock alive.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`read`](Self::read): a dropped future loses its place in the queue, never the lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// assert_eq!(*lock.read_owned().block(), 1);
-    /// ```
-    #[track_caller]
-    pub fn read_owned(self: Arc<Self>) -> ReadOwned<T> {
-        AccessOp::wait(self)
-    }
-
-    /// As [`write`](Self::write), with a guard that keeps the lock alive.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`write`](Self::write): a dropped future loses its place in the queue, never the lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// *lock.clone().write_owned().block() = 2;
-    /// assert_eq!(*lock.try_read().unwrap(), 2);
-    /// ```
-    #[track_caller]
-    pub fn write_owned(self: Arc<Self>) -> WriteOwned<T> {
-        AccessOp::wait(self)
-    }
-
-    /// As [`upgradable_read`](Self::upgradable_read), with a guard that keeps the lock alive.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`upgradable_read`](Self::upgradable_read): a dropped future loses its place in the queue, never the lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// assert_eq!(*lock.upgradable_read_owned().block(), 1);
-    /// ```
-    #[track_caller]
-    pub fn upgradable_read_owned(self: Arc<Self>) -> UpgradableReadOwned<T> {
-        AccessOp::wait(self)
-    }
-
-    /// As [`try_read`](Self::try_read), with a guard that keeps the lock alive.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// assert!(lock.try_read_owned().is_some());
-    /// ```
-    #[track_caller]
-    pub fn try_read_owned(self: Arc<Self>) -> Option<OwnedRwLockReadGuard<T>> {
-        AccessOp::<_, ReadAccess>::try_enter(self)
-    }
-
-    /// As [`try_write`](Self::try_write), with a guard that keeps the lock alive.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// assert!(lock.try_write_owned().is_some());
-    /// ```
-    #[track_caller]
-    pub fn try_write_owned(self: Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
-        AccessOp::<_, WriteAccess>::try_enter(self)
-    }
-
-    /// As [`try_upgradable_read`](Self::try_upgradable_read), with a guard that keeps the lock alive.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// assert!(lock.try_upgradable_read_owned().is_some());
-    /// ```
-    #[track_caller]
-    pub fn try_upgradable_read_owned(self: Arc<Self>) -> Option<OwnedRwLockUpgradableReadGuard<T>> {
-        AccessOp::<_, UpgradableAccess>::try_enter(self)
-    }
-}
-
 impl<T: Default> Default for RwLock<T> {
     fn default() -> Self {
         Self::new(T::default())
@@ -420,122 +316,5 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
             Some(value) => f.debug_struct("RwLock").field("value", &&*value).finish(),
             None => f.debug_struct("RwLock").field("value", &self.raw.probe.shown()).finish(),
         }
-    }
-}
-
-impl<T: ?Sized> Lockable for RwLock<T> {
-    type Raw = RawRwLock;
-    type Value = T;
-
-    #[inline(always)]
-    fn raw(&self) -> &RawRwLock {
-        &self.raw
-    }
-
-    #[inline(always)]
-    fn value(&self) -> *mut T {
-        self.value.get()
-    }
-}
-
-/// A reference to a reader-writer lock, borrowed or counted.
-#[doc(hidden)]
-pub trait RwLockRef: LockRef<Raw = RawRwLock> {}
-
-impl<L: LockRef<Raw = RawRwLock>> RwLockRef for L {}
-
-/// A way to enter the lock.
-#[doc(hidden)]
-pub trait Access {
-    /// What the guard holds then.
-    type Holder<L: RwLockRef>: Holder;
-
-    /// What it is called in a panic.
-    const NAME: &'static str;
-
-    /// Which kind.
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    const KIND: Kind;
-
-    /// The lock has been entered.
-    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn entered<L: RwLockRef>(lock: L, held: Held) -> Self::Holder<L>;
-}
-
-/// The operation of [`RwLock::read`] and its kin: `L` is the reference to the lock, `A` how it is entered.
-///
-/// The reference is named once, and what the guard holds follows from it: an operation that named both would mention a lifetime twice,
-/// and the compiler, which forgets lifetimes in a suspended future, could not see any more that they are the same.
-pub struct AccessOp<L, A> {
-    lock: RefSlot<L>,
-    site: Site,
-    access: PhantomData<A>,
-}
-
-impl<L: RwLockRef, A: Access> AccessOp<L, A> {
-    #[inline(always)]
-    #[track_caller]
-    fn wait(lock: L) -> Wait<Single<Self>> {
-        Wait::new(Self { lock: RefSlot::new(lock), site: Site::here(), access: PhantomData })
-    }
-
-    /// Enters without waiting.
-    #[inline(always)]
-    #[track_caller]
-    fn try_enter(lock: L) -> Option<Guard<A::Holder<L>>> {
-        let held = lock.raw().try_enter(A::KIND, Site::here())?;
-        Some(Guard::new(A::entered(lock, held)))
-    }
-
-    #[inline(always)]
-    fn raw(&self) -> &RawRwLock {
-        self.lock.get().raw()
-    }
-
-    #[inline(always)]
-    fn guard(&mut self, note: WaitNote) -> Guard<A::Holder<L>> {
-        let held = self.raw().probe.claim(A::KIND.mode(), note, self.site);
-        Guard::new(A::entered(self.lock.take(), held))
-    }
-}
-
-impl<L, A> fmt::Debug for AccessOp<L, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccessOp")
-    }
-}
-
-impl<L: RwLockRef, A: Access> Op for AccessOp<L, A> {
-    type Output = Guard<A::Holder<L>>;
-    type Unfinished<E> = E;
-    const NAME: &'static str = A::NAME;
-
-    #[inline(always)]
-    fn try_now(&mut self) -> Option<Self::Output> {
-        self.raw().try_enter_fast(A::KIND).then(|| self.guard(WaitNote::NONE))
-    }
-
-    fn is_ready(&self) -> bool {
-        self.raw().is_ready(A::KIND)
-    }
-
-    fn target(&self) -> Target<'_> {
-        Target::lock(&self.raw().probe, A::KIND.mode())
-    }
-
-    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().enqueue_or_enter(A::KIND, slot, cx).map(|()| self.guard(WaitNote::NONE))
-    }
-
-    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().poll_queued(waiter, cx).map(|()| self.guard(waiter.get().note()))
-    }
-
-    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.raw().cancel(waiter).then(|| self.guard(waiter.get().note()))
-    }
-
-    fn unfinished<E>(&mut self, limit: E) -> E {
-        limit
     }
 }

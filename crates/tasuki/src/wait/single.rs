@@ -223,6 +223,7 @@ impl<O: Op> Single<O> {
     }
 
     /// The operation, to ask it something.
+    #[cfg(feature = "alloc")]
     pub(crate) fn op(&self) -> &O {
         &self.op
     }

@@ -1,0 +1,286 @@
+//! One wait on a condvar: its operation, and the moves of notified waiters to the queue of the mutex.
+//!
+//! The places of a waiter, its marks and the transitions are in the table of [`condvar`](super). A wait edits the condvar's queue first, then the mutex's, and is polled by one of them at a
+//! time: its mark says by which.
+
+use super::{BY_ONE, CALLED, Condvar, MOVED};
+use crate::guard::{Guard, Holder};
+use crate::mutex::Relock;
+use crate::probe::Site;
+use crate::queue::batch::{WakeBatch, while_unwinding};
+use crate::queue::grant_loop::{Granter, grant_loop};
+use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_waker, wake};
+use crate::queue::{Cursor, Deferred, LockedQueue, Pinned, QueueGuard, QueueUnlocked, Removed};
+use crate::shim;
+use crate::wait::{Op, Single, Wait, WaiterSlot};
+use core::fmt;
+use core::task::{Context, Poll, Waker};
+
+/// The future of [`Condvar::wait`].
+pub type WaitNotified<'a, H> = Wait<Single<CondvarOp<'a, H>>>;
+
+/// How many waiters one hold of both `EDIT` bits may move.
+const STEP: usize = if shim::MODEL { 2 } else { 32 };
+
+/// One step of a wait that was called: the locked queue, and where its waiters move.
+struct Moves<'e, H> {
+    locked: LockedQueue<'e>,
+    condvar: &'e Condvar,
+    holder: &'e H,
+    /// The called waiter goes first, with its new waker and mark.
+    me: Option<(Pinned<'e>, Waker, u32)>,
+    /// My waker, if I own the mutex at once.
+    spare: Deferred<Option<Waker>>,
+}
+
+impl<H> QueueGuard for Moves<'_, H> {}
+
+impl<H: Relock> Granter for Moves<'_, H> {
+    fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
+        let (condvar, mutex, is_first) = (self.condvar, self.holder.address(), self.me.is_some());
+        let (locked, me) = (&mut self.locked, &mut self.me);
+        let mut left = STEP;
+        let mut next = || match me.take() {
+            // SAFETY: it was called, so it is `Notified`.
+            Some((waiter, waker, mark)) => Some(unsafe { locked.revive(waiter, waker, mark) }),
+            None => {
+                left = left.checked_sub(1)?;
+                condvar.take_notified(locked, mutex)
+            }
+        };
+        let owner = self.holder.adopt(&mut next);
+        if is_first {
+            self.spare = owner;
+        } else {
+            batch.push(owner);
+        }
+        self.condvar.has_notified(&self.locked, mutex)
+    }
+
+    fn close(self) -> QueueUnlocked {
+        let unlocked = self.locked.unlock();
+        drop_waker(self.spare.open(unlocked));
+        unlocked
+    }
+}
+
+/// The operation of [`Condvar::wait`].
+pub struct CondvarOp<'a, H: Relock> {
+    condvar: &'a Condvar,
+    hold: Hold<H>,
+    /// The wait has come to its end, or to a cancel, with a `notify_one`.
+    by_one: bool,
+    site: Site,
+}
+
+/// What the wait has of the mutex.
+enum Hold<H: Holder> {
+    /// The lock: not polled yet.
+    Guard(Guard<H>),
+    /// Only the reference, while it waits.
+    Reference(H),
+    /// Nothing: it has been given back.
+    Nothing,
+}
+
+impl<'a, H: Relock> CondvarOp<'a, H> {
+    pub(super) fn new(condvar: &'a Condvar, guard: Guard<H>, site: Site) -> Self {
+        Self { condvar, hold: Hold::Guard(guard), by_one: false, site }
+    }
+}
+
+impl<H: Relock> CondvarOp<'_, H> {
+    fn holder(&self) -> &H {
+        match &self.hold {
+            Hold::Guard(guard) => guard.holder(),
+            Hold::Reference(holder) => holder,
+            Hold::Nothing => unreachable!("the wait is over"),
+        }
+    }
+
+    /// The lock has been granted again.
+    fn guard(&mut self) -> Guard<H> {
+        match core::mem::replace(&mut self.hold, Hold::Nothing) {
+            Hold::Reference(holder) => {
+                holder.acquired(self.site);
+                Guard::new(holder)
+            }
+            Hold::Guard(guard) => guard,
+            Hold::Nothing => unreachable!("the wait is over"),
+        }
+    }
+
+    /// Called: moves to the mutex's queue, or owns the mutex at once, and moves all notified waiters.
+    fn move_notified(&self, waiter: Pinned<'_>, mark: u32, cx: &mut Context<'_>) {
+        let waker = clone_waker(cx.waker());
+        let (condvar, holder) = (self.condvar, self.holder());
+        let moves = |me| Moves { locked: condvar.queue.lock(), condvar, holder, me, spare: Deferred::none() };
+        grant_loop(moves(Some((waiter, waker, mark & BY_ONE | MOVED))), || moves(None));
+    }
+
+    /// A poll of a waiter that belongs to the mutex.
+    fn poll_moved(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        let poll = self.holder().poll_moved(waiter, cx);
+        poll.map(|()| {
+            self.by_one = waiter.get().last_mark().is_some_and(|mark| mark & BY_ONE != 0);
+            self.guard()
+        })
+    }
+
+    /// A waiter that must be touched: it gets another waker where it is, or is with the mutex already, or is called.
+    #[cold]
+    fn poll_in_place(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        let waker = clone_waker(cx.waker());
+        let mut locked = self.condvar.queue.lock();
+        let mark = waiter.get().mark();
+        if mark & (CALLED | MOVED) == 0 {
+            // SAFETY: neither called nor moved, so it is in this list.
+            let old = unsafe { locked.rearm(waiter, waker) };
+            drop_waker(locked.unlock_with(old));
+            return Poll::Pending;
+        }
+        drop(locked);
+        drop_waker(Some(waker));
+        if mark & CALLED != 0 {
+            self.move_notified(waiter, mark, cx);
+        }
+        self.poll_moved(waiter, cx)
+    }
+
+    /// The notification of this wait, which goes to another when this is dropped.
+    fn pass_on(&self) -> PassOn<'_> {
+        PassOn(self.by_one.then_some(self.condvar))
+    }
+
+    /// Leaves the mutex's queue.
+    fn cancel_moved(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
+        let mut pass_on = self.pass_on();
+        if !self.holder().cancel_moved(waiter) {
+            return None;
+        }
+        pass_on.0 = None;
+        drop(pass_on);
+        Some(self.guard())
+    }
+
+    /// Leaves the condvar: the list, or the call.
+    fn cancel_here(&self, mut locked: LockedQueue<'_>, waiter: Pinned<'_>, mark: u32) {
+        let mut mine = Deferred::none();
+        if mark & CALLED == 0 {
+            let mut place = self.condvar.notified_until(&locked);
+            if place == Cursor::of(waiter) {
+                // SAFETY: it is in this list: not called, and its cancel says that it was not moved.
+                unsafe { locked.advance(&mut place) };
+                self.condvar.set_notified_until(&locked, place);
+            }
+            // SAFETY: as above.
+            if let Removed::Waker(waker) = unsafe { locked.remove(waiter) } {
+                mine = waker;
+            }
+        }
+        let passes_on = mark & BY_ONE != 0 && self.condvar.notified_until(&locked) != Cursor::END;
+        let called = if passes_on {
+            self.condvar.notify_next(&mut locked)
+        } else if mark & CALLED != 0 {
+            self.condvar.pass_call_on(&mut locked)
+        } else {
+            Deferred::none()
+        };
+        let (called, mine) = locked.unlock_with(called.and(mine));
+        wake(called);
+        drop_waker(mine);
+    }
+}
+
+/// A notification that goes to the next when this is dropped; also when a waker panics.
+struct PassOn<'a>(Option<&'a Condvar>);
+
+impl Drop for PassOn<'_> {
+    fn drop(&mut self) {
+        if let Some(condvar) = self.0 {
+            while_unwinding(|| condvar.notify_one());
+        }
+    }
+}
+
+impl<H: Relock> fmt::Debug for CondvarOp<'_, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CondvarOp")
+    }
+}
+
+impl<H: Relock> Op for CondvarOp<'_, H> {
+    type Output = Guard<H>;
+    type Unfinished<E> = E;
+    const NAME: &'static str = "tasuki::future::WaitNotified";
+
+    fn try_now(&mut self) -> Option<Guard<H>> {
+        None
+    }
+
+    /// A notification comes after the mutex was given up, so there is always a wait.
+    fn is_ready(&self) -> bool {
+        false
+    }
+
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        let waker = clone_waker(cx.waker());
+        let mutex = self.holder().address();
+        let mut locked = self.condvar.queue.lock();
+        if locked.front().is_some_and(|front| front.mutex() != mutex) {
+            // The panic hook is foreign code.
+            drop(locked);
+            panic!("a condvar can be used with one mutex at a time: there is a waiter with another");
+        }
+        let waiter = locked.push_back(slot.init(waker, Payload::mutex(mutex)));
+        if self.condvar.notified_until(&locked) == Cursor::END {
+            self.condvar.set_notified_until(&locked, Cursor::of(waiter));
+        }
+        Poll::Pending
+    }
+
+    fn enqueued(&mut self) {
+        if let Hold::Guard(guard) = core::mem::replace(&mut self.hold, Hold::Nothing) {
+            self.hold = Hold::Reference(guard.into_holder());
+            self.holder().release();
+        }
+    }
+
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
+        match waiter.get().last_mark() {
+            Some(mark) => {
+                if mark & CALLED != 0 {
+                    self.move_notified(waiter, mark, cx);
+                }
+                self.poll_moved(waiter, cx)
+            }
+            None if waiter.get().state() == WaiterState::Waiting && waiter.get().will_wake(cx.waker()) => {
+                Poll::Pending
+            }
+            None => self.poll_in_place(waiter, cx),
+        }
+    }
+
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Guard<H>> {
+        let locked = self.condvar.queue.lock();
+        let mark = waiter.get().mark();
+        if mark & MOVED == 0 {
+            self.cancel_here(locked, waiter, mark);
+            return None;
+        }
+        drop(locked);
+        self.by_one = mark & BY_ONE != 0;
+        self.cancel_moved(waiter)
+    }
+
+    /// The mutex has been given up, and to take it again would be another wait: there is no guard to give back.
+    fn unfinished<E>(&mut self, limit: E) -> E {
+        self.hold = Hold::Nothing;
+        limit
+    }
+
+    fn discard(&mut self, guard: Guard<H>) {
+        let _pass_on = self.pass_on();
+        drop(guard);
+    }
+}
