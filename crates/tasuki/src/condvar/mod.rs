@@ -32,12 +32,12 @@
 //!
 //! | event                  | what happens | fn |
 //! |------------------------|--------------|----|
-//! | first poll             | queued here, then the mutex is unlocked | [`CondvarOp::enqueue`], [`CondvarOp::enqueued`] |
+//! | first poll             | queued here, then the mutex is unlocked | `CondvarOp::enqueue`, `CondvarOp::enqueued` |
 //! | `notify_one`           | one more is notified, the first is called | [`Condvar::notify_one`] |
 //! | `notify_all`           | all are notified, the first is called | [`Condvar::notify_all`] |
-//! | poll, called           | moves to the mutex's queue, with all notified waiters | [`CondvarOp::move_notified`] |
-//! | poll                   | `Ready` once the mutex is owned | [`CondvarOp::poll_queued`] |
-//! | drop, or a limit       | leaves its place | [`CondvarOp::cancel`], [`CondvarOp::discard`] |
+//! | poll, called           | moves to the mutex's queue, with all notified waiters | `CondvarOp::move_notified` |
+//! | poll                   | `Ready` once the mutex is owned | `CondvarOp::poll_queued` |
+//! | drop, or a limit       | leaves its place | `CondvarOp::cancel`, `CondvarOp::discard` |
 //!
 //! # Invariants
 //! 1. While a waiter in the list is notified, there is a called waiter that has neither been polled nor cancelled since: its poll brings

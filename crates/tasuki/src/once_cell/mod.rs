@@ -26,20 +26,20 @@
 //!
 //! | from        | event                       | to                    | duty | fn |
 //! |-------------|-----------------------------|-----------------------|------|----|
-//! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`OnceCell::try_turn_slow`], [`TurnOp::enqueue`] |
-//! | `RUNNING`   | a turn is wanted            | waiter appended; the first of its kind before all others | return `Pending` | [`TurnOp::enqueue`] |
-//! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | [`TurnOp::enqueue`] |
-//! | `RUNNING`   | the value has been made     | `DONE`, round released| wake all | [`Turn::complete`] |
-//! | `RUNNING`   | failed, panicked, cancelled | the first who wants it has the turn, else `- RUNNING` | wake it | [`Turn::drop`] |
-//! | queued      | drop                        | waiter removed        | none | [`TurnOp::cancel`] |
-//! | granted     | drop                        | as a failed turn      | as a failed turn | [`TurnOp::cancel`] |
+//! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`OnceCell::try_turn_slow`], `TurnOp::enqueue` |
+//! | `RUNNING`   | a turn is wanted            | waiter appended; the first of its kind before all others | return `Pending` | `TurnOp::enqueue` |
+//! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | `TurnOp::enqueue` |
+//! | `RUNNING`   | the value has been made     | `DONE`, round released| wake all | `Turn::complete` |
+//! | `RUNNING`   | failed, panicked, cancelled | the first who wants it has the turn, else `- RUNNING` | wake it | `Turn::drop` |
+//! | queued      | drop                        | waiter removed        | none | `TurnOp::cancel` |
+//! | granted     | drop                        | as a failed turn      | as a failed turn | `TurnOp::cancel` |
 //!
 //! # Invariants
 //! 1. The note of the queue is the number of waiters in the list that want the turn. While it is not zero an initialiser has the turn.
 //! 2. Waiters for the turn are in the list in the order in which they came. Waiters for the value only may be anywhere between.
 //!
 //! # Orderings
-//! The word: Release of the edit in [`Turn::complete`] pairs with Acquire of [`OnceCell::get`]: the value. A turn publishes
+//! The word: Release of the edit in `Turn::complete` pairs with Acquire of [`OnceCell::get`]: the value. A turn publishes
 //! nothing. Waiters that no batch has reached read the round.
 
 mod init;

@@ -9,7 +9,7 @@
 //!                                           ^           stops all behind it: there is an upgradable reader inside
 //! ```
 //!
-//! The table of which kind may enter is that of [`raw`](super::raw), the order of the queue that of [`segments`](super::segments): what is behind a waiter that must
+//! The table of which kind may enter is that of [`raw`](super::raw), the order of the queue that of [`segments`]: what is behind a waiter that must
 //! wait must wait too, so a grant looks at the waiters that it grants, and at one more.
 
 use super::segments;

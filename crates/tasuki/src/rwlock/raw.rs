@@ -24,7 +24,7 @@
 //! | `Upgrade`    | no readers but the upgradable itself | before all others |
 //!
 //! Waiters are granted from the front by this table ([`Admission`]) after every change; one that must wait stops all behind it. A newcomer may not pass the queue,
-//! with one exception: a reader enters if no writer holds the lock and no writer or upgrade is queued. So readers pass upgradable readers ([`segments`](super::segments)) and never a
+//! with one exception: a reader enters if no writer holds the lock and no writer or upgrade is queued. So readers pass upgradable readers ([`segments`]) and never a
 //! writer, and neither side starves.
 //!
 //! # Transitions

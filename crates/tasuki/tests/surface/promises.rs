@@ -256,11 +256,11 @@ const IN_A_POLL: [&str; 15] = [
     "mutex/owned::lock_owned",
     "reentrant::lock",
     "rwlock::read",
-    "rwlock::read_owned",
+    "rwlock/owned::read_owned",
     "rwlock::upgradable_read",
-    "rwlock::upgradable_read_owned",
+    "rwlock/owned::upgradable_read_owned",
     "rwlock::write",
-    "rwlock::write_owned",
+    "rwlock/owned::write_owned",
     "mutex/keyed::keyed_lock",
 ];
 
@@ -270,7 +270,7 @@ const NOTE_THE_CALLER: [&str; 18] = [
     "mutex::new",
     "mutex::with_policy",
     "reentrant::new",
-    "rwlock/guards::upgrade",
+    "rwlock/upgrade::upgrade",
     "rwlock::new",
     "semaphore/owned::acquire_owned",
     "semaphore/owned::try_acquire_many_owned",
@@ -282,7 +282,7 @@ const NOTE_THE_CALLER: [&str; 18] = [
     "mutex::try_lock",
     "mutex/owned::try_lock_owned",
     "rwlock::try_write",
-    "rwlock::try_write_owned",
+    "rwlock/owned::try_write_owned",
     "mutex/keyed::keyed_try_lock",
 ];
 
@@ -293,9 +293,9 @@ const FOREIGN: [&str; 2] = ["cancellation::cancel_with", "cancellation::request_
 const IN_A_UNIT_TEST: [&str; 5] = [
     "reentrant::try_lock",
     "rwlock::try_read",
-    "rwlock::try_read_owned",
+    "rwlock/owned::try_read_owned",
     "rwlock::try_upgradable_read",
-    "rwlock::try_upgradable_read_owned",
+    "rwlock/owned::try_upgradable_read_owned",
 ];
 
 /// Every panic of a function that is called (and not polled) is in the file of its caller. What the sources say panics, or tracks its caller, is in
