@@ -18,9 +18,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// What every run is given. Timeouts need the clock of the host.
-const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation \
-    -Zmiri-address-reuse-rate=1 -Zmiri-address-reuse-cross-thread-rate=1";
+/// What every run is given. `--small` runs by Miri's own clock, which steps run forward: a seed is the same run on every machine, however slow.
+const FLAGS: &str =
+    "-Zmiri-strict-provenance -Zmiri-address-reuse-rate=1 -Zmiri-address-reuse-cross-thread-rate=1";
+
+/// What all tests need beside that: files and variables of the host, and with them its clock.
+const HOST: &str = "-Zmiri-disable-isolation";
 
 /// What `--small` has beside the unit tests: tests of the runtime that are over in seconds.
 const SMALL: [&str; 1] = ["-p tasuki-rt --test main -- scheduler::small::"];
@@ -97,6 +100,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         shell::run(&mut cargo(&format!("+{NIGHTLY} miri test --no-run {program}")))?;
     }
 
+    let host = if small { "" } else { HOST };
     let mut runs = runs(&programs, seeds, tree);
     runs.retain(|run| !by_turns || run.seed % 2 == usize::from(run.tree));
     let passed = Mutex::new(0);
@@ -105,7 +109,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
         let log = target().join(format!("miri-{worker}.log"));
         let mut command = cargo(&format!("+{NIGHTLY} miri test {} {filter}", runs[at].program));
         // A backtrace of an expected panic would take minutes here.
-        command.env("MIRIFLAGS", format!("{FLAGS} {}", runs[at].flags)).env("RUST_BACKTRACE", "0");
+        command.env("MIRIFLAGS", format!("{FLAGS} {host} {}", runs[at].flags)).env("RUST_BACKTRACE", "0");
         let (outcome, tests, time) = counted(capped(&mut command, CAP, &log), &log);
         *passed.lock().expect("no worker panics") += tests;
         println!("  {:>7.1} s  {} ({tests} tests)", time.as_secs_f64(), runs[at].name);
