@@ -17,6 +17,7 @@ mod net {
     mod datagrams;
     mod faults;
     mod tcp;
+    mod traits;
 }
 mod pinned {
     mod api;

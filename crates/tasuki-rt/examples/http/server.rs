@@ -1,19 +1,18 @@
 //! The server: one task for each connection, a counter behind a mutex, a semaphore that lets two work at a time.
 
-use super::glue::{Clock, Socket};
-use async_io::Async;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::io;
-use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tasuki::{CancellationSource, Mutex, Semaphore, WaitGroup};
+use tasuki_rt::io::HyperTimer;
+use tasuki_rt::net::{TcpListener, TcpStream};
 
 /// How many requests are worked on at a time.
 pub(crate) const SEATS: usize = 2;
@@ -72,7 +71,7 @@ impl Site {
 }
 
 /// Serves until a client asks to quit, then until every connection has answered what it was asked.
-pub(crate) async fn serve(listener: Async<TcpListener>, site: Arc<Site>) -> io::Result<()> {
+pub(crate) async fn serve(listener: TcpListener, site: Arc<Site>) -> io::Result<()> {
     let connections = Arc::new(WaitGroup::new());
     let token = site.quit.token();
     while let Some(accepted) = token.run_until_cancelled(listener.accept()).await {
@@ -91,10 +90,10 @@ pub(crate) async fn serve(listener: Async<TcpListener>, site: Arc<Site>) -> io::
     Ok(())
 }
 
-async fn converse(stream: Async<TcpStream>, site: &Site) -> hyper::Result<()> {
+async fn converse(stream: TcpStream, site: &Site) -> hyper::Result<()> {
     let service = service_fn(|request| site.answer(request));
     let mut builder = http1::Builder::new();
-    let connection = builder.timer(Clock).serve_connection(Socket(stream), service);
+    let connection = builder.timer(HyperTimer).serve_connection(stream, service);
     let mut connection = pin!(connection);
     let token = site.quit.token();
     if let Some(result) = token.run_until_cancelled(connection.as_mut()).await {

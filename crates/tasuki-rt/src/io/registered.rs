@@ -44,6 +44,7 @@ impl<S: mio::event::Source> Registered<S> {
         self.io.as_ref().expect("taken by the drop only")
     }
 
+    #[cfg_attr(not(unix), allow(dead_code, reason = "for `Async`"))]
     pub(crate) fn io_mut(&mut self) -> &mut S {
         self.io.as_mut().expect("taken by the drop only")
     }
@@ -64,6 +65,7 @@ impl<S: mio::event::Source> Registered<S> {
         self.source.ready(direction).await.map(drop)
     }
 
+    #[cfg_attr(not(unix), allow(dead_code, reason = "for `Async`"))]
     pub(crate) fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<io::Result<()>> {
         self.source.poll_readiness(cx, direction)
     }
@@ -87,6 +89,7 @@ impl<S: mio::event::Source> Registered<S> {
         result
     }
 
+    #[cfg_attr(not(unix), allow(dead_code, reason = "for `Async`"))]
     /// The operation, as soon as the socket is ready, for the one task that polls this direction.
     #[inline]
     pub(crate) fn poll_io<R>(

@@ -8,6 +8,7 @@ mod allocation;
 mod caller;
 mod crowd;
 mod idle;
+mod sockets;
 mod start;
 mod threads;
 mod timer_threads;

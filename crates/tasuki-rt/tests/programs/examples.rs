@@ -113,3 +113,106 @@ fn the_http_server_answers_and_quits() {
     assert_eq!(output.next().unwrap(), "2 visits in 3 requests, at most 1 at once");
     assert!(output.next().is_none() && server.wait().unwrap().success());
 }
+
+/// A server of the examples, and what it prints.
+#[cfg(unix)]
+struct Server {
+    process: std::process::Child,
+    output: Box<dyn Iterator<Item = String>>,
+    address: String,
+}
+
+#[cfg(unix)]
+impl Server {
+    fn start(example: &str) -> Self {
+        let path = program::path("tasuki-rt", example);
+        let mut process = Command::new(path).stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+        let mut output = Box::new(lines.map(Result::unwrap));
+        let first = output.next().unwrap();
+        let address = first.strip_prefix("listening on ").expect("it says where").to_owned();
+        Self { process, output, address }
+    }
+
+    fn connect(&self) -> BufReader<TcpStream> {
+        BufReader::new(TcpStream::connect(&self.address).unwrap())
+    }
+
+    /// SIGTERM, and the rest of what it prints.
+    fn terminate(mut self) -> Vec<String> {
+        let number = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &number]).status().unwrap().success());
+        let rest = self.output.collect();
+        assert!(self.process.wait().unwrap().success());
+        rest
+    }
+}
+
+#[cfg(unix)]
+fn line(client: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    client.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn the_key_value_server_answers_and_drains() {
+    let _dog = watchdog(60);
+    let server = Server::start("kv");
+    let mut clients = [server.connect(), server.connect()];
+    let ask = |client: &mut BufReader<TcpStream>, request: &str| {
+        client.get_mut().write_all(format!("{request}\n").as_bytes()).unwrap();
+        line(client)
+    };
+    assert_eq!(ask(&mut clients[0], "GET a"), "NONE");
+    assert_eq!(ask(&mut clients[0], "SET a one two"), "OK");
+    assert_eq!(ask(&mut clients[1], "GET a"), "VALUE one two");
+    assert_eq!(ask(&mut clients[1], "SET b 2\nGET b\nDEL b"), "OK");
+    assert_eq!([line(&mut clients[1]), line(&mut clients[1])], ["VALUE 2", "OK"]);
+    assert!(ask(&mut clients[1], "PUT a").starts_with("ERROR"));
+    let address = server.address.clone();
+    assert_eq!(server.terminate(), ["drained, 1 keys"]);
+    assert!(clients.iter_mut().all(|client| line(client).is_empty()), "the connections were closed");
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn the_chat_reaches_all_and_drains() {
+    let _dog = watchdog(60);
+    let server = Server::start("chat");
+    let join = |name: &str| {
+        let mut client = server.connect();
+        writeln!(client.get_mut(), "{name}").unwrap();
+        client
+    };
+    // The first is there when it hears of the second; they may come in either order.
+    let (mut ann, mut bob) = (join("ann"), join("bob"));
+    ann.get_ref().set_nonblocking(true).unwrap();
+    bob.get_ref().set_nonblocking(true).unwrap();
+    let mut heard = String::new();
+    while heard.is_empty() {
+        let _ = ann.read_line(&mut heard);
+        let _ = bob.read_line(&mut heard);
+    }
+    ann.get_ref().set_nonblocking(false).unwrap();
+    bob.get_ref().set_nonblocking(false).unwrap();
+    assert!(["bob is here\n", "ann is here\n"].contains(&heard.as_str()), "{heard:?}");
+    let mut cid = join("cid");
+    for client in [&mut ann, &mut bob] {
+        assert_eq!(line(client), "cid is here");
+    }
+    writeln!(cid.get_mut(), "hello").unwrap();
+    for client in [&mut ann, &mut bob] {
+        assert_eq!(line(client), "cid: hello");
+    }
+    drop(cid);
+    for client in [&mut ann, &mut bob] {
+        assert_eq!(line(client), "cid has left");
+    }
+    assert_eq!(server.terminate(), ["drained after 3 clients"]);
+    for client in [&mut ann, &mut bob] {
+        assert_eq!([line(client), line(client)], ["the chat ends", ""]);
+    }
+}

@@ -1,19 +1,17 @@
 //! hyper on this runtime: the server of the example `http`, asked by plain threads.
 
-#[path = "../../examples/http/glue.rs"]
-mod glue;
 #[path = "../../examples/http/server.rs"]
 mod server;
 
 use crate::kit::{runtime, until, watchdog};
-use async_io::Async;
 use server::{SEATS, Site, serve};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
+use tasuki_rt::net::TcpListener;
 use tasuki_rt::{JoinHandle, Runtime};
 
 /// A connection of a client that knows just enough of the protocol.
@@ -63,8 +61,8 @@ impl Client {
 
 fn serving(runtime: &Runtime) -> (Arc<Site>, SocketAddr, JoinHandle<std::io::Result<()>>) {
     let site = Arc::new(Site::new());
-    let listener = Async::<TcpListener>::bind(([127, 0, 0, 1], 0)).expect("a port is free");
-    let address = listener.get_ref().local_addr().expect("it has an address");
+    let listener = runtime.block_on(TcpListener::bind(([127, 0, 0, 1], 0))).expect("a port is free");
+    let address = listener.local_addr().expect("it has an address");
     (site.clone(), address, runtime.spawn(serve(listener, site)))
 }
 
@@ -135,7 +133,7 @@ fn a_server_that_quits_answers_what_it_was_asked() {
     runtime.block_on(server).unwrap().unwrap();
 }
 
-/// Connections in the middle of a request go down with their runtime; the reactor may wake them later.
+/// Connections in the middle of a request go down with their runtime.
 #[test]
 fn a_runtime_shuts_down_with_connections_open() {
     let _dog = watchdog(60);

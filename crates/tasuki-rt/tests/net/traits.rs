@@ -1,0 +1,86 @@
+//! The stream traits of others, over the streams and their halves.
+
+use super::tcp::pair;
+use crate::kit::{runtime, watchdog};
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::pin::Pin;
+use tasuki_rt::net::TcpStream;
+use tasuki_rt::spawn;
+
+/// Sends by one half, receives by the other, through the traits of futures-io.
+#[test]
+fn traits_of_futures_io() {
+    use futures_io::{AsyncRead, AsyncWrite};
+
+    async fn send(mut write: impl AsyncWrite + Unpin) {
+        let slices = [IoSlice::new(b"one "), IoSlice::new(b"two ")];
+        assert_eq!(poll_fn(|cx| Pin::new(&mut write).poll_write_vectored(cx, &slices)).await.unwrap(), 8);
+        assert_eq!(poll_fn(|cx| Pin::new(&mut write).poll_write(cx, b"three")).await.unwrap(), 5);
+        poll_fn(|cx| Pin::new(&mut write).poll_flush(cx)).await.unwrap();
+        poll_fn(|cx| Pin::new(&mut write).poll_close(cx)).await.unwrap();
+    }
+
+    async fn receive(mut read: impl AsyncRead + Unpin) -> Vec<u8> {
+        let (mut all, mut bytes) = (Vec::new(), [0; 3]);
+        while let count @ 1.. = poll_fn(|cx| Pin::new(&mut read).poll_read(cx, &mut bytes)).await.unwrap() {
+            all.extend_from_slice(&bytes[..count]);
+        }
+        all
+    }
+
+    let _dog = watchdog(60);
+    runtime(2).block_on(async {
+        let (client, server) = pair().await.unwrap();
+        let sender = spawn(send(client));
+        assert_eq!(receive(server).await, b"one two three");
+        sender.await.unwrap();
+        let (client, server) = pair().await.unwrap();
+        let ((_keep, write), (read, _write)) = (client.into_split(), server.into_split());
+        let sender = spawn(send(write));
+        assert_eq!(receive(read).await, b"one two three");
+        sender.await.unwrap();
+    });
+}
+
+/// The same through the traits of tokio, with its extensions and its buffers.
+#[cfg(feature = "tokio-io")]
+#[test]
+fn traits_of_tokio() {
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy};
+
+    let _dog = watchdog(60);
+    runtime(2).block_on(async {
+        let (client, server) = pair().await.unwrap();
+        let echo = spawn(async move {
+            let (mut read, mut write) = server.into_split();
+            let copied = copy(&mut read, &mut write).await.unwrap();
+            AsyncWriteExt::shutdown(&mut write).await.unwrap();
+            copied
+        });
+        let (read, mut write) = client.into_split();
+        let lines = spawn(async move {
+            let mut lines = BufReader::new(read).lines();
+            let mut all = Vec::new();
+            while let Some(line) = lines.next_line().await.unwrap() {
+                all.push(line);
+            }
+            all
+        });
+        for n in 0..100 {
+            AsyncWriteExt::write_all(&mut write, format!("line {n}\n").as_bytes()).await.unwrap();
+        }
+        AsyncWriteExt::shutdown(&mut write).await.unwrap();
+        let lines = lines.await.unwrap();
+        assert!(lines.into_iter().eq((0..100).map(|n| format!("line {n}"))));
+        assert_eq!(echo.await.unwrap(), 790);
+
+        let (mut client, mut server): (TcpStream, TcpStream) = pair().await.unwrap();
+        server.write_u32(7).await.unwrap();
+        assert_eq!(client.read_u32().await.unwrap(), 7);
+        let mut rest = Vec::with_capacity(64);
+        AsyncWriteExt::write_all(&mut server, b"to the end").await.unwrap();
+        drop(server);
+        assert_eq!(client.read_to_end(&mut rest).await.unwrap(), 10);
+    });
+}

@@ -1,0 +1,228 @@
+//! What a process has once and sockets need: its descriptors, its signals. Each test alone in a process of its own.
+#![cfg(all(target_os = "linux", feature = "net"))]
+
+use crate::kit::process::{alone, other_threads};
+use crate::kit::{runtime, until, watchdog};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tasuki_rt::net::{TcpListener, TcpStream};
+use tasuki_rt::spawn;
+
+/// So many descriptors, and no more.
+fn limit_descriptors(limit: u64) {
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: the limit is initialised, and alive for the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+}
+
+/// Takes all descriptors that are left.
+fn exhaust() -> Vec<File> {
+    std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
+}
+
+/// Without descriptors an accept is an error, after a pause; with one it accepts again, without a new event of the system.
+#[test]
+fn accept_at_the_limit_of_descriptors_does_not_spin_and_recovers() {
+    alone(|| {
+        let _dog = watchdog(60);
+        limit_descriptors(200);
+        let runtime = runtime(2);
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let taken = exhaust();
+        let freed = Arc::new(AtomicBool::new(false));
+        let free = freed.clone();
+        let begun = Instant::now();
+        let server = runtime.spawn(async move {
+            let mut errors = 0;
+            loop {
+                match listener.accept().await {
+                    Ok((mut stream, _)) => {
+                        stream.write_all(b"at last").await.unwrap();
+                        return errors;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
+                        errors += 1;
+                    }
+                }
+                if errors == 3 {
+                    free.store(true, Ordering::SeqCst);
+                }
+            }
+        });
+        until(|| freed.load(Ordering::SeqCst));
+        // Each error came after a pause of 50 ms: no more of them than there is time for, however slow the machine.
+        assert!(begun.elapsed() >= Duration::from_millis(150));
+        drop(taken);
+        client.read_exact(&mut [0; 7]).unwrap();
+        assert!(runtime.block_on(server).unwrap() >= 3);
+    });
+}
+
+#[test]
+fn a_poller_that_does_not_start_is_an_error_and_starts_later() {
+    alone(|| {
+        let _dog = watchdog(60);
+        limit_descriptors(200);
+        let runtime = runtime(2);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let again = listener.try_clone().unwrap();
+        let mut taken = exhaust();
+        for _ in 0..3 {
+            // One is not enough: the poll, its clone and the wake-up.
+            let error = runtime.block_on(async { TcpListener::from_std(again.try_clone()?) }).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "the clone");
+            taken.pop();
+            let error = runtime.block_on(async {
+                let listener = again.try_clone()?;
+                TcpListener::from_std(listener)
+            });
+            let error = error.unwrap_err();
+            assert!(error.to_string().contains("poller does not start"), "{error}");
+            taken.push(File::open("/dev/null").unwrap());
+        }
+        drop(taken);
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(listener).unwrap();
+            let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            listener.accept().await.unwrap();
+        });
+    });
+}
+
+extern "C" fn ignore(_signal: libc::c_int) {}
+
+/// Signals interrupt the system calls of every thread, the wait of the poller among them: nothing is lost by it.
+#[test]
+fn signals_during_the_poll_are_nothing() {
+    alone(|| {
+        let _dog = watchdog(60);
+        // SAFETY: zeroes are a valid `sigaction`; without SA_RESTART, so that calls are interrupted.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the action is initialised, and its handler does nothing.
+        assert_eq!(unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) }, 0);
+        let runtime = runtime(2);
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = ended.clone();
+        let storm = std::thread::spawn(move || {
+            let mut sent = 0_u32;
+            while !end.load(Ordering::SeqCst) {
+                for thread in other_threads() {
+                    // SAFETY: a signal for a thread of this process, or for none if it has gone.
+                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
+                    sent += 1;
+                }
+                std::thread::yield_now();
+            }
+            sent
+        });
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut bytes = [0; 64];
+                while let count @ 1.. = stream.read(&mut bytes).await.unwrap() {
+                    stream.write_all(&bytes[..count]).await.unwrap();
+                }
+            });
+            let mut client = TcpStream::connect(address).await.unwrap();
+            for n in 0..500_u32 {
+                client.write_all(&n.to_ne_bytes()).await.unwrap();
+                let mut bytes = [0; 4];
+                client.read_exact(&mut bytes).await.unwrap();
+                assert_eq!(bytes, n.to_ne_bytes());
+                if n % 50 == 0 {
+                    // The workers sleep, until a deadline.
+                    tasuki_rt::sleep(Duration::from_millis(2)).await;
+                }
+            }
+            drop(client);
+            server.await.unwrap();
+        });
+        ended.store(true, Ordering::SeqCst);
+        assert!(storm.join().unwrap() > 0);
+    });
+}
+
+/// A thousand open connections, each with a task that waits: all are dropped, and their descriptors closed.
+#[test]
+fn a_shutdown_with_a_thousand_connections_closes_them_all() {
+    const CONNECTIONS: usize = 1_000;
+    alone(|| {
+        let _dog = watchdog(120);
+        let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = descriptors();
+        let runtime = runtime(4);
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(runtime.spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((mut stream, _)) => drop(spawn(async move { stream.read(&mut [0]).await })),
+                    Err(error) => panic!("2,000 descriptors are needed, and a few: {error}"),
+                }
+            }
+        }));
+        let clients: Vec<_> =
+            (0..CONNECTIONS).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        until(|| runtime.tasks() == CONNECTIONS + 1);
+        runtime.shutdown_timeout(Duration::MAX).unwrap();
+        assert_eq!(runtime.tasks(), 0);
+        for mut client in clients {
+            let end = client.read(&mut [0]);
+            assert!(
+                matches!(&end, Ok(0)) || end.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+            );
+        }
+        drop(runtime);
+        assert_eq!(descriptors(), before);
+    });
+}
+
+/// Two tasks wait for a signal, and each notices it; one that was raised before the wait is noticed too.
+#[test]
+fn signals_are_awaited() {
+    use tasuki_rt::signal::unix::{SignalKind, signal};
+    alone(|| {
+        let _dog = watchdog(60);
+        let raise = |kind: SignalKind| {
+            // SAFETY: the handler is ours.
+            assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+        };
+        let (kind, other) = (SignalKind::user_defined1(), SignalKind::hangup());
+        for bad in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, 0, -1, 1_000] {
+            assert!(signal(SignalKind::from_raw(bad)).is_err(), "{bad}");
+        }
+        let runtime = runtime(2);
+        runtime.block_on(async {
+            for _ in 0..50 {
+                let (mut first, mut second) = (signal(kind).unwrap(), signal(kind).unwrap());
+                let mut third = signal(other).unwrap();
+                let waiting = spawn(async move { first.recv().await });
+                raise(kind);
+                waiting.await.unwrap();
+                second.recv().await;
+                let never = tasuki_rt::timeout(Duration::ZERO, third.recv()).await;
+                assert!(never.is_err(), "it was not raised");
+                raise(other);
+                third.recv().await;
+            }
+        });
+        // Ctrl-C, with a task that waits for it before it comes.
+        let waiting = runtime.spawn(tasuki_rt::signal::ctrl_c());
+        let handler = signal(SignalKind::interrupt()).unwrap();
+        while !waiting.is_finished() {
+            raise(SignalKind::interrupt());
+            std::thread::yield_now();
+        }
+        drop(handler);
+        runtime.block_on(waiting).unwrap().unwrap();
+    });
+}
