@@ -2,18 +2,16 @@
 
 use super::abort::AbortHandle;
 use super::registry::Registered;
-use super::{Meta, TaskCell, TaskOutput, contain_panic, registry};
+use super::{Meta, TaskCell, TaskOutput, contained_waker, registry};
 use crate::context;
 use crate::error::JoinError;
 use crate::testing::Reason;
 use async_task::{FallibleTask, Task};
 use std::fmt;
 use std::future::Future;
-use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tasuki::runtime::Charge;
 use tasuki::task::TaskId;
 
@@ -195,28 +193,7 @@ impl<T> Future for JoinHandle<T> {
         if context::is_ours(cx.waker()) {
             return self.poll_trusted(cx);
         }
-        let quiet = Waker::from(Arc::new(Quiet(ManuallyDrop::new(cx.waker().clone()))));
-        self.poll_trusted(&mut Context::from_waker(&quiet))
-    }
-}
-
-/// A foreign waker whose panics go no further.
-struct Quiet(ManuallyDrop<Waker>);
-
-impl Wake for Quiet {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        contain_panic(|| self.0.wake_by_ref());
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        // SAFETY: dropped here and nowhere else.
-        contain_panic(|| unsafe { ManuallyDrop::drop(&mut self.0) });
+        contained_waker::with(cx.waker(), |cx| self.poll_trusted(cx))
     }
 }
 

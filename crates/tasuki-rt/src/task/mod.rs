@@ -7,6 +7,7 @@
 pub(crate) mod abort;
 pub(crate) mod builder;
 mod completions;
+mod contained_waker;
 pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;

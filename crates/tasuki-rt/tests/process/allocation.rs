@@ -6,10 +6,11 @@
 
 use crate::kit::alloc::{asked, observe};
 use crate::kit::{MS, runtime, scaled, until, watchdog};
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use tasuki::{
     Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, ReentrantMutex, RwLock,
@@ -102,6 +103,39 @@ where
 {
     let shared = Arc::new(shared);
     (0..CROWD).map(|n| Box::pin(work(shared.clone(), n)) as Work).collect()
+}
+
+/// A waker of a combinator: it wakes the task that polls it.
+#[derive(Default)]
+struct Combinator(std::sync::Mutex<Option<Waker>>);
+
+impl Wake for Combinator {
+    fn wake(self: Arc<Self>) {
+        let task = self.0.lock().expect("nothing panics here").take();
+        task.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[test]
+fn handles_polled_by_a_combinator() {
+    let _dog = watchdog(120);
+    never_allocates("handles", |runtime| {
+        let work = |_| {
+            let mut handle = runtime.spawn(async {
+                for _ in 0..ROUNDS {
+                    yield_now().await;
+                }
+            });
+            let combinator = Arc::new(Combinator::default());
+            let waker = Waker::from(combinator.clone());
+            let wait = poll_fn(move |cx| {
+                *combinator.0.lock().expect("nothing panics here") = Some(cx.waker().clone());
+                Pin::new(&mut handle).poll(&mut Context::from_waker(&waker))
+            });
+            Box::pin(async move { wait.await.expect("no panic") }) as Work
+        };
+        (0..CROWD).map(work).collect()
+    });
 }
 
 #[test]

@@ -116,6 +116,9 @@ async fn keep_time(pair: &Pair, call: Call) {
         }
         pair.0[0].arm(0);
     }
+    // A yield wakes by reference.
+    let waker = pair.0[0].waker();
+    pair.provoke(|| poll_with(&mut Box::pin(yield_now()), &waker));
     let mut ticks = interval(2 * MS);
     for _ in 0..3 {
         let mut tick = Box::pin(ticks.tick());
@@ -146,10 +149,10 @@ fn everything_that_keeps_a_waker_survives_it() {
         let mut next = Box::pin(set.join_next());
         assert!(pair.poll(&mut next).is_none());
         pair.let_go(next);
-        // A handle wakes by reference: armed until that has come, for whatever else the end of the task does is a race with us.
+        // A handle wakes by value: armed until that has come, for whatever else the end of the task does is a race with us.
         pair.provoke(|| {
             gate.set();
-            until(|| call != Call::WakeByRef || pair.0[0].fired());
+            until(|| call != Call::Wake || pair.0[0].fired());
         });
         runtime.block_on(join_all(&pair, &mut handle, &mut set));
         let timed = {
