@@ -1,6 +1,6 @@
 //! `cargo xtask targets`: other processors and operating systems. The tests of `tasuki` run on i686 (32 bits, on this
 //! processor) and on aarch64 (under qemu's user mode); Windows, macOS, wasm32 and the GNU variants of the two are
-//! compile-checked. `--quick`, for CI, runs fewer tests.
+//! compile-checked. What works on wasm32 is also run, under node. `--quick`, for CI, runs fewer tests.
 //!
 //! The tested targets are those of musl: their programs are static and linked by the compiler's own linker, so that no foreign C
 //! toolchain is needed.
@@ -13,6 +13,9 @@ use crate::toolchain::{self, or_skip};
 /// Where the tests run, and what runs them.
 const TESTED: [(&str, Option<&str>); 2] =
     [("i686-unknown-linux-musl", None), ("aarch64-unknown-linux-musl", Some("qemu-aarch64"))];
+
+/// What runs under node.
+const WASM: &str = "wasm32-unknown-unknown";
 
 /// What is compile-checked, and which packages.
 const CHECKED: [(&str, &str); 7] = [
@@ -38,11 +41,21 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
             })
         });
     }
+    let tools = toolchain::target(WASM).and_then(|()| output(&mut program("node", "--version")).map(drop));
+    report.step("run wasm32 under node", || or_skip(tools, || under_node().into()));
     for (triple, runner) in TESTED {
         let tools = toolchain::target(triple).and_then(|()| runner.map_or(Ok(()), emulator));
         report.step(&format!("test {triple}"), || or_skip(tools, || tested(triple, runner, quick)));
     }
     Ok(report)
+}
+
+/// The list of what works on wasm32, called by a script.
+fn under_node() -> Result<(), String> {
+    let mut command = cargo(&format!("build -p tasuki-wasm --target {WASM}"));
+    shell::run(command.env("CARGO_TARGET_DIR", target().join("targets")))?;
+    let module = target().join("targets").join(WASM).join("debug/tasuki_wasm.wasm");
+    shell::run(program("node", "crates/tasuki/wasm/run.mjs").arg(module))
 }
 
 /// The tests of the primitives, on one target.

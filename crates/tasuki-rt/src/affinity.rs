@@ -1,4 +1,5 @@
-//! Pinning threads to processors. The only file of the crate that asks for the operating system by name; elsewhere than on Linux it says no.
+//! What depends on the system: pinning threads to processors, which only Linux can; and whether there are threads and a clock at all. The only file of the crate that asks
+//! for the operating system by name.
 
 use std::io;
 
@@ -66,6 +67,17 @@ mod system {
     pub(super) fn pin_thread(_: usize) -> io::Result<()> {
         unsupported()
     }
+}
+
+/// Has the system what a runtime needs?
+pub(crate) fn check_system() -> io::Result<()> {
+    if cfg!(all(target_family = "wasm", target_os = "unknown")) {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "wasm32-unknown-unknown has no threads and no clock: use the primitives of `tasuki` under the browser's own executor",
+        ));
+    }
+    Ok(())
 }
 
 /// Can threads of this process be pinned to these processors?

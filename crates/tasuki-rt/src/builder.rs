@@ -1,5 +1,6 @@
 //! `Builder`: how many workers, what their threads are like, and where the new owner of a lock resumes.
 
+use crate::affinity;
 use crate::blocking::{DEFAULT_LIMIT, KEEP_ALIVE};
 use crate::local_runtime::LocalRuntime;
 use crate::runtime::Runtime;
@@ -253,7 +254,7 @@ impl Builder {
     /// # Errors
     ///
     /// `InvalidInput` for no workers, too many, no thread for blocking work, a thread name with a NUL byte in it, or a processor that this process may not use;
-    /// `Unsupported` for processors where workers cannot be pinned.
+    /// `Unsupported` for processors where workers cannot be pinned, and on a target without threads (wasm32-unknown-unknown).
     ///
     /// # Examples
     ///
@@ -298,6 +299,7 @@ impl Builder {
 
     /// What concerns both kinds of runtime.
     fn check(&self) -> io::Result<()> {
+        affinity::check_system()?;
         if self.blocking_threads == 0 {
             return invalid(
                 "blocking work needs a thread: pass 1 or more to `max_blocking_threads`".to_owned(),

@@ -126,12 +126,12 @@ pub(crate) fn simulation<R>(tell: impl FnOnce(&Sim) -> R) -> Option<R> {
 
 /// Where a task was spawned, and what it is called.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct SpawnSite<'a> {
     pub(crate) at: &'static Location<'static>,
     pub(crate) name: Option<&'a Arc<str>>,
 }
 
-impl Origin<'_> {
+impl SpawnSite<'_> {
     /// The caller, without a name.
     #[track_caller]
     #[inline]
@@ -142,8 +142,8 @@ impl Origin<'_> {
 
 /// A simulation remembers where its tasks were spawned.
 #[inline]
-pub(crate) fn spawned<T>(handle: JoinHandle<T>, origin: Origin<'_>) -> JoinHandle<T> {
-    simulation(|sim| sim.spawned(handle.id(), origin));
+pub(crate) fn spawned<T>(handle: JoinHandle<T>, site: SpawnSite<'_>) -> JoinHandle<T> {
+    simulation(|sim| sim.spawned(handle.id(), site));
     handle
 }
 

@@ -1,6 +1,6 @@
 //! The functions of the crate root: `spawn`, `yield_now` and others, for the runtime of the thread that calls them.
 
-use crate::context::{self, Origin};
+use crate::context::{self, SpawnSite};
 use crate::event_loop::WorkerId;
 use crate::runtime::{Runtime, spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
 use crate::task::join::JoinHandle;
@@ -43,10 +43,10 @@ pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    let at = Origin::here();
+    let site = SpawnSite::here();
     // A refused future is dropped afterwards: no foreign code runs while the context is looked at.
-    let spawned = context::shared("spawn", |shared| spawn_in(shared, future));
-    context::spawned(spawned.handle(), at)
+    let spawned = context::shared("spawn", |shared| spawn_in(shared, future, site));
+    context::spawned(spawned.handle(), site)
 }
 
 /// Spawns a task on a worker of the runtime of this thread; see [`Runtime::spawn_on`].
@@ -72,8 +72,8 @@ where
     C: FnOnce() -> F + Send + 'static,
     F: Future<Output: Send + 'static> + 'static,
 {
-    let (at, shared) = (Origin::here(), context::shared("spawn_on", Arc::clone));
-    context::spawned(spawn_on_in(&shared, worker, make), at)
+    let (site, shared) = (SpawnSite::here(), context::shared("spawn_on", Arc::clone));
+    context::spawned(spawn_on_in(&shared, worker, make, site), site)
 }
 
 /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`].
@@ -99,8 +99,8 @@ pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: 'static> + 'static,
 {
-    let (at, shared) = (Origin::here(), context::shared("spawn_local", Arc::clone));
-    context::spawned(spawn_local_in(&shared, future), at)
+    let (site, shared) = (SpawnSite::here(), context::shared("spawn_local", Arc::clone));
+    context::spawned(spawn_local_in(&shared, future, site), site)
 }
 
 /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`].
@@ -118,8 +118,8 @@ where
 /// ```
 #[track_caller]
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let (at, shared) = (Origin::here(), context::shared("spawn_blocking", Arc::clone));
-    context::spawned(spawn_blocking_in(&shared, work), at)
+    let (site, shared) = (SpawnSite::here(), context::shared("spawn_blocking", Arc::clone));
+    context::spawned(spawn_blocking_in(&shared, work, site), site)
 }
 
 /// Calls `f` with each worker of the runtime of this thread; see [`Runtime::for_each_worker`].

@@ -1,6 +1,6 @@
 //! `Handle`: a runtime as other threads reach it, without owning it.
 
-use crate::context::{self, Entered, Origin};
+use crate::context::{self, Entered, SpawnSite};
 use crate::error::NoRuntime;
 use crate::event_loop::WorkerId;
 use crate::metrics::Metrics;
@@ -152,7 +152,8 @@ impl Handle {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        context::spawned(spawn_in(&self.shared, future).handle(), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_in(&self.shared, future, site).handle(), site)
     }
 
     /// Spawns a task on one worker; see [`Runtime::spawn_on`](crate::Runtime::spawn_on).
@@ -176,7 +177,8 @@ impl Handle {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        context::spawned(spawn_on_in(&self.shared, worker, make), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_on_in(&self.shared, worker, make, site), site)
     }
 
     /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`](crate::Runtime::spawn_local).
@@ -203,7 +205,8 @@ impl Handle {
     where
         F: Future<Output: 'static> + 'static,
     {
-        context::spawned(spawn_local_in(&self.shared, future), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_local_in(&self.shared, future, site), site)
     }
 
     /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
@@ -220,7 +223,8 @@ impl Handle {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        context::spawned(spawn_blocking_in(&self.shared, work), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_blocking_in(&self.shared, work, site), site)
     }
 
     /// Runs a future on this thread, as [`Runtime::block_on`](crate::Runtime::block_on) does it, also in blocking work. When the runtime has shut down it runs

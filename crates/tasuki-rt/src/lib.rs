@@ -51,6 +51,8 @@
 //! * `tokio-io`: the streams of [`net`] have tokio's `AsyncRead` and `AsyncWrite`.
 //! * `hyper`: they have hyper's `rt::Read` and `rt::Write`; `io::HyperTimer` and `io::HyperExecutor`.
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
+//! * `tracing`: a span for each task, `runtime.spawn` at the level `TRACE`, entered while the task is polled; its fields are `kind` (`task`, `local`, `blocking`), `task.name` ([`TaskBuilder`]),
+//!   `task.id` and where it was spawned.
 //! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`).
 
 mod affinity;

@@ -5,7 +5,7 @@
 //! pinned to it may be anything.
 
 use crate::builder::Builder;
-use crate::context::{self, Context, Origin, ThreadRole};
+use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::event_loop::WorkerId;
 use crate::handle::Handle;
 use crate::runtime::{spawn_blocking_in, spawn_in, spawn_on_in};
@@ -83,7 +83,8 @@ impl LocalRuntime {
     pub(crate) fn made_of(builder: &Builder) -> Self {
         let (shared, mut unstarted) = Shared::new(builder);
         let worker = unstarted.pop().expect("one worker was asked for");
-        let local = Box::new(Local::new(&shared, worker));
+        let mut local = Box::new(Local::new(&shared, worker));
+        local.one_step = true;
         let context = Context::new(shared.clone(), ThreadRole::Worker(local));
         Self { context: Some(Box::new(context)), shared }
     }
@@ -129,8 +130,8 @@ impl LocalRuntime {
                         return output;
                     }
                 }
-                // A wake after this look leaves a token: the sleep ends at once.
-                local.step(context, !main.is_woken());
+                // One step. A wake that came before leaves a token: a sleep ends at once.
+                local.work(context);
             }
         })
     }
@@ -149,9 +150,10 @@ impl LocalRuntime {
     where
         F: Future<Output: 'static> + 'static,
     {
+        let site = SpawnSite::here();
         // SAFETY: pinned to the only worker, whose thread this is: the runtime is not `Send`.
-        let spawned = unsafe { task::spawn(&self.shared, Some(0), future) };
-        context::spawned(spawned.handle(), Origin::here())
+        let spawned = unsafe { task::spawn(&self.shared, Some(0), future, site) };
+        context::spawned(spawned.handle(), site)
     }
 
     /// Spawns a task that is `Send`; see [`spawn`](crate::spawn()).
@@ -168,7 +170,8 @@ impl LocalRuntime {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        context::spawned(spawn_in(&self.shared, future).handle(), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_in(&self.shared, future, site).handle(), site)
     }
 
     /// Spawns a task by a closure that makes its future, on the only worker, which has the number 0; see [`spawn_on`](crate::spawn_on()).
@@ -190,7 +193,8 @@ impl LocalRuntime {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        context::spawned(spawn_on_in(&self.shared, worker, make), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_on_in(&self.shared, worker, make, site), site)
     }
 
     /// Runs a closure that may block, on a thread made for that, which begins at once; see [`spawn_blocking`](crate::spawn_blocking()).
@@ -207,7 +211,8 @@ impl LocalRuntime {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        context::spawned(spawn_blocking_in(&self.shared, work), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_blocking_in(&self.shared, work, site), site)
     }
 
     /// A handle to it, for other threads and for blocking work. Its [`block_on`](Handle::block_on) runs a future on the thread that calls it; the tasks of this runtime
@@ -263,11 +268,6 @@ impl Main {
     fn take(&self) -> bool {
         // Acquire: pairs with Release in `wake_by_ref`: what was done before the wake.
         self.woken.swap(false, Ordering::Acquire)
-    }
-
-    fn is_woken(&self) -> bool {
-        // Relaxed: a hint; `take` follows.
-        self.woken.load(Ordering::Relaxed)
     }
 }
 

@@ -3,7 +3,7 @@
 //! What the workers share is [`Shared`](crate::scheduler::Shared), which a [`Handle`] holds as well; only the `Runtime` shuts them down.
 
 use crate::builder::Builder;
-use crate::context::{self, Context, Origin, ThreadRole};
+use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::error::ShutdownError;
 use crate::event_loop::WorkerId;
 use crate::handle::{EnterGuard, Handle};
@@ -243,8 +243,8 @@ impl Runtime {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        let handle = spawn_in(&self.shared, future).handle();
-        context::spawned(handle, Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_in(&self.shared, future, site).handle(), site)
     }
 
     /// Spawns a task on one worker, where its future is made, polled and dropped. The future need not be `Send`.
@@ -274,7 +274,8 @@ impl Runtime {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        context::spawned(spawn_on_in(&self.shared, worker, make), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_on_in(&self.shared, worker, make, site), site)
     }
 
     /// Spawns a task on the worker that calls it; neither the future nor its output need be `Send`.
@@ -302,7 +303,8 @@ impl Runtime {
     where
         F: Future<Output: 'static> + 'static,
     {
-        context::spawned(spawn_local_in(&self.shared, future), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_local_in(&self.shared, future, site), site)
     }
 
     /// Runs a closure that may block, on a thread made for that.
@@ -330,7 +332,8 @@ impl Runtime {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        context::spawned(spawn_blocking_in(&self.shared, work), Origin::here())
+        let site = SpawnSite::here();
+        context::spawned(spawn_blocking_in(&self.shared, work, site), site)
     }
 
     /// Calls `f` with each worker, on this thread, before or after the start.
@@ -449,16 +452,21 @@ impl fmt::Debug for Runtime {
 }
 
 #[track_caller]
-pub(crate) fn spawn_in<F>(shared: &Arc<Shared>, future: F) -> Spawned<F::Output>
+pub(crate) fn spawn_in<F>(shared: &Arc<Shared>, future: F, site: SpawnSite<'_>) -> Spawned<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     // SAFETY: the future and its output are `Send`.
-    unsafe { task::spawn(shared, None, future) }
+    unsafe { task::spawn(shared, None, future, site) }
 }
 
 #[track_caller]
-pub(crate) fn spawn_on_in<C, F>(shared: &Arc<Shared>, worker: WorkerId, make: C) -> JoinHandle<F::Output>
+pub(crate) fn spawn_on_in<C, F>(
+    shared: &Arc<Shared>,
+    worker: WorkerId,
+    make: C,
+    site: SpawnSite<'_>,
+) -> JoinHandle<F::Output>
 where
     C: FnOnce() -> F + Send + 'static,
     F: Future<Output: Send + 'static> + 'static,
@@ -467,11 +475,11 @@ where
     assert!(worker.may_be_of(shared.id), "{worker} is one of another runtime: ask this one for its workers");
     assert!(index < workers, "there is no worker {index}: the runtime has {workers}, counted from 0");
     // SAFETY: pinned; before the first poll there is only the closure, which is `Send`. The output is `Send`.
-    unsafe { task::spawn(shared, Some(index), async move { make().await }) }.handle()
+    unsafe { task::spawn(shared, Some(index), async move { make().await }, site) }.handle()
 }
 
 #[track_caller]
-pub(crate) fn spawn_local_in<F>(shared: &Arc<Shared>, future: F) -> JoinHandle<F::Output>
+pub(crate) fn spawn_local_in<F>(shared: &Arc<Shared>, future: F, site: SpawnSite<'_>) -> JoinHandle<F::Output>
 where
     F: Future<Output: 'static> + 'static,
 {
@@ -482,21 +490,22 @@ where
         "`spawn_local` needs an event loop to stay on: call it in a task of this runtime, or use `spawn_on`",
     );
     // SAFETY: pinned to the worker whose thread this is. A handle of an output that is not `Send` stays here too.
-    unsafe { task::spawn(shared, Some(here), future) }.handle()
+    unsafe { task::spawn(shared, Some(here), future, site) }.handle()
 }
 
 #[track_caller]
 pub(crate) fn spawn_blocking_in<T: Send + 'static>(
     shared: &Arc<Shared>,
     work: impl FnOnce() -> T + Send + 'static,
+    site: SpawnSite<'_>,
 ) -> JoinHandle<T> {
     let simulated =
         context::with(|context| context.is_some_and(|context| matches!(context.role, ThreadRole::Sim(_))));
     if simulated {
         // One thread only, in an order that can be repeated.
-        return spawn_in(shared, async move { work() }).handle();
+        return spawn_in(shared, async move { work() }, site).handle();
     }
-    task::spawn_blocking(shared, work)
+    task::spawn_blocking(shared, work, site)
 }
 
 #[track_caller]

@@ -45,6 +45,7 @@ mod surface {
     mod attributes;
     mod auto_traits;
     mod generic;
+    mod macros_of_futures;
     mod promises;
 }
 mod tasks {

@@ -25,7 +25,22 @@ pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os =
 
 /// The real time, for what a task has used of it.
 pub(crate) fn clock() -> Instant {
+    check_clock();
     Instant::now()
+}
+
+/// Panics where there is no clock, and says what to do: std's own panic would name neither the wait nor a way out.
+pub(crate) fn check_clock() {
+    if !HAS_CLOCK {
+        no_clock();
+    }
+}
+
+#[cold]
+fn no_clock() -> ! {
+    panic!(
+        "a wait with a time limit has to wait, and this target (wasm32-unknown-unknown) has no clock: wait without `timeout` or `deadline`, beside a timer of the browser (`or_cancelled`, or `select!`)"
+    );
 }
 
 #[cfg(feature = "tokio")]
@@ -156,7 +171,7 @@ mod without {
     }
 
     pub(crate) fn now() -> Instant {
-        Instant::now()
+        super::clock()
     }
 
     pub(crate) const fn task() -> Option<TaskId> {

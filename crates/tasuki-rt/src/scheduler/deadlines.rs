@@ -4,8 +4,8 @@
 //! a long poll cannot, so the others advance a wheel that is overdue: those that are awake look once a millisecond, and of those that
 //! sleep the timekeeper (see `idle`) wakes for it.
 //!
-//! While no worker that is awake has a deadline (`armed` is false), and this one has no streak nor turn to end, no clock is read; otherwise once a poll, or once every eight polls while these
-//! take less than 50 µs together.
+//! While no worker that is awake has a deadline (`armed` is false), and this one has no streak nor turn to end, no clock is read here; otherwise once a poll, or once every eight polls while these
+//! take less than 50 µs together. (The budget of a long poll reads it as well: `budget.rs`.)
 //!
 //! # Orderings
 //! Fence A in `cover`, between the arm and `armed`, pairs with fence A in `disarm`, between the reset of `armed` and the second look at the

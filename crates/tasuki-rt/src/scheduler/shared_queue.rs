@@ -94,7 +94,8 @@ impl<T: Linked> SharedQueue<T> {
     /// May be old news.
     #[inline]
     pub(crate) fn looks_empty(&self) -> bool {
-        self.len() == 0
+        // Relaxed: a hint.
+        self.len.load(Ordering::Relaxed) == 0
     }
 
     /// May be old news.

@@ -10,7 +10,7 @@ use super::steal::Observation;
 use super::worker::{Local, run_task};
 use super::{Item, Job, Shared};
 use crate::builder::Builder;
-use crate::context::{Context, ThreadRole};
+use crate::context::{Context, SpawnSite, ThreadRole};
 use crate::runtime::spawn_in;
 use crate::task::registry::{Entry, Registered, Registry};
 use crate::task::task_counts::{Row, TaskCounts};
@@ -298,7 +298,7 @@ fn what_the_last_closure_wakes_is_dropped() {
         let ThreadRole::Worker(local) = &context.role else { unreachable!("made above") };
         let event = Arc::new(Event::manual());
         let (wait, sets) = (event.clone(), Sets(event));
-        drop(spawn_in(&shared, async move { wait.wait().await }));
+        drop(spawn_in(&shared, async move { wait.wait().await }, SpawnSite::here()));
         let Some(Item::Task(runnable)) = local.take_own(&shared) else { unreachable!("spawned above") };
         run_task(&context, runnable);
         shared.close();

@@ -38,6 +38,8 @@ const WATCH: Duration = Duration::from_millis(1);
 /// What only the worker's own thread touches.
 pub(crate) struct Local {
     pub(crate) index: usize,
+    /// Its thread does something else between two steps.
+    pub(crate) one_step: bool,
     pub(crate) timers: Arc<Timers>,
     pub(super) queue: Queue<Runnable>,
     /// Tasks pinned here, and posted closures.
@@ -79,6 +81,7 @@ impl Local {
         let UnstartedWorker { index, queue, parker } = unstarted;
         Self {
             index,
+            one_step: false,
             timers: shared.remotes[index].timers.clone(),
             queue,
             home: RefCell::default(),
@@ -161,26 +164,23 @@ impl Local {
         }
     }
 
-    /// Runs until shutdown.
+    /// Runs until shutdown; or, on a thread that does something else too, once.
     pub(crate) fn work(&self, context: &Context) {
-        while !context.shared.is_closing() {
-            self.step(context, true);
-        }
-        self.found(&context.shared);
-    }
-
-    /// Runs something, if there is something; otherwise sleeps, if it may, until there may be something.
-    #[inline]
-    pub(crate) fn step(&self, context: &Context, may_sleep: bool) {
         let shared = &*context.shared;
-        let item = self.pick(shared);
-        if let Some(item) = item.or_else(|| if may_sleep { self.idle(shared) } else { None }) {
-            // Wherever it was found: pushes must not rely on a searcher that has begun to work.
-            self.found(shared);
-            self.cover_deadlines(shared);
-            self.hand_over_poll_slot(shared);
-            self.run(context, item);
+        while !shared.is_closing() {
+            if let Some(item) = self.pick(shared).or_else(|| self.idle(shared)) {
+                // Wherever it was found: pushes must not rely on a searcher that has begun to work.
+                self.found(shared);
+                self.cover_deadlines(shared);
+                self.hand_over_poll_slot(shared);
+                self.run(context, item);
+            }
+            // Here and not in a loop of its own: one copy of this function is inlined into one.
+            if self.one_step {
+                return;
+            }
         }
+        self.found(shared);
     }
 
     fn run(&self, context: &Context, item: Item) {

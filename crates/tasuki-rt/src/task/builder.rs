@@ -4,7 +4,7 @@
 //! leaves it, while it unwinds, for the one that catches it ([`name_of_panic`]).
 
 use super::join::JoinHandle;
-use crate::context::{self, Origin};
+use crate::context::{self, SpawnSite};
 use crate::event_loop::WorkerId;
 use crate::handle::Handle;
 use crate::runtime::{spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
@@ -27,7 +27,8 @@ use std::task::{Context, Poll};
 /// });
 /// ```
 ///
-/// The name is in the error of a task that panicked, and in the reports of [`testing`](crate::testing). It need not be unique.
+/// The name is in the error of a task that panicked, in the reports of [`testing`](crate::testing), and with the feature `tracing` in the span of the task. It need
+/// not be unique.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing before it spawns"]
 pub struct TaskBuilder {
@@ -84,8 +85,8 @@ impl TaskBuilder {
     }
 
     #[track_caller]
-    fn origin(&self) -> Origin<'_> {
-        Origin { name: self.name.as_ref(), ..Origin::here() }
+    fn site(&self) -> SpawnSite<'_> {
+        SpawnSite { name: self.name.as_ref(), ..SpawnSite::here() }
     }
 
     /// Spawns it; see [`spawn`](crate::spawn()).
@@ -107,7 +108,8 @@ impl TaskBuilder {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let named = Named { name: self.name.clone(), future };
-        context::spawned(spawn_in(&self.shared(), named).handle(), self.origin())
+        let site = self.site();
+        context::spawned(spawn_in(&self.shared(), named, site).handle(), site)
     }
 
     /// Spawns it on one worker; see [`spawn_on`](crate::spawn_on()).
@@ -136,7 +138,8 @@ impl TaskBuilder {
             let future = named(name.as_ref(), make);
             Named { name, future }
         };
-        context::spawned(spawn_on_in(&self.shared(), worker, make), self.origin())
+        let site = self.site();
+        context::spawned(spawn_on_in(&self.shared(), worker, make, site), site)
     }
 
     /// Spawns it on the worker that calls; see [`spawn_local`](crate::spawn_local()).
@@ -160,7 +163,8 @@ impl TaskBuilder {
         F: Future<Output: 'static> + 'static,
     {
         let named = Named { name: self.name.clone(), future };
-        context::spawned(spawn_local_in(&self.shared(), named), self.origin())
+        let site = self.site();
+        context::spawned(spawn_local_in(&self.shared(), named, site), site)
     }
 
     /// Runs a closure that may block, under this name; see [`spawn_blocking`](crate::spawn_blocking()).
@@ -184,7 +188,8 @@ impl TaskBuilder {
     ) -> JoinHandle<T> {
         let name = self.name.clone();
         let work = move || named(name.as_ref(), work);
-        context::spawned(spawn_blocking_in(&self.shared(), work), self.origin())
+        let site = self.site();
+        context::spawned(spawn_blocking_in(&self.shared(), work, site), site)
     }
 }
 

@@ -12,9 +12,10 @@ pub(crate) mod join;
 pub(crate) mod registry;
 pub(crate) mod set;
 pub(crate) mod task_counts;
+mod trace;
 
 use crate::blocking::{Refused, Work};
-use crate::context::{self, Context, ThreadRole};
+use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
 use crate::scheduler::chain::Link;
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::task::{Poll, Waker};
 use task_counts::Row;
 use tasuki::task::TaskId;
+use trace::traced;
 
 /// A task that is to be polled.
 pub(crate) type Runnable = async_task::Runnable<Meta>;
@@ -238,24 +240,30 @@ impl<T> Spawned<T> {
 /// The future is `Send`, or `home` is given and the future holds nothing `!Send` before its first poll, or the
 /// caller is on the thread of `home`. The output may be dropped by any thread that has the handle.
 #[inline]
-pub(crate) unsafe fn spawn<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> Spawned<F::Output>
+pub(crate) unsafe fn spawn<F>(
+    shared: &Arc<Shared>,
+    home: Option<usize>,
+    future: F,
+    site: SpawnSite<'_>,
+) -> Spawned<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
+    let kind = if home.is_some() { "local" } else { "task" };
     // SAFETY: promised by the caller.
-    let (runnable, handle) = unsafe { make(shared, home, future) };
+    let (runnable, handle) = unsafe { make(shared, home, future, kind, site) };
     Spawned { handle, refused: start(shared, home, runnable) }
 }
 
 /// Spawns a task that is ready at its first poll, which is done by a thread for blocking work.
-pub(crate) fn spawn_blocking<T, W>(shared: &Arc<Shared>, work: W) -> JoinHandle<T>
+pub(crate) fn spawn_blocking<T, W>(shared: &Arc<Shared>, work: W, site: SpawnSite<'_>) -> JoinHandle<T>
 where
     T: Send + 'static,
     W: FnOnce() -> T + Send + 'static,
 {
     // SAFETY: the future and its output are `Send`.
-    let (runnable, handle) = unsafe { make(shared, None, Work(Some(work))) };
+    let (runnable, handle) = unsafe { make(shared, None, Work(Some(work)), "blocking", site) };
     if context::with(|context| {
         count_new_task(context.filter(|context| Arc::ptr_eq(&context.shared, shared)), shared, None)
     }) {
@@ -272,14 +280,22 @@ where
 ///
 /// As for [`spawn`].
 #[inline]
-unsafe fn make<F>(shared: &Arc<Shared>, home: Option<usize>, future: F) -> (Runnable, JoinHandle<F::Output>)
+unsafe fn make<F>(
+    shared: &Arc<Shared>,
+    home: Option<usize>,
+    future: F,
+    kind: &'static str,
+    site: SpawnSite<'_>,
+) -> (Runnable, JoinHandle<F::Output>)
 where
     F: Future + 'static,
     F::Output: 'static,
 {
+    let id = TaskId::fresh();
+    let future = traced(future, id, kind, site);
     let meta = Meta {
         link: Link::new(),
-        id: TaskId::fresh(),
+        id,
         // The pointer of the `Arc`, not of a reference: holds are made of it.
         shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
         entry: Entry::new(home),

@@ -106,7 +106,7 @@ pub(crate) use sim::Sim;
 pub use simulation::Simulation;
 
 use crate::builder::Builder;
-use crate::context::{self, Context, ThreadRole};
+use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::scheduler::Shared;
 use crate::task::{self, PanicPayload};
 use choices::Strategy;
@@ -370,7 +370,7 @@ where
     F: Future<Output: 'static> + 'static,
 {
     // SAFETY: pinned to a worker whose thread this is, as all are.
-    let mut main = unsafe { task::spawn(&context.shared, Some(0), future) }.handle();
+    let mut main = unsafe { task::spawn(&context.shared, Some(0), future, SpawnSite::here()) }.handle();
     let mut cx = std::task::Context::from_waker(Waker::noop());
     loop {
         if let Some(failure) = sim.failure() {

@@ -1,6 +1,6 @@
 //! What a simulation says when it has failed: which task was spawned where, what it did last, and what it waits for.
 
-use crate::context::Origin;
+use crate::context::SpawnSite;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::panic::Location;
@@ -83,10 +83,10 @@ impl Tasks {
         number
     }
 
-    pub(super) fn spawned(&mut self, id: TaskId, origin: Origin<'_>) {
+    pub(super) fn spawned(&mut self, id: TaskId, site: SpawnSite<'_>) {
         if let Some(number) = self.numbers.get(&id) {
             let task = &mut self.list[*number];
-            (task.spawned_at, task.name) = (Some(origin.at), origin.name.cloned());
+            (task.spawned_at, task.name) = (Some(site.at), site.name.cloned());
         }
     }
 

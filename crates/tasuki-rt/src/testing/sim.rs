@@ -12,7 +12,7 @@
 use super::Failure;
 use super::choices::{Candidate, Chooser, Record, Strategy};
 use super::report::{Fate, Reason, Tasks};
-use crate::context::{Context, Origin};
+use crate::context::{Context, SpawnSite};
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
 use crate::scheduler::{Item, Job, Shared};
@@ -155,8 +155,8 @@ impl Sim {
     }
 
     /// A task was spawned here.
-    pub(crate) fn spawned(&self, id: TaskId, origin: Origin<'_>) {
-        self.tasks.borrow_mut().spawned(id, origin);
+    pub(crate) fn spawned(&self, id: TaskId, site: SpawnSite<'_>) {
+        self.tasks.borrow_mut().spawned(id, site);
     }
 
     /// The future of a task is gone.

@@ -9,6 +9,8 @@ mod caller;
 mod crowd;
 mod idle;
 mod sockets;
+#[cfg(feature = "tracing")]
+mod spans;
 mod start;
 mod threads;
 mod timer_threads;

@@ -192,3 +192,21 @@ fn a_timeout_ends_a_loop_that_never_waits() {
     });
     assert!(runtime.block_on(task).unwrap().is_err());
 }
+
+/// Off an event loop the error is ready at once: a loop over it is charged as every other, and yields.
+#[test]
+fn a_lock_off_the_loop_is_charged() {
+    let _dog = watchdog(60);
+    let mutex = LoopMutex::new(0);
+    let mut loops = Box::pin(async {
+        for _ in 0..scaled(1_000, 300) {
+            assert!(mutex.lock().await.is_err());
+        }
+    });
+    let mut polls = 0;
+    runtime(1).block_on(std::future::poll_fn(|cx| {
+        polls += 1;
+        loops.as_mut().poll(cx)
+    }));
+    assert!(polls > 1, "it has never yielded");
+}

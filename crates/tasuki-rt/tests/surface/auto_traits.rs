@@ -53,7 +53,7 @@ fn every_public_type_has_a_row() {
             OwnedMappedLoopMutexGuard[Both, Both];
     };
     rows.extend(of_sockets());
-    sources::same(&sources::public_types(), rows.into_iter());
+    sources::same(&sources::public_types(), rows);
 }
 
 #[cfg(feature = "net")]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use tasuki::Mutex;
 use tasuki_rt::testing::{self, Simulation};
-use tasuki_rt::{JoinSet, NotInScope, TaskBuilder, TaskLocal, WorkerId, spawn, yield_now};
+use tasuki_rt::{JoinHandle, JoinSet, NotInScope, TaskBuilder, TaskLocal, WorkerId, spawn, yield_now};
 
 tasuki_rt::task_local! {
     static NUMBER: u32;
@@ -130,13 +130,13 @@ fn a_panic_names_its_task() {
         assert_eq!(error.to_string(), format!("{} `reader` panicked: no input", error.id()));
     }
     let plain = runtime.spawn_on(worker, || async { panic!("no name") });
-    let error: tasuki_rt::JoinError = runtime.block_on(plain).map(|()| ()).unwrap_err();
+    let error: tasuki_rt::JoinError = runtime.block_on::<JoinHandle<()>>(plain).unwrap_err();
     assert_eq!(error.to_string(), format!("{} panicked: no name", error.id()));
     // A panic that the task itself catches names nothing.
     let catches = named.spawn_on(worker, || async { catch_unwind(|| panic!("inside")).is_err() });
     assert!(runtime.block_on(catches).unwrap());
     let plain = runtime.spawn_on(worker, || async { panic!("again") });
-    assert!(!runtime.block_on(plain).map(|()| ()).unwrap_err().to_string().contains("reader"));
+    assert!(!runtime.block_on::<JoinHandle<()>>(plain).unwrap_err().to_string().contains("reader"));
     assert_eq!(runtime.block_on(named.spawn(async { 1 })).unwrap(), 1);
     assert_eq!(runtime.block_on(TaskBuilder::new().on(&runtime.handle()).spawn(async { 2 })).unwrap(), 2);
 }

@@ -19,6 +19,7 @@
 
 use super::Timers;
 use crate::catch_panic::caught;
+use crate::host_executor;
 use crate::parker::Parker;
 use crate::process;
 use alloc::boxed::Box;
@@ -43,6 +44,7 @@ static STARTING: AtomicU32 = AtomicU32::new(0);
 ///
 /// Panics if the system refuses its thread. Nothing has changed then, and the next wait tries again.
 pub(super) fn timers() -> &'static Timers {
+    host_executor::check_clock();
     let process = process::id();
     current(process).unwrap_or_else(|| {
         start(process).unwrap_or_else(|error| {
