@@ -200,6 +200,8 @@ impl Event {
     /// event.set();
     /// event.wait().block();
     /// ```
+    #[doc(alias = "notified")]
+    #[doc(alias = "listen")]
     #[inline]
     pub fn wait(&self) -> WaitEvent<'_> {
         Wait::new(WaitEventOp { event: self })
@@ -215,6 +217,8 @@ impl Event {
     /// event.set();
     /// assert!(event.is_set());
     /// ```
+    #[doc(alias = "notify_one")]
+    #[doc(alias = "notify_waiters")]
     pub fn set(&self) {
         let hint = &self.waiters.note.hint;
         let mut word = UNSET;

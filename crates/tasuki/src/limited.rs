@@ -148,6 +148,7 @@ impl<A: Awaitable> Wait<A> {
     /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
     /// assert!(wait.deadline(Instant::now()).block().is_err());
     /// ```
+    #[doc(alias = "timeout_at")]
     #[cfg(feature = "std")]
     pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
         Limited::wait(self, timer::sleep_until(deadline))

@@ -109,6 +109,7 @@ const NO_TASK: u64 = 0;
 ///
 /// When you can: a [`Mutex`](crate::Mutex) is smaller, needs no identity, and gives `&mut T`.
 #[doc(alias = "AsyncRecursiveMutex")]
+#[doc(alias = "ReentrantLock")]
 pub struct ReentrantMutex<T: ?Sized> {
     raw: RawMutex<Fifo>,
     owner: AtomicU64,

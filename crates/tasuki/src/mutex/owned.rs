@@ -35,6 +35,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// let guard = mutex.clone().lock_owned().block();
     /// assert_eq!(*guard, 1);
     /// ```
+    #[doc(alias = "lock_arc")]
     #[track_caller]
     pub fn lock_owned(self: Arc<Self>) -> LockOwned<T, P> {
         LockOp::wait(self)
@@ -52,6 +53,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// assert!(mutex.try_lock_owned().is_none());
     /// # drop(guard);
     /// ```
+    #[doc(alias = "try_lock_arc")]
     #[track_caller]
     pub fn try_lock_owned(self: Arc<Self>) -> Option<OwnedMutexGuard<T, P>> {
         lock::try_lock(self)

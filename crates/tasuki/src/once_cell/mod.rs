@@ -123,6 +123,7 @@ const EMPTY: Word = Word::flags(0);
 /// For a value that is made without `.await`, `std::sync::OnceLock`.
 #[doc(alias = "Lazy")]
 #[doc(alias = "AsyncOnceCell")]
+#[doc(alias = "OnceLock")]
 pub struct OnceCell<T> {
     /// With the number of waiters that want the turn, which is touched only under `EDIT`.
     waiters: Broadcast<AtomicU32>,

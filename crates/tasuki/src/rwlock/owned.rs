@@ -25,6 +25,7 @@ impl<T: ?Sized> RwLock<T> {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
     /// assert_eq!(*lock.read_owned().block(), 1);
     /// ```
+    #[doc(alias = "read_arc")]
     #[track_caller]
     pub fn read_owned(self: Arc<Self>) -> ReadOwned<T> {
         AccessOp::wait(self)
@@ -43,6 +44,7 @@ impl<T: ?Sized> RwLock<T> {
     /// *lock.clone().write_owned().block() = 2;
     /// assert_eq!(*lock.try_read().unwrap(), 2);
     /// ```
+    #[doc(alias = "write_arc")]
     #[track_caller]
     pub fn write_owned(self: Arc<Self>) -> WriteOwned<T> {
         AccessOp::wait(self)
@@ -60,6 +62,7 @@ impl<T: ?Sized> RwLock<T> {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
     /// assert_eq!(*lock.upgradable_read_owned().block(), 1);
     /// ```
+    #[doc(alias = "upgradable_read_arc")]
     #[track_caller]
     pub fn upgradable_read_owned(self: Arc<Self>) -> UpgradableReadOwned<T> {
         AccessOp::wait(self)

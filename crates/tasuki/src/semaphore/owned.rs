@@ -47,6 +47,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # drop(permit);
     /// ```
+    #[doc(alias = "acquire_arc")]
     #[track_caller]
     pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned<P> {
         self.acquire_many_owned(1)
@@ -97,6 +98,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// assert!(semaphore.try_acquire_owned().is_err());
     /// # drop(permit);
     /// ```
+    #[doc(alias = "try_acquire_arc")]
     #[track_caller]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit<P>, TryAcquireError> {
         self.try_acquire_many_owned(1)

@@ -113,6 +113,16 @@ impl<A: Awaitable> Wait<A> {
     /// *counter.lock().block() += 1;
     /// assert_eq!(counter.into_inner(), 1);
     /// ```
+    #[doc(alias = "blocking_lock")]
+    #[doc(alias = "blocking_read")]
+    #[doc(alias = "blocking_write")]
+    #[doc(alias = "blocking_recv")]
+    #[doc(alias = "blocking_send")]
+    #[doc(alias = "lock_blocking")]
+    #[doc(alias = "read_blocking")]
+    #[doc(alias = "write_blocking")]
+    #[doc(alias = "acquire_blocking")]
+    #[doc(alias = "wait_blocking")]
     #[cfg(feature = "std")]
     #[track_caller]
     pub fn block(self) -> A::Output {
