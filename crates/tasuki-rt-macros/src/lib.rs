@@ -155,10 +155,11 @@ fn run(options: &Options, function: &Function) -> TokenStream {
         .as_ref()
         .map(|workers| [rust(".workers"), group(Delimiter::Parenthesis, [workers.clone().into()])]);
     let body = TokenTree::Group(function.body.clone()).into();
+    let build = if options.local { "build_local" } else { "build" };
     [options.krate.clone(), rust("::Runtime::builder()")]
         .into_iter()
         .chain(workers.into_iter().flatten())
-        .chain([rust(".build().expect(\"the runtime can be made\").block_on")])
+        .chain([rust(&format!(".{build}().expect(\"the runtime can be made\").block_on"))])
         .chain([group(Delimiter::Parenthesis, [rust("async"), body])])
         .collect()
 }

@@ -1,4 +1,4 @@
-//! What is written in the brackets of an attribute: `workers = 4`, `simulate`, `seeds = 1_000`, `exhaustive`, `crate = path`.
+//! What is written in the brackets of an attribute: `workers = 4`, `local`, `simulate`, `seeds = 1_000`, `exhaustive`, `crate = path`.
 
 use crate::{Wrong, default_crate, word};
 use proc_macro::{Literal, Span, TokenStream, TokenTree};
@@ -15,6 +15,8 @@ pub(crate) enum Schedules {
 
 pub(crate) struct Options {
     pub(crate) workers: Option<TokenTree>,
+    /// On the calling thread alone.
+    pub(crate) local: bool,
     /// `None`: it is not simulated.
     pub(crate) schedules: Option<Schedules>,
     /// The path of the runtime's crate.
@@ -30,15 +32,13 @@ struct Entry {
 
 impl Options {
     pub(crate) fn of_main(tokens: TokenStream) -> Result<Self, Wrong> {
-        let options =
-            Self::parse(tokens, &["workers", "crate"], "the options are `workers = N` and `crate = path`")?;
-        Ok(options)
+        let names = ["workers", "local", "crate"];
+        Self::parse(tokens, &names, "the options are `workers = N`, `local` and `crate = path`")
     }
 
     pub(crate) fn of_test(tokens: TokenStream) -> Result<Self, Wrong> {
-        let names = ["workers", "crate", "simulate", "seeds", "exhaustive"];
-        let message =
-            "the options are `workers = N`, `simulate`, `seeds = N`, `exhaustive` and `crate = path`";
+        let names = ["workers", "local", "crate", "simulate", "seeds", "exhaustive"];
+        let message = "the options are `workers = N`, `local`, `simulate`, `seeds = N`, `exhaustive` and `crate = path`";
         Self::parse(tokens, &names, message)
     }
 
@@ -71,12 +71,17 @@ impl Options {
             let message = "a simulation decides by itself how many virtual workers there are";
             return Err(Wrong::new(message, literal.span()));
         }
+        let local = flag("local")?;
+        if let Some(at) = local.filter(|_| workers.is_some() || schedules.is_some()) {
+            return Err(Wrong::new("`local` is one thread: it has no `workers` and no schedules", at));
+        }
         let krate = match find("crate") {
             None => default_crate(),
             Some(entry) if entry.value.is_empty() => return Err(Wrong::new(message, entry.at)),
             Some(entry) => entry.value.iter().cloned().collect(),
         };
-        Ok(Self { workers: workers.map(|(_, literal)| literal.into()), schedules, krate })
+        let workers = workers.map(|(_, literal)| literal.into());
+        Ok(Self { workers, local: local.is_some(), schedules, krate })
     }
 }
 

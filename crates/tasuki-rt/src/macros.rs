@@ -2,7 +2,7 @@
 
 /// Runs an `async fn main` on a [`Runtime`](crate::Runtime) of its own, which ends with it.
 ///
-/// `workers = N` says how many worker threads there are; otherwise one for each processor. `crate = path` says where this crate is, if it has another
+/// `workers = N` says how many worker threads there are; otherwise one for each processor. `local` makes it a [`LocalRuntime`](crate::LocalRuntime), all on the main thread. `crate = path` says where this crate is, if it has another
 /// name there. The body runs as [`Runtime::block_on`](crate::Runtime::block_on) does it, on the main thread.
 ///
 /// # Examples
@@ -12,6 +12,13 @@
 /// async fn main() {
 ///     let task = tasuki_rt::spawn(async { 1 + 1 });
 ///     assert_eq!(task.await.unwrap(), 2);
+/// }
+/// ```
+///
+/// ```
+/// #[tasuki_rt::main(local)]
+/// async fn main() {
+///     assert_eq!(*tasuki_rt::spawn_local(async { std::rc::Rc::new(2) }).await.unwrap(), 2);
 /// }
 /// ```
 ///
@@ -29,6 +36,7 @@ pub use tasuki_rt_macros::main;
 /// | options | how it runs |
 /// |---|---|
 /// | none, or `workers = N` | once, on a [`Runtime`](crate::Runtime) of its own |
+/// | `local` | once, on a [`LocalRuntime`](crate::LocalRuntime) |
 /// | `simulate` | under 100 random schedules, with a virtual clock: [`testing::check`](crate::testing::check()) |
 /// | `simulate, seeds = N` | the same, under so many |
 /// | `exhaustive` | under all schedules up to a bound: [`testing::Exhaustive`](crate::testing::Exhaustive) |

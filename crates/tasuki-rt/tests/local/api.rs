@@ -197,3 +197,57 @@ fn in_a_simulation_a_task_is_on_a_loop_as_well() {
         assert!(catch_unwind(AssertUnwindSafe(|| local().block_on(async {}))).is_err());
     });
 }
+
+/// Sockets are waited for by the same thread, which also runs what they bring; and an idle one is woken by both.
+#[cfg(feature = "net")]
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn sockets() {
+    use tasuki_rt::net::{TcpListener, TcpStream};
+    let _dog = watchdog(60);
+    let runtime = local();
+    let echoed = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = spawn_local(async move {
+            for _ in 0..3 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                spawn_local(async move {
+                    let mut bytes = [0; 4];
+                    while stream.read_exact(&mut bytes).await.is_ok() {
+                        stream.write_all(&bytes).await.unwrap();
+                    }
+                });
+            }
+        });
+        let total = Rc::new(Cell::new(0));
+        let mut clients = JoinSet::new();
+        for n in 0..3_u32 {
+            let total = total.clone();
+            clients.spawn_local(async move {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                for round in 0..20 {
+                    stream.write_all(&(n + round).to_le_bytes()).await.unwrap();
+                    let mut bytes = [0; 4];
+                    stream.read_exact(&mut bytes).await.unwrap();
+                    total.set(total.get() + u32::from_le_bytes(bytes));
+                }
+            });
+        }
+        clients.join_all().await;
+        server.await.unwrap();
+        total.get()
+    });
+    assert_eq!(echoed, 3 * 190 + 20 * 3);
+    // Between two calls: what comes then is seen by the next.
+    let (listener, address) = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    });
+    let accepts = runtime.spawn_local(async move { listener.accept().await.is_ok() });
+    runtime.block_on(yield_now());
+    let client = std::net::TcpStream::connect(address).unwrap();
+    assert!(runtime.block_on(accepts).unwrap());
+    drop(client);
+}

@@ -28,6 +28,21 @@ async fn a_test_may_return_a_result() -> Result<(), Box<dyn std::error::Error>> 
     Ok(())
 }
 
+#[tasuki_rt::test(local)]
+async fn a_test_on_one_thread() {
+    assert_eq!(*tasuki_rt::spawn_local(async { std::rc::Rc::new(9) }).await.unwrap(), 9);
+}
+
+#[tasuki_rt::main(local)]
+async fn on_this_thread() -> std::thread::ThreadId {
+    tasuki_rt::spawn(async { std::thread::current().id() }).await.unwrap()
+}
+
+#[test]
+fn main_can_be_local() {
+    assert_eq!(on_this_thread(), std::thread::current().id());
+}
+
 #[tasuki_rt::test]
 #[should_panic(expected = "as it should")]
 async fn other_attributes_work() {
