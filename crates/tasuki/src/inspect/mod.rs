@@ -176,8 +176,12 @@ mod active {
 
     /// A wait has been enqueued: it is published, and its task watched if a cycle may have closed, or may close without another wait.
     pub(crate) fn begin_wait(number: u32, task: u64) {
-        let has_sibling = waits::publish(number);
-        if has_sibling || (graph::may_close(task) && graph::cycle_of(task).is_some()) {
+        let is_watched = match waits::publish(number) {
+            waits::Part::None => false,
+            waits::Part::Sibling => true,
+            waits::Part::Cycle => graph::may_close(task) && graph::cycle_of(task).is_some(),
+        };
+        if is_watched {
             watch::watch(task);
         }
     }

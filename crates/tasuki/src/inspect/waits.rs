@@ -1,7 +1,7 @@
 //! The waits that go on: which task waits, for what, where, and since when.
 //!
 //! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. The records of one task are
-//! found by its identity: they are in a list that 1,024 buckets share out, each under a lock of its own. A wait takes that lock twice; what does not wait takes none.
+//! found by its identity: they are in lists that 65,536 buckets share out, each under a lock of its own; waits for a time have lists of their own, which no look follows. A wait takes that lock twice; what does not wait takes none.
 //!
 //! # Invariants
 //! 1. The fields of a record are written before it is published, by the thread that waits; only `lock`, `want` and `held` change later, by the holder of
@@ -24,8 +24,8 @@ use std::panic::Location;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-/// A power of two.
-const BUCKETS: usize = 1024;
+/// A power of two: a million waiting tasks are sixteen in a bucket.
+const BUCKETS: usize = 1 << 16;
 
 /// What a wait asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +157,8 @@ impl Record for WaitRecord {
 
 static WAITS: Pool<WaitRecord, 4096> = Pool::new();
 static HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
+/// Of waits for a time: a task may have thousands of them, and none is in a cycle.
+static TIME_HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
 
 // All Relaxed from here on: see the header.
 fn load(number: &AtomicU32) -> u32 {
@@ -195,12 +197,36 @@ pub(crate) fn discard(number: u32) {
     WAITS.put(number);
 }
 
-/// The waiter has been enqueued. True if its task waits for another lock, or for the same once more, both without a limit.
-pub(crate) fn publish(number: u32) -> bool {
+impl WaitRecord {
+    /// The list that it is in. A wait for a time stays one.
+    fn head(&self) -> &'static Mutex<u32> {
+        let task = self.task.load(Ordering::Relaxed);
+        if load(&self.want) == Want::Time as u32 {
+            &TIME_HEADS[task as usize % BUCKETS]
+        } else {
+            bucket(task)
+        }
+    }
+}
+
+/// What a new wait may be part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It ends by itself, or any task may end it: of no cycle.
+    None,
+    /// Of a cycle that other waits close.
+    Cycle,
+    /// Its task waits for another lock, or for the same once more, both without a limit.
+    Sibling,
+}
+
+/// The waiter has been enqueued.
+pub(crate) fn publish(number: u32) -> Part {
     let record = WAITS.get(number);
     let task = record.task.load(Ordering::Relaxed);
-    let mut head = locked(bucket(task));
-    let has_sibling = record.is_unlimited_lock()
+    let is_lock = record.is_unlimited_lock();
+    let mut head = locked(record.head());
+    let has_sibling = is_lock
         && chain(*head).any(|other| other.task.load(Ordering::Relaxed) == task && other.is_unlimited_lock());
     store(&record.prev, 0);
     store(&record.next, *head);
@@ -212,14 +238,18 @@ pub(crate) fn publish(number: u32) -> bool {
     link_writer(number, record);
     // SeqCst: pairs with the same fence of another task that publishes; see the header.
     fence(Ordering::SeqCst);
-    has_sibling
+    match (is_lock, has_sibling) {
+        (false, _) => Part::None,
+        (true, false) => Part::Cycle,
+        (true, true) => Part::Sibling,
+    }
 }
 
 /// The wait is over: granted and claimed, or cancelled.
 pub(crate) fn leave(number: u32) {
     let record = WAITS.get(number);
     unlink_writer(number, record);
-    let mut head = locked(bucket(record.task.load(Ordering::Relaxed)));
+    let mut head = locked(record.head());
     let (prev, next) = (load(&record.prev), load(&record.next));
     if prev == 0 {
         *head = next;
@@ -315,7 +345,7 @@ pub(crate) fn moved(number: u32, lock: LockId) {
     store(&record.want, Want::Exclusive as u32);
 }
 
-/// Every wait of a task.
+/// Every wait of a task but those for a time.
 pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     let head = locked(bucket(task));
     chain(*head).map(WaitRecord::view).filter(|wait| wait.task == task).for_each(&mut see);
@@ -323,7 +353,7 @@ pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
 
 /// Every wait of all tasks; not of one moment.
 pub(super) fn each(mut see: impl FnMut(WaitView)) {
-    for head in &HEADS {
+    for head in HEADS.iter().chain(&TIME_HEADS) {
         chain(*locked(head)).map(WaitRecord::view).for_each(&mut see);
     }
 }
