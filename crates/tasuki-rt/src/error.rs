@@ -148,7 +148,7 @@ impl JoinError {
     }
 }
 
-/// What a panic said, if it was said in words.
+/// The message of a panic, if it is a string.
 fn words(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }

@@ -100,7 +100,7 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// A worker as the place that something belongs to: what is posted to it runs on its thread.
+/// A worker as an event loop: a closure that is posted to it runs on its thread.
 ///
 /// A handle, cheap to clone, for any thread. It does not keep the runtime running.
 ///
@@ -175,7 +175,7 @@ impl EventLoop {
         WorkerId::of(self.shared.id, self.index)
     }
 
-    /// Is this the thread that calls?
+    /// Is it the event loop of the calling thread?
     ///
     /// # Examples
     ///
@@ -189,7 +189,7 @@ impl EventLoop {
         Self::current().is_some_and(|current| current == *self)
     }
 
-    /// Runs a closure on this loop, soon, and never inside the call.
+    /// Queues a closure to run on this loop; it never runs inside the call.
     ///
     /// # Errors
     ///

@@ -202,7 +202,7 @@ impl Barrier {
         BarrierWaitResult::LEADER
     }
 
-    /// `k => k + 1`: one more, who has to wait.
+    /// `k => k + 1`: one more, which has to wait.
     #[inline(always)]
     fn join(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
         // Relaxed: guarded by `EDIT`.

@@ -108,7 +108,7 @@ impl Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfRange;
 
-/// What an editor found who wants to wait.
+/// What a caller that wants to wait found, with the queue locked.
 enum Announced {
     /// The count is not zero, and says that it is waited for.
     Awaited,
@@ -141,7 +141,7 @@ impl Countdown {
     /// The count now; while zero is being announced, waits for the end of that (invariant 4).
     #[inline]
     fn settled(&self) -> Count {
-        // Acquire: pairs with Release in `take_one` and `close`: who finds zero sees what was done before.
+        // Acquire: pairs with Release in `take_one` and `close`: a caller that finds zero sees what was done before.
         let count = Count(self.count.load(Ordering::Acquire));
         if count.is_unsettled() { self.settled_slow() } else { count }
     }
@@ -248,7 +248,7 @@ impl Countdown {
             return;
         }
         self.waiters.begin_round(&locked);
-        // Release: pairs with Acquire in `settled` and `announce`: who finds zero sees the round.
+        // Release: pairs with Acquire in `settled` and `announce`: a caller that finds zero sees the round.
         self.count.fetch_sub(CLOSING, Ordering::Release);
         locked.grant_all();
     }

@@ -22,7 +22,7 @@
 //!
 //! All primitives work under every executor, need no runtime, and are built on one wait queue, which has these properties:
 //!
-//! * Waiters are granted what they wait for in order, first come, first served. A newcomer does not overtake them.
+//! * Waiters are granted what they wait for in order, first come, first served, unless a [`policy`] says otherwise. A newcomer does not overtake them.
 //! * A wait may be dropped at any await. What had been granted to it is passed on, never lost.
 //! * A wait allocates nothing: its place in the queue is inside its future.
 //!

@@ -37,7 +37,7 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'sta
 /// Strict first come, first served: the default.
 ///
 /// The lock passes from holder to holder like a baton: it is never free while a waiter is queued, so no newcomer
-/// can overtake one. A lock is enqueued by its first poll.
+/// can overtake one. A lock future takes its place in the queue at its first poll.
 ///
 /// `SPIN` (on by default) lets a newcomer look at a held lock for about 250 ns before it queues, only
 /// while no waiter is queued and only where that has paid off on this lock before; where it always has, and once on a new lock, for up to 100 us,

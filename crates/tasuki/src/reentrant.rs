@@ -327,7 +327,7 @@ impl<T: Default> Default for ReentrantMutex<T> {
 }
 
 impl<T: ?Sized> fmt::Debug for ReentrantMutex<T> {
-    /// Shows who has it locked, not the value: looking at that takes an identity.
+    /// Shows which task has it locked, not the value: to look at that needs an identity.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Relaxed: numbers to look at.
         let (owner, depth) = (self.owner.load(Ordering::Relaxed), self.depth.load(Ordering::Relaxed));

@@ -156,7 +156,7 @@ impl WaitGroup {
         }
     }
 
-    /// Counts one in, who is done when the member is dropped.
+    /// Counts one in; it is done when the member is dropped.
     ///
     /// # Panics
     ///

@@ -100,7 +100,7 @@ impl Exhaustive {
         Self { settings, switches: SWITCHES, schedules: SCHEDULES }
     }
 
-    /// So many workers instead.
+    /// So many virtual workers instead of one.
     ///
     /// # Panics
     ///
@@ -117,7 +117,7 @@ impl Exhaustive {
         self
     }
 
-    /// So many switches at operations that are ready, in one run.
+    /// How many switches at operations that are ready a run may have; two unless set.
     ///
     /// # Examples
     ///
@@ -129,7 +129,7 @@ impl Exhaustive {
         self
     }
 
-    /// So long, instead of a second of the real clock, a foreign thread has to wake a task before a deadlock is reported.
+    /// How long a foreign thread has to wake a task before a deadlock is reported; one second of the real clock unless set.
     ///
     /// # Examples
     ///
@@ -143,7 +143,7 @@ impl Exhaustive {
         self
     }
 
-    /// At most so many schedules.
+    /// How many schedules are run at most; 100,000 unless set.
     ///
     /// # Examples
     ///

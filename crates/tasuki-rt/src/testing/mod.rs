@@ -1,6 +1,6 @@
 //! Tests by exploration: the same test under many schedules, drawn at random or enumerated, with a virtual clock.
 //!
-//! A schedule is who runs when. A test that is run once sees one of them, and on an idle machine nearly always the same; this module runs
+//! A schedule says which task runs when. A test that is run once sees one of them, and on an idle machine nearly always the same; this module runs
 //! its tasks on virtual workers, all on the calling thread, and decides itself what runs next. It finds deadlocks, lost wake-ups, races
 //! between tasks and wrong assumptions about order that a thousand runs on a real runtime may miss.
 //!
@@ -41,18 +41,18 @@
 //! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, or is dropped later with the panic inside.
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits and where it was
 //!   spawned; with debug assertions also what it waits for, and of a lock where it asked for it and which task has taken it, and where.
-//! * It does not end: so many polls as [`Simulation::polls`] says.
+//! * It does not end within the polls that [`Simulation::polls`] allows.
 //!
 //! Tasks that still wait when the test has ended are dropped, as at the end of a runtime.
 //!
 //! # What else there is
 //!
-//! Everything of the crate works: pinned tasks, [`EventLoop`](crate::EventLoop), [`LoopMutex`](crate::LoopMutex).
+//! Pinned tasks, [`EventLoop`](crate::EventLoop) and [`LoopMutex`](crate::LoopMutex) work as on a runtime; sockets and what else waits for the system are an error, for no seed could repeat it.
 //! [`spawn_blocking`](crate::spawn_blocking()) runs its closure as one step of a task, on the same thread, so it must not wait for another task.
 //!
 //! Other threads have no place in it, but are not forbidden: what they wake is run, in an order that no seed repeats. When nothing
 //! else can run, the simulation waits for them, one second of the real clock, before it speaks of a deadlock; if that may
-//! be too short, hold a [`foreign_wakes`] for as long as a wake may come.
+//! be too short, hold the guard of [`foreign_wakes`] for as long as a wake may come.
 //!
 //! # Examples
 //!
@@ -121,7 +121,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Runs a test under so many schedules, or under the one that `TASUKI_SEED` or `TASUKI_SCHEDULE` names.
 ///
-/// The seeds are new each time. Of the schedule that fails a smaller one is made, and both are printed. For fixed
+/// The seeds are new each time. A schedule that fails is made smaller, and both are printed. For fixed
 /// seeds, use [`Simulation`].
 ///
 /// # Panics
@@ -155,7 +155,7 @@ pub fn check<F: Future<Output = ()> + 'static>(schedules: u64, mut test: impl Fn
     }
 }
 
-/// Tells the simulation that a foreign thread may wake its tasks, for as long as it exists: nothing is called a deadlock meanwhile.
+/// A guard that tells the simulation that a foreign thread may wake its tasks: while it exists, no deadlock is reported.
 ///
 /// Move it to the thread, and drop it when the last wake has been sent. Without one the simulation waits for one second. Outside of a simulation
 /// it does nothing.

@@ -90,12 +90,12 @@ impl Simulation {
         Self { plan: Plan::Schedule(parsed), settings: Settings::default() }
     }
 
-    /// By priorities of the tasks, which change so many times, instead of what the seed would choose: 1 finds what needs two
-    /// events in a certain order, 2 what needs three.
+    /// Schedules tasks by priorities, which change so many times during the run, instead of by the strategy that the seed would choose. 1 finds bugs that need two
+    /// events in a certain order, 2 those that need three.
     ///
     /// # Panics
     ///
-    /// For a schedule, which has been decided.
+    /// For a run made by [`replay`](Self::replay): its schedule has been decided.
     ///
     /// # Examples
     ///
@@ -111,7 +111,7 @@ impl Simulation {
         self
     }
 
-    /// So many workers instead.
+    /// So many virtual workers instead of four.
     ///
     /// # Panics
     ///
@@ -128,7 +128,7 @@ impl Simulation {
         self
     }
 
-    /// So many polls, instead of ten million, before the run has failed for not coming to an end.
+    /// How many polls the run may take before it fails for not ending; ten million unless set.
     ///
     /// # Examples
     ///
@@ -140,7 +140,7 @@ impl Simulation {
         self
     }
 
-    /// So long, instead of a second of the real clock, a foreign thread has to wake a task before a deadlock is reported.
+    /// How long a foreign thread has to wake a task before a deadlock is reported; one second of the real clock unless set.
     ///
     /// # Examples
     ///
@@ -159,7 +159,7 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// If the future fails, see [the module](super); the seed and the last steps are printed. Inside a task.
+    /// If the future fails, see [the module](super); the seed and the last steps are printed. Also if it is called inside a task.
     ///
     /// # Examples
     ///

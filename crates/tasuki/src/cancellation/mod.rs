@@ -1,7 +1,7 @@
 //! Asking tasks to stop: sources that cancel, tokens that are asked, a tree of both.
 //!
 //! A source and its tokens are handles of one node; `child` makes a node below it. This file is the surface.
-//! [`tree`] has the states and the transitions, [`node`] says who may touch what and which orderings pair,
+//! [`tree`] has the states and the transitions, [`node`] says which thread may touch what and which orderings pair,
 //! [`after_unlock`] what is done after it has released the lock, [`on_cancel`] waits, [`run_until_cancelled`] gives a future up.
 
 mod after_unlock;

@@ -101,8 +101,8 @@ const MOVED: u32 = 4;
 ///
 /// # Order
 ///
-/// First come, first served: the waiter that came first is notified first. Each notification wakes one task, which enqueues all who
-/// are notified and not woken yet, in this order, behind itself. Tasks that were woken enqueue in the order in which they run.
+/// First come, first served: the waiter that came first is notified first. Each notification wakes one task, which moves itself and all waiters that
+/// are notified and not woken yet to the queue of the mutex, in this order. Tasks that were woken enqueue there in the order in which they run.
 ///
 /// # Cancel
 ///
@@ -128,13 +128,13 @@ const MOVED: u32 = 4;
 ///
 /// # Limits
 ///
-/// None on the number of waiters. To notify costs the same for any number; the first who runs after a `notify_all` moves all
+/// None on the number of waiters. To notify costs the same for any number; the first waiter that runs after a `notify_all` moves all
 /// others.
 ///
 /// # Futurelock
 ///
-/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it; and those
-/// who were notified by the same `notify_all` wait for it to run, until another notification.
+/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it; and the waiters
+/// that were notified by the same `notify_all` wait for it to run, until another notification.
 ///
 /// # When to use something else
 ///

@@ -30,7 +30,7 @@
 //! | `RUNNING`   | a turn is wanted            | waiter appended; the first of its kind before all others | return `Pending` | `TurnOp::enqueue` |
 //! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | `TurnOp::enqueue` |
 //! | `RUNNING`   | the value has been made     | `DONE`, round released| wake all | `Turn::complete` |
-//! | `RUNNING`   | failed, panicked, cancelled | the first who wants it has the turn, else `- RUNNING` | wake it | `Turn::drop` |
+//! | `RUNNING`   | failed, panicked, cancelled | the first waiter that wants it has the turn, else `- RUNNING` | wake it | `Turn::drop` |
 //! | queued      | drop                        | waiter removed        | none | `TurnOp::cancel` |
 //! | granted     | drop                        | as a failed turn      | as a failed turn | `TurnOp::cancel` |
 //!
@@ -66,7 +66,7 @@ const EMPTY: Word = Word::flags(0);
 /// A value that is made once, perhaps asynchronously, and shared from then on.
 ///
 /// The first caller makes it; the others wait. An initialiser that fails, panics or is dropped passes the turn to the
-/// next who brought one. [`get`](Self::get) is one load.
+/// next caller that brought one. [`get`](Self::get) is one load.
 ///
 /// # Examples
 ///

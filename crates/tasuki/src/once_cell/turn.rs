@@ -16,7 +16,7 @@ use core::task::{Context, Poll};
 const WANTS_TURN: usize = 1;
 const WANTS_VALUE: usize = 0;
 
-/// How many waiters one hold of `EDIT` may pass on the way to the first who wants the turn.
+/// How many waiters one hold of `EDIT` may pass on the way to the first that wants the turn.
 const STEP: usize = if shim::MODEL { 1 } else { 64 };
 
 /// The right, and the duty, to make the value. Dropping it passes it on.

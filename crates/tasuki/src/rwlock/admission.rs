@@ -23,8 +23,8 @@ use crate::shim::UnsafeCell;
 use core::ptr;
 use core::task::Waker;
 
-/// The most who may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
-/// this less one: the upgradable reader, who entered under the same rule, can then always become a plain one.
+/// How many may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
+/// this less one: the upgradable reader, which entered under the same rule, can then always become a plain one.
 pub(super) const MAX_READERS: usize =
     if MAX_COUNT < u32::MAX as usize { MAX_COUNT } else { u32::MAX as usize };
 
