@@ -1,7 +1,7 @@
 //! The waits that go on: which task waits, for what, where, and since when.
 //!
 //! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. The records of one task are
-//! found by its identity: they are in lists that 65,536 buckets share out, each under a lock of its own; waits for a time have lists of their own, which no look follows. A wait takes that lock twice; what does not wait takes none.
+//! found by its identity: they are in lists that 65,536 buckets share out, each under a lock of its own; waits for a time have lists of their own, of which a look sees one. A wait takes that lock twice; what does not wait takes none.
 //!
 //! # Invariants
 //! 1. The fields of a record are written before it is published, by the thread that waits; only `lock`, `want` and `held` change later, by the holder of
@@ -157,7 +157,7 @@ impl Record for WaitRecord {
 
 static WAITS: Pool<WaitRecord, 4096> = Pool::new();
 static HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
-/// Of waits for a time: a task may have thousands of them, and none is in a cycle.
+/// Of waits for a time: a task may have thousands of them, and one is enough to keep it out of every cycle.
 static TIME_HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
 
 // All Relaxed from here on: see the header.
@@ -171,6 +171,10 @@ fn store(number: &AtomicU32, value: u32) {
 
 fn bucket(task: u64) -> &'static Mutex<u32> {
     &HEADS[task as usize % BUCKETS]
+}
+
+fn time_bucket(task: u64) -> &'static Mutex<u32> {
+    &TIME_HEADS[task as usize % BUCKETS]
 }
 
 /// Writes a record down, in no list yet. Its number.
@@ -345,10 +349,11 @@ pub(crate) fn moved(number: u32, lock: LockId) {
     store(&record.want, Want::Exclusive as u32);
 }
 
-/// Every wait of a task but those for a time.
+/// The waits of a task: all but those for a time, and one of those, which is enough to know that the task goes on.
 pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
-    let head = locked(bucket(task));
-    chain(*head).map(WaitRecord::view).filter(|wait| wait.task == task).for_each(&mut see);
+    let is_of = |record: &&WaitRecord| record.task.load(Ordering::Relaxed) == task;
+    chain(*locked(bucket(task))).filter(is_of).map(WaitRecord::view).for_each(&mut see);
+    chain(*locked(time_bucket(task))).find(is_of).map(WaitRecord::view).into_iter().for_each(see);
 }
 
 /// Every wait of all tasks; not of one moment.
