@@ -109,9 +109,12 @@ impl<A: Awaitable> Wait<A> {
     /// An operation that need not wait succeeds, also with `Duration::ZERO`. `Duration::MAX` never ends. A limit that was set before stays in force. An
     /// operation that was given something may give it back in the error: see [`GivenBack`](crate::GivenBack).
     ///
+    /// The runtime that polls the wait keeps its deadline. Where none does, one thread for the whole process does, started by the first wait that needs it, and again in
+    /// a child after a fork.
+    ///
     /// # Panics
     ///
-    /// In the poll that begins to wait, if no runtime keeps the deadlines and the system refuses the thread that does; see [`Elapsed`]. With the feature `tokio`:
+    /// In the poll that begins to wait, if no runtime keeps the deadlines and the system refuses the thread that does (see [`Elapsed`]) or has no clock (wasm32-unknown-unknown). With the feature `tokio`:
     /// also in a poll that has to wait on, if the tokio runtime on which the wait began has been dropped.
     ///
     /// # Examples
