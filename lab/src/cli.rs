@@ -13,7 +13,7 @@ usage: lab [tour] [--quick] [--workers N]
 
   tour    every primitive on tasuki-rt: 1,000,000 tasks, 1,000,000 cancelled waiters, all checked
   bench   measures Tasuki beside its peers: mutex, parker, semaphore, event, wait-group, barrier,
-          token, rwlock, condvar, channel, time, runtime. One process a cell; a subject that panics or hangs there
+          token, rwlock, condvar, channel, time, runtime, net. One process a cell; a subject that panics or hangs there
           is reported, and the run goes on. Fails at the end if one of ours did
   verify  whether FILE, written by bench all --json, has every cell
   report  writes the results of docs/benchmarks.md, and the charts, from FILEs written by bench --json

@@ -13,6 +13,7 @@ mod list;
 mod maitake;
 mod mea;
 mod mea_family;
+mod net;
 mod parking;
 mod parking_lot;
 mod raw;
@@ -25,3 +26,4 @@ mod tokio_rt;
 mod tokio_util;
 
 pub(crate) use list::*;
+pub(crate) use net::pin_side;

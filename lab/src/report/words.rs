@@ -89,6 +89,12 @@ fn family(workload: &str, n: u64, runtime: &str) -> String {
         ("runtime", "timers") => format!("{} sleeps set together, dropped in random order, each", grouped(n)),
         ("runtime", "memory") => "Memory of a waiting task beyond its future".into(),
         ("runtime", "mutex") => format!("{tasks} share one lock on two threads of each runtime"),
+        ("net", "echo") => format!("{n} connections, each with a request under way that is sent back"),
+        ("net", "kv") => format!("{n} connections, each with a request to a store under way"),
+        ("net", "kv-server-time") => {
+            format!("Processor time of the server for a request to a store, {n} connections")
+        }
+        ("net", "kv-p99") => format!("One answer in a hundred of a store is later, {n} connections"),
         ("runtime", "hand-off") => format!("{tasks} hand one lock off on two threads of each runtime"),
         _ if workload.starts_with("mutex/contended/section-") => {
             let section = if workload.contains("section-100") { ", 100 ns at a time" } else { "" };

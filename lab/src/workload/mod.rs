@@ -14,6 +14,7 @@ pub(crate) mod group;
 pub(crate) mod handoff;
 pub(crate) mod hostile;
 pub(crate) mod minimal;
+pub(crate) mod net;
 pub(crate) mod parker;
 pub(crate) mod release;
 pub(crate) mod runtime;
@@ -43,7 +44,7 @@ fn mutex(bench: &mut Bench) {
 pub(crate) type Family = (&'static str, fn(&mut Bench));
 
 /// All families.
-pub(crate) const FAMILIES: [Family; 12] = [
+pub(crate) const FAMILIES: [Family; 13] = [
     ("mutex", mutex),
     ("parker", parker::run),
     ("semaphore", semaphore::run),
@@ -56,6 +57,7 @@ pub(crate) const FAMILIES: [Family; 12] = [
     ("channel", channel::run),
     ("time", time::run),
     ("runtime", runtime::run),
+    ("net", net::run),
 ];
 
 /// Describes every workload of a family; nothing if there is none of that name.

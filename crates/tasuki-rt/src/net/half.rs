@@ -106,7 +106,7 @@ impl<S: Stream> ReadHalf<'_, S> {
 impl<S: Stream> OwnedReadHalf<S> {
     /// The stream.
     pub fn stream(&self) -> &S {
-        &*self.0
+        &self.0
     }
 
     /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
@@ -193,7 +193,7 @@ impl<S: Stream> WriteHalf<'_, S> {
 impl<S: Stream> OwnedWriteHalf<S> {
     /// The stream.
     pub fn stream(&self) -> &S {
-        &*self.stream
+        &self.stream
     }
 
     /// Writes some bytes, and says how many.

@@ -26,7 +26,9 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    const NEW: Self = Self { count: AtomicU32::new(0), arrived: Event::manual() };
+    const fn new() -> Self {
+        Self { count: AtomicU32::new(0), arrived: Event::manual() }
+    }
 
     /// How many there have been, if that is not what was seen.
     pub(super) fn newer_than(&self, seen: u32) -> Option<u32> {
@@ -43,7 +45,7 @@ impl Slot {
     }
 }
 
-static SLOTS: [Slot; SIGNALS] = [Slot::NEW; SIGNALS];
+static SLOTS: [Slot; SIGNALS] = [const { Slot::new() }; SIGNALS];
 /// What the handler writes to; -1 before the first use.
 static WRITE_END: AtomicI32 = AtomicI32::new(-1);
 /// Which signals have our handler. Held while one is installed.

@@ -12,7 +12,7 @@ pub(crate) use channel::{VisitChannel, VisitOneshot, each_channel, each_oneshot,
 pub(crate) use lock::{VisitCondvar, VisitRwLock, VisitTimer, each_condvar, each_rwlock, each_timer};
 pub(crate) use mutex::{VisitMutex, each_mutex, each_own_mutex};
 pub(crate) use parker::{VisitPark, each_parker};
-pub(crate) use runtime::{VisitRuntime, each_runtime};
+pub(crate) use runtime::{VisitNet, VisitRuntime, each_net, each_runtime};
 pub(crate) use semaphore::{VisitSemaphore, each_semaphore};
 pub(crate) use signal::{
     VisitAuto, VisitBarrier, VisitBroadcast, VisitGroup, VisitStop, each_auto_event, each_barrier,

@@ -1,8 +1,8 @@
 //! The runtimes.
 
-use super::super::{async_executor, tasuki_rt, tokio_rt};
+use super::super::{async_executor, net, tasuki_rt, tokio_rt};
 use super::{list, visitor};
-use crate::peer::TaskRuntime;
+use crate::peer::{NetRuntime, TaskRuntime};
 
 visitor! {
     /// Visits every runtime with its own type.
@@ -18,4 +18,18 @@ list! {
     async_executor::ExecutorTwo,
     async_executor::StaticTwo,
     async_executor::ExecutorOne,
+}
+
+visitor! {
+    /// Visits every runtime with sockets with its own type.
+    VisitNet: NetRuntime
+}
+list! {
+    /// Names every runtime with sockets the lab knows.
+    each_net: VisitNet;
+    net::TasukiNet,
+    net::TasukiLocalNet,
+    net::TokioNet,
+    net::TokioCurrentNet,
+    net::SmolNet,
 }

@@ -5,6 +5,7 @@ use crate::peer::Kind;
 
 mod lock;
 mod mutex;
+mod net;
 mod parker;
 mod runtime;
 mod semaphore;
@@ -58,6 +59,7 @@ pub(crate) fn judge(records: &[Record]) -> Vec<Verdict> {
             "parker" => parker::judge(cell, &mut verdicts),
             "semaphore" => semaphore::judge(cell, &mut verdicts),
             "runtime" => runtime::judge(cell, &mut verdicts),
+            "net" => net::judge(cell, &mut verdicts),
             "rwlock" | "condvar" | "time" => lock::judge(cell, &mut verdicts),
             _ => signal::judge(cell, &mut verdicts),
         }
