@@ -14,7 +14,7 @@ use crate::metrics::Histogram;
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
 use crate::task::join::JoinHandle;
-use crate::testing::{Reason, Sim};
+use crate::testing::Sim;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::panic::Location;
@@ -22,7 +22,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{RawWakerVTable, Waker};
 use std::time::Instant;
-use tasuki::runtime::{Charge, Driver, LockEvent, TaskId, Timers};
+use tasuki::runtime::{Charge, Driver, TaskId, Timers};
 
 /// A thread's membership in a runtime, for as long as [`Context::enter`] lasts.
 pub(crate) struct Context {
@@ -295,17 +295,5 @@ impl Driver for Context {
 
     fn refill(&self) -> u32 {
         if let ThreadRole::Sim(sim) = &self.role { sim.operation() } else { self.budget.next(Instant::now) }
-    }
-
-    fn queued(&self, name: &'static str) {
-        if let ThreadRole::Sim(sim) = &self.role {
-            sim.waits(Reason::Wait(name));
-        }
-    }
-
-    fn lock_event(&self, lock: usize, event: LockEvent) {
-        if let ThreadRole::Sim(sim) = &self.role {
-            sim.lock_event(lock, event);
-        }
     }
 }

@@ -34,6 +34,7 @@ pub fn now() -> Instant {
 /// tasuki_rt::run(async { tasuki_rt::sleep(Duration::from_millis(2)).await });
 /// ```
 #[doc(alias = "sleep_for")]
+#[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     runtime::sleep(duration)
 }
@@ -47,6 +48,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 ///
 /// tasuki_rt::run(async { tasuki_rt::sleep_until(tasuki_rt::now() + Duration::from_millis(2)).await });
 /// ```
+#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     runtime::sleep_until(deadline)
 }

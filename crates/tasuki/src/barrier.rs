@@ -181,6 +181,7 @@ impl Barrier {
     /// ```
     #[doc(alias = "wait")]
     #[inline]
+    #[track_caller]
     pub fn arrive_and_wait(&self) -> Arrive<'_> {
         Wait::new(ArriveOp { barrier: Some(self) })
     }

@@ -203,6 +203,7 @@ impl Event {
     #[doc(alias = "notified")]
     #[doc(alias = "listen")]
     #[inline]
+    #[track_caller]
     pub fn wait(&self) -> WaitEvent<'_> {
         Wait::new(WaitEventOp { event: self })
     }

@@ -145,6 +145,7 @@ impl Latch {
     /// });
     /// ```
     #[inline]
+    #[track_caller]
     pub fn wait(&self) -> WaitLatch<'_> {
         Wait::new(WaitLatchOp { latch: self })
     }

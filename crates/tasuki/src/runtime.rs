@@ -19,7 +19,6 @@ pub use crate::timer::{Advanced, Sleep, Timers};
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::fmt;
-use core::panic::Location;
 use core::ptr::NonNull;
 use std::thread_local;
 use std::time::{Duration, Instant};
@@ -45,23 +44,6 @@ pub trait Driver {
     fn refill(&self) -> u32 {
         0
     }
-
-    /// A wait of the task that is being polled has been enqueued; this is what it is called. Only where [`inspect`](crate::inspect) is active.
-    fn queued(&self, _name: &'static str) {}
-
-    /// Something happens to the lock that this number stands for, for as long as a task holds it or waits for it. Only where [`inspect`](crate::inspect) is active.
-    fn lock_event(&self, _lock: usize, _event: LockEvent) {}
-}
-
-/// What happens to a lock, for a driver that keeps account of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockEvent {
-    /// The task that is being polled is about to wait for it, asked for here.
-    Waits(&'static Location<'static>),
-    /// A task has got it, asked for here.
-    Acquired(TaskId, &'static Location<'static>),
-    /// A holder has released it.
-    Released,
 }
 
 /// Why a waker is being called.
@@ -121,11 +103,13 @@ pub(crate) fn task() -> Option<TaskId> {
 }
 
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
+#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     crate::timer::sleep_until(deadline)
 }
 
 /// Waits for a time that begins with the first poll; what no clock can reach is for ever.
+#[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     crate::timer::sleep(duration)
 }
@@ -138,18 +122,6 @@ pub fn now() -> Instant {
 /// More of an exhausted budget; `None` without a driver.
 pub(crate) fn refill() -> Option<u32> {
     ask(|driver| driver.refill())
-}
-
-/// Tells the driver of a wait.
-#[cfg(any(debug_assertions, feature = "inspect"))]
-pub(crate) fn queued(name: &'static str) {
-    ask(|driver| driver.queued(name));
-}
-
-/// Tells the driver what becomes of a lock.
-#[cfg(any(debug_assertions, feature = "inspect"))]
-pub(crate) fn lock_event(lock: usize, event: LockEvent) {
-    ask(|driver| driver.lock_event(lock, event));
 }
 
 pub(crate) fn may_block() -> bool {

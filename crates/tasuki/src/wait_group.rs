@@ -212,6 +212,7 @@ impl WaitGroup {
     /// group.wait().block();
     /// ```
     #[inline]
+    #[track_caller]
     pub fn wait(&self) -> WaitMembers<'_> {
         Wait::new(WaitMembersOp { group: self })
     }

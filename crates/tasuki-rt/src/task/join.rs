@@ -5,7 +5,6 @@ use super::registry::Registered;
 use super::{Meta, TaskCell, TaskOutput, contained_waker, registry};
 use crate::context;
 use crate::error::JoinError;
-use crate::testing::Reason;
 use async_task::{FallibleTask, Task};
 use std::fmt;
 use std::future::Future;
@@ -158,7 +157,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn poll_trusted(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let poll = self.register(cx);
         if poll.is_pending() {
-            context::simulation(|sim| sim.waits(Reason::Task(self.id())));
+            context::simulation(|sim| sim.joins(self.id()));
         }
         poll
     }

@@ -101,7 +101,6 @@ mod sim;
 mod simulation;
 
 pub use exhaustive::{Exhaustive, Explored};
-pub(crate) use report::Reason;
 pub(crate) use sim::Sim;
 pub use simulation::Simulation;
 

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::panic::Location;
 use std::sync::Arc;
+use tasuki::inspect;
 use tasuki::runtime::TaskId;
-
-/// What is said of a wait that is not ours; without debug assertions, of all but those for tasks.
-const UNKNOWN: &str = "for something unknown";
 
 /// How many of the last steps are shown.
 const SHOWN: usize = 40;
@@ -39,21 +37,8 @@ struct Task {
     spawned_at: Option<&'static Location<'static>>,
     name: Option<Arc<str>>,
     ended: bool,
-    /// What it waits for: what its last poll that began to wait was told.
-    waits: Vec<Reason>,
-    /// It has been polled since.
-    polled: bool,
-}
-
-/// What a task waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// Something of this name.
-    Wait(&'static str),
-    /// A lock, by its address, asked for here.
-    Lock(usize, &'static Location<'static>),
-    /// The end of a task.
-    Task(TaskId),
+    /// The tasks for whose end it waits: those that its last poll asked for.
+    joins: Vec<TaskId>,
 }
 
 /// All tasks that there have been, by number. The first numbers stand for the closures posted to the workers.
@@ -62,15 +47,13 @@ pub(super) struct Tasks {
     workers: usize,
     numbers: BTreeMap<TaskId, usize>,
     list: Vec<Task>,
-    /// The last task that took each lock which is held, and where.
-    holders: BTreeMap<usize, (TaskId, &'static Location<'static>)>,
     steps: VecDeque<Step>,
 }
 
 impl Tasks {
     pub(super) fn new(workers: usize) -> Self {
         let list = (0..workers).map(|_| Task::default()).collect();
-        Self { workers, numbers: BTreeMap::new(), list, holders: BTreeMap::new(), steps: VecDeque::new() }
+        Self { workers, numbers: BTreeMap::new(), list, steps: VecDeque::new() }
     }
 
     /// The number of a task, new if it has none. Identities are given to the whole process, so they differ from run to run; numbers do not.
@@ -95,7 +78,7 @@ impl Tasks {
             self.steps.pop_front();
         }
         self.steps.push_back(Step { task, worker, fate: Fate::Waits });
-        self.list[task].polled = true;
+        self.list[task].joins.clear();
     }
 
     /// What the poll that goes on will have been.
@@ -105,27 +88,11 @@ impl Tasks {
         }
     }
 
-    pub(super) fn waits(&mut self, task: usize, reason: Reason) {
-        let task = &mut self.list[task];
-        if std::mem::take(&mut task.polled) {
-            task.waits.clear();
+    pub(super) fn joins(&mut self, task: usize, id: TaskId) {
+        let joins = &mut self.list[task].joins;
+        if !joins.contains(&id) {
+            joins.push(id);
         }
-        let named = matches!((task.waits.last(), reason), (Some(Reason::Lock(..)), Reason::Wait(_)));
-        // A lock is told twice: as a lock, and as the wait for it.
-        if !named && !task.waits.contains(&reason) {
-            task.waits.push(reason);
-        }
-    }
-
-    pub(super) fn acquired(&mut self, lock: usize, task: TaskId, at: &'static Location<'static>) {
-        self.holders.insert(lock, (task, at));
-        if let Some(number) = self.numbers.get(&task) {
-            self.list[*number].waits.retain(|reason| !matches!(reason, Reason::Lock(of, _) if *of == lock));
-        }
-    }
-
-    pub(super) fn released(&mut self, lock: usize) {
-        self.holders.remove(&lock);
     }
 
     pub(super) fn ended(&mut self, id: TaskId) {
@@ -136,32 +103,36 @@ impl Tasks {
         }
     }
 
-    /// The tasks that wait, each with its place, the lock and its holder as far as they are known.
+    /// The tasks that wait, each with everything that it waits for; then the cycles among them, in the words of [`inspect`].
     pub(super) fn deadlock(&self, waiting: usize) -> String {
         let waiting = if waiting == 1 { "1 task waits".into() } else { format!("{waiting} tasks wait") };
         let mut text = format!("deadlock: {waiting}, nothing can run and no sleep is due");
-        for number in self.workers..self.list.len() {
-            if !self.list[number].ended {
-                let reasons: Vec<String> =
-                    self.list[number].waits.iter().map(|reason| self.reason(*reason)).collect();
-                let reasons = if reasons.is_empty() { UNKNOWN.into() } else { reasons.join(", and ") };
-                let _ = write!(text, "\n  {} waits {reasons}", self.subject(number));
+        let snapshot = inspect::snapshot();
+        let name = |id: TaskId| self.name(id);
+        let ids: BTreeMap<usize, TaskId> = self.numbers.iter().map(|(id, number)| (*number, *id)).collect();
+        for number in (self.workers..self.list.len()).filter(|number| !self.list[*number].ended) {
+            let own = snapshot.waits.iter().filter(|wait| ids.get(&number) == Some(&wait.task));
+            let mut lines: Vec<String> = own.map(|wait| wait.describe(name)).collect();
+            let subject = self.subject(number);
+            let joins = self.list[number].joins.iter();
+            lines.extend(joins.map(|id| format!("{subject} waits for {} to end", self.short(*id))));
+            if lines.is_empty() {
+                lines.push(format!("{subject} waits for something unknown"));
             }
+            lines.iter().for_each(|line| text.push_str(&format!("\n  {line}")));
+        }
+        let mine = |deadlock: &&inspect::Deadlock| {
+            deadlock.hops.iter().all(|hop| self.numbers.contains_key(&hop.task))
+        };
+        for deadlock in snapshot.deadlocks.iter().filter(mine) {
+            let _ = write!(text, "\n{}", deadlock.describe(name));
         }
         text
     }
 
-    fn reason(&self, reason: Reason) -> String {
-        match reason {
-            Reason::Wait(name) => format!("in `{name}`"),
-            Reason::Task(id) => format!("for {} to end", self.short(id)),
-            Reason::Lock(lock, at) => match self.holders.get(&lock) {
-                Some((holder, held_at)) => {
-                    format!("at {at} for a lock that {} has taken at {held_at}", self.short(*holder))
-                }
-                None => format!("at {at} for a lock whose holder is not known"),
-            },
-        }
+    /// A task, by its number and the place where it was spawned.
+    fn name(&self, id: TaskId) -> String {
+        self.numbers.get(&id).map_or_else(|| self.short(id), |number| self.subject(*number))
     }
 
     fn short(&self, id: TaskId) -> String {

@@ -11,7 +11,7 @@
 
 use super::Failure;
 use super::choices::{Candidate, Chooser, Record, Strategy};
-use super::report::{Fate, Reason, Tasks};
+use super::report::{Fate, Tasks};
 use crate::context::{Context, SpawnSite};
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
-use tasuki::runtime::{LockEvent, TaskId, Timers, uncharged};
+use tasuki::runtime::{TaskId, Timers, uncharged};
 
 /// How many operations of one poll may be ready before the task yields, whatever the strategy says; as in a runtime.
 const BUDGET: u32 = 128;
@@ -167,19 +167,10 @@ impl Sim {
         }
     }
 
-    /// The running task waits for this.
-    pub(crate) fn waits(&self, reason: Reason) {
+    /// The running task waits for the end of this one.
+    pub(crate) fn joins(&self, id: TaskId) {
         if let Some(task) = self.polling.task.get() {
-            self.tasks.borrow_mut().waits(task, reason);
-        }
-    }
-
-    /// A lock is waited for, taken or released.
-    pub(crate) fn lock_event(&self, lock: usize, event: LockEvent) {
-        match event {
-            LockEvent::Waits(at) => self.waits(Reason::Lock(lock, at)),
-            LockEvent::Acquired(task, at) => self.tasks.borrow_mut().acquired(lock, task, at),
-            LockEvent::Released => self.tasks.borrow_mut().released(lock),
+            self.tasks.borrow_mut().joins(task, id);
         }
     }
 

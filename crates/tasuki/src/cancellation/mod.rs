@@ -336,6 +336,7 @@ impl CancellationToken {
     /// ```
     #[inline]
     #[doc(alias = "cancelled")]
+    #[track_caller]
     pub fn on_cancel(&self) -> OnCancel<'_> {
         Wait::new(OnCancelOp::new(self))
     }
@@ -356,6 +357,7 @@ impl CancellationToken {
     /// ```
     #[inline]
     #[doc(alias = "cancelled_owned")]
+    #[track_caller]
     pub fn on_cancel_owned(self) -> OnCancelOwned {
         Wait::new(OnCancelOp::new(self))
     }

@@ -198,7 +198,7 @@ impl Condvar {
     }
 
     fn wait_at<H: Relock>(&self, guard: Guard<H>, site: Site) -> WaitNotified<'_, H> {
-        Wait::new(CondvarOp::new(self, guard, site))
+        Wait::new_at(CondvarOp::new(self, guard, site), site)
     }
 
     /// Waits as long as the condition is true, and comes back as the owner of the mutex.

@@ -14,9 +14,11 @@
 //! A wait that begins asks first whether it can be in a cycle at all ([`may_close`]), which allocates nothing and mostly ends at the first holder: it runs, and waits
 //! for nothing. Only if its own task is reached again is the graph collected and judged ([`cycle_of`]).
 
+use super::gather::label;
 use super::locks::{Held, Holder};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop, LockKind};
+use super::snapshot::HolderSnapshot;
 use super::waits::{self, WaitView, Want};
 use crate::probe::LockMode;
 use crate::task::TaskId;
@@ -117,6 +119,14 @@ pub(super) fn is_granted(wait: &WaitView) -> bool {
         record.each_holder(|holder| is_granted |= holder.wait == wait.id);
     }
     is_granted
+}
+
+/// Everything that keeps a wait from ending, as far as it is known.
+pub(super) fn blockers(wait: &WaitView) -> Vec<Blocker> {
+    let mut blockers = Vec::new();
+    // A limit ends the wait; until then it is behind the same tasks.
+    each_blocker(&WaitView { is_limited: false, ..*wait }, |blocker| blockers.push(blocker));
+    blockers
 }
 
 /// Can what the task waits for lead back to it? `false` is certain, but for what happens meanwhile. Allocates nothing.
@@ -299,9 +309,9 @@ impl Deadlock {
     pub(super) fn new(cycle: &Cycle) -> Self {
         let now = nanoseconds();
         let hops: Vec<Hop> = cycle.0.iter().filter_map(|link| Hop::new(link, now)).collect();
-        let certainty = if hops.iter().any(|hop| hop.kind == LockKind::Semaphore) {
+        let certainty = if hops.iter().any(|hop| hop.lock.kind == LockKind::Semaphore) {
             Certainty::Suspected
-        } else if hops.iter().any(|hop| hop.hold == Hold::Unclaimed) {
+        } else if hops.iter().any(|hop| hop.holder.hold == Hold::Unclaimed) {
             Certainty::Futurelock
         } else {
             Certainty::Deadlock
@@ -312,22 +322,14 @@ impl Deadlock {
 
 impl Hop {
     fn new(link: &Link, now: u64) -> Option<Self> {
-        let label = link.wait.lock.record()?.label();
-        let (hold, held_at) = match link.blocker {
-            Blocker::Holder(holder) if holder.is_claimed => (Hold::Taken, holder.at),
-            Blocker::Holder(holder) => (Hold::Unclaimed, holder.at),
-            Blocker::Writer(wait) => (Hold::Queued, wait.at),
-        };
+        let holder = HolderSnapshot::of(&link.blocker)?;
         Some(Self {
             task: TaskId::from_number(link.wait.task)?,
             waits_at: link.wait.at,
             waited: Duration::from_nanos(now.saturating_sub(link.wait.since)),
-            kind: label.kind,
-            name: label.name,
-            made_at: label.made_at,
-            holder: TaskId::from_number(link.blocker.task())?,
-            hold,
-            held_at,
+            future: link.wait.name,
+            lock: label(link.wait.lock)?,
+            holder,
         })
     }
 }

@@ -26,6 +26,7 @@
 //! comes after the other during a look: a report is made of what stayed the same in two looks, a second apart.
 
 use super::pool::{Pool, Record};
+use super::snapshot::{CLASSES, LockLabel};
 use super::{AtomicStatic, LockKind, locked};
 use crate::probe::LockMode;
 use std::panic::Location;
@@ -135,17 +136,7 @@ impl Place {
     }
 }
 
-/// What is told of a lock.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LockLabel {
-    pub(super) kind: LockKind,
-    pub(super) name: Option<&'static str>,
-    pub(super) made_at: Option<&'static Location<'static>>,
-}
-
-impl LockLabel {
-    const NONE: Self = Self { kind: LockKind::Mutex, name: None, made_at: None };
-}
+const NO_LABEL: LockLabel = LockLabel { kind: LockKind::Mutex, name: None, made_at: None };
 
 /// What is known of a lock.
 pub(crate) struct LockRecord {
@@ -160,17 +151,25 @@ pub(crate) struct LockRecord {
     unknown: AtomicU32,
     /// The first of the waits that keep readers out ([`waits`](super::waits)).
     pub(super) writers: Mutex<u32>,
+    /// How many wait, and the most that have at a time.
+    queued: AtomicU32,
+    longest_queue: AtomicU32,
+    /// How many waits took how long.
+    waited: [AtomicU32; CLASSES],
 }
 
 impl Record for LockRecord {
     const NEW: Self = Self {
         next_free: AtomicU32::new(0),
         generation: AtomicU32::new(0),
-        label: Mutex::new(LockLabel::NONE),
+        label: Mutex::new(NO_LABEL),
         places: [const { Place::NEW }; PLACES],
         more: Mutex::new(Vec::new()),
         unknown: AtomicU32::new(0),
         writers: Mutex::new(0),
+        queued: AtomicU32::new(0),
+        longest_queue: AtomicU32::new(0),
+        waited: [const { AtomicU32::new(0) }; CLASSES],
     };
 
     fn next_free(&self) -> &AtomicU32 {
@@ -226,8 +225,21 @@ pub(crate) fn unregister(number: u32) {
     // Relaxed: no other thread has the lock.
     record.unknown.store(0, Ordering::Relaxed);
     *locked(&record.writers) = 0;
-    *locked(&record.label) = LockLabel::NONE;
+    // Relaxed: as above.
+    let figures = [&record.queued, &record.longest_queue].into_iter().chain(&record.waited);
+    figures.for_each(|figure| figure.store(0, Ordering::Relaxed));
+    *locked(&record.label) = NO_LABEL;
     LOCKS.put(number);
+}
+
+/// Every lock that has a record.
+pub(super) fn each(mut see: impl FnMut(LockId, &'static LockRecord)) {
+    for number in 1..=LOCKS.used() {
+        let record = LOCKS.get(number);
+        if record.label() != NO_LABEL {
+            see(reference(number), record);
+        }
+    }
 }
 
 pub(crate) fn get(number: u32) -> &'static LockRecord {
@@ -401,6 +413,27 @@ impl LockRecord {
     pub(super) fn has_unknown(&self) -> bool {
         // Relaxed: a number to look at.
         self.unknown.load(Ordering::Relaxed) != 0
+    }
+
+    /// A wait begins. All figures are Relaxed: numbers to look at.
+    pub(super) fn enqueued(&self) {
+        let queued = self.queued.fetch_add(1, Ordering::Relaxed) + 1;
+        if queued > self.longest_queue.load(Ordering::Relaxed) {
+            self.longest_queue.fetch_max(queued, Ordering::Relaxed);
+        }
+    }
+
+    /// A wait ends, after so long.
+    pub(super) fn left(&self, nanoseconds: u64) {
+        self.queued.fetch_sub(1, Ordering::Relaxed);
+        let class = (nanoseconds / 1_000).checked_ilog2().map_or(0, |log| log as usize + 1);
+        self.waited[class.min(CLASSES - 1)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many waits took how long, and the longest queue.
+    pub(super) fn figures(&self) -> ([u32; CLASSES], usize) {
+        let waited = core::array::from_fn(|class| self.waited[class].load(Ordering::Relaxed));
+        (waited, self.longest_queue.load(Ordering::Relaxed) as usize)
     }
 
     pub(super) fn label(&self) -> LockLabel {

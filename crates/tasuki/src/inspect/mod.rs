@@ -29,6 +29,8 @@
 //! * A guard is in the name of the task that took it until another one uses it. One that was sent to another task, and has not been used there, is told as the taker's.
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
+mod gather;
+#[cfg(any(debug_assertions, feature = "inspect"))]
 mod graph;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod locks;
@@ -37,6 +39,7 @@ mod pool;
 #[cfg(test)]
 mod random_programs;
 mod report;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -45,6 +48,7 @@ pub(crate) mod waits;
 mod watch;
 
 pub use report::{Certainty, Deadlock, Hold, Hop, LockKind};
+pub use snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSnapshot};
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::vec::Vec;
@@ -58,6 +62,20 @@ use std::vec::Vec;
 /// ```
 pub fn deadlocks() -> Vec<Deadlock> {
     active::deadlocks()
+}
+
+/// Everything that is known: locks, their holders and figures, and the waits that go on. Empty where nothing is noted.
+///
+/// # Examples
+///
+/// ```
+/// let snapshot = tasuki::inspect::snapshot();
+/// for wait in &snapshot.waits {
+///     println!("{wait}");
+/// }
+/// ```
+pub fn snapshot() -> Snapshot {
+    active::snapshot()
 }
 
 /// Are waits and locks noted in this build?
@@ -101,7 +119,11 @@ pub fn print_deadlocks(on: bool) {
 
 #[cfg(not(any(debug_assertions, feature = "inspect")))]
 mod active {
-    use super::{Deadlock, Vec};
+    use super::{Deadlock, Snapshot, Vec};
+
+    pub(super) fn snapshot() -> Snapshot {
+        Snapshot::default()
+    }
 
     pub(super) const fn deadlocks() -> Vec<Deadlock> {
         Vec::new()
@@ -109,13 +131,13 @@ mod active {
 }
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
-pub(crate) use active::{AtomicStatic, begin_wait, nanoseconds};
+pub(crate) use active::{AtomicStatic, begin_wait, nanoseconds, queue};
 #[cfg(any(debug_assertions, feature = "inspect"))]
 use active::{hook, locked, prints};
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod active {
-    use super::{Deadlock, HOOK, Ordering, SILENT, Vec, graph, waits, watch};
+    use super::{Deadlock, HOOK, Ordering, SILENT, Snapshot, Vec, graph, waits, watch};
     use crate::host_executor::{HAS_CLOCK, clock};
     use std::sync::atomic::AtomicPtr;
     use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -153,6 +175,15 @@ mod active {
         }
         let now = clock();
         now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
+    }
+
+    pub(super) fn snapshot() -> Snapshot {
+        super::gather::snapshot()
+    }
+
+    /// How many wait for the lock of a record, and for how long the first of them has.
+    pub(crate) fn queue(record: u32) -> (usize, core::time::Duration) {
+        super::gather::queue(super::locks::reference(record))
     }
 
     pub(super) fn deadlocks() -> Vec<Deadlock> {

@@ -94,8 +94,7 @@ impl<T: Record, const N: usize> Pool<T, N> {
     }
 
     /// How many records were ever used: the most that were in use at a time, or a few more.
-    #[cfg(test)]
-    fn used(&self) -> u32 {
+    pub(super) fn used(&self) -> u32 {
         // Relaxed: a number to look at.
         self.used.load(Ordering::Relaxed)
     }

@@ -381,7 +381,7 @@ impl Program {
                 if let Some(task) = mine(hop.task.get()) {
                     assert!(
                         stuck.contains(&task)
-                            && mine(hop.holder.get()).is_some_and(|holder| stuck.contains(&holder)),
+                            && mine(hop.holder.task.get()).is_some_and(|holder| stuck.contains(&holder)),
                         "{deadlock}"
                     );
                 }

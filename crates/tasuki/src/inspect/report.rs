@@ -1,5 +1,6 @@
 //! What is told of a deadlock: values that print as one line a task.
 
+use super::snapshot::{HolderSnapshot, LockLabel};
 use crate::task::TaskId;
 use core::fmt;
 use core::panic::Location;
@@ -65,18 +66,12 @@ pub struct Hop {
     pub waits_at: Option<&'static Location<'static>>,
     /// For how long it has waited.
     pub waited: Duration,
-    /// The kind of lock.
-    pub kind: LockKind,
-    /// The lock's name, if it was given one.
-    pub name: Option<&'static str>,
-    /// Where the lock was made.
-    pub made_at: Option<&'static Location<'static>>,
+    /// The name of the future by which it waits.
+    pub future: &'static str,
+    /// The lock.
+    pub lock: LockLabel,
     /// The task that is waited for: it took the lock, or is queued for it as a writer.
-    pub holder: TaskId,
-    /// How that task came to it.
-    pub hold: Hold,
-    /// Where that task asked for it.
-    pub held_at: Option<&'static Location<'static>>,
+    pub holder: HolderSnapshot,
 }
 
 /// How a task came to what another waits for.
@@ -108,40 +103,126 @@ fn place(at: Option<&Location<'_>>) -> String {
     at.map_or_else(|| "an unknown place".into(), |at| std::format!("{at}"))
 }
 
+/// One wait, as it is told: one line.
+#[derive(Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) task: TaskId,
+    pub(super) at: Option<&'static Location<'static>>,
+    pub(super) waited: Option<Duration>,
+    pub(super) future: &'static str,
+    pub(super) is_limited: bool,
+    pub(super) is_granted: bool,
+    pub(super) lock: Option<LockLabel>,
+    pub(super) behind: &'a [HolderSnapshot],
+}
+
+/// A line with other names of tasks.
+pub(super) struct Renamed<'a>(Told<'a>, &'a dyn Fn(TaskId) -> String);
+
+impl<'a> Told<'a> {
+    pub(super) fn with_names(self, name: &'a dyn Fn(TaskId) -> String) -> Renamed<'a> {
+        Renamed(self, name)
+    }
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with_names(&|task| std::format!("{task}")).fmt(f)
+    }
+}
+
+impl fmt::Display for Renamed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(told, name) = self;
+        write!(f, "{} waits at {}", name(told.task), place(told.at))?;
+        if let Some(waited) = told.waited {
+            write!(f, " for {waited:.1?}")?;
+        }
+        match told.lock {
+            Some(lock) => write!(f, " for the {lock}")?,
+            None => write!(f, " in `{}`", told.future)?,
+        }
+        if told.is_limited {
+            f.write_str(", until its limit")?;
+        }
+        if told.is_granted {
+            return f.write_str(", which it was granted, and has not polled the future since");
+        }
+        for (number, holder) in told.behind.iter().enumerate() {
+            let task = if holder.task == told.task { "this task".into() } else { name(holder.task) };
+            f.write_str(if number == 0 { ", which " } else { ", and " })?;
+            let at = place(holder.at);
+            match holder.hold {
+                Hold::Taken => write!(f, "{task} took at {at}")?,
+                Hold::Unclaimed => {
+                    write!(
+                        f,
+                        "was granted to a future of {task}, made at {at}, that has not been polled since"
+                    )?;
+                }
+                Hold::Queued => write!(f, "{task} waits for before it at {at}, as a writer")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Hop {
+    fn told(&self) -> Told<'_> {
+        Told {
+            task: self.task,
+            at: self.waits_at,
+            waited: Some(self.waited),
+            future: self.future,
+            is_limited: false,
+            is_granted: false,
+            lock: Some(self.lock),
+            behind: core::slice::from_ref(&self.holder),
+        }
+    }
+}
+
 impl fmt::Display for Hop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { task, kind, holder, .. } = self;
-        write!(f, "{task} waits at {} for {:.1?} for the {kind} ", place(self.waits_at), self.waited)?;
-        match self.name {
-            Some(name) => write!(f, "`{name}`")?,
-            None => write!(f, "made at {}", place(self.made_at))?,
+        self.told().fmt(f)
+    }
+}
+
+impl Deadlock {
+    /// What `Display` writes, without the times, and with these names of tasks: for reports that must not differ from run to run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// for deadlock in tasuki::inspect::deadlocks() {
+    ///     println!("{}", deadlock.describe(|task| format!("number {}", task.get())));
+    /// }
+    /// ```
+    pub fn describe(&self, name: impl Fn(TaskId) -> String) -> String {
+        let mut text = self.headline();
+        for hop in &self.hops {
+            let told = Told { waited: None, ..hop.told() };
+            text.push_str(&std::format!("\n  {}", told.with_names(&name)));
         }
-        let holder = if holder == task { "this task".into() } else { std::format!("{holder}") };
-        let held_at = place(self.held_at);
-        match self.hold {
-            Hold::Taken => write!(f, ", which {holder} took at {held_at}"),
-            Hold::Unclaimed => {
-                write!(
-                    f,
-                    ", which was granted to a future of {holder}, made at {held_at}, that has not been polled since"
-                )
-            }
-            Hold::Queued => write!(f, ", behind the writer {holder}, which waits at {held_at}"),
+        text
+    }
+
+    fn headline(&self) -> String {
+        let what = match self.certainty {
+            Certainty::Deadlock => "deadlock",
+            Certainty::Futurelock => "futurelock",
+            Certainty::Suspected => "suspected deadlock",
+        };
+        match self.hops.len() {
+            1 => std::format!("{what}: a task waits for itself"),
+            count => std::format!("{what}: {count} tasks wait for each other"),
         }
     }
 }
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.certainty {
-            Certainty::Deadlock => "deadlock",
-            Certainty::Futurelock => "futurelock",
-            Certainty::Suspected => "suspected deadlock",
-        })?;
-        match self.hops.len() {
-            1 => f.write_str(": a task waits for itself")?,
-            count => write!(f, ": {count} tasks wait for each other")?,
-        }
+        f.write_str(&self.headline())?;
         self.hops.iter().try_for_each(|hop| write!(f, "\n  {hop}"))
     }
 }

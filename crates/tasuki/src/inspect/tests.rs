@@ -98,7 +98,7 @@ fn two_locks_in_opposite_order() {
     assert!(may_close(one.number()) && may_close(two.number()));
     let found = one.deadlock().expect("they wait for each other");
     assert_eq!(tasks(&found), [one.0, two.0]);
-    assert_eq!(found.hops[1].name, Some("accounts"));
+    assert_eq!(found.hops[1].lock.name, Some("accounts"));
     let text = found.to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "deadlock: 2 tasks wait for each other");
@@ -126,7 +126,7 @@ fn a_cycle_over_every_kind_of_lock() {
     for actor in &actors {
         let found = actor.deadlock().expect("all are stuck");
         assert_eq!(tasks(&found), [actors[0].0, actors[1].0, actors[2].0]);
-        let kinds: Vec<LockKind> = found.hops.iter().map(|hop| hop.kind).collect();
+        let kinds: Vec<LockKind> = found.hops.iter().map(|hop| hop.lock.kind).collect();
         assert_eq!(kinds, [LockKind::RwLock, LockKind::ReentrantMutex, LockKind::Mutex]);
     }
 }
@@ -144,7 +144,7 @@ fn a_reader_behind_a_writer() {
     one.waits(second.as_mut());
     let found = one.deadlock().expect("the second read waits for the writer, and that for the first");
     assert_eq!(tasks(&found), [one.0, two.0]);
-    assert_eq!(found.hops[0].hold, Hold::Queued);
+    assert_eq!(found.hops[0].holder.hold, Hold::Queued);
     drop(write);
     assert!(one.deadlock().is_none(), "readers do not wait for each other");
     drop(first);
@@ -178,7 +178,7 @@ fn futurelock() {
     assert!(task.deadlock().is_none(), "the background task will release it");
     background.run(|| drop(held));
     let found = task.deadlock().expect("the lock is with the first future");
-    assert_eq!((found.certainty, found.hops[0].hold), (Certainty::Futurelock, Hold::Unclaimed));
+    assert_eq!((found.certainty, found.hops[0].holder.hold), (Certainty::Futurelock, Hold::Unclaimed));
     assert!(found.to_string().contains("has not been polled since"), "{found}");
     // Another task that waits is in it, too, at the moment at which it begins to wait.
     let mut other = Box::pin(mutex.lock());
@@ -331,12 +331,53 @@ fn a_long_chain() {
     );
 }
 
+/// Locks with their holders and figures, waits with what they are behind; and `Debug` says the same.
+#[test]
+fn a_snapshot() {
+    let (one, two) = two();
+    let mutex = Mutex::new(0).named("snapshot");
+    let held = one.run(|| mutex.try_lock().unwrap());
+    let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    two.waits(first.as_mut());
+    one.waits(second.as_mut());
+    let this = |lock: &&super::LockSnapshot| lock.label.name == Some("snapshot");
+    let snapshot = super::snapshot();
+    let lock = snapshot.locks.iter().find(this).expect("it is used");
+    assert_eq!((lock.waiters, lock.contentions, lock.longest_queue), (2, 0, 2));
+    assert_eq!(lock.holders.iter().map(|holder| holder.task).collect::<Vec<_>>(), [one.0]);
+    let waits: Vec<_> =
+        snapshot.waits.iter().filter(|wait| wait.lock.is_some_and(|(id, _)| id == lock.id)).collect();
+    assert_eq!(waits.iter().map(|wait| wait.task).collect::<Vec<_>>(), [two.0, one.0], "the longest first");
+    assert!(waits[0].to_string().contains("the mutex `snapshot`, which task") && !waits[0].is_granted);
+    assert!(snapshot.deadlocks.iter().any(|deadlock| tasks(deadlock) == [one.0]));
+    let shown = std::format!("{mutex:?} {first:?}");
+    assert!(shown.contains(", 2 wait, the longest for ") && shown.contains("phase: Queued"), "{shown}");
+    one.run(|| drop(held));
+    let shown = std::format!("{first:?} {second:?}");
+    assert!(shown.contains("phase: Granted") && shown.contains("phase: Queued"), "{shown}");
+    let granted =
+        super::snapshot().waits.into_iter().find(|wait| wait.task == two.0).expect("not polled yet");
+    assert!(
+        granted.is_granted && granted.to_string().contains("has not polled the future since"),
+        "{granted}"
+    );
+    drop(two.poll(first.as_mut()));
+    drop(one.poll(second.as_mut()));
+    let snapshot = super::snapshot();
+    let lock = snapshot.locks.iter().find(this).expect("it is used");
+    assert_eq!((lock.waiters, lock.contentions, lock.longest_queue), (0, 2, 2));
+    assert!(lock.holders.is_empty() && lock.waited.iter().sum::<u32>() == 2);
+    drop((first, second));
+    drop(mutex);
+    assert!(!super::snapshot().locks.iter().any(|lock| this(&lock)), "a lock that is dropped is forgotten");
+}
+
 /// What docs/inspect.md says, on a machine of 64 bits.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn sizes() {
     let records = (size_of::<super::locks::LockRecord>(), size_of::<super::waits::WaitRecord>());
-    assert_eq!(records, (256, 96));
+    assert_eq!(records, (360, 104));
     assert_eq!(size_of::<crate::probe::LockProbe>(), 32);
     let futures = (size_of::<crate::future::Lock<'_, ()>>(), size_of::<crate::future::WaitEvent<'_>>());
     assert!(futures.0 <= 64 + 32 && futures.1 <= 64 + 32, "{futures:?}");

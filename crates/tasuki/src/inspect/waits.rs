@@ -15,9 +15,9 @@
 //! a `SeqCst` fence between the two ([`publish`]): of two waits that close a cycle together, the later fence comes after what the other task did before its own, so
 //! that one of the two looks sees the whole cycle.
 
-use super::locks::{Held, LockId};
+use super::locks::{Held, LockId, LockRecord};
 use super::pool::{Pool, Record};
-use super::{AtomicStatic, locked};
+use super::{AtomicStatic, locked, nanoseconds};
 use crate::probe::LockMode;
 use crate::task::TaskId;
 use std::panic::Location;
@@ -94,7 +94,6 @@ pub(super) struct WaitView {
     pub(super) own: Held,
     pub(super) is_limited: bool,
     pub(super) at: Option<&'static Location<'static>>,
-    #[expect(dead_code, reason = "the snapshot tells it")]
     pub(super) name: &'static str,
     pub(super) since: u64,
 }
@@ -112,6 +111,8 @@ pub(crate) struct WaitRecord {
     uses: AtomicU32,
     task: AtomicU64,
     lock: AtomicU64,
+    /// The lock whose figures it is in.
+    counted: AtomicU64,
     want: AtomicU32,
     own: AtomicU32,
     /// The place that a grant took for it.
@@ -136,6 +137,7 @@ impl Record for WaitRecord {
         uses: AtomicU32::new(0),
         task: AtomicU64::new(0),
         lock: AtomicU64::new(0),
+        counted: AtomicU64::new(0),
         want: AtomicU32::new(0),
         own: AtomicU32::new(0),
         held: AtomicU32::new(0),
@@ -183,6 +185,7 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     let record = WAITS.get(number);
     record.task.store(wait.task.get(), Ordering::Relaxed);
     record.lock.store(wait.lock.number(), Ordering::Relaxed);
+    record.counted.store(wait.lock.number(), Ordering::Relaxed);
     store(&record.want, wait.want as u32);
     store(&record.own, wait.own.number());
     store(&record.held, 0);
@@ -240,6 +243,7 @@ pub(crate) fn publish(number: u32) -> Part {
     *head = number;
     drop(head);
     link_writer(number, record);
+    record.figures(LockRecord::enqueued);
     // SeqCst: pairs with the same fence of another task that publishes; see the header.
     fence(Ordering::SeqCst);
     match (is_lock, has_sibling) {
@@ -252,6 +256,8 @@ pub(crate) fn publish(number: u32) -> Part {
 /// The wait is over: granted and claimed, or cancelled.
 pub(crate) fn leave(number: u32) {
     let record = WAITS.get(number);
+    let waited = nanoseconds().saturating_sub(record.since.load(Ordering::Relaxed));
+    record.figures(|lock| lock.left(waited));
     unlink_writer(number, record);
     let mut head = locked(record.head());
     let (prev, next) = (load(&record.prev), load(&record.next));
@@ -308,6 +314,11 @@ fn chain(head: u32) -> impl Iterator<Item = &'static WaitRecord> {
 }
 
 impl WaitRecord {
+    /// Tells the lock that it was enqueued for, and not the one that it was moved to.
+    fn figures(&self, tell: impl FnOnce(&LockRecord)) {
+        LockId::from_number(self.counted.load(Ordering::Relaxed)).record().map(tell);
+    }
+
     fn is_unlimited_lock(&self) -> bool {
         self.lock.load(Ordering::Relaxed) != 0 && !self.is_limited.load(Ordering::Relaxed)
     }

@@ -252,6 +252,7 @@ impl<T> OnceCell<T> {
     /// let cell = tasuki::OnceCell::from(1);
     /// assert_eq!(cell.wait().block(), &1);
     /// ```
+    #[track_caller]
     pub fn wait(&self) -> WaitValue<'_, T> {
         ValueOp::wait(self)
     }

@@ -9,14 +9,14 @@ use crate::inspect::LockKind;
 pub(crate) use crate::inspect::locks::Held;
 use crate::inspect::locks::{self, LockId, LockRecord};
 use crate::inspect::waits::{self, NewWait, Want};
-use crate::inspect::{begin_wait, nanoseconds};
-use crate::runtime::LockEvent;
+use crate::inspect::{begin_wait, nanoseconds, queue};
 use crate::shim::MODEL;
 use crate::task::{self, SelfDeadlock, TaskId};
 use core::cell::Cell;
 use core::fmt;
 use core::panic::Location;
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 
 /// Where in the user's code something was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -133,18 +133,10 @@ impl LockProbe {
         }
     }
 
-    /// Tells the driver what becomes of the lock.
-    fn tell(&self, event: LockEvent) {
-        caught(|| crate::runtime::lock_event((&raw const *self).addr(), event));
-    }
-
     /// The running task has the lock, alone.
     pub(crate) fn set(&self, at: Site) {
         match me() {
-            Some(me) => {
-                locks::get(self.record_number()).set(me.get(), at.0);
-                self.tell(LockEvent::Acquired(me, at.0));
-            }
+            Some(me) => locks::get(self.record_number()).set(me.get(), at.0),
             None => {
                 if let Some(record) = self.record() {
                     record.set(0, at.0);
@@ -157,7 +149,6 @@ impl LockProbe {
     pub(crate) fn clear(&self) {
         if let Some(record) = self.record() {
             record.clear();
-            self.tell(LockEvent::Released);
         }
     }
 
@@ -194,11 +185,7 @@ impl LockProbe {
         if MODEL || (me.is_none() && mode != LockMode::Permits) {
             return Held::NONE;
         }
-        let held = locks::get(self.record_number()).add(me.map_or(0, TaskId::get), mode, at.0, 0);
-        if let Some(me) = me {
-            self.tell(LockEvent::Acquired(me, at.0));
-        }
-        held
+        locks::get(self.record_number()).add(me.map_or(0, TaskId::get), mode, at.0, 0)
     }
 
     /// For those that grant the lock.
@@ -213,9 +200,6 @@ impl LockProbe {
         match (self.record(), held) {
             (Some(record), held) if held != Held::NONE => {
                 record.claim(held, my_number(), mode, at.0);
-                if let Some(me) = me() {
-                    self.tell(LockEvent::Acquired(me, at.0));
-                }
                 held
             }
             _ => self.add(mode, at),
@@ -233,7 +217,6 @@ impl LockProbe {
     pub(crate) fn remove(&self, held: Held) {
         if let Some(record) = self.record().filter(|_| held != Held::NONE) {
             record.remove(held);
-            self.tell(LockEvent::Released);
         }
     }
 
@@ -241,9 +224,12 @@ impl LockProbe {
         locks::reference(self.record_number())
     }
 
-    /// Shows which task holds the lock, or one of those that do.
+    /// Shows which tasks hold the lock, and how many wait for it.
     pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
-        Shown(self.record().and_then(LockRecord::first_holder))
+        // Acquire: as in `record`.
+        let number = self.record.load(Ordering::Acquire);
+        let holder = self.record().and_then(LockRecord::first_holder);
+        ShownLock(holder, if number == 0 { (0, Duration::ZERO) } else { queue(number) })
     }
 }
 
@@ -276,14 +262,19 @@ impl fmt::Debug for LockProbe {
     }
 }
 
-/// A task that holds a lock, and where it took it.
-struct Shown(Option<(u64, &'static Location<'static>)>);
+/// A task that holds a lock, and where it took it; how many wait, and for how long.
+struct ShownLock(Option<(u64, &'static Location<'static>)>, (usize, Duration));
 
-impl fmt::Debug for Shown {
+impl fmt::Debug for ShownLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.and_then(|(task, at)| Some((TaskId::from_number(task)?, at))) {
-            Some((task, at)) => write!(f, "<locked by {task} at {at}>"),
-            None => f.write_str("<locked>"),
+            Some((task, at)) => write!(f, "<locked by {task} at {at}")?,
+            None => f.write_str("<locked")?,
+        }
+        match self.1 {
+            (0, _) => f.write_str(">"),
+            (1, longest) => write!(f, ", 1 waits, for {longest:.1?}>"),
+            (count, longest) => write!(f, ", {count} wait, the longest for {longest:.1?}>"),
         }
     }
 }
@@ -345,17 +336,13 @@ impl WaitNote {
 pub(crate) struct WaitBegin {
     number: u32,
     task: u64,
-    name: &'static str,
 }
 
 impl WaitBegin {
     /// # Panics
     /// In strict mode, if the running task holds what it is about to wait for.
     pub(crate) fn new(target: Target<'_>, name: &'static &'static str, at: Site) -> Self {
-        if let Some(lock) = target.lock.filter(|_| !MODEL) {
-            lock.tell(LockEvent::Waits(at.0));
-        }
-        let Some(me) = me() else { return Self { number: 0, task: 0, name } };
+        let Some(me) = me() else { return Self { number: 0, task: 0 } };
         target.check(me, at);
         let lock = target.lock.map_or(LockId::NONE, LockProbe::reference);
         let Target { want, own, .. } = target;
@@ -370,7 +357,7 @@ impl WaitBegin {
             name,
             since,
         });
-        Self { number, task: me.get(), name }
+        Self { number, task: me.get() }
     }
 
     pub(crate) fn note(&self) -> WaitNote {
@@ -379,11 +366,8 @@ impl WaitBegin {
 
     /// The waiter has been enqueued.
     pub(crate) fn enqueued(self) {
-        let Self { number, task, name } = self;
+        let Self { number, task } = self;
         core::mem::forget(self);
-        if !MODEL {
-            caught(|| crate::runtime::queued(name));
-        }
         if number != 0 {
             begin_wait(number, task);
         }

@@ -283,11 +283,13 @@ impl Wait<Single<SleepOp>> {
 }
 
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
+#[track_caller]
 pub(crate) fn sleep_until(deadline: Instant) -> Sleep {
     Wait::new(SleepOp { when: When::At(deadline), home: Home::Nowhere })
 }
 
 /// Waits for a time that begins with the first poll.
+#[track_caller]
 pub(crate) fn sleep(duration: Duration) -> Sleep {
     Wait::new(SleepOp { when: When::In(duration), home: Home::Nowhere })
 }

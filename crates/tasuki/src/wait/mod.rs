@@ -15,6 +15,7 @@ mod single;
 pub(crate) use single::WaiterSlot;
 pub use single::{Op, Single};
 
+use crate::probe::Site;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -67,6 +68,11 @@ impl<O: Op> Wait<Single<O>> {
     #[track_caller]
     pub(crate) fn new(op: O) -> Self {
         Self { inner: Single::new(op) }
+    }
+
+    /// A wait that was asked for there.
+    pub(crate) fn new_at(op: O, site: Site) -> Self {
+        Self { inner: Single::new_at(op, site) }
     }
 
     /// The operation, to ask it something.

@@ -34,7 +34,7 @@
 use super::{Awaitable, Cancel};
 use crate::budget::{charge, waits, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
-use crate::queue::waiter::{Payload, Phase, Waiter};
+use crate::queue::waiter::{Payload, Phase, Waiter, WaiterState};
 use crate::queue::{NewWaiter, Pinned};
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -207,6 +207,12 @@ impl<O: Op> Single<O> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn new(op: O) -> Self {
+        Self::new_at(op, Site::here())
+    }
+
+    /// A wait that was asked for there.
+    #[inline(always)]
+    pub(crate) fn new_at(op: O, site: Site) -> Self {
         // Field by field: as a literal, inside of another, its slot is filled with zeros (five instructions, three of them stores).
         let mut single = MaybeUninit::<Self>::uninit();
         let place = single.as_mut_ptr();
@@ -217,7 +223,7 @@ impl<O: Op> Single<O> {
         // SAFETY: as above.
         unsafe { (&raw mut (*waiter).phase).write(Cell::new(Phase::Idle)) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*place).site).write(Site::here()) };
+        unsafe { (&raw mut (*place).site).write(site) };
         // SAFETY: what was written is all there is to initialise: the rest of the waiter may be anything.
         unsafe { single.assume_init() }
     }
@@ -226,6 +232,13 @@ impl<O: Op> Single<O> {
     #[cfg(feature = "alloc")]
     pub(crate) fn op(&self) -> &O {
         &self.op
+    }
+
+    /// Queued, and granted or refused since? The next poll finds it.
+    fn is_notified(&self) -> bool {
+        // SAFETY: queued, so the waiter is initialised; it is a part of this future.
+        self.memory.phase() == Phase::Queued
+            && unsafe { self.memory.as_ptr().as_ref() }.state() == WaiterState::Notified
     }
 
     /// The operation, of a wait that is not queued.
@@ -387,6 +400,12 @@ impl<O: Op> Drop for Single<O> {
 
 impl<O: Op> fmt::Debug for Single<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(O::NAME).field("phase", &self.memory.phase()).finish_non_exhaustive()
+        let mut shown = f.debug_struct(O::NAME);
+        if self.is_notified() {
+            shown.field("phase", &format_args!("Granted"));
+        } else {
+            shown.field("phase", &self.memory.phase());
+        }
+        shown.finish_non_exhaustive()
     }
 }

@@ -7,7 +7,9 @@ use std::future::Ready;
 use std::mem::size_of;
 use std::sync::Arc;
 use tasuki::future::*;
-use tasuki::inspect::{Certainty, Deadlock, Hold, Hop, LockKind};
+use tasuki::inspect::{
+    Certainty, Deadlock, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, Snapshot, WaitSnapshot,
+};
 use tasuki::policy::*;
 use tasuki::runtime::*;
 use tasuki::task::*;
@@ -108,7 +110,7 @@ fn every_public_type_has_a_row() {
         // Without a value: shared by all.
         "SYU": Barrier, BarrierWaitResult, Bypass, Order, CancellationSource, CancellationToken, Cancelled, Closed, Condvar, DropGuard, Elapsed,
             Event, Fifo, HandOff, Latch, Lifo, NoTaskIdentity, Reset, Semaphore, SemaphorePermit['static], OwnedSemaphorePermit, TryAcquireError,
-            Certainty, Deadlock, Hold, Hop, LockKind, Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, Key, KeyedRawMutex, LockEvent, SelfDeadlock, TaskId,
+            Certainty, Deadlock, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, Snapshot, WaitSnapshot, Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, Key, KeyedRawMutex, SelfDeadlock, TaskId,
             Timers, WakeKind, Permit[&'static Semaphore], GivenBack[Elapsed, Both];
         "SY-": Acquire['static], AcquireOwned, Arrive['static], OnCancel['static], OnCancelOwned, Sleep, WaitEvent['static], WaitLatch['static],
             WaitMembers['static];

@@ -264,8 +264,21 @@ const IN_A_POLL: [&str; 15] = [
     "mutex/keyed::keyed_lock",
 ];
 
-/// Never panic: they note where a lock was taken, for the report of a self-deadlock.
-const NOTE_THE_CALLER: [&str; 18] = [
+/// Never panic: they note where a lock was made or taken, or a wait was asked for, for the reports of `inspect`.
+const NOTE_THE_CALLER: [&str; 31] = [
+    "barrier::arrive_and_wait",
+    "cancellation::on_cancel",
+    "cancellation::on_cancel_owned",
+    "channel/oneshot/receiver::recv",
+    "channel/oneshot/receiver::recv_mut",
+    "channel/rendezvous::recv",
+    "channel/rendezvous::send",
+    "event::wait",
+    "latch::wait",
+    "once_cell::wait",
+    "runtime::sleep",
+    "runtime::sleep_until",
+    "wait_group::wait",
     "mutex/keyed::new",
     "mutex::new",
     "mutex::with_policy",

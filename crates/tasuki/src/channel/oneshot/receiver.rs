@@ -50,6 +50,7 @@ impl<P: Cursor> Receiver<P> {
     /// assert_eq!(receiver.recv().block(), Ok(1));
     /// ```
     #[inline]
+    #[track_caller]
     pub fn recv(self) -> OneshotRecv<Self> {
         Wait::new(OneshotRecvOp { end: self })
     }
@@ -75,6 +76,7 @@ impl<P: Cursor> Receiver<P> {
     /// assert_eq!(receiver.recv_mut().block(), Ok(1));
     /// ```
     #[inline]
+    #[track_caller]
     pub fn recv_mut(&mut self) -> OneshotRecv<&mut Self> {
         Wait::new(OneshotRecvOp { end: self })
     }

@@ -85,6 +85,7 @@ impl<T> Sender<T> {
     /// drop(receiver);
     /// assert!(sender.send(2).block().is_err());
     /// ```
+    #[track_caller]
     pub fn send(&self, message: T) -> HandOver<'_, T> {
         Wait::new(HandOverOp { parcel: Parcel::new(&self.shared.core, message) })
     }
@@ -133,6 +134,7 @@ impl<T> Receiver<T> {
     /// drop(sender);
     /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
     /// ```
+    #[track_caller]
     pub fn recv(&self) -> TakeOver<'_, T> {
         Wait::new(TakeOverOp { core: &self.shared.core })
     }

@@ -1,0 +1,151 @@
+//! Everything that is known, as a value: locks with their holders and figures, and the waits that go on.
+
+use super::report::{Deadlock, Hold, LockKind, Told};
+use crate::task::TaskId;
+use core::fmt;
+use core::panic::Location;
+use core::time::Duration;
+use std::string::String;
+use std::vec::Vec;
+
+/// How many classes a histogram has: the first below a microsecond, each of the others up to twice the one before.
+pub(super) const CLASSES: usize = 24;
+
+/// What is known of all locks and waits. Gathered while the program runs on: not of one moment.
+///
+/// Its `Display` is a list of the waits, the longest first, and of the deadlocks.
+///
+/// # Examples
+///
+/// ```
+/// println!("{}", tasuki::inspect::snapshot());
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Every lock that a task with an identity has taken or waited for, until it is dropped.
+    pub locks: Vec<LockSnapshot>,
+    /// Every wait of a task with an identity, the longest first.
+    pub waits: Vec<WaitSnapshot>,
+    /// The cycles among them.
+    pub deadlocks: Vec<Deadlock>,
+}
+
+/// A lock of a [`Snapshot`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LockSnapshot {
+    /// A number that no other lock has at this time.
+    pub id: u64,
+    /// How it is called.
+    pub label: LockLabel,
+    /// Which tasks have it, as far as they have an identity.
+    pub holders: Vec<HolderSnapshot>,
+    /// How many of the waits are for it.
+    pub waiters: usize,
+    /// How often a task with an identity has had to wait for it, the waits that go on not counted.
+    pub contentions: u64,
+    /// The most that have waited at a time.
+    pub longest_queue: usize,
+    /// How long the waits took: so many below a microsecond, so many of the others below two, four, eight.
+    pub waited: [u32; CLASSES],
+}
+
+/// How a lock is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockLabel {
+    /// The kind of lock.
+    pub kind: LockKind,
+    /// The name, if it was given one.
+    pub name: Option<&'static str>,
+    /// Where it was made.
+    pub made_at: Option<&'static Location<'static>>,
+}
+
+/// A task that has a lock.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct HolderSnapshot {
+    /// The task.
+    pub task: TaskId,
+    /// How it came to it.
+    pub hold: Hold,
+    /// Where it asked for it.
+    pub at: Option<&'static Location<'static>>,
+}
+
+/// A wait of a [`Snapshot`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WaitSnapshot {
+    /// The task that waits.
+    pub task: TaskId,
+    /// The name of the future.
+    pub future: &'static str,
+    /// Where it was asked for.
+    pub at: Option<&'static Location<'static>>,
+    /// For how long it has waited.
+    pub waited: Duration,
+    /// A limit of ours ends it.
+    pub is_limited: bool,
+    /// It has been granted, and its future has not been polled since.
+    pub is_granted: bool,
+    /// The lock that it waits for, and its number; none for a signal or a time.
+    pub lock: Option<(u64, LockLabel)>,
+    /// The tasks that keep it from its end, as far as they are known.
+    pub behind: Vec<HolderSnapshot>,
+}
+
+impl WaitSnapshot {
+    /// What `Display` writes, without the time, and with these names of tasks: for reports that must not differ from run to run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// for wait in tasuki::inspect::snapshot().waits {
+    ///     println!("{}", wait.describe(|task| format!("number {}", task.get())));
+    /// }
+    /// ```
+    pub fn describe(&self, name: impl Fn(TaskId) -> String) -> String {
+        let told = Told { waited: None, ..self.told() };
+        std::format!("{}", told.with_names(&name))
+    }
+
+    fn told(&self) -> Told<'_> {
+        Told {
+            task: self.task,
+            at: self.at,
+            waited: Some(self.waited),
+            future: self.future,
+            is_limited: self.is_limited,
+            is_granted: self.is_granted,
+            lock: self.lock.map(|(_, label)| label),
+            behind: &self.behind,
+        }
+    }
+}
+
+impl fmt::Display for WaitSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.told().fmt(f)
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} waits, {} locks in use", self.waits.len(), self.locks.len())?;
+        self.waits.iter().try_for_each(|wait| write!(f, "\n  {wait}"))?;
+        self.deadlocks.iter().try_for_each(|deadlock| write!(f, "\n{deadlock}"))
+    }
+}
+
+impl fmt::Display for LockLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.name, self.made_at) {
+            (Some(name), _) => write!(f, "{} `{name}`", self.kind),
+            (None, Some(at)) => write!(f, "{} made at {at}", self.kind),
+            (None, None) => write!(f, "{}", self.kind),
+        }
+    }
+}
