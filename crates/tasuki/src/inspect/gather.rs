@@ -78,7 +78,7 @@ pub(super) fn snapshot() -> Snapshot {
 /// How many wait for a lock, and for how long the first of them has.
 pub(super) fn queue(lock: LockId) -> (usize, Duration) {
     let (mut count, mut oldest) = (0, u64::MAX);
-    waits::each(|view| {
+    waits::each_but_time(|view| {
         if view.lock == lock && !graph::is_granted(&view) {
             count += 1;
             oldest = oldest.min(view.since);

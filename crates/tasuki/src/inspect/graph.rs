@@ -194,7 +194,10 @@ impl Graph {
                 continue;
             }
             let mut edges = Vec::new();
-            waits::each_of(task, |wait| edges.extend(Self::edge(wait)));
+            // A task that sleeps, too, is not stuck, whatever else it waits for.
+            if !waits::sleeps(task) {
+                waits::each_of(task, |wait| edges.extend(Self::edge(wait)));
+            }
             left.extend(edges.iter().flat_map(|edge| edge.blockers.iter().map(Blocker::task)));
             graph.tasks.insert(task, edges);
         }
@@ -282,7 +285,7 @@ pub(super) fn cycle_of(task: u64) -> Option<Cycle> {
 /// Every cycle of now, each once.
 pub(super) fn cycles() -> Vec<Cycle> {
     let mut tasks = Vec::new();
-    waits::each(|wait| tasks.push(wait.task));
+    waits::each_but_time(|wait| tasks.push(wait.task));
     let graph = Stuck::among(tasks, usize::MAX);
     let mut stuck: Vec<u64> = graph.0.tasks.keys().copied().collect();
     stuck.sort_unstable();

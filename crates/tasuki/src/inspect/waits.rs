@@ -367,6 +367,19 @@ pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     chain(*locked(time_bucket(task))).find(is_of).map(WaitRecord::view).into_iter().for_each(see);
 }
 
+/// Does the task wait for a time? Then it goes on by itself.
+pub(super) fn sleeps(task: u64) -> bool {
+    let head = locked(&TIME_HEADS[task as usize % BUCKETS]);
+    chain(*head).any(|wait| wait.task.load(Ordering::Relaxed) == task)
+}
+
+/// Every wait of all tasks but those for a time; not of one moment.
+pub(super) fn each_but_time(mut see: impl FnMut(WaitView)) {
+    for head in &HEADS {
+        chain(*locked(head)).map(WaitRecord::view).for_each(&mut see);
+    }
+}
+
 /// Every wait of all tasks; not of one moment.
 pub(super) fn each(mut see: impl FnMut(WaitView)) {
     for head in HEADS.iter().chain(&TIME_HEADS) {
