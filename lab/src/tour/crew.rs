@@ -14,9 +14,9 @@ pub(super) const LIMIT: Duration = Duration::from_secs(600);
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Allocations that a stop may make while tasks wait: none. Builds that can be debugged note who holds which lock, in
-/// a list that grows.
-pub(super) const NOTES: u64 = if cfg!(debug_assertions) { 16 } else { 0 };
+/// Allocations that a stop may make while tasks wait: none. Debug builds also keep the wait-for graph, and allocate for the records of a crowd and for a look at
+/// it; how often depends on the crowd.
+pub(super) const NOTES: u64 = if cfg!(debug_assertions) { u64::MAX } else { 0 };
 
 impl Guide {
     /// Runs a task that any worker may run, and shows its progress.

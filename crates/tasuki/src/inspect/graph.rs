@@ -12,7 +12,8 @@
 //! has been polled since or not: so a task that does not poll the future that was granted, and waits for the same lock by another, waits for itself.
 //!
 //! A wait that begins asks first whether it can be in a cycle at all ([`may_close`]), which allocates nothing and mostly ends at the first holder: it runs, and waits
-//! for nothing. Only if its own task is reached again is the graph collected and judged ([`cycle_of`]).
+//! for nothing. Only if its own task is reached again is the graph collected and judged ([`cycle_of`]); if there are too many tasks to follow, the thread that watches
+//! does that: a crowd must not be collected by each of its members.
 
 use super::gather::label;
 use super::locks::{Held, Holder};
@@ -26,7 +27,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use std::vec::Vec;
 
-/// How many tasks the first question follows; beyond that the graph is collected.
+/// How many tasks the first question follows; beyond that the task is watched.
 const FOLLOWED: usize = 32;
 /// How many tasks are collected for one that waits.
 const COLLECTED: usize = 10_000;
@@ -129,27 +130,41 @@ pub(super) fn blockers(wait: &WaitView) -> Vec<Blocker> {
     blockers
 }
 
-/// Can what the task waits for lead back to it? `false` is certain, but for what happens meanwhile. Allocates nothing.
-pub(super) fn may_close(task: u64) -> bool {
+/// Whether what a task waits for can lead back to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closes {
+    /// Certain, but for what happens meanwhile.
+    No,
+    Maybe,
+    /// There are too many tasks to follow.
+    Unknown,
+}
+
+/// Can what the task waits for lead back to it? Allocates nothing.
+pub(super) fn may_close(task: u64) -> Closes {
     let mut found = [0; FOLLOWED];
     let mut count = 0;
     let mut next = 0;
-    let mut is_closed = false;
+    let mut closes = Closes::No;
     let mut at = task;
     loop {
         waits::each_of(at, |wait| {
             each_blocker(&wait, |blocker| {
                 let other = blocker.task();
-                if other == task || count == FOLLOWED {
-                    is_closed = true;
-                } else if !found[..count].contains(&other) {
+                if other == task {
+                    closes = Closes::Maybe;
+                } else if closes != Closes::No || found[..count].contains(&other) {
+                    // Seen, or decided.
+                } else if count == FOLLOWED {
+                    closes = Closes::Unknown;
+                } else {
                     found[count] = other;
                     count += 1;
                 }
             });
         });
-        if is_closed || next == count {
-            return is_closed;
+        if closes != Closes::No || next == count {
+            return closes;
         }
         at = found[next];
         next += 1;

@@ -210,7 +210,11 @@ mod active {
         let is_watched = match waits::publish(number) {
             waits::Part::None => false,
             waits::Part::Sibling => true,
-            waits::Part::Cycle => graph::may_close(task) && graph::cycle_of(task).is_some(),
+            waits::Part::Cycle => match graph::may_close(task) {
+                graph::Closes::No => false,
+                graph::Closes::Maybe => graph::cycle_of(task).is_some(),
+                graph::Closes::Unknown => true,
+            },
         };
         if is_watched {
             watch::watch(task);
