@@ -26,6 +26,8 @@ mod channel {
     mod oneshot;
     mod rendezvous;
     mod spec;
+    #[cfg(all(feature = "futures-core", feature = "futures-sink"))]
+    mod streams;
     mod stress;
 }
 mod condvar {

@@ -9,10 +9,12 @@ pub(crate) trait AsyncChannel: Send + Sync + 'static {
     const NAME: &'static str;
     /// Whose it is.
     const KIND: Kind = Kind::Peer;
+    /// Does each sender have room of its own, beside that of the channel? Then a new one need not wait.
+    const ROOM_OF_EACH_SENDER: bool = false;
     /// The side that sends.
-    type Sender: Clone + Send + Sync + 'static;
+    type Sender: Clone + Send + 'static;
     /// The side that receives.
-    type Receiver: Send + Sync + 'static;
+    type Receiver: Send + 'static;
     /// A channel with room for so many messages, or for any number.
     fn new(capacity: usize) -> (Self::Sender, Self::Receiver);
     /// Another receiver of the same channel, if it can have more than one.
@@ -22,7 +24,7 @@ pub(crate) trait AsyncChannel: Send + Sync + 'static {
     /// What the future of a receive says.
     type Received: Send;
     /// The subject's own future.
-    fn send(sender: &Self::Sender, message: u64) -> impl Future<Output = Self::Sent> + Send;
+    fn send(sender: &mut Self::Sender, message: u64) -> impl Future<Output = Self::Sent> + Send;
     /// Was it sent?
     fn is_sent(sent: &Self::Sent) -> bool;
     /// The subject's own future.
@@ -30,7 +32,7 @@ pub(crate) trait AsyncChannel: Send + Sync + 'static {
     /// The message; none when it is closed.
     fn message(received: Self::Received) -> Option<u64>;
     /// Sends if there is room; true if it did.
-    fn try_send(sender: &Self::Sender, message: u64) -> bool;
+    fn try_send(sender: &mut Self::Sender, message: u64) -> bool;
     /// Receives if there is a message.
     fn try_recv(receiver: &mut Self::Receiver) -> Option<u64>;
 }

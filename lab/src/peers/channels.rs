@@ -6,13 +6,14 @@ use std::future::{Future, IntoFuture};
 /// One channel: what makes it, what its sides are called, and how its answers become ours.
 macro_rules! channel {
     ($(#[$doc:meta])* $subject:ident, $name:literal, $kind:expr, $sender:ty, $receiver:ty, |$capacity:ident| $new:expr, |$one:ident| $second:expr,
-     |$tx:ident, $message:ident| $send:expr, $sent:ty, $is_sent:expr, |$rx:ident| $recv:expr, $received:ty, $open:expr, $try_send:expr, $try_recv:expr) => {
+     |$tx:ident, $message:ident| $send:expr, $sent:ty, $is_sent:expr, |$rx:ident| $recv:expr, $received:ty, $open:expr, $try_send:expr, $try_recv:expr $(, $room:literal)?) => {
         $(#[$doc])*
         pub(crate) struct $subject;
 
         impl AsyncChannel for $subject {
             const NAME: &'static str = $name;
             const KIND: Kind = $kind;
+            $(const ROOM_OF_EACH_SENDER: bool = $room;)?
             type Sender = $sender;
             type Receiver = $receiver;
 
@@ -28,7 +29,7 @@ macro_rules! channel {
             type Received = $received;
 
             #[inline]
-            fn send($tx: &Self::Sender, $message: u64) -> impl Future<Output = Self::Sent> + Send {
+            fn send($tx: &mut Self::Sender, $message: u64) -> impl Future<Output = Self::Sent> + Send {
                 $send
             }
 
@@ -48,7 +49,7 @@ macro_rules! channel {
             }
 
             #[inline]
-            fn try_send($tx: &Self::Sender, $message: u64) -> bool {
+            fn try_send($tx: &mut Self::Sender, $message: u64) -> bool {
                 $try_send
             }
 
@@ -153,16 +154,67 @@ channel!(
     tx.try_send(message).is_ok(), rx.try_receive().ok()
 );
 
+channel!(
+    /// crossfire's `mpmc`.
+    Crossfire, "crossfire", Kind::Peer, crossfire::MAsyncTx<crossfire::mpmc::Array<u64>>, crossfire::MAsyncRx<crossfire::mpmc::Array<u64>>,
+    |capacity| crossfire::mpmc::bounded_async(capacity), |one| Some(one.clone()),
+    |tx, message| tx.send(message), Result<(), crossfire::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, crossfire::RecvError>, |received: Result<u64, _>| received.ok(),
+    tx.try_send(message).is_ok(), rx.try_recv().ok()
+);
+channel!(
+    /// crossfire's unbounded `mpmc`.
+    CrossfireUnbounded, "crossfire", Kind::Peer, crossfire::MTx<crossfire::mpmc::List<u64>>, crossfire::MAsyncRx<crossfire::mpmc::List<u64>>,
+    |_capacity| crossfire::mpmc::unbounded_async(), |one| Some(one.clone()),
+    |tx, message| std::future::ready(tx.send(message).is_ok()), bool, |sent: &bool| *sent, |rx| rx.recv(), Result<u64, crossfire::RecvError>, |received: Result<u64, _>| received.ok(),
+    tx.send(message).is_ok(), rx.try_recv().ok()
+);
+channel!(
+    /// thingbuf's `mpsc`.
+    Thingbuf, "thingbuf", Kind::Peer, thingbuf::mpsc::Sender<u64>, thingbuf::mpsc::Receiver<u64>,
+    |capacity| thingbuf::mpsc::channel(capacity), |_one| None,
+    |tx, message| tx.send(message), Result<(), thingbuf::mpsc::errors::Closed<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Option<u64>, |received| received,
+    tx.try_send(message).is_ok(), rx.try_recv().ok()
+);
+channel!(
+    /// tachyonix.
+    Tachyonix, "tachyonix", Kind::Peer, tachyonix::Sender<u64>, tachyonix::Receiver<u64>,
+    |capacity| tachyonix::channel(capacity), |_one| None,
+    |tx, message| tx.send(message), Result<(), tachyonix::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, tachyonix::RecvError>, |received: Result<u64, _>| received.ok(),
+    tx.try_send(message).is_ok(), rx.try_recv().ok()
+);
+channel!(
+    /// The `mpsc` of futures: its first sender's own place counts as room.
+    Futures, "futures", Kind::Peer, futures_channel::mpsc::Sender<u64>, futures_channel::mpsc::Receiver<u64>,
+    |capacity| futures_channel::mpsc::channel(capacity - 1), |_one| None,
+    |tx, message| futures_util::SinkExt::send(tx, message), Result<(), futures_channel::mpsc::SendError>, |sent: &Result<_, _>| sent.is_ok(),
+    |rx| rx.recv(), Result<u64, futures_channel::mpsc::RecvError>, |received: Result<u64, _>| received.ok(),
+    tx.try_send(message).is_ok(), rx.try_recv().ok(), true
+);
+channel!(
+    /// The unbounded `mpsc` of futures.
+    FuturesUnbounded, "futures", Kind::Peer, futures_channel::mpsc::UnboundedSender<u64>, futures_channel::mpsc::UnboundedReceiver<u64>,
+    |_capacity| futures_channel::mpsc::unbounded(), |_one| None,
+    |tx, message| std::future::ready(tx.unbounded_send(message).is_ok()), bool, |sent: &bool| *sent,
+    |rx| rx.recv(), Result<u64, futures_channel::mpsc::RecvError>, |received: Result<u64, _>| received.ok(),
+    tx.unbounded_send(message).is_ok(), rx.try_recv().ok()
+);
+channel!(
+    /// postage's `dispatch`.
+    Postage, "postage", Kind::Peer, postage::dispatch::Sender<u64>, postage::dispatch::Receiver<u64>,
+    |capacity| postage::dispatch::channel(capacity), |one| Some(one.clone()),
+    |tx, message| postage::sink::Sink::send(tx, message), Result<(), postage::sink::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(),
+    |rx| postage::stream::Stream::recv(rx), Option<u64>, |received| received,
+    postage::sink::Sink::try_send(tx, message).is_ok(), postage::stream::Stream::try_recv(rx).ok()
+);
+
 /// Ours.
 pub(crate) struct TasukiOneshot;
 
 impl Oneshot for TasukiOneshot {
     const NAME: &'static str = "tasuki";
     const KIND: Kind = Kind::Ours;
-    type Sender = tasuki::channel::oneshot::Sender<tasuki::channel::oneshot::Boxed<u64>>;
-    type Receiver = tasuki::channel::oneshot::OneshotRecv<
-        tasuki::channel::oneshot::Receiver<tasuki::channel::oneshot::Boxed<u64>>,
-    >;
+    type Sender = tasuki::channel::OneshotSender<u64>;
+    type Receiver = tasuki::channel::oneshot::OneshotRecv<tasuki::channel::OneshotReceiver<u64>>;
 
     #[inline]
     fn new() -> (Self::Sender, Self::Receiver) {

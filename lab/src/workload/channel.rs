@@ -105,10 +105,17 @@ struct Build {
 impl VisitChannel for Build {
     fn visit<C: AsyncChannel>(&mut self) {
         let scene = self.scene;
-        if let Scene::Tokio(shape) = scene {
-            if shape.receivers > 1 && C::second(&C::new(1).1).is_none() {
-                return;
-            }
+        let many_receivers = match scene {
+            Scene::Tokio(shape) => shape.receivers > 1,
+            Scene::CancelRecv => true,
+            _ => false,
+        };
+        if many_receivers && C::second(&C::new(1).1).is_none() {
+            return;
+        }
+        // A send of a new sender would not wait.
+        if matches!(scene, Scene::CancelSend) && C::ROOM_OF_EACH_SENDER {
+            return;
         }
         let run = Box::new(move |ops| match scene {
             Scene::Try => tries::<C>(ops),
@@ -116,8 +123,8 @@ impl VisitChannel for Build {
             Scene::PingPong => ping_pong::<C>(ops),
             Scene::HandOff => hand_off::<C>(ops),
             Scene::Tokio(shape) => on_tokio::<C>(shape, ops),
-            Scene::CancelRecv => cancel_recv::<C>(ops),
-            Scene::CancelSend => cancel_send::<C>(ops),
+            Scene::CancelRecv => cancel_recv::<C>(),
+            Scene::CancelSend => cancel_send::<C>(),
         });
         self.contenders.push(Contender { subject: C::NAME, kind: C::KIND, run });
     }
@@ -125,10 +132,10 @@ impl VisitChannel for Build {
 
 /// try_send and try_recv, by turns.
 fn tries<C: AsyncChannel>(ops: u64) -> Sample {
-    let (sender, mut receiver) = C::new(ROOM);
+    let (mut sender, mut receiver) = C::new(ROOM);
     let meter = Meter::start();
     for n in 0..ops {
-        assert!(C::try_send(black_box(&sender), n), "{}: there is room", C::NAME);
+        assert!(C::try_send(black_box(&mut sender), n), "{}: there is room", C::NAME);
         assert_eq!(C::try_recv(black_box(&mut receiver)), Some(n), "{}", C::NAME);
     }
     Sample::alone(ops, meter.read())
@@ -136,10 +143,10 @@ fn tries<C: AsyncChannel>(ops: u64) -> Sample {
 
 /// send and recv, by turns, none of which waits.
 fn ready<C: AsyncChannel>(ops: u64) -> Sample {
-    let (sender, mut receiver) = C::new(ROOM);
+    let (mut sender, mut receiver) = C::new(ROOM);
     let meter = Meter::start();
     for n in 0..ops {
-        assert!(C::is_sent(&now!(C::send(black_box(&sender), n))), "{}: there is room", C::NAME);
+        assert!(C::is_sent(&now!(C::send(black_box(&mut sender), n))), "{}: there is room", C::NAME);
         assert_eq!(C::message(now!(C::recv(black_box(&mut receiver)))), Some(n), "{}", C::NAME);
     }
     Sample::alone(ops, meter.read())
@@ -147,18 +154,18 @@ fn ready<C: AsyncChannel>(ops: u64) -> Sample {
 
 /// Two tasks and two channels: each message is answered.
 fn ping_pong<C: AsyncChannel>(ops: u64) -> Sample {
-    let ((ping, mut pinged), (pong, mut ponged)) = (C::new(1), C::new(1));
+    let ((mut ping, mut pinged), (mut pong, mut ponged)) = (C::new(1), C::new(1));
     let rounds = ops.div_ceil(2);
     let first = async move {
         for n in 0..rounds {
-            assert!(C::is_sent(&C::send(&ping, n).await));
+            assert!(C::is_sent(&C::send(&mut ping, n).await));
             assert_eq!(C::message(C::recv(&mut ponged).await), Some(n), "{}", C::NAME);
         }
     };
     let second = async move {
         for _ in 0..rounds {
             let n = C::message(C::recv(&mut pinged).await).expect("it is open");
-            assert!(C::is_sent(&C::send(&pong, n).await));
+            assert!(C::is_sent(&C::send(&mut pong, n).await));
         }
     };
     let tasks: [std::pin::Pin<Box<dyn Future<Output = ()>>>; 2] = [Box::pin(first), Box::pin(second)];
@@ -167,12 +174,12 @@ fn ping_pong<C: AsyncChannel>(ops: u64) -> Sample {
 
 /// One task sends, one receives, room for one: both wait all the time.
 fn hand_off<C: AsyncChannel>(ops: u64) -> Sample {
-    let (sender, mut receiver) = C::new(1);
+    let (mut sender, mut receiver) = C::new(1);
     let sum = Rc::new(Cell::new(0));
     let total = sum.clone();
     let sends = async move {
         for _ in 0..ops {
-            assert!(C::is_sent(&C::send(&sender, 1).await));
+            assert!(C::is_sent(&C::send(&mut sender, 1).await));
         }
     };
     let receives = async move {
@@ -213,12 +220,12 @@ fn on_tokio<C: AsyncChannel>(shape: Shape, ops: u64) -> Sample {
     Sample::shared(ops, reading, fairness(sent).min(fairness(received)))
 }
 
-async fn sends<C: AsyncChannel>(arena: Arc<Arena>, me: usize, sender: C::Sender) {
+async fn sends<C: AsyncChannel>(arena: Arc<Arena>, me: usize, mut sender: C::Sender) {
     arena.gate.enter().await;
     let mut sent = 0;
     while arena.budget.take() {
         for _ in 0..Budget::CHUNK {
-            assert!(C::is_sent(&C::send(&sender, 1).await));
+            assert!(C::is_sent(&C::send(&mut sender, 1).await));
             sent += 1;
             if arena.shape.yields > 0 && sent % arena.shape.yields == 0 {
                 yield_now().await;
@@ -245,22 +252,22 @@ const WAITERS: usize = 1_000;
 const STRIDE: usize = 379;
 
 /// Receives that wait are dropped, in no order.
-fn cancel_recv<C: AsyncChannel>(ops: u64) -> Sample {
-    let (sender, receiver) = C::new(1);
-    let Some(_) = C::second(&receiver) else { return cancel_send::<C>(ops) };
+fn cancel_recv<C: AsyncChannel>() -> Sample {
+    let (mut sender, receiver) = C::new(1);
     let mut receivers: Vec<_> = (0..WAITERS).map(|_| C::second(&receiver).expect("it has many")).collect();
     let mut waits: Vec<_> = receivers.iter_mut().map(|receiver| Some(Box::pin(C::recv(receiver)))).collect();
     let reading = cancel(&mut waits);
     drop(waits);
-    assert!(C::try_send(&sender, 1), "{}", C::NAME);
+    assert!(C::try_send(&mut sender, 1), "{}", C::NAME);
     Sample::alone(WAITERS as u64, reading)
 }
 
 /// Sends that wait are dropped, in no order.
-fn cancel_send<C: AsyncChannel>(_ops: u64) -> Sample {
-    let (sender, mut receiver) = C::new(1);
-    assert!(C::try_send(&sender, 1), "{}", C::NAME);
-    let mut waits: Vec<_> = (0..WAITERS).map(|_| Some(Box::pin(C::send(&sender, 2)))).collect();
+fn cancel_send<C: AsyncChannel>() -> Sample {
+    let (mut sender, mut receiver) = C::new(1);
+    assert!(C::try_send(&mut sender, 1), "{}", C::NAME);
+    let mut senders: Vec<_> = (0..WAITERS).map(|_| sender.clone()).collect();
+    let mut waits: Vec<_> = senders.iter_mut().map(|sender| Some(Box::pin(C::send(sender, 2)))).collect();
     let reading = cancel(&mut waits);
     drop(waits);
     assert_eq!(C::try_recv(&mut receiver), Some(1), "{}", C::NAME);

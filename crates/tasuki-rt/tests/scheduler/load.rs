@@ -287,6 +287,44 @@ fn batons_do_not_starve_others() {
     assert!(*mutex.try_lock().unwrap() > 0);
 }
 
+/// A message that is handed to a receiver that waits makes its task run next, before those that are queued already.
+#[test]
+fn a_message_makes_its_receiver_next() {
+    let _dog = watchdog(60);
+    for (resume, is_next) in [(Resume::Next, true), (Resume::Local, false)] {
+        let runtime = Runtime::builder().workers(1).resume(resume).build().unwrap();
+        let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (inside, waits) = (log.clone(), Arc::new(AtomicBool::new(false)));
+        // All on the one worker.
+        let tasks = runtime.spawn(async move {
+            let (sender, receiver) = tasuki::channel::bounded(1);
+            let (told, logged) = (waits.clone(), inside.clone());
+            let receives = spawn(async move {
+                told.store(true, Ordering::Relaxed);
+                receiver.recv().await.unwrap();
+                logged.lock().unwrap().push("receiver");
+            });
+            while !waits.load(Ordering::Relaxed) {
+                yield_now().await;
+            }
+            let others: Vec<_> = (0..4)
+                .map(|_| {
+                    let logged = inside.clone();
+                    spawn(async move { logged.lock().unwrap().push("other") })
+                })
+                .collect();
+            sender.try_send(1).unwrap();
+            receives.await.unwrap();
+            for other in others {
+                other.await.unwrap();
+            }
+        });
+        runtime.block_on(tasks).unwrap();
+        let log = log.lock().unwrap();
+        assert_eq!((log.len(), log[0] == "receiver"), (5, is_next), "{resume:?}: {log:?}");
+    }
+}
+
 /// New owners of a lock go first, but not for long: with sections of a millisecond others run after a few of them.
 #[test]
 fn long_sections_do_not_starve_others() {

@@ -94,10 +94,16 @@ mod receive;
 mod receiver;
 #[cfg(feature = "alloc")]
 pub mod rendezvous;
+#[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
+mod restart;
 mod send;
 #[cfg(feature = "alloc")]
 mod sender;
+#[cfg(feature = "futures-sink")]
+mod sink;
 mod store;
+#[cfg(all(feature = "alloc", feature = "futures-core"))]
+mod stream;
 
 pub use error::{SendError, TryRecvError, TryReserveError, TrySendError};
 #[cfg(feature = "alloc")]
@@ -106,7 +112,7 @@ pub use inline::{Channel, InlineRecv, InlineSend};
 #[cfg(feature = "std")]
 pub use iter::{IntoIter, Iter, TryIter};
 #[cfg(feature = "alloc")]
-pub use oneshot::oneshot;
+pub use oneshot::{OneshotReceiver, OneshotSender, oneshot};
 #[cfg(feature = "alloc")]
 pub use permit::{Many, One, Owned, OwnedPermit, Permit, Permits};
 #[cfg(feature = "alloc")]
@@ -119,3 +125,7 @@ pub use rendezvous::rendezvous;
 pub use send::{Reserve, ReserveOp, SendOp};
 #[cfg(feature = "alloc")]
 pub use sender::{Reservation, ReservationMany, ReservationOwned, Send, Sender, WeakSender};
+#[cfg(feature = "futures-sink")]
+pub use sink::MessageSink;
+#[cfg(all(feature = "alloc", feature = "futures-core"))]
+pub use stream::MessageStream;

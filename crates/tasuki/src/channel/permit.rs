@@ -149,6 +149,14 @@ impl<T> OwnedPermit<T> {
     }
 }
 
+#[cfg(feature = "futures-sink")]
+impl<T> OwnedPermit<T> {
+    /// The sender, with the room that it reserved.
+    pub(super) fn into_sender(mut self) -> Sender<T> {
+        self.sender.take().expect("a permit has its sender until it is used")
+    }
+}
+
 impl<T> Drop for OwnedPermit<T> {
     fn drop(&mut self) {
         if let Some(sender) = &self.sender {

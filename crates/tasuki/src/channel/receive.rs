@@ -280,12 +280,17 @@ impl<H: Side> RecvOp<H> {
     pub(super) fn wait(side: H) -> Wait<Single<Self>> {
         Wait::new(Self { side })
     }
+
+    #[cfg(all(feature = "futures-core", feature = "alloc"))]
+    pub(super) fn side(&self) -> &H {
+        &self.side
+    }
 }
 
 impl<H: Side> Op for RecvOp<H> {
     type Output = Result<H::Message, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "Recv";
+    const NAME: &'static str = "tasuki::channel::Recv";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -352,7 +357,7 @@ impl<H: Side> Op for RecvOp<H> {
 
 impl<H: Side> fmt::Debug for RecvOp<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(Self::NAME).finish_non_exhaustive()
+        f.debug_struct("RecvOp").finish_non_exhaustive()
     }
 }
 
@@ -382,12 +387,15 @@ pub(super) mod many {
             Wait::new(Self { side, buffer, limit, received: 0 })
         }
 
-        /// Takes what is pending, up to the limit; says whether the channel is drained.
+        /// Takes what is pending, up to the limit, and no more than is pending at the first look: senders do not keep one poll going. Says whether the channel is drained.
         fn fill(&mut self) -> bool {
             let core = self.side.core();
+            let mut left = None;
             loop {
                 let mut locked = core.lock();
-                let wanted = (self.limit - self.received).min(locked.available() as usize).min(BATCH);
+                let available = locked.available() as usize;
+                let left = left.get_or_insert(available.min(self.limit - self.received));
+                let wanted = available.min(*left).min(BATCH);
                 if wanted == 0 {
                     return locked.is_drained();
                 }
@@ -405,6 +413,7 @@ pub(super) mod many {
                     self.buffer.push(message);
                 }
                 self.received += wanted;
+                *left -= wanted;
                 // Should a waker panic, the messages are in the buffer.
                 locked.finish();
             }
@@ -425,7 +434,7 @@ pub(super) mod many {
     impl<H: Side> Op for RecvManyOp<'_, H> {
         type Output = Result<usize, Closed>;
         type Unfinished<E> = E;
-        const NAME: &'static str = "RecvMany";
+        const NAME: &'static str = "tasuki::channel::RecvMany";
 
         fn try_now(&mut self) -> Option<Self::Output> {
             if self.limit == 0 {
@@ -487,7 +496,7 @@ pub(super) mod many {
 
     impl<H: Side> fmt::Debug for RecvManyOp<'_, H> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct(Self::NAME).finish_non_exhaustive()
+            f.debug_struct("RecvManyOp").finish_non_exhaustive()
         }
     }
 }

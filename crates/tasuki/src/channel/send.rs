@@ -224,7 +224,7 @@ impl<H: Side> SendOp<H> {
 impl<H: Side> Op for SendOp<H> {
     type Output = Result<(), SendError<H::Message>>;
     type Unfinished<E> = GivenBack<E, H::Message>;
-    const NAME: &'static str = "Send";
+    const NAME: &'static str = "tasuki::channel::Send";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -299,7 +299,7 @@ impl<H: Side> Op for SendOp<H> {
 
 impl<H: Side> fmt::Debug for SendOp<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(Self::NAME).finish_non_exhaustive()
+        f.debug_struct("SendOp").finish_non_exhaustive()
     }
 }
 
@@ -362,6 +362,11 @@ impl<R: Reserve> ReserveOp<R> {
         Wait::new(Self { reserve })
     }
 
+    #[cfg(feature = "futures-sink")]
+    pub(super) fn reserve_mut(&mut self) -> &mut R {
+        &mut self.reserve
+    }
+
     fn ended(&mut self, verdict: Verdict) -> Result<R::Permit, Closed> {
         match verdict {
             Verdict::Granted => Ok(self.reserve.permit()),
@@ -373,7 +378,7 @@ impl<R: Reserve> ReserveOp<R> {
 impl<R: Reserve> Op for ReserveOp<R> {
     type Output = Result<R::Permit, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "Reservation";
+    const NAME: &'static str = "tasuki::channel::Reservation";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         match self.reserve.side().core().try_reserve(self.reserve.slots()) {
@@ -423,6 +428,6 @@ impl<R: Reserve> Op for ReserveOp<R> {
 
 impl<R: Reserve> fmt::Debug for ReserveOp<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(Self::NAME).finish_non_exhaustive()
+        f.debug_struct("ReserveOp").finish_non_exhaustive()
     }
 }

@@ -76,9 +76,15 @@ impl<O: Op> Wait<Single<O>> {
     }
 
     /// The operation, to ask it something.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", all(feature = "futures-core", feature = "alloc")))]
     pub(crate) fn op(&self) -> &O {
         self.inner.op()
+    }
+
+    /// A wait that has ended can be polled again, and begins anew.
+    #[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
+    pub(crate) fn restart(self: Pin<&mut Self>) {
+        self.project().restart();
     }
 
     /// The operation, of a wait that is not queued.

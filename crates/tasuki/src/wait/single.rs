@@ -13,6 +13,7 @@
 //! | `Queued`   | drop                   | `abandon`: `cancel`, `discard` | |
 //! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled` |
 //! | `Finished`, `Cancelled` | poll       | panics       |            |
+//! | `Finished` | a stream or a sink goes on | –        | `Idle`     |
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
 //! passes the baton on; a limit returns it. That is all that limits need (`limited.rs`).
@@ -245,6 +246,14 @@ impl<O: Op> Single<O> {
     pub(crate) fn op_mut(self: Pin<&mut Self>) -> &mut O {
         // SAFETY: nothing is moved out of the pinned future: an operation moves only what it was given.
         unsafe { &mut self.get_unchecked_mut().op }
+    }
+
+    /// `Finished => Idle`: the same operation once more. Nothing in any other phase.
+    #[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
+    pub(crate) fn restart(self: Pin<&mut Self>) {
+        if self.memory.phase() == Phase::Finished {
+            self.memory.set_phase(Phase::Idle);
+        }
     }
 
     /// Not queued yet, and would it be ready?

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use tasuki::CancellationSource;
 use tasuki::channel::oneshot::Slot;
-use tasuki::channel::{Channel, TryRecvError, bounded, oneshot};
+use tasuki::channel::{Channel, Receiver, TryRecvError, bounded, oneshot};
 
 /// A receive of a oneshot is in its queue for ever. The next one takes its place.
 #[test]
@@ -159,4 +159,34 @@ fn newcomers_between_two_batches_wait_their_turn() {
     assert_eq!(received, (0..16).chain([99]).collect::<Vec<_>>());
     sends.iter_mut().for_each(|send| ready(send).unwrap());
     drop(ready(&mut reservation));
+}
+
+/// A close that wakes more receivers than one batch: between two batches the channel can be used, and a receive that has not been reached can be dropped.
+#[test]
+fn others_get_in_while_a_close_wakes_many() {
+    let (sender, receiver) = bounded::<u8>(1);
+    let receiver: &'static Receiver<u8> = Box::leak(Box::new(receiver));
+    let (waits, seen) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
+    let hook = {
+        let (waits, seen, sender) = (waits.clone(), seen.clone(), sender.clone());
+        move || {
+            let last = waits.lock().unwrap().pop();
+            drop(last);
+            *seen.lock().unwrap() = Some((sender.is_closed(), sender.len(), receiver.try_recv()));
+        }
+    };
+    let spies: Vec<_> =
+        [Spy::hostile(Call::Wake, hook)].into_iter().chain((1..100).map(|_| Spy::new())).collect();
+    spies[0].arm(1);
+    for spy in &spies {
+        let mut wait = Box::pin(receiver.recv());
+        pending(&mut wait, spy);
+        waits.lock().unwrap().push(wait);
+    }
+    assert!(sender.close());
+    assert_eq!(seen.lock().unwrap().take(), Some((true, 0, Err(TryRecvError::Closed))));
+    let wakes: Vec<_> = spies.iter().map(Spy::wakes).collect();
+    assert!(wakes[..99].iter().all(|wakes| *wakes == 1) && wakes[99] == 0, "{wakes:?}");
+    let mut waits = waits.lock().unwrap();
+    assert!(waits.len() == 99 && waits.iter_mut().all(|wait| ready(wait).is_err()));
 }

@@ -53,12 +53,17 @@ fn reexported(statement: &str) -> Vec<String> {
 /// What users can name: what `lib.rs` and its public modules re-export or define.
 pub(crate) fn exported() -> BTreeSet<String> {
     let sources = sources();
-    let library = &sources.iter().find(|source| source.path == Path::new("lib.rs")).unwrap().code;
-    let modules: Vec<PathBuf> = names_after(library, "\npub mod ")
-        .into_iter()
-        .flat_map(|module| [format!("{module}.rs"), format!("{module}/mod.rs")])
-        .map(PathBuf::from)
-        .collect();
+    // The public modules, and those inside of them.
+    let (mut modules, mut read) = (vec![PathBuf::from("lib.rs")], 0);
+    while let Some(path) = modules.get(read).cloned() {
+        read += 1;
+        let Some(source) = sources.iter().find(|source| source.path == path) else { continue };
+        let folder = path.parent().filter(|_| path.ends_with("mod.rs")).unwrap_or(Path::new("")).to_owned();
+        for module in names_after(&source.code, "\npub mod ") {
+            modules.extend([folder.join(format!("{module}.rs")), folder.join(module).join("mod.rs")]);
+        }
+    }
+    modules.remove(0);
     let mut names = BTreeSet::new();
     for source in sources.iter().filter(|source| modules.contains(&source.path)) {
         for kind in ["struct", "enum", "type", "trait"] {
@@ -107,6 +112,18 @@ pub(crate) fn public_awaitables() -> BTreeSet<String> {
     }
     found.retain(|name| types.contains(name));
     found
+}
+
+/// How the futures are called in their panics: the paths by which users can name them.
+pub(crate) fn names_in_panics() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for source in sources() {
+        let values = source.code.split("const NAME: &'static str =").skip(1);
+        for value in values.filter_map(|rest| rest.split(';').next()) {
+            names.extend(value.split('"').skip(1).step_by(2).map(str::to_owned));
+        }
+    }
+    names
 }
 
 /// Every public function whose page says that it panics, or that tracks its caller: `file::function`, and whether it is each.

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Waker};
+use tasuki::channel::Channel;
 use tasuki::policy::Bypass;
 use tasuki::{Condvar, Event, Latch, Mutex, RwLock, Semaphore, WaitGroup};
 
@@ -62,6 +63,7 @@ static OPEN: Mutex<u32, Bypass> = Mutex::with_policy(0);
 static LOCK: RwLock<u32> = RwLock::new(0);
 static CONDVAR: Condvar = Condvar::new();
 static GROUP: WaitGroup = WaitGroup::new();
+static CHANNEL: Channel<u32, 2> = Channel::new();
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicBool = AtomicBool::new(false);
 
@@ -79,6 +81,9 @@ extern "C" fn handler(_: i32) {
     CONDVAR.notify_all();
     GROUP.add(1);
     GROUP.done();
+    let _ = CHANNEL.try_send(1);
+    let _ = CHANNEL.try_recv();
+    let _ = CHANNEL.try_send(2);
     let latch = Latch::new(1);
     latch.count_down();
     HANDLED.fetch_add(1, Relaxed);
@@ -108,6 +113,8 @@ fn waits() {
         try_once(LOCK.read());
     });
     try_once(async { drop(CONDVAR.wait(MUTEX.lock().await).await) });
+    try_once(CHANNEL.recv());
+    try_once(async { (CHANNEL.send(3).await, CHANNEL.send(4).await, CHANNEL.send(5).await) });
     GROUP.add(1);
     try_once(GROUP.wait());
     GROUP.done();
@@ -135,6 +142,8 @@ fn handlers_never_meet_a_locked_queue() {
             DONE.store(true, Relaxed);
         });
         mask(SIG_BLOCK);
+        while CHANNEL.try_recv().is_ok() {}
+        assert!(CHANNEL.try_send(1).is_ok() && CHANNEL.try_send(2).is_ok() && CHANNEL.try_send(3).is_err());
         assert!(MUTEX.try_lock().is_some() && OPEN.try_lock().is_some() && LOCK.try_write().is_some());
     });
 }

@@ -159,11 +159,14 @@ fn every_public_type_has_a_row() {
 
 /// Those of channels: a message goes from thread to thread and is never shared.
 fn of_channels() -> Vec<&'static str> {
+    use tasuki::channel::oneshot::{Boxed, Core, OneshotRecv, OneshotRecvOp, Slot};
+    use tasuki::channel::rendezvous::{HandOver, HandOverOp, TakeOver, TakeOverOp};
     use tasuki::channel::{
         Channel, InlineRecv, InlineSend, IntoIter, Iter, OwnedPermit, Permits, Receiver, Recv, RecvMany,
         RecvManyOp, RecvOp, RecvOwned, Reservation, ReservationMany, ReservationOwned, ReserveOp, SendError,
         SendOp, Sender, TryIter, TryRecvError, TryReserveError, TrySendError, WeakReceiver, WeakSender,
     };
+    use tasuki::channel::{OneshotReceiver, OneshotSender};
     assert_eq!(traits!(channel::Send<'static, SendOnly>), "SY-");
     assert_eq!(traits!(channel::Send<'static, Neither>), "---");
     assert_eq!(traits!(channel::Permit<'static, SendOnly>), "SYU");
@@ -183,9 +186,35 @@ fn of_channels() -> Vec<&'static str> {
         "SYU": RecvManyOp['static, Receiver<Both>], Channel[SendOnly, 1];
         "--U": Channel[SyncOnly, 1];
     };
+    // Those in the modules of oneshots and rendezvous, whose sides are called as those of channels.
+    type Once<T> = channel::oneshot::Boxed<T>;
+    assert_eq!(traits!(channel::oneshot::Sender<Once<SendOnly>>), "SYU");
+    assert_eq!(traits!(channel::oneshot::Receiver<Once<Neither>>), "--U");
+    assert_eq!(traits!(channel::rendezvous::Sender<SendOnly>), "SYU");
+    assert_eq!(traits!(channel::rendezvous::Receiver<Neither>), "--U");
+    assert_eq!(traits!(channel::rendezvous::WeakSender<SendOnly>), "SYU");
+    assert_eq!(traits!(channel::rendezvous::WeakReceiver<Neither>), "--U");
+    let nested = matrix! {
+        "SYU": Boxed[SendOnly], Core[SendOnly], Slot[SendOnly], OneshotSender[SendOnly], OneshotReceiver[SendOnly], OneshotRecvOp[OneshotReceiver<SendOnly>],
+            TakeOverOp['static, SendOnly];
+        "--U": Boxed[SyncOnly], Core[Neither], Slot[Neither], OneshotSender[SyncOnly], OneshotReceiver[Neither], TakeOverOp['static, Neither];
+        "SY-": OneshotRecv[OneshotReceiver<SendOnly>], HandOver['static, SendOnly], HandOverOp['static, SendOnly], TakeOver['static, SendOnly];
+        "---": OneshotRecv[OneshotReceiver<Neither>], HandOver['static, Neither], HandOverOp['static, SyncOnly], TakeOver['static, Neither];
+    };
+    #[cfg(feature = "futures-core")]
+    assert_eq!(
+        [traits!(channel::MessageStream<SendOnly>), traits!(channel::MessageStream<Neither>)],
+        ["SY-", "---"]
+    );
+    #[cfg(feature = "futures-sink")]
+    assert_eq!(
+        [traits!(channel::MessageSink<SendOnly>), traits!(channel::MessageSink<Neither>)],
+        ["SY-", "---"]
+    );
     let reserves = traits!(ReserveOp<channel::One<'static, SendOnly>>);
     assert_eq!(reserves, "SYU");
-    rows.into_iter().chain(["Send", "ReserveOp", "One", "Many", "Owned"]).collect()
+    let others = ["Send", "ReserveOp", "One", "Many", "Owned", "MessageStream", "MessageSink"];
+    rows.into_iter().chain(nested).chain(others).collect()
 }
 
 /// Everything that a lock with a key is made of.

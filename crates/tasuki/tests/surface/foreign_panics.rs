@@ -29,6 +29,21 @@ fn every_public_awaitable_has_a_row() {
     sources::same(&sources::public_awaitables(), covered);
 }
 
+/// A panic names a type that users can find.
+#[test]
+#[cfg_attr(miri, ignore = "reads files")]
+fn a_panic_names_a_public_future() {
+    let (names, public) = (sources::names_in_panics(), sources::public_awaitables());
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        let (module, last) = name.rsplit_once("::").expect("a path");
+        let is_public =
+            ["tasuki::future", "tasuki::runtime"].contains(&module) || module.starts_with("tasuki::channel");
+        assert!(is_public, "{name} is elsewhere");
+        assert!(public.contains(last), "no public future is called {name}");
+    }
+}
+
 /// Where the foreign code panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {

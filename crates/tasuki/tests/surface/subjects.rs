@@ -6,12 +6,12 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::future::{Future, pending as never};
 use std::num::NonZeroUsize;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tasuki::channel::{Channel, Receiver, Sender, bounded};
+use tasuki::channel::{Channel, Receiver, Sender, bounded, oneshot, rendezvous};
 use tasuki::future::Awaitable;
 use tasuki::policy::{Bypass, Lifo, Policy, SemaphorePolicy};
 use tasuki::runtime::{Domain, Key, KeyedMutex, KeyedRawMutex, Timers, keyed_lock, keyed_try_lock};
@@ -480,6 +480,62 @@ fn keyed() -> Subject {
     Subject { make, behind, grant, one_each: false, intact, _kept: kept }
 }
 
+type Rendezvous = (rendezvous::Sender<u32>, rendezvous::Receiver<u32>);
+
+/// Can a message be handed over, and is none left?
+fn hands_over(pair: &Rendezvous) -> bool {
+    while pair.1.try_recv().is_ok() {}
+    let mut send = pin!(pair.0.send(7));
+    let waits = send.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+    waits && pair.1.try_recv() == Ok(7) && pair.1.try_recv().is_err()
+}
+
+/// Sends that wait for a receiver.
+fn hand_over() -> Subject {
+    let (pair, kept): (&Rendezvous, _) = keep(rendezvous());
+    let (make, behind) = alike(|| pair.0.send(1));
+    let grant: Grant = Arc::new(|| _ = pair.1.try_recv());
+    Subject { make, behind, grant, one_each: true, intact: Box::new(|_| hands_over(pair)), _kept: kept }
+}
+
+/// Receives that wait for a sender; the senders wait beside them.
+fn take_over() -> Subject {
+    let (pair, kept): (&Rendezvous, _) = keep(rendezvous());
+    let (make, behind) = alike(|| pair.1.recv());
+    let senders = Arc::new(StdMutex::new(Vec::new()));
+    let waiting = senders.clone();
+    let grant: Grant = Arc::new(move || {
+        // Kept also if the waker of a receiver panics in its poll.
+        let mut senders = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        senders.push(Box::pin(pair.0.send(1)));
+        let send = senders.last_mut().expect("it was pushed").as_mut();
+        let _ = send.poll(&mut Context::from_waker(Waker::noop()));
+    });
+    let intact = Box::new(move |_| {
+        senders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        hands_over(pair)
+    });
+    Subject { make, behind, grant, one_each: true, intact, _kept: kept }
+}
+
+/// A receive of a oneshot, of which there is one.
+fn oneshot_recv() -> Subject {
+    let (sender, receiver) = oneshot::<u32>();
+    let receiver = StdMutex::new(Some(receiver));
+    let make: Make = Box::new(move || {
+        let receiver = receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        boxed(receiver.expect("one wait").recv())
+    });
+    let sender = StdMutex::new(Some(sender));
+    let grant: Grant = Arc::new(move || {
+        let sender = sender.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(sender) = sender {
+            let _ = sender.send(1);
+        }
+    });
+    Subject { make, behind: None, grant, one_each: true, intact: Box::new(|_| true), _kept: Box::new(()) }
+}
+
 pub(super) struct Row {
     /// The public types that it stands for.
     pub(super) covers: &'static [&'static str],
@@ -539,6 +595,9 @@ pub(super) fn rows() -> Vec<Row> {
         row(&["Reservation"], || reservations(|sender| sender.reserve())),
         row(&["ReservationMany"], || reservations(|sender| sender.reserve_many(2))),
         row(&["ReservationOwned"], || reservations(|sender| sender.clone().reserve_owned())),
+        row(&["HandOver"], hand_over),
+        row(&["TakeOver"], take_over),
+        row(&["OneshotRecv"], oneshot_recv),
         row(&["WaitLatch"], latch),
         row(&["WaitMembers"], wait_group),
         row(&["Arrive"], barrier),

@@ -18,6 +18,11 @@ list! {
     channels::Kanal,
     channels::Asyncband,
     channels::Intrusive,
+    channels::Crossfire,
+    channels::Thingbuf,
+    channels::Tachyonix,
+    channels::Futures,
+    channels::Postage,
 }
 list! {
     /// Names every unbounded channel the lab knows.
@@ -28,6 +33,8 @@ list! {
     channels::FlumeUnbounded,
     channels::KanalUnbounded,
     channels::AsyncbandUnbounded,
+    channels::CrossfireUnbounded,
+    channels::FuturesUnbounded,
 }
 visitor! {
     /// Visits every oneshot with its own type.

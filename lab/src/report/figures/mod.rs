@@ -3,6 +3,7 @@
 use super::{Record, cells, fastest};
 use crate::peer::Kind;
 
+mod channel;
 mod lock;
 mod mutex;
 mod net;
@@ -55,6 +56,7 @@ pub(crate) fn judge(records: &[Record]) -> Vec<Verdict> {
         let cell = Cell(cell);
         let (family, _) = cell.0[0].workload.split_once('/').unwrap_or_default();
         match family {
+            "channel" => channel::judge(cell, &mut verdicts),
             "mutex" => mutex::judge(cell, &mut verdicts),
             "parker" => parker::judge(cell, &mut verdicts),
             "semaphore" => semaphore::judge(cell, &mut verdicts),
@@ -131,9 +133,10 @@ fn size(cell: Cell<'_>, limit: f64, out: &mut Vec<Verdict>) {
 
 /// Nothing is allocated by ours, in any cell whose runtime does not allocate by itself.
 fn allocations(records: &[Record], out: &mut Vec<Verdict>) {
-    // A table of runtimes shows their own allocations.
+    // A table of runtimes shows their own allocations; an operation of a oneshot makes one, which is one allocation.
     let quiet = |record: &&Record| {
-        !record.runtime.starts_with("async-executor") && !record.workload.starts_with("runtime/")
+        !record.runtime.starts_with("async-executor")
+            && !["runtime/", "channel/oneshot"].iter().any(|family| record.workload.starts_with(family))
     };
     let ours = records.iter().filter(|record| record.kind == Kind::Ours && record.unit == "ns/op");
     let worst = ours.filter(quiet).max_by(|left, right| left.allocs_per_op.total_cmp(&right.allocs_per_op));

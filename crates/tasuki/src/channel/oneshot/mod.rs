@@ -15,6 +15,31 @@ pub use sender::Sender;
 
 use crate::shim::const_fn;
 
+/// The side of a [`oneshot`](super::oneshot()) that sends, to be named in a struct: a reply to a request.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::channel::{OneshotSender, bounded, oneshot};
+///
+/// struct Request {
+///     number: u32,
+///     reply: OneshotSender<u32>,
+/// }
+///
+/// let (requests, inbox) = bounded(1);
+/// let (reply, answer) = oneshot();
+/// requests.try_send(Request { number: 2, reply }).ok().unwrap();
+/// let Request { number, reply } = inbox.try_recv().unwrap();
+/// reply.send(number * 2).unwrap();
+/// assert_eq!(answer.recv().block(), Ok(4));
+/// ```
+#[cfg(feature = "alloc")]
+pub type OneshotSender<T> = Sender<Boxed<T>>;
+/// The side of a [`oneshot`](super::oneshot()) that receives.
+#[cfg(feature = "alloc")]
+pub type OneshotReceiver<T> = Receiver<Boxed<T>>;
+
 /// A channel for one message, in one allocation. Also [`Slot`], which needs none.
 ///
 /// # Examples
@@ -25,7 +50,7 @@ use crate::shim::const_fn;
 /// assert_eq!(receiver.recv().block(), Ok("done"));
 /// ```
 #[cfg(feature = "alloc")]
-pub fn oneshot<T>() -> (Sender<Boxed<T>>, Receiver<Boxed<T>>) {
+pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
     let (sender, receiver) = Boxed::pair();
     (Sender::new(sender), Receiver::new(receiver))
 }

@@ -195,7 +195,7 @@ pub struct OneshotRecvOp<E> {
 impl<E: End> Op for OneshotRecvOp<E> {
     type Output = Result<E::Message, Closed>;
     type Unfinished<L> = L;
-    const NAME: &'static str = "OneshotRecv";
+    const NAME: &'static str = "tasuki::channel::oneshot::OneshotRecv";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {

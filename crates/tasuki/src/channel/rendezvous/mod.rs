@@ -290,7 +290,7 @@ impl<'a, T> HandOverOp<'a, T> {
 impl<T> Op for HandOverOp<'_, T> {
     type Output = Result<(), SendError<T>>;
     type Unfinished<E> = GivenBack<E, T>;
-    const NAME: &'static str = "HandOver";
+    const NAME: &'static str = "tasuki::channel::rendezvous::HandOver";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         self.core().is_closed().then(|| Err(self.refused()))
@@ -329,7 +329,7 @@ impl<T> Op for HandOverOp<'_, T> {
 
 impl<T> fmt::Debug for HandOverOp<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(Self::NAME).finish_non_exhaustive()
+        f.debug_struct("HandOverOp").finish_non_exhaustive()
     }
 }
 
@@ -361,7 +361,7 @@ pub struct TakeOverOp<'a, T> {
 impl<T> Op for TakeOverOp<'_, T> {
     type Output = Result<T, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "TakeOver";
+    const NAME: &'static str = "tasuki::channel::rendezvous::TakeOver";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         match self.core.try_recv() {
@@ -398,6 +398,6 @@ impl<T> Op for TakeOverOp<'_, T> {
 
 impl<T> fmt::Debug for TakeOverOp<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(Self::NAME).finish_non_exhaustive()
+        f.debug_struct("TakeOverOp").finish_non_exhaustive()
     }
 }

@@ -1,0 +1,134 @@
+//! A sender as a `Sink`, with the feature `futures-sink`.
+//!
+//! `poll_ready` waits for room and reserves it, `start_send` uses the permit. The reservation waits inside the sink, which is therefore pinned, and is begun again after each message; the sender goes
+//! from it into the permit and back.
+//!
+//! | state      | `wait`                        | `permit` | next |
+//! |------------|-------------------------------|----------|------|
+//! | idle, or waiting | there, with the sender  | none     | `poll_ready` reserves |
+//! | reserved   | there, without the sender     | there    | `start_send` sends |
+//! | closed     | none                          | none     | everything is refused |
+
+use super::error::SendError;
+use super::permit::{Owned, OwnedPermit};
+use super::receive::Side as _;
+use super::restart::RestartOnPanic;
+use super::sender::ReservationOwned;
+use super::{Sender, send::ReserveOp};
+use core::fmt;
+use core::future::Future as _;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use futures_sink::Sink;
+
+/// The side of a channel that sends, as a `Sink`: made by [`Sender::into_sink`].
+///
+/// A message is in the channel when `start_send` returns, so there is nothing to flush. Closing the sink drops its sender; the channel is closed when that was the last one.
+///
+/// # Errors
+///
+/// [`SendError`] when the channel is closed, with the message if it was `start_send` that could not send it.
+///
+/// # Panics
+///
+/// `start_send` without a `poll_ready` that was ready.
+///
+/// # Cancel safety
+///
+/// A sink waits for room in the queue of the senders from a `poll_ready` that was not ready until it is ready, also while it is not polled. Dropping the sink gives its place, or its room, to the next sender;
+/// every message that it was given has been sent. While it has room and is neither used nor dropped, it keeps the room.
+pub struct MessageSink<T> {
+    wait: Option<ReservationOwned<T>>,
+    permit: Option<OwnedPermit<T>>,
+}
+
+impl<T> Sender<T> {
+    /// The sender as a `Sink`, with the feature `futures-sink`. Pin it: its place in the queue is inside.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures_sink::Sink;
+    /// use std::pin::pin;
+    /// use std::task::{Context, Waker};
+    ///
+    /// let (sender, receiver) = tasuki::channel::bounded(1);
+    /// let mut sink = pin!(sender.into_sink());
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(sink.as_mut().poll_ready(&mut cx).is_ready());
+    /// sink.as_mut().start_send(1).unwrap();
+    /// assert!(sink.as_mut().poll_ready(&mut cx).is_pending()); // it is full
+    /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// assert!(sink.as_mut().poll_ready(&mut cx).is_ready());
+    /// ```
+    pub fn into_sink(self) -> MessageSink<T> {
+        MessageSink { wait: Some(ReserveOp::wait(Owned(Some(self)))), permit: None }
+    }
+}
+
+/// The parts of a pinned sink; the wait stays pinned.
+type Parts<'s, T> = (Pin<&'s mut Option<ReservationOwned<T>>>, &'s mut Option<OwnedPermit<T>>);
+
+impl<T> MessageSink<T> {
+    fn project(self: Pin<&mut Self>) -> Parts<'_, T> {
+        // SAFETY: the wait is not moved while it is pinned; the permit is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        (unsafe { Pin::new_unchecked(&mut this.wait) }, &mut this.permit)
+    }
+
+    /// Gives room, place in the queue and sender up.
+    fn close(self: Pin<&mut Self>) {
+        let (mut wait, permit) = self.project();
+        // Both, also if the first panics: a waker may.
+        let permit = permit.take();
+        wait.set(None);
+        drop(permit);
+    }
+}
+
+impl<T> Sink<T> for MessageSink<T> {
+    type Error = SendError<Option<T>>;
+
+    fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        let (wait, permit) = self.project();
+        if permit.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        let Some(mut wait) = wait.as_pin_mut() else { return Poll::Ready(Err(SendError(None))) };
+        let mut begun = RestartOnPanic::new(wait.as_mut());
+        let polled = begun.wait().poll(cx);
+        begun.disarm();
+        polled.map(|reserved| {
+            wait.restart();
+            *permit = Some(reserved.map_err(|_closed| SendError(None))?);
+            Ok(())
+        })
+    }
+
+    #[track_caller]
+    fn start_send(self: Pin<&mut Self>, message: T) -> Result<(), Self::Error> {
+        let (wait, permit) = self.project();
+        let Some(wait) = wait.as_pin_mut() else { return Err(SendError(Some(message))) };
+        let permit = permit.take().expect("`start_send` comes after a `poll_ready` that was ready");
+        // Back in its place first: a waker may panic in the send.
+        let sender = wait.op_mut().reserve_mut().0.insert(permit.into_sender());
+        sender.core().send_reserved(message).map_err(|SendError(message)| SendError(Some(message)))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.close();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T> fmt::Debug for MessageSink<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = (self.wait.is_some(), self.permit.is_some());
+        f.debug_struct("MessageSink").field("open, reserved", &state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! The messages of a channel as a `Stream`, with the feature `futures-core`.
+//!
+//! A stream is a receive that is begun again after each message, in the same place: its waiter is inside the stream, which is therefore pinned.
+
+use super::Receiver;
+use super::receive::RecvOp;
+use super::restart::RestartOnPanic;
+use crate::wait::{Awaitable, Single, Wait};
+use core::fmt;
+use core::future::Future as _;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use futures_core::stream::{FusedStream, Stream};
+
+/// The messages of a channel as a `Stream`: made by [`Receiver::into_stream`].
+///
+/// It ends when the channel is closed and every message has been received, and says so then ([`FusedStream`]); a later poll gives `None` again.
+///
+/// # Cancel safety
+///
+/// A stream waits in the queue of the receivers from a poll that gave nothing until it has been given a message, also while it is not polled. Dropping it loses no message: one that it was granted goes to the
+/// next receiver, or is the next message again. A `next()` that is dropped loses nothing either, not even the place in the queue. But while the stream is neither polled nor dropped, it keeps the message that
+/// it was granted.
+pub struct MessageStream<T> {
+    wait: Wait<Single<RecvOp<Receiver<T>>>>,
+}
+
+impl<T> Receiver<T> {
+    /// The messages as a `Stream`, with the feature `futures-core`. Pin it: its place in the queue is inside.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures_core::Stream;
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    ///
+    /// let (sender, receiver) = tasuki::channel::bounded(1);
+    /// let mut stream = pin!(receiver.into_stream());
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(stream.as_mut().poll_next(&mut cx).is_pending());
+    /// sender.try_send(1).unwrap();
+    /// drop(sender);
+    /// assert_eq!(stream.as_mut().poll_next(&mut cx), Poll::Ready(Some(1)));
+    /// assert_eq!(stream.as_mut().poll_next(&mut cx), Poll::Ready(None));
+    /// ```
+    pub fn into_stream(self) -> MessageStream<T> {
+        MessageStream { wait: RecvOp::wait(self) }
+    }
+}
+
+impl<T> MessageStream<T> {
+    /// The receiver, to ask or close the channel, or to be cloned.
+    pub fn receiver(&self) -> &Receiver<T> {
+        self.wait.op().side()
+    }
+
+    fn project(self: Pin<&mut Self>) -> Pin<&mut Wait<Single<RecvOp<Receiver<T>>>>> {
+        // SAFETY: a projection to the only field, which is never moved out of a pinned whole.
+        unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
+    }
+}
+
+impl<T> Stream for MessageStream<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut wait = self.project();
+        if Awaitable::is_terminated(&*wait) {
+            return Poll::Ready(None);
+        }
+        let mut begun = RestartOnPanic::new(wait.as_mut());
+        let polled = begun.wait().poll(cx);
+        begun.disarm();
+        polled.map(|received| {
+            // After the last one it stays as it is.
+            received.ok().inspect(|_| wait.restart())
+        })
+    }
+}
+
+impl<T> FusedStream for MessageStream<T> {
+    fn is_terminated(&self) -> bool {
+        Awaitable::is_terminated(&self.wait)
+    }
+}
+
+impl<T> fmt::Debug for MessageStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageStream").field("receiver", self.receiver()).finish()
+    }
+}
