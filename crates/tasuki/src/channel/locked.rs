@@ -5,12 +5,11 @@
 
 use super::core::{CLOSED, Core, SENDERS};
 use super::parcel::Content;
-use super::store::{NONE, Slot, Store};
+use super::store::{NONE, Numbered, Slot, Store, pack};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{wake, wake_owner};
 use crate::queue::{Deferred, LockedQueue, NewWaiter, Pinned, QueueGuard};
-use core::ptr;
 use core::task::Waker;
 
 /// What the queue lock protects, beside the two counts of the channel, which are also hints.
@@ -68,26 +67,6 @@ pub(super) struct Locked<'c, T, S: Store<T>> {
 enum Step {
     Receiver(Deferred<Option<Waker>>),
     Sender(Deferred<Option<Waker>>),
-}
-
-/// A slot and its number: where it is, is computed once.
-pub(super) struct Numbered<'c, T> {
-    number: u32,
-    slot: &'c Slot<T>,
-}
-
-impl<T> Clone for Numbered<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Numbered<'_, T> {}
-
-impl<T> Numbered<'_, T> {
-    /// The ticket of a message that was granted; under the lock.
-    pub(super) fn ticket(self) -> u32 {
-        self.slot.ticket.get()
-    }
 }
 
 /// A message that has left the list of those that are pending.
@@ -554,14 +533,4 @@ impl<T, S: Store<T>> Granter for Locked<'_, T, S> {
 pub(super) struct Detached {
     pub(super) first: u32,
     pub(super) len: u32,
-}
-
-/// The number of a slot as the payload of a waiter.
-pub(super) fn pack(number: u32) -> *mut () {
-    ptr::without_provenance_mut(number as usize)
-}
-
-/// The number of a slot that was granted to a waiter.
-pub(super) fn unpack(payload: *mut ()) -> u32 {
-    payload.addr() as u32
 }

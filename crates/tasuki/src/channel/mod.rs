@@ -91,6 +91,8 @@ mod parcel;
 mod permit;
 mod receive;
 #[cfg(feature = "alloc")]
+mod receive_many;
+#[cfg(feature = "alloc")]
 mod receiver;
 #[cfg(feature = "alloc")]
 pub mod rendezvous;
@@ -115,9 +117,9 @@ pub use iter::{IntoIter, Iter, TryIter};
 pub use oneshot::{OneshotReceiver, OneshotSender, oneshot};
 #[cfg(feature = "alloc")]
 pub use permit::{Many, One, Owned, OwnedPermit, Permit, Permits};
-#[cfg(feature = "alloc")]
-pub use receive::many::RecvManyOp;
 pub use receive::{RecvOp, Side};
+#[cfg(feature = "alloc")]
+pub use receive_many::RecvManyOp;
 #[cfg(feature = "alloc")]
 pub use receiver::{Receiver, Recv, RecvMany, RecvOwned, WeakReceiver};
 #[cfg(feature = "alloc")]

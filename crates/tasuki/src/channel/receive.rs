@@ -5,8 +5,8 @@
 
 use super::core::Core;
 use super::error::TryRecvError;
-use super::locked::{Locked, Popped, pack, unpack};
-use super::store::{NONE, Store};
+use super::locked::{Locked, Popped};
+use super::store::{NONE, Store, pack, unpack};
 use crate::error::Closed;
 use crate::queue::grant_loop::grant_loop;
 use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker};
@@ -41,7 +41,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// Would a receive end without waiting?
-    fn may_recv(&self) -> bool {
+    pub(super) fn may_recv(&self) -> bool {
         let locked = self.lock();
         locked.available() > 0 || locked.is_drained()
     }
@@ -157,7 +157,7 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// A queued receive ends: how its wait had ended, if it had; else it has left the queue.
     #[inline(always)]
-    fn leave(&self, waiter: Pinned<'_>) -> Option<Verdict> {
+    pub(super) fn leave(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         if waiter.get().state() != State::Notified {
             let mut locked = self.lock();
             if waiter.get().state() != State::Notified {
@@ -172,7 +172,7 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// A queued receive is dropped.
     #[inline(always)]
-    fn abandon(&self, waiter: Pinned<'_>) {
+    pub(super) fn abandon(&self, waiter: Pinned<'_>) {
         if self.leave(waiter) == Some(Verdict::Granted) {
             self.attach_back(waiter);
         }
@@ -358,145 +358,5 @@ impl<H: Side> Op for RecvOp<H> {
 impl<H: Side> fmt::Debug for RecvOp<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvOp").finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "alloc")]
-pub(super) mod many {
-    use super::*;
-    use alloc::vec::Vec;
-
-    /// How many messages are taken in one hold of the lock.
-    const BATCH: usize = 32;
-
-    /// What [`RecvMany`](super::super::RecvMany) waits for.
-    pub struct RecvManyOp<'b, H: Side> {
-        side: H,
-        buffer: &'b mut Vec<H::Message>,
-        limit: usize,
-        /// So many were received: a poll that panicked keeps what it took.
-        received: usize,
-    }
-
-    impl<'b, H: Side> RecvManyOp<'b, H> {
-        pub(in super::super) fn wait(
-            side: H,
-            buffer: &'b mut Vec<H::Message>,
-            limit: usize,
-        ) -> Wait<Single<Self>> {
-            Wait::new(Self { side, buffer, limit, received: 0 })
-        }
-
-        /// Takes what is pending, up to the limit, and no more than is pending at the first look: senders do not keep one poll going. Says whether the channel is drained.
-        fn fill(&mut self) -> bool {
-            let core = self.side.core();
-            let mut left = None;
-            loop {
-                let mut locked = core.lock();
-                let available = locked.available() as usize;
-                let left = left.get_or_insert(available.min(self.limit - self.received));
-                let wanted = available.min(*left).min(BATCH);
-                if wanted == 0 {
-                    return locked.is_drained();
-                }
-                if self.buffer.capacity() - self.buffer.len() < wanted {
-                    drop(locked);
-                    self.buffer.reserve(wanted);
-                    continue;
-                }
-                for _ in 0..wanted {
-                    let popped = locked.pop_available().expect("so many are pending");
-                    // SAFETY: it was pending, and has just been popped.
-                    let message = unsafe { locked.read(popped.at) };
-                    locked.free_slot(popped.at);
-                    // There is room: nothing is allocated under the lock.
-                    self.buffer.push(message);
-                }
-                self.received += wanted;
-                *left -= wanted;
-                // Should a waker panic, the messages are in the buffer.
-                locked.finish();
-            }
-        }
-
-        /// The message that was granted, and what else is pending.
-        fn claim(&mut self, waiter: Pinned<'_>, wait: AfterPanic) -> usize {
-            self.buffer.reserve(1);
-            if let Some(message) = self.side.core().claim(waiter, wait) {
-                self.buffer.push(message);
-                self.received += 1;
-            }
-            self.fill();
-            self.received
-        }
-    }
-
-    impl<H: Side> Op for RecvManyOp<'_, H> {
-        type Output = Result<usize, Closed>;
-        type Unfinished<E> = E;
-        const NAME: &'static str = "tasuki::channel::RecvMany";
-
-        fn try_now(&mut self) -> Option<Self::Output> {
-            if self.limit == 0 {
-                return Some(Ok(0));
-            }
-            let drained = self.fill();
-            match self.received {
-                0 if drained => Some(Err(Closed)),
-                0 => None,
-                received => Some(Ok(received)),
-            }
-        }
-
-        fn is_ready(&self) -> bool {
-            self.limit == 0 || self.side.core().may_recv()
-        }
-
-        fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-            let waker = clone_waker(cx.waker());
-            loop {
-                let mut locked = self.side.core().lock();
-                if locked.available() == 0 && !locked.is_drained() {
-                    locked.queue.push_back(slot.init(waker, Payload::carrying(0, pack(NONE))));
-                    return Poll::Pending;
-                }
-                drop(locked);
-                // Another receiver may be faster; then it looks again.
-                if let Some(output) = self.try_now() {
-                    drop_waker(Some(waker));
-                    return Poll::Ready(output);
-                }
-            }
-        }
-
-        fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-            let verdict = self.side.core().poll_wait(waiter, cx);
-            verdict.map(|verdict| match verdict {
-                Verdict::Granted => Ok(self.claim(waiter, AfterPanic::GoesOn)),
-                Verdict::Refused => Err(Closed),
-            })
-        }
-
-        fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-            let verdict = self.side.core().leave(waiter);
-            verdict.map(|verdict| match verdict {
-                Verdict::Granted => Ok(self.claim(waiter, AfterPanic::IsOver)),
-                Verdict::Refused => Err(Closed),
-            })
-        }
-
-        fn unfinished<E>(&mut self, limit: E) -> E {
-            limit
-        }
-
-        fn abandon(&mut self, waiter: Pinned<'_>) {
-            self.side.core().abandon(waiter);
-        }
-    }
-
-    impl<H: Side> fmt::Debug for RecvManyOp<'_, H> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("RecvManyOp").finish_non_exhaustive()
-        }
     }
 }

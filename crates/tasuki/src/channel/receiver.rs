@@ -2,8 +2,8 @@
 
 use super::error::TryRecvError;
 use super::handle::{Handle, HeapCore, Release, UNBOUNDED_CAPACITY};
-use super::receive::many::RecvManyOp;
 use super::receive::{RecvOp, Side};
+use super::receive_many::RecvManyOp;
 use super::store::Heap;
 use crate::wait::{Single, Wait};
 use alloc::vec::Vec;

@@ -9,6 +9,7 @@
 use crate::shim::UnsafeCell;
 use core::cell::Cell;
 use core::mem::MaybeUninit;
+use core::ptr;
 #[cfg(feature = "alloc")]
 pub(super) use heap::Heap;
 
@@ -42,6 +43,36 @@ impl<T> Slot<T> {
         // SAFETY: the caller's contract.
         self.value.with(|value| unsafe { (*value).assume_init_read() })
     }
+}
+
+/// A slot and its number: where it is, is computed once.
+pub(super) struct Numbered<'c, T> {
+    pub(super) number: u32,
+    pub(super) slot: &'c Slot<T>,
+}
+
+impl<T> Clone for Numbered<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Numbered<'_, T> {}
+
+impl<T> Numbered<'_, T> {
+    /// The ticket of a message that was granted; under the lock.
+    pub(super) fn ticket(self) -> u32 {
+        self.slot.ticket.get()
+    }
+}
+
+/// The number of a slot as the payload of a waiter.
+pub(super) fn pack(number: u32) -> *mut () {
+    ptr::without_provenance_mut(number as usize)
+}
+
+/// The number of a slot that was granted to a waiter.
+pub(super) fn unpack(payload: *mut ()) -> u32 {
+    payload.addr() as u32
 }
 
 /// Memory for slots. Only the crate implements it.

@@ -190,7 +190,7 @@ impl WaiterMemory {
     #[inline(always)]
     fn phase_cell(&self) -> &Cell<Phase> {
         // SAFETY: written by `Single::new`, and by `WaiterSlot::init` again; a cell, which only this future touches.
-        unsafe { &*(&raw const (*self.as_ptr().as_ptr()).phase) }
+        unsafe { &(*self.as_ptr().as_ptr()).phase }
     }
 
     #[inline(always)]
