@@ -8,6 +8,7 @@ use std::time::Duration;
 pub(crate) const USAGE: &str = "\
 usage: lab [tour] [--quick] [--workers N]
        lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR] [--patience SECONDS]
+       lab stuck
        lab verify FILE
        lab report FILE...
 
@@ -15,6 +16,7 @@ usage: lab [tour] [--quick] [--workers N]
   bench   measures Tasuki beside its peers: mutex, parker, semaphore, event, wait-group, barrier,
           token, rwlock, condvar, channel, time, runtime, net. One process a cell; a subject that panics or hangs there
           is reported, and the run goes on. Fails at the end if one of ours did
+  stuck   plants the five classic hangs one after another, and shows what each says while it hangs
   verify  whether FILE, written by bench all --json, has every cell
   report  writes the results of docs/benchmarks.md, and the charts, from FILEs written by bench --json
   --quick smaller numbers: seconds instead of minutes
@@ -30,6 +32,8 @@ pub(crate) enum Command {
     Tour(TourArgs),
     /// A benchmark.
     Bench(BenchArgs),
+    /// The five classic hangs.
+    Stuck,
     /// One cell of a benchmark, in a process that a benchmark started.
     Cell(CellArgs),
     /// Whether a file has every cell.
@@ -94,6 +98,10 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, Strin
     match args.next().as_deref() {
         Some("tour") => tour(args).map(Command::Tour),
         Some("bench") => bench(args).map(Command::Bench),
+        Some("stuck") => match args.next() {
+            None => Ok(Command::Stuck),
+            Some(_) => Err("stuck takes nothing".into()),
+        },
         Some("cell") => cell(args).map(Command::Cell),
         Some("verify") => match (args.next(), args.next()) {
             (Some(file), None) => Ok(Command::Verify(file.into())),
@@ -196,6 +204,7 @@ mod tests {
             "tour --quick more",
             "tour --workers 0",
             "verify",
+            "stuck now",
             "bench mutex --patience long",
             "cell mutex",
         ] {

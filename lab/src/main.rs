@@ -21,6 +21,7 @@ mod process;
 mod report;
 mod screen;
 mod stats;
+mod stuck;
 mod supervise;
 mod tour;
 mod workload;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
         Ok(Command::Tour(args)) => tour::run(args),
         Ok(Command::Bench(args)) => bench(&args),
+        Ok(Command::Stuck) => stuck::run(),
         Ok(Command::Cell(args)) => supervise::child(args),
         Ok(Command::Verify(file)) => verify(&file),
         Ok(Command::Report(files)) => finish(paper::publish(&files)),
