@@ -27,8 +27,8 @@ const STAGES: [Stage; 5] = [
     Stage::AsyncExecutor,
 ];
 
-/// Turns of each task in a sample of the contended lock. Before all queue, the first to come take more turns than
-/// others; so many make that a small part of what is seen.
+/// Turns of each task in a sample. Before all queue, the first to come take more turns than others, one of which is as long as a task's budget (128); so many make that a small part of
+/// what is seen.
 const TURNS: u64 = 12_000;
 
 /// In place of the runtime's name in reports: each subject names its own.
@@ -36,17 +36,14 @@ const EACH: &str = "each";
 
 /// Measures the contended lock, then the lock that is handed off.
 pub(super) fn run(bench: &mut Bench) {
-    for tasks in TASKS {
-        let mut build = Build { tasks, hand_off: false, contenders: Vec::new() };
-        each_mutex(&mut build);
-        let group = Group::on_two_threads("runtime/mutex", tasks, EACH, build.contenders);
-        let turns = if bench.is_quick() { 0 } else { TURNS * tasks as u64 };
-        bench.group(Group { least_ops: group.least_ops.max(turns), patient: true, ..group });
-    }
-    for tasks in TASKS {
-        let mut build = Build { tasks, hand_off: true, contenders: Vec::new() };
-        each_mutex(&mut build);
-        bench.group(Group::on_two_threads("runtime/hand-off", tasks, EACH, build.contenders));
+    for (workload, hand_off) in [("runtime/mutex", false), ("runtime/hand-off", true)] {
+        for tasks in TASKS {
+            let mut build = Build { tasks, hand_off, contenders: Vec::new() };
+            each_mutex(&mut build);
+            let group = Group::on_two_threads(workload, tasks, EACH, build.contenders);
+            let turns = if bench.is_quick() { 0 } else { TURNS * tasks as u64 };
+            bench.group(Group { least_ops: group.least_ops.max(turns), patient: true, ..group });
+        }
     }
 }
 
