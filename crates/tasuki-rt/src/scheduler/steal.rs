@@ -5,11 +5,13 @@
 //! had something at each look of a search is that of a worker with more to do than it can: there one task alone is taken as well.
 
 use super::worker::{LOOKS, Local};
-use super::{Remote, Shared};
+use super::{LOCAL_CAPACITY, Remote, Shared};
 use crate::task::Runnable;
 use st3::StealError;
 use std::time::{Duration, Instant};
 
+/// A worker with so many tasks does not look whether another has more.
+const FEW: usize = 256;
 /// How far apart two looks must be to judge by.
 const APART: Duration = Duration::from_micros(100);
 /// Polls that take longer than this on average are long: taking a task over is cheaper than waiting.
@@ -81,6 +83,21 @@ impl Local {
             self.saw_held.set(true);
         }
         None
+    }
+
+    /// A worker that always has something to do never searches: without this it would run its one task again and again, while another worker has hundreds in turn. So now and then it looks at
+    /// another one, and takes half of what that has more, if that is much.
+    pub(super) fn balance(&self, shared: &Shared) {
+        let (own, others) = (LOCAL_CAPACITY - self.queue.spare_capacity(), shared.workers() - 1);
+        if own >= FEW || others == 0 {
+            return;
+        }
+        let victim = (self.index + 1 + self.roll() as usize % others) % shared.workers();
+        let share = |len: usize| if len > own + own / 8 + 2 { (len - own) / 2 } else { 0 };
+        if shared.remotes[victim].stealer.steal(&self.queue, share).is_ok_and(|taken| taken > 0) {
+            // They were seen at the victim by a worker that goes to sleep, or are seen here.
+            shared.notify();
+        }
     }
 
     /// A search begins: what was seen at the looks of an earlier one says nothing.

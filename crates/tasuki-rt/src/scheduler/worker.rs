@@ -25,7 +25,7 @@ use tasuki::runtime::{Timers, uncharged};
 /// How often in a row, and how long, the *next* slots go first.
 const STREAK: u32 = 32;
 const STREAK_TIME: Duration = Duration::from_micros(200);
-/// Every so many picks the global queue is looked at first.
+/// Every so many picks the global queue is looked at first, and the queue of another worker.
 const GLOBAL_EVERY: u32 = 64;
 /// How many looks a search has, and the pause between them.
 pub(super) const LOOKS: u32 = 4;
@@ -199,6 +199,7 @@ impl Local {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick % GLOBAL_EVERY == 0 {
+            self.balance(shared);
             self.poll_sockets(shared);
             if let Some(item) = self.pick_global(shared) {
                 return Some(item);

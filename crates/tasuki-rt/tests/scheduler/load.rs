@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::{Event, Mutex, MutexGuard, Semaphore};
-use tasuki_rt::{JoinSet, Resume, Runtime, WorkerId, checkpoint, sleep, spawn, yield_now};
+use tasuki_rt::{EventLoop, JoinSet, Resume, Runtime, WorkerId, checkpoint, sleep, spawn, yield_now};
 
 const EACH: [Resume; 3] = [Resume::Next, Resume::Local, Resume::Global];
 
@@ -23,6 +23,50 @@ fn a_spawn_from_a_thread_that_never_runs_tasks_is_run() {
         let task = thread::spawn(move || there.spawn(async { 1 })).join().unwrap();
         until(|| task.is_finished());
     }
+}
+
+/// A worker that always has a task of its own never searches. It takes its share of what another one has all the same.
+#[test]
+fn a_worker_that_is_never_idle_takes_its_share() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.start().unwrap();
+    let (stop, busy, shared) = (flag(), flag(), flag());
+    let (stopped, begun) = (stop.clone(), busy.clone());
+    let alone = runtime.spawn_on(WorkerId::new(1), move || async move {
+        while !stopped.load(Ordering::SeqCst) {
+            begun.store(true, Ordering::SeqCst);
+            yield_now().await;
+        }
+    });
+    until(|| busy.load(Ordering::SeqCst));
+    let (stopped, seen) = (stop.clone(), shared.clone());
+    let crowd = runtime.spawn_on(WorkerId::new(0), move || async move {
+        let member = || {
+            let (stopped, seen) = (stopped.clone(), seen.clone());
+            spawn(async move {
+                while !stopped.load(Ordering::SeqCst) {
+                    if EventLoop::current().expect("a worker").id() == WorkerId::new(1) {
+                        seen.store(true, Ordering::SeqCst);
+                    }
+                    yield_now().await;
+                }
+            })
+        };
+        (0..40).map(|_| member()).collect::<Vec<_>>()
+    });
+    until(|| shared.load(Ordering::SeqCst));
+    stop.store(true, Ordering::SeqCst);
+    runtime.block_on(async {
+        alone.await.unwrap();
+        for task in crowd.await.unwrap() {
+            task.await.unwrap();
+        }
+    });
+}
+
+fn flag() -> Arc<AtomicBool> {
+    Arc::new(AtomicBool::new(false))
 }
 
 /// B137: the local queue is a ring. Tasks that keep it nearly full go round it hundreds of times, each in its turn; with more than it
