@@ -35,7 +35,9 @@ const CAP: Duration = Duration::from_secs(3600);
 pub(crate) const PACKAGES: [&str; 2] = ["tasuki", "tasuki-rt"];
 
 /// What Miri cannot run, and why.
-const BEYOND: [(&str, &str); 4] = [
+const BEYOND: [(&str, &str); 6] = [
+    ("-p tasuki-rt --test main -- net::", "sockets"),
+    ("-p tasuki-rt --test process -- sockets::", "sockets"),
     ("-p tasuki-rt --test main -- programs::http::", "sockets"),
     ("-p tasuki-rt --test main -- programs::examples::", "starts programs"),
     ("-p tasuki-rt --test process -- idle::", "asks the system for the time that the process used"),

@@ -9,7 +9,7 @@
 
 use super::readiness::Report;
 use super::source::{Delivery, Source, gone};
-use super::system::{Events, INTERRUPT};
+use super::system::{BATCH, Events, INTERRUPT};
 use crate::context::{self, ThreadRole};
 use crate::scheduler::Shared;
 use std::io;
@@ -151,6 +151,8 @@ impl Poller {
     fn wait(&self, timeout: Option<Duration>, deliveries: &mut Vec<Delivery>) -> io::Result<()> {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Turn { poll, events } = &mut *turn;
+        // Once for a worker: from then on a wait allocates nothing, whatever it brings.
+        deliveries.reserve(2 * BATCH);
         events.wait(poll, timeout)?;
         let table = self.table();
         for (token, report) in events.iter() {
@@ -172,6 +174,9 @@ impl Poller {
             let source = Arc::new(Source::new(token, ready));
             if token == table.sources.len() {
                 table.sources.push(Some(source.clone()));
+                // All are in use: the drop of a socket allocates nothing.
+                let room = table.sources.capacity();
+                table.free.reserve(room);
             } else {
                 table.sources[token] = Some(source.clone());
             }

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 /// How many events one wait takes; more come with the next.
-const BATCH: usize = 256;
+pub(super) const BATCH: usize = 256;
 
 /// The wake-up of a worker that polls has this token, which no socket has.
 pub(super) const INTERRUPT: mio::Token = mio::Token(usize::MAX);

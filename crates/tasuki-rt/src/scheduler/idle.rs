@@ -321,6 +321,7 @@ impl Idle {
     }
 
     /// absent => free: from now on a worker that falls asleep polls. Whom to unpark for that, if any.
+    #[allow(dead_code, reason = "without sockets it stays absent")]
     #[must_use]
     pub(crate) fn open_poll_slot(&self) -> Option<usize> {
         self.sleepers(|sleepers| {

@@ -19,7 +19,7 @@ mod none {
     use tasuki::Parker;
 
     #[derive(Debug, Default)]
-    pub(crate) struct Sockets;
+    pub(crate) struct Sockets(());
 
     #[derive(Debug)]
     pub(crate) struct Delivery(Infallible);

@@ -400,3 +400,44 @@ fn foreign_threads() {
         (0..CROWD).map(waits).collect()
     });
 }
+
+/// To read, to write, to wait for a socket and to be woken for it; the first wait of a worker is before that.
+#[cfg(feature = "net")]
+#[test]
+fn sockets() {
+    use tasuki_rt::net::{TcpListener, TcpStream};
+
+    async fn answer(mut stream: TcpStream) {
+        let mut bytes = [0; 64];
+        while let count @ 1.. = stream.read(&mut bytes).await.unwrap() {
+            stream.write_all(&bytes[..count]).await.unwrap();
+        }
+    }
+
+    async fn ask(mut stream: TcpStream) {
+        let mut bytes = [0; 16];
+        for _ in 0..ROUNDS {
+            stream.write_all(b"sixteen bytes...").await.unwrap();
+            stream.readable().await.unwrap();
+            stream.peek(&mut bytes).await.unwrap();
+            stream.read_exact(&mut bytes).await.unwrap();
+        }
+    }
+
+    let _dog = watchdog(120);
+    let lab = Lab::new(1);
+    let pair = async || {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
+    };
+    let (client, server) = lab.runtime.block_on(pair());
+    let tasks = [lab.runtime.spawn(ask(client)), lab.runtime.spawn(answer(server))];
+    tasks.into_iter().for_each(|task| lab.runtime.block_on(task).unwrap());
+    let pairs: Vec<_> = (0..CROWD / 4).map(|_| lab.runtime.block_on(pair())).collect();
+    let asked = lab.allocations(|runtime| {
+        let spawn = |(client, server)| [runtime.spawn(ask(client)), runtime.spawn(answer(server))];
+        pairs.into_iter().flat_map(spawn).collect()
+    });
+    assert_eq!(asked, 0);
+}

@@ -217,12 +217,11 @@ fn signals_are_awaited() {
         });
         // Ctrl-C, with a task that waits for it before it comes.
         let waiting = runtime.spawn(tasuki_rt::signal::ctrl_c());
-        let handler = signal(SignalKind::interrupt()).unwrap();
+        let _handler = signal(SignalKind::interrupt()).unwrap();
         while !waiting.is_finished() {
             raise(SignalKind::interrupt());
             std::thread::yield_now();
         }
-        drop(handler);
         runtime.block_on(waiting).unwrap().unwrap();
     });
 }
