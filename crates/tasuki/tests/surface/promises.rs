@@ -247,7 +247,7 @@ type Call<'a> = Box<dyn FnOnce() + 'a>;
 
 /// Panic only in a poll of the future that they return: that has no caller of its own.
 const IN_A_POLL: [&str; 15] = [
-    "cancellation::run_until_cancelled",
+    "cancellation/token::run_until_cancelled",
     "condvar::wait",
     "condvar::wait_while",
     "limited::timeout",
@@ -267,8 +267,8 @@ const IN_A_POLL: [&str; 15] = [
 /// Never panic: they note where a lock was made or taken, or a wait was asked for, for the reports of `inspect`.
 const NOTE_THE_CALLER: [&str; 31] = [
     "barrier::arrive_and_wait",
-    "cancellation::on_cancel",
-    "cancellation::on_cancel_owned",
+    "cancellation/token::on_cancel",
+    "cancellation/token::on_cancel_owned",
     "channel/oneshot/receiver::recv",
     "channel/oneshot/receiver::recv_mut",
     "channel/rendezvous::recv",
@@ -300,7 +300,7 @@ const NOTE_THE_CALLER: [&str; 31] = [
 ];
 
 /// Only what they call panics, which is foreign: wakers.
-const FOREIGN: [&str; 2] = ["cancellation::cancel_with", "cancellation::request_cancel"];
+const FOREIGN: [&str; 2] = ["cancellation/source::cancel_with", "cancellation/source::request_cancel"];
 
 /// Takes billions of guards: a unit test of the module looks at the place of the panic.
 const IN_A_UNIT_TEST: [&str; 5] = [

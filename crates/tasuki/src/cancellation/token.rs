@@ -1,0 +1,216 @@
+//! `CancellationToken`: sees that it was cancelled, and waits for it.
+
+use super::node::NodeRef;
+use super::reason::Reason;
+use super::{CancellationSource, OnCancelOp, RunUntilCancelled, UntilCancelled, describe, tree};
+use crate::wait::{Single, Wait};
+use core::fmt;
+use core::future::Future;
+
+/// The duty to stop when asked: a token can see that it was cancelled, and wait for it, and cannot cancel.
+///
+/// Tokens are passed by value, and any number of tasks share one: a token is a handle, and cloning it counts. Ask with
+/// [`stop_requested`](Self::stop_requested) in a loop that computes; wait with [`on_cancel`](Self::on_cancel) beside
+/// something else; wrap a whole future with [`run_until_cancelled`](Self::run_until_cancelled).
+///
+/// The headings that apply to tokens and sources alike are on the page of [`CancellationSource`].
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::{CancellationSource, CancellationToken};
+///
+/// fn search(token: &CancellationToken) -> Option<u64> {
+///     (0..).take_while(|_| !token.stop_requested()).find(|n| n * n > 1_000)
+/// }
+///
+/// let source = CancellationSource::new();
+/// assert_eq!(search(&source.token()), Some(32));
+/// source.request_cancel();
+/// assert_eq!(search(&source.token()), None);
+/// ```
+///
+/// # Order
+///
+/// All waiters are released by the flag, at once. They are woken in the order in which they came.
+///
+/// # Cancel
+///
+/// Dropping a future of a token leaves the queue and changes nothing for others.
+///
+/// # Panic
+///
+/// Polling a future again after it was ready panics.
+///
+/// # Memory ordering
+///
+/// What was done before the cancel happens before what follows a wait that it ended, or a `stop_requested` that is true.
+///
+/// # Re-entrancy
+///
+/// Wakers may do anything with any token.
+///
+/// # Interrupts
+///
+/// An interrupt or signal handler may call what does not wait, but only with the feature `critical-section`: without it the handler may find the
+/// queue locked by the code that it interrupted, and wait for ever.
+///
+/// # Limits
+///
+/// `isize::MAX` handles of one node.
+///
+/// # Futurelock
+///
+/// None: a wait that is not polled keeps nothing from others.
+///
+/// # When to use something else
+///
+/// A token says "stop" once. For a signal that comes again, [`Event`](crate::Event).
+#[derive(Clone)]
+#[doc(alias = "AbortSignal")]
+#[doc(alias = "stop_token")]
+pub struct CancellationToken {
+    pub(super) node: NodeRef,
+}
+
+/// The future of [`CancellationToken::on_cancel`].
+pub type OnCancel<'a> = Wait<Single<OnCancelOp<&'a CancellationToken>>>;
+
+/// The future of [`CancellationToken::on_cancel_owned`].
+pub type OnCancelOwned = Wait<Single<OnCancelOp<CancellationToken>>>;
+
+impl CancellationToken {
+    /// Was it cancelled? One atomic load; once true, it stays true.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let source = tasuki::CancellationSource::new();
+    /// let token = source.token();
+    /// assert!(!token.stop_requested());
+    /// source.request_cancel();
+    /// assert!(token.stop_requested());
+    /// ```
+    #[inline]
+    #[doc(alias = "is_cancelled")]
+    pub fn stop_requested(&self) -> bool {
+        self.node.is_cancelled()
+    }
+
+    /// Waits until it is cancelled. Ready at the first poll, with one atomic load, if it is already.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let source = tasuki::CancellationSource::new();
+    /// let token = source.token();
+    /// let task = std::thread::spawn(move || token.on_cancel().block());
+    /// source.request_cancel();
+    /// task.join().unwrap();
+    /// ```
+    #[inline]
+    #[doc(alias = "cancelled")]
+    #[track_caller]
+    pub fn on_cancel(&self) -> OnCancel<'_> {
+        Wait::new(OnCancelOp::new(self))
+    }
+
+    /// As [`on_cancel`](Self::on_cancel), with a future that borrows nothing. Clone the token to keep one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let source = tasuki::CancellationSource::new();
+    /// let cancelled = source.token().on_cancel_owned();
+    /// source.request_cancel();
+    /// cancelled.block();
+    /// ```
+    #[inline]
+    #[doc(alias = "cancelled_owned")]
+    #[track_caller]
+    pub fn on_cancel_owned(self) -> OnCancelOwned {
+        Wait::new(OnCancelOp::new(self))
+    }
+
+    /// Why it was cancelled; `None` if it was not, or if no reason was given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let source = tasuki::CancellationSource::new();
+    /// let token = source.child().token();
+    /// assert_eq!(token.reason(), None);
+    /// source.cancel_with("deadline");
+    /// assert_eq!(token.reason(), Some("deadline"));
+    /// ```
+    pub fn reason(&self) -> Option<&str> {
+        self.node.reason().and_then(Reason::text)
+    }
+
+    /// A source that is cancelled with this token. It cannot cancel this token: a part of the work can be stopped without
+    /// stopping the whole.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let source = tasuki::CancellationSource::new();
+    /// let part = source.token().child();
+    /// source.request_cancel();
+    /// assert!(part.token().stop_requested());
+    /// ```
+    pub fn child(&self) -> CancellationSource {
+        CancellationSource { node: tree::child(&self.node) }
+    }
+
+    /// Runs a future until it is ready, or until the token is cancelled: then it is dropped, and the result is `None`.
+    ///
+    /// Each poll looks at the token first. A future whose token is cancelled before the first poll is never polled,
+    /// without exception. One that gets ready in the very poll in which the token is cancelled gives its output: nothing that
+    /// was done is thrown away. Whatever the end, the future has been dropped when it is reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future itself.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled after it was ready.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let mut test = std::pin::pin!(async {
+    /// let source = tasuki::CancellationSource::new();
+    /// let token = source.token();
+    /// assert_eq!(token.run_until_cancelled(async { 1 }).await, Some(1));
+    /// source.request_cancel();
+    /// assert_eq!(token.run_until_cancelled(async { 1 }).await, None);
+    /// # });
+    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert!(std::future::Future::poll(test.as_mut(), &mut cx).is_ready());
+    /// ```
+    pub fn run_until_cancelled<F: Future>(&self, future: F) -> RunUntilCancelled<'_, F> {
+        UntilCancelled::new(self, future)
+    }
+}
+
+impl Default for CancellationToken {
+    /// A token that is never cancelled: it has no source.
+    fn default() -> Self {
+        CancellationSource::new().token()
+    }
+}
+
+impl fmt::Debug for CancellationToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "CancellationToken", &self.node)
+    }
+}
