@@ -221,7 +221,9 @@ impl fmt::Debug for Meta {
 #[must_use = "a refused future is dropped by `handle`"]
 pub(crate) struct Spawned<T> {
     handle: JoinHandle<T>,
-    refused: Option<Runnable>,
+    /// With a hold on the runtime, dropped after it: no worker holds the runtime for a task that is not counted, and the destructor of its future may end the
+    /// caller's.
+    refused: Option<(Runnable, Arc<Shared>)>,
 }
 
 impl<T> Spawned<T> {
@@ -316,11 +318,11 @@ where
 }
 
 /// Counts the task, and pushes it where it will be run; or gives it back, to be dropped.
-fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) -> Option<Runnable> {
+fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) -> Option<(Runnable, Arc<Shared>)> {
     context::with(|context| {
         let context = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
         if !count_new_task(context, shared, home) {
-            return Some(runnable);
+            return Some((runnable, shared.clone()));
         }
         crate::scheduler::put(context, shared, runnable);
         None
