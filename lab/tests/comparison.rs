@@ -97,7 +97,7 @@ fn what_a_timeout_gives_back() {
     let (reader, upgradable) = (lock.try_read(), lock.try_upgradable_read().unwrap());
     let upgrade = tasuki::RwLockUpgradableReadGuard::upgrade(upgradable);
     let ended = upgrade.deadline(std::time::Instant::now()).block();
-    let tasuki::GivenBack { value, .. } = ended.err().expect("a reader is inside");
+    let Err(tasuki::GivenBack { value, .. }) = ended else { panic!("a reader is inside") };
     assert_eq!(*value, 1);
     drop(reader);
 }

@@ -78,10 +78,8 @@ fn of_sockets() -> Vec<&'static str> {
         use tasuki_rt::signal::unix::{Signal, SignalKind};
         rows.extend(matrix! {
             "SYU": UnixListener, UnixStream, UnixDatagram;
-            "SYU": Async[std::fs::File];
+            "SYU": Async[std::fs::File], Signal, SignalKind;
         });
-        // In a module of a module, where the sources are not read.
-        matrix! { "SYU": Signal, SignalKind; };
     }
     rows
 }

@@ -201,13 +201,16 @@ struct Kept {
     held: Box<dyn Held>,
 }
 
+/// The wait of an actor for a signal.
+type Signalled = (usize, Pin<Box<dyn Future<Output = ()>>>);
+
 /// A random program.
 struct Program {
     actors: Vec<Actor>,
     locks: Vec<Lock>,
     waiting: Vec<Waiting>,
     kept: Vec<Kept>,
-    signals: Vec<(usize, Pin<Box<dyn Future<Output = ()>>>)>,
+    signals: Vec<Signalled>,
     event: Arc<Event>,
     source: CancellationSource,
     next: usize,
