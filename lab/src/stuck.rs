@@ -153,11 +153,12 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The snapshot in which so many tasks wait.
+/// The snapshot in which so many tasks wait, none of them for an event that has been set and not been polled since.
 fn shown(waits: usize) -> Snapshot {
     loop {
         let snapshot = inspect::snapshot();
-        if snapshot.waits.len() == waits {
+        let is_shown = |wait: &inspect::WaitSnapshot| !wait.future.ends_with("WaitEvent");
+        if snapshot.waits.len() == waits && snapshot.waits.iter().all(is_shown) {
             return snapshot;
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -176,7 +176,8 @@ impl Builder {
         self
     }
 
-    /// Is called on each thread, worker or for blocking work, when it has nothing more to do. A worker has dropped its tasks by then.
+    /// Is called on each thread, worker or for blocking work, when it has nothing more to do. A worker has dropped its tasks by then. The end of the runtime waits for the hooks of its workers,
+    /// without a limit; that of a thread for blocking work may be called after the runtime has been dropped.
     ///
     /// # Examples
     ///

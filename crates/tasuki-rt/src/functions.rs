@@ -44,8 +44,11 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let site = SpawnSite::here();
-    // A refused future is dropped afterwards: no foreign code runs while the context is looked at.
+    // A refused future is dropped afterwards: no foreign code runs while the context is looked at. With spans a subscriber is asked, which is foreign.
+    #[cfg(not(feature = "tracing"))]
     let spawned = context::shared("spawn", |shared| spawn_in(shared, future, site));
+    #[cfg(feature = "tracing")]
+    let spawned = spawn_in(&context::shared("spawn", std::sync::Arc::clone), future, site);
     context::spawned(spawned.handle(), site)
 }
 

@@ -14,6 +14,14 @@ use std::time::Duration;
 #[derive(Clone, Default)]
 pub(crate) struct Hook(Option<Arc<dyn Fn() + Send + Sync>>);
 
+/// What a hook has captured is foreign.
+impl Drop for Hook {
+    fn drop(&mut self) {
+        let hook = self.0.take();
+        contain_panic(|| drop(hook));
+    }
+}
+
 impl Hook {
     pub(crate) fn new(hook: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(hook)))

@@ -152,7 +152,7 @@ impl Poller {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let Turn { poll, events } = &mut *turn;
         // Once for a worker: from then on a wait allocates nothing, whatever it brings.
-        deliveries.reserve(2 * BATCH);
+        deliveries.reserve(4 * BATCH);
         events.wait(poll, timeout)?;
         let table = self.table();
         for (token, report) in events.iter() {

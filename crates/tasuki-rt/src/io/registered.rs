@@ -101,7 +101,7 @@ impl<S: mio::event::Source> Registered<S> {
         self.poll_io_seen(cx, direction, |io, _| operation(io))
     }
 
-    /// The same for bytes: a stream that moved fewer than there was room for has no more for now.
+    /// The same for bytes: a stream that moved fewer than `room` has no more for now.
     #[inline]
     pub(crate) fn poll_bytes(
         &self,

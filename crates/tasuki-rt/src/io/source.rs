@@ -4,7 +4,7 @@
 //! accept from one listener, wait in an [`Event`] for each direction: as with every wait of `tasuki`, without an allocation, and a cancelled one leaves the queue.
 
 use super::readiness::{Direction, Readiness, Report, Seen};
-use crate::task::contain_panic;
+use crate::task::{contain_panic, release_waiters};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -34,14 +34,10 @@ pub(crate) enum Delivery {
 impl Delivery {
     /// Foreign code.
     pub(crate) fn wake(self) {
-        contain_panic(|| match self {
-            Self::Slot(waker) => waker.wake(),
-            Self::Queue(source, direction) => {
-                let event = &source.enqueued[direction as usize];
-                event.set();
-                event.reset();
-            }
-        });
+        match self {
+            Self::Slot(waker) => contain_panic(|| waker.wake()),
+            Self::Queue(source, direction) => release_waiters(&source.enqueued[direction as usize]),
+        }
     }
 }
 

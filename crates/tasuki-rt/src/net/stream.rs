@@ -42,9 +42,9 @@ pub(super) fn shut_down(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// `PollStream` for a type with a field `io`.
+/// `PollStream` for a type with a field `io`, and whether a read that gives less than there was room for shows that no more is there.
 macro_rules! poll_stream {
-    ($of:ty) => {
+    ($of:ty, $short_read_drains:literal) => {
         impl PollStream for $of {
             #[inline]
             fn poll_read_into(
@@ -52,7 +52,7 @@ macro_rules! poll_stream {
                 cx: &Context<'_>,
                 room: &mut [MaybeUninit<u8>],
             ) -> Poll<io::Result<usize>> {
-                let length = room.len();
+                let length = if $short_read_drains { room.len() } else { 0 };
                 self.io
                     .poll_bytes(cx, Direction::Read, length, |io| io.try_io(|| SockRef::from(io).recv(room)))
             }
@@ -63,8 +63,8 @@ macro_rules! poll_stream {
             }
 
             fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-                let length = slices.iter().map(|slice| slice.len()).sum();
-                self.io.poll_bytes(cx, Direction::Write, length, |mut io| io.write_vectored(slices))
+                // A short count says nothing: the system takes only so many slices at a time.
+                self.io.poll_io(cx, Direction::Write, |mut io| io.write_vectored(slices))
             }
 
             fn shutdown_write(&self) -> io::Result<()> {

@@ -35,7 +35,7 @@ pub struct TcpStream {
     io: Registered<mio::net::TcpStream>,
 }
 
-poll_stream!(TcpStream);
+poll_stream!(TcpStream, true);
 descriptor!(TcpStream);
 
 impl TcpStream {

@@ -110,7 +110,8 @@ pub struct UnixStream {
     io: Registered<mio::net::UnixStream>,
 }
 
-poll_stream!(UnixStream);
+// A read ends behind a message that carries descriptors.
+poll_stream!(UnixStream, false);
 descriptor!(UnixStream);
 
 impl UnixStream {

@@ -299,12 +299,14 @@ impl Idle {
                 self.word.fetch_add(AWAKE, Ordering::Relaxed);
             }
             let others = !sleepers.list.is_empty();
-            let (kept_time, polled) =
-                (self.dismiss_timekeeper(sleepers, worker), sleepers.leave_poll_slot(worker));
+            let kept_time = self.dismiss_timekeeper(sleepers, worker);
+            sleepers.leave_poll_slot(worker);
+            // Also for a watcher, on which the worker that left the slot relied.
+            let is_free = sleepers.poll_slot == PollSlot::Free;
             Risen {
                 chosen: at.is_none(),
                 kept_time: kept_time && others,
-                left_poll_slot: polled && others && !self.is_watched(),
+                left_poll_slot: is_free && others && !self.is_watched(),
             }
         })
     }

@@ -236,17 +236,23 @@ impl fmt::Debug for Shared {
 /// through the thread's context, or through a clone made before.
 pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
     let baton = !info.woken_while_running && wake_kind() == WakeKind::Baton;
-    context::with(|context| match context.filter(|context| runnable.metadata().is_of(&context.shared)) {
-        Some(context) => match &context.role {
-            ThreadRole::Worker(local) => local.put(&context.shared, runnable, baton),
-            _ => put(Some(context), &context.shared, runnable),
-        },
-        None => {
-            // SAFETY: the runnable holds the future.
-            let shared = unsafe { runnable.metadata().clone_shared() };
-            put(None, &shared, runnable);
-        }
-    });
+    // Dropped afterwards: it may be the last, and hooks are foreign.
+    let _held =
+        context::with(|context| match context.filter(|context| runnable.metadata().is_of(&context.shared)) {
+            Some(context) => {
+                match &context.role {
+                    ThreadRole::Worker(local) => local.put(&context.shared, runnable, baton),
+                    _ => put(Some(context), &context.shared, runnable),
+                }
+                None
+            }
+            None => {
+                // SAFETY: the runnable holds the future.
+                let shared = unsafe { runnable.metadata().clone_shared() };
+                put(None, &shared, runnable);
+                Some(shared)
+            }
+        });
 }
 
 /// Puts a task that is new, or was woken without a baton, where it will be run. `context` is that of the thread, if it belongs to

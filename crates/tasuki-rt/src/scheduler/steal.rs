@@ -95,6 +95,7 @@ impl Local {
         let victim = (self.index + 1 + self.roll() as usize % others) % shared.workers();
         let share = |len: usize| if len > own + own / 8 + 2 { (len - own) / 2 } else { 0 };
         if shared.remotes[victim].stealer.steal(&self.queue, share).is_ok_and(|taken| taken > 0) {
+            shared.remotes[self.index].counters.steals.count();
             // They were seen at the victim by a worker that goes to sleep, or are seen here.
             shared.notify();
         }

@@ -1,16 +1,19 @@
 //! From the handler of a signal to the tasks: a pipe, and a thread that reads it.
 //!
-//! The handler may call almost nothing: it writes the number of the signal, one byte, to a socket that is non-blocking. If that is full the thread has much to read, and the signal
-//! is among it or was counted before: signals coalesce.
+//! The handler may call almost nothing: it marks the signal as pending, and writes a byte to a socket that is non-blocking. If that is full the thread has much to read, and after each
+//! read it looks at all signals: the byte only wakes it. Signals coalesce.
 //!
 //! # Orderings
+//! `pending`: SeqCst on both sides, and the write and the read of the socket are between: a mark that the thread does not see has its byte still to be read.
+//!
 //! `counts`: SeqCst on both sides, and the wait is enqueued before its look at the count: the thread that counts and then releases the waiters finds it, or it finds the count.
 //! The queue's own lock is between.
 
+use crate::task::release_waiters;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use tasuki::Event;
@@ -20,6 +23,8 @@ const SIGNALS: usize = 128;
 
 /// One signal.
 pub(super) struct Slot {
+    /// It has come, and the thread has not counted it.
+    pending: AtomicBool,
     count: AtomicU32,
     /// Set for a moment only, to release those that wait.
     pub(super) arrived: Event,
@@ -27,7 +32,7 @@ pub(super) struct Slot {
 
 impl Slot {
     const fn new() -> Self {
-        Self { count: AtomicU32::new(0), arrived: Event::manual() }
+        Self { pending: AtomicBool::new(false), count: AtomicU32::new(0), arrived: Event::manual() }
     }
 
     /// How many there have been, if that is not what was seen.
@@ -40,8 +45,7 @@ impl Slot {
     fn arrive(&self) {
         // SeqCst: pairs with SeqCst in `newer_than`, see the header.
         self.count.fetch_add(1, Ordering::SeqCst);
-        self.arrived.set();
-        self.arrived.reset();
+        release_waiters(&self.arrived);
     }
 }
 
@@ -84,9 +88,18 @@ fn start() -> io::Result<()> {
     write.set_nonblocking(true)?;
     let wake = move || {
         let mut bytes = [0; 64];
-        // The other end is never closed.
-        while let Ok(count @ 1..) = read.read(&mut bytes) {
-            bytes[..count].iter().for_each(|signal| slot(i32::from(*signal)).arrive());
+        loop {
+            match read.read(&mut bytes) {
+                Ok(1..) => {
+                    // SeqCst: pairs with SeqCst in `handler`, see the header.
+                    let came = |slot: &&Slot| slot.pending.swap(false, Ordering::SeqCst);
+                    SLOTS.iter().filter(came).for_each(Slot::arrive);
+                }
+                // By the handler of another signal, which does not restart it.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The other end is never closed.
+                Ok(0) | Err(_) => return,
+            }
         }
     };
     thread::Builder::new().name("tasuki-rt-signals".into()).spawn(wake)?;
@@ -115,10 +128,12 @@ extern "C" fn handler(signal: libc::c_int) {
     let error = unsafe { errno() };
     // SAFETY: as above.
     let before = unsafe { *error };
-    let byte = signal as u8;
+    // SeqCst: pairs with SeqCst in the thread of `start`.
+    slot(signal).pending.store(true, Ordering::SeqCst);
+    let byte = 0_u8;
     // Acquire: pairs with Release in `start`.
     let write_end = WRITE_END.load(Ordering::Acquire);
-    // SAFETY: a descriptor that is never closed, and one byte. If it is full, the thread has not read what is in it.
+    // SAFETY: a descriptor that is never closed, and one byte. If it is full, the thread has yet to read, and looks at the mark then.
     unsafe { libc::write(write_end, std::ptr::from_ref(&byte).cast(), 1) };
     // SAFETY: as above.
     unsafe { *error = before };

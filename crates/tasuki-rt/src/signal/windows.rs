@@ -1,5 +1,6 @@
 //! Ctrl-C of a console. Compiled in CI, and not run there.
 
+use crate::task::release_waiters;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -27,8 +28,7 @@ unsafe extern "system" fn handler(event: u32) -> i32 {
     }
     // SeqCst: pairs with SeqCst in `ctrl_c`: the count, or the place in the queue.
     COUNT.fetch_add(1, Ordering::SeqCst);
-    ARRIVED.set();
-    ARRIVED.reset();
+    release_waiters(&ARRIVED);
     1
 }
 

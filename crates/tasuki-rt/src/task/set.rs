@@ -132,12 +132,8 @@ impl<T> JoinSet<T> {
     #[track_caller]
     pub fn insert(&mut self, mut handle: JoinHandle<T>) {
         let id = handle.id();
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            // Room for all of them: a member that is joined does not allocate.
-            self.free.reserve(self.slots.len());
-            self.slots.len() - 1
-        });
+        // Taken below: `register` panics for a handle that has given its result.
+        let index = self.free.last().copied().unwrap_or(self.slots.len());
         let completion = Completion::new(index, self.completions.clone());
         let waker = Waker::from(completion.clone());
         let member = match handle.register(&mut Context::from_waker(&waker)) {
@@ -147,6 +143,11 @@ impl<T> JoinSet<T> {
                 Member::Ended(id, result)
             }
         };
+        if self.free.pop().is_none() {
+            self.slots.push(None);
+            // Room for all of them: a member that is joined does not allocate.
+            self.free.reserve(self.slots.len());
+        }
         self.slots[index] = Some(member);
     }
 
@@ -459,10 +460,11 @@ impl<T> JoinSet<T> {
     /// });
     /// ```
     pub fn detach_all(&mut self) {
-        self.slots.clear();
+        let slots = std::mem::take(&mut self.slots);
         self.free.clear();
         self.completions.close();
         self.completions = Self::new().completions.clone();
+        slots.into_iter().flatten().for_each(|member| contain_panic(|| drop(member)));
     }
 }
 
@@ -476,6 +478,8 @@ impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
         self.abort_all();
         self.completions.close();
+        // A result that has come is foreign: a panic of one goes no further, and the others are dropped.
+        self.slots.drain(..).flatten().for_each(|member| contain_panic(|| drop(member)));
     }
 }
 

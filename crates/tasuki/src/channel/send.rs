@@ -231,7 +231,7 @@ impl<H: Side> Op for SendOp<H> {
         // It has gone if an earlier poll sent it, and a waker panicked then.
         let Some((side, content)) = self.parcel.open() else { return Some(Ok(())) };
         let core = side.core();
-        if core.held.says(|held| held + core.pending.get() >= core.capacity) {
+        if core.held.says(|held| held.saturating_add(core.pending.get()) >= core.capacity) {
             return None;
         }
         // SAFETY: the message is there; not queued.

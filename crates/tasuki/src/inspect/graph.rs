@@ -29,6 +29,8 @@ use std::vec::Vec;
 
 /// How many tasks the first question follows; beyond that the task is watched.
 const FOLLOWED: usize = 32;
+/// A wait behind more than these is taken for one that ends: a crowd of waits behind a crowd of holders is too much to collect.
+const BLOCKERS: usize = 64;
 /// How many tasks are collected for one that waits.
 const COLLECTED: usize = 10_000;
 
@@ -70,6 +72,12 @@ pub(super) struct Link {
 pub(super) struct Cycle(pub(super) Vec<Link>);
 
 impl Cycle {
+    /// A task that waits for permits that it took itself. Permits are often taken by one task and given to others, and nothing tells.
+    pub(super) fn is_own_permits(&self) -> bool {
+        matches!(&self.0[..], [Link { wait, blocker: Blocker::Holder(holder) }]
+            if wait.want == Want::Permits && holder.is_claimed)
+    }
+
     /// The same for the same cycle, and no other: if it is found again, nothing in it has changed.
     pub(super) fn signature(&self) -> Vec<u64> {
         self.0.iter().flat_map(|link| [link.wait.id, link.wait.lock.number(), link.blocker.turn()]).collect()
@@ -222,9 +230,19 @@ impl Graph {
     /// `None` if the wait has been granted.
     fn edge(wait: WaitView) -> Option<Edge> {
         let mut blockers = Vec::new();
-        let waits = each_blocker(&wait, |blocker| blockers.push(blocker));
+        let mut is_crowd = false;
+        let waits = each_blocker(&wait, |blocker| {
+            if blockers.len() < BLOCKERS {
+                blockers.push(blocker);
+            } else {
+                is_crowd = true;
+            }
+        });
+        if is_crowd {
+            blockers.clear();
+        }
         let has_unknown = || wait.lock.record().is_none_or(|record| record.has_unknown());
-        let is_open = !waits || (wait.want == Want::Permits && has_unknown());
+        let is_open = !waits || is_crowd || (wait.want == Want::Permits && has_unknown());
         (waits || !is_granted(&wait)).then_some(Edge { wait, blockers, is_open })
     }
 

@@ -29,10 +29,10 @@ use super::pool::{Pool, Record};
 use super::snapshot::{CLASSES, LockLabel};
 use super::{AtomicStatic, LockKind, locked};
 use crate::probe::LockMode;
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::vec::Vec;
 
 /// How many holders a record has without an allocation.
 const PLACES: usize = 4;
@@ -146,7 +146,7 @@ pub(crate) struct LockRecord {
     label: Mutex<LockLabel>,
     places: [Place; PLACES],
     /// Holders beyond the places.
-    more: Mutex<Vec<Holder>>,
+    more: Mutex<BTreeMap<u32, Holder>>,
     /// How many holders have no identity; counted for semaphores only, where one that is not known may release.
     unknown: AtomicU32,
     /// The first of the waits that keep readers out ([`waits`](super::waits)).
@@ -164,7 +164,7 @@ impl Record for LockRecord {
         generation: AtomicU32::new(0),
         label: Mutex::new(NO_LABEL),
         places: [const { Place::NEW }; PLACES],
-        more: Mutex::new(Vec::new()),
+        more: Mutex::new(BTreeMap::new()),
         unknown: AtomicU32::new(0),
         writers: Mutex::new(0),
         queued: AtomicU32::new(0),
@@ -304,9 +304,9 @@ impl LockRecord {
     fn add_more(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) -> Held {
         let mut more = locked(&self.more);
         let first = PLACES as u32 + 1;
-        let held =
-            Held(more.last().map_or(first, |last| last.held.0.wrapping_add(1).clamp(first, u32::MAX - 1)));
-        more.push(Holder { held, task, mode, wait, turn: 0, is_claimed: wait == 0, at: Some(at) });
+        let last = more.last_key_value();
+        let held = Held(last.map_or(first, |(last, _)| last.wrapping_add(1).clamp(first, u32::MAX - 1)));
+        more.insert(held.0, Holder { held, task, mode, wait, turn: 0, is_claimed: wait == 0, at: Some(at) });
         held
     }
 
@@ -367,7 +367,7 @@ impl LockRecord {
         match self.place(held) {
             Ok(Some(place)) => place.free(),
             Ok(None) => {}
-            Err(()) => locked(&self.more).retain(|holder| holder.held != held),
+            Err(()) => drop(locked(&self.more).remove(&held.0)),
         }
     }
 
@@ -380,7 +380,7 @@ impl LockRecord {
     }
 
     fn change_more(&self, held: Held, change: impl FnOnce(&mut Holder)) {
-        locked(&self.more).iter_mut().find(|holder| holder.held == held).map(change);
+        locked(&self.more).get_mut(&held.0).map(change);
     }
 
     /// Every holder that has an identity. `see` must not lock a record.
@@ -388,7 +388,7 @@ impl LockRecord {
         for (number, place) in self.places.iter().enumerate() {
             place.view(Held(number as u32 + 1)).into_iter().for_each(&mut see);
         }
-        locked(&self.more).iter().copied().filter(|holder| holder.task != 0).for_each(see);
+        locked(&self.more).values().copied().filter(|holder| holder.task != 0).for_each(see);
     }
 
     /// Is a task known to hold it? Where and how it took it.

@@ -16,7 +16,8 @@
 //!   writer, [`ReentrantMutex`](crate::ReentrantMutex), `LoopMutex` of `tasuki-rt`, and the mutex of a [`Condvar`](crate::Condvar) that was notified: a
 //!   *deadlock*.
 //! * A lock that was granted to a future which its task does not poll, while the same task waits by another future: a *futurelock*.
-//! * The same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle: *suspected*, for any task may release permits.
+//! * The same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle: *suspected*, for any task may release permits. A task that waits
+//!   for permits all of which it took itself is only in what is asked for, not printed: permits are often given to other tasks, and nothing tells.
 //!
 //! # What is not
 //!

@@ -1,7 +1,7 @@
 //! The waits that go on: which task waits, for what, where, and since when.
 //!
 //! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. The records of one task are
-//! found by its identity: they are in lists that 65,536 buckets share out, each under a lock of its own; waits for a time have lists of their own, of which a look sees one. A wait takes that lock twice; what does not wait takes none.
+//! found by its identity: they are in lists that 65,536 buckets share out, each under a lock of its own; waits for a time have lists of their own, of which a look sees one. A wait takes that lock twice.
 //!
 //! # Invariants
 //! 1. The fields of a record are written before it is published, by the thread that waits; only `lock`, `want` and `held` change later, by the holder of

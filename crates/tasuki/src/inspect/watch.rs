@@ -75,7 +75,7 @@ impl Watch {
                     if told.len() >= REMEMBERED {
                         told.clear();
                     }
-                    if told.insert(signature) {
+                    if !cycle.is_own_permits() && told.insert(signature) {
                         news.push(cycle);
                     }
                     // Others of its waits may close another cycle when this one ends.

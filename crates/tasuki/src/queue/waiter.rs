@@ -148,7 +148,7 @@ pub(crate) struct Waiter {
     pub(crate) phase: Cell<Phase>,
     /// See [`Payload`]. Relaxed: changed only under `EDIT`, or by the future that alone knows the waiter.
     counter: AtomicU32,
-    /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel replaces it later.
+    /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel and an `RwLock` replace it later, under `EDIT`.
     request: UnsafeCell<*mut ()>,
     /// What `inspect/` knows of the wait.
     note: WaitNote,

@@ -53,7 +53,7 @@
 //! 1. Permits are conserved: free + granted + held = initial + released - forgotten.
 //! 2. With the queue unlocked, and no grant loop on its way: with waiters, what is free does not cover the front; or (`Bypass`) it covers the front alone, the front
 //!    has been woken, and may still be overtaken.
-//! 3. `surplus` means something only with waiters, and is touched only with the queue locked.
+//! 3. The count in `surplus` means something only with waiters, and is touched only with the queue locked. The guess beside it is an atomic, and any value is right.
 //! 4. After `CLOSED` is set no waiter is enqueued and none is granted.
 //! 5. A check that fails has changed nothing.
 //!
@@ -94,7 +94,7 @@ pub(crate) struct RawSemaphore<P> {
 // A panic leaves nothing half done: the state is complete before any foreign call.
 impl<P> RefUnwindSafe for RawSemaphore<P> {}
 
-// SAFETY: `surplus` is touched only with the queue locked (invariant 3); the queue is `Sync`, a policy is no data.
+// SAFETY: the count in `surplus` is touched only with the queue locked (invariant 3), and the guess is an atomic; the queue is `Sync`, a policy is no data.
 unsafe impl<P> Sync for RawSemaphore<P> {}
 
 impl<P: SemaphorePolicy> RawSemaphore<P> {

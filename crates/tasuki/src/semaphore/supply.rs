@@ -32,7 +32,7 @@ pub(super) struct Supply<'s, P> {
     pub(super) free: usize,
 }
 
-/// What is free with waiters queued, in six bytes: the other two of the word are the guess. Touched only with the queue locked (invariant 3).
+/// What is free with waiters queued, in six bytes: the other two of the word are the guess. The count is touched only with the queue locked (invariant 3), the guess is an atomic.
 #[derive(Debug)]
 pub(super) struct Surplus {
     low: UnsafeCell<u32>,
