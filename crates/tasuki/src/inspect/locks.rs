@@ -25,7 +25,7 @@
 //! `task`: Release in [`Place::fill`] pairs with Acquire in [`Place::view`], for the other fields of the same place. They may still be of two holders, if one
 //! comes after the other during a look: a report is made of what stayed the same in two looks, a second apart.
 
-use super::pool::{Pool, Record};
+use super::pool::{Pool, Record, first};
 use super::snapshot::{CLASSES, LockLabel};
 use super::{AtomicStatic, LockKind, locked};
 use crate::probe::LockMode;
@@ -177,7 +177,7 @@ impl Record for LockRecord {
     }
 }
 
-static LOCKS: Pool<LockRecord, 1024> = Pool::new();
+static LOCKS: Pool<LockRecord, { first(1024) }> = Pool::new();
 
 /// A lock that a wait is for: its record, and which use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

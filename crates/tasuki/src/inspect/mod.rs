@@ -37,11 +37,12 @@ mod graph;
 pub(crate) mod locks;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod pool;
-#[cfg(test)]
+// Not under Miri, where each takes a minute; there is no unsafe code in what they test.
+#[cfg(all(test, not(miri)))]
 mod random_programs;
 mod report;
 mod snapshot;
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod waits;

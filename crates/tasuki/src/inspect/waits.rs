@@ -16,7 +16,7 @@
 //! that one of the two looks sees the whole cycle.
 
 use super::locks::{Held, LockId, LockRecord};
-use super::pool::{Pool, Record};
+use super::pool::{Pool, Record, first};
 use super::{AtomicStatic, locked, nanoseconds};
 use crate::probe::LockMode;
 use crate::task::TaskId;
@@ -157,7 +157,7 @@ impl Record for WaitRecord {
     }
 }
 
-static WAITS: Pool<WaitRecord, 4096> = Pool::new();
+static WAITS: Pool<WaitRecord, { first(4096) }> = Pool::new();
 static HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
 /// Of waits for a time: a task may have thousands of them, and one is enough to keep it out of every cycle.
 static TIME_HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];

@@ -141,7 +141,7 @@ fn tell(cycle: &Cycle) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::super::tests::Actor;
     use super::*;
