@@ -84,7 +84,7 @@ impl World {
                 self.unpark(self.idle.notify());
             }
             if sleeper.took.get() {
-                if risen.left_poll_slot && self.without != Without::HandOver {
+                if risen.owes_poll_slot && self.without != Without::HandOver {
                     self.unpark(self.idle.hand_over_poll_slot());
                 }
                 return;

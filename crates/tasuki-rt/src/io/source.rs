@@ -4,7 +4,7 @@
 //! accept from one listener, wait in an [`Event`] for each direction: as with every wait of `tasuki`, without an allocation, and a cancelled one leaves the queue.
 
 use super::readiness::{Direction, Readiness, Report, Seen};
-use crate::task::{contain_panic, release_waiters};
+use crate::task::contain_panic;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -29,6 +29,13 @@ pub(crate) enum Delivery {
     Slot(Waker),
     /// All tasks that are enqueued for this direction.
     Queue(Arc<Source>, Direction),
+}
+
+/// Sets a manual event for a moment, which releases all that wait. Wakers that panic go no further, and leave it reset: an event that stays set would make every wait for the next
+/// moment spin.
+pub(crate) fn release_waiters(event: &Event) {
+    contain_panic(|| event.set());
+    event.reset();
 }
 
 impl Delivery {

@@ -36,6 +36,7 @@
 //! | free | a worker falls asleep, not as the watcher | taken by it | wait for sockets instead of parking | [`Idle::sleep`] |
 //! | free | a worker that is awake polls | taken by it | poll without waiting, then `end_poll` | [`Idle::try_poll`] |
 //! | taken | its worker rises | free | before it runs anything: `hand_over_poll_slot`, if told so | [`Idle::rise`], [`Idle::hand_over_poll_slot`] |
+//! | free | the watcher rises, and none watches any more | free | the same | [`Idle::rise`] |
 //! | taken | its worker has polled | free | unpark a sleeper, if told so | [`Idle::end_poll`] |
 //!
 //! A worker that rises from the poll with a task to run would leave the slot free for as long as that task runs, while the others sleep. So it sees to it that
@@ -95,8 +96,8 @@ pub(crate) struct Risen {
     pub(crate) chosen: bool,
     /// It was the timekeeper while others sleep on: it must [`Idle::cover`] the deadlines of all workers that are awake before it runs anything.
     pub(crate) kept_time: bool,
-    /// It left the poll slot while others sleep on and none watches: it must [`Idle::hand_over_poll_slot`] before it runs anything.
-    pub(crate) left_poll_slot: bool,
+    /// The poll slot is free, while others sleep on and none watches: it must [`Idle::hand_over_poll_slot`] before it runs anything.
+    pub(crate) owes_poll_slot: bool,
 }
 
 /// What [`Idle::sleep`] asks of the worker.
@@ -306,7 +307,7 @@ impl Idle {
             Risen {
                 chosen: at.is_none(),
                 kept_time: kept_time && others,
-                left_poll_slot: is_free && others && !self.is_watched(),
+                owes_poll_slot: is_free && others && !self.is_watched(),
             }
         })
     }

@@ -88,7 +88,7 @@ impl Local {
     /// Before a poll, which may be long: another worker takes the poll slot, if this one has left it.
     #[inline]
     pub(super) fn hand_over_poll_slot(&self, shared: &Shared) {
-        if self.left_poll_slot.take() {
+        if self.owes_poll_slot.take() {
             if let Some(worker) = shared.idle.hand_over_poll_slot() {
                 shared.remotes[worker].unparker.unpark();
             }

@@ -2,7 +2,7 @@
 //! this one.
 
 use super::chain::{Chain, Link, Linked};
-use super::idle::{Idle, NEVER, Rest, Risen};
+use super::idle::{Idle, NEVER, Nap, Place, Rest, Risen, Sleeper};
 use super::next_slot::NextSlot;
 use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
@@ -37,9 +37,9 @@ fn a_notifier_chooses_only_when_nobody_searches() {
     assert!(idle.sleep(Rest::of(1)).look);
     assert_eq!(idle.notify(), Some(1));
     assert_eq!(idle.notify(), None);
-    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, left_poll_slot: false });
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
     assert!(idle.sleep(Rest { searching: true, ..Rest::of(1) }).look);
-    assert_eq!(idle.rise(1), Risen { chosen: false, kept_time: false, left_poll_slot: false });
+    assert_eq!(idle.rise(1), Risen { chosen: false, kept_time: false, owes_poll_slot: false });
     assert_eq!(idle.notify(), None);
 }
 
@@ -51,14 +51,14 @@ fn one_sleeper_keeps_the_time() {
     assert!([2, 3, 1].map(|worker| idle.sleep(Rest::of(worker)).keeps_time) == [true, false, false]);
     assert_eq!(idle.cover(|| NEVER), None);
     assert_eq!([9, 9, 10, 8].map(|deadline| idle.cover(|| deadline)), [Some(2), None, None, Some(2)]);
-    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, left_poll_slot: false });
+    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, owes_poll_slot: false });
     assert_eq!(idle.cover(|| 9), Some(1), "another sleeper, which has looked at no deadline");
     assert!(!idle.sleep(Rest::of(2)).keeps_time, "there is one");
     assert_eq!([idle.notify(), idle.notify()], [Some(2), None]);
     assert!(idle.found());
-    assert_eq!(idle.rise(3), Risen { chosen: false, kept_time: false, left_poll_slot: false });
+    assert_eq!(idle.rise(3), Risen { chosen: false, kept_time: false, owes_poll_slot: false });
     assert_eq!(idle.notify(), Some(1), "the last sleeper");
-    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, left_poll_slot: false });
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
     assert!(idle.sleep(Rest::of(0)).keeps_time);
 }
 
@@ -69,7 +69,7 @@ fn one_sleeper_polls() {
     let watcher = Rest { watch: true, ..Rest::of(0) };
     assert!(!idle.sleep(Rest::of(1)).polls && !idle.try_poll(2), "there is nothing to poll");
     assert_eq!(idle.open_poll_slot(), Some(1));
-    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, left_poll_slot: false });
+    assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
     assert!(idle.found());
     assert!(!idle.sleep(watcher).polls && idle.sleep(Rest::of(1)).polls && !idle.sleep(Rest::of(2)).polls);
     assert!(!idle.try_poll(3), "taken");
@@ -77,7 +77,7 @@ fn one_sleeper_polls() {
     assert_eq!(idle.cover(|| 5), Some(0));
     for (next, kept_time) in [(2, false), (0, true), (1, false)] {
         assert_eq!(idle.notify(), Some(next));
-        assert_eq!(idle.rise(next), Risen { chosen: true, kept_time, left_poll_slot: false });
+        assert_eq!(idle.rise(next), Risen { chosen: true, kept_time, owes_poll_slot: false });
         assert!(idle.found());
     }
     assert!(idle.try_poll(3) && !idle.try_poll(2));
@@ -85,8 +85,34 @@ fn one_sleeper_polls() {
     assert_eq!(idle.end_poll(3), Some(2), "it parks, and no worker would poll");
     assert!(idle.rise(2).chosen && idle.found());
     assert!(idle.sleep(Rest::of(2)).polls && !idle.sleep(Rest::of(1)).polls);
-    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, left_poll_slot: true });
+    assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, owes_poll_slot: true });
     assert_eq!([idle.hand_over_poll_slot(), idle.hand_over_poll_slot()], [Some(1), None]);
+}
+
+/// Worker 0 leaves the poll slot and relies on the watcher, worker 1, while worker 2 sleeps: a watcher that rises to run something owes a poller.
+#[test]
+fn a_watcher_that_rises_owes_a_poller() {
+    struct Watching<'i>(&'i Idle);
+    impl Sleeper for Watching<'_> {
+        fn sees_work(&self, _alone: bool) -> bool {
+            false
+        }
+
+        fn earliest_deadline(&self) -> u64 {
+            NEVER
+        }
+
+        fn sleep(&self, nap: Nap) {
+            assert!(nap.watch && nap.place == Place::Parker);
+            assert_eq!(self.0.end_poll(0), None, "one watches");
+        }
+    }
+    let idle = Idle::new(3);
+    assert_eq!(idle.open_poll_slot(), None);
+    assert!(idle.try_poll(0) && !idle.sleep(Rest::of(2)).polls);
+    let watcher = Rest { watch: true, ..Rest::of(1) };
+    assert!(idle.rest(watcher, &Watching(&idle)).owes_poll_slot);
+    assert_eq!(idle.hand_over_poll_slot(), Some(2));
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(crate) struct Local {
     /// Was the timekeeper, and has not asked for cover for all since.
     pub(super) kept_time: Cell<bool>,
     /// Has left the poll slot, and another worker is to be awake before this one runs anything.
-    pub(super) left_poll_slot: Cell<bool>,
+    pub(super) owes_poll_slot: Cell<bool>,
     /// Tasks whose sockets are ready, to be woken when the poll slot has been left.
     pub(super) deliveries: RefCell<Vec<Delivery>>,
 }
@@ -101,7 +101,7 @@ impl Local {
             look_at: Cell::new(shared.epoch),
             pause: Cell::new(0),
             kept_time: Cell::new(false),
-            left_poll_slot: Cell::new(false),
+            owes_poll_slot: Cell::new(false),
             deliveries: RefCell::default(),
         }
     }
@@ -323,7 +323,7 @@ impl Local {
         self.falls_asleep(shared);
         let risen = shared.idle.rest(rest, &FallingAsleep { local: self, shared });
         self.rises(shared, risen.kept_time);
-        self.left_poll_slot.set(risen.left_poll_slot);
+        self.owes_poll_slot.set(risen.owes_poll_slot);
         self.wake_delivered();
         if risen.chosen {
             self.searching.set(true);

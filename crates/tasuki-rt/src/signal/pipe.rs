@@ -9,7 +9,7 @@
 //! `counts`: SeqCst on both sides, and the wait is enqueued before its look at the count: the thread that counts and then releases the waiters finds it, or it finds the count.
 //! The queue's own lock is between.
 
-use crate::task::release_waiters;
+use crate::io::source::release_waiters;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! Ctrl-C of a console. Compiled in CI, and not run there.
 
-use crate::task::release_waiters;
+use crate::io::source::release_waiters;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;

@@ -48,14 +48,6 @@ pub(crate) fn contain_panic(f: impl FnOnce()) {
     }
 }
 
-/// Sets a manual event for a moment, which releases all that wait. Wakers that panic go no further, and leave it reset: an event that stays set would make every wait for the next
-/// moment spin.
-#[allow(dead_code, reason = "of sockets and signals")]
-pub(crate) fn release_waiters(event: &tasuki::Event) {
-    contain_panic(|| event.set());
-    event.reset();
-}
-
 /// Drops what a panic carried, which may panic again, with something else to drop. After four such panics the payload is leaked.
 fn discard(mut payload: PanicPayload) {
     for _ in 0..4 {

@@ -43,6 +43,23 @@ fn traits_of_futures_io() {
     });
 }
 
+/// More slices than the system takes in one call: what was written is less than all, and the socket is still writable.
+#[test]
+fn a_write_of_very_many_slices_does_not_stop_the_socket() {
+    use futures_io::AsyncWrite;
+
+    let _dog = watchdog(60);
+    runtime(1).block_on(async {
+        let (mut client, mut server) = pair().await.unwrap();
+        let slices = vec![IoSlice::new(b"x"); 5_000];
+        for _ in 0..3 {
+            let written = poll_fn(|cx| Pin::new(&mut client).poll_write_vectored(cx, &slices)).await.unwrap();
+            let mut bytes = vec![0; written];
+            server.read_exact(&mut bytes).await.unwrap();
+        }
+    });
+}
+
 /// The same through the traits of tokio, with its extensions and its buffers.
 #[cfg(feature = "tokio-io")]
 #[test]

@@ -4,7 +4,7 @@
 use crate::kit::process::{alone, other_threads};
 use crate::kit::{runtime, until, watchdog};
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -195,6 +195,112 @@ fn a_shutdown_with_a_thousand_connections_closes_them_all() {
         }
         drop(runtime);
         assert_eq!(descriptors(), before);
+    });
+}
+
+/// A read ends behind a message that carries a descriptor, though more is there: the rest is read, too.
+#[test]
+fn a_message_with_a_descriptor_does_not_stop_the_stream() {
+    use std::os::fd::AsRawFd;
+    alone(|| {
+        let _dog = watchdog(60);
+        runtime(1).block_on(async {
+            let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+            let mut stream = tasuki_rt::net::UnixStream::from_std(there).unwrap();
+            for _ in 0..3 {
+                send_with_descriptor(&here, b"a", here.as_raw_fd());
+                (&here).write_all(b"bcd").unwrap();
+                let mut bytes = [0; 64];
+                let mut all = Vec::new();
+                while all.len() < 4 {
+                    let count = stream.read(&mut bytes).await.unwrap();
+                    all.extend_from_slice(&bytes[..count]);
+                }
+                assert_eq!(all, b"abcd");
+            }
+        });
+    });
+}
+
+fn send_with_descriptor(to: &std::os::unix::net::UnixStream, bytes: &[u8], descriptor: i32) {
+    use std::os::fd::AsRawFd;
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // Room for a header and a descriptor, aligned as a header is.
+    let mut control = [0_u64; 4];
+    // SAFETY: zeroes are a valid message without parts.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    // SAFETY: a function of its argument only.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as _;
+    // SAFETY: the message has room for one header, so there is a first one.
+    let header = unsafe { &mut *libc::CMSG_FIRSTHDR(&message) };
+    header.cmsg_level = libc::SOL_SOCKET;
+    header.cmsg_type = libc::SCM_RIGHTS;
+    // SAFETY: as above.
+    header.cmsg_len = unsafe { libc::CMSG_LEN(4) } as _;
+    // SAFETY: there is room for a descriptor behind the header.
+    unsafe { libc::CMSG_DATA(header).cast::<i32>().write_unaligned(descriptor) };
+    // SAFETY: all parts of the message are alive, and have the lengths that it says.
+    assert_eq!(unsafe { libc::sendmsg(to.as_raw_fd(), &message, 0) }, bytes.len() as isize);
+}
+
+/// A waker of a program: it blocks until it is let go, then panics.
+struct Hostile {
+    woken: std::sync::mpsc::Sender<()>,
+    go_on: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl std::task::Wake for Hostile {
+    fn wake(self: Arc<Self>) {
+        self.woken.send(()).unwrap();
+        self.go_on.lock().unwrap().recv().unwrap();
+        panic!("a waker of another program");
+    }
+}
+
+/// While a waker blocks the thread of the signals, so many come that its pipe is full: one that comes then is not lost. Neither the panic of that waker nor an interrupted
+/// call ends the thread.
+#[test]
+fn signals_survive_a_full_pipe_a_panicking_waker_and_an_interrupted_call() {
+    use tasuki_rt::signal::unix::{SignalKind, signal};
+    alone(|| {
+        let _dog = watchdog(60);
+        let raise = |kind: SignalKind| {
+            // SAFETY: the handler is ours.
+            assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+        };
+        let (many, one) = (SignalKind::user_defined1(), SignalKind::hangup());
+        let (mut first, mut second) = (signal(many).unwrap(), signal(one).unwrap());
+        let ((woken, is_woken), (let_go, go_on)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+        let hostile = Arc::new(Hostile { woken, go_on: std::sync::Mutex::new(go_on) });
+        {
+            let waker = std::task::Waker::from(hostile);
+            let mut wait = std::pin::pin!(first.recv());
+            let polled = wait.as_mut().poll(&mut std::task::Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            raise(many);
+            is_woken.recv().unwrap();
+            (0..5_000).for_each(|_| raise(many));
+            raise(one);
+            let_go.send(()).unwrap();
+        }
+        let runtime = runtime(1);
+        runtime.block_on(second.recv());
+        // SAFETY: zeroes are a valid `sigaction`; without SA_RESTART, so that calls are interrupted.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the action is initialised, and its handler does nothing.
+        assert_eq!(unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) }, 0);
+        for _ in 0..100 {
+            for thread in other_threads() {
+                // SAFETY: a signal for a thread of this process, or for none if it has gone.
+                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
+            }
+            raise(one);
+            runtime.block_on(second.recv());
+        }
     });
 }
 

@@ -77,6 +77,52 @@ fn try_join_next_takes_what_there_is() {
     });
 }
 
+/// A result whose destructor panics.
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("a result that is dropped");
+    }
+}
+
+/// Results that were not taken panic when they are dropped, several of them: the panics go no further, and the set is empty.
+#[test]
+fn results_that_panic_when_they_are_dropped() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.start().unwrap();
+    let ended = || {
+        let handle = runtime.spawn(async { PanicsWhenDropped });
+        until(|| handle.is_finished());
+        handle
+    };
+    let mut set = JoinSet::new();
+    for _ in 0..2 {
+        (0..3).for_each(|_| set.insert(ended()));
+        set.detach_all();
+        assert!(set.is_empty());
+    }
+    (0..3).for_each(|_| set.insert(ended()));
+    drop(set);
+}
+
+/// A handle that has given its result is refused, and the set is as it was.
+#[test]
+fn a_refused_handle_leaves_no_member() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let mut set = JoinSet::new();
+    for members in 0..2 {
+        let mut handle = runtime.spawn(async { 1 });
+        runtime.block_on(&mut handle).unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| set.insert(handle))).is_err());
+        assert_eq!(set.len(), members);
+        set.insert(runtime.spawn(async { 2 }));
+    }
+    assert_eq!(runtime.block_on(set.join_all()), [2, 2]);
+}
+
 #[test]
 fn join_all_gives_all_or_panics() {
     let _dog = watchdog(60);

@@ -194,6 +194,38 @@ mod tests {
         assert!(watch.is_idle());
     }
 
+    /// A task takes permits, gives them to others and waits for one more: it looks as if it waited for itself, and may not be told. It is in what is asked for.
+    #[test]
+    fn permits_that_were_given_away_are_not_told() {
+        let (me, semaphore, mut watch) = (Actor::new(), crate::Semaphore::new(2), Watch::new());
+        let _given = me.run(|| (semaphore.try_acquire().unwrap(), semaphore.try_acquire().unwrap()));
+        let mut wait = Box::pin(semaphore.acquire());
+        assert!(me.poll(wait.as_mut()).is_pending());
+        assert!(graph::cycle_of(me.number()).is_some());
+        watch.add(me.number());
+        let start = crate::host_executor::clock();
+        assert!(watch.look(start).is_empty() && watch.look(start + 2 * STAYS).is_empty());
+    }
+
+    /// More holders than a record has places for, released from the middle; and more than a look collects.
+    #[test]
+    fn a_crowd_of_holders() {
+        let lock = crate::RwLock::new(0);
+        let readers: Vec<Actor> = (0..100).map(|_| Actor::new()).collect();
+        let take = |(n, reader): (usize, &Actor)| (n, reader.run(|| lock.try_read().unwrap()));
+        let mut guards: Vec<_> = readers.iter().enumerate().map(take).collect();
+        let mut wait = Box::pin(lock.write());
+        assert!(readers[50].poll(wait.as_mut()).is_pending());
+        let stuck = |reader: &Actor| graph::cycle_of(reader.number()).is_some();
+        assert!(!stuck(&readers[50]), "too many to collect");
+        guards.retain(|(n, _)| n % 5 == 0);
+        assert!(stuck(&readers[50]), "it waits for its own read");
+        guards.retain(|(n, _)| *n != 50);
+        assert!(!stuck(&readers[50]), "only others read");
+        guards.clear();
+        assert!(readers[50].poll(wait.as_mut()).is_ready());
+    }
+
     /// A task that waits twice is watched until it does not: a grant may close a cycle.
     #[test]
     fn a_grant_closes_a_cycle() {
