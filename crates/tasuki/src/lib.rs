@@ -74,6 +74,7 @@
 //!   one) and its timers instead of a thread of ours, and its tasks have identities. The runtime needs `enable_time` for limits; without it they panic, as tokio's do.
 //!   `.block()` does not use tokio's timers: a runtime may stand still while one of its threads is blocked.
 //! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs ([`inspect`]).
+//! * `serde`: the values of [`inspect`] are `Serialize`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

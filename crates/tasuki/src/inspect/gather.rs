@@ -2,11 +2,12 @@
 
 use super::graph::{self, Blocker};
 use super::locks::{self, Holder, LockId, LockRecord};
-use super::snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSnapshot};
+use super::snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
 use super::waits::{self, WaitView};
 use super::{Deadlock, Hold, nanoseconds};
 use crate::task::TaskId;
-use std::collections::HashMap;
+use core::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use std::vec::Vec;
 
@@ -30,6 +31,9 @@ pub(super) fn label(lock: LockId) -> Option<LockLabel> {
     lock.record().map(LockRecord::label)
 }
 
+/// Behind so many holders and writers a wait is shown; a crowd of waits behind a crowd of holders would be too much to show.
+const SHOWN: usize = 64;
+
 fn wait(view: &WaitView, now: u64) -> Option<WaitSnapshot> {
     Some(WaitSnapshot {
         task: TaskId::from_number(view.task)?,
@@ -39,40 +43,92 @@ fn wait(view: &WaitView, now: u64) -> Option<WaitSnapshot> {
         is_limited: view.is_limited,
         is_granted: graph::is_granted(view),
         lock: label(view.lock).map(|label| (view.lock.number(), label)),
-        behind: graph::blockers(view).iter().filter_map(HolderSnapshot::of).collect(),
+        behind: graph::blockers(view).iter().filter_map(HolderSnapshot::of).take(SHOWN).collect(),
     })
 }
 
 fn lock(id: LockId, record: &LockRecord, waiters: usize) -> LockSnapshot {
     let mut holders = Vec::new();
     record.each_holder(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
-    let (waited, longest_queue) = record.figures();
-    let contentions = waited.iter().map(|count| u64::from(*count)).sum();
+    let [waited, held] = record.histograms();
     LockSnapshot {
         id: id.number(),
         label: record.label(),
         holders,
         waiters,
-        contentions,
-        longest_queue,
+        contentions: waited.count(),
+        longest_queue: record.longest_queue(),
         waited,
+        held,
     }
 }
 
-pub(super) fn snapshot() -> Snapshot {
+/// Keeps the first so many of an order, sorted.
+fn keep_first<T, K: Ord>(all: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) {
+    if limit < all.len() {
+        all.select_nth_unstable_by_key(limit, &key);
+        all.truncate(limit);
+    }
+    all.sort_by_key(key);
+}
+
+/// The waits that were granted and not polled since: found once, for a search by each wait among a crowd of holders would take the product of both.
+fn granted() -> HashSet<u64> {
+    let mut granted = HashSet::new();
+    locks::each(|_, record| {
+        record.each_holder(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
+    });
+    granted
+}
+
+/// The locks with most waiters, then those with most contentions; and how many there are.
+fn locks(waiters: &HashMap<LockId, usize>, limit: usize) -> (Vec<LockSnapshot>, usize) {
+    let mut all = Vec::new();
+    locks::each(|id, record| all.push((id, record, waiters.get(&id).copied().unwrap_or(0))));
+    let total = all.len();
+    if limit < total {
+        keep_first(&mut all, limit, |(id, record, waiters)| {
+            (Reverse(*waiters), Reverse(record.histograms()[0].count()), *id)
+        });
+    }
+    (all.into_iter().map(|(id, record, waiters)| lock(id, record, waiters)).collect(), total)
+}
+
+/// The waits by what they are for and where they were asked for. The oldest of each comes first.
+fn sites(views: &[WaitView], now: u64, limit: usize) -> Vec<WaitSite> {
+    let mut sites: HashMap<_, (usize, u64)> = HashMap::new();
+    for view in views {
+        let (count, since) = sites.entry((view.lock, view.name, view.at)).or_insert((0, u64::MAX));
+        *count += 1;
+        *since = (*since).min(view.since);
+    }
+    let mut all: Vec<_> = sites.into_iter().collect();
+    keep_first(&mut all, limit, |(key, (count, since))| (Reverse(*count), *since, *key));
+    let site = |((lock, future, at), (count, since)): ((LockId, _, _), (usize, u64))| WaitSite {
+        future,
+        at,
+        lock: label(lock).map(|label| (lock.number(), label)),
+        count,
+        longest: Duration::from_nanos(now.saturating_sub(since)),
+    };
+    all.into_iter().map(site).collect()
+}
+
+pub(super) fn snapshot(limit: usize) -> Snapshot {
     let mut views = Vec::new();
     waits::each(|view| views.push(view));
-    // The oldest first; of those of one moment the one that was enqueued first.
-    views.sort_by_key(|view| (view.since, view.id));
+    let (now, granted) = (nanoseconds(), granted());
     let mut waiters: HashMap<LockId, usize> = HashMap::new();
-    for view in views.iter().filter(|view| !graph::is_granted(view)) {
+    for view in views.iter().filter(|view| !granted.contains(&view.id)) {
         *waiters.entry(view.lock).or_default() += 1;
     }
-    let now = nanoseconds();
-    let mut all = Vec::new();
-    locks::each(|id, record| all.push(lock(id, record, waiters.get(&id).copied().unwrap_or(0))));
+    let (locks, total_locks) = locks(&waiters, limit);
+    let (sites, total_waits) = (sites(&views, now, limit), views.len());
+    // The oldest first; of those of one moment the one that was enqueued first.
+    keep_first(&mut views, limit, |view| (view.since, view.id));
+    let waits = views.iter().filter_map(|view| wait(view, now)).collect();
     let deadlocks = graph::cycles().iter().map(Deadlock::new).collect();
-    Snapshot { locks: all, waits: views.iter().filter_map(|view| wait(view, now)).collect(), deadlocks }
+    Snapshot { locks, total_locks, waits, total_waits, sites, deadlocks }
 }
 
 /// How many wait for a lock, and for how long the first of them has.

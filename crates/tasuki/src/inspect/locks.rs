@@ -16,6 +16,11 @@
 //! | taken | another task uses the guard | taken, by that task | [`LockRecord::touch`] |
 //! | any | released | free | [`LockRecord::clear`], [`LockRecord::remove`] |
 //!
+//! # How long it is held
+//!
+//! Two looks at the clock for every hold would cost more than the lock. So one hold in [`TIMED`] of each place is timed, the first included: `turn` counts them, and
+//! `since` is not 0 while a timed hold goes on. Holders beyond the places are not timed.
+//!
 //! # Invariants
 //! 1. A place is written by the holder, or by the releaser that grants, before the lock can be had by another. Nothing that a primitive does depends on it.
 //! 2. `turn` of a place changes whenever its holder does: a look that finds the same turn twice has found the same holder.
@@ -25,9 +30,10 @@
 //! `task`: Release in [`Place::fill`] pairs with Acquire in [`Place::view`], for the other fields of the same place. They may still be of two holders, if one
 //! comes after the other during a look: a report is made of what stayed the same in two looks, a second apart.
 
+use super::durations::{CLASSES, Durations};
 use super::pool::{Pool, Record, first};
-use super::snapshot::{CLASSES, LockLabel};
-use super::{AtomicStatic, LockKind, locked};
+use super::snapshot::LockLabel;
+use super::{AtomicStatic, LockKind, locked, nanoseconds};
 use crate::probe::LockMode;
 use std::collections::BTreeMap;
 use std::panic::Location;
@@ -36,6 +42,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How many holders a record has without an allocation.
 const PLACES: usize = 4;
+
+/// One hold in so many is timed: the clock takes about as long as a lock and an unlock. A power of two.
+const TIMED: u32 = 64;
 
 /// How a lock is held, as it is stored.
 const HELD_AS: [LockMode; 4] = [LockMode::Exclusive, LockMode::Read, LockMode::Upgradable, LockMode::Permits];
@@ -85,6 +94,8 @@ struct Place {
     mode: AtomicU32,
     claimed: AtomicU32,
     turn: AtomicU32,
+    /// When a timed hold began, in nanoseconds of the process and never 0; 0 if this one is not timed.
+    since: AtomicU64,
 }
 
 impl Place {
@@ -96,6 +107,7 @@ impl Place {
         mode: AtomicU32::new(0),
         claimed: AtomicU32::new(0),
         turn: AtomicU32::new(0),
+        since: AtomicU64::new(0),
     };
 
     /// Another holder, or the same one anew. All Relaxed, and not one operation: invariant 1.
@@ -103,9 +115,18 @@ impl Place {
         self.at.set(at);
         self.mode.store(stored(mode), Ordering::Relaxed);
         self.claimed.store(1, Ordering::Relaxed);
-        self.turn.store(self.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let turn = self.turn.load(Ordering::Relaxed).wrapping_add(1);
+        self.turn.store(turn, Ordering::Relaxed);
+        if turn % TIMED == 1 {
+            self.begin_timed();
+        }
         // Release: pairs with Acquire in `view`.
         self.task.store(task, Ordering::Release);
+    }
+
+    #[cold]
+    fn begin_timed(&self) {
+        self.since.store(nanoseconds().max(1), Ordering::Relaxed);
     }
 
     /// It has been granted, and its future has not been polled since.
@@ -115,10 +136,23 @@ impl Place {
         self.claimed.store(0, Ordering::Relaxed);
     }
 
-    fn free(&self) {
+    /// The holder releases the lock; how long it held it, if that was timed.
+    #[must_use]
+    fn free(&self) -> Option<u64> {
         self.wait.store(0, Ordering::Relaxed);
+        let since = self.since.load(Ordering::Relaxed);
+        if since != 0 {
+            self.since.store(0, Ordering::Relaxed);
+        }
         // Release: pairs with Acquire in `LockRecord::add`: the next holder writes after what was written for this one.
         self.task.store(0, Ordering::Release);
+        (since != 0).then(|| nanoseconds().saturating_sub(since))
+    }
+
+    /// The place is another lock's from now on, whose first hold is timed.
+    fn reset(&self) {
+        let _ = self.free();
+        self.turn.store((self.turn.load(Ordering::Relaxed) | (TIMED - 1)).wrapping_add(1), Ordering::Relaxed);
     }
 
     fn view(&self, held: Held) -> Option<Holder> {
@@ -138,6 +172,12 @@ impl Place {
 
 const NO_LABEL: LockLabel = LockLabel { kind: LockKind::Mutex, name: None, made_at: None };
 
+/// The class of a time in a histogram.
+fn class(nanoseconds: u64) -> usize {
+    let class = (nanoseconds / 1_000).checked_ilog2().map_or(0, |log| log as usize + 1);
+    class.min(CLASSES - 1)
+}
+
 /// What is known of a lock.
 pub(crate) struct LockRecord {
     next_free: AtomicU32,
@@ -156,6 +196,8 @@ pub(crate) struct LockRecord {
     longest_queue: AtomicU32,
     /// How many waits took how long.
     waited: [AtomicU32; CLASSES],
+    /// How many of the timed holds took how long.
+    held: [AtomicU32; CLASSES],
 }
 
 impl Record for LockRecord {
@@ -170,6 +212,7 @@ impl Record for LockRecord {
         queued: AtomicU32::new(0),
         longest_queue: AtomicU32::new(0),
         waited: [const { AtomicU32::new(0) }; CLASSES],
+        held: [const { AtomicU32::new(0) }; CLASSES],
     };
 
     fn next_free(&self) -> &AtomicU32 {
@@ -220,13 +263,14 @@ pub(crate) fn unregister(number: u32) {
     let record = LOCKS.get(number);
     // Relaxed: see `LockId::record`.
     record.generation.store(record.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    record.places.iter().for_each(Place::free);
+    record.places.iter().for_each(Place::reset);
     locked(&record.more).clear();
     // Relaxed: no other thread has the lock.
     record.unknown.store(0, Ordering::Relaxed);
     *locked(&record.writers) = 0;
     // Relaxed: as above.
-    let figures = [&record.queued, &record.longest_queue].into_iter().chain(&record.waited);
+    let figures =
+        [&record.queued, &record.longest_queue].into_iter().chain(&record.waited).chain(&record.held);
     figures.for_each(|figure| figure.store(0, Ordering::Relaxed));
     *locked(&record.label) = NO_LABEL;
     LOCKS.put(number);
@@ -265,7 +309,20 @@ impl LockRecord {
 
     /// The one holder releases the lock.
     pub(crate) fn clear(&self) {
-        self.places[0].free();
+        self.free(&self.places[0]);
+    }
+
+    #[inline]
+    fn free(&self, place: &Place) {
+        if let Some(nanoseconds) = place.free() {
+            self.held_for(nanoseconds);
+        }
+    }
+
+    #[cold]
+    fn held_for(&self, nanoseconds: u64) {
+        // Relaxed: a number to look at.
+        self.held[class(nanoseconds)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// One of several holders; `wait` is what was granted and not claimed, or 0.
@@ -365,7 +422,7 @@ impl LockRecord {
             return;
         }
         match self.place(held) {
-            Ok(Some(place)) => place.free(),
+            Ok(Some(place)) => self.free(place),
             Ok(None) => {}
             Err(()) => drop(locked(&self.more).remove(&held.0)),
         }
@@ -426,17 +483,39 @@ impl LockRecord {
     /// A wait ends, after so long.
     pub(super) fn left(&self, nanoseconds: u64) {
         self.queued.fetch_sub(1, Ordering::Relaxed);
-        let class = (nanoseconds / 1_000).checked_ilog2().map_or(0, |log| log as usize + 1);
-        self.waited[class.min(CLASSES - 1)].fetch_add(1, Ordering::Relaxed);
+        self.waited[class(nanoseconds)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many waits took how long, and the longest queue.
-    pub(super) fn figures(&self) -> ([u32; CLASSES], usize) {
-        let waited = core::array::from_fn(|class| self.waited[class].load(Ordering::Relaxed));
-        (waited, self.longest_queue.load(Ordering::Relaxed) as usize)
+    /// How many waits, and how many timed holds, took how long.
+    pub(super) fn histograms(&self) -> [Durations; 2] {
+        let look = |counts: &[AtomicU32; CLASSES]| {
+            Durations(counts.each_ref().map(|count| count.load(Ordering::Relaxed)))
+        };
+        [&self.waited, &self.held].map(look)
+    }
+
+    pub(super) fn longest_queue(&self) -> usize {
+        self.longest_queue.load(Ordering::Relaxed) as usize
     }
 
     pub(super) fn label(&self) -> LockLabel {
         *locked(&self.label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_time_is_in_its_class() {
+        for nanos in [0, 999, 1_000, 1_999, 2_000, 4_095_999, 4_096_000, 8_000_000_000, u64::MAX] {
+            let mut counts = [0; CLASSES];
+            counts[class(nanos)] = 1;
+            let time = Duration::from_nanos(nanos);
+            let found = Durations(counts).classes().any(|(times, count)| count == 1 && times.contains(&time));
+            assert!(found, "{time:?}");
+        }
     }
 }

@@ -29,6 +29,7 @@
 //!   the foreign branch may end it.
 //! * A guard is in the name of the task that took it until another one uses it. One that was sent to another task, and has not been used there, is told as the taker's.
 
+mod durations;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod gather;
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -41,6 +42,8 @@ mod pool;
 #[cfg(all(test, not(miri)))]
 mod random_programs;
 mod report;
+#[cfg(feature = "serde")]
+mod serialize;
 mod snapshot;
 #[cfg(all(test, not(miri)))]
 mod tests;
@@ -49,8 +52,9 @@ pub(crate) mod waits;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod watch;
 
+pub use durations::Durations;
 pub use report::{Certainty, Deadlock, Hold, Hop, LockKind};
-pub use snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSnapshot};
+pub use snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::vec::Vec;
@@ -77,7 +81,18 @@ pub fn deadlocks() -> Vec<Deadlock> {
 /// }
 /// ```
 pub fn snapshot() -> Snapshot {
-    active::snapshot()
+    active::snapshot(usize::MAX)
+}
+
+/// The same with at most so many locks, those with most waiters, and at most so many waits, the longest, and sites: for programs with very many. The totals are of all.
+///
+/// # Examples
+///
+/// ```
+/// assert!(tasuki::inspect::snapshot_limited(10).waits.len() <= 10);
+/// ```
+pub fn snapshot_limited(limit: usize) -> Snapshot {
+    active::snapshot(limit)
 }
 
 /// Are waits and locks noted in this build?
@@ -123,7 +138,7 @@ pub fn print_deadlocks(on: bool) {
 mod active {
     use super::{Deadlock, Snapshot, Vec};
 
-    pub(super) fn snapshot() -> Snapshot {
+    pub(super) fn snapshot(_: usize) -> Snapshot {
         Snapshot::default()
     }
 
@@ -179,8 +194,8 @@ mod active {
         now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
     }
 
-    pub(super) fn snapshot() -> Snapshot {
-        super::gather::snapshot()
+    pub(super) fn snapshot(limit: usize) -> Snapshot {
+        super::gather::snapshot(limit)
     }
 
     /// How many wait for the lock of a record, and for how long the first of them has.

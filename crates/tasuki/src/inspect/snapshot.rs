@@ -1,5 +1,6 @@
 //! Everything that is known, as a value: locks with their holders and figures, and the waits that go on.
 
+use super::durations::Durations;
 use super::report::{Deadlock, Hold, LockKind, Told};
 use crate::task::TaskId;
 use core::fmt;
@@ -7,9 +8,6 @@ use core::panic::Location;
 use core::time::Duration;
 use std::string::String;
 use std::vec::Vec;
-
-/// How many classes a histogram has: the first below a microsecond, each of the others up to twice the one before.
-pub(super) const CLASSES: usize = 24;
 
 /// What is known of all locks and waits. Gathered while the program runs on: not of one moment.
 ///
@@ -23,10 +21,17 @@ pub(super) const CLASSES: usize = 24;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Every lock that a task with an identity has taken or waited for, until it is dropped.
+    /// Every lock that a task with an identity has taken or waited for, until it is dropped. Of [`snapshot_limited`](super::snapshot_limited) those with most waiters, then
+    /// those with most contentions.
     pub locks: Vec<LockSnapshot>,
+    /// How many locks there are.
+    pub total_locks: usize,
     /// Every wait of a task with an identity, the longest first.
     pub waits: Vec<WaitSnapshot>,
+    /// How many waits there are.
+    pub total_waits: usize,
+    /// All waits by what they wait for and where they were asked for, the most numerous first.
+    pub sites: Vec<WaitSite>,
     /// The cycles among them.
     pub deadlocks: Vec<Deadlock>,
 }
@@ -47,8 +52,10 @@ pub struct LockSnapshot {
     pub contentions: u64,
     /// The most that have waited at a time.
     pub longest_queue: usize,
-    /// How long the waits took: so many below a microsecond, so many of the others below two, four, eight.
-    pub waited: [u32; CLASSES],
+    /// How long the waits of tasks with an identity took, the waits that go on not counted.
+    pub waited: Durations,
+    /// How long it was held: about one hold in 64, so that the clock is not looked at twice for each, the first included.
+    pub held: Durations,
 }
 
 /// How a lock is called.
@@ -97,6 +104,22 @@ pub struct WaitSnapshot {
     pub behind: Vec<HolderSnapshot>,
 }
 
+/// The waits of a [`Snapshot`] that are for the same lock, or by the same kind of future, and were asked for at the same place.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct WaitSite {
+    /// The name of the future.
+    pub future: &'static str,
+    /// Where it was asked for.
+    pub at: Option<&'static Location<'static>>,
+    /// The lock, and its number; none for a signal or a time.
+    pub lock: Option<(u64, LockLabel)>,
+    /// How many waits there are.
+    pub count: usize,
+    /// For how long the first of them has waited.
+    pub longest: Duration,
+}
+
 impl WaitSnapshot {
     /// What `Display` writes, without the time, and with these names of tasks: for reports that must not differ from run to run.
     ///
@@ -134,8 +157,11 @@ impl fmt::Display for WaitSnapshot {
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} waits, {} locks in use", self.waits.len(), self.locks.len())?;
+        write!(f, "{} waits, {} locks in use", self.total_waits, self.total_locks)?;
         self.waits.iter().try_for_each(|wait| write!(f, "\n  {wait}"))?;
+        if self.total_waits > self.waits.len() {
+            write!(f, "\n  and {} more", self.total_waits - self.waits.len())?;
+        }
         self.deadlocks.iter().try_for_each(|deadlock| write!(f, "\n{deadlock}"))
     }
 }

@@ -366,10 +366,31 @@ fn a_snapshot() {
     let snapshot = super::snapshot();
     let lock = snapshot.locks.iter().find(this).expect("it is used");
     assert_eq!((lock.waiters, lock.contentions, lock.longest_queue), (0, 2, 2));
-    assert!(lock.holders.is_empty() && lock.waited.iter().sum::<u32>() == 2);
+    assert!(lock.holders.is_empty() && lock.waited.count() == 2);
+    assert!((1..=3).contains(&lock.held.count()), "the first hold is timed, and few others");
     drop((first, second));
     drop(mutex);
     assert!(!super::snapshot().locks.iter().any(|lock| this(&lock)), "a lock that is dropped is forgotten");
+}
+
+/// Of very many waits behind very many holders only so many are shown, and all are counted.
+#[test]
+fn a_limited_snapshot() {
+    let semaphore = Semaphore::new(1_000).named("crowd");
+    let holders: Vec<_> = (0..1_000).map(|_| Actor::new().run(|| semaphore.try_acquire().unwrap())).collect();
+    let mut waits: Vec<_> = (0..1_000).map(|_| (Actor::new(), Box::pin(semaphore.acquire()))).collect();
+    waits.iter_mut().for_each(|(actor, wait)| actor.waits(wait.as_mut()));
+    let snapshot = super::snapshot_limited(10);
+    assert!(snapshot.waits.len() == 10 && snapshot.total_waits >= 1_000 && snapshot.locks.len() <= 10);
+    assert!(snapshot.waits.is_sorted_by_key(|wait| core::cmp::Reverse(wait.waited)), "the longest");
+    let this = |label: &super::LockLabel| label.name == Some("crowd");
+    let lock = snapshot.locks.iter().find(|lock| this(&lock.label)).expect("it has most waiters");
+    assert_eq!((lock.waiters, lock.longest_queue, lock.holders.len()), (1_000, 1_000, 1_000));
+    let site = snapshot.sites.iter().find(|site| site.lock.is_some_and(|(id, _)| id == lock.id));
+    assert_eq!(site.map(|site| site.count), Some(1_000));
+    assert!(snapshot.waits.iter().all(|wait| wait.behind.len() <= 64));
+    assert!(super::snapshot().waits.len() >= 1_000);
+    drop((waits, holders));
 }
 
 /// What docs/inspect.md says, on a machine of 64 bits.
@@ -377,7 +398,7 @@ fn a_snapshot() {
 #[cfg(target_pointer_width = "64")]
 fn sizes() {
     let records = (size_of::<super::locks::LockRecord>(), size_of::<super::waits::WaitRecord>());
-    assert_eq!(records, (360, 104));
+    assert_eq!(records, (488, 104));
     assert_eq!(size_of::<crate::probe::LockProbe>(), 32);
     let futures = (size_of::<crate::future::Lock<'_, ()>>(), size_of::<crate::future::WaitEvent<'_>>());
     assert!(futures.0 <= 64 + 32 && futures.1 <= 64 + 32, "{futures:?}");
