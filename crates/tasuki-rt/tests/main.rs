@@ -11,6 +11,7 @@ mod local {
 }
 mod loop_mutex {
     mod api;
+    mod elsewhere;
 }
 #[cfg(feature = "net")]
 mod net {
@@ -29,12 +30,15 @@ mod programs {
 mod scheduler {
     mod budget;
     mod budget_channels;
+    mod budget_primitives;
     #[cfg(feature = "net")]
     mod budget_sockets;
     mod budget_table;
     mod load;
     mod metrics;
     mod small;
+    mod starvation;
+    mod stealing;
 }
 mod shutdown {
     mod abrupt;

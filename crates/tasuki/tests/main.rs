@@ -23,7 +23,9 @@ mod cancellation {
 mod channel {
     mod api;
     mod hostile;
+    mod memory;
     mod oneshot;
+    mod panics;
     mod rendezvous;
     mod spec;
     #[cfg(all(feature = "futures-core", feature = "futures-sink"))]
@@ -94,9 +96,11 @@ mod semaphore {
 }
 mod surface {
     mod auto_traits;
+    mod channel_subjects;
     mod foreign_panics;
     mod promises;
     mod subjects;
+    mod two_panics;
 }
 mod timer {
     mod api;

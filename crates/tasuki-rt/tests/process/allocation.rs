@@ -4,108 +4,23 @@
 //! The workers are held by a closure while everything is created, then counted from the first poll to the end of the last task; so are
 //! the foreign threads that wake. `cargo xtask ci` runs this without debug assertions too: with them a lock notes its holders, and more than four in a list.
 
-use crate::kit::alloc::{asked, observe};
-use crate::kit::{MS, runtime, scaled, until, watchdog};
-use std::future::{Future, pending, poll_fn};
+use super::held_workers::{CROWD, HeldRuntime, Work, crowd, never_allocates};
+use crate::kit::alloc::observe;
+use crate::kit::{MS, scaled, watchdog};
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use tasuki::{
     Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, ReentrantMutex, RwLock,
     RwLockUpgradableReadGuard, Semaphore, WaitGroup,
 };
-use tasuki_rt::{
-    EventLoop, JoinHandle, JoinSet, LoopMutex, Runtime, WorkerId, interval, sleep, timeout, yield_now,
-};
+use tasuki_rt::{JoinSet, LoopMutex, WorkerId, interval, sleep, timeout, yield_now};
 
-/// A runtime whose workers can be held. One at a time: they share the count.
-struct Lab {
-    runtime: Runtime,
-    loops: Vec<EventLoop>,
-    _alone: std::sync::MutexGuard<'static, ()>,
-}
-
-impl Lab {
-    fn new(workers: usize) -> Self {
-        static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let runtime = runtime(workers);
-        let mut loops = Vec::new();
-        runtime.for_each_worker(|worker| {
-            let here = runtime.spawn_on(worker, || async { EventLoop::current().expect("a worker") });
-            loops.push(runtime.block_on(here).expect("no panic"));
-        });
-        Self { runtime, loops, _alone }
-    }
-
-    /// What all observed threads ask for, from the first poll of the tasks that `create` spawns to the end of the last one.
-    fn allocations(&self, create: impl FnOnce(&Runtime) -> Vec<JoinHandle<()>>) -> usize {
-        let go = Arc::new(AtomicBool::new(false));
-        let held = Arc::new(AtomicUsize::new(0));
-        for here in &self.loops {
-            let (go, held) = (go.clone(), held.clone());
-            let hold = move || {
-                held.fetch_add(1, Ordering::SeqCst);
-                while !go.load(Ordering::SeqCst) {
-                    thread::yield_now();
-                }
-                observe(true);
-            };
-            here.post(hold).expect("the loop runs");
-        }
-        until(|| held.load(Ordering::SeqCst) == self.loops.len());
-        let tasks = create(&self.runtime);
-        let before = asked();
-        go.store(true, Ordering::SeqCst);
-        until(|| tasks.iter().all(JoinHandle::is_finished));
-        let asked = asked() - before;
-        for here in &self.loops {
-            here.post(|| observe(false)).expect("the loop runs");
-        }
-        tasks.into_iter().for_each(|task| self.runtime.block_on(task).expect("no panic"));
-        asked
-    }
-}
-
-/// How many tasks meet.
-const CROWD: usize = scaled(64, 4);
 /// How often each does it.
 const ROUNDS: usize = scaled(20, 2);
-
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// On one worker and on two, by tasks of any worker and by pinned ones. `create` gives what the tasks do; it may spawn others.
-fn never_allocates(what: &str, create: impl Fn(&Runtime) -> Vec<Work>) {
-    for (workers, pinned) in [(1, false), (2, false), (1, true), (2, true)] {
-        let lab = Lab::new(workers);
-        let asked = lab.allocations(|runtime| {
-            let spawn = |(n, work): (usize, Work)| {
-                if pinned {
-                    runtime.spawn_on(WorkerId::new(n % workers), move || work)
-                } else {
-                    runtime.spawn(work)
-                }
-            };
-            create(runtime).into_iter().enumerate().map(spawn).collect()
-        });
-        // Debug builds keep the wait-for graph, and allocate for the records of a crowd: the run without it counts.
-        assert!(
-            asked == 0 || cfg!(debug_assertions),
-            "{what}: {asked} times, {workers} workers, pinned: {pinned}"
-        );
-    }
-}
-
-/// A crowd of tasks that share something, each with a number.
-fn crowd<T, F>(shared: T, mut work: impl FnMut(Arc<T>, usize) -> F) -> Vec<Work>
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let shared = Arc::new(shared);
-    (0..CROWD).map(|n| Box::pin(work(shared.clone(), n)) as Work).collect()
-}
 
 /// A waker of a combinator: it wakes the task that polls it.
 #[derive(Default)]
@@ -287,7 +202,7 @@ fn time() {
 fn loop_mutexes() {
     let _dog = watchdog(120);
     for workers in [1, 2] {
-        let lab = Lab::new(workers);
+        let lab = HeldRuntime::new(workers);
         let asked = lab.allocations(|runtime| {
             let mutex = Arc::new(LoopMutex::new(0));
             let spawn = |n: usize| {
@@ -427,7 +342,7 @@ fn sockets() {
     }
 
     let _dog = watchdog(120);
-    let lab = Lab::new(1);
+    let lab = HeldRuntime::new(1);
     let pair = async || {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -7,6 +7,7 @@ mod kit;
 mod allocation;
 mod caller;
 mod crowd;
+mod held_workers;
 mod idle;
 mod sockets;
 #[cfg(feature = "tracing")]

@@ -4,14 +4,13 @@
 use crate::kit::driver::Told;
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::future::{Future, pending as never};
+use std::future::pending as never;
 use std::num::NonZeroUsize;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tasuki::channel::{Channel, Receiver, Sender, bounded, oneshot, rendezvous};
 use tasuki::future::Awaitable;
 use tasuki::policy::{Bypass, Lifo, Policy, SemaphorePolicy};
 use tasuki::runtime::{Domain, Key, KeyedMutex, KeyedRawMutex, Timers, keyed_lock, keyed_try_lock};
@@ -53,7 +52,7 @@ pub(super) struct Subject {
     /// All waits are over, so many of them with what they waited for: is everything as it was?
     pub(super) intact: Box<dyn Fn(usize) -> bool>,
     /// Borrowed by all others, so dropped after them.
-    _kept: Box<dyn Any>,
+    pub(super) _kept: Box<dyn Any>,
 }
 
 /// A value that lives until its keeper is dropped.
@@ -66,17 +65,17 @@ impl<T> Drop for Keeper<T> {
     }
 }
 
-fn keep<T: 'static>(value: T) -> (&'static T, Box<dyn Any>) {
+pub(super) fn keep<T: 'static>(value: T) -> (&'static T, Box<dyn Any>) {
     let kept = Box::into_raw(Box::new(value));
     // SAFETY: valid until the keeper is dropped, which is the last of its subject.
     (unsafe { &*kept }, Box::new(Keeper(kept)))
 }
 
 /// What is held until it is granted.
-struct Held<T>(StdMutex<Option<T>>);
+pub(super) struct Held<T>(StdMutex<Option<T>>);
 
 impl<T: Send + 'static> Held<T> {
-    fn grant(value: T) -> Grant {
+    pub(super) fn grant(value: T) -> Grant {
         let held = Self(StdMutex::new(Some(value)));
         Arc::new(move || {
             let value = held.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
@@ -85,12 +84,12 @@ impl<T: Send + 'static> Held<T> {
     }
 }
 
-fn boxed<A: Awaitable + 'static>(wait: A) -> Waiting {
+pub(super) fn boxed<A: Awaitable + 'static>(wait: A) -> Waiting {
     Box::pin(wait)
 }
 
 /// Waits of the same kind, one behind the other.
-fn alike<A: Awaitable + 'static>(make: impl Fn() -> A + Clone + 'static) -> (Make, Option<Make>) {
+pub(super) fn alike<A: Awaitable + 'static>(make: impl Fn() -> A + Clone + 'static) -> (Make, Option<Make>) {
     let behind = make.clone();
     (Box::new(move || boxed(make())), Some(Box::new(move || boxed(behind()))))
 }
@@ -147,122 +146,6 @@ fn event(auto: bool) -> Subject {
     // Every signal was consumed by one waiter, or is still there.
     let intact = Box::new(move |granted| !auto || sets.load(SeqCst) == granted + usize::from(event.is_set()));
     Subject { make, behind, grant, one_each: auto, intact, _kept: kept }
-}
-
-/// A channel, full; `wait` is how it is sent to. Each receive makes room for one.
-fn sends<C: 'static, A: Awaitable + 'static>(
-    channel: C,
-    wait: impl Fn(&'static C) -> A + Clone + 'static,
-    receive: fn(&C) -> bool,
-    refill: fn(&C) -> bool,
-) -> Subject
-where
-    &'static C: Send + Sync,
-{
-    assert!(refill(&channel));
-    let (channel, kept) = keep(channel);
-    let received = Arc::new(AtomicUsize::new(0));
-    let (make, behind) = alike(move || wait(channel));
-    let counted = received.clone();
-    let grant: Grant = Arc::new(move || {
-        // Counted first: a waker that panics loses no message, but the count of it.
-        if receive(channel) {
-            counted.fetch_add(1, SeqCst);
-        }
-    });
-    let intact = Box::new(move |granted| {
-        while receive(channel) {
-            received.fetch_add(1, SeqCst);
-        }
-        // A send that was dropped may have gone.
-        received.load(SeqCst) > granted && refill(channel) && !refill(channel) && receive(channel)
-    });
-    Subject { make, behind, grant, one_each: true, intact, _kept: kept }
-}
-
-/// A channel, empty; `wait` is how it is received from. Each message is counted.
-fn receives<C: 'static, A: Awaitable + 'static>(
-    channel: C,
-    wait: impl Fn(&'static C) -> A + Clone + 'static,
-    send: fn(&C) -> bool,
-    receive: fn(&C) -> bool,
-    taken: impl Fn(usize) -> usize + 'static,
-) -> Subject
-where
-    &'static C: Send + Sync,
-{
-    let (channel, kept) = keep(channel);
-    let sent = Arc::new(AtomicUsize::new(0));
-    let (make, behind) = alike(move || wait(channel));
-    let counted = sent.clone();
-    let grant: Grant = Arc::new(move || {
-        // Counted before: a waker that panics does so when the message has been sent.
-        counted.fetch_add(1, SeqCst);
-        if !send(channel) {
-            counted.fetch_sub(1, SeqCst);
-        }
-    });
-    let intact = Box::new(move |granted| {
-        let mut left = 0;
-        while receive(channel) {
-            left += 1;
-        }
-        sent.load(SeqCst) == taken(granted) + left && send(channel) && receive(channel)
-    });
-    Subject { make, behind, grant, one_each: true, intact, _kept: kept }
-}
-
-type Pair = (Sender<u32>, Receiver<u32>);
-
-fn receives_of_handles<A: Awaitable + 'static>(
-    wait: impl Fn(&'static Pair) -> A + Clone + 'static,
-) -> Subject {
-    receives(
-        bounded(64),
-        wait,
-        |pair| pair.0.try_send(1).is_ok(),
-        |pair| pair.1.try_recv().is_ok(),
-        |granted| granted,
-    )
-}
-
-/// What is received is in the buffers, also if a poll panicked.
-fn receives_many() -> Subject {
-    type Buffers = Arc<StdMutex<Vec<*mut Vec<u32>>>>;
-    struct Freed(Buffers);
-    impl Freed {
-        fn len(&self) -> usize {
-            // SAFETY: no wait is left when it is asked.
-            self.0.lock().unwrap().iter().map(|buffer| unsafe { &**buffer }.len()).sum()
-        }
-    }
-    impl Drop for Freed {
-        fn drop(&mut self) {
-            // SAFETY: made by `Box::into_raw` below; all waits are gone.
-            self.0.lock().unwrap().drain(..).for_each(|buffer| drop(unsafe { Box::from_raw(buffer) }));
-        }
-    }
-    let buffers = Buffers::default();
-    let freed = Freed(buffers.clone());
-    let wait = move |pair: &'static Pair| {
-        let buffer = Box::into_raw(Box::new(Vec::new()));
-        buffers.lock().unwrap().push(buffer);
-        // SAFETY: freed when the subject is dropped, after its waits.
-        pair.1.recv_many(unsafe { &mut *buffer }, 1)
-    };
-    let send: fn(&Pair) -> bool = |pair| pair.0.try_send(1).is_ok();
-    let receive: fn(&Pair) -> bool = |pair| pair.1.try_recv().is_ok();
-    receives(bounded(64), wait, send, receive, move |_| freed.len())
-}
-
-fn reservations<A: Awaitable + 'static>(
-    wait: impl Fn(&'static Sender<u32>) -> A + Clone + 'static,
-) -> Subject {
-    let (pair, kept) = keep(bounded::<u32>(2));
-    let grant = Held::grant(pair.0.try_reserve_many(2).unwrap());
-    let (make, behind) = alike(move || wait(&pair.0));
-    let intact = Box::new(|_| pair.0.try_reserve_many(2).is_ok());
-    Subject { make, behind, grant, one_each: false, intact, _kept: kept }
 }
 
 fn latch() -> Subject {
@@ -480,62 +363,6 @@ fn keyed() -> Subject {
     Subject { make, behind, grant, one_each: false, intact, _kept: kept }
 }
 
-type Rendezvous = (rendezvous::Sender<u32>, rendezvous::Receiver<u32>);
-
-/// Can a message be handed over, and is none left?
-fn hands_over(pair: &Rendezvous) -> bool {
-    while pair.1.try_recv().is_ok() {}
-    let mut send = pin!(pair.0.send(7));
-    let waits = send.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
-    waits && pair.1.try_recv() == Ok(7) && pair.1.try_recv().is_err()
-}
-
-/// Sends that wait for a receiver.
-fn hand_over() -> Subject {
-    let (pair, kept): (&Rendezvous, _) = keep(rendezvous());
-    let (make, behind) = alike(|| pair.0.send(1));
-    let grant: Grant = Arc::new(|| _ = pair.1.try_recv());
-    Subject { make, behind, grant, one_each: true, intact: Box::new(|_| hands_over(pair)), _kept: kept }
-}
-
-/// Receives that wait for a sender; the senders wait beside them.
-fn take_over() -> Subject {
-    let (pair, kept): (&Rendezvous, _) = keep(rendezvous());
-    let (make, behind) = alike(|| pair.1.recv());
-    let senders = Arc::new(StdMutex::new(Vec::new()));
-    let waiting = senders.clone();
-    let grant: Grant = Arc::new(move || {
-        // Kept also if the waker of a receiver panics in its poll.
-        let mut senders = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        senders.push(Box::pin(pair.0.send(1)));
-        let send = senders.last_mut().expect("it was pushed").as_mut();
-        let _ = send.poll(&mut Context::from_waker(Waker::noop()));
-    });
-    let intact = Box::new(move |_| {
-        senders.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
-        hands_over(pair)
-    });
-    Subject { make, behind, grant, one_each: true, intact, _kept: kept }
-}
-
-/// A receive of a oneshot, of which there is one.
-fn oneshot_recv() -> Subject {
-    let (sender, receiver) = oneshot::<u32>();
-    let receiver = StdMutex::new(Some(receiver));
-    let make: Make = Box::new(move || {
-        let receiver = receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        boxed(receiver.expect("one wait").recv())
-    });
-    let sender = StdMutex::new(Some(sender));
-    let grant: Grant = Arc::new(move || {
-        let sender = sender.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        if let Some(sender) = sender {
-            let _ = sender.send(1);
-        }
-    });
-    Subject { make, behind: None, grant, one_each: true, intact: Box::new(|_| true), _kept: Box::new(()) }
-}
-
 pub(super) struct Row {
     /// The public types that it stands for.
     pub(super) covers: &'static [&'static str],
@@ -546,7 +373,7 @@ pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
 pub(super) fn rows() -> Vec<Row> {
     let row = |covers, subject| Row { covers, subject };
-    vec![
+    let mut rows = vec![
         row(&["Wait", "Single", "Lock"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock())),
         row(&[], || mutex::<Lifo, _>(|mutex| mutex.lock())),
         row(&[], || mutex::<Bypass, _>(|mutex| mutex.lock())),
@@ -571,33 +398,6 @@ pub(super) fn rows() -> Vec<Row> {
         row(&["AcquireOwned"], || semaphore::<Bypass, _>(|semaphore| semaphore.clone().acquire_owned())),
         row(&["WaitEvent"], || event(true)),
         row(&[], || event(false)),
-        row(&["Send"], || {
-            let refill: fn(&Pair) -> bool = |pair| pair.0.try_send(1).is_ok();
-            sends(bounded(1), |pair| pair.0.send(1), |pair| pair.1.try_recv().is_ok(), refill)
-        }),
-        row(&["InlineSend"], || {
-            let refill: fn(&Channel<u32, 1>) -> bool = |channel| channel.try_send(1).is_ok();
-            sends(Channel::new(), |channel| channel.send(1), |channel| channel.try_recv().is_ok(), refill)
-        }),
-        row(&["Recv"], || receives_of_handles(|pair| pair.1.recv())),
-        row(&["RecvOwned"], || receives_of_handles(|pair| pair.1.clone().recv_owned())),
-        row(&["InlineRecv"], || {
-            let send: fn(&Channel<u32, 64>) -> bool = |channel| channel.try_send(1).is_ok();
-            receives(
-                Channel::new(),
-                |channel| channel.recv(),
-                send,
-                |channel| channel.try_recv().is_ok(),
-                |granted| granted,
-            )
-        }),
-        row(&["RecvMany"], receives_many),
-        row(&["Reservation"], || reservations(|sender| sender.reserve())),
-        row(&["ReservationMany"], || reservations(|sender| sender.reserve_many(2))),
-        row(&["ReservationOwned"], || reservations(|sender| sender.clone().reserve_owned())),
-        row(&["HandOver"], hand_over),
-        row(&["TakeOver"], take_over),
-        row(&["OneshotRecv"], oneshot_recv),
         row(&["WaitLatch"], latch),
         row(&["WaitMembers"], wait_group),
         row(&["Arrive"], barrier),
@@ -616,5 +416,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(&["Sleep"], sleep),
         row(&["LockReentrant"], reentrant),
         row(&["KeyedLock"], keyed),
-    ]
+    ];
+    rows.extend(super::channel_subjects::rows());
+    rows
 }

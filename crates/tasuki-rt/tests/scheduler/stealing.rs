@@ -1,0 +1,178 @@
+//! What a worker that has nothing to do, or less than another, takes from the others: also from a poll that goes on and on.
+
+use crate::kit::{MS, runtime, scaled, until, watchdog};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+use tasuki::{Event, Mutex};
+use tasuki_rt::{EventLoop, Resume, Runtime, WorkerId, sleep, spawn, yield_now};
+
+fn flag() -> Arc<AtomicBool> {
+    Arc::new(AtomicBool::new(false))
+}
+
+/// A worker that always has a task of its own never searches. It takes its share of what another one has all the same.
+#[test]
+fn a_worker_that_is_never_idle_takes_its_share() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.start().unwrap();
+    let (stop, busy, shared) = (flag(), flag(), flag());
+    let (stopped, begun) = (stop.clone(), busy.clone());
+    let alone = runtime.spawn_on(WorkerId::new(1), move || async move {
+        while !stopped.load(Ordering::SeqCst) {
+            begun.store(true, Ordering::SeqCst);
+            yield_now().await;
+        }
+    });
+    until(|| busy.load(Ordering::SeqCst));
+    let (stopped, seen) = (stop.clone(), shared.clone());
+    let crowd = runtime.spawn_on(WorkerId::new(0), move || async move {
+        let member = || {
+            let (stopped, seen) = (stopped.clone(), seen.clone());
+            spawn(async move {
+                while !stopped.load(Ordering::SeqCst) {
+                    if EventLoop::current().expect("a worker").id() == WorkerId::new(1) {
+                        seen.store(true, Ordering::SeqCst);
+                    }
+                    yield_now().await;
+                }
+            })
+        };
+        (0..40).map(|_| member()).collect::<Vec<_>>()
+    });
+    until(|| shared.load(Ordering::SeqCst));
+    stop.store(true, Ordering::SeqCst);
+    runtime.block_on(async {
+        alone.await.unwrap();
+        for task in crowd.await.unwrap() {
+            task.await.unwrap();
+        }
+    });
+}
+
+/// The new owner sits in the *next* slot of a worker whose poll goes on and on: another one takes it.
+#[test]
+fn the_next_slot_is_stolen_from_a_long_poll() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    for _ in 0..scaled(5, 1) {
+        let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (held, other, end) = (mutex.clone(), mutex.clone(), stop.clone());
+        runtime.block_on(async {
+            let locked = Arc::new(Event::manual());
+            let tell = locked.clone();
+            let long = spawn(async move {
+                let guard = held.lock().await;
+                tell.set();
+                sleep(10 * MS).await;
+                drop(guard);
+                // From here on the worker is lost, but for the thief.
+                until(|| end.load(Ordering::SeqCst));
+            });
+            locked.wait().await;
+            let owner = spawn(async move { drop(other.lock().await) });
+            owner.await.unwrap();
+            stop.store(true, Ordering::SeqCst);
+            long.await.unwrap();
+        });
+    }
+}
+
+/// The same for one task alone in a local queue.
+#[test]
+fn a_lonely_task_is_stolen_from_a_long_poll() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        for _ in 0..scaled(5, 1) {
+            sleep(3 * MS).await;
+            spawn(async {
+                let ran = Arc::new(AtomicBool::new(false));
+                let tell = ran.clone();
+                drop(spawn(async move { tell.store(true, Ordering::SeqCst) }));
+                until(|| ran.load(Ordering::SeqCst));
+            })
+            .await
+            .unwrap();
+        }
+    });
+}
+
+/// Two tasks whose polls are neither short nor very long do not share one worker while the other sleeps.
+#[test]
+fn middling_polls_use_both_workers() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    let (apart, settled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let places: Arc<[AtomicUsize; 2]> = Arc::default();
+    let worker = |n: usize| {
+        let (apart, places, settled) = (apart.clone(), places.clone(), settled.clone());
+        async move {
+            while !apart.load(Ordering::Relaxed) {
+                let here = tasuki_rt::EventLoop::current().unwrap().id().index() + 1;
+                places[n].store(here, Ordering::Relaxed);
+                let start = Instant::now();
+                while start.elapsed() < MS / 3 {
+                    std::hint::spin_loop();
+                }
+                let there = places[1 - n].load(Ordering::Relaxed);
+                if settled.load(Ordering::Relaxed) && there != 0 && there != here {
+                    apart.store(true, Ordering::Relaxed);
+                }
+                yield_now().await;
+            }
+        }
+    };
+    let (one, two) = (worker(0), worker(1));
+    runtime.block_on(async {
+        // Both settle on one worker, because the other one is busy for a while.
+        let entered = Arc::new(Event::manual());
+        let tell = entered.clone();
+        let busy = tasuki_rt::spawn_on(WorkerId::new(1), move || async move {
+            tell.set();
+            thread::sleep(20 * MS);
+            settled.store(true, Ordering::Relaxed);
+        });
+        entered.wait().await;
+        let both = tasuki_rt::spawn_on(WorkerId::new(0), || async move { (spawn(one), spawn(two)) });
+        let (one, two) = both.await.unwrap();
+        busy.await.unwrap();
+        one.await.unwrap();
+        two.await.unwrap();
+    });
+    assert!(apart.load(Ordering::Relaxed));
+}
+
+/// S0-20: with `Resume::Global` the new owner of a lock is in the queue that all workers share: another worker runs it while the
+/// releaser's poll goes on, which waits for that.
+#[test]
+fn resume_global_lets_another_worker_run_the_owner() {
+    let _dog = watchdog(30);
+    let runtime = Runtime::builder().workers(2).resume(Resume::Global).build().unwrap();
+    let (mutex, states) = (Arc::new(Mutex::new(())), Arc::new([const { AtomicBool::new(false) }; 2]));
+    let guard = runtime.block_on(mutex.clone().lock_owned());
+    let told = states.clone();
+    let waiter = runtime.spawn(async move {
+        let mut lock = pin!(mutex.lock());
+        let _guard = poll_fn(|cx| {
+            let poll = lock.as_mut().poll(cx);
+            told[usize::from(poll.is_ready())].store(true, Ordering::SeqCst);
+            poll
+        })
+        .await;
+    });
+    let releaser = runtime.spawn(async move {
+        let [queued, owned] = &*states;
+        until(|| queued.load(Ordering::SeqCst));
+        drop(guard);
+        until(|| owned.load(Ordering::SeqCst)); // in the same poll
+    });
+    runtime.block_on(async {
+        releaser.await.unwrap();
+        waiter.await.unwrap();
+    });
+}
