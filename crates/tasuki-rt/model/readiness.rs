@@ -6,8 +6,14 @@ use loom::thread;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-const READABLE: Report =
-    Report { readable: true, read_closed: false, writable: false, write_closed: false, gone: false };
+const READABLE: Report = Report {
+    readable: true,
+    read_closed: false,
+    writable: false,
+    write_closed: false,
+    urgent: false,
+    gone: false,
+};
 
 /// Which step is left out, to see that the models notice.
 #[derive(Clone, Copy, PartialEq)]
@@ -207,6 +213,37 @@ fn the_end_against_a_short_read() {
             }
         }
         assert!(socket.readiness.look(Direction::Read).is_some(), "the end stays");
+        system.join().unwrap();
+    });
+}
+
+/// Bytes and urgent data come while a short read clears, and the next read ends at the mark, short of the byte behind it: that is read, because a short count says nothing while
+/// urgent data is in the way.
+#[test]
+fn urgent_data_against_a_short_read() {
+    loom::model(|| {
+        let socket: &'static Socket = Socket::new(Without::Nothing);
+        socket.kernel.lock().unwrap().bytes = 1;
+        let system = thread::spawn(move || {
+            // One on each side of the mark, in one report.
+            socket.kernel.lock().unwrap().bytes += 2;
+            socket.report(Report { urgent: true, ..READABLE });
+        });
+        let task = Arc::new(Task(Notify::new()));
+        let waker = Waker::from(task.clone());
+        let mut read = 0;
+        while read < 3 {
+            let Some(seen) = socket.readiness.register(&waker, Direction::Read) else {
+                task.0.wait();
+                continue;
+            };
+            if socket.try_read() {
+                read += 1;
+                socket.readiness.clear(seen, Direction::Read, Drained::ShortCount);
+            } else {
+                socket.readiness.clear(seen, Direction::Read, Drained::WouldBlock);
+            }
+        }
         system.join().unwrap();
     });
 }

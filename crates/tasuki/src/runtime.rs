@@ -13,6 +13,7 @@ pub use crate::mutex::keyed::{
     MappedKeyedGuard, keyed_lock, keyed_try_lock,
 };
 pub use crate::parker::park_in;
+pub use crate::queue::nested::wake_deferred;
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};
 

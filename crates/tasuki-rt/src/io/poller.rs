@@ -183,6 +183,9 @@ impl Poller {
             source
         };
         let interest = mio::Interest::READABLE | mio::Interest::WRITABLE;
+        // Urgent data: a read ends short at its mark (`readiness.rs`, invariant 3).
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let interest = interest | mio::Interest::PRIORITY;
         if let Err(error) = self.registry.register(io, mio::Token(source.token), interest) {
             self.forget(&source);
             return Err(error);

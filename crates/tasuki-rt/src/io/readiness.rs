@@ -4,24 +4,27 @@
 //! is kept here until an operation finds that it is over. Tasks come from one side, the worker that polls the system from the other.
 //!
 //! # The word
-//! For each direction: ready; closed (the peer will send nothing more, or take nothing more); a waker is in the slot; tasks are enqueued. For both: the
-//! runtime is gone. The upper bits count the reports (the *tick*).
+//! For each direction: ready; unbounded (a short count does not show that it is drained: the peer will send or take nothing more, or urgent data is in the
+//! way); a waker is in the slot; tasks are enqueued; an operation has yielded. For both: the runtime is gone. The upper bits count the reports (the *tick*).
 //!
 //! | from | event | to | fn |
 //! |---|---|---|---|
 //! | any | a report of the system | its directions are ready, next tick, no task waits there | [`Readiness::deliver`] |
 //! | not ready | a task stores its waker | a waker is in the slot | [`Readiness::register`] |
 //! | not ready | a task has enqueued itself beside | tasks are enqueued | [`Readiness::announce`] |
-//! | ready, same tick as seen | an operation would block | not ready, not closed | [`Readiness::clear`] |
-//! | ready, same tick as seen | an operation moved fewer bytes than there was room for | not ready, unless closed | [`Readiness::clear`] |
+//! | ready, same tick as seen | an operation would block | not ready, not unbounded | [`Readiness::clear`] |
+//! | ready, same tick as seen | an operation moved fewer bytes than there was room for | not ready, unless unbounded | [`Readiness::clear`] |
 //! | any | the runtime shuts down | gone, both directions are ready | [`Readiness::deliver`] |
 //!
 //! # Invariants
-//! 1. A direction that has been reported since an operation last found nothing is ready: `clear` compares the tick, so an older observation cannot erase a newer report.
+//! 1. A direction that has been reported since an operation last found it drained is ready: `clear` compares the tick, so an older observation cannot erase a newer report.
+//!    An operation finds it drained if it would block, or by a *short count*: it moved fewer bytes than there was room for. A short count is evidence only where the
+//!    system has no other reason for it, which is not for this file to know. Callers must not give one for a read of a Unix stream, which ends behind a message that
+//!    carries descriptors; for a vectored write, of which the system takes so many slices; nor on systems other than Linux, where the mark of urgent data is not reported.
 //! 2. A task that was told to wait is woken by the next report of its direction: it stored its waker, or enqueued itself, before it changed the word, and the report
 //!    changes the same word: the later of the two sees the other.
-//! 3. A closed direction stays ready until an operation would block: its end (a read of 0 bytes) is reported once. One that would block was no end: the report was that of an earlier
-//!    socket with the same token.
+//! 3. An unbounded direction stays ready until an operation would block: its end (a read of 0 bytes) is reported once, and so are the bytes behind the mark of urgent data, at which a read
+//!    ends short. A direction that would block had no end: it was urgent data, or the report was that of an earlier socket with the same token.
 //!
 //! # Orderings
 //! Release in `register` and `announce` pairs with Acquire in `deliver`: the waker in the slot, or the place in the queue. What the system did is published by nothing here: the
@@ -45,6 +48,8 @@ pub(crate) struct Report {
     pub(crate) read_closed: bool,
     pub(crate) writable: bool,
     pub(crate) write_closed: bool,
+    /// Urgent data: a read ends short at its mark, though more may be there.
+    pub(crate) urgent: bool,
     /// Not of the system: the runtime polls no more.
     pub(crate) gone: bool,
 }
@@ -56,15 +61,15 @@ pub(crate) enum Drained {
     WouldBlock,
     /// It moved fewer bytes than there was room for.
     #[cfg_attr(
-        not(unix),
-        expect(dead_code, reason = "elsewhere readiness is armed again by an operation that would block")
+        not(any(target_os = "linux", target_os = "android")),
+        expect(dead_code, reason = "elsewhere it may have ended at the mark of urgent data")
     )]
     ShortCount,
 }
 
 // The bits of the direction that reads; the other one's are beside each.
 const READY: usize = 0b01;
-const CLOSED: usize = 0b01 << 2;
+const UNBOUNDED: usize = 0b01 << 2;
 const IN_SLOT: usize = 0b01 << 4;
 const ENQUEUED: usize = 0b01 << 6;
 const YIELDED: usize = 0b01 << 8;
@@ -116,7 +121,7 @@ impl Readiness {
     }
 
     fn seen(word: usize, direction: Direction) -> Option<Seen> {
-        let ready = direction.bit(READY) | direction.bit(CLOSED) | GONE;
+        let ready = direction.bit(READY) | direction.bit(UNBOUNDED) | GONE;
         (word & ready != 0).then_some(Seen { word })
     }
 
@@ -152,9 +157,9 @@ impl Readiness {
         let [read, write] = Direction::BOTH;
         let bits = [
             (report.readable, read.bit(READY)),
-            (report.read_closed, read.bit(READY) | read.bit(CLOSED)),
+            (report.read_closed || report.urgent, read.bit(READY) | read.bit(UNBOUNDED)),
             (report.writable, write.bit(READY)),
-            (report.write_closed, write.bit(READY) | write.bit(CLOSED)),
+            (report.write_closed, write.bit(READY) | write.bit(UNBOUNDED)),
             (report.gone, read.bit(READY) | write.bit(READY) | GONE),
         ];
         let set = bits.into_iter().filter(|(is, _)| *is).fold(0, |set, (_, bits)| set | bits);
@@ -187,11 +192,11 @@ impl Readiness {
         // Relaxed: the exchange repeats it.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let closed = word & direction.bit(CLOSED) != 0;
-            if word / TICK != seen.word / TICK || (closed && why == Drained::ShortCount) {
+            let unbounded = word & direction.bit(UNBOUNDED) != 0;
+            if word / TICK != seen.word / TICK || (unbounded && why == Drained::ShortCount) {
                 return;
             }
-            let next = word & !(direction.bit(READY) | direction.bit(CLOSED));
+            let next = word & !(direction.bit(READY) | direction.bit(UNBOUNDED));
             // Relaxed: it publishes nothing.
             match self.word.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,

@@ -112,14 +112,14 @@ impl<S: mio::event::Source> Registered<S> {
     ) -> Poll<io::Result<usize>> {
         self.poll_io_seen(cx, direction, |io, seen| {
             let result = operation(io);
-            // Elsewhere readiness is armed again by an operation that would block.
-            #[cfg(unix)]
+            // Elsewhere urgent data is not reported, at whose mark a read ends short; and on Windows readiness is armed again by an operation that would block.
+            #[cfg(any(target_os = "linux", target_os = "android"))]
             if let Ok(count) = result {
                 if 0 < count && count < room {
                     self.source.readiness.clear(seen, direction, Drained::ShortCount);
                 }
             }
-            #[cfg(not(unix))]
+            #[cfg(not(any(target_os = "linux", target_os = "android")))]
             let _ = (seen, room);
             result
         })
@@ -149,13 +149,25 @@ impl<S: mio::event::Source> Registered<S> {
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            let seen = self.source.ready(direction).await?;
-            let result = uninterrupted(|| operation(self.io()));
+            let result = self.async_try(direction, &mut operation).await;
             if !would_block(&result) {
                 return result;
             }
+        }
+    }
+
+    /// One attempt, as soon as the socket is ready as far as is known.
+    pub(crate) async fn async_try<R>(
+        &self,
+        direction: Direction,
+        mut operation: impl FnMut(&S) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let seen = self.source.ready(direction).await?;
+        let result = uninterrupted(|| operation(self.io()));
+        if would_block(&result) {
             self.source.readiness.clear(seen, direction, Drained::WouldBlock);
         }
+        result
     }
 }
 
@@ -171,7 +183,7 @@ impl<S: mio::event::Source + fmt::Debug> fmt::Debug for Registered<S> {
     }
 }
 
-fn would_block<R>(result: &io::Result<R>) -> bool {
+pub(crate) fn would_block<R>(result: &io::Result<R>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 

@@ -39,6 +39,7 @@ impl Events {
             let report = Report {
                 readable: event.is_readable() || event.is_error(),
                 read_closed: event.is_read_closed(),
+                urgent: event.is_priority(),
                 writable: event.is_writable() || event.is_error(),
                 write_closed: event.is_write_closed(),
                 gone: false,
@@ -100,7 +101,8 @@ mod epoll {
                 let has = |bit: libc::c_int| bits & bit != 0;
                 let (error, hangup) = (has(libc::EPOLLERR), has(libc::EPOLLHUP));
                 let report = Report {
-                    readable: has(libc::EPOLLIN | libc::EPOLLPRI) || error,
+                    readable: has(libc::EPOLLIN) || error,
+                    urgent: has(libc::EPOLLPRI),
                     read_closed: hangup || has(libc::EPOLLRDHUP),
                     writable: has(libc::EPOLLOUT) || error,
                     write_closed: hangup || error,

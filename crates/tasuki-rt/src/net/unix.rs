@@ -4,7 +4,9 @@ use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::stream::{PollStream, descriptor, poll_read_bytes, poll_stream, shut_down};
 use super::tcp_listener::accept;
 use crate::io::readiness::Direction;
-use crate::io::registered::Registered;
+use crate::io::registered::{Registered, would_block};
+use crate::time::sleep;
+use crate::yield_now;
 use socket2::SockRef;
 use std::fmt;
 use std::future::poll_fn;
@@ -14,6 +16,11 @@ use std::net::Shutdown;
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The pauses between two attempts to send to a receiver that is full.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// Accepts connections of Unix sockets. See [`TcpListener`](super::TcpListener) for order, cancelling, and what happens without descriptors.
 ///
@@ -423,6 +430,11 @@ impl UnixDatagram {
 
     /// Sends a datagram to the socket of this name.
     ///
+    /// # A receiver that is full
+    ///
+    /// The system does not report when a socket that was not [connected](Self::connect) to has room again. So it is tried again: after a yield, then after pauses of 1, 2, 4, 8 ms, and
+    /// 16 ms from then on. To be woken as soon as there is room, connect to the receiver and [`send`](Self::send).
+    ///
     /// # Cancel safety
     ///
     /// Nothing is lost: a future that was dropped has sent nothing.
@@ -432,7 +444,19 @@ impl UnixDatagram {
     /// Those of the system; after its runtime has shut down.
     pub async fn send_to(&self, bytes: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
         let path = path.as_ref();
-        self.io.async_io(Direction::Write, |io| io.send_to(bytes, path)).await
+        let mut pause = Duration::ZERO;
+        loop {
+            let sent = self.io.async_try(Direction::Write, |io| io.send_to(bytes, path)).await;
+            if !would_block(&sent) {
+                return sent;
+            }
+            if pause.is_zero() {
+                yield_now().await;
+            } else {
+                sleep(pause).await;
+            }
+            pause = (2 * pause).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        }
     }
 
     /// Receives a datagram, and says from where. What there is no room for is lost.

@@ -25,6 +25,8 @@ mod sockets;
 mod steal;
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, feature = "net"))]
+mod tests_of_sleep;
 pub(crate) mod worker;
 
 use crate::blocking::Pool;

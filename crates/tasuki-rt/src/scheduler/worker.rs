@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tasuki::Parker;
-use tasuki::runtime::{Timers, uncharged};
+use tasuki::runtime::{Timers, uncharged, wake_deferred};
 
 /// How often in a row, and how long, the *next* slots go first.
 const STREAK: u32 = 32;
@@ -279,6 +279,8 @@ impl Local {
                 return Some(item);
             }
         }
+        // Foreign code, which its parker would call for it: while it still counts as awake, and has no poll slot.
+        contain_panic(wake_deferred);
         if !self.advance_idle(shared) && !self.has_work(shared) && !self.announce_sleep(shared) {
             self.sleep(shared);
         }

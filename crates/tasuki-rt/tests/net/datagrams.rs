@@ -164,6 +164,43 @@ mod unix {
         std::fs::remove_file(&path).unwrap();
     }
 
+    /// A sender without a peer cannot wait for room in the queue of a receiver: the system says that it is writable, and each attempt in vain says so anew. It tries
+    /// again after pauses, and the datagram arrives when there is room.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_receiver_is_tried_again_after_pauses() {
+        let _dog = watchdog(60);
+        let path = path("full");
+        let runtime = runtime(1);
+        runtime.block_on(async {
+            let receiver = UnixDatagram::bind(&path).unwrap();
+            // Filled by another socket, whose datagrams leave the buffer of our sender empty.
+            let other = std::os::unix::net::UnixDatagram::unbound().unwrap();
+            other.set_nonblocking(true).unwrap();
+            let mut filled = 0;
+            while other.send_to(b"filler", &path).is_ok() {
+                filled += 1;
+            }
+            let sender = UnixDatagram::unbound().unwrap();
+            let to = path.clone();
+            let sending = spawn(async move { sender.send_to(b"at last", &to).await });
+            let polls = || runtime.metrics().polls();
+            let (begun, before) = (std::time::Instant::now(), polls());
+            tasuki_rt::sleep(std::time::Duration::from_millis(300)).await;
+            let (polls, milliseconds) = (polls() - before, begun.elapsed().as_millis() as u64);
+            // A pause is a millisecond at least, but for the first few: no more polls than there is time for, however slow the machine.
+            assert!(polls <= milliseconds + 20, "{polls} polls in {milliseconds} ms");
+            assert!(!sending.is_finished(), "there is no room");
+            let mut bytes = [0; 16];
+            for _ in 0..filled {
+                assert_eq!(receiver.recv(&mut bytes).await.unwrap(), 6);
+            }
+            assert_eq!(receiver.recv(&mut bytes).await.unwrap(), 7);
+            assert_eq!(sending.await.unwrap().unwrap(), 7);
+        });
+        std::fs::remove_file(&path).unwrap();
+    }
+
     /// A pipe between two tasks, through `Async`, by its own functions and by the traits of `futures-io`.
     #[test]
     fn a_pipe() {

@@ -2,9 +2,12 @@
 
 use super::tcp::{LOOPBACK, echo, pair};
 use crate::kit::{runtime, until, watchdog};
+use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket};
 use tasuki_rt::{JoinHandle, Runtime, spawn};
@@ -59,14 +62,20 @@ fn a_half_open_connection() {
     });
 }
 
+/// A port that is taken and on which no socket listens: a connect is refused for as long as the socket is kept.
+fn deaf_port() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(LOOPBACK).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket, address)
+}
+
 #[test]
 fn a_refused_connection_is_an_error() {
     let _dog = watchdog(60);
     runtime(1).block_on(async {
-        let listener = TcpListener::bind(LOOPBACK).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let (_deaf, address) = deaf_port();
         assert!(TcpListener::bind(address).await.is_err(), "the address is in use");
-        drop(listener);
         assert_eq!(TcpStream::connect(address).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
         // The second of two addresses answers.
         let listener = TcpListener::bind(LOOPBACK).await.unwrap();
@@ -160,8 +169,8 @@ fn a_shutdown_with_open_connections() {
     let _dog = watchdog(60);
     for workers in [1, 3] {
         let runtime = runtime(workers);
-        let listener = runtime.block_on(TcpListener::bind(LOOPBACK)).unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = Arc::new(runtime.block_on(TcpListener::bind(LOOPBACK)).unwrap());
+        let (address, listens) = (listener.local_addr().unwrap(), Arc::downgrade(&listener));
         let server = runtime.spawn(async move {
             loop {
                 drop(spawn(echo(listener.accept().await.unwrap().0)));
@@ -174,7 +183,12 @@ fn a_shutdown_with_open_connections() {
         runtime.shutdown_timeout(Duration::MAX).unwrap();
         assert_eq!(runtime.tasks(), 0);
         assert!(JoinHandle::is_finished(&server));
-        assert!(std::net::TcpStream::connect(address).is_err(), "the listener was closed");
+        assert!(listens.upgrade().is_none(), "the listener was closed");
+        for client in &mut clients {
+            // The answer of those that asked, if there was time for it, and the end.
+            let ended = std::io::copy(client, &mut std::io::sink()).map_err(|error| error.kind());
+            assert!(matches!(ended, Ok(_) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
+        }
     }
 }
 
@@ -200,4 +214,46 @@ fn sockets_come_and_go() {
         })
         .collect();
     tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+}
+
+/// A read ends at the mark of urgent data, though more is there: the rest is read too. The urgent byte itself is not part of the stream.
+#[cfg(unix)]
+#[test]
+fn urgent_data_does_not_stop_a_read() {
+    let _dog = watchdog(60);
+    for workers in [1, 2] {
+        runtime(workers).block_on(async {
+            for round in 0..50_u8 {
+                let (client, mut server) = pair().await.unwrap();
+                let client = client.into_std();
+                let out_of_band = socket2::SockRef::from(&client);
+                let mut bytes = [0; 64];
+                // All of it is there before the first read, and again while the reader waits.
+                for turn in 0..2 {
+                    let reader = async {
+                        let mut all = Vec::new();
+                        while all.len() < 6 {
+                            match server.read(&mut bytes).await.unwrap() {
+                                0 => panic!("the peer is there"),
+                                count => all.extend_from_slice(&bytes[..count]),
+                            }
+                        }
+                        all
+                    };
+                    let write = || {
+                        out_of_band.send(b"abc").unwrap();
+                        out_of_band.send_out_of_band(&[round]).unwrap();
+                        out_of_band.send(b"def").unwrap();
+                    };
+                    let mut reader = std::pin::pin!(reader);
+                    if turn == 1 {
+                        let polled = poll_fn(|cx| Poll::Ready(reader.as_mut().poll(cx))).await;
+                        assert!(polled.is_pending(), "nothing was sent");
+                    }
+                    write();
+                    assert_eq!(reader.await, b"abcdef");
+                }
+            }
+        });
+    }
 }

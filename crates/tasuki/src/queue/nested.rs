@@ -128,12 +128,15 @@ fn wake_as_root(waker: Waker) {
     panics.resume();
 }
 
-/// Wakes what this thread keeps: it is about to sleep.
-pub(crate) fn wake_deferred() {
+/// Wakes what this thread keeps: it is about to sleep. A [`Parker`](crate::Parker) calls it; a runtime calls it earlier, where foreign code may run. The first panic goes on when
+/// all are woken.
+pub fn wake_deferred() {
     let Some(kept) = active() else { return };
+    let mut panics = Panics::default();
     while let Some(next) = next(kept) {
-        next.wake();
+        panics.catch(|| next.wake());
     }
+    panics.resume();
 }
 
 /// The list of this thread's root.
