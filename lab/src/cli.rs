@@ -9,6 +9,7 @@ pub(crate) const USAGE: &str = "\
 usage: lab [tour] [--quick] [--workers N]
        lab bench <primitive|all> [--quick] [--only SUBSTR] [--json FILE] [--svg DIR] [--patience SECONDS]
        lab stuck
+       lab serve SUBJECT echo|bytes|kv|hyper
        lab verify FILE
        lab report FILE...
 
@@ -17,6 +18,7 @@ usage: lab [tour] [--quick] [--workers N]
           token, rwlock, condvar, channel, time, runtime, net. One process a cell; a subject that panics or hangs there
           is reported, and the run goes on. Fails at the end if one of ours did
   stuck   plants the five classic hangs one after another, and shows what each says while it hangs
+  serve   one server of bench net by itself, until stdin ends; says where it listens: for strace, perf and valgrind
   verify  whether FILE, written by bench all --json, has every cell
   report  writes the results of docs/benchmarks.md, and the charts, from FILEs written by bench --json
   --quick smaller numbers: seconds instead of minutes
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Stuck,
     /// One cell of a benchmark, in a process that a benchmark started.
     Cell(CellArgs),
+    /// A server of the lab in a process of its own: which runtime, and what it does.
+    Serve(String, String),
     /// Whether a file has every cell.
     Verify(PathBuf),
     /// The documents, from files of results.
@@ -103,6 +107,10 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Command, Strin
             Some(_) => Err("stuck takes nothing".into()),
         },
         Some("cell") => cell(args).map(Command::Cell),
+        Some("serve") => match (args.next(), args.next(), args.next()) {
+            (Some(subject), Some(work), None) => Ok(Command::Serve(subject, work)),
+            _ => Err("serve takes a subject of bench net, and echo, bytes, kv or hyper".into()),
+        },
         Some("verify") => match (args.next(), args.next()) {
             (Some(file), None) => Ok(Command::Verify(file.into())),
             _ => Err("verify takes one file".into()),
@@ -207,6 +215,7 @@ mod tests {
             "stuck now",
             "bench mutex --patience long",
             "cell mutex",
+            "serve tokio-1",
         ] {
             assert!(read(line).is_err(), "{line}");
         }

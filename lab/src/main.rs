@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Ok(Command::Bench(args)) => bench(&args),
         Ok(Command::Stuck) => stuck::run(),
         Ok(Command::Cell(args)) => supervise::child(args),
+        Ok(Command::Serve(subject, work)) => finish(workload::net::serve(&subject, &work)),
         Ok(Command::Verify(file)) => verify(&file),
         Ok(Command::Report(files)) => finish(paper::publish(&files)),
         Ok(Command::Help) => {

@@ -23,7 +23,7 @@ pub(crate) use condvar::AsyncCondvar;
 pub(crate) use event::{AutoEvent, Broadcast};
 pub(crate) use group::Membership;
 pub(crate) use mutex::{AsyncMutex, LocalMutex};
-pub(crate) use net::{NetRuntime, NetWork};
+pub(crate) use net::{KEYS, NetRuntime, NetWork, PLAIN_TEXT};
 pub(crate) use parker::Park;
 pub(crate) use runtime::{TaskRuntime, joined_runtime};
 pub(crate) use rwlock::AsyncRwLock;

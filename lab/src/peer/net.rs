@@ -19,13 +19,34 @@ pub(crate) trait NetRuntime: 'static {
 pub(crate) enum NetWork {
     /// Gives it back.
     Echo,
+    /// The same byte by byte: a connection has next to no buffers, so that the rest can be weighed.
+    Bytes,
     /// A line is a request, `GET key` or `SET key value`, and so is its answer.
     Store(Mutex<HashMap<Vec<u8>, Vec<u8>>>),
+    /// HTTP by hyper: every request is answered by [`PLAIN_TEXT`].
+    Http,
 }
 
+/// Keys of the store.
+pub(crate) const KEYS: usize = 1_000;
+
+/// What the HTTP servers answer.
+pub(crate) const PLAIN_TEXT: &str = "Hello, World!";
+
 impl NetWork {
+    /// By its name, for a server in a process of its own.
+    pub(crate) fn of_name(name: &str) -> Option<NetWork> {
+        match name {
+            "echo" => Some(NetWork::Echo),
+            "bytes" => Some(NetWork::Bytes),
+            "kv" => Some(NetWork::store(KEYS)),
+            "hyper" => Some(NetWork::Http),
+            _ => None,
+        }
+    }
+
     /// A store with some keys.
-    pub(crate) fn store(keys: usize) -> NetWork {
+    fn store(keys: usize) -> NetWork {
         let entry = |key: usize| (format!("key{key}").into_bytes(), format!("value of {key}").into_bytes());
         NetWork::Store(Mutex::new((0..keys).map(entry).collect()))
     }

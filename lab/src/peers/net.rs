@@ -2,22 +2,28 @@
 //!
 //! A subject brings its own listener, streams and tasks; what a connection does is the same for all.
 
-use crate::peer::{Kind, NetRuntime, NetWork};
+use crate::peer::{Kind, NetRuntime, NetWork, PLAIN_TEXT};
 use crate::placement::{cpus, pin};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Pins this thread to the first processor, for a server, or to the second, for the client. A thread inherits the place of the thread that started it: the processors are those that
-/// there were before the first was pinned.
-pub(crate) fn pin_side(side: usize) {
+/// Pins this thread to the first processor, for a server, or to the second, for the client; whether that could be done. A thread inherits the place of the thread that started it: the
+/// processors are those that there were before the first was pinned.
+pub(crate) fn pin_side(side: usize) -> bool {
     static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
     let processors = PROCESSORS.get_or_init(cpus);
     if processors.len() > 1 {
         pin(processors[side]);
     }
+    processors.len() > 1 && cpus() == [processors[side]]
 }
 
 /// A listener, whose address is known before a runtime takes it.
@@ -28,20 +34,81 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Serves a connection until its end, by the functions that every stream has.
-macro_rules! serve {
-    ($stream:ident, $work:ident) => {{
-        let (mut input, mut output) = ([0; 4096], Vec::with_capacity(4096));
-        loop {
-            let count = $stream.read(&mut input).await?;
-            if count == 0 {
-                return io::Result::Ok(());
+/// Every request is answered by the same text.
+async fn plain_text(_: Request<Incoming>) -> Result<Response<String>, Infallible> {
+    Ok(Response::new(String::from(PLAIN_TEXT)))
+}
+
+/// What becomes of a connection, by the functions that every stream has: `serve`, `bytes` and `http`.
+macro_rules! connections {
+    ($name:ident, $stream:ty, $hyper:expr, {$($uses:item)*}) => {
+        mod $name {
+            use super::*;
+            $($uses)*
+
+            pub(super) async fn serve(mut stream: $stream, work: Arc<NetWork>) -> io::Result<()> {
+                let (mut input, mut output) = ([0; 4096], Vec::with_capacity(4096));
+                loop {
+                    let count = stream.read(&mut input).await?;
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    output.clear();
+                    work.answer(&input[..count], &mut output);
+                    stream.write_all(&output).await?;
+                }
             }
-            output.clear();
-            $work.answer(&input[..count], &mut output);
-            $stream.write_all(&output).await?;
+
+            pub(super) async fn bytes(mut stream: $stream) -> io::Result<()> {
+                let mut byte = [0];
+                while stream.read(&mut byte).await? > 0 {
+                    stream.write_all(&byte).await?;
+                }
+                Ok(())
+            }
+
+            pub(super) async fn http(stream: $stream) -> hyper::Result<()> {
+                http1::Builder::new().serve_connection($hyper(stream), service_fn(plain_text)).await
+            }
         }
-    }};
+    };
+}
+
+connections!(of_tasuki, tasuki_rt::net::TcpStream, std::convert::identity, {});
+connections!(of_tokio, tokio::net::TcpStream, hyper_util::rt::TokioIo::new, {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+});
+connections!(of_smol, async_io::Async<std::net::TcpStream>, smol_hyper::rt::FuturesIo::new, {
+    use futures_lite::{AsyncReadExt, AsyncWriteExt};
+});
+
+/// Spawns what becomes of a connection, each a task of its own type: none is larger for what the others hold.
+macro_rules! spawn_connection {
+    ($of:ident, $stream:ident, $work:ident, |$future:ident| $spawn:expr) => {
+        match &*$work {
+            NetWork::Echo | NetWork::Store(_) => {
+                let $future = $of::serve($stream, $work.clone());
+                $spawn;
+            }
+            NetWork::Bytes => {
+                let $future = $of::bytes($stream);
+                $spawn;
+            }
+            NetWork::Http => {
+                let $future = $of::http($stream);
+                $spawn;
+            }
+        }
+    };
+}
+
+async fn tasuki_accept(listener: TcpListener, work: Arc<NetWork>) -> io::Result<()> {
+    let listener = tasuki_rt::net::TcpListener::from_std(listener)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        spawn_connection!(of_tasuki, stream, work, |future| drop(tasuki_rt::spawn(future)));
+    }
 }
 
 /// tasuki-rt with one worker.
@@ -56,15 +123,7 @@ impl NetRuntime for TasukiNet {
         let runtime = tasuki_rt::Runtime::builder().workers(1).build().expect("a runtime");
         let accept = runtime.spawn(async move {
             pin_side(0);
-            let listener = tasuki_rt::net::TcpListener::from_std(listener)?;
-            loop {
-                let (mut stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
-                let work = work.clone();
-                drop(tasuki_rt::spawn(async move { serve!(stream, work) }));
-            }
-            #[expect(unreachable_code, reason = "the type of the loop")]
-            io::Result::Ok(())
+            tasuki_accept(listener, work).await
         });
         runtime.start().expect("a thread");
         // For the rest of the process.
@@ -85,30 +144,18 @@ impl NetRuntime for TasukiLocalNet {
         thread::spawn(move || {
             pin_side(0);
             let runtime = tasuki_rt::LocalRuntime::new().expect("a runtime");
-            runtime.block_on(async move {
-                let listener = tasuki_rt::net::TcpListener::from_std(listener)?;
-                loop {
-                    let (mut stream, _) = listener.accept().await?;
-                    stream.set_nodelay(true)?;
-                    let work = work.clone();
-                    drop(tasuki_rt::spawn(async move { serve!(stream, work) }));
-                }
-                #[expect(unreachable_code, reason = "the type of the loop")]
-                io::Result::Ok(())
-            })
+            runtime.block_on(tasuki_accept(listener, work))
         });
         address
     }
 }
 
 async fn tokio_accept(listener: TcpListener, work: Arc<NetWork>) -> io::Result<()> {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::from_std(listener)?;
     loop {
-        let (mut stream, _) = listener.accept().await?;
+        let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let work = work.clone();
-        tokio::spawn(async move { serve!(stream, work) });
+        spawn_connection!(of_tokio, stream, work, |future| drop(tokio::spawn(future)));
     }
 }
 
@@ -124,7 +171,9 @@ impl NetRuntime for TokioNet {
         let runtime = builder
             .worker_threads(1)
             .enable_all()
-            .on_thread_start(|| pin_side(0))
+            .on_thread_start(|| {
+                pin_side(0);
+            })
             .build()
             .expect("a runtime");
         runtime.spawn(tokio_accept(listener, work));
@@ -159,7 +208,6 @@ impl NetRuntime for SmolNet {
     const NAME: &'static str = "smol-1";
 
     fn start(work: Arc<NetWork>) -> SocketAddr {
-        use futures_lite::{AsyncReadExt, AsyncWriteExt};
         let (listener, address) = listener();
         let (started, wait) = channel();
         thread::spawn(move || {
@@ -171,8 +219,7 @@ impl NetRuntime for SmolNet {
                     loop {
                         let (stream, _) = listener.accept().await?;
                         stream.get_ref().set_nodelay(true)?;
-                        let (mut stream, work) = (stream, work.clone());
-                        executor.spawn(async move { serve!(stream, work) }).detach();
+                        spawn_connection!(of_smol, stream, work, |future| executor.spawn(future).detach());
                     }
                     #[expect(unreachable_code, reason = "the type of the loop")]
                     io::Result::Ok(())

@@ -89,12 +89,7 @@ fn family(workload: &str, n: u64, runtime: &str) -> String {
         ("runtime", "timers") => format!("{} sleeps set together, dropped in random order, each", grouped(n)),
         ("runtime", "memory") => "Memory of a waiting task beyond its future".into(),
         ("runtime", "mutex") => format!("{tasks} share one lock on two threads of each runtime"),
-        ("net", "echo") => format!("{n} connections, each with a request under way that is sent back"),
-        ("net", "kv") => format!("{n} connections, each with a request to a store under way"),
-        ("net", "kv-server-time") => {
-            format!("Processor time of the server for a request to a store, {n} connections")
-        }
-        ("net", "kv-p99") => format!("One answer in a hundred of a store is later, {n} connections"),
+        ("net", what) => net(what, n),
         ("runtime", "hand-off") => format!("{tasks} hand one lock off on two threads of each runtime"),
         _ if workload.starts_with("mutex/contended/section-") => {
             let section = if workload.contains("section-100") { ", 100 ns at a time" } else { "" };
@@ -166,6 +161,32 @@ pub(crate) fn grouped(number: u64) -> String {
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// What a workload of sockets is.
+fn net(what: &str, n: u64) -> String {
+    let of = |work: &str| match work {
+        "hyper" => "an HTTP request",
+        "accept" => "a connection that is made, used once and closed",
+        _ => "a request to a store",
+    };
+    match what.split_once('-') {
+        None => match what {
+            "echo" => format!("{n} connections, each with a request under way that is sent back"),
+            "kv" => format!("{n} connections, each with a request to a store under way"),
+            "hyper" => format!("{n} connections, each with an HTTP request under way"),
+            "accept" => format!("A connection is made, used once and closed, {n} at a time"),
+            "memory" => format!("Memory of an idle connection, task and socket, of {n}"),
+            _ => format!("Processor time of a server with {n} idle connections, while the client sleeps"),
+        },
+        Some((work, "server-time")) => {
+            format!("Processor time of the server for {}, {n} connections", of(work))
+        }
+        Some((work, "calls")) => format!("System calls of the server for {}, {n} connections", of(work)),
+        Some((work, "p50")) => format!("One answer in two to {} is later, {n} connections", of(work)),
+        Some((work, "p99")) => format!("One answer in a hundred to {} is later, {n} connections", of(work)),
+        Some((work, _)) => format!("One answer in a thousand to {} is later, {n} connections", of(work)),
+    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,14 @@ const TOKIO: &str = "tokio-1";
 /// Judges one table.
 pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     match cell.workload() {
-        // No slower than tokio.
-        "net/kv" | "net/kv-p99" => cell.ratio(OURS, cell.find(TOKIO), 1.0, out),
-        // <= 0.95 x tokio's processor time.
-        "net/kv-server-time" => cell.ratio(OURS, cell.find(TOKIO), 0.95, out),
+        // No slower than tokio, nor later, nor larger.
+        "net/kv" | "net/kv-p99" | "net/hyper-p99" | "net/memory" => {
+            cell.ratio(OURS, cell.find(TOKIO), 1.0, out)
+        }
+        // <= 0.95 x tokio's processor time and system calls; >= 1.05 x its requests a second.
+        "net/kv-server-time" | "net/hyper-server-time" | "net/kv-calls" | "net/hyper-calls" | "net/hyper" => {
+            cell.ratio(OURS, cell.find(TOKIO), 0.95, out)
+        }
         _ => {}
     }
 }
