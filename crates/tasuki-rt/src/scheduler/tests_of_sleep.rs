@@ -5,29 +5,36 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use tasuki::Event;
 
+/// A waker that calls a closure, once.
+struct Calls<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send + 'static> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        let call = self.0.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+    }
+}
+
+fn calls(call: impl FnOnce() + Send + 'static) -> Waker {
+    Waker::from(Arc::new(Calls(Mutex::new(Some(call)))))
+}
+
+fn poll(wait: &mut std::pin::Pin<Box<impl Future>>, waker: Waker) {
+    assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+}
+
+/// Calls from further down the stack than wakes may nest.
+fn deep_down(call: impl FnOnce()) {
+    let pad = std::hint::black_box([0_u8; 64 << 10]);
+    call();
+    std::hint::black_box(pad);
+}
+
 /// A local runtime inside of a chain of wakes so deep that the thread keeps some of them: it makes them before it falls asleep, not when it sleeps and has the poll slot. One
 /// that panics changes nothing.
 #[test]
 #[cfg_attr(miri, ignore = "there are no sockets")]
 fn wakes_that_a_thread_keeps_are_made_before_it_sleeps() {
-    struct Calls<F>(Mutex<Option<F>>);
-    impl<F: FnOnce() + Send + 'static> Wake for Calls<F> {
-        fn wake(self: Arc<Self>) {
-            let call = self.0.lock().unwrap().take();
-            call.into_iter().for_each(|call| call());
-        }
-    }
-    fn calls(call: impl FnOnce() + Send + 'static) -> Waker {
-        Waker::from(Arc::new(Calls(Mutex::new(Some(call)))))
-    }
-    fn poll(wait: &mut std::pin::Pin<Box<impl Future>>, waker: Waker) {
-        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    }
-    fn deep_down(call: impl FnOnce()) {
-        let pad = std::hint::black_box([0_u8; 64 << 10]);
-        call();
-        std::hint::black_box(pad);
-    }
     // The measure of this thread: a wake from here.
     let shallow = Event::auto();
     let mut measured = Box::pin(shallow.wait());
