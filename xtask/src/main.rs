@@ -66,7 +66,7 @@ const TASKS: [Task; 15] = [
     ),
     (
         "tour",
-        "[--runs N] [--quick] [--only CONDITION]",
+        "[--runs N] [--quick]",
         "the tour: quiet, busy, one processor, real-time, little memory, 1 to 64 workers",
         tour::run,
     ),

@@ -17,7 +17,7 @@
 //! A closure that is running is not interrupted: abort has no effect on it, and shutdown waits for it.
 //!
 //! # Invariants
-//! 1. `idle ≤ threads ≤ limit`; `threads` counts those that are being started.
+//! 1. `idle ≤ threads ≤ limit`, `threads ≤ unended`; `threads` counts those that are being started, and `unended` also those whose hook of the stop has not returned.
 //! 2. While closures are queued there is a thread, which looks into the queue before it waits or ends.
 //! 3. No closure is run or dropped under the lock.
 
@@ -57,6 +57,7 @@ pub(crate) struct Pool {
 struct State {
     queue: VecDeque<Runnable>,
     threads: usize,
+    unended: usize,
     idle: usize,
     limit: usize,
     closed: bool,
@@ -94,8 +95,8 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
 
 impl Pool {
     pub(crate) fn new(limit: usize, keep_alive: Duration) -> Self {
-        let state =
-            State { queue: VecDeque::new(), threads: 0, idle: 0, limit, closed: false, refuses: false };
+        let queue = VecDeque::new();
+        let state = State { queue, threads: 0, unended: 0, idle: 0, limit, closed: false, refuses: false };
         Self { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new(), keep_alive }
     }
 
@@ -116,6 +117,7 @@ impl Pool {
             self.work.notify_one();
         } else if state.threads < state.limit {
             state.threads += 1;
+            state.unended += 1;
             let refuses = state.refuses;
             drop(state);
             if let Err(error) = start(shared.clone(), refuses) {
@@ -129,6 +131,7 @@ impl Pool {
     fn not_started(&self, error: &io::Error) {
         let mut state = self.state();
         state.threads -= 1;
+        state.unended -= 1;
         if state.threads > 0 {
             return;
         }
@@ -165,7 +168,6 @@ impl Pool {
             }
             if late && state.queue.is_empty() {
                 state.threads -= 1;
-                self.ended.notify_all();
                 return None;
             }
         }
@@ -179,10 +181,16 @@ impl Pool {
         std::mem::take(&mut state.queue)
     }
 
+    /// A thread has ended, and its hook has returned.
+    fn has_ended(&self) {
+        self.state().unended -= 1;
+        self.ended.notify_all();
+    }
+
     /// Waits until a closure or a thread ends, or this time is over. False if there is no thread.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let state = self.state();
-        let busy = state.threads > 0;
+        let busy = state.unended > 0;
         if busy {
             drop(self.ended.wait_timeout(state, timeout));
         }
@@ -205,7 +213,22 @@ fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let settings = shared.threads.settings.clone();
-    settings.spawn("block", move || main(&Context::new(shared, ThreadRole::Outside))).map(drop)
+    let id = shared.id;
+    let body = move || {
+        let ended = ThreadEnds(shared.clone());
+        main(&Context::new(shared, ThreadRole::Outside));
+        ended
+    };
+    settings.spawn(id, "block", body).map(drop)
+}
+
+/// Dropped when a thread has ended, and its hook has returned.
+struct ThreadEnds(Arc<Shared>);
+
+impl Drop for ThreadEnds {
+    fn drop(&mut self) {
+        self.0.blocking.has_ended();
+    }
 }
 
 /// The life of a thread.

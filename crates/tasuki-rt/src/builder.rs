@@ -176,8 +176,8 @@ impl Builder {
         self
     }
 
-    /// Is called on each thread, worker or for blocking work, when it has nothing more to do. A worker has dropped its tasks by then. The end of the runtime waits for the hooks of its workers,
-    /// without a limit; that of a thread for blocking work may be called after the runtime has been dropped.
+    /// Is called on each thread, worker or for blocking work, when it has nothing more to do. A worker has dropped its tasks by then. The end of the runtime waits for these
+    /// hooks, as long as it waits for anything ([`Runtime::shutdown_timeout`]); so they cannot wait for it, and shutting down inside of one is an error, as in a task.
     ///
     /// # Examples
     ///
@@ -282,7 +282,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for no thread for blocking work, or a thread name with a NUL byte in it.
+    /// `InvalidInput` for no thread for blocking work, or a thread name with a NUL byte in it; `Unsupported` on a target without threads (wasm32-unknown-unknown).
     ///
     /// # Examples
     ///

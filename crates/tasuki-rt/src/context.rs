@@ -1,19 +1,20 @@
 //! The thread-local context: which runtime a thread belongs to, in which role, and which task it polls.
 //!
 //! A worker, the thread in `block_on` and a thread for blocking work enter a [`Context`]; `spawn` and the like find it by [`with`]. It is also the driver through
-//! which the primitives of `tasuki` ask for the task, the clock, the timers and the budget. A guard ([`Entered`]) makes a context the current one without
-//! being the driver: the thread polls tasks of another executor, or none, and that one answers for them.
+//! which the primitives of `tasuki` ask for the task, the clock, the timers and the budget.
+//!
+//! A guard ([`Entered`]) says to which runtime a spawn goes that names none ([`shared`]), and nothing else: the thread polls what it polled before, in the same role
+//! and by the same driver.
 //!
 //! # Invariants
-//! 1. While `CURRENT` points to a context, or a context entered later remembers it, that context exists: [`Context::enter`] borrows it, and a guard that is not
-//!    dropped in the reverse order leaks it.
-//! 2. No foreign code runs inside [`with`]: it could drop the guard of the very context that is looked at.
+//! 1. While `CURRENT` points to a context, or one entered later remembers it, that context exists: [`Context::enter`] borrows it. The same holds for `ENTERED` and
+//!    its runtime, which a context holds or a guard; a guard that is not dropped in the reverse order leaks it.
+//! 2. No foreign code runs inside [`with`] and [`shared`]: it could drop the guard of the very runtime that is looked at.
 
 use crate::budget::Budget;
 use crate::metrics::Histogram;
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
-use crate::task::join::JoinHandle;
 use crate::testing::Sim;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -34,8 +35,6 @@ pub(crate) struct Context {
     budget: Budget,
     /// Where the times of polls are counted, if they are.
     times: Option<Arc<Histogram>>,
-    /// Entered by a guard on a worker of another runtime, which must not be blocked.
-    on_worker: bool,
 }
 
 /// Data and table of a waker. Both make it the one it is: the data alone may be null, or taken over by a foreign table.
@@ -45,7 +44,7 @@ type WakerParts = (*const (), *const RawWakerVTable);
 pub(crate) enum ThreadRole {
     /// A worker, and its event loop.
     Worker(Box<Local>),
-    /// The thread in `block_on`, one for blocking work, or one with a guard.
+    /// The thread in `block_on`, or one for blocking work.
     Outside,
     /// All workers at once, in a test.
     Sim(Box<Sim>),
@@ -54,6 +53,8 @@ pub(crate) enum ThreadRole {
 thread_local! {
     /// No destructor, so it can be read for as long as the thread lives.
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
+    /// The runtime of the current context, or of a guard made later. As above.
+    static ENTERED: Cell<*const Arc<Shared>> = const { Cell::new(ptr::null()) };
     /// The runtime whose blocking work this thread does; none has the number 0.
     static BLOCKS_FOR: Cell<u32> = const { Cell::new(0) };
 }
@@ -66,9 +67,23 @@ pub(crate) fn with<R>(look: impl FnOnce(Option<&Context>) -> R) -> R {
     look(unsafe { current.as_ref() })
 }
 
+/// Looks at the context of this thread if it belongs to this runtime. `look` runs no foreign code.
+#[inline]
+pub(crate) fn with_own<R>(shared: &Shared, look: impl FnOnce(Option<&Context>) -> R) -> R {
+    with(|context| look(context.filter(|context| ptr::eq(Arc::as_ptr(&context.shared), shared))))
+}
+
+/// Looks at the runtime that was entered last on this thread. `look` runs no foreign code.
+#[inline]
+fn with_entered<R>(look: impl FnOnce(Option<&Arc<Shared>>) -> R) -> R {
+    let entered = ENTERED.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: as in `with`.
+    look(unsafe { entered.as_ref() })
+}
+
 /// Is a runtime entered on this thread, and which?
 pub(crate) fn current() -> Option<Arc<Shared>> {
-    with(|context| context.map(|context| context.shared.clone()))
+    with_entered(|shared| shared.cloned())
 }
 
 /// Asks the runtime of this thread, or panics and says what to do.
@@ -76,7 +91,7 @@ pub(crate) fn current() -> Option<Arc<Shared>> {
 #[track_caller]
 pub(crate) fn shared<R>(what: &str, ask: impl FnOnce(&Arc<Shared>) -> R) -> R {
     // Not inside a closure, which would not know its caller.
-    match with(|context| context.map(|context| ask(&context.shared))) {
+    match with_entered(|shared| shared.map(ask)) {
         Some(answer) => answer,
         None => panic!(
             "{what}: no runtime on this thread; call it inside a task or `block_on`, or use `Runtime::{what}`"
@@ -111,9 +126,12 @@ pub(crate) fn polled_with(waker: &Waker) {
 
 /// May this thread wait for its own runtime, or any?
 pub(crate) fn is_worker() -> bool {
-    with(|context| {
-        context.is_some_and(|context| context.on_worker || !matches!(context.role, ThreadRole::Outside))
-    })
+    with(|context| context.is_some_and(|context| !matches!(context.role, ThreadRole::Outside)))
+}
+
+/// Does this thread simulate this runtime?
+pub(crate) fn simulates(shared: &Shared) -> bool {
+    with_own(shared, |context| context.is_some_and(|context| matches!(context.role, ThreadRole::Sim(_))))
 }
 
 /// The simulation of this thread.
@@ -140,14 +158,7 @@ impl SpawnSite<'_> {
     }
 }
 
-/// A simulation remembers where its tasks were spawned.
-#[inline]
-pub(crate) fn spawned<T>(handle: JoinHandle<T>, site: SpawnSite<'_>) -> JoinHandle<T> {
-    simulation(|sim| sim.spawned(handle.id(), site));
-    handle
-}
-
-/// Runs a closure of `spawn_blocking`, which is a task of the runtime with this number.
+/// Runs a closure of `spawn_blocking`, which is a task of the runtime with this number; or a hook that its end waits for.
 pub(crate) fn block_for<T>(id: u32, work: impl FnOnce() -> T) -> T {
     struct Restore(u32);
     impl Drop for Restore {
@@ -159,7 +170,7 @@ pub(crate) fn block_for<T>(id: u32, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Is this thread in the blocking work of this runtime?
+/// Is this thread in the blocking work of this runtime, or in a hook that its end waits for?
 pub(crate) fn blocks_for(shared: &Shared) -> bool {
     BLOCKS_FOR.try_with(Cell::get) == Ok(shared.id)
 }
@@ -171,18 +182,22 @@ impl Context {
             ThreadRole::Worker(local) => shared.remotes[local.index].counters.poll_times.clone(),
             _ => None,
         };
-        Self { shared, role, task, waker, budget, times, on_worker: false }
+        Self { shared, role, task, waker, budget, times }
     }
 
     /// Runs `f` in this context, on this thread; the one before comes back afterwards.
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Restore(*const Context);
+        struct Restore(*const Context, *const Arc<Shared>);
         impl Drop for Restore {
             fn drop(&mut self) {
                 let _ = CURRENT.try_with(|current| current.set(self.0));
+                let _ = ENTERED.try_with(|entered| entered.set(self.1));
             }
         }
-        let _restore = Restore(CURRENT.try_with(|before| before.replace(self)).unwrap_or(ptr::null()));
+        let _restore = Restore(
+            CURRENT.try_with(|before| before.replace(self)).unwrap_or(ptr::null()),
+            ENTERED.try_with(|before| before.replace(&self.shared)).unwrap_or(ptr::null()),
+        );
         tasuki::runtime::enter(self, f)
     }
 
@@ -233,38 +248,34 @@ impl Context {
     }
 }
 
-/// A context that is current until this guard is dropped.
+/// A runtime that is entered until this guard is dropped.
 pub(crate) struct Entered {
     /// `None` on a thread of the same runtime whose context lasts longer than any guard: its workers.
-    context: Option<NonNull<Context>>,
-    before: *const Context,
+    shared: Option<NonNull<Arc<Shared>>>,
+    before: *const Arc<Shared>,
 }
 
 impl Entered {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let is_loop = with(|context| {
-            context
-                .is_some_and(|context| Arc::ptr_eq(&context.shared, shared) && context.event_loop().is_some())
-        });
-        if is_loop {
-            return Self { context: None, before: ptr::null() };
+        let is_loop =
+            with_own(shared, |context| context.is_some_and(|context| context.event_loop().is_some()));
+        if is_loop && with_entered(|entered| entered.is_some_and(|entered| Arc::ptr_eq(entered, shared))) {
+            return Self { shared: None, before: ptr::null() };
         }
-        let on_worker = is_worker();
-        let context = Context { on_worker, ..Context::new(shared.clone(), ThreadRole::Outside) };
-        let context = NonNull::from(Box::leak(Box::new(context)));
-        let before = CURRENT.try_with(|before| before.replace(context.as_ptr())).unwrap_or(ptr::null());
-        Self { context: Some(context), before }
+        let shared = NonNull::from(Box::leak(Box::new(shared.clone())));
+        let before = ENTERED.try_with(|before| before.replace(shared.as_ptr())).unwrap_or(ptr::null());
+        Self { shared: Some(shared), before }
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let Some(context) = self.context else { return };
-        let is_current = |current: &Cell<*const Context>| ptr::eq(current.get(), context.as_ptr());
-        if CURRENT.try_with(is_current) == Ok(true) {
-            let _ = CURRENT.try_with(|current| current.set(self.before));
-            // SAFETY: leaked by `new`; it is current no more, and no context entered later remembers it, for that would be current.
-            drop(unsafe { Box::from_raw(context.as_ptr()) });
+        let Some(shared) = self.shared else { return };
+        let is_last = |entered: &Cell<*const Arc<Shared>>| ptr::eq(entered.get(), shared.as_ptr());
+        if ENTERED.try_with(is_last) == Ok(true) {
+            let _ = ENTERED.try_with(|entered| entered.set(self.before));
+            // SAFETY: leaked by `new`; it is entered no more, and none entered later remembers it, for that would be the last.
+            drop(unsafe { Box::from_raw(shared.as_ptr()) });
         } else if !std::thread::panicking() {
             panic!("guards of `enter` must be dropped in the reverse order: this one is not the last");
         }

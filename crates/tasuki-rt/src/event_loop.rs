@@ -212,9 +212,8 @@ impl EventLoop {
         }
         let item = Item::Job(Job::new(job));
         // A closure that is refused is dropped afterwards: it is foreign code.
-        let refused = context::with(|context| {
-            match context.filter(|context| Arc::ptr_eq(&context.shared, &self.shared)).map(|here| &here.role)
-            {
+        let refused = context::with_own(&self.shared, |context| {
+            match context.map(|here| &here.role) {
                 Some(ThreadRole::Worker(local)) if local.index == self.index => local.post(item),
                 Some(ThreadRole::Sim(sim)) => sim.put(Some(self.index), item),
                 _ => return self.shared.send(self.index, item),

@@ -49,7 +49,7 @@ where
     let spawned = context::shared("spawn", |shared| spawn_in(shared, future, site));
     #[cfg(feature = "tracing")]
     let spawned = spawn_in(&context::shared("spawn", std::sync::Arc::clone), future, site);
-    context::spawned(spawned.handle(), site)
+    spawned.handle()
 }
 
 /// Spawns a task on a worker of the runtime of this thread; see [`Runtime::spawn_on`].
@@ -76,7 +76,7 @@ where
     F: Future<Output: Send + 'static> + 'static,
 {
     let (site, shared) = (SpawnSite::here(), context::shared("spawn_on", Arc::clone));
-    context::spawned(spawn_on_in(&shared, worker, make, site), site)
+    spawn_on_in(&shared, worker, make, site)
 }
 
 /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`].
@@ -103,7 +103,7 @@ where
     F: Future<Output: 'static> + 'static,
 {
     let (site, shared) = (SpawnSite::here(), context::shared("spawn_local", Arc::clone));
-    context::spawned(spawn_local_in(&shared, future, site), site)
+    spawn_local_in(&shared, future, site)
 }
 
 /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`].
@@ -122,7 +122,7 @@ where
 #[track_caller]
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let (site, shared) = (SpawnSite::here(), context::shared("spawn_blocking", Arc::clone));
-    context::spawned(spawn_blocking_in(&shared, work, site), site)
+    spawn_blocking_in(&shared, work, site)
 }
 
 /// Calls `f` with each worker of the runtime of this thread; see [`Runtime::for_each_worker`].

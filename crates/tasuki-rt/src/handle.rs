@@ -153,7 +153,7 @@ impl Handle {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_in(&self.shared, future, site).handle(), site)
+        spawn_in(&self.shared, future, site).handle()
     }
 
     /// Spawns a task on one worker; see [`Runtime::spawn_on`](crate::Runtime::spawn_on).
@@ -178,7 +178,7 @@ impl Handle {
         F: Future<Output: Send + 'static> + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_on_in(&self.shared, worker, make, site), site)
+        spawn_on_in(&self.shared, worker, make, site)
     }
 
     /// Spawns a task on the worker that calls it; see [`Runtime::spawn_local`](crate::Runtime::spawn_local).
@@ -206,7 +206,7 @@ impl Handle {
         F: Future<Output: 'static> + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_local_in(&self.shared, future, site), site)
+        spawn_local_in(&self.shared, future, site)
     }
 
     /// Runs a closure that may block, on a thread made for that; see [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking).
@@ -224,7 +224,7 @@ impl Handle {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let site = SpawnSite::here();
-        context::spawned(spawn_blocking_in(&self.shared, work, site), site)
+        spawn_blocking_in(&self.shared, work, site)
     }
 
     /// Runs a future on this thread, as [`Runtime::block_on`](crate::Runtime::block_on) does it, also in blocking work. When the runtime has shut down it runs
@@ -250,8 +250,8 @@ impl Handle {
 
     /// Makes this the runtime of the calling thread until the guard is dropped: `tasuki_rt::spawn` and the like find it.
     ///
-    /// Nothing else changes: the thread is no event loop, deadlines of the primitives come from where they came before. On a worker of
-    /// the same runtime it changes nothing at all.
+    /// Nothing else changes: the thread does not become an event loop, a task stays on its own and in its own runtime, deadlines of the primitives come from where they
+    /// came before. On a worker of the same runtime it changes nothing at all.
     ///
     /// # Examples
     ///

@@ -41,7 +41,8 @@ use tasuki::task::TaskId;
 /// ```
 ///
 /// The thread in `block_on` is an event loop: [`spawn_local`](crate::spawn_local()), [`EventLoop`](crate::EventLoop) and [`LoopMutex`](crate::LoopMutex) work in its future
-/// too. Everything else is as in a [`Runtime`](crate::Runtime) with one worker; the only other threads are those for blocking work.
+/// too. Everything else is as in a [`Runtime`](crate::Runtime) with one worker. It starts threads for blocking work, and none else while it exists; sleeps that outlive it are kept by a
+/// thread that ends with the last of them.
 ///
 /// # Between two calls of `block_on`
 ///
@@ -153,7 +154,7 @@ impl LocalRuntime {
         let site = SpawnSite::here();
         // SAFETY: pinned to the only worker, whose thread this is: the runtime is not `Send`.
         let spawned = unsafe { task::spawn(&self.shared, Some(0), future, site) };
-        context::spawned(spawned.handle(), site)
+        spawned.handle()
     }
 
     /// Spawns a task that is `Send`; see [`spawn`](crate::spawn()).
@@ -171,7 +172,7 @@ impl LocalRuntime {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_in(&self.shared, future, site).handle(), site)
+        spawn_in(&self.shared, future, site).handle()
     }
 
     /// Spawns a task by a closure that makes its future, on the only worker, which has the number 0; see [`spawn_on`](crate::spawn_on()).
@@ -194,7 +195,7 @@ impl LocalRuntime {
         F: Future<Output: Send + 'static> + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_on_in(&self.shared, worker, make, site), site)
+        spawn_on_in(&self.shared, worker, make, site)
     }
 
     /// Runs a closure that may block, on a thread made for that, which begins at once; see [`spawn_blocking`](crate::spawn_blocking()).
@@ -212,7 +213,7 @@ impl LocalRuntime {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let site = SpawnSite::here();
-        context::spawned(spawn_blocking_in(&self.shared, work, site), site)
+        spawn_blocking_in(&self.shared, work, site)
     }
 
     /// A handle to it, for other threads and for blocking work. Its [`block_on`](Handle::block_on) runs a future on the thread that calls it; the tasks of this runtime

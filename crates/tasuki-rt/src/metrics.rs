@@ -4,7 +4,8 @@
 //! a queue, is not counted but looked at. The times of polls need two looks at the clock a poll, so they are taken only where the builder asks for it.
 //!
 //! # Orderings
-//! Relaxed everywhere: the numbers say nothing about each other. Each is one that was true at some moment of the call.
+//! Relaxed everywhere: the numbers say nothing about each other. A counter is read at some moment of the call; a sum of several, such as the number of tasks, is made of counters that
+//! were read one after the other, and may be a number that was true at no moment.
 
 use crate::scheduler::Shared;
 use std::ops::Range;
@@ -58,7 +59,7 @@ fn bucket(time: Duration) -> usize {
     (nanos.ilog2() as usize).min(BUCKETS - 1)
 }
 
-/// How long polls took: how many of them between one power of two of nanoseconds and the next.
+/// How long polls took: how many of them between one power of two of nanoseconds and the next. The drop of a future by its worker is measured as a poll.
 ///
 /// ```
 /// use tasuki_rt::Runtime;
@@ -78,7 +79,7 @@ impl PollTimes {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
     }
 
-    /// How many polls there were.
+    /// How many were measured: polls that have ended, and drops of futures that were not polled to their end. Posted closures are not measured.
     ///
     /// # Examples
     ///
@@ -104,7 +105,8 @@ impl PollTimes {
         self.counts.iter().enumerate().map(|(at, count)| (times_of(at), *count))
     }
 
-    /// A time that this part of the polls did not exceed: with 0.99, all but one in a hundred. Twice too much at most; zero if there were no polls.
+    /// A time that this part of the polls stayed below: with 0.99, all but one in a hundred. It is the end of the bucket of the slowest of them, so up to twice as long as that poll took; 2 ns if
+    /// that took less than one, [`Duration::MAX`] if it took more than two seconds, zero if there were no polls.
     ///
     /// # Panics
     ///
@@ -193,7 +195,7 @@ impl WorkerMetrics {
         self.parks
     }
 
-    /// How many tasks wait in its local queue, where others can take them. Without those that are pinned to it.
+    /// How many tasks wait where others can take them: in its local queue, and the new owner of a lock that goes first. Without those that are pinned to it; 0 while another worker is taking some.
     ///
     /// # Examples
     ///
@@ -257,7 +259,8 @@ impl WorkerMetrics {
 /// println!("{} polls, {} steals, {} sleeps", metrics.polls(), metrics.steals(), metrics.parks());
 /// ```
 ///
-/// The numbers are of one moment each, not all of the same. Counters only grow. In a simulation only the tasks are counted.
+/// The numbers are not of the same moment, and what is summed up meanwhile may change: a task that begins or ends during the call is counted or not. Counters only grow. In a simulation only
+/// the tasks are counted.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     tasks: usize,

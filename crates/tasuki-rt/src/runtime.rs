@@ -30,7 +30,8 @@ use tasuki::task::TaskId;
 ///
 /// A worker runs its tasks first come, first served, except that the new owner of a lock goes first (see
 /// [`Resume`](crate::Resume)), 32 times or for 200 µs in a row. A task that finds everything ready, free locks included, yields after
-/// 128 operations or half a millisecond, without losing its place in any queue. Nothing is promised between workers.
+/// 128 operations or half a millisecond, without losing its place in any queue; the clock is looked at after the 16th operation, and after a poll that took too long
+/// at the first of the next one. Nothing is promised between workers.
 ///
 /// # Cancel
 ///
@@ -244,7 +245,7 @@ impl Runtime {
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_in(&self.shared, future, site).handle(), site)
+        spawn_in(&self.shared, future, site).handle()
     }
 
     /// Spawns a task on one worker, where its future is made, polled and dropped. The future need not be `Send`.
@@ -275,7 +276,7 @@ impl Runtime {
         F: Future<Output: Send + 'static> + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_on_in(&self.shared, worker, make, site), site)
+        spawn_on_in(&self.shared, worker, make, site)
     }
 
     /// Spawns a task on the worker that calls it; neither the future nor its output need be `Send`.
@@ -304,7 +305,7 @@ impl Runtime {
         F: Future<Output: 'static> + 'static,
     {
         let site = SpawnSite::here();
-        context::spawned(spawn_local_in(&self.shared, future, site), site)
+        spawn_local_in(&self.shared, future, site)
     }
 
     /// Runs a closure that may block, on a thread made for that.
@@ -333,7 +334,7 @@ impl Runtime {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         let site = SpawnSite::here();
-        context::spawned(spawn_blocking_in(&self.shared, work, site), site)
+        spawn_blocking_in(&self.shared, work, site)
     }
 
     /// Calls `f` with each worker, on this thread, before or after the start.
@@ -361,8 +362,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] on a worker thread, and in a closure of `spawn_blocking`, which is a task of the runtime
-    /// that would wait for itself: nothing has been done. [`ShutdownError::TasksLeft`] when the time is over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
+    /// [`ShutdownError::InsideTask`] on a worker thread, and in a closure of `spawn_blocking` or an `on_thread_stop`, which the end of the runtime
+    /// waits for: nothing has been done. [`ShutdownError::TasksLeft`] when the time is over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
     /// [`shutdown_timeout`](Self::shutdown_timeout), or with the runtime.
     ///
     /// # Panics
@@ -406,13 +407,14 @@ impl Runtime {
 
     /// Drops all tasks, each where it belongs, ends the threads, and waits for that at most this long.
     ///
-    /// A task that is being polled is dropped when it returns, and blocking work that is running is waited for. To let the tasks end first, [`drain`](Self::drain) them. Calling
+    /// A task that is being polled is dropped when it returns; blocking work that is running is waited for, and so are the hooks of
+    /// [`on_thread_stop`](Builder::on_thread_stop). When these are over in time, destructors of thread-local variables are waited for too, without a limit. To let the tasks end first, [`drain`](Self::drain) them. Calling
     /// it again waits again. Dropping the runtime is the same without a limit; inside a task it does not wait.
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] on a worker thread, and in blocking work of the runtime: nothing has been done. [`ShutdownError::TimedOut`]
-    /// if a task or blocking work did not return in time: the shutdown goes on without the caller.
+    /// [`ShutdownError::InsideTask`] on a worker thread, in blocking work of the runtime and in its `on_thread_stop`: nothing has been done. [`ShutdownError::TimedOut`]
+    /// if a task, blocking work or a hook did not return in time: the shutdown goes on without the caller.
     ///
     /// # Examples
     ///
@@ -483,9 +485,7 @@ pub(crate) fn spawn_local_in<F>(shared: &Arc<Shared>, future: F, site: SpawnSite
 where
     F: Future<Output: 'static> + 'static,
 {
-    let here = context::with(|context| {
-        context.filter(|context| Arc::ptr_eq(&context.shared, shared)).and_then(Context::event_loop)
-    });
+    let here = context::with_own(shared, |context| context.and_then(Context::event_loop));
     let here = here.expect(
         "`spawn_local` needs an event loop to stay on: call it in a task of this runtime, or use `spawn_on`",
     );
@@ -499,9 +499,7 @@ pub(crate) fn spawn_blocking_in<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     site: SpawnSite<'_>,
 ) -> JoinHandle<T> {
-    let simulated =
-        context::with(|context| context.is_some_and(|context| matches!(context.role, ThreadRole::Sim(_))));
-    if simulated {
+    if context::simulates(shared) {
         // One thread only, in an order that can be repeated.
         return spawn_in(shared, async move { work() }, site).handle();
     }

@@ -75,11 +75,12 @@ impl ThreadSettings {
         if self.processors.is_empty() { Ok(()) } else { affinity::check(&self.processors) }
     }
 
-    /// Starts a thread of this kind.
-    pub(crate) fn spawn(
+    /// Starts a thread of this kind, of the runtime with this number. What the body returns is dropped when the hook of its stop has returned, and says that the thread has ended.
+    pub(crate) fn spawn<E>(
         &self,
+        id: u32,
         suffix: &str,
-        body: impl FnOnce() + Send + 'static,
+        body: impl FnOnce() -> E + Send + 'static,
     ) -> io::Result<thread::JoinHandle<()>> {
         let (start, stop) = (self.on_start.clone(), self.on_stop.clone());
         let mut builder = thread::Builder::new().name(format!("{}-{suffix}", self.name));
@@ -88,8 +89,12 @@ impl ThreadSettings {
         }
         builder.spawn(move || {
             start.call();
-            body();
-            stop.call();
+            let ended = body();
+            // A shutdown waits for the hook, which must not wait for the shutdown.
+            context::block_for(id, || stop.call());
+            // What the hooks have captured, if this is the last thread.
+            drop((start, stop));
+            drop(ended);
         })
     }
 }
@@ -118,6 +123,15 @@ impl Threads {
     /// The workers whose threads `start` is to start.
     pub(crate) fn keep(&self, unstarted: Vec<UnstartedWorker>) {
         self.state().unstarted = unstarted;
+    }
+}
+
+/// Dropped when a worker has ended, and its hook has returned.
+struct WorkerEnds(Arc<Shared>);
+
+impl Drop for WorkerEnds {
+    fn drop(&mut self) {
+        self.0.shutdown.has_ended();
     }
 }
 
@@ -159,9 +173,11 @@ impl Shared {
                 // Checked when the runtime was built. One that was taken from the process since then is done without.
                 let _ = affinity::pin_thread(processor);
             }
+            let ended = WorkerEnds(shared.clone());
             worker::main(shared, take(&given).expect("given to one thread"));
+            ended
         };
-        settings.spawn(&index.to_string(), body).map_err(|error| (error, take(&slot)))
+        settings.spawn(self.id, &index.to_string(), body).map_err(|error| (error, take(&slot)))
     }
 
     /// Refuses new tasks and asks the workers to leave; those that were not started leave here.
@@ -175,7 +191,8 @@ impl Shared {
         shutdown::leave_unstarted(self, unstarted);
     }
 
-    /// After [`close_all`](Self::close_all): waits for the threads; false when the time is over first.
+    /// After [`close_all`](Self::close_all): waits for the threads and their hooks; false when the time is over first. Then nothing is left of the threads but their
+    /// thread-local variables.
     pub(crate) fn wait_for_threads(&self, timeout: Duration) -> bool {
         if !self.shutdown.wait(timeout) {
             return false;

@@ -54,9 +54,11 @@ mod surface {
 }
 mod tasks {
     mod api;
+    mod guards;
     mod handle;
     mod hostile;
     mod locals;
+    mod names;
     mod set;
 }
 mod testing {

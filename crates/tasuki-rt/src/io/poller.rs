@@ -10,7 +10,7 @@
 use super::readiness::Report;
 use super::source::{Delivery, Source, gone};
 use super::system::{BATCH, Events, INTERRUPT};
-use crate::context::{self, ThreadRole};
+use crate::context;
 use crate::scheduler::Shared;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -220,15 +220,16 @@ impl std::fmt::Debug for Poller {
 
 /// The poller of the runtime of this thread.
 pub(super) fn current() -> io::Result<Arc<Poller>> {
-    let shared = context::with(|context| match context {
-        None => Err(io::Error::other(
+    let Some(shared) = context::current() else {
+        return Err(io::Error::other(
             "no runtime on this thread: make sockets inside a task, `block_on` or `Runtime::enter`",
-        )),
-        Some(context) if matches!(context.role, ThreadRole::Sim(_)) => Err(io::Error::new(
+        ));
+    };
+    if context::simulates(&shared) {
+        return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "a simulation has no sockets: what the network does could not be repeated",
-        )),
-        Some(context) => Ok(context.shared.clone()),
-    })?;
+        ));
+    }
     Sockets::poller_of(&shared).cloned()
 }

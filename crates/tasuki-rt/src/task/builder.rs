@@ -11,6 +11,7 @@ use crate::runtime::{spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
 use crate::scheduler::Shared;
 use std::cell::Cell;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -107,9 +108,9 @@ impl TaskBuilder {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        let named = Named { name: self.name.clone(), future };
+        let named = Named::new(self.name.clone(), future);
         let site = self.site();
-        context::spawned(spawn_in(&self.shared(), named, site).handle(), site)
+        spawn_in(&self.shared(), named, site).handle()
     }
 
     /// Spawns it on one worker; see [`spawn_on`](crate::spawn_on()).
@@ -136,10 +137,10 @@ impl TaskBuilder {
         let name = self.name.clone();
         let make = move || {
             let future = named(name.as_ref(), make);
-            Named { name, future }
+            Named::new(name, future)
         };
         let site = self.site();
-        context::spawned(spawn_on_in(&self.shared(), worker, make, site), site)
+        spawn_on_in(&self.shared(), worker, make, site)
     }
 
     /// Spawns it on the worker that calls; see [`spawn_local`](crate::spawn_local()).
@@ -162,9 +163,9 @@ impl TaskBuilder {
     where
         F: Future<Output: 'static> + 'static,
     {
-        let named = Named { name: self.name.clone(), future };
+        let named = Named::new(self.name.clone(), future);
         let site = self.site();
-        context::spawned(spawn_local_in(&self.shared(), named, site), site)
+        spawn_local_in(&self.shared(), named, site)
     }
 
     /// Runs a closure that may block, under this name; see [`spawn_blocking`](crate::spawn_blocking()).
@@ -189,7 +190,7 @@ impl TaskBuilder {
         let name = self.name.clone();
         let work = move || named(name.as_ref(), work);
         let site = self.site();
-        context::spawned(spawn_blocking_in(&self.shared(), work, site), site)
+        spawn_blocking_in(&self.shared(), work, site)
     }
 }
 
@@ -203,24 +204,44 @@ pub(super) fn name_of_panic() -> Option<Arc<str>> {
     PANICKED.try_with(Cell::take).ok().flatten()
 }
 
+/// Leaves a name for the one that catches the panic which is unwinding.
+pub(super) fn leave_name(name: Option<Arc<str>>) {
+    let _ = PANICKED.try_with(|place| place.set(name));
+}
+
 /// Calls foreign code under this name.
 fn named<R>(name: Option<&Arc<str>>, f: impl FnOnce() -> R) -> R {
+    /// Dropped only if the code panics: whether the thread does says nothing, for the task may be polled by a destructor.
     struct LeavesName<'a>(Option<&'a Arc<str>>);
     impl Drop for LeavesName<'_> {
         fn drop(&mut self) {
-            if std::thread::panicking() {
-                let _ = PANICKED.try_with(|name| name.set(self.0.cloned()));
-            }
+            leave_name(self.0.cloned());
         }
     }
-    let _name = LeavesName(name);
-    f()
+    let unless_returned = LeavesName(name);
+    let output = f();
+    std::mem::forget(unless_returned);
+    output
 }
 
-/// A future with the name of its task.
+/// A future with the name of its task, under which it is polled and dropped.
 struct Named<F> {
     name: Option<Arc<str>>,
-    future: F,
+    future: ManuallyDrop<F>,
+}
+
+impl<F> Named<F> {
+    fn new(name: Option<Arc<str>>, future: F) -> Self {
+        Self { name, future: ManuallyDrop::new(future) }
+    }
+}
+
+impl<F> Drop for Named<F> {
+    fn drop(&mut self) {
+        let Self { name, future } = self;
+        // SAFETY: dropped here, once, in its place, and not used afterwards.
+        named(name.as_ref(), || unsafe { ManuallyDrop::drop(future) });
+    }
 }
 
 impl<F: Future> Future for Named<F> {
@@ -230,7 +251,7 @@ impl<F: Future> Future for Named<F> {
         // SAFETY: a projection: the future is never moved out of the pinned whole.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
-        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        let future = unsafe { Pin::new_unchecked(&mut *this.future) };
         named(this.name.as_ref(), || future.poll(cx))
     }
 }

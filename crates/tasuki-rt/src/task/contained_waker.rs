@@ -41,8 +41,26 @@ thread_local! {
     static PANICKED: Cell<Option<PanicPayload>> = const { Cell::new(None) };
 }
 
+/// What a clone inside of an outer [`with`] panicked with, kept while an inner one lasts: foreign code that the cell calls may poll another cell.
+struct OuterPanic(Option<PanicPayload>);
+
+impl OuterPanic {
+    fn set_aside() -> Self {
+        Self(PANICKED.try_with(Cell::take).unwrap_or(None))
+    }
+}
+
+impl Drop for OuterPanic {
+    fn drop(&mut self) {
+        if let Some(payload) = self.0.take() {
+            let _ = PANICKED.try_with(|panicked| panicked.set(Some(payload)));
+        }
+    }
+}
+
 /// Polls with a waker that does not panic, in place of the context's.
 pub(super) fn with<R>(foreign: &Waker, poll: impl FnOnce(&mut Context<'_>) -> Poll<R>) -> Poll<R> {
+    let _outer = OuterPanic::set_aside();
     let polled = match slot_of(foreign.vtable()) {
         Some(slot) => {
             let raw = RawWaker::new(foreign.data(), &TABLES[slot]);
@@ -259,5 +277,30 @@ mod tests {
         }
         log.hostile.store(0, SeqCst);
         assert_eq!(log.wakes.load(SeqCst), 0, "what stands for it does nothing");
+    }
+
+    /// A poll inside of a poll, as by the destructor of a waker that the cell lets go of: the panic of the outer clone is not the inner poll's, and comes out of the outer one.
+    #[test]
+    fn a_poll_inside_of_a_poll() {
+        let (hostile, tame) = (Log::default(), Log::default());
+        hostile.hostile.store(1, SeqCst);
+        let waker = |log: &Log| {
+            // SAFETY: the logs outlive their wakers.
+            ManuallyDrop::new(unsafe {
+                Waker::from_raw(RawWaker::new(ptr::from_ref(log).cast(), &FOREIGNERS[0]))
+            })
+        };
+        let (outer, inner) = (waker(&hostile), waker(&tame));
+        let mut kept = Vec::new();
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            with(&outer, |cx| {
+                kept.push(cx.waker().clone());
+                let inside = catch_unwind(AssertUnwindSafe(|| with(&inner, keep(&mut kept))));
+                assert!(inside.is_ok(), "the panic was not its own");
+                Poll::<()>::Pending
+            })
+        }));
+        // Without a slot for its table the clone panics before the poll.
+        assert!(polled.is_err(), "the clone of the outer poll panicked");
     }
 }

@@ -118,12 +118,8 @@ impl Meta {
     fn register(&self, waker: &Waker) {
         // SAFETY: called by the poll of the future.
         let shared = unsafe { self.shared() };
-        // Tasks are polled by event loops; one that holds a guard of another runtime hides that, and then any shard will do.
-        let here = context::with(|context| {
-            let context = context.filter(|context| self.is_of(&context.shared))?;
-            context.event_loop()
-        });
-        let here = here.unwrap_or(0);
+        // Tasks are polled by event loops.
+        let here = context::with_own(shared, |context| context.and_then(Context::event_loop)).unwrap_or(0);
         // SAFETY: the waker of the task's own cell; once, because the word says so afterwards; removed by `forget`.
         if unsafe { shared.registry.insert(here, &self.entry, waker.clone()) } {
             waker.wake_by_ref();
@@ -136,8 +132,8 @@ impl Meta {
         let shared = unsafe { self.shared() };
         shared.registry.remove(&self.entry);
         self.entry.end();
-        let here = context::with(|context| {
-            let context = context.filter(|context| self.is_of(&context.shared))?;
+        let here = context::with_own(shared, |context| {
+            let context = context?;
             if let ThreadRole::Sim(sim) = &context.role {
                 sim.ended(self.id);
             }
@@ -255,7 +251,7 @@ where
     let kind = if home.is_some() { "local" } else { "task" };
     // SAFETY: promised by the caller.
     let (runnable, handle) = unsafe { make(shared, home, future, kind, site) };
-    Spawned { handle, refused: start(shared, home, runnable) }
+    Spawned { handle, refused: start(shared, home, runnable, site) }
 }
 
 /// Spawns a task that is ready at its first poll, which is done by a thread for blocking work.
@@ -266,9 +262,7 @@ where
 {
     // SAFETY: the future and its output are `Send`.
     let (runnable, handle) = unsafe { make(shared, None, Work(Some(work)), "blocking", site) };
-    if context::with(|context| {
-        count_new_task(context.filter(|context| Arc::ptr_eq(&context.shared, shared)), shared, None)
-    }) {
+    if context::with_own(shared, |context| count_new_task(context, shared, None)) {
         shared.blocking.push(shared, runnable);
     } else {
         drop(runnable);
@@ -318,13 +312,20 @@ where
 }
 
 /// Counts the task, and pushes it where it will be run; or gives it back, to be dropped.
-fn start(shared: &Arc<Shared>, home: Option<usize>, runnable: Runnable) -> Option<(Runnable, Arc<Shared>)> {
-    context::with(|context| {
-        let context = context.filter(|context| Arc::ptr_eq(&context.shared, shared));
+fn start(
+    shared: &Arc<Shared>,
+    home: Option<usize>,
+    runnable: Runnable,
+    site: SpawnSite<'_>,
+) -> Option<(Runnable, Arc<Shared>)> {
+    context::with_own(shared, |context| {
         if !count_new_task(context, shared, home) {
             return Some((runnable, shared.clone()));
         }
-        crate::scheduler::put(context, shared, runnable);
+        match context.map(|context| &context.role) {
+            Some(ThreadRole::Sim(sim)) => sim.spawn(home, runnable, site),
+            _ => crate::scheduler::put(context, shared, runnable),
+        }
         None
     })
 }
@@ -415,9 +416,9 @@ struct Body<F> {
 }
 
 impl<F> Body<F> {
-    /// Drops the future in its place; what its destructor panicked with, if it did.
-    fn end(&mut self) -> Option<PanicPayload> {
-        catch_unwind(AssertUnwindSafe(|| self.future = None)).err()
+    /// Drops the future in its place; the panic of its destructor, if it did.
+    fn end(&mut self) -> Option<Box<Panic>> {
+        catch_unwind(AssertUnwindSafe(|| self.future = None)).err().map(Panic::new)
     }
 }
 
@@ -427,10 +428,11 @@ fn poll_or_drop<F: Future>(future: &mut Option<F>, cx: &mut std::task::Context<'
     struct DropWhenUnwound<'a, F>(&'a mut Option<F>);
     impl<F> Drop for DropWhenUnwound<'_, F> {
         fn drop(&mut self) {
+            // Destructors may poll tasks, which may panic: the name that is on its way is not theirs.
+            let name = builder::name_of_panic();
             // A second panic must not leave a destructor.
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| *self.0 = None)) {
-                discard(payload);
-            }
+            contain_panic(|| *self.0 = None);
+            builder::leave_name(name);
         }
     }
     let guard = DropWhenUnwound(future);
@@ -465,7 +467,7 @@ impl<F: Future> Future for Body<F> {
         };
         let ended = TaskOutput(Some(result));
         Poll::Ready(match this.end() {
-            Some(payload) => TaskOutput(Some(Err(Cause::Panicked(Panic::new(payload))))),
+            Some(panic) => TaskOutput(Some(Err(Cause::Panicked(panic)))),
             None => ended,
         })
     }
@@ -473,8 +475,8 @@ impl<F: Future> Future for Body<F> {
 
 impl<F> Drop for Body<F> {
     fn drop(&mut self) {
-        if let Some(payload) = self.end() {
-            discard(payload);
+        if let Some(panic) = self.end() {
+            discard(panic.into_payload());
         }
         self.meta.forget();
     }

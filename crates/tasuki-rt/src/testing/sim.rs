@@ -16,7 +16,7 @@ use crate::context::{Context, SpawnSite};
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
 use crate::scheduler::{Item, Job, Shared};
-use crate::task::{PanicPayload, contain_panic};
+use crate::task::{PanicPayload, Runnable, contain_panic};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -155,7 +155,9 @@ impl Sim {
     }
 
     /// A task was spawned here.
-    pub(crate) fn spawned(&self, id: TaskId, site: SpawnSite<'_>) {
+    pub(crate) fn spawn(&self, home: Option<usize>, runnable: Runnable, site: SpawnSite<'_>) {
+        let id = runnable.metadata().id;
+        self.put(home, Item::Task(runnable));
         self.tasks.borrow_mut().spawned(id, site);
     }
 

@@ -2,11 +2,11 @@
 
 use crate::kit::process::alone;
 use crate::kit::{MS, until, watchdog};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
-use tasuki_rt::{Runtime, spawn_blocking};
+use tasuki_rt::{Runtime, ShutdownError, spawn_blocking};
 
 #[derive(Clone, Default)]
 struct Counts(Arc<[AtomicUsize; 4]>);
@@ -45,10 +45,42 @@ fn hooks_are_called_on_every_thread() {
     runtime.block_on(async { spawn_blocking(|| ()).await.unwrap() });
     until(|| counts.get(0) == 3);
     drop(runtime);
-    // The threads for blocking work are not joined.
-    until(|| counts.get(1) == 3);
-    assert_eq!(counts.get(0), 3);
+    assert_eq!((counts.get(0), counts.get(1)), (3, 3), "the hooks of all threads were waited for");
     assert!(counts.get(2) >= 2 && counts.get(2) == counts.get(3), "{} {}", counts.get(2), counts.get(3));
+}
+
+/// The end of a runtime waits for the hooks of its threads for as long as it waits for anything: it waited without a limit for those of workers, and not at all for the others.
+#[test]
+fn a_shutdown_waits_for_hooks_no_longer_than_it_may() {
+    for blocking in [false, true] {
+        let _dog = watchdog(60);
+        let (go_on, held) = mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let (counts, results) = (Counts::default(), Arc::new(Mutex::new(Vec::new())));
+        let stopped = counts.add(0);
+        let (own, told) = (Arc::new(OnceLock::<Arc<Runtime>>::new()), results.clone());
+        let ours = own.clone();
+        let runtime = Runtime::builder().workers(1).on_thread_stop(move || {
+            // Inside of a hook that is waited for: an error, and no deadlock.
+            let inside = ours.get().map(|runtime| runtime.shutdown_timeout(MS));
+            told.lock().unwrap().push(inside);
+            let _ = held.lock().unwrap().recv();
+            stopped();
+        });
+        let runtime = Arc::new(runtime.build().unwrap());
+        own.set(runtime.clone()).unwrap();
+        if blocking {
+            runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        } else {
+            runtime.start().unwrap();
+        }
+        assert_eq!(runtime.shutdown_timeout(20 * MS), Err(ShutdownError::TimedOut));
+        assert_eq!(counts.get(0), 0);
+        drop(go_on);
+        assert_eq!(runtime.shutdown_timeout(Duration::MAX), Ok(()));
+        assert_eq!(counts.get(0), 1 + usize::from(blocking));
+        assert!(results.lock().unwrap().iter().all(|result| *result == Some(Err(ShutdownError::InsideTask))));
+    }
 }
 
 /// A hook that panics, or that uses the runtime, stops nothing.

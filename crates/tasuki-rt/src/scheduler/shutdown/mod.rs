@@ -25,6 +25,7 @@ pub(crate) fn leave_unstarted(shared: &Arc<Shared>, unstarted: Vec<UnstartedWork
     for worker in unstarted {
         let local = Box::new(Local::new(shared, worker));
         leave(Context::new(shared.clone(), ThreadRole::Worker(local)));
+        shared.shutdown.has_ended();
     }
 }
 
@@ -37,11 +38,10 @@ pub(crate) fn leave(context: Context) {
             drop_others(&context, local);
         }
     });
-    let Context { shared, role, .. } = context;
+    let Context { role, .. } = context;
     let ThreadRole::Worker(local) = role else { unreachable!("only workers leave") };
     let Local { timers, parker, .. } = *local;
     keep_turning(timers, parker);
-    shared.shutdown.has_ended();
 }
 
 /// Drops all tasks pinned here, then everything else that is in this worker's places.

@@ -1,0 +1,114 @@
+//! The name in the error of a task that panicked is its own: also when destructors panic, or poll other tasks while they unwind.
+
+use crate::kit::{runtime, watchdog};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tasuki_rt::{JoinError, JoinHandle, LocalRuntime, TaskBuilder, WorkerId, spawn_local, yield_now};
+
+fn named(name: &str) -> TaskBuilder {
+    TaskBuilder::new().name(name.to_owned())
+}
+
+/// The error of a task that is spawned inside of this runtime.
+fn error(runtime: &LocalRuntime, spawn: impl FnOnce() -> JoinHandle<()>) -> String {
+    runtime.block_on(async { spawn().await }).map_err(|error: JoinError| error.to_string()).unwrap_err()
+}
+
+/// Does this when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A named task that a destructor polls during an unwind, and that does not panic, left its name for the next panic.
+#[test]
+fn a_poll_during_an_unwind_leaves_no_name() {
+    let _dog = watchdog(60);
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _polls = OnDrop(|| {
+            let runtime = LocalRuntime::new().unwrap();
+            runtime.block_on(async { named("quiet").spawn_local(yield_now()).await.unwrap() });
+        });
+        panic!("outside");
+    }));
+    assert!(unwound.is_err());
+    let runtime = LocalRuntime::new().unwrap();
+    let nameless = error(&runtime, || spawn_local(async { panic!("nameless") }));
+    assert!(!nameless.contains("quiet"), "{nameless}");
+}
+
+/// A task that panics owns another runtime, whose tasks panic when they are dropped with it, under other names: the error has the name of its own task.
+#[test]
+fn panics_inside_of_panics_keep_their_names() {
+    let _dog = watchdog(60);
+    let runtime = LocalRuntime::new().unwrap();
+    let text = error(&runtime, || {
+        named("outer").spawn_local(async {
+            let inside = LocalRuntime::new().unwrap();
+            let bomb = OnDrop(|| panic!("in"));
+            drop(
+                named("inner").on(&inside.handle()).spawn_on(WorkerId::new(0), || async move { drop(bomb) }),
+            );
+            panic!("out");
+        })
+    });
+    assert!(text.contains("`outer` panicked: out"), "{text}");
+}
+
+/// A task whose future panics when it is dropped has panicked, under its name; nothing of that is left for the next one.
+#[test]
+fn a_destructor_that_panics_has_the_name_of_its_task() {
+    let _dog = watchdog(60);
+    let runtime = LocalRuntime::new().unwrap();
+    let bomb = || OnDrop(|| panic!("at the end"));
+    let ways: [&dyn Fn() -> JoinHandle<()>; 3] = [
+        &|| {
+            let bomb = bomb();
+            named("ends").spawn_local(async move {
+                yield_now().await;
+                std::mem::forget(std::rc::Rc::new(&bomb));
+            })
+        },
+        &|| {
+            let bomb = bomb();
+            named("ends").spawn_on(WorkerId::new(0), move || async move { drop(bomb) })
+        },
+        &|| {
+            let bomb = AssertUnwindSafe(bomb());
+            named("ends").spawn_blocking(move || drop(bomb))
+        },
+    ];
+    for spawn in ways {
+        let text = error(&runtime, spawn);
+        assert!(text.contains("`ends` panicked: at the end"), "{text}");
+    }
+    // Aborted before its first poll: the panic is that of the drop.
+    let text = error(&runtime, || {
+        let bomb = bomb();
+        let task = named("aborted").spawn_local(async move { drop(bomb) });
+        task.abort();
+        task
+    });
+    assert!(text.contains("`aborted` panicked"), "{text}");
+    // Dropped with its runtime: no error is reported, and no name is left.
+    let gone = LocalRuntime::new().unwrap();
+    gone.block_on(async {
+        let bomb = bomb();
+        drop(named("gone").spawn_local(async move { drop(bomb) }));
+    });
+    drop(gone);
+    let nameless = error(&runtime, || spawn_local(async { panic!("nameless") }));
+    assert!(!nameless.contains('`'), "{nameless}");
+}
+
+/// The same on the threads of a runtime.
+#[test]
+fn a_task_of_a_worker() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let task = named("works").on(&runtime.handle()).spawn(async { panic!("there") });
+    let text = runtime.block_on(task).map(|()| ()).unwrap_err().to_string();
+    assert!(text.contains("`works` panicked: there"), "{text}");
+}
