@@ -1,8 +1,9 @@
-//! Every string of operations up to a length, on the real thing and on a model of it.
+//! Every string of operations up to a length, and some that are longer, on the real thing and on a model of it.
 //!
 //! A model is a few lines of plain data. It says which operations make sense next, and what each shows.
 //! The real thing is built anew for every string and must show the same after every step.
 
+use super::rng::Rng;
 use super::watchdog::watchdog;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -66,6 +67,23 @@ impl<M: Model, R: Fn(&mut Body<'_, M>)> Search<'_, M, R> {
         }
     }
 
+    /// One string of up to `length` operations, each drawn from those that make sense.
+    fn stray(&mut self, model: &M, length: usize, rng: &mut Rng) {
+        let mut model = model.clone();
+        let mut ops = Vec::new();
+        for _ in 0..length {
+            ops.clear();
+            model.next(&mut ops);
+            if ops.is_empty() {
+                break;
+            }
+            model = self.step(&model, ops[rng.below(ops.len())]);
+        }
+        self.compare();
+        self.expected.clear();
+        self.path.clear();
+    }
+
     fn compare(&self) {
         let mut ran = false;
         (self.run)(&mut |real| {
@@ -109,13 +127,22 @@ fn prefixes<M: Model>(model: &M, depth: usize) -> Vec<Vec<M::Op>> {
 
 /// The depth, and how many waiters: what the environment says, or 7 and 3; under Miri `small` and 2.
 pub(crate) fn size(small: usize, most_waiters: usize) -> (usize, usize) {
-    let depth = super::env_or("TASUKI_SPEC_DEPTH", super::scaled(7, small) as u64) as usize;
+    size_of_many(7, small, most_waiters)
+}
+
+/// The same where there is so much to do at each step that another depth than 7 is the usual one. A step more costs ten times as long.
+pub(crate) fn size_of_many(usual: usize, small: usize, most_waiters: usize) -> (usize, usize) {
+    let depth = super::env_or("TASUKI_SPEC_DEPTH", super::scaled(usual, small) as u64) as usize;
     let waiters = super::env_or("TASUKI_SPEC_WAITERS", super::scaled(3, 2) as u64) as usize;
     assert!(waiters <= most_waiters, "at most {most_waiters} waiters here");
     (depth, waiters)
 }
 
-/// Compares every string of up to `depth` operations, on all processors; returns how many there were.
+/// How many longer strings are drawn, from a fixed seed, and their length.
+const STRAYS: usize = super::scaled(4_000, 20);
+const STRAY_LENGTH: usize = 24;
+
+/// Compares every string of up to `depth` operations, on all processors, and `STRAYS` longer ones; returns how many there were.
 /// Panics at the first difference with the string that shows it. `TASUKI_PROGRESS=1` shows how far it is.
 pub(crate) fn enumerate<M: Model>(
     name: &str,
@@ -153,8 +180,19 @@ pub(crate) fn enumerate<M: Model>(
             }
         }
     });
-    let strings = strings.into_inner();
-    println!("{name}: depth {depth}, {strings} strings agree, {:.1?}", started.elapsed());
-    assert!(strings >> depth > 0, "{strings} strings are no enumeration: there are always two things to do");
-    strings
+    let enumerated = strings.load(Relaxed);
+    tasuki::runtime::uncharged(|| {
+        let mut search = Search { run, path: Vec::new(), expected: Vec::new(), strings: &strings };
+        let mut rng = Rng::new(depth as u64);
+        (0..STRAYS).for_each(|_| search.stray(model, STRAY_LENGTH, &mut rng));
+    });
+    println!(
+        "{name}: depth {depth}, {enumerated} strings agree, and {STRAYS} longer ones, {:.1?}",
+        started.elapsed()
+    );
+    assert!(
+        enumerated >> depth > 0,
+        "{enumerated} strings are no enumeration: there are always two things to do"
+    );
+    enumerated
 }
