@@ -146,6 +146,10 @@ pub fn for_each_worker(f: impl FnMut(WorkerId)) {
 
 /// Lets everything else that waits for this worker run first.
 ///
+/// # Cancel safety
+///
+/// Dropping it changes nothing: the task has been woken, and runs again.
+///
 /// # Examples
 ///
 /// ```
@@ -166,6 +170,10 @@ pub async fn yield_now() {
 /// Yields if this poll has used up its budget, and takes one from it otherwise.
 ///
 /// For loops that await nothing which counts: the primitives of `tasuki` do.
+///
+/// # Cancel safety
+///
+/// Dropping it changes nothing.
 ///
 /// # Examples
 ///

@@ -248,6 +248,10 @@ impl<T: ?Sized> LoopMutex<T> {
     ///
     /// As [`lock`](Self::lock).
     ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock): a dropped future loses its place in the queue, never the lock.
+    ///
     /// # Examples
     ///
     /// ```

@@ -122,6 +122,10 @@ impl<T> TaskLocal<T> {
 
     /// A future that has this value while it is polled, and while it is dropped.
     ///
+    /// # Cancel safety
+    ///
+    /// As the future inside: it is dropped with the wrapper, and has the value while it is dropped.
+    ///
     /// # Examples
     ///
     /// ```

@@ -26,6 +26,10 @@ pub fn now() -> Instant {
 ///
 /// `Duration::MAX`, and every time that no clock can reach, is for ever.
 ///
+/// # Cancel safety
+///
+/// Dropping it disarms the deadline in constant time, and loses nothing.
+///
 /// # Examples
 ///
 /// ```
@@ -40,6 +44,10 @@ pub fn sleep(duration: Duration) -> Sleep {
 }
 
 /// Waits until a time.
+///
+/// # Cancel safety
+///
+/// As [`sleep`]: nothing is lost.
 ///
 /// # Examples
 ///
@@ -61,6 +69,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// # Errors
 ///
 /// [`Elapsed`] when the time is over first; the future is dropped.
+///
+/// # Cancel safety
+///
+/// As the future inside, which is dropped with the wrapper, and also when the time is over.
 ///
 /// # Examples
 ///

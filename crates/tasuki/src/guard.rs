@@ -115,6 +115,10 @@ impl<H: Exclusive> Guard<H> {
     ///
     /// The lock is given up by the call, not by the first poll; dropping the future changes nothing.
     ///
+    /// # Cancel safety
+    ///
+    /// Dropping it changes nothing: the lock was released by the call. The task then runs on without the yield.
+    ///
     /// # Examples
     ///
     /// ```

@@ -117,6 +117,11 @@ impl<A: Awaitable> Wait<A> {
     /// In the poll that begins to wait, if no runtime keeps the deadlines and the system refuses the thread that does (see [`Elapsed`]) or has no clock (wasm32-unknown-unknown). With the feature `tokio`:
     /// also in a poll that has to wait on, if the tokio runtime on which the wait began has been dropped.
     ///
+    /// # Cancel safety
+    ///
+    /// As the wait inside, which is dropped with the limit: what had been granted to it is passed on. A limit that is *reached* drops nothing: the poll that sees it
+    /// returns what had been granted by then, and an error only if nothing was.
+    ///
     /// # Examples
     ///
     /// ```
@@ -139,6 +144,10 @@ impl<A: Awaitable> Wait<A> {
 
     /// Ends the wait when `deadline` is past: `Err(`[`Elapsed`]`)`. As [`timeout`](Self::timeout) in all else.
     ///
+    /// # Cancel safety
+    ///
+    /// As [`timeout`](Self::timeout): as the wait inside, and a grant that came before the deadline was seen is returned.
+    ///
     /// # Examples
     ///
     /// ```
@@ -159,6 +168,10 @@ impl<A: Awaitable> Wait<A> {
 
     /// Ends the wait when the token is cancelled: `Err(`[`Cancelled`]`)`. A token that is cancelled before the
     /// first poll leaves the primitive untouched. A limit that was set before stays in force.
+    ///
+    /// # Cancel safety
+    ///
+    /// As the wait inside, which is dropped with the limit. If the token is cancelled, what had been granted by then is returned, and an error only if nothing was.
     ///
     /// # Examples
     ///

@@ -104,12 +104,20 @@ pub(crate) fn task() -> Option<TaskId> {
 }
 
 /// Waits until `deadline`, on the timers of the current runtime, or else of the process.
+///
+/// # Cancel safety
+///
+/// Dropping it disarms the deadline, and loses nothing.
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     crate::timer::sleep_until(deadline)
 }
 
 /// Waits for a time that begins with the first poll; what no clock can reach is for ever.
+///
+/// # Cancel safety
+///
+/// As [`sleep_until`]: nothing is lost.
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     crate::timer::sleep(duration)

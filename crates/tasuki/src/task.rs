@@ -118,6 +118,10 @@ pub fn current() -> Option<TaskId> {
 ///
 /// Wrap the outermost future of a task: what it awaits, and the branches of its `join!`s, are the same task.
 ///
+/// # Cancel safety
+///
+/// As the future inside, which is dropped with the wrapper.
+///
 /// # Examples
 ///
 /// ```

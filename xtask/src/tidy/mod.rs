@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the rules of the house that text can show. CONTRIBUTING.md says why each exists.
 
+mod awaitables;
 mod documents;
 mod hazards;
 mod language;
@@ -57,7 +58,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 27] = [
+const RULES: [(&str, Rule); 28] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -84,6 +85,7 @@ const RULES: [(&str, Rule); 27] = [
     ("the code map names every file, and no other", documents::code_map),
     ("every file of tests is run", programs::every_file_is_run),
     ("every promise of the seeds names what shows it", seeds::rows),
+    ("what is awaited says what a drop loses", awaitables::cancel_safety),
     ("the changelog has an Unreleased section", documents::changelog),
 ];
 

@@ -287,6 +287,10 @@ impl<T> JoinSet<T> {
 
     /// As [`join_next`](Self::join_next), and says which task it was. An error knows it as well ([`JoinError::id`]).
     ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait loses no result.
+    ///
     /// # Examples
     ///
     /// ```
@@ -342,6 +346,10 @@ impl<T> JoinSet<T> {
     ///
     /// If a task panicked, with what it panicked with; if one was aborted or went down with its runtime. The others are aborted then. To have
     /// their results, use [`join_next`](Self::join_next).
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe to drop: the set is inside, so its tasks are aborted, and the outputs that were there are dropped. [`join_next`](Self::join_next) leaves both in the set.
     ///
     /// # Examples
     ///

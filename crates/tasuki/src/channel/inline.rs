@@ -169,6 +169,10 @@ impl<T, const N: usize> Channel<T, N> {
 
     /// Waits until the channel is closed.
     ///
+    /// # Cancel safety
+    ///
+    /// Dropping it changes nothing: a channel that was closed stays closed.
+    ///
     /// # Examples
     ///
     /// ```

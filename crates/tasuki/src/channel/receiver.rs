@@ -79,6 +79,10 @@ impl<T> Receiver<T> {
     ///
     /// As [`recv`](Self::recv).
     ///
+    /// # Cancel safety
+    ///
+    /// As [`recv`](Self::recv): a receive that is dropped loses its place in the queue, never a message. The receiver is dropped with it: the last one closes the channel.
+    ///
     /// # Examples
     ///
     /// ```

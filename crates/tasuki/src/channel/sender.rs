@@ -128,6 +128,10 @@ impl<T> Sender<T> {
     ///
     /// At the call, if `messages` is more than the capacity: the wait could never end.
     ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never room.
+    ///
     /// # Examples
     ///
     /// ```
@@ -147,6 +151,10 @@ impl<T> Sender<T> {
     /// # Errors
     ///
     /// [`Closed`](crate::Closed), as in [`reserve`](Self::reserve); the sender is dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses its place in the queue, never room. The sender is dropped with it.
     ///
     /// # Examples
     ///
@@ -237,6 +245,10 @@ impl<T> Sender<T> {
     }
 
     /// Waits until the channel is closed: by [`close`](Self::close), or because every receiver has gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it changes nothing: a channel that was closed stays closed.
     ///
     /// # Examples
     ///

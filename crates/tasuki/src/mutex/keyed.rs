@@ -228,6 +228,10 @@ pub type MappedKeyedGuard<A, U> = Guard<KeyedPart<A, U>>;
 
 /// Locks at the first poll. Gives [`Domain::Error`] off the domain, without a place in the queue; and where it is polled at another place than where it
 /// was enqueued, whose place it then gives up.
+///
+/// # Cancel safety
+///
+/// A dropped future loses its place in the queue, never the lock.
 #[track_caller]
 pub fn keyed_lock<A: KeyedAccess>(access: A) -> KeyedLock<A> {
     Wait::new(KeyedLockOp { access: Some(access), key: None, site: Site::here(), _here: PhantomData })

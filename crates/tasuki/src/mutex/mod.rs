@@ -224,6 +224,10 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// As [`lock`](Self::lock), for at most this time: `lock().timeout(time)` under the name that other libraries give
     /// it.
     ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock): a dropped future loses its place in the queue, never the lock.
+    ///
     /// # Examples
     ///
     /// ```

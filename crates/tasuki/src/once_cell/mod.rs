@@ -286,6 +286,10 @@ impl<T> OnceCell<T> {
     ///
     /// What the initialiser of this caller said. The failure of another caller's is not reported here: the turn passes on.
     ///
+    /// # Cancel safety
+    ///
+    /// As [`get_or_init`](Self::get_or_init): dropping it drops the initialiser, and passes the turn on.
+    ///
     /// # Examples
     ///
     /// ```

@@ -46,6 +46,10 @@ impl<P: Cursor> Sender<P> {
 
     /// Waits until the receiver has gone or has closed: nothing needs to be computed for it any more.
     ///
+    /// # Cancel safety
+    ///
+    /// Dropping it changes nothing, and the sender may still send.
+    ///
     /// # Examples
     ///
     /// ```

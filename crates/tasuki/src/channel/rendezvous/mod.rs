@@ -91,6 +91,10 @@ impl<T> Sender<T> {
     }
 
     /// Waits until it is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it changes nothing: what was closed stays closed.
     pub fn closed(&self) -> WaitEvent<'_> {
         self.shared.core.closed.wait()
     }

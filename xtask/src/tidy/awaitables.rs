@@ -1,0 +1,116 @@
+//! What a user awaits says what a drop of it loses: every public function that is a future, or returns one of ours, has a section
+//! `# Cancel safety`.
+
+use super::{Breach, Page};
+use crate::source::{Source, words};
+use std::collections::HashSet;
+
+const SECTION: &str = "# Cancel safety";
+
+/// Futures that a function returns besides what it does: to drop them cancels nothing, as the page of the type says.
+const HANDLES: [&str; 1] = ["JoinHandle"];
+
+fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
+    let pages = pages.iter().filter(|page| page.in_library() && !page.path.contains("/src/shim"));
+    pages.filter_map(|page| Some((page, page.rust.as_ref()?)))
+}
+
+pub(crate) fn cancel_safety(pages: &[Page]) -> Vec<Breach> {
+    let futures = futures(pages);
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        let tests = source.test_lines();
+        for (at, _) in words(&source.bare).filter(|(_, word)| *word == "pub") {
+            let line = source.line_of(at);
+            let item = item(&source.bare[at..]);
+            let Some(name) = awaitable(item, &futures).filter(|_| !tests[line]) else { continue };
+            let documentation = documentation(&source.text, line);
+            if !documentation.contains(SECTION) && !documentation.contains("doc(hidden)") {
+                breaches.push(Breach::at(&page.path, line, format!("{name} can be awaited: `{SECTION}`")));
+            }
+        }
+    }
+    breaches
+}
+
+/// The types that are futures: those for which `Future` is implemented, and other names of these.
+fn futures(pages: &[Page]) -> HashSet<&str> {
+    let mut futures = HashSet::new();
+    let mut aliases = Vec::new();
+    for (_, source) in library(pages) {
+        let bare = source.bare.as_str();
+        for (at, word) in words(bare) {
+            let rest = &bare[at + word.len()..];
+            if word == "Future" && rest.starts_with(" for ") {
+                futures.extend(words(rest).nth(1).map(|(_, name)| name));
+            }
+            if word == "type" {
+                let alias = rest.split_once(';').and_then(|(alias, _)| alias.rsplit_once(" = "));
+                let name = words(rest).next();
+                aliases.extend(name.zip(alias).map(|((_, name), (_, of))| (name, returned(of))));
+            }
+        }
+    }
+    futures.retain(|name| !HANDLES.contains(name));
+    loop {
+        let known = futures.len();
+        futures.extend(
+            aliases.iter().filter(|(_, of)| futures.contains(of)).map(|(name, _)| *name).collect::<Vec<_>>(),
+        );
+        if futures.len() == known {
+            return futures;
+        }
+    }
+}
+
+/// The last name of the path that a type begins with.
+fn returned(of: &str) -> &str {
+    let path = of.split(['<', ' ', '\n']).next().unwrap_or_default();
+    path.rsplit("::").next().unwrap_or_default()
+}
+
+/// An item up to its body.
+fn item(bare: &str) -> &str {
+    &bare[..bare.find(['{', ';']).unwrap_or(bare.len())]
+}
+
+/// The name of a public function that can be awaited.
+fn awaitable<'s>(item: &'s str, futures: &HashSet<&str>) -> Option<&'s str> {
+    let before: Vec<&str> = words(item).map(|(_, word)| word).take_while(|word| *word != "fn").collect();
+    let modifiers = ["pub", "const", "unsafe", "async"];
+    if item.starts_with("pub(") || !before.iter().all(|word| modifiers.contains(word)) {
+        return None;
+    }
+    let name = words(item).nth(before.len() + 1)?.1;
+    let bounds = words(item).find(|(_, word)| *word == "where").map_or(item.len(), |(at, _)| at);
+    let output = item[..bounds].rsplit_once(") -> ").map_or("", |(_, output)| output);
+    let opaque = output.starts_with("impl ") && words(output).any(|(_, word)| word == "Future");
+    (before.contains(&"async") || futures.contains(returned(output)) || opaque).then_some(name)
+}
+
+/// The comments and attributes above a line.
+fn documentation(text: &str, line: usize) -> String {
+    let lines: Vec<&str> = text.lines().take(line).map(str::trim).collect();
+    let above = lines.iter().rev().take_while(|line| line.starts_with("//") || line.starts_with("#["));
+    above.copied().collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_can_be_awaited_has_its_section() {
+        let told = "/// Waits.\n///\n/// # Cancel safety\n///\n/// Nothing is lost.\n#[cfg(x)]\npub fn told(&self) -> future::Lock<'_> {}\n";
+        let text = format!(
+            "pub type Lock<'a, P = Fifo> = Wait<Single<LockOp<'a, P>>>;\n{told}\
+             /// Waits.\npub fn untold(&self) -> Lock<'_, T> {{}}\n/// Waits.\npub async fn parallel() {{}}\n\
+             pub(crate) async fn ours() {{}}\npub fn plain(wait: Lock<'_>) -> bool {{}}\n#[doc(hidden)]\npub async fn hidden() {{}}\n\
+             pub fn spawn() -> JoinHandle<u8> {{}}\npub type Held = crate::Lock<'static>;\npub fn held<F>() -> Held\nwhere\n    F: FnOnce() -> u8,\n{{}}\nimpl<A> Future for Wait<A> {{}}\npub fn opaque() -> impl Future<Output = ()> {{}}\n\
+             impl<T> Future for JoinHandle<T> {{}}\nimpl Future for Sleep {{}}\npub fn sleep() -> Sleep {{}}\n"
+        );
+        let breaches = cancel_safety(&[Page::new("crates/tasuki/src/lock.rs", &text)]);
+        let found: Vec<&str> = breaches.iter().filter_map(|breach| breach.what.split(' ').next()).collect();
+        assert_eq!(found, ["untold", "parallel", "held", "opaque", "sleep"]);
+    }
+}
