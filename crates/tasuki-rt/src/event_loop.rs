@@ -104,18 +104,6 @@ impl fmt::Display for WorkerId {
 ///
 /// A handle, cheap to clone, for any thread. It does not keep the runtime running.
 ///
-/// # Order
-///
-/// Closures posted by one thread run in the order they were posted in.
-///
-/// # Panic
-///
-/// A closure that panics is reported by the panic hook; the loop goes on.
-///
-/// # Memory ordering
-///
-/// What was done before a post happens before the closure runs.
-///
 /// # Examples
 ///
 /// ```
@@ -133,6 +121,18 @@ impl fmt::Display for WorkerId {
 ///     DONE.wait().await;
 /// });
 /// ```
+///
+/// # Order
+///
+/// Closures posted by one thread run in the order they were posted in.
+///
+/// # Panic
+///
+/// A closure that panics is reported by the panic hook; the loop goes on.
+///
+/// # Memory ordering
+///
+/// What was done before a post happens before the closure runs.
 #[derive(Clone)]
 pub struct EventLoop {
     shared: Arc<Shared>,

@@ -306,11 +306,6 @@ impl fmt::Debug for Handle {
 ///
 /// It does not keep the runtime running. It is not `Send`. Do not hold it across an await: the thread polls other tasks meanwhile.
 ///
-/// # Panic
-///
-/// Guards of one thread are dropped in the reverse order of their making. One that is not the last panics when it is dropped, and its runtime stays
-/// that of the thread when those after it are gone.
-///
 /// # Examples
 ///
 /// ```
@@ -320,6 +315,11 @@ impl fmt::Debug for Handle {
 /// drop(guard);
 /// assert!(tasuki_rt::Handle::try_current().is_err());
 /// ```
+///
+/// # Panic
+///
+/// Guards of one thread are dropped in the reverse order of their making. One that is not the last panics when it is dropped, and its runtime stays
+/// that of the thread when those after it are gone.
 #[must_use = "the runtime is entered for as long as the guard exists"]
 pub struct EnterGuard {
     _entered: Entered,

@@ -26,6 +26,23 @@ use tasuki::task::TaskId;
 /// Tasks that are `Send` go where there is time for them; pinned tasks stay on the worker they were given to. Every worker
 /// is an event loop with its own timers. The workers sleep when there is nothing to do.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::Runtime;
+///
+/// let runtime = Runtime::builder().workers(2).build().unwrap();
+/// let sum = runtime.block_on(async {
+///     let tasks: Vec<_> = (0..10).map(|n| tasuki_rt::spawn(async move { n * n })).collect();
+///     let mut sum = 0;
+///     for task in tasks {
+///         sum += task.await.unwrap();
+///     }
+///     sum
+/// });
+/// assert_eq!(sum, 285);
+/// ```
+///
 /// # Order
 ///
 /// A worker runs its tasks first come, first served, except that the new owner of a lock goes first (see
@@ -65,23 +82,6 @@ use tasuki::task::TaskId;
 /// # When to use something else
 ///
 /// The thread in `block_on` is no worker: what it waits for is woken by one. A program that does everything there needs no workers, and no runtime with several.
-///
-/// # Examples
-///
-/// ```
-/// use tasuki_rt::Runtime;
-///
-/// let runtime = Runtime::builder().workers(2).build().unwrap();
-/// let sum = runtime.block_on(async {
-///     let tasks: Vec<_> = (0..10).map(|n| tasuki_rt::spawn(async move { n * n })).collect();
-///     let mut sum = 0;
-///     for task in tasks {
-///         sum += task.await.unwrap();
-///     }
-///     sum
-/// });
-/// assert_eq!(sum, 285);
-/// ```
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
 }

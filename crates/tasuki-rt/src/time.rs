@@ -194,6 +194,18 @@ pub enum MissedTickBehavior {
 }
 
 /// The ticks of [`interval`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// tasuki_rt::run(async {
+///     let mut ticks: tasuki_rt::Interval = tasuki_rt::interval(Duration::from_millis(1));
+///     let first = ticks.tick().await;
+///     assert!(ticks.tick().await > first);
+/// });
+/// ```
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,

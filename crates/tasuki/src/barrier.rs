@@ -117,6 +117,13 @@ pub struct Barrier {
 pub type Arrive<'a> = Wait<Single<ArriveOp<'a>>>;
 
 /// What an arrival learns when its phase is complete.
+///
+/// # Examples
+///
+/// ```
+/// let barrier = tasuki::Barrier::new(1);
+/// assert!(barrier.arrive_and_wait().block().is_leader());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult {
     leader: bool,

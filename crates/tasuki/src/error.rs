@@ -66,13 +66,6 @@ impl From<Closed> for TryAcquireError {
 
 /// The time was over before the wait was.
 ///
-/// # Where the time comes from
-///
-/// A runtime with timers keeps the deadlines of its tasks; with the feature `tokio` so does tokio, by its own clock, if its builder was told `enable_time`
-/// (otherwise the wait panics); such a deadline comes only while that runtime runs. Without one, and always in [`block`](crate::future::Wait::block), a thread of the process does, which the first wait
-/// that needs it starts; if the system refuses it, that wait panics, nothing is lost, and the next wait tries again. A forked process
-/// starts one of its own; the deadlines of waits that began before the fork come in the parent only.
-///
 /// # Examples
 ///
 /// ```
@@ -81,6 +74,13 @@ impl From<Closed> for TryAcquireError {
 /// let event = tasuki::Event::auto();
 /// assert_eq!(event.wait().timeout(Duration::ZERO).block(), Err(tasuki::Elapsed));
 /// ```
+///
+/// # Where the time comes from
+///
+/// A runtime with timers keeps the deadlines of its tasks; with the feature `tokio` so does tokio, by its own clock, if its builder was told `enable_time`
+/// (otherwise the wait panics); such a deadline comes only while that runtime runs. Without one, and always in [`block`](crate::future::Wait::block), a thread of the process does, which the first wait
+/// that needs it starts; if the system refuses it, that wait panics, nothing is lost, and the next wait tries again. A forked process
+/// starts one of its own; the deadlines of waits that began before the fork come in the parent only.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Elapsed;

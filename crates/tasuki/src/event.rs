@@ -57,6 +57,16 @@ const UNSET: Word = Word::flags(0);
 const IS_SET: Word = Word::flags(SET);
 
 /// What a wait does to an [`Event`] that is set.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::{Event, Reset};
+///
+/// let event = Event::new(Reset::Manual, true);
+/// event.wait().block();
+/// assert!(event.is_set(), "no wait resets it");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reset {
     /// One wait consumes the signal.

@@ -60,6 +60,18 @@ pub(crate) mod sealed {
 /// the end of the scope, an early return, a panic, a cancelled task.
 ///
 /// Its names are [`MutexGuard`](crate::MutexGuard) and its like.
+///
+/// # Examples
+///
+/// ```
+/// let mutex = tasuki::Mutex::new(1);
+/// {
+///     let mut guard: tasuki::MutexGuard<'_, i32> = mutex.lock().block();
+///     *guard += 1;
+///     assert!(mutex.is_locked());
+/// }
+/// assert!(!mutex.is_locked());
+/// ```
 #[must_use = "the lock is given back at once if the guard is not kept"]
 #[clippy::has_significant_drop]
 pub struct Guard<H: Holder> {

@@ -44,6 +44,19 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'sta
 /// because then the holder has been interrupted. It keeps an accidental overlap of two threads from turning into a
 /// convoy. No queued waiter is ever overtaken; but a task that locks in a loop and never has to wait does not
 /// let the other tasks of its thread run, as with any lock that is free. `Fifo<false>` is the same lock without it.
+///
+/// # Examples
+///
+/// ```
+/// let mutex = tasuki::Mutex::new(1); // `Mutex<i32, Fifo>`
+/// let first = mutex.try_lock().unwrap();
+/// # let mut second = std::pin::pin!(mutex.lock());
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert!(std::future::Future::poll(second.as_mut(), &mut cx).is_pending());
+/// // A second task waits in `lock().await`.
+/// drop(first);
+/// assert!(mutex.try_lock().is_none(), "the lock already belongs to it");
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo<const SPIN: bool = true>;
 
@@ -51,6 +64,15 @@ pub struct Fifo<const SPIN: bool = true>;
 ///
 /// Caches are warm and the newest are served quickly; the oldest may wait for ever under constant load.
 /// Like [`Fifo`] it passes the baton, and no newcomer takes a lock ahead of the queue.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::{Mutex, policy::Lifo};
+///
+/// let mutex = Mutex::<_, Lifo>::with_policy(1);
+/// assert_eq!(*mutex.lock().block(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lifo;
 
@@ -60,6 +82,21 @@ pub struct Lifo;
 /// times; then the lock is handed to it. A waiter with `k` others ahead therefore acquires after at most
 /// `(k + 1) × (N + 1)` acquisitions by others: a bound that holds without a clock, at nearly the throughput of an
 /// unfair lock. `Bypass<0>` is [`Fifo`] without the spin.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::{Mutex, policy::Bypass};
+///
+/// let mutex = Mutex::<_, Bypass<16>>::with_policy(1);
+/// let first = mutex.try_lock().unwrap();
+/// # let mut second = std::pin::pin!(mutex.lock());
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// # assert!(std::future::Future::poll(second.as_mut(), &mut cx).is_pending());
+/// // A second task waits in `lock().await`.
+/// drop(first);
+/// assert!(mutex.try_lock().is_some(), "a newcomer is faster, up to 16 times");
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bypass<const N: u32 = 64>;
 

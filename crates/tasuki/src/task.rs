@@ -18,6 +18,17 @@ use core::task::{Context, Poll, ready};
 use std::thread_local;
 
 /// The identity of a task: equal exactly for the same task, never used twice in a process (a task of tokio: as far as tokio promises).
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::task;
+///
+/// let ids = async { (task::current(), task::current()) };
+/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// let std::task::Poll::Ready((here, there)) = std::future::Future::poll(std::pin::pin!(task::identify(ids)), &mut cx) else { panic!() };
+/// assert!(here.is_some() && here == there);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(NonZeroU64);
 

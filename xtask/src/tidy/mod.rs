@@ -1,12 +1,12 @@
 //! `cargo xtask tidy`: the rules of the house that text can show. CONTRIBUTING.md says why each exists.
 
-mod awaitables;
 mod documents;
 mod hazards;
 mod language;
 mod nevers;
 pub(crate) mod orderings;
 mod programs;
+mod public_docs;
 mod rust;
 mod seeds;
 mod truth;
@@ -58,7 +58,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 28] = [
+const RULES: [(&str, Rule); 29] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -85,7 +85,8 @@ const RULES: [(&str, Rule); 28] = [
     ("the code map names every file, and no other", documents::code_map),
     ("every file of tests is run", programs::every_file_is_run),
     ("every promise of the seeds names what shows it", seeds::rows),
-    ("what is awaited says what a drop loses", awaitables::cancel_safety),
+    ("what is awaited says what a drop loses", public_docs::cancel_safety),
+    ("pages of types begin with their example", public_docs::examples_first),
     ("the changelog has an Unreleased section", documents::changelog),
 ];
 

@@ -38,6 +38,27 @@ impl<T: AsFd> mio::event::Source for Descriptor<T> {
 /// The descriptor must be one that the system can poll, which regular files are not, and non-blocking. [`readable`](Self::readable) says that an
 /// operation may succeed; [`read_with`](Self::read_with) also tries it, and waits again if it would block.
 ///
+/// # Examples
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::os::unix::net::UnixStream;
+/// use tasuki_rt::io::Async;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let (mut here, there) = UnixStream::pair()?;
+/// there.set_nonblocking(true)?;
+/// tasuki_rt::run(async {
+///     let there = Async::new(there)?;
+///     here.write_all(b"hello")?;
+///     let mut bytes = [0; 8];
+///     let count = there.read_with(|mut there| there.read(&mut bytes)).await?;
+///     assert_eq!(&bytes[..count], b"hello");
+///     Ok(())
+/// })
+/// # }
+/// ```
+///
 /// # Order
 ///
 /// Several tasks may wait for the same direction: all are woken, and the first to try gets it. The functions that poll keep one task for each direction, the last that asked.
@@ -69,27 +90,6 @@ impl<T: AsFd> mio::event::Source for Descriptor<T> {
 /// # When to use something else
 ///
 /// [`net`](crate::net) has the sockets of the standard library; for files use [`spawn_blocking`](crate::spawn_blocking).
-///
-/// # Examples
-///
-/// ```
-/// use std::io::{Read, Write};
-/// use std::os::unix::net::UnixStream;
-/// use tasuki_rt::io::Async;
-///
-/// # fn main() -> std::io::Result<()> {
-/// let (mut here, there) = UnixStream::pair()?;
-/// there.set_nonblocking(true)?;
-/// tasuki_rt::run(async {
-///     let there = Async::new(there)?;
-///     here.write_all(b"hello")?;
-///     let mut bytes = [0; 8];
-///     let count = there.read_with(|mut there| there.read(&mut bytes)).await?;
-///     assert_eq!(&bytes[..count], b"hello");
-///     Ok(())
-/// })
-/// # }
-/// ```
 pub struct Async<T: AsFd> {
     registered: Registered<Descriptor<T>>,
 }

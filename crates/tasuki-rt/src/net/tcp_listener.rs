@@ -20,6 +20,25 @@ pub(super) const EXHAUSTED: Duration = Duration::from_millis(50);
 
 /// Accepts TCP connections.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::net::{TcpListener, TcpStream};
+///
+/// # fn main() -> std::io::Result<()> {
+/// tasuki_rt::run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let address = listener.local_addr()?;
+///     let client = tasuki_rt::spawn(async move { TcpStream::connect(address).await?.write_all(b"hello").await });
+///     let (mut stream, _) = listener.accept().await?;
+///     let mut bytes = [0; 5];
+///     stream.read_exact(&mut bytes).await?;
+///     assert_eq!(&bytes, b"hello");
+///     client.await.unwrap()
+/// })
+/// # }
+/// ```
+///
 /// # Order
 ///
 /// Several tasks may accept at the same time; each connection goes to one of them.
@@ -31,10 +50,6 @@ pub(super) const EXHAUSTED: Duration = Duration::from_millis(50);
 /// # When to use something else
 ///
 /// For a listener on each worker make sockets with `SO_REUSEPORT` by `socket2`, and give them to [`from_std`](Self::from_std) in tasks that are pinned there.
-///
-/// # Examples
-///
-/// See the page of [`net`](crate::net).
 pub struct TcpListener {
     io: Registered<mio::net::TcpListener>,
 }

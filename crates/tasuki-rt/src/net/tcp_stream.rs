@@ -16,6 +16,25 @@ use std::time::Duration;
 
 /// A TCP connection, to read from and to write to.
 ///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::net::{TcpListener, TcpStream};
+///
+/// # fn main() -> std::io::Result<()> {
+/// tasuki_rt::run(async {
+///     let listener = TcpListener::bind("127.0.0.1:0").await?;
+///     let address = listener.local_addr()?;
+///     let server = tasuki_rt::spawn(async move { listener.accept().await?.0.write_all(b"hello").await });
+///     let mut stream = TcpStream::connect(address).await?;
+///     let mut bytes = [0; 5];
+///     stream.read_exact(&mut bytes).await?;
+///     assert_eq!(&bytes, b"hello");
+///     server.await.unwrap()
+/// })
+/// # }
+/// ```
+///
 /// # Cancel
 ///
 /// A read or a write that is dropped has done nothing. Dropping the stream closes it: what was written is still sent.
@@ -27,10 +46,6 @@ use std::time::Duration;
 /// # When to use something else
 ///
 /// For several requests on one connection at the same time put it behind a task of its own and a channel.
-///
-/// # Examples
-///
-/// See the page of [`net`](crate::net).
 pub struct TcpStream {
     io: Registered<mio::net::TcpStream>,
 }

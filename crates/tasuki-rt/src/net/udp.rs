@@ -10,14 +10,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A UDP socket: datagrams, to and from any peer or a chosen one.
 ///
-/// # Order
-///
-/// Several tasks may send and receive at the same time; each datagram goes to one of them.
-///
-/// # Cancel
-///
-/// A receive that is dropped has taken no datagram, a send that is dropped has sent none.
-///
 /// # Examples
 ///
 /// ```
@@ -34,6 +26,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 /// })
 /// # }
 /// ```
+///
+/// # Order
+///
+/// Several tasks may send and receive at the same time; each datagram goes to one of them.
+///
+/// # Cancel
+///
+/// A receive that is dropped has taken no datagram, a send that is dropped has sent none.
 pub struct UdpSocket {
     io: Registered<mio::net::UdpSocket>,
 }

@@ -20,6 +20,15 @@ use tasuki::task::TaskId;
 /// runtime. Dropping it detaches the task, which runs on: to fire and forget, ignore the handle. What a detached task panics with is told to the panic hook
 /// and dropped, as its output is. To keep the right to abort, without the result, take an [`abort_handle`](Self::abort_handle) first.
 ///
+/// # Examples
+///
+/// ```
+/// tasuki_rt::run(async {
+///     let task = tasuki_rt::spawn(async { 6 * 7 });
+///     assert_eq!(task.await.unwrap(), 42);
+/// });
+/// ```
+///
 /// # Cancel
 ///
 /// A dropped handle loses the result, and nothing else; it lets go of the waker that it was polled with.
@@ -32,15 +41,6 @@ use tasuki::task::TaskId;
 /// # Memory ordering
 ///
 /// Everything the task did happens before what follows the await.
-///
-/// # Examples
-///
-/// ```
-/// tasuki_rt::run(async {
-///     let task = tasuki_rt::spawn(async { 6 * 7 });
-///     assert_eq!(task.await.unwrap(), 42);
-/// });
-/// ```
 pub struct JoinHandle<T> {
     result: Awaited<T>,
     charge: Charge,

@@ -217,6 +217,15 @@ impl fmt::Debug for CancellationSource {
 /// Cancels its source when it is dropped; made by [`CancellationSource::drop_guard`].
 ///
 /// If the drop happens because of a panic and a waker panics too, the process is aborted, as with every panic in a drop.
+///
+/// # Examples
+///
+/// ```
+/// let source = tasuki::CancellationSource::new();
+/// let token = source.token();
+/// drop(source.drop_guard());
+/// assert!(token.stop_requested());
+/// ```
 #[must_use = "the source is cancelled at once if the guard is not kept"]
 #[derive(Debug)]
 #[clippy::has_significant_drop]

@@ -21,11 +21,6 @@ pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a Core<T, Inli
 /// if the waker of a waiting sender panics in a receive, the message of that receive is put back beyond the capacity; there is room for one such message, and a
 /// second one before the first has been received is lost with its panic.
 ///
-/// # Interrupts
-///
-/// An interrupt handler may call [`try_send`](Self::try_send) and [`try_recv`](Self::try_recv), but only with the feature `critical-section`: without it the
-/// handler may find the queue locked by the code that it interrupted, and wait for ever.
-///
 /// # Examples
 ///
 /// ```
@@ -40,6 +35,11 @@ pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a Core<T, Inli
 /// on_key(b'a');
 /// assert_eq!(KEYS.recv().block(), Ok(b'a'));
 /// ```
+///
+/// # Interrupts
+///
+/// An interrupt handler may call [`try_send`](Self::try_send) and [`try_recv`](Self::try_recv), but only with the feature `critical-section`: without it the
+/// handler may find the queue locked by the code that it interrupted, and wait for ever.
 pub struct Channel<T, const N: usize> {
     core: Core<T, Inline<T, N>>,
 }

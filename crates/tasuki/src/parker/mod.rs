@@ -66,14 +66,6 @@ const ELSEWHERE: u32 = 3;
 /// On Linux it is one word and a futex: the kernel is entered only to sleep, and to wake a thread that does. On other
 /// systems it sleeps on a condition variable.
 ///
-/// # Order
-///
-/// One thread parks: a parker can be sent to another thread, not shared. Any number may unpark; their tokens coalesce.
-///
-/// # When to use something else
-///
-/// To wait for a *condition* with a thread, use `.block()` on a primitive's future: it is a parker with a queue.
-///
 /// # Examples
 ///
 /// ```
@@ -88,6 +80,14 @@ const ELSEWHERE: u32 = 3;
 /// unparker.unpark();
 /// assert_eq!(worker.join().unwrap(), "awake");
 /// ```
+///
+/// # Order
+///
+/// One thread parks: a parker can be sent to another thread, not shared. Any number may unpark; their tokens coalesce.
+///
+/// # When to use something else
+///
+/// To wait for a *condition* with a thread, use `.block()` on a primitive's future: it is a parker with a queue.
 pub struct Parker {
     inner: Arc<Inner>,
     /// `Send`, not `Sync`: two threads must not sleep on one word.
@@ -95,6 +95,15 @@ pub struct Parker {
 }
 
 /// Wakes the thread that sleeps on a [`Parker`], or is about to.
+///
+/// # Examples
+///
+/// ```
+/// let parker = tasuki::Parker::new();
+/// let unparker = parker.unparker();
+/// std::thread::spawn(move || unparker.unpark());
+/// parker.park();
+/// ```
 #[derive(Clone)]
 pub struct Unparker {
     inner: Arc<Inner>,

@@ -32,6 +32,16 @@ pub struct Release(());
 /// Permits of a semaphore; they go back to it on drop.
 ///
 /// Usually written as [`SemaphorePermit`] or, with an `Arc`, `OwnedSemaphorePermit`.
+///
+/// # Examples
+///
+/// ```
+/// let semaphore = tasuki::Semaphore::new(3);
+/// let permit = semaphore.acquire_many(2).block().unwrap();
+/// assert_eq!((permit.num_permits(), semaphore.available_permits()), (2, 1));
+/// drop(permit);
+/// assert_eq!(semaphore.available_permits(), 3);
+/// ```
 #[must_use = "the permits go back at once if this is not kept"]
 #[clippy::has_significant_drop]
 pub struct Permit<H: PermitHolder> {

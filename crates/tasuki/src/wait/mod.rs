@@ -58,6 +58,19 @@ pub struct Cancel(pub(crate) ());
 /// * A place in the queue is taken at the first poll, not at the call.
 /// * Dropping it at any time, on any thread, cancels the wait. If the grant was faster, it is passed on.
 /// * Polling it again after `Ready` panics.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tasuki::{Mutex, future::{Lock, Wait}};
+///
+/// let mutex = Mutex::new(1);
+/// let wait: Lock<'_, i32> = mutex.lock(); // in a task: `mutex.lock().await`
+/// let guard = Wait::block(wait);
+/// assert!(mutex.lock().timeout(Duration::from_millis(1)).block().is_err());
+/// # drop(guard);
+/// ```
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
 pub struct Wait<A> {
     inner: A,

@@ -49,11 +49,31 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 /// The side that sends. When the last clone is dropped, the rendezvous is closed.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::rendezvous();
+/// let other = sender.clone();
+/// let thread = std::thread::spawn(move || other.send(1).block());
+/// assert_eq!(receiver.recv().block(), Ok(1));
+/// thread.join().unwrap().unwrap();
+/// drop(sender);
+/// assert!(receiver.recv().block().is_err(), "closed");
+/// ```
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
 /// The side that receives. When the last clone is dropped, the rendezvous is closed.
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::rendezvous();
+/// drop(receiver);
+/// assert!(sender.send(1).block().is_err(), "closed");
+/// ```
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }

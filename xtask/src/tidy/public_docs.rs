@@ -1,5 +1,5 @@
-//! What a user awaits says what a drop of it loses: every public function that is a future, or returns one of ours, has a section
-//! `# Cancel safety`.
+//! The pages that users read. What can be awaited says what a drop of it loses: every public function that is a future, or returns one of ours, has a section
+//! `# Cancel safety`. The page of a type shows how it is used before it says what it promises.
 
 use super::{Breach, Page};
 use crate::source::{Source, words};
@@ -27,6 +27,28 @@ pub(crate) fn cancel_safety(pages: &[Page]) -> Vec<Breach> {
             let documentation = documentation(&source.text, line);
             if !documentation.contains(SECTION) && !documentation.contains("doc(hidden)") {
                 breaches.push(Breach::at(&page.path, line, format!("{name} can be awaited: `{SECTION}`")));
+            }
+        }
+    }
+    breaches
+}
+
+/// The example of a type comes before the sections of its contract.
+pub(crate) fn examples_first(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        for (line, text) in page.text.lines().enumerate() {
+            let kinds = ["pub struct ", "pub enum ", "pub trait "];
+            let Some(name) = kinds.iter().find_map(|kind| text.strip_prefix(kind)) else { continue };
+            let documentation = documentation(&source.text, line);
+            // It is read upwards: the first example is the last one.
+            let Some((_, before)) = documentation.rsplit_once("\n/// ```") else { continue };
+            let contract = |line: &&str| line.starts_with("/// # ") && !line.ends_with("# Examples");
+            if let Some(section) = before.lines().find(contract) {
+                let name = words(name).next().map_or("", |(_, name)| name);
+                let what =
+                    format!("the example of {name} comes before {:?}", section.trim_start_matches("/// "));
+                breaches.push(Breach::at(&page.path, line, what));
             }
         }
     }
@@ -98,6 +120,20 @@ fn documentation(text: &str, line: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_example_comes_first() {
+        let (example, contract) =
+            ("/// # Examples\n///\n/// ```\n/// # hidden();\n/// ```\n", "/// # Order\n///\n/// In order.\n");
+        let text = format!(
+            "/// A.\n{example}{contract}pub struct A;\n/// B.\n{contract}{example}#[derive(Debug)]\npub struct B;\n"
+        );
+        let breaches = examples_first(&[Page::new("crates/tasuki/src/lock.rs", &text)]);
+        assert_eq!(
+            breaches,
+            [Breach::at("crates/tasuki/src/lock.rs", 20, "the example of B comes before \"# Order\"")]
+        );
+    }
 
     #[test]
     fn a_function_that_can_be_awaited_has_its_section() {
