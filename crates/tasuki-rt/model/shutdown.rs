@@ -425,6 +425,34 @@ fn two_drops_against_the_registry_of_a_shutdown() {
     });
 }
 
+/// A dump looks at the registry while one task is dropped and another is registered: it sees each at most once, always the one that stays, and none that is freed.
+#[test]
+fn a_look_among_tasks_that_come_and_go() {
+    loom::model(|| {
+        let house = House::new(1);
+        let (goes, stays, comes) = (Cell::waiting(house), Cell::waiting(house), Cell::new(house));
+        assert!(house.spawn(&comes));
+        let all = [&stays, &goes, &comes].map(|cell| Arc::as_ptr(cell).cast::<()>());
+        // The last references outside of the registry and the queue go along: the cell is freed by the drop of its future.
+        let going = thread::spawn(move || goes.drop_future(Row::Outside));
+        let coming = thread::spawn(move || house.pop().expect("just pushed").poll());
+        let mut seen = [0; 3];
+        house.registry.each(|cell| {
+            // SAFETY: it is in the list, whose lock is held.
+            let drops = unsafe { cell.cast::<Cell>().as_ref() }.entry.look().is_ended();
+            assert!(!drops, "ended only after it was removed");
+            seen[all.iter().position(|one| std::ptr::eq(*one, cell.as_ptr())).expect("one of them")] += 1;
+        });
+        assert!(seen[0] == 1 && seen[1] <= 1 && seen[2] <= 1, "{seen:?}");
+        going.join().unwrap();
+        coming.join().unwrap();
+        [stays, comes].into_iter().for_each(|cell| cell.drop_future(Row::Outside));
+        let mut left = 0;
+        house.registry.each(|_| left += 1);
+        assert_eq!((left, house.task_counts.len()), (0, 0));
+    });
+}
+
 /// Two workers leave: the last one has seen what the other did, and drops what is not pinned.
 #[test]
 fn the_last_worker_cleans_up() {

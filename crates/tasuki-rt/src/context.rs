@@ -114,14 +114,14 @@ fn parts(waker: &Waker) -> WakerParts {
     (waker.data(), waker.vtable())
 }
 
-/// The current poll was given this waker.
+/// The current poll was given this waker. On which event loop it is.
 #[inline]
-pub(crate) fn polled_with(waker: &Waker) {
+pub(crate) fn polled_with(waker: &Waker) -> Option<usize> {
     with(|context| {
-        if let Some(context) = context {
-            context.waker.set(Some(parts(waker)));
-        }
-    });
+        let context = context?;
+        context.waker.set(Some(parts(waker)));
+        context.event_loop()
+    })
 }
 
 /// May this thread wait for its own runtime, or any?

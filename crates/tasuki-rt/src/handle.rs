@@ -6,11 +6,13 @@ use crate::event_loop::WorkerId;
 use crate::metrics::Metrics;
 use crate::runtime::{block_on_in, spawn_blocking_in, spawn_in, spawn_local_in, spawn_on_in};
 use crate::scheduler::Shared;
+use crate::task::dump::Dump;
 use crate::task::join::JoinHandle;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use tasuki::task::TaskId;
 
 /// A runtime, to be reached from any thread: cheap to clone, and it does not keep the runtime running.
 ///
@@ -118,6 +120,32 @@ impl Handle {
     /// ```
     pub fn metrics(&self) -> Metrics {
         self.shared.metrics()
+    }
+
+    /// Every task of the runtime: where it was spawned, what it does and what it waits for. Asks no worker: it works while all of them are stuck.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// assert_eq!(runtime.handle().dump().total, 0);
+    /// ```
+    pub fn dump(&self) -> Dump {
+        self.shared.dump()
+    }
+
+    /// The given tasks, and at most so many others, those that run first; without what they wait for: for tools that look at many tasks often, and have a
+    /// [snapshot](tasuki::inspect::snapshot_limited) beside it. The totals are of all tasks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let task = runtime.spawn(async {});
+    /// assert_eq!(runtime.handle().dump_limited(0, &[task.id()]).tasks[0].id, task.id());
+    /// ```
+    pub fn dump_limited(&self, limit: usize, tasks: &[TaskId]) -> Dump {
+        self.shared.dump_limited(limit, tasks)
     }
 
     /// Has the runtime been dropped, or shut down? Then it refuses every spawn.

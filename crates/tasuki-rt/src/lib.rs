@@ -36,6 +36,7 @@
 //! | to wait for a time | [`sleep`], [`timeout`], [`interval`] |
 //! | a value for everything that a task calls | [`task_local!`] |
 //! | sockets, descriptors, signals | [`net`], [`io`], [`signal`] |
+//! | to see every task, also when all workers are stuck | [`Runtime::dump`] |
 //! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
 //! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
 //!
@@ -53,7 +54,8 @@
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
 //! * `tracing`: a span for each task, `runtime.spawn` at the level `TRACE`, entered while the task is polled; its fields are `kind` (`task`, `local`, `blocking`), `task.name` ([`TaskBuilder`]),
 //!   `task.id` and where it was spawned.
-//! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`).
+//! * `inspect`: release builds note locks, waits and tasks, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`); [`Runtime::dump`] lists
+//!   the tasks.
 
 mod affinity;
 mod blocking;
@@ -105,6 +107,7 @@ pub use metrics::{Metrics, PollTimes, WorkerMetrics};
 pub use runtime::Runtime;
 pub use task::abort::AbortHandle;
 pub use task::builder::TaskBuilder;
+pub use task::dump::{Dump, SpawnPlace, TaskDump, TaskState};
 pub use task::join::JoinHandle;
 pub use task::set::JoinSet;
 pub use task_local::{Scoped, TaskLocal};

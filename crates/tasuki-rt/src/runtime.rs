@@ -9,6 +9,7 @@ use crate::event_loop::WorkerId;
 use crate::handle::{EnterGuard, Handle};
 use crate::metrics::Metrics;
 use crate::scheduler::Shared;
+use crate::task::dump::Dump;
 use crate::task::join::JoinHandle;
 use crate::task::{self, Spawned};
 use std::fmt;
@@ -185,6 +186,18 @@ impl Runtime {
     /// ```
     pub fn metrics(&self) -> Metrics {
         self.shared.metrics()
+    }
+
+    /// Every task of the runtime: where it was spawned, what it does and what it waits for. Asks no worker: it works while all of them are stuck.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// assert_eq!(runtime.dump().total, 0);
+    /// ```
+    pub fn dump(&self) -> Dump {
+        self.shared.dump()
     }
 
     /// Starts the threads, if they have not been started. Tasks may have been spawned before.

@@ -55,6 +55,9 @@ mod surface {
 mod tasks {
     mod api;
     mod guards;
+    // Tasks are listed where they are noted.
+    #[cfg(debug_assertions)]
+    mod dump;
     mod handle;
     mod hostile;
     mod locals;

@@ -33,6 +33,7 @@ use crate::blocking::Pool;
 use crate::builder::{Builder, Resume};
 use crate::context::{self, Context, ThreadRole};
 use crate::metrics::Counters;
+use crate::task::notes::NotedTasks;
 use crate::task::registry::Registry;
 use crate::task::task_counts::TaskCounts;
 use crate::task::{Runnable, TaskCell};
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) remotes: Box<[Remote]>,
     pub(crate) global: SharedQueue<Runnable>,
     pub(crate) registry: Registry<TaskCell>,
+    /// Every task, for dumps.
+    pub(crate) noted: NotedTasks,
     pub(crate) task_counts: TaskCounts,
     pub(crate) shutdown: ShutdownProgress,
     /// The threads of the workers.
@@ -137,6 +140,7 @@ impl Shared {
             remotes: unstarted.iter().map(remote).collect(),
             global: SharedQueue::new(),
             registry: Registry::new(workers),
+            noted: NotedTasks::new(),
             task_counts: TaskCounts::new(workers),
             shutdown: ShutdownProgress::new(workers),
             threads: Threads::new(builder.threads.clone()),
@@ -237,6 +241,7 @@ impl fmt::Debug for Shared {
 /// After the push nothing of the task is touched: it may have run and be gone. So the runtime is reached
 /// through the thread's context, or through a clone made before.
 pub(crate) fn schedule(runnable: Runnable, info: ScheduleInfo) {
+    runnable.metadata().notes.scheduled();
     let baton = !info.woken_while_running && wake_kind() == WakeKind::Baton;
     // Dropped afterwards: it may be the last, and hooks are foreign.
     let _held =

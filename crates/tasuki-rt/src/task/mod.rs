@@ -8,7 +8,9 @@ pub(crate) mod abort;
 pub(crate) mod builder;
 mod completions;
 mod contained_waker;
+pub(crate) mod dump;
 pub(crate) mod join;
+pub(crate) mod notes;
 pub(crate) mod registry;
 pub(crate) mod set;
 pub(crate) mod task_counts;
@@ -21,6 +23,7 @@ use crate::scheduler::Shared;
 use crate::scheduler::chain::Link;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use join::JoinHandle;
+use notes::TaskNotes;
 use registry::{Entry, Registered};
 use std::any::Any;
 use std::fmt;
@@ -69,6 +72,7 @@ pub(crate) struct Meta {
     /// The runtime. It outlives the future, not the cell: the workers hold it until all futures are dropped.
     shared: NonNull<Shared>,
     entry: Entry,
+    pub(crate) notes: TaskNotes,
 }
 
 // SAFETY: `Shared` is `Send` and `Sync`.
@@ -131,6 +135,7 @@ impl Meta {
         // SAFETY: the task_counts counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
         let shared = unsafe { self.shared() };
         shared.registry.remove(&self.entry);
+        shared.noted.remove(&self.notes);
         self.entry.end();
         let here = context::with_own(shared, |context| {
             let context = context?;
@@ -295,6 +300,7 @@ where
         // The pointer of the `Arc`, not of a reference: holds are made of it.
         shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
         entry: Entry::new(home),
+        notes: TaskNotes::new(site, kind),
     };
     // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
     // (docs/scheduler.md, "Pinned tasks"). `schedule` is `Send`, `Sync` and captures nothing. The metadata outlives
@@ -308,6 +314,7 @@ where
     let cell = runnable.into_raw();
     // SAFETY: just given away.
     let runnable = unsafe { Runnable::from_raw(cell) };
+    shared.noted.insert(&runnable);
     (runnable, JoinHandle::new(task, cell))
 }
 
@@ -453,12 +460,13 @@ impl<F: Future> Future for Body<F> {
         let result = if look.is_aborted() {
             Err(Cause::Aborted)
         } else {
-            context::polled_with(cx.waker());
+            this.meta.notes.begin_poll(context::polled_with(cx.waker()));
             match catch_unwind(AssertUnwindSafe(|| poll_or_drop(&mut this.future, cx))) {
                 Ok(Poll::Pending) => {
                     if !look.is_registered() {
                         this.meta.register(cx.waker());
                     }
+                    this.meta.notes.end_poll();
                     return Poll::Pending;
                 }
                 Ok(Poll::Ready(output)) => Ok(output),
@@ -503,7 +511,8 @@ mod tests {
         let number = 5_u64;
         let future = async move { number };
         let union = body(&future).max(size_of::<Result<TaskOutput<u64>, PanicPayload>>());
-        let size = 40 + size_of::<Meta>() + union;
+        // Without what is noted for dumps, which is nothing in release builds.
+        let size = 40 + size_of::<Meta>() - size_of::<TaskNotes>() + union;
         assert!(size <= 120, "{size}");
     }
 }

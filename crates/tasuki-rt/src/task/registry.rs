@@ -315,6 +315,22 @@ impl<C: Registered> Registry<C> {
         }
     }
 
+    /// Every registered cell, shard by shard. `see` runs under the lock of the shard: it only looks.
+    ///
+    /// The list has a reference to the cell, so the cell is valid for as long as `see` runs (invariant 2).
+    #[allow(dead_code, reason = "only the dumps of noted tasks use it")]
+    pub(crate) fn each(&self, mut see: impl FnMut(NonNull<()>)) {
+        for shard in 0..self.shards.len() {
+            let list = self.list(shard);
+            let mut next = list.0;
+            while let Some(cell) = next {
+                see(cell);
+                // SAFETY: the lock is held, and it is in this list.
+                next = unsafe { links::<C, _>(cell, |links| links.next) };
+            }
+        }
+    }
+
     /// Shutdown: wakes every task pinned to this worker that waits.
     pub(crate) fn wake_pinned(&self, home: usize) {
         self.wake(home);

@@ -6,11 +6,11 @@ use std::future::Ready;
 use std::marker::PhantomPinned;
 use tasuki_rt::testing::{Exhaustive, Explored, ForeignWakes, Simulation};
 use tasuki_rt::{
-    AbortHandle, Builder, EnterGuard, EventLoop, EventLoops, Handle, Interval, JoinError, JoinHandle,
+    AbortHandle, Builder, Dump, EnterGuard, EventLoop, EventLoops, Handle, Interval, JoinError, JoinHandle,
     JoinSet, LocalRuntime, LoopEnded, LoopLock, LoopLockOwned, LoopMutex, LoopMutexGuard,
     MappedLoopMutexGuard, Metrics, MissedTickBehavior, NoRuntime, NotInScope, NotOnEventLoop,
     OwnedLoopMutexGuard, OwnedMappedLoopMutexGuard, PollTimes, Resume, Runtime, Scoped, ShutdownError,
-    TaskBuilder, TaskLocal, WorkerId, WorkerMetrics,
+    SpawnPlace, TaskBuilder, TaskDump, TaskLocal, TaskState, WorkerId, WorkerMetrics,
 };
 
 /// The traits of types, `Name[arguments]`, with their names.
@@ -31,7 +31,7 @@ macro_rules! matrix {
 fn every_public_type_has_a_row() {
     let mut rows = matrix! {
         "SYU": Runtime, Builder, Resume, Handle, EventLoop, WorkerId, AbortHandle, Interval, EventLoops, TaskBuilder,
-            MissedTickBehavior, Metrics, WorkerMetrics, PollTimes;
+            MissedTickBehavior, Metrics, WorkerMetrics, PollTimes, Dump, SpawnPlace, TaskDump, TaskState;
         "SYU": JoinError, LoopEnded, NoRuntime, NotInScope, NotOnEventLoop, ShutdownError;
         "SYU": Simulation, Exhaustive, Explored, ForeignWakes;
         // Belongs to the thread that made it.

@@ -1,0 +1,219 @@
+//! What is noted of a task for a dump ([`dump`](super::dump)): where it was spawned, its name, its state, how often it was polled. Zero-sized unless debug assertions or
+//! the feature `inspect` are on; this is the only file of the runtime that asks.
+//!
+//! Not in every build, though a place is one pointer: a small task fills 120 bytes, and with 8 more it would not fit any more into what common allocators serve from their fastest
+//! lists (`a_small_task_is_small`). So release builds pay nothing, and a dump there says how many tasks there are.
+//!
+//! A task is in the list of noted tasks from its spawn until its future is dropped: also before its first poll, and while a thread for blocking work runs it. That list is a second
+//! [`Registry`], for the first one has only tasks that wait. A look at it locks one shard at a time, and asks no worker.
+//!
+//! # States of a task
+//!
+//! | from | event | to | fn |
+//! |---|---|---|---|
+//! | none | spawned | scheduled | [`TaskNotes::new`] |
+//! | scheduled | a poll begins | running | [`TaskNotes::begin_poll`] |
+//! | running | the poll returns `Pending` | waiting | [`TaskNotes::end_poll`] |
+//! | waiting | woken, also by a wake that came during the poll | scheduled | [`TaskNotes::scheduled`] |
+//! | any | the future is dropped | not listed | [`NotedTasks::remove`] |
+//!
+//! # Orderings
+//! Relaxed: numbers to look at. Each is written by the thread that polls or schedules the task, one after the other by the protocol of the task's cell.
+
+#[cfg(any(debug_assertions, feature = "inspect"))]
+pub(crate) use noted::{NotedTasks, TaskNotes};
+#[cfg(not(any(debug_assertions, feature = "inspect")))]
+pub(crate) use unnoted::{NotedTasks, TaskNotes};
+
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod noted {
+    use crate::context::SpawnSite;
+    use crate::event_loop::WorkerId;
+    use crate::task::dump::{TaskDump, TaskState};
+    use crate::task::registry::{Entry, Registered, Registry};
+    use crate::task::{Meta, Runnable, TaskCell};
+    use std::panic::Location;
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Waker;
+
+    const SCHEDULED: u32 = 0;
+    const WAITING: u32 = 1;
+    /// On no worker: by a thread for blocking work.
+    const ELSEWHERE: u32 = 2;
+    /// And the number of the worker.
+    const RUNNING: u32 = 3;
+
+    /// How many shards there are: as many threads spawn and end tasks without meeting. An interpreter has few threads.
+    const SHARDS: usize = if cfg!(miri) { 2 } else { 32 };
+
+    /// Lives in the cell of the task.
+    pub(crate) struct TaskNotes {
+        entry: Entry,
+        site: &'static Location<'static>,
+        name: Option<Arc<str>>,
+        kind: &'static str,
+        polls: AtomicU32,
+        state: AtomicU32,
+    }
+
+    impl TaskNotes {
+        pub(crate) fn new(site: SpawnSite<'_>, kind: &'static str) -> Self {
+            Self {
+                entry: Entry::new(None),
+                site: site.at,
+                name: site.name.cloned(),
+                kind,
+                polls: AtomicU32::new(0),
+                state: AtomicU32::new(SCHEDULED),
+            }
+        }
+
+        /// By this worker, if it is one.
+        pub(crate) fn begin_poll(&self, worker: Option<usize>) {
+            // Relaxed, and no read-modify-write: no other thread polls the task.
+            self.polls.store(self.polls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            let state = worker.map_or(ELSEWHERE, |worker| RUNNING.saturating_add(worker as u32));
+            // Relaxed: as above.
+            self.state.store(state, Ordering::Relaxed);
+        }
+
+        pub(crate) fn end_poll(&self) {
+            // Relaxed: as above.
+            self.state.store(WAITING, Ordering::Relaxed);
+        }
+
+        pub(crate) fn scheduled(&self) {
+            // Relaxed: as above.
+            self.state.store(SCHEDULED, Ordering::Relaxed);
+        }
+
+        fn state(&self) -> TaskState {
+            // Relaxed: as above.
+            match self.state.load(Ordering::Relaxed) {
+                SCHEDULED => TaskState::Scheduled,
+                WAITING => TaskState::Waiting,
+                ELSEWHERE => TaskState::Running(None),
+                running => TaskState::Running(Some(WorkerId::new((running - RUNNING) as usize))),
+            }
+        }
+    }
+
+    /// The cell of a task, in the list of noted ones.
+    enum NotedCell {}
+
+    // SAFETY: as for `TaskCell`: the entry is in the metadata, which is in the cell.
+    unsafe impl Registered for NotedCell {
+        unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
+            // SAFETY: promised by the caller.
+            let entry = unsafe { TaskCell::look(cell, |task| NonNull::from(&task.metadata().notes.entry)) };
+            // SAFETY: it is in the cell, which outlives its use.
+            unsafe { entry.as_ref() }
+        }
+
+        unsafe fn waker(cell: NonNull<()>) -> Waker {
+            // SAFETY: promised by the caller.
+            unsafe { TaskCell::look(cell, Runnable::waker) }
+        }
+    }
+
+    /// Every task of a runtime.
+    #[derive(Debug)]
+    pub(crate) struct NotedTasks(Registry<NotedCell>);
+
+    impl NotedTasks {
+        pub(crate) const ARE_NOTED: bool = true;
+
+        pub(crate) fn new() -> Self {
+            Self(Registry::new(SHARDS))
+        }
+
+        /// A task has been made. Once.
+        pub(crate) fn insert(&self, task: &Runnable) {
+            // A thread spawns with numbers of one block of 256, and so mostly in a shard of its own.
+            let shard = (task.metadata().id.get() >> 8) as usize % SHARDS;
+            // SAFETY: a waker of the cell that the entry is in; inserted by its spawn alone; removed when the future is dropped.
+            let was_aborted = unsafe { self.0.insert(shard, &task.metadata().notes.entry, task.waker()) };
+            debug_assert!(!was_aborted, "aborts go by the other entry");
+        }
+
+        /// Its future is dropped.
+        pub(crate) fn remove(&self, notes: &TaskNotes) {
+            self.0.remove(&notes.entry);
+        }
+
+        /// What is known of every task, by their numbers. Not of one moment. `expected` says how many there may be.
+        pub(crate) fn look(&self, expected: usize) -> Vec<TaskDump> {
+            // Room for all, so that a shard is not locked for long.
+            let mut tasks = Vec::with_capacity(expected.saturating_add(64));
+            self.0.each(|cell| {
+                // SAFETY: the cell is in the list, whose lock is held: the list has a reference to it.
+                tasks.push(unsafe { TaskCell::look(cell, |task| shown(task.metadata())) });
+            });
+            tasks.sort_unstable_by_key(|task| task.id);
+            tasks
+        }
+    }
+
+    fn shown(task: &Meta) -> TaskDump {
+        let notes = &task.notes;
+        TaskDump {
+            id: task.id,
+            name: notes.name.clone(),
+            kind: notes.kind,
+            spawned_at: notes.site,
+            state: notes.state(),
+            pinned_to: task.home().map(WorkerId::new),
+            // Relaxed: a number to look at.
+            polls: notes.polls.load(Ordering::Relaxed),
+            waits: Vec::new(),
+        }
+    }
+}
+
+#[cfg(not(any(debug_assertions, feature = "inspect")))]
+mod unnoted {
+    use crate::context::SpawnSite;
+    use crate::task::Runnable;
+    use crate::task::dump::TaskDump;
+
+    pub(crate) struct TaskNotes;
+
+    impl TaskNotes {
+        #[inline(always)]
+        pub(crate) fn new(_: SpawnSite<'_>, _: &'static str) -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn begin_poll(&self, _: Option<usize>) {}
+
+        #[inline(always)]
+        pub(crate) fn end_poll(&self) {}
+
+        #[inline(always)]
+        pub(crate) fn scheduled(&self) {}
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct NotedTasks;
+
+    impl NotedTasks {
+        pub(crate) const ARE_NOTED: bool = false;
+
+        pub(crate) fn new() -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn insert(&self, _: &Runnable) {}
+
+        #[inline(always)]
+        pub(crate) fn remove(&self, _: &TaskNotes) {}
+
+        pub(crate) fn look(&self, _: usize) -> Vec<TaskDump> {
+            Vec::new()
+        }
+    }
+}
