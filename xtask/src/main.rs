@@ -11,6 +11,7 @@ mod miri;
 mod model;
 mod mutants;
 mod package;
+mod page;
 mod repeat;
 mod report;
 mod sanitize;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 15] = [
+const TASKS: [Task; 16] = [
     ("check", "", "rustfmt, clippy, docs, feature sets, bare metal, oldest compiler", check::run),
     (
         "counts",
@@ -81,6 +82,12 @@ const TASKS: [Task; 15] = [
         "",
         "what would be published: files, licences, size, the lock file of a firmware",
         package::run,
+    ),
+    (
+        "page",
+        "[--write]",
+        "the page of tasuki-inspect in headless chromium: a planted deadlock, 100,000 tasks, pictures",
+        page::run,
     ),
     ("surface", "[--write]", "what users can name, against docs/surface/", surface::run),
     (

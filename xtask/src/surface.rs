@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const LIBRARIES: [&str; 2] = ["tasuki", "tasuki-rt"];
+const LIBRARIES: [&str; 3] = ["tasuki", "tasuki-rt", "tasuki-inspect"];
 
 pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let write = args.flag("--write");
