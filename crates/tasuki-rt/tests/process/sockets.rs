@@ -6,7 +6,7 @@ use crate::kit::{runtime, until, watchdog};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tasuki_rt::net::{TcpListener, TcpStream};
 use tasuki_rt::spawn;
@@ -162,39 +162,68 @@ fn signals_during_the_poll_are_nothing() {
     });
 }
 
-/// A thousand open connections, each with a task that waits: all are dropped, and their descriptors closed.
+/// Ten thousand sockets of open connections, each with a task that waits: all are dropped, and their descriptors closed.
 #[test]
-fn a_shutdown_with_a_thousand_connections_closes_them_all() {
+fn a_shutdown_with_ten_thousand_connected_sockets_closes_them_all() {
     alone(|| {
         let _dog = watchdog(120);
-        // Both ends are here.
-        let connections = 1_000.min((raise_descriptors() - 100) / 2);
+        // Both ends are sockets of the runtime.
+        let connections = 5_000.min((raise_descriptors() - 100) / 2);
         let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         let before = descriptors();
         let runtime = runtime(4);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            for _ in 0..connections {
+                let client = TcpStream::connect(address).await.unwrap();
+                let (server, _) = listener.accept().await.unwrap();
+                for mut stream in [client, server] {
+                    let waiting = waiting.clone();
+                    drop(spawn(async move {
+                        waiting.fetch_add(1, Ordering::SeqCst);
+                        stream.read(&mut [0]).await
+                    }));
+                }
+            }
+        });
+        until(|| waiting.load(Ordering::SeqCst) == 2 * connections);
+        assert_eq!(runtime.tasks(), 2 * connections);
+        runtime.shutdown_timeout(Duration::MAX).unwrap();
+        assert_eq!(runtime.tasks(), 0);
+        drop(runtime);
+        assert_eq!(descriptors(), before);
+    });
+}
+
+/// Connections that the runtime has not accepted, and those whose tasks wait, end for peers elsewhere when it shuts down.
+#[test]
+fn a_shutdown_ends_the_connections_of_peers() {
+    alone(|| {
+        let _dog = watchdog(120);
+        let runtime = runtime(2);
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         drop(runtime.spawn(async move {
-            loop {
-                match listener.accept().await {
-                    Ok((mut stream, _)) => drop(spawn(async move { stream.read(&mut [0]).await })),
-                    Err(error) => panic!("2,000 descriptors are needed, and a few: {error}"),
-                }
+            let mut accepted = Vec::new();
+            for _ in 0..100 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                accepted.push(spawn(async move { stream.read(&mut [0]).await }));
             }
+            std::future::pending::<()>().await;
+            drop(listener);
         }));
-        let clients: Vec<_> =
-            (0..connections).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
-        until(|| runtime.tasks() == connections + 1);
+        runtime.start().unwrap();
+        let clients: Vec<_> = (0..150).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        until(|| runtime.tasks() == 101);
         runtime.shutdown_timeout(Duration::MAX).unwrap();
-        assert_eq!(runtime.tasks(), 0);
         for mut client in clients {
             let end = client.read(&mut [0]);
             assert!(
                 matches!(&end, Ok(0)) || end.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
             );
         }
-        drop(runtime);
-        assert_eq!(descriptors(), before);
     });
 }
 

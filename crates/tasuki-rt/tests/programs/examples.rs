@@ -171,10 +171,35 @@ fn the_key_value_server_answers_and_drains() {
     assert_eq!(ask(&mut clients[1], "SET b 2\nGET b\nDEL b"), "OK");
     assert_eq!([line(&mut clients[1]), line(&mut clients[1])], ["VALUE 2", "OK"]);
     assert!(ask(&mut clients[1], "PUT a").starts_with("ERROR"));
-    let address = server.address.clone();
     assert_eq!(server.terminate(), ["drained, 1 keys"]);
     assert!(clients.iter_mut().all(|client| line(client).is_empty()), "the connections were closed");
-    assert!(TcpStream::connect(address).is_err());
+}
+
+/// A connection stays with the worker that accepted it, and what the connections of one worker share counts every line.
+#[cfg(target_os = "linux")]
+#[test]
+fn listeners_of_one_port_on_each_worker() {
+    const CLIENTS: usize = 40;
+    const LINES: usize = 5;
+    let _dog = watchdog(60);
+    let server = Server::start("reuse_port");
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| (server.connect(), None)).collect();
+    let mut answered: HashMap<usize, Vec<usize>> = HashMap::new();
+    for _ in 0..LINES {
+        for (client, home) in &mut clients {
+            client.get_mut().write_all(b"which?\n").unwrap();
+            let answer = line(client);
+            let (worker, count) = answer.strip_prefix("worker ").unwrap().split_once(" line ").unwrap();
+            let worker: usize = worker.parse().unwrap();
+            assert_eq!(*home.get_or_insert(worker), worker, "a connection went to another worker");
+            answered.entry(worker).or_default().push(count.parse().unwrap());
+        }
+    }
+    // One line after the other was asked, so each worker counted its own in order. Which has how many is the system's choice.
+    assert!(answered.keys().all(|worker| *worker < 2), "{answered:?}");
+    assert!(answered.values().all(|counts| counts.iter().copied().eq(1..=counts.len())), "{answered:?}");
+    assert_eq!(answered.values().map(Vec::len).sum::<usize>(), CLIENTS * LINES);
+    assert_eq!(server.terminate(), ["ended"]);
 }
 
 #[cfg(unix)]

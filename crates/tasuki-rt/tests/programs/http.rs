@@ -104,7 +104,6 @@ fn many_clients_are_answered_each_visit_is_counted_once() {
     assert!(client.is_at_end());
     runtime.block_on(server).unwrap().unwrap();
     assert_eq!(runtime.block_on(async { *site.visits.lock().await }) as usize, CLIENTS * REQUESTS);
-    assert!(TcpStream::connect(address).is_err(), "the server listens no more");
     runtime.shutdown_timeout(Duration::MAX).unwrap();
 }
 

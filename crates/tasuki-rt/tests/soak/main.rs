@@ -17,6 +17,8 @@ mod crew;
 mod kit;
 mod ops;
 mod punctual;
+#[cfg(feature = "net")]
+mod sockets;
 mod stall;
 mod world;
 
@@ -42,8 +44,9 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 /// So long nothing may happen, in ticks of the dog, which stands still when the process does.
 const PATIENCE_TICKS: u32 = 300;
 const TICK: Duration = Duration::from_millis(100);
-/// What may be left allocated more than after the first epochs: queues and threads of others, at their largest.
-const SLACK_BYTES: usize = 256 * 1024;
+/// What may be left allocated more than after the first epochs: queues and threads of others, at their largest. With debug assertions locks and waits are noted, and the notes keep
+/// the room of the largest crowd, in pieces that double.
+const SLACK_BYTES: usize = if cfg!(debug_assertions) { 3 << 20 } else { 256 << 10 };
 /// A run that is so long has the machine to itself.
 const JUDGED: Duration = Duration::from_secs(60);
 /// Epochs before the base line is drawn.
@@ -63,6 +66,8 @@ struct Soak {
     bytes: usize,
     watched: Arc<Mutex<Arc<Book>>>,
     punctuality: Punctuality,
+    /// Bytes that came through sockets.
+    received: u64,
     /// The longest that a task waited which should run at once.
     worst: Duration,
 }
@@ -127,6 +132,7 @@ impl Soak {
             bytes: 0,
             watched,
             punctuality,
+            received: 0,
             worst: Duration::ZERO,
         }
     }
@@ -176,6 +182,7 @@ impl Soak {
         // What a shutdown that was not waited for has left goes last.
         wait_until(|| Arc::strong_count(&world) == 1);
         world.check();
+        self.received += world.received.load(SeqCst);
         let book = &world.book;
         let counts = [&book.opened, &book.finished, &book.cut, &book.steps];
         self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.load(SeqCst));
@@ -249,9 +256,10 @@ impl Soak {
         self.said = Instant::now();
         let [spawned, finished, cut, steps] = self.sums;
         println!(
-            "{:5} s  {:4} epochs  {spawned} tasks: {finished} finished, {cut} cut short  {steps} steps  {} KiB  first poll after {:?} at worst",
+            "{:5} s  {:4} epochs  {spawned} tasks: {finished} finished, {cut} cut short  {steps} steps  {} KiB by sockets  {} KiB  first poll after {:?} at worst",
             self.started.elapsed().as_secs(),
             self.epochs,
+            self.received / 1024,
             self.bytes / 1024,
             self.worst,
         );

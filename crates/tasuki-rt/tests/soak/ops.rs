@@ -21,7 +21,7 @@ use tasuki_rt::{
     yield_now,
 };
 
-pub(crate) const NAMES: [&str; 24] = [
+pub(crate) const NAMES: [&str; 25] = [
     "mutex fifo",
     "mutex lifo",
     "mutex bypass",
@@ -46,10 +46,11 @@ pub(crate) const NAMES: [&str; 24] = [
     "loop mutex",
     "blocking",
     "post and meddle",
+    "sockets",
 ];
 
 /// Micro- to milliseconds.
-fn short(rng: &mut Rng) -> Duration {
+pub(crate) fn short(rng: &mut Rng) -> Duration {
     Duration::from_micros(rng.next() % 2_000)
 }
 
@@ -64,7 +65,7 @@ async fn dwell(rng: &mut Rng) {
 }
 
 /// Polls once and drops: a place in a queue that is given up, perhaps just when it is served.
-async fn glance<F: Future>(future: F, rng: &mut Rng) {
+pub(crate) async fn glance<F: Future>(future: F, rng: &mut Rng) {
     let mut future = pin!(future);
     poll_fn(|cx| {
         drop(future.as_mut().poll(cx));
@@ -106,7 +107,11 @@ pub(crate) async fn step(world: &Arc<World>, rng: &mut Rng, ticket: &Ticket, dep
         20 => set(world, rng).await,
         21 => at_home(rng).await,
         22 => blocking(world, rng).await,
-        _ => meddle(world, rng).await,
+        23 => meddle(world, rng).await,
+        #[cfg(feature = "net")]
+        _ => crate::sockets::converse(world, rng).await,
+        #[cfg(not(feature = "net"))]
+        _ => yield_now().await,
     }
 }
 

@@ -69,6 +69,27 @@ impl Default for Seats {
     }
 }
 
+/// Connections at once: each has two or three descriptors, and a process may have a thousand.
+pub(crate) const LINES: usize = 64;
+
+/// The connections that may still be made.
+#[derive(Debug)]
+pub(crate) struct Lines(Semaphore);
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self(Semaphore::new(LINES))
+    }
+}
+
+impl std::ops::Deref for Lines {
+    type Target = Semaphore;
+
+    fn deref(&self) -> &Semaphore {
+        &self.0
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) book: Arc<Book>,
@@ -94,6 +115,10 @@ pub(crate) struct World {
     pub(crate) nested: ReentrantMutex<AtomicU64>,
     pub(crate) posts: AtomicU64,
     pub(crate) posts_gone: AtomicU64,
+    /// How many connections there may be at once.
+    pub(crate) lines: Lines,
+    /// Bytes that came through sockets, each checked.
+    pub(crate) received: AtomicU64,
     /// Handles that any task may take, await, abort or drop.
     handles: StdMutex<Vec<JoinHandle<u64>>>,
     /// Wakers of tasks that may be gone, for threads to call.
@@ -162,6 +187,7 @@ impl World {
         assert_eq!(self.seats.fifo.available_permits(), SEATS);
         assert_eq!(self.seats.bypass.available_permits(), SEATS);
         assert_eq!(self.seated.each_ref().map(|seated| seated.load(SeqCst)), [0, 0]);
+        assert_eq!(self.lines.available_permits(), LINES, "a connection is missing");
         let (set, seen) = (self.auto_set.load(SeqCst), self.auto_seen.load(SeqCst));
         assert!(seen <= set, "{set} signals were seen {seen} times");
         let left = self.basket.try_lock().expect("free").len() as u64;
