@@ -55,10 +55,12 @@ impl Punctuality {
                 for time in round {
                     let due = Instant::now() + *time;
                     let mut sleep = Box::pin(sleep_until(due));
-                    // On the wheel of this worker.
-                    poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_ready())).await;
+                    // On the wheel of this worker; or over, where the machine stood still for so long.
+                    let is_over = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx).is_ready())).await;
                     late.spawn(async move {
-                        sleep.await;
+                        if !is_over {
+                            sleep.await;
+                        }
                         due.elapsed()
                     });
                 }
