@@ -42,6 +42,8 @@ mod queue;
 #[cfg(tasuki_loom)]
 mod reentrant;
 #[cfg(tasuki_loom)]
+mod revocable;
+#[cfg(tasuki_loom)]
 mod rwlock;
 #[cfg(tasuki_loom)]
 mod semaphore;

@@ -54,14 +54,14 @@ pub(crate) fn join<T>(threads: impl IntoIterator<Item = thread::JoinHandle<T>>) 
 #[derive(Debug)]
 struct Alarm {
     rings: AtomicUsize,
-    /// Who sleeps until it rings. Loom need not see it: it is written and read in one step with `rings`.
-    sleeper: Mutex<Option<thread::Thread>>,
+    /// The threads that sleep until it rings. Loom need not see it: it is written and read in one step with `rings`.
+    sleepers: Mutex<Vec<thread::Thread>>,
     _leak: Track<()>,
 }
 
 impl Alarm {
     fn new() -> Arc<Self> {
-        Arc::new(Self { rings: AtomicUsize::new(0), sleeper: Mutex::new(None), _leak: Track::new(()) })
+        Arc::new(Self { rings: AtomicUsize::new(0), sleepers: Mutex::new(Vec::new()), _leak: Track::new(()) })
     }
 
     /// How often it rang. A read-modify-write, because only that is sure to see the newest value.
@@ -82,7 +82,7 @@ impl Alarm {
             if rings > heard {
                 return rings;
             }
-            *self.sleeper.lock().unwrap() = Some(thread::current());
+            self.sleepers.lock().unwrap().push(thread::current());
             thread::park();
         }
     }
@@ -92,9 +92,8 @@ impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
         // Release: pairs with Acquire in `rings`.
         self.rings.fetch_add(1, Ordering::Release);
-        if let Some(sleeper) = self.sleeper.lock().unwrap().take() {
-            sleeper.unpark();
-        }
+        let sleepers = std::mem::take(&mut *self.sleepers.lock().unwrap());
+        sleepers.into_iter().for_each(|sleeper| sleeper.unpark());
     }
 }
 
@@ -117,6 +116,11 @@ pub(crate) struct Task<F: Future> {
 impl<F: Future> Task<F> {
     pub(crate) fn new(future: F) -> Self {
         Self { future: ManuallyDrop::new(Box::pin(future)), alarm: Alarm::new(), heard: None }
+    }
+
+    /// Another future of the same task: what wakes one wakes both.
+    pub(crate) fn sibling<G: Future>(future: F, of: &Task<G>) -> Self {
+        Self { future: ManuallyDrop::new(Box::pin(future)), alarm: of.alarm.clone(), heard: None }
     }
 
     /// A task that has been polled once, and waits.

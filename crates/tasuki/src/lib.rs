@@ -32,6 +32,7 @@
 //! |---|---|
 //! | one task at a time in a section that awaits | [`Mutex`] |
 //! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`](policy::Bypass) |
+//! | the same, where a lock future may be kept without being polled | [`Mutex`] with [`Revocable`](policy::Revocable) |
 //! | many readers or one writer | [`RwLock`] |
 //! | to lock again what the task has locked | `ReentrantMutex` |
 //! | to wait, under a mutex, until a condition holds | [`Condvar`] |

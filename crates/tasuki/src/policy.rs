@@ -19,9 +19,9 @@ pub enum Order {
     Newest,
 }
 
-/// The order of service of a lock: [`Fifo`], [`Lifo`] or [`Bypass`].
+/// The order of service of a lock: [`Fifo`], [`Lifo`], [`Bypass`] or [`Revocable`].
 ///
-/// The trait is sealed: the three policies are all there are.
+/// The trait is sealed: the four policies are all there are.
 pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'static {
     /// Which waiter is granted first.
     #[doc(hidden)]
@@ -32,6 +32,9 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'sta
     /// May a newcomer watch a lock that no waiter is queued for, before it queues itself?
     #[doc(hidden)]
     const SPIN: bool;
+    /// May a grant that has not been claimed be revoked, for another future of the same task?
+    #[doc(hidden)]
+    const REVOCABLE: bool = false;
 }
 
 /// Strict first come, first served: the default.
@@ -100,7 +103,73 @@ pub struct Lifo;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bypass<const N: u32 = 64>;
 
+/// First come, first served, and no futurelock: a grant that its task does not claim goes to the future that the task does poll.
+///
+/// A task may poll a lock future once, in a `select!` say, keep it, and then lock again by another future. With [`Fifo`] the first future is granted the lock; the
+/// task polls the second only, and waits for itself for ever (*futurelock*). With `Revocable` the second future gets the lock.
+///
+/// # Examples
+///
+/// ```
+/// use std::future::{Future, poll_fn};
+/// use std::pin::pin;
+/// use std::task::Poll;
+/// use tasuki::Mutex;
+/// use tasuki::policy::Revocable;
+///
+/// static TOTAL: Mutex<u64, Revocable> = Mutex::with_policy(0);
+///
+/// async fn select_and_lock_again() {
+///     let holder = TOTAL.lock().await;
+///     let mut kept = pin!(TOTAL.lock());
+///     // The other branch of the `select!` is ready first; `kept` has a place in the queue, and is not polled again.
+///     poll_fn(|cx| Poll::Ready(kept.as_mut().poll(cx).is_pending())).await;
+///     drop(holder); // The lock is granted to `kept`.
+///     *TOTAL.lock().await += 1; // Waits for ever with `Fifo`.
+///     *kept.await += 1; // It kept its place.
+/// }
+///
+/// # struct Thread(std::thread::Thread);
+/// # impl std::task::Wake for Thread {
+/// #     fn wake(self: std::sync::Arc<Self>) {
+/// #         self.0.unpark();
+/// #     }
+/// # }
+/// # let waker = std::sync::Arc::new(Thread(std::thread::current())).into();
+/// # let mut task = pin!(select_and_lock_again());
+/// # while task.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() {
+/// #     std::thread::park();
+/// # }
+/// # assert_eq!(*TOTAL.try_lock().unwrap(), 2);
+/// ```
+///
+/// # When a grant is revoked
+///
+/// When it lies unclaimed over two polls in a row of another waiting future of the same task: what a task polls in turn, the branches of a `join!` or
+/// the futures of a set, has been polled between those two. The future that is polled becomes the owner. The one that is revoked has a place ahead of all
+/// waiters when it is polled again, and until then it is passed over: other tasks do not wait for it. One that is revoked a second time goes to the end, so that a
+/// task cannot keep the lock from others in this way: each waiter ahead costs a waiter at most two acquisitions, not one.
+///
+/// # Which futures are of one task
+///
+/// Those with the same task identity: under `tasuki-rt`, under tokio with the feature `tokio`, and inside of
+/// [`task::identify`](crate::task::identify). Elsewhere those that were polled with the same waker, which are those of `select!` and `join!`; the futures of a
+/// `FuturesUnordered` have a waker each, and are known only by an identity. Where neither is known (`Waker::noop()`) nothing is revoked.
+///
+/// # What it does not cure
+///
+/// A guard inside of a future that is not polled: a lock that is held cannot be taken away. A future that is not polled, of a task that does
+/// not ask for the lock either, keeps it from other tasks as with [`Fifo`], until its task asks. A sibling that is not polled when the task is woken, such as
+/// one inside of a `FuturesUnordered` behind a future that was polled by the task itself. [`try_lock`](crate::Mutex::try_lock) revokes nothing.
+///
+/// # Price
+///
+/// A claim is one more locked operation, where [`Fifo`] has none; nothing else is dearer, and the lock has the same size. `SPIN` is as for [`Fifo`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Revocable<const SPIN: bool = true>;
+
 impl<const SPIN: bool> sealed::Sealed for Fifo<SPIN> {}
+impl<const SPIN: bool> sealed::Sealed for Revocable<SPIN> {}
 impl sealed::Sealed for Lifo {}
 impl<const N: u32> sealed::Sealed for Bypass<N> {}
 
@@ -120,4 +189,11 @@ impl<const N: u32> Policy for Bypass<N> {
     const ORDER: Order = Order::Oldest;
     const OVERTAKES: u32 = N;
     const SPIN: bool = false;
+}
+
+impl<const SPIN: bool> Policy for Revocable<SPIN> {
+    const ORDER: Order = Order::Oldest;
+    const OVERTAKES: u32 = 0;
+    const SPIN: bool = SPIN;
+    const REVOCABLE: bool = true;
 }

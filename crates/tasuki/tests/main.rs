@@ -58,6 +58,9 @@ mod mutex {
     mod guards;
     mod hostile;
     mod panics;
+    mod revocable;
+    mod revocable_end;
+    mod revocable_spec;
     mod spec;
     mod stress;
 }

@@ -133,7 +133,7 @@ const MOVED: u32 = 4;
 ///
 /// # Futurelock
 ///
-/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it; and the waiters
+/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it (with a mutex that is [`Revocable`](crate::policy::Revocable): until its task locks by another future); and the waiters
 /// that were notified by the same `notify_all` wait for it to run, until another notification.
 ///
 /// # When to use something else

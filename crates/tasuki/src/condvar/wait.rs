@@ -239,7 +239,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         Poll::Pending
     }
 
-    fn enqueued(&mut self) {
+    fn enqueued(&mut self, _waiter: Pinned<'_>, _cx: &Context<'_>) {
         if let Hold::Guard(guard) = core::mem::replace(&mut self.hold, Hold::Nothing) {
             self.hold = Hold::Reference(guard.into_holder());
             self.holder().release();
@@ -254,7 +254,10 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
                 }
                 self.poll_moved(waiter, cx)
             }
-            None if waiter.get().state() == WaiterState::Waiting && waiter.get().will_wake(cx.waker()) => {
+            None if waiter.get().state() == WaiterState::Waiting
+                && waiter.get().will_wake(cx.waker())
+                && !self.holder().has_unclaimed_grant() =>
+            {
                 Poll::Pending
             }
             None => self.poll_in_place(waiter, cx),

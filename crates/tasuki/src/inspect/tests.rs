@@ -188,6 +188,27 @@ fn futurelock() {
     assert!(task.deadlock().is_none(), "the lock was claimed, used and released");
 }
 
+/// A grant that was revoked is its sibling's, and the revoked future waits for nothing until it is polled again.
+#[test]
+fn a_revoked_grant_is_no_deadlock() {
+    let (task, background) = two();
+    let mutex = Mutex::<_, crate::policy::Revocable>::with_policy(0);
+    let held = background.run(|| mutex.try_lock().unwrap());
+    let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    task.waits(first.as_mut());
+    task.waits(second.as_mut());
+    background.run(|| drop(held));
+    assert!(task.deadlock().is_some(), "until the second poll that finds it");
+    task.waits(second.as_mut());
+    let Poll::Ready(guard) = task.poll(second.as_mut()) else { panic!("the grant was not revoked") };
+    assert!(task.deadlock().is_none(), "the first future is in no queue");
+    task.waits(first.as_mut());
+    assert!(task.deadlock().is_some(), "it waits for what its task holds");
+    task.run(|| drop(guard));
+    assert!(task.poll(first.as_mut()).is_ready());
+    assert!(task.deadlock().is_none());
+}
+
 /// Suspected where all permits are in the cycle; nothing where one is not.
 #[test]
 fn permits() {

@@ -360,6 +360,13 @@ pub(crate) fn moved(number: u32, lock: LockId) {
     store(&record.want, Want::Exclusive as u32);
 }
 
+/// The grant of the waiter was revoked: it is in no queue until it is polled again, and nothing that it is polled for is held from it.
+pub(crate) fn revoked(number: u32) {
+    let record = WAITS.get(number);
+    record.lock.store(0, Ordering::Relaxed);
+    store(&record.want, Want::Signal as u32);
+}
+
 /// The waits of a task: all but those for a time, and one of those, which is enough to know that the task goes on.
 pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     let is_of = |record: &&WaitRecord| record.task.load(Ordering::Relaxed) == task;

@@ -47,6 +47,9 @@ pub trait Relock: Exclusive {
     /// A poll of a waiter that is, or was, in the queue of the mutex.
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
 
+    /// Is the mutex granted to a waiter that has not claimed it, and from which it could be revoked? A look.
+    fn has_unclaimed_grant(&self) -> bool;
+
     /// Takes a waiter out of the queue of the mutex; true if it had been granted.
     fn cancel_moved(&self, waiter: Pinned<'_>) -> bool;
 
@@ -67,6 +70,10 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Relock for R {
 
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         self.raw().poll_queued(waiter, cx)
+    }
+
+    fn has_unclaimed_grant(&self) -> bool {
+        self.raw().has_unclaimed_grant()
     }
 
     fn cancel_moved(&self, waiter: Pinned<'_>) -> bool {

@@ -69,6 +69,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Op for LockOp<R> {
     type Unfinished<E> = E;
     const NAME: &'static str =
         if R::IS_COPIED { "tasuki::future::Lock" } else { "tasuki::future::LockOwned" };
+    const IS_REVOCABLE: bool = P::REVOCABLE;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -94,6 +95,13 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Op for LockOp<R> {
         match raw.try_enqueue(word, slot, waker) {
             Ok(()) => Poll::Pending,
             Err((slot, waker)) => self.enqueue_slow(slot, waker),
+        }
+    }
+
+    #[inline(always)]
+    fn enqueued(&mut self, waiter: Pinned<'_>, cx: &Context<'_>) {
+        if P::REVOCABLE {
+            self.raw().enqueued(waiter, cx);
         }
     }
 

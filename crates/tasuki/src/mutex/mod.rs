@@ -58,8 +58,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Order
 ///
 /// By the policy `P`: strictly first come, first served ([`Fifo`], the default), newest first
-/// ([`Lifo`](crate::policy::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::policy::Bypass)). A place in
-/// the queue is taken when the lock future is first polled.
+/// ([`Lifo`](crate::policy::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::policy::Bypass)). With [`Revocable`](crate::policy::Revocable) it is
+/// first come, first served between tasks, whichever of its futures a task polls. A place in the queue is taken when the lock future is first polled.
 ///
 /// # Cancel
 ///
@@ -96,7 +96,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 ///
 /// A lock future that has been polled once and is then neither polled nor dropped still gets its turn,
 /// and keeps it. A task that holds on to such a future (a `select!` over `&mut future`) and then waits for the same lock
-/// again waits for itself. Drop the future, or keep polling it.
+/// again waits for itself. Drop the future, or keep polling it; or use the policy [`Revocable`](crate::policy::Revocable), with which the grant of a
+/// future that is not polled goes to the one that is.
 ///
 /// # When to use something else
 ///
@@ -247,7 +248,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
 
     /// The lock, if it can be had without waiting.
     ///
-    /// With [`Fifo`] and [`Lifo`](crate::policy::Lifo) it cannot be had while a grant is on its way to a waiter: no newcomer
+    /// With [`Fifo`], [`Lifo`](crate::policy::Lifo) and [`Revocable`](crate::policy::Revocable) it cannot be had while a grant is on its way to a waiter: no newcomer
     /// passes the queue. With [`Bypass`](crate::policy::Bypass) taking a free lock ahead of the queue is within the
     /// bound; it may also fail at the moment at which another waiter is enqueued or removed.
     ///

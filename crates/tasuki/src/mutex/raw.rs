@@ -1,9 +1,10 @@
-//! The lock of the mutex, without a value: its word, its three policies, its transitions.
+//! The lock of the mutex, without a value: its word, its four policies, its transitions.
 //!
 //! Without contention to lock and to unlock is one compare-exchange each. A caller that finds the lock held is enqueued; an unlock then grants the lock to the first waiter, which
 //! owns it from that moment on. Called by `Mutex`, `ReentrantMutex` and, through `Relock`, by `Condvar`. It must never run foreign code with the queue locked.
 //!
-//! This file has the word and what takes a free lock; `raw/enqueue.rs` waits, `raw/watch.rs` spins, `raw/unlock.rs` releases, `raw/cancel.rs` ends a wait.
+//! This file has the word and what takes a free lock; `raw/enqueue.rs` waits, `raw/watch.rs` spins, `raw/unlock.rs` releases, `raw/cancel.rs` ends a wait, and
+//! `raw/revoke.rs` has what is different with `Revocable`: its transitions are in a table there.
 //!
 //! ```text
 //!   lock    0 ------------> LOCKED          unlock   LOCKED -----------------> 0
@@ -18,6 +19,7 @@
 //! | `LOCKED`               | held or granted, no waiter               | all           |
 //! | `head·LOCKED`          | held or granted, the head is asleep      | all           |
 //! | `head·LOCKED·WOKEN`    | held, the head was woken and has not been polled | `Bypass` |
+//! | `head·LOCKED·WOKEN`    | granted to the head, which has not claimed it | `Revocable` |
 //! | `head·WOKEN`           | free, the head was woken                 | `Bypass`      |
 //!
 //! Each with `EDIT` while the queue is locked. There is no `head` alone: a free lock with waiters has
@@ -43,8 +45,8 @@
 //!
 //! # Invariants
 //! 1. `LOCKED` is set exactly while a task owns the lock or has been granted it.
-//! 2. Without `LOCKED` there are no waiters, or `WOKEN` is set and the head's state is `Woken`.
-//! 3. `overtakes` counts how often the lock was freed with the present head woken; it is written by the owner, or
+//! 2. Without `LOCKED` there are no waiters, or (`Bypass`) `WOKEN` is set and the head's state is `Woken`.
+//! 3. `tally` counts, with `Bypass`, how often the lock was freed with the present head woken; it is written by the owner, or
 //!    under `EDIT`. A racing reset may be lost to the owner's count: then the bound is kept too early,
 //!    never too late.
 //!
@@ -60,6 +62,7 @@
 
 mod cancel;
 mod enqueue;
+mod revoke;
 mod unlock;
 mod watch;
 
@@ -82,8 +85,8 @@ const HELD: Word = Word::flags(LOCKED);
 #[derive(Debug)]
 pub struct RawMutex<P> {
     queue: WaitQueue,
-    /// How often the present head has been passed over; see invariant 3.
-    overtakes: AtomicU32,
+    /// `Bypass`: how often the present head has been passed over (invariant 3). `Revocable`: how many grants there were (invariant R3 of `revoke.rs`).
+    tally: AtomicU32,
     /// The lock was granted and its new owner has not run yet: it makes no sense to spin.
     unclaimed: AtomicBool,
     hint: Hint,
@@ -99,7 +102,7 @@ impl<P: Policy> RawMutex<P> {
         pub(crate) const fn new() -> Self {
             Self {
                 queue: WaitQueue::new(FREE),
-                overtakes: AtomicU32::new(0),
+                tally: AtomicU32::new(0),
                 unclaimed: AtomicBool::new(false),
                 hint: Hint::new(),
                 spin: SpinScore::new(),
@@ -197,21 +200,21 @@ impl<P: Policy> RawMutex<P> {
 
     fn may_be_overtaken(&self) -> bool {
         // Relaxed: invariant 3.
-        self.overtakes.load(Ordering::Relaxed) < P::OVERTAKES
+        self.tally.load(Ordering::Relaxed) < P::OVERTAKES
     }
 
     fn count_overtake(&self) {
         // Relaxed, and not one operation: only the owner counts, or the editor of a free lock (invariant 3).
-        self.overtakes.store(self.overtakes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.tally.store(self.tally.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     fn uncount_overtake(&self) {
         // Relaxed: as in `count_overtake`. Saturating: the head, and the count with it, may have changed.
-        self.overtakes.store(self.overtakes.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        self.tally.store(self.tally.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
     fn reset_overtakes(&self) {
         // Relaxed: under `EDIT`, or by the owner.
-        self.overtakes.store(0, Ordering::Relaxed);
+        self.tally.store(0, Ordering::Relaxed);
     }
 }

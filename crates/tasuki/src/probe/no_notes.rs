@@ -60,6 +60,8 @@ impl LockProbe {
     #[inline(always)]
     pub(crate) fn grant(&self, _note: WaitNote) {}
     #[inline(always)]
+    pub(crate) fn revoke(&self, _note: WaitNote) {}
+    #[inline(always)]
     pub(crate) fn adopt(&self, _note: WaitNote) {}
     #[inline(always)]
     pub(crate) fn touch(&self) {}

@@ -160,7 +160,15 @@ impl LockProbe {
         }
     }
 
-    /// The waiter has been moved to the queue of this lock. Called with the queue locked.
+    /// The grant of this waiter has been revoked. Called with the queue locked.
+    pub(crate) fn revoke(&self, note: WaitNote) {
+        self.clear();
+        if note.0 != 0 {
+            waits::revoked(note.0);
+        }
+    }
+
+    /// The waiter has been moved to the queue of this lock, or back to it after its grant was revoked. Called with the queue locked.
     pub(crate) fn adopt(&self, note: WaitNote) {
         if note.0 != 0 {
             waits::moved(note.0, self.reference());

@@ -452,6 +452,21 @@ impl<'q> LockedQueue<'q> {
         self.word = self.word.with_head(head);
     }
 
+    /// Enqueues a waiter that comes from elsewhere behind the first.
+    ///
+    /// SAFETY: there is a waiter.
+    pub(crate) unsafe fn push_second_detached(&mut self, waiter: Detached) {
+        let front = self.word.some_head();
+        // SAFETY: we hold `EDIT`; the head is in the list.
+        let second = unsafe { list::after(front, front) };
+        if second.is_null() {
+            self.link_back(waiter.0);
+        } else {
+            // SAFETY: we hold `EDIT`; the second is in the list and not its head, which therefore stays.
+            unsafe { list::insert_before(front, second, waiter.0) };
+        }
+    }
+
     /// Grants a waiter that comes from another queue, without its having been in this one.
     pub(crate) fn grant(&mut self, waiter: Detached) -> Deferred<Option<Waker>> {
         // SAFETY: both queues are locked by the caller, and it is out of the list.

@@ -20,12 +20,12 @@
 //! |------------|--------------------------------|------------|-------------------|
 //! | (new)      | first poll, before publication | `Waiting`  | [`Waiter::new`]   |
 //! | `Waiting`  | grant, refusal                 | `Notified` | [`notify`], [`notify_waiting`] |
-//! | `Waiting`  | woken without a grant (`Bypass`, rendezvous) | `Woken` | [`wake_only`] |
+//! | `Waiting`  | woken without a grant (`Bypass`, rendezvous), or with one that can be revoked (`Revocable`) | `Woken` | [`wake_only`] |
 //! | `Woken`    | grant, refusal                 | `Notified` | [`notify`]        |
 //! | `Woken`    | poll finds what it was woken for taken | `Waiting` | [`Waiter::rearm`] |
 //! | `Waiting`  | poll with another waker        | `Waiting`  | [`Waiter::rearm`] |
 //! | any in list| cancel, or a poll that takes   | `Notified` | [`notify`], [`notify_waiting`] |
-//! | `Notified` | its future goes to another queue | `Waiting` | [`Waiter::revive`] |
+//! | `Notified` | its future goes to another queue, or back after its grant was revoked | `Waiting` | [`Waiter::revive`] |
 //!
 //! # Orderings
 //! `state`: Release in [`notify`] and [`notify_waiting`] pairs with Acquire in [`Waiter::state`]: what the granter did before
@@ -76,7 +76,7 @@ pub(crate) enum Phase {
 ///
 /// | primitive | `counter`, may change under `EDIT` | `request`, fixed |
 /// |---|---|---|
-/// | `Mutex` | | |
+/// | `Mutex` | with `Revocable`: its mark (`mutex/raw/revoke.rs`) | the number of its task; its future may replace it, under `EDIT` |
 /// | `Semaphore` | how often the waiter was overtaken | permits |
 /// | `RwLock` | kind of access | the other end of its run, under `EDIT` |
 /// | `KeyedMutex` | | key of the owner to be |
@@ -102,6 +102,10 @@ impl Payload {
     #[cfg(feature = "std")]
     pub(crate) const fn key(key: usize) -> Self {
         Self::NONE.requesting(key)
+    }
+
+    pub(crate) const fn task(mark: u32, task: usize) -> Self {
+        Self { counter: mark, ..Self::NONE }.requesting(task)
     }
 
     pub(crate) const fn mutex(address: usize) -> Self {
@@ -148,7 +152,7 @@ pub(crate) struct Waiter {
     pub(crate) phase: Cell<Phase>,
     /// See [`Payload`]. Relaxed: changed only under `EDIT`, or by the future that alone knows the waiter.
     counter: AtomicU32,
-    /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel and an `RwLock` replace it later, under `EDIT`.
+    /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel, an `RwLock` and a `Revocable` mutex replace it later, under `EDIT`.
     request: UnsafeCell<*mut ()>,
     /// What `inspect/` knows of the wait.
     note: WaitNote,
@@ -203,6 +207,12 @@ impl Waiter {
     /// How many permits the waiter asks for.
     #[inline(always)]
     pub(crate) fn permits(&self) -> usize {
+        self.pointer().addr()
+    }
+
+    /// The number of the waiter's task, if its mark says that there is one.
+    #[inline(always)]
+    pub(crate) fn task(&self) -> usize {
         self.pointer().addr()
     }
 
@@ -311,7 +321,7 @@ impl Waiter {
         }
     }
 
-    /// Would the stored waker wake the same task? Asked by the future itself while `Waiting`.
+    /// Would the stored waker wake the same task? Asked by the future itself while `Waiting`, or by the holder of `EDIT` while the waiter is in the list.
     ///
     /// A granter may move the waker out at the same moment. It moves by copying and nothing but the
     /// future writes the slot, so the bits stay readable; comparing them calls no foreign code. The

@@ -406,7 +406,7 @@ impl Op for SleepOp {
         Poll::Pending
     }
 
-    fn enqueued(&mut self) {
+    fn enqueued(&mut self, _waiter: Pinned<'_>, _cx: &Context<'_>) {
         if let When::ToRing(_) = self.when {
             foreign_code();
             self.timers().alarm.wake_by_ref();

@@ -35,7 +35,7 @@
 use super::{Awaitable, Cancel};
 use crate::budget::{charge, waits, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
-use crate::queue::waiter::{Payload, Phase, Waiter, WaiterState};
+use crate::queue::waiter::{Payload, Phase, Verdict, Waiter, WaiterState};
 use crate::queue::{NewWaiter, Pinned};
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -61,6 +61,10 @@ pub trait Op {
     #[doc(hidden)]
     const NAME: &'static str;
 
+    /// Can a grant be revoked until it is claimed?
+    #[doc(hidden)]
+    const IS_REVOCABLE: bool = false;
+
     /// The fast path: the output, if there is no need to wait.
     #[doc(hidden)]
     fn try_now(&mut self) -> Option<Self::Output>;
@@ -85,7 +89,7 @@ pub trait Op {
     /// call foreign code, happens here.
     #[doc(hidden)]
     #[inline(always)]
-    fn enqueued(&mut self) {}
+    fn enqueued(&mut self, _waiter: Pinned<'_>, _cx: &Context<'_>) {}
 
     /// A later poll. After `Ready` the waiter is in no queue. A poll that panics leaves the future queued: another poll, or `cancel`, comes
     /// after it, and must not release again what this one released.
@@ -235,11 +239,21 @@ impl<O: Op> Single<O> {
         &self.op
     }
 
-    /// Queued, and granted or refused since? The next poll finds it.
-    fn is_notified(&self) -> bool {
+    /// Queued, and granted, refused or revoked since? What the next poll finds.
+    fn shown_grant(&self) -> Option<&'static str> {
+        if self.memory.phase() != Phase::Queued {
+            return None;
+        }
         // SAFETY: queued, so the waiter is initialised; it is a part of this future.
-        self.memory.phase() == Phase::Queued
-            && unsafe { self.memory.as_ptr().as_ref() }.state() == WaiterState::Notified
+        let waiter = unsafe { self.memory.as_ptr().as_ref() };
+        match waiter.state() {
+            WaiterState::Waiting => None,
+            WaiterState::Woken => O::IS_REVOCABLE.then_some("Granted"),
+            WaiterState::Notified if O::IS_REVOCABLE && waiter.verdict() == Verdict::Refused => {
+                Some("Revoked")
+            }
+            WaiterState::Notified => Some("Granted"),
+        }
     }
 
     /// The operation, of a wait that is not queued.
@@ -274,7 +288,9 @@ impl<O: Op> Single<O> {
             self.memory.set_phase(Phase::Queued);
             waits();
             begin.enqueued();
-            self.op.enqueued();
+            // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
+            let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
+            self.op.enqueued(waiter, cx);
         }
         answer
     }
@@ -410,11 +426,10 @@ impl<O: Op> Drop for Single<O> {
 impl<O: Op> fmt::Debug for Single<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct(O::NAME);
-        if self.is_notified() {
-            shown.field("phase", &format_args!("Granted"));
-        } else {
-            shown.field("phase", &self.memory.phase());
-        }
+        match self.shown_grant() {
+            Some(grant) => shown.field("phase", &format_args!("{grant}")),
+            None => shown.field("phase", &self.memory.phase()),
+        };
         shown.finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use crate::kit::watchdog::watchdog;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{CancellationSource, Cancelled, Condvar, Elapsed, Mutex, runtime};
 
 /// Where a waiter is when it gives up.
@@ -93,6 +93,7 @@ fn h2_drop_matrix() {
             drop_in::<Lifo>(place, by_all);
             drop_in::<Bypass<1>>(place, by_all);
             drop_in::<Bypass<0>>(place, by_all);
+            drop_in::<Revocable>(place, by_all);
         }
     }
 }

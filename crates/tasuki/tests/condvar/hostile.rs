@@ -12,7 +12,7 @@ use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
 use std::sync::Arc;
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{Condvar, Mutex, OwnedMutexGuard};
 
 type Shared<P> = Arc<(Arc<Mutex<u32, P>>, Condvar)>;
@@ -158,4 +158,9 @@ fn h3_with_a_lifo_mutex() {
 #[test]
 fn h3_with_a_bypass_mutex() {
     all::<Bypass<1>>();
+}
+
+#[test]
+fn h3_with_a_revocable_mutex() {
+    all::<Revocable>();
 }

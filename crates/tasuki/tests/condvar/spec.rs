@@ -10,7 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tasuki::future::{OrCancelled, WaitNotified};
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{CancellationSource, CancellationToken, Cancelled, Condvar, Mutex, MutexGuard};
 
 const MAX_WAITERS: usize = 4;
@@ -410,4 +410,9 @@ fn with_a_lifo_mutex() {
 #[test]
 fn with_a_bypass_mutex_that_never_is_bypassed() {
     agree::<Bypass<0>>(false);
+}
+
+#[test]
+fn with_a_revocable_mutex() {
+    agree::<Revocable>(false);
 }

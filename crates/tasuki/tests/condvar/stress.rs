@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use tasuki::future::WaitNotified;
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{CancellationSource, Condvar, Mutex, MutexGuard};
 
 /// What is produced and not yet consumed.
@@ -137,6 +137,11 @@ fn stress_fifo() {
 #[test]
 fn stress_lifo() {
     stress::<Lifo>(1, 4);
+}
+
+#[test]
+fn stress_revocable() {
+    stress::<Revocable>(2, 3);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The same test for every policy.
 
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 
 /// What a policy promises, said by the tests.
 pub(crate) trait Known: Policy {
     const NEWEST_FIRST: bool = false;
     /// May a newcomer take a lock that a waiter was woken for?
     const BARGES: bool = false;
+    /// Can a grant that was not claimed be revoked for another future of the same task?
+    const REVOKES: bool = false;
 
     /// In which order waiters `0..count`, queued in that order, are served.
     fn service(count: usize) -> Vec<usize> {
@@ -18,6 +20,10 @@ impl<const SPIN: bool> Known for Fifo<SPIN> {}
 
 impl Known for Lifo {
     const NEWEST_FIRST: bool = true;
+}
+
+impl<const SPIN: bool> Known for Revocable<SPIN> {
+    const REVOKES: bool = true;
 }
 
 impl<const N: u32> Known for Bypass<N> {
@@ -33,6 +39,8 @@ macro_rules! for_each_policy {
         for_each_policy!(@ bypass, tasuki::policy::Bypass, $($test)*);
         for_each_policy!(@ bypass_once, tasuki::policy::Bypass<1>, $($test)*);
         for_each_policy!(@ bypass_never, tasuki::policy::Bypass<0>, $($test)*);
+        for_each_policy!(@ revocable, tasuki::policy::Revocable, $($test)*);
+        for_each_policy!(@ revocable_without_spin, tasuki::policy::Revocable<false>, $($test)*);
     };
     (@ $name:ident, $policy:ty, $($test:ident)*) => {
         mod $name {

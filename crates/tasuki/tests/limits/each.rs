@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tasuki::policy::{Bypass, Lifo};
+use tasuki::policy::{Bypass, Lifo, Revocable};
 use tasuki::runtime;
 use tasuki::{
     Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, RwLock, RwLockUpgradableReadGuard,
@@ -167,6 +167,17 @@ each_story!(
     mutex.lock(),
     grant || drop(held),
     at_rest | _ | !mutex.is_locked() && mutex.try_lock().is_some()
+);
+
+each_story!(
+    mutex_revocable,
+    {
+        let mutex = Mutex::<_, Revocable>::with_policy(0);
+        let held = mutex.try_lock().unwrap();
+    },
+    mutex.lock(),
+    grant || drop(held),
+    at_rest | _ | !mutex.is_locked()
 );
 
 each_story!(

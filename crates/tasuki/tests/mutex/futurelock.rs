@@ -1,5 +1,5 @@
 //! H1, futurelock (Oxide RFD 609): a lock future that was polled once and is then neither polled nor dropped gets its turn
-//! and keeps it. These tests assert what is documented today; a grant that can be revoked would change them.
+//! and keeps it, unless its policy is `Revocable` (`revocable.rs`).
 
 use crate::kit::policy::{Known, for_each_policy};
 use crate::kit::poll::{pending, poll, ready};
@@ -32,8 +32,8 @@ async fn rfd_609<P: Known>(mutex: &Mutex<u32, P>, timer: &Event, drop_the_loser:
 }
 
 /// Strict policies wait for themselves; every later poll of the task is in vain. `Lifo` serves the newest first, so the second
-/// lock, which queued later, gets its turn; so it does with `Bypass`, which lets newcomers pass.
-fn rfd_609_hangs_as_documented<P: Known>() {
+/// lock, which queued later, gets its turn; with `Revocable` it takes the turn of the first, at the second poll that finds it unclaimed.
+fn rfd_609_is_as_documented<P: Known>() {
     let (mutex, timer, spy) = (Mutex::<u32, P>::with_policy(0), Event::auto(), Spy::new());
     let background = mutex.try_lock().unwrap();
     let mut task = Box::pin(rfd_609(&mutex, &timer, false));
@@ -45,6 +45,10 @@ fn rfd_609_hangs_as_documented<P: Known>() {
     assert_eq!(spy.wakes(), 2, "the wake does come; the task polls the other future");
     if P::NEWEST_FIRST {
         ready(&mut task);
+    } else if P::REVOKES {
+        pending(&mut task, &spy);
+        assert_eq!(spy.wakes(), 3, "it is to be polled again");
+        assert!(poll(&mut task, &spy).is_ready());
     } else {
         // The second lock was queued behind the first, which owns the lock or is called for it.
         (0..10).for_each(|_| pending(&mut task, &spy));
@@ -93,7 +97,7 @@ fn snoozed_future_that_is_polled_again<P: Known>() {
 }
 
 for_each_policy! {
-    rfd_609_hangs_as_documented
+    rfd_609_is_as_documented
     rfd_609_without_the_loser
     snoozed_future_that_is_polled_again
 }

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use tasuki::future::{HandOff, Lock, WaitEvent};
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{Event, MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 /// S2-21: a static of every policy, and of an event.
@@ -16,9 +16,13 @@ fn statics() {
     static FIFO: Mutex<u32> = Mutex::new(1);
     static LIFO: Mutex<u32, Lifo> = Mutex::with_policy(2);
     static BYPASS: Mutex<u32, Bypass<9>> = Mutex::with_policy(3);
+    static REVOCABLE: Mutex<u32, Revocable> = Mutex::with_policy(4);
     static EVENT: Event = Event::auto();
-    let sum = *FIFO.try_lock().unwrap() + *LIFO.try_lock().unwrap() + *BYPASS.try_lock().unwrap();
-    assert_eq!(sum, 6);
+    let sum = *FIFO.try_lock().unwrap()
+        + *LIFO.try_lock().unwrap()
+        + *BYPASS.try_lock().unwrap()
+        + *REVOCABLE.try_lock().unwrap();
+    assert_eq!(sum, 10);
     let spy = Spy::new();
     let guard = FIFO.try_lock().unwrap();
     let mut future: std::pin::Pin<Box<Lock<'static, u32>>> = Box::pin(FIFO.lock());
@@ -107,6 +111,7 @@ fn every_guard_unlocks() {
     every_guard::<Fifo>();
     every_guard::<Lifo>();
     every_guard::<Bypass>();
+    every_guard::<Revocable>();
 }
 
 #[test]

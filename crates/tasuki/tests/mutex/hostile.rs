@@ -18,7 +18,7 @@ use crate::kit::watchdog::watchdog;
 use std::sync::Arc;
 use std::task::Poll;
 use tasuki::future::LockOwned;
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{Guard, Mutex, OwnedMutexGuard};
 
 type Shared<P> = Arc<Mutex<u32, P>>;
@@ -165,4 +165,9 @@ fn h3_bypass() {
     if !cfg!(miri) {
         all::<Bypass>();
     }
+}
+
+#[test]
+fn h3_revocable() {
+    all::<Revocable>();
 }

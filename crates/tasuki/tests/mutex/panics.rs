@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Poll;
 use tasuki::future::LockOwned;
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{Event, Mutex, OwnedMutexGuard, Reset};
 
 type Future<P> = Pin<Box<LockOwned<u32, P>>>;
@@ -62,6 +62,7 @@ fn b133_first_poll_that_takes_the_lock() {
         first_poll_that_takes_the_lock::<Fifo>();
         first_poll_that_takes_the_lock::<Lifo>();
         first_poll_that_takes_the_lock::<Bypass>();
+        first_poll_that_takes_the_lock::<Revocable>();
     });
 }
 
@@ -111,6 +112,7 @@ fn b133_repoll_that_finds_the_grant() {
         repoll_that_finds_the_grant::<Fifo>();
         repoll_that_finds_the_grant::<Lifo>();
         repoll_that_finds_the_grant::<Bypass>();
+        repoll_that_finds_the_grant::<Revocable>();
         repoll_that_finds_the_grant::<Bypass<0>>();
     });
 }
@@ -148,6 +150,7 @@ fn b065_clone_that_panics() {
         clone_that_panics::<Fifo>();
         clone_that_panics::<Lifo>();
         clone_that_panics::<Bypass>();
+        clone_that_panics::<Revocable>();
     });
 }
 
@@ -173,6 +176,7 @@ fn wake_that_panics_loses_no_baton() {
         wake_that_panics::<Fifo>();
         wake_that_panics::<Lifo>();
         wake_that_panics::<Bypass>();
+        wake_that_panics::<Revocable>();
     });
 }
 

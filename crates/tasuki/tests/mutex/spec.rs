@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
 use tasuki::future::Lock;
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::runtime::{self, Driver, TaskId, Timers};
 use tasuki::{Mutex, MutexGuard};
 
@@ -389,6 +389,7 @@ fn an_exhausted_budget_is_its_model() {
     agree_with_budgets::<Fifo>(false, 0);
     agree_with_budgets::<Lifo>(true, 0);
     agree_with_budgets::<Bypass<1>>(false, 1);
+    agree_with_budgets::<Revocable>(false, 0);
 }
 
 #[test]
@@ -399,6 +400,12 @@ fn fifo_is_its_model() {
 #[test]
 fn fifo_without_the_spin_is_its_model() {
     agree::<Fifo<false>>(false, 0);
+}
+
+/// Where every waiter has a waker of its own, nothing is revoked. (`revocable.rs` has the model of tasks with several waiters.)
+#[test]
+fn revocable_between_strangers_is_fifo() {
+    agree::<Revocable>(false, 0);
 }
 
 #[test]

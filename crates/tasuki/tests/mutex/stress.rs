@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{Event, Mutex, Reset};
 
 /// Repeats a run, each with another seed, until the time is over; under Miri once.
@@ -136,6 +136,16 @@ fn bypass_on_8_threads() {
     exclusion::<Bypass<2>>(8);
 }
 
+#[test]
+fn revocable_on_2_threads() {
+    exclusion::<Revocable>(2);
+}
+
+#[test]
+fn revocable_on_8_threads() {
+    exclusion::<Revocable<false>>(8);
+}
+
 /// When the first poll began, when it had queued, when the lock was got: moments of one clock.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
@@ -191,6 +201,13 @@ fn order<P: Policy>(threads: usize, bound: impl Fn(usize) -> usize) {
 fn fifo_keeps_the_order() {
     order::<Fifo>(2, |_| 0);
     order::<Fifo<false>>(8, |_| 0);
+}
+
+/// Tasks that wait by one future each.
+#[test]
+fn revocable_keeps_the_order() {
+    order::<Revocable>(2, |_| 0);
+    order::<Revocable<false>>(8, |_| 0);
 }
 
 /// (waiters ahead + 1) x (N + 1) acquisitions, where at most all other tasks are ahead.

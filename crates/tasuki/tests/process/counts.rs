@@ -9,7 +9,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy, SemaphorePolicy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable, SemaphorePolicy};
 use tasuki::{
     AccessKind, Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, Parker, RwLock,
     Semaphore, WaitGroup, trace,
@@ -275,6 +275,7 @@ fn measured() -> Table {
     mutex::<Fifo>(&mut table, "Mutex");
     mutex::<Lifo>(&mut table, "Mutex<_, Lifo>");
     mutex::<Bypass>(&mut table, "Mutex<_, Bypass>");
+    mutex::<Revocable>(&mut table, "Mutex<_, Revocable>");
     semaphore::<Fifo>(&mut table, "Semaphore");
     semaphore::<Bypass>(&mut table, "Semaphore<Bypass>");
     rwlock(&mut table);

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Poll, Wake, Waker};
-use tasuki::policy::{Bypass, Fifo, Lifo, Policy, SemaphorePolicy};
+use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable, SemaphorePolicy};
 use tasuki::{
     Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell, ReentrantMutex, RwLock, Semaphore,
     WaitGroup, task,
@@ -201,6 +201,7 @@ fn scenes(tasks: usize) -> Vec<Scene> {
         mutex::<Fifo>("mutex, fifo"),
         mutex::<Lifo>("mutex, lifo"),
         mutex::<Bypass>("mutex, bypass"),
+        mutex::<Revocable>("mutex, revocable"),
         semaphore::<Fifo>("semaphore, fifo", |_| 3),
         semaphore::<Fifo>("semaphore, mixed", |n| n % 3 + 1),
         semaphore::<Bypass>("semaphore, bypass", |n| n % 3 + 1),

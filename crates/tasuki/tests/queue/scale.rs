@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
 use tasuki::future::Lock;
-use tasuki::policy::{Bypass, Fifo, Lifo};
+use tasuki::policy::{Bypass, Fifo, Lifo, Revocable};
 use tasuki::{Barrier, CancellationSource, Event, Mutex, OnceCell, WaitGroup};
 
 const MILLION: usize = alone(scaled(1_000_000, 300), 100_000);
@@ -58,6 +58,7 @@ fn a_million_granted() {
     granted::<Fifo>();
     granted::<Lifo>();
     granted::<Bypass>();
+    granted::<Revocable>();
 }
 
 /// All are dropped while waiting, in this order; then the lock works as if they had not been there.

@@ -85,6 +85,7 @@ for_the_policy!(fifo_without_spin, Fifo<false>);
 for_the_policy!(lifo, Lifo);
 for_the_policy!(bypass, Bypass);
 for_the_policy!(bypass_never, Bypass<0>);
+for_the_policy!(revocable, Revocable);
 
 /// The traits of types, `Name[arguments]`, with their names.
 macro_rules! matrix {
@@ -110,7 +111,7 @@ fn every_public_type_has_a_row() {
     let rows = matrix! {
         // Without a value: shared by all.
         "SYU": Barrier, BarrierWaitResult, Bypass, Order, CancellationSource, CancellationToken, Cancelled, Closed, Condvar, DropGuard, Elapsed,
-            Event, Fifo, HandOff, Latch, Lifo, NoTaskIdentity, Reset, Semaphore, SemaphorePermit['static], OwnedSemaphorePermit, TryAcquireError,
+            Event, Fifo, HandOff, Latch, Lifo, NoTaskIdentity, Reset, Revocable, Semaphore, SemaphorePermit['static], OwnedSemaphorePermit, TryAcquireError,
             Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot, Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, Key, KeyedRawMutex, SelfDeadlock, TaskId,
             Timers, WakeKind, Permit[&'static Semaphore], GivenBack[Elapsed, Both];
         "SY-": Acquire['static], AcquireOwned, Arrive['static], OnCancel['static], OnCancelOwned, Sleep, WaitEvent['static], WaitLatch['static],

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tasuki::future::Awaitable;
-use tasuki::policy::{Bypass, Lifo, Policy, SemaphorePolicy};
+use tasuki::policy::{Bypass, Lifo, Policy, Revocable, SemaphorePolicy};
 use tasuki::runtime::{Domain, Key, KeyedMutex, KeyedRawMutex, Timers, keyed_lock, keyed_try_lock};
 use tasuki::{
     Barrier, CancellationSource, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
@@ -377,8 +377,10 @@ pub(super) fn rows() -> Vec<Row> {
         row(&["Wait", "Single", "Lock"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock())),
         row(&[], || mutex::<Lifo, _>(|mutex| mutex.lock())),
         row(&[], || mutex::<Bypass, _>(|mutex| mutex.lock())),
+        row(&[], || mutex::<Revocable, _>(|mutex| mutex.lock())),
         row(&["LockOwned"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.clone().lock_owned())),
         row(&[], || mutex::<Bypass, _>(|mutex| mutex.clone().lock_owned())),
+        row(&[], || mutex::<Revocable, _>(|mutex| mutex.clone().lock_owned())),
         row(&["Timeout", "Limited"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock().timeout(HOUR))),
         row(&["OrCancelled"], || {
             static SOURCE: std::sync::LazyLock<tasuki::CancellationToken> =

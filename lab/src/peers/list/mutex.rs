@@ -38,6 +38,7 @@ pub(crate) fn each_own_mutex(visit: &mut impl VisitMutex) {
     visit.shared::<tasuki::FifoNoSpin>();
     visit.shared::<tasuki::Lifo>();
     visit.shared::<tasuki::Bypass>();
+    visit.shared::<tasuki::Revocable>();
 }
 
 #[cfg(test)]

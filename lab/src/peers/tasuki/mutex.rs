@@ -50,6 +50,11 @@ subject!(
     Bypass, "tasuki-bypass", tasuki::policy::Bypass<64>
 );
 
+subject!(
+    /// Strict FIFO between tasks, with grants that can be revoked until they are claimed.
+    Revocable, "tasuki-revocable", tasuki::policy::Revocable
+);
+
 /// `tasuki::Parker`.
 pub(crate) struct TasukiParker(Parker);
 

@@ -333,7 +333,7 @@ impl<T> Op for HandOverOp<'_, T> {
     }
 
     /// Only now: the wake may panic, and the future would leave the queue then.
-    fn enqueued(&mut self) {
+    fn enqueued(&mut self, _waiter: Pinned<'_>, _cx: &Context<'_>) {
         self.core().settle();
     }
 

@@ -46,6 +46,9 @@ impl<P: Policy> RawMutex<P> {
     #[cold]
     #[inline(never)]
     fn cancel_slow(&self, waiter: Pinned<'_>) -> bool {
+        if P::REVOCABLE {
+            return self.cancel_revocable(waiter);
+        }
         if waiter.get().state() == WaiterState::Notified {
             self.claim();
             return true;

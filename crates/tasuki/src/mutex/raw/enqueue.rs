@@ -3,6 +3,7 @@
 //! The first poll that has to wait makes one attempt without a loop and without a call ([`RawMutex::try_enqueue`]; decision 6); what that could not do is done by
 //! [`RawMutex::enqueue_or_lock_slow`], which may watch the lock first (`watch.rs`).
 
+use super::revoke::running_task;
 use super::{EDIT, FREE, LOCKED, RawMutex, WOKEN};
 use crate::policy::{Order, Policy};
 use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_spare, drop_waker};
@@ -37,8 +38,9 @@ impl<P: Policy> RawMutex<P> {
         waker: Waker,
     ) -> Result<(), (WaiterSlot<'f>, Waker)> {
         if !self.is_worth_a_spin(word) && word.has(LOCKED) {
+            let task = Self::task_to_note();
             if let Some(locked) = self.queue.try_lock(word) {
-                self.enqueue(locked, slot, waker);
+                self.enqueue(locked, slot, waker, task);
                 return Ok(());
             }
         }
@@ -52,6 +54,7 @@ impl<P: Policy> RawMutex<P> {
         if self.is_worth_a_spin(self.look()) && self.spin() {
             return self.taken_after_all(waker);
         }
+        let task = Self::task_to_note();
         let mut backoff = Backoff::new();
         loop {
             let word = self.look();
@@ -62,7 +65,7 @@ impl<P: Policy> RawMutex<P> {
                     return self.taken_after_all(waker);
                 }
             } else if let Some(locked) = self.queue.try_lock(word) {
-                self.enqueue(locked, slot, waker);
+                self.enqueue(locked, slot, waker, task);
                 return Poll::Pending;
             }
         }
@@ -76,13 +79,20 @@ impl<P: Policy> RawMutex<P> {
         Poll::Ready(())
     }
 
+    /// The number of the task that runs, if the policy wants to know it. Asked before the queue is locked: a runtime is foreign code.
+    #[inline(always)]
+    fn task_to_note() -> usize {
+        if P::REVOCABLE { running_task() } else { 0 }
+    }
+
     /// A new waiter is enqueued, at the end that the policy names. ([`adopt`](Self::adopt) does the same for waiters of a condvar.)
     #[inline(always)]
-    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
+    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker, task: usize) {
         if !locked.has_waiters() {
             self.hint.look_first();
         }
-        let waiter = slot.init(waker, Payload::NONE);
+        let payload = if P::REVOCABLE { self.payload_of(&locked, task, &waker) } else { Payload::NONE };
+        let waiter = slot.init(waker, payload);
         match P::ORDER {
             Order::Oldest => locked.push_back(waiter),
             Order::Newest => locked.push_front(waiter),
@@ -90,6 +100,9 @@ impl<P: Policy> RawMutex<P> {
     }
 
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        if P::REVOCABLE {
+            return self.poll_revocable(waiter, cx);
+        }
         match waiter.get().state() {
             WaiterState::Notified => {
                 self.claim();
@@ -139,11 +152,15 @@ impl<P: Policy> RawMutex<P> {
         let mut owner = Deferred::none();
         while let Some(waiter) = next() {
             if locked.word() == FREE {
-                locked.set(LOCKED);
-                self.set_unclaimed();
                 self.probe.adopt(waiter.note());
                 self.probe.grant(waiter.note());
-                owner = locked.grant(waiter);
+                owner = if P::REVOCABLE {
+                    self.grant_moved(&mut locked, waiter)
+                } else {
+                    locked.set(LOCKED);
+                    self.set_unclaimed();
+                    locked.grant(waiter)
+                };
             } else {
                 self.hint.look_first();
                 self.probe.adopt(waiter.note());

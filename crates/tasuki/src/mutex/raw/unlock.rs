@@ -97,6 +97,11 @@ impl<P: Policy> RawMutex<P> {
     #[inline(always)]
     unsafe fn grant(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
         self.probe.grant(locked.front_note());
+        if P::REVOCABLE {
+            // SAFETY: the caller's contract.
+            let waker = unsafe { self.grant_revocably(&mut locked) };
+            return locked.unlock_with(waker);
+        }
         let waker = if P::OVERTAKES == 0 {
             // SAFETY: the caller's contract; without overtakes no waiter is ever `Woken`.
             unsafe { locked.grant_sleeping_front() }.some()
