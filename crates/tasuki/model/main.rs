@@ -36,11 +36,15 @@ mod mutex;
 #[cfg(tasuki_loom)]
 mod once_cell;
 #[cfg(tasuki_loom)]
+mod oneshot;
+#[cfg(tasuki_loom)]
 mod parker;
 #[cfg(tasuki_loom)]
 mod queue;
 #[cfg(tasuki_loom)]
 mod reentrant;
+#[cfg(tasuki_loom)]
+mod rendezvous;
 #[cfg(tasuki_loom)]
 mod revocable;
 #[cfg(tasuki_loom)]

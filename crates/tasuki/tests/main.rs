@@ -24,8 +24,9 @@ mod channel {
     mod api;
     mod hostile;
     mod memory;
+    mod messages;
     mod oneshot;
-    mod panics;
+    mod put_back;
     mod rendezvous;
     mod spec;
     #[cfg(all(feature = "futures-core", feature = "futures-sink"))]

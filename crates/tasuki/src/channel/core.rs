@@ -31,7 +31,7 @@
 //! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop_available`], [`Locked::free_slot`] |
 //! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
 //! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
-//! | drop of a granted receive       | granted => pending, in front | –                 | a step         | [`Locked::attach_back`] |
+//! | drop of a granted receive       | granted => pending, in front (`returned.rs`) | – | a step         | [`Locked::attach_back`] |
 //! | a step: message and receiver    | pending => granted     | receiver => `Notified`  | wake it        | `Locked::step` |
 //! | a step: room and a sender       | free => pending        | sender => `Notified`    | wake it        | `Locked::step` |
 //! | a step: room and a reservation  | free => reserved       | sender => `Notified`    | wake it        | `Locked::step` |
@@ -45,7 +45,8 @@
 //! | close                           | –                      | –                       | steps          | [`Core::close`] |
 //! | the last receiver goes          | pending => free, their messages dropped outside | – | steps          | [`Core::desert`] |
 //!
-//! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/grant_loop.rs`), so a close of a million waiters lets others in between.
+//! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/grant_loop.rs`), so a close of a million waiters lets others in between. Where there is room
+//! and no slot, in an unbounded channel, the store grows between two holds, and the steps go on ([`Core::lock_with_slots`]).
 //!
 //! A message gets a ticket when it is granted for the first time, under the lock, so tickets have the order of the messages; it keeps it when it is put back. Pending messages that have none are newer
 //! than all that have one.
@@ -124,6 +125,26 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T, S> {
         self.locked(self.queue.lock())
+    }
+
+    /// As [`lock`](Self::lock), with a slot for the first sender if there is room for its message.
+    pub(super) fn lock_with_slots(&self) -> Locked<'_, T, S> {
+        loop {
+            let locked = self.lock();
+            if !locked.lacks_a_slot() {
+                return locked;
+            }
+            let allocated = locked.state().allocated;
+            drop(locked);
+            self.grow_for_room(allocated);
+        }
+    }
+
+    /// There is room, and there were so many slots, none of them free: the store grows.
+    #[cold]
+    pub(super) fn grow_for_room(&self, allocated: u32) {
+        let grown = self.grow(allocated);
+        assert!(grown, "a channel has slots for its capacity");
     }
 
     /// As [`lock`](Self::lock), of a channel that is open and in which none waits: the short path.
@@ -218,22 +239,11 @@ struct Chain<'c, T, S: Store<T>> {
     rest: Detached,
 }
 
-impl<T, S: Store<T>> Chain<'_, T, S> {
-    fn next(&mut self) -> Option<T> {
-        let number = self.rest.first;
-        self.rest.len = self.rest.len.checked_sub(1)?;
-        // SAFETY: a detached slot has been made, and is the chain's alone.
-        let slot = unsafe { &*self.core.store.slot(number) };
-        self.rest.first = slot.next.get();
-        // SAFETY: as above; it has a message.
-        Some(unsafe { slot.read() })
-    }
-}
-
 impl<T, S: Store<T>> Drop for Chain<'_, T, S> {
     fn drop(&mut self) {
         let mut panics = crate::queue::batch::Panics::default();
-        while let Some(message) = self.next() {
+        // SAFETY: detached from this channel by the one who made the chain.
+        while let Some(message) = unsafe { self.rest.next(self.core) } {
             crate::probe::foreign_code();
             panics.catch(|| drop(message));
         }

@@ -5,27 +5,26 @@
 
 use super::core::{CLOSED, Core, SENDERS};
 use super::parcel::Content;
+use super::returned::Returned;
 use super::store::{NONE, Numbered, Slot, Store, pack};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{wake, wake_owner};
-use crate::queue::{Deferred, LockedQueue, NewWaiter, Pinned, QueueGuard};
+use crate::queue::{Deferred, LockedQueue, QueueGuard};
 use core::task::Waker;
 
 /// What the queue lock protects, beside the two counts of the channel, which are also hints.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The oldest and the newest pending message, if there is one.
+    /// The oldest and the newest pending message that was never granted, if there is one.
     first: u32,
     last: u32,
-    /// So many of the pending messages, at the front, were granted before and put back.
-    returned: u32,
-    /// The last of those.
-    last_returned: u32,
+    /// The pending messages that were granted before and put back: they come before the others.
+    returned: Returned,
     /// Free slots, linked.
-    free: u32,
+    pub(super) free: u32,
     /// Slots from here on have never been used.
-    fresh: u32,
+    pub(super) fresh: u32,
     pub(super) allocated: u32,
     /// So many slots stay allocated when none is used.
     keep: u32,
@@ -43,8 +42,7 @@ impl State {
         Self {
             first: NONE,
             last: NONE,
-            returned: 0,
-            last_returned: NONE,
+            returned: Returned::new(),
             free: NONE,
             fresh: 0,
             allocated,
@@ -58,7 +56,7 @@ impl State {
 
 /// A channel whose queue is locked.
 pub(super) struct Locked<'c, T, S: Store<T>> {
-    core: &'c Core<T, S>,
+    pub(super) core: &'c Core<T, S>,
     state: *mut State,
     pub(super) queue: LockedQueue<'c>,
 }
@@ -125,7 +123,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     #[inline(always)]
-    fn covers(&self, slots: u32) -> bool {
+    pub(super) fn covers(&self, slots: u32) -> bool {
         self.core.capacity.saturating_sub(self.core.used()) >= slots
     }
 
@@ -164,7 +162,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     ///
     /// SAFETY: as [`Content::take`]. If a slot is returned, the message has been taken.
     #[inline(always)]
-    unsafe fn fill_slot(&mut self, content: &Content<T>) -> Option<Numbered<'c, T>> {
+    pub(super) unsafe fn fill_slot(&mut self, content: &Content<T>) -> Option<Numbered<'c, T>> {
         let taken = self.take_slot()?;
         // SAFETY: the caller's contract.
         let message = unsafe { content.take() };
@@ -191,9 +189,9 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// Makes a message the last of those that are pending.
     #[inline(always)]
-    fn append(&mut self, number: u32) {
+    pub(super) fn append(&mut self, number: u32) {
         let pending = self.core.pending.get();
-        if pending == 0 {
+        if pending == self.state().returned.len() {
             self.state_mut().first = number;
         } else {
             self.slot(self.state().last).next.set(number);
@@ -235,16 +233,22 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         if pending == 0 {
             return None;
         }
-        let at = self.numbered(self.state().first);
-        if pending > 1 {
-            self.state_mut().first = at.slot.next.get();
-        }
         self.core.pending.set(pending - 1);
-        let returned = self.state().returned;
-        if returned > 0 {
-            self.state_mut().returned = returned - 1;
+        if self.state().returned.len() > 0 {
+            return self.pop_returned();
         }
-        Some(Popped { at, returned: returned > 0 })
+        let at = self.numbered(self.state().first);
+        // Behind the last one it is anything, and so is then the first of no messages.
+        self.state_mut().first = at.slot.next.get();
+        Some(Popped { at, returned: false })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pop_returned(&mut self) -> Option<Popped<'c, T>> {
+        let core = self.core;
+        let at = self.state_mut().returned.pop(slots_of(core))?;
+        Some(Popped { at, returned: true })
     }
 
     /// The same for a receiver that does not wait: `None` also if another one waits for the message.
@@ -255,46 +259,10 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// A granted message becomes pending again, before all that have not been granted; among those that were put back, the older comes first.
     pub(super) fn attach_back(&mut self, number: u32) {
+        let (core, at) = (self.core, self.numbered(number));
         self.release(1);
-        let ticket = self.slot(number).ticket.get();
-        let (first, last_returned) = (self.state().first, self.state().last_returned);
-        let older = |this: &Self, other: u32| this.slot(other).ticket.get().wrapping_sub(ticket) as i32 <= 0;
-        let mut before = NONE;
-        if self.state().returned > 0 {
-            if older(self, last_returned) {
-                before = last_returned;
-            } else {
-                let mut next = first;
-                while older(self, next) {
-                    before = next;
-                    next = self.slot(next).next.get();
-                }
-            }
-        }
-        self.insert_after(before, number);
-        let state = self.state_mut();
-        if state.returned == 0 || before == last_returned {
-            state.last_returned = number;
-        }
-        state.returned += 1;
-    }
-
-    /// Puts a message behind this one, or before all others.
-    fn insert_after(&mut self, before: u32, number: u32) {
-        let pending = self.core.pending.get();
-        let (first, last) = (self.state().first, self.state().last);
-        if pending == 0 || before == last {
-            self.state_mut().last = number;
-        } else {
-            let next = if before == NONE { first } else { self.slot(before).next.get() };
-            self.slot(number).next.set(next);
-        }
-        if before == NONE {
-            self.state_mut().first = number;
-        } else {
-            self.slot(before).next.set(number);
-        }
-        self.core.pending.set(pending + 1);
+        self.state_mut().returned.insert(at, slots_of(core));
+        core.pending.set(core.pending.get() + 1);
     }
 
     /// The slot of a message that was pending and has been taken becomes free.
@@ -341,10 +309,9 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Detaches all pending messages, in constant time. Their slots are not used again: there is no receiver.
     pub(super) fn detach(&mut self) -> Detached {
         let pending = self.core.pending.get();
-        let chain = Detached { first: self.state().first, len: pending };
+        let returned = self.state_mut().returned.take();
         self.core.pending.set(0);
-        self.state_mut().returned = 0;
-        chain
+        Detached { first: self.state().first, len: pending - returned.len(), returned }
     }
 
     /// Reserves slots for which there is room.
@@ -361,10 +328,16 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         self.state_mut().permits -= slots;
     }
 
-    /// Frees a slot and unlocks the queue; there is no step to make. A channel without a message gives the memory of most of its slots back.
+    /// Frees a slot and unlocks the queue; there is no step to make.
     #[inline(always)]
     pub(super) fn free_and_unlock(mut self, at: Numbered<'c, T>) {
         self.free_slot(at);
+        self.unlock_idle();
+    }
+
+    /// Unlocks the queue; there is no step to make. A channel without a message gives the memory of most of its slots back.
+    #[inline(always)]
+    pub(super) fn unlock_idle(self) {
         if self.state().allocated > self.state().keep && self.core.used() == 0 {
             self.shrink();
         }
@@ -380,81 +353,11 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         drop(freed);
     }
 
-    /// A ticket before those of all that were put back, and of all that are granted later.
-    pub(super) fn oldest_ticket(&mut self) -> u32 {
-        if self.state().returned > 0 {
-            return self.slot(self.state().first).ticket.get().wrapping_sub(1);
-        }
+    /// A ticket for a message that was received and comes back: before those of all messages that are in the channel, and behind that of the last that came back so.
+    pub(super) fn ticket_of_a_received_message(&mut self) -> u32 {
         let ticket = self.state().ticket;
         self.state_mut().ticket = ticket.wrapping_add(1);
-        ticket
-    }
-
-    /// Enqueues a sender.
-    pub(super) fn push_sender(&mut self, waiter: NewWaiter<'_>) {
-        // SAFETY: the senders' queue is edited only here and below, under this lock.
-        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
-        senders.push_back(waiter);
-        drop(senders);
-        self.queue.set(SENDERS);
-    }
-
-    /// Takes a sender out that is `Waiting`; by its own future. Its waker, and whether it was the first: what was too little for it may be enough for the next.
-    ///
-    /// SAFETY: it is in the senders' queue of this channel, and `Waiting`.
-    #[inline(always)]
-    pub(super) unsafe fn remove_sender(&mut self, waiter: Pinned<'_>) -> (Deferred<Waker>, bool) {
-        // SAFETY: as in `push_sender`.
-        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
-        let was_first = senders.is_front(waiter);
-        // SAFETY: the caller's contract.
-        let waker = unsafe { senders.remove_sleeping(waiter) };
-        if was_first {
-            self.senders_wait(senders.has_waiters());
-        }
-        (waker, was_first)
-    }
-
-    #[inline(always)]
-    fn senders_wait(&mut self, waits: bool) {
-        if !waits {
-            self.queue.clear(SENDERS);
-        }
-    }
-
-    /// Ends the wait of the first sender if that can be done: refuses it if the channel is closed, makes its message pending, or reserves for it.
-    #[inline(always)]
-    fn serve_sender(&mut self) -> Option<Deferred<Option<Waker>>> {
-        if !self.queue.word().has(SENDERS) {
-            return None;
-        }
-        // SAFETY: as in `push_sender`. It does not borrow this value: the lock is held all the time.
-        let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
-        let front = senders.front().expect("a sender waits");
-        let waker = if self.is_closed() {
-            // SAFETY: there is a waiter.
-            unsafe { senders.refuse_front() }
-        } else {
-            let (slots, payload) = (front.mark(), front.pointer());
-            if !self.covers(slots.max(1)) {
-                return None;
-            }
-            if slots == 0 {
-                // SAFETY: a sender without a number of slots carries its message, which is pinned in its future while that is queued.
-                let content = unsafe { &*payload.cast::<Content<T>>() };
-                // SAFETY: the lock is held; the message of a sender in the queue is there, and the sender leaves the queue below.
-                let filled = unsafe { self.fill_slot(content) }?;
-                self.append(filled.number);
-            } else {
-                self.reserve(slots);
-            }
-            // SAFETY: there is a waiter; senders are never woken without a grant.
-            unsafe { senders.grant_sleeping_front() }.some()
-        };
-        let waits = senders.has_waiters();
-        drop(senders);
-        self.senders_wait(waits);
-        Some(waker)
+        ticket.wrapping_sub(1 << 30)
     }
 
     /// One step towards a state in which no waiter can be served; `None` if it is that.
@@ -492,12 +395,17 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// As [`finish`](Self::finish), and opens what had come out of the queue. If it panics, that is dropped.
     #[inline(always)]
     pub(super) fn finish_with<D>(mut self, deferred: Deferred<D>) -> D {
-        let Some(step) = self.step() else { return self.unlock_with(deferred) };
+        let core = self.core;
+        let Some(step) = self.step() else {
+            if self.lacks_a_slot() {
+                return grant_loop_after(Deferred::none(), deferred, self, || core.lock_with_slots());
+            }
+            return self.unlock_with(deferred);
+        };
         // Mostly it is one.
         if self.owes_a_step() {
             let (Step::Receiver(waker) | Step::Sender(waker)) = step;
-            let core = self.core;
-            return grant_loop_after(waker, deferred, self, || core.lock());
+            return grant_loop_after(waker, deferred, self, || core.lock_with_slots());
         }
         match step {
             Step::Receiver(waker) => {
@@ -521,16 +429,43 @@ impl<T, S: Store<T>> Granter for Locked<'_, T, S> {
         while !batch.is_full() {
             match self.step() {
                 Some(Step::Receiver(waker) | Step::Sender(waker)) => batch.push(waker),
-                None => return false,
+                None => return self.lacks_a_slot(),
             }
         }
         true
     }
 }
 
-/// Messages that have left the channel: the first of a chain of slots, and how many there are.
-#[derive(Clone, Copy, Debug)]
+/// Messages that have left the channel: those that had been put back, and the first of a chain of slots, and how many there are in it.
+#[derive(Debug)]
 pub(super) struct Detached {
-    pub(super) first: u32,
-    pub(super) len: u32,
+    returned: Returned,
+    first: u32,
+    len: u32,
+}
+
+impl Detached {
+    /// The next of them.
+    ///
+    /// SAFETY: they were detached from this channel, and are the caller's alone.
+    pub(super) unsafe fn next<T, S: Store<T>>(&mut self, core: &Core<T, S>) -> Option<T> {
+        let slot = slots_of(core);
+        let at = match self.returned.pop(&slot) {
+            Some(at) => at.slot,
+            None => {
+                self.len = self.len.checked_sub(1)?;
+                let at = slot(self.first);
+                self.first = at.next.get();
+                at
+            }
+        };
+        // SAFETY: the caller's contract; a pending slot has a message.
+        Some(unsafe { at.read() })
+    }
+}
+
+/// The slots of a channel, of which each that is asked for has been used.
+fn slots_of<'c, T: 'c, S: Store<T>>(core: &'c Core<T, S>) -> impl Fn(u32) -> &'c Slot<T> {
+    // SAFETY: made when it was first used; slots live as long as the channel, or until no slot is used.
+    |number| unsafe { &*core.store.slot(number) }
 }

@@ -98,9 +98,11 @@ mod receiver;
 pub mod rendezvous;
 #[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
 mod restart;
+mod returned;
 mod send;
 #[cfg(feature = "alloc")]
 mod sender;
+mod senders;
 #[cfg(feature = "futures-sink")]
 mod sink;
 mod store;

@@ -83,7 +83,7 @@ impl<T, S: Store<T>> Core<T, S> {
             locked.free_and_unlock(at);
             return Some(message);
         }
-        Some(self.claim_slow(number, message, matches!(wait, AfterPanic::GoesOn).then_some(waiter)))
+        Some(self.claim_slow(number, message, wait.waiter(waiter)))
     }
 
     /// The message has been taken out of a granted slot, which becomes free.
@@ -182,8 +182,7 @@ impl<T, S: Store<T>> Core<T, S> {
     #[cold]
     fn return_output(&self, output: Result<T, Closed>) {
         if let Ok(message) = output {
-            // Older than all: only those that were put back are compared.
-            let ticket = self.lock().oldest_ticket();
+            let ticket = self.lock().ticket_of_a_received_message();
             drop(Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None });
         }
     }
@@ -196,6 +195,13 @@ pub(super) enum AfterPanic {
     GoesOn,
     /// It is cancelled.
     IsOver,
+}
+
+impl AfterPanic {
+    /// Who gets the message again.
+    pub(super) fn waiter(self, waiter: Pinned<'_>) -> Option<Pinned<'_>> {
+        matches!(self, Self::GoesOn).then_some(waiter)
+    }
 }
 
 enum Enqueued<'c, T, S: Store<T>> {
@@ -236,7 +242,7 @@ impl<T, S: Store<T>> Drop for Undo<'_, T, S> {
                         return unsafe { waiter.get().set_pointer(pack(number)) };
                     }
                     locked.attach_back(number);
-                    return grant_loop(locked, || self.core.lock());
+                    return grant_loop(locked, || self.core.lock_with_slots());
                 }
                 Err(back) => message = back,
             }

@@ -11,19 +11,21 @@ use core::fmt;
 use core::task::{Context, Poll};
 
 /// How many messages are taken in one hold of the lock.
-const BATCH: usize = 32;
+const BATCH: u32 = 32;
 
 /// What [`RecvMany`](super::RecvMany) waits for.
 pub struct RecvManyOp<'b, H: Side> {
     side: H,
     buffer: &'b mut Vec<H::Message>,
-    limit: usize,
+    /// At most so many; a channel has fewer than 2^32.
+    limit: u32,
     /// So many were received: a poll that panicked keeps what it took.
-    received: usize,
+    received: u32,
 }
 
 impl<'b, H: Side> RecvManyOp<'b, H> {
     pub(super) fn wait(side: H, buffer: &'b mut Vec<H::Message>, limit: usize) -> Wait<Single<Self>> {
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         Wait::new(Self { side, buffer, limit, received: 0 })
     }
 
@@ -33,15 +35,15 @@ impl<'b, H: Side> RecvManyOp<'b, H> {
         let mut left = None;
         loop {
             let mut locked = core.lock();
-            let available = locked.available() as usize;
+            let available = locked.available();
             let left = left.get_or_insert(available.min(self.limit - self.received));
             let wanted = available.min(*left).min(BATCH);
             if wanted == 0 {
                 return locked.is_drained();
             }
-            if self.buffer.capacity() - self.buffer.len() < wanted {
+            if self.buffer.capacity() - self.buffer.len() < wanted as usize {
                 drop(locked);
-                self.buffer.reserve(wanted);
+                self.buffer.reserve(wanted as usize);
                 continue;
             }
             for _ in 0..wanted {
@@ -54,8 +56,12 @@ impl<'b, H: Side> RecvManyOp<'b, H> {
             }
             self.received += wanted;
             *left -= wanted;
-            // Should a waker panic, the messages are in the buffer.
-            locked.finish();
+            if locked.owes_a_step() {
+                // Should a waker panic, the messages are in the buffer.
+                locked.finish();
+            } else {
+                locked.unlock_idle();
+            }
         }
     }
 
@@ -67,7 +73,7 @@ impl<'b, H: Side> RecvManyOp<'b, H> {
             self.received += 1;
         }
         self.fill();
-        self.received
+        self.received as usize
     }
 }
 
@@ -84,7 +90,7 @@ impl<H: Side> Op for RecvManyOp<'_, H> {
         match self.received {
             0 if drained => Some(Err(Closed)),
             0 => None,
-            received => Some(Ok(received)),
+            received => Some(Ok(received as usize)),
         }
     }
 

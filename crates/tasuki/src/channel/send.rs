@@ -71,13 +71,6 @@ impl<T, S: Store<T>> Core<T, S> {
         Some(Sent::Yes(locked.unlock_with(waker)))
     }
 
-    /// There is room, and there were so many slots, none of them free: the store grows.
-    #[cold]
-    fn grow_for_room(&self, allocated: u32) {
-        let grown = self.grow(allocated);
-        assert!(grown, "a channel has slots for its capacity");
-    }
-
     #[inline(always)]
     pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         let content = Content::new(message);

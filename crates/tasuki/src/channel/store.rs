@@ -24,6 +24,8 @@ pub(super) const MAX_SLOTS: u32 = u32::MAX - 1;
 pub struct Slot<T> {
     /// The next slot in the list of pending or of free slots; in the last pending one it is anything. Under the queue lock only.
     pub(super) next: Cell<u32>,
+    /// With `next`, the trees below a message that was put back (`returned.rs`). Under the queue lock only.
+    pub(super) right: Cell<u32>,
     /// The order among messages that were granted; wraps. Under the queue lock only, or by the owner of a granted slot.
     pub(super) ticket: Cell<u32>,
     /// The message, in a pending or granted slot.
@@ -32,7 +34,12 @@ pub struct Slot<T> {
 
 impl<T> Slot<T> {
     pub(super) fn new() -> Self {
-        Self { next: Cell::new(NONE), ticket: Cell::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) }
+        Self {
+            next: Cell::new(NONE),
+            right: Cell::new(NONE),
+            ticket: Cell::new(0),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
     }
 
     /// The message.

@@ -6,9 +6,9 @@
 //!
 //! | stored       | event                                    | becomes      | fn |
 //! |--------------|------------------------------------------|--------------|----|
-//! | (new)        | the semaphore is made                    | trusted, its first count | [`Guess::new`] |
-//! | trusted      | a try with it fails                      | none         | [`Guess::miss`] |
-//! | none, another candidate | an acquisition that looked succeeds | its count, a candidate | [`Guess::learn`] |
+//! | (new)        | the semaphore is made                    | trusted, its first count; none above [`MOST`] | [`Guess::new`] |
+//! | anything     | an acquisition or a release does not succeed with its first exchange | none | [`Guess::miss`] |
+//! | none, another candidate, or trusted meanwhile | an acquisition that looked succeeds | its count, a candidate; none above [`MOST`] | [`Guess::learn`] |
 //! | candidate    | the next one that looked finds the same  | trusted      | [`Guess::learn`] |
 //!
 //! Two that agree are asked for, so that a semaphore with several holders, whose count is another each time, looks, and does not try in vain. A count above [`MOST`] is never guessed.

@@ -1,10 +1,13 @@
-//! Channels: order, closing, cancelling in every state, limits that give messages back, permits, bad input.
+//! Channels: order, closing, cancelling in every state, limits that give messages back, permits, bad input, channels without handles, iterators.
 
 use crate::kit::poll::{panic_of, pending, poll, ready};
+use crate::kit::scaled;
 use crate::kit::waker::Spy;
+use crate::kit::watchdog::watchdog;
 use std::time::Duration;
 use tasuki::channel::{
-    OwnedPermit, Receiver, SendError, Sender, TryRecvError, TryReserveError, TrySendError, bounded, unbounded,
+    Channel, OwnedPermit, Receiver, SendError, Sender, TryRecvError, TryReserveError, TrySendError, bounded,
+    unbounded,
 };
 use tasuki::{CancellationSource, Cancelled, Closed, Elapsed, GivenBack};
 
@@ -281,6 +284,38 @@ fn bad_input_says_what_to_do() {
     assert!(panic_of(|| sender.reserve_many(4)).contains("room for 3"));
     assert!(panic_of(|| sender.try_reserve_many(usize::MAX)).contains("room for 3"));
     assert_eq!(sender.try_reserve_many(3).unwrap().len(), 3);
+}
+
+/// A channel inside a static, used by threads.
+#[test]
+fn a_static_channel() {
+    static CHANNEL: Channel<u32, 2> = Channel::new();
+    let _dog = watchdog(60);
+    let sender = std::thread::spawn(|| {
+        (0..scaled(10_000, 50) as u32).for_each(|n| CHANNEL.send(n).block().unwrap());
+        CHANNEL.close();
+    });
+    let mut expected = 0;
+    while let Ok(n) = CHANNEL.recv().block() {
+        assert_eq!(n, expected);
+        expected += 1;
+    }
+    sender.join().unwrap();
+    assert_eq!(expected as usize, scaled(10_000, 50));
+}
+
+/// A channel without handles may be moved with its messages.
+#[test]
+fn a_channel_is_moved() {
+    let channel = Channel::<String, 4>::new();
+    channel.try_send("a".to_owned()).unwrap();
+    channel.try_send("b".to_owned()).unwrap();
+    let boxed = Box::new(channel);
+    assert_eq!(boxed.try_recv().unwrap(), "a");
+    let back = *boxed;
+    back.try_send("c".to_owned()).unwrap();
+    assert_eq!((back.try_recv().unwrap(), back.try_recv().unwrap(), back.len()), ("b".into(), "c".into(), 0));
+    back.try_send("dropped with it".to_owned()).unwrap();
 }
 
 /// What the iterators of threads give.

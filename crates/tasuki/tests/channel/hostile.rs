@@ -1,15 +1,16 @@
-//! Receives that are forgotten, receives that a limit ends while foreign code panics, and wakers that use the channel between two batches: the channel goes on.
+//! Receives that are forgotten, receives that a limit ends while foreign code panics, wakers that panic, and wakers that use the channel: the channel goes on.
 
-use crate::kit::poll::{panics, pending, poll, ready};
+use crate::kit::poll::{catch, panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
 use std::mem::forget;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tasuki::CancellationSource;
 use tasuki::channel::oneshot::Slot;
-use tasuki::channel::{Channel, Receiver, TryRecvError, bounded, oneshot};
+use tasuki::channel::{Channel, Receiver, TryRecvError, TrySendError, bounded, oneshot};
 
 /// A receive of a oneshot is in its queue for ever. The next one takes its place.
 #[test]
@@ -189,4 +190,100 @@ fn others_get_in_while_a_close_wakes_many() {
     assert!(wakes[..99].iter().all(|wakes| *wakes == 1) && wakes[99] == 0, "{wakes:?}");
     let mut waits = waits.lock().unwrap();
     assert!(waits.len() == 99 && waits.iter_mut().all(|wait| ready(wait).is_err()));
+}
+
+/// The waker of a receiver panics in the send that wakes it: the message has been sent.
+#[test]
+fn a_receiver_whose_waker_panics() {
+    let (sender, receiver) = bounded(1);
+    let spy = Spy::hostile(Call::Wake, || panic!("a hostile waker"));
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &spy);
+    spy.arm(1);
+    assert!(panics(|| sender.try_send(1)));
+    assert_eq!(ready(&mut receive), Ok(1));
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &spy);
+    spy.arm(1);
+    let mut send = Box::pin(sender.send(2));
+    assert!(panics(|| poll(&mut send, &Spy::new())));
+    assert_eq!(send.as_mut().cancel(), None, "it was sent");
+    assert_eq!(ready(&mut receive), Ok(2));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+}
+
+/// The waker of a sender panics in the receive that wakes it: the message is not lost with the panic.
+#[test]
+fn a_sender_whose_waker_panics() {
+    let hostile = || Spy::hostile(Call::Wake, || panic!("a hostile waker"));
+    // In a try, in a receive that need not wait, and in a claim that is polled again or dropped.
+    for case in 0..4 {
+        let (sender, receiver) = bounded(1);
+        let (spy, calm) = (hostile(), Spy::new());
+        let mut receive = Box::pin(receiver.recv());
+        if case >= 2 {
+            pending(&mut receive, &calm);
+        }
+        sender.try_send(1).unwrap();
+        let mut send = Box::pin(sender.send(2));
+        pending(&mut send, &spy);
+        spy.arm(1);
+        match case {
+            0 => assert!(panics(|| receiver.try_recv())),
+            _ => assert!(panics(|| poll(&mut receive, &calm))),
+        }
+        assert_eq!(ready(&mut send), Ok(()));
+        if case == 2 {
+            assert_eq!(ready(&mut receive), Ok(1), "polled again");
+        } else {
+            drop(receive);
+            assert_eq!((receiver.len(), receiver.try_recv()), (2, Ok(1)), "in front again");
+        }
+        assert_eq!(sender.try_send(3), Err(TrySendError::Full(3)));
+        assert_eq!(receiver.try_recv(), Ok(2));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        sender.try_send(4).unwrap();
+        assert_eq!(sender.try_send(5), Err(TrySendError::Full(5)), "the capacity is what it was");
+    }
+}
+
+/// Wakers that call everything, from inside every call.
+#[test]
+fn wakers_that_come_back() {
+    let _dog = watchdog(60);
+    for call in Call::ALL {
+        let (sender, receiver) = bounded::<u32>(1);
+        let spy = Spy::hostile(call, {
+            let (sender, receiver) = (sender.clone(), receiver.clone());
+            move || {
+                let _ = (sender.try_send(7), receiver.try_recv(), sender.try_reserve(), sender.len());
+                let _ = receiver.recv().timeout(Duration::ZERO).block();
+                let _ = sender.send(8).timeout(Duration::ZERO).block();
+            }
+        });
+        for _ in 0..3 {
+            let (mut receive, mut again) = (Box::pin(receiver.recv()), Box::pin(receiver.recv()));
+            spy.arm(1);
+            let polled = poll(&mut receive, &spy);
+            spy.arm(1);
+            let _ = catch(|| poll(&mut again, &spy));
+            spy.arm(1);
+            let _ = sender.try_send(1);
+            spy.arm(1);
+            let mut send = Box::pin(sender.send(2));
+            let _ = poll(&mut send, &spy);
+            spy.arm(1);
+            drop(again);
+            spy.arm(1);
+            if polled.is_pending() {
+                let _ = poll(&mut receive, &spy);
+            }
+            drop((receive, send));
+            receiver.try_iter().for_each(drop);
+            assert_eq!((sender.len(), spy.alive()), (0, 0), "{call:?}");
+            assert!(sender.try_send(3).is_ok() && receiver.try_recv() == Ok(3), "{call:?}");
+        }
+        spy.arm(1);
+        receiver.close();
+    }
 }

@@ -7,8 +7,9 @@
 //! | `0`                 | both are there, and there is no message                            |
 //! | `head`              | the receiver waits                                                 |
 //! | `count` 1           | the receiver has closed, and is there                              |
-//! | `SENDER_GONE`       | the sender has sent (the message is there) or was dropped; the receiver owns the memory |
-//! | `·RECEIVER_GONE`    | the receiver was dropped; the sender owns the memory               |
+//! | `SENDER_GONE`       | the sender has sent (the message is there until it is received) or was dropped; the receiver owns the memory |
+//! | `count` 1 and `SENDER_GONE` | as `SENDER_GONE`, without a message: the receiver had closed, and the sender took its message back |
+//! | `count` 1 and `RECEIVER_GONE` | the receiver was dropped; the sender owns the memory     |
 //!
 //! # Transitions
 //!
@@ -16,15 +17,15 @@
 //! |------------------|---------------------------|-----------------------|-------------------------------|----------|
 //! | `0`              | send, drop of the sender  | `SENDER_GONE`         | none                          | [`Core::finish`] |
 //! | `head`           | send, drop of the sender  | `SENDER_GONE`, receiver granted | wake it             | [`Core::finish`] |
-//! | `count` 1        | send, drop of the sender  | `SENDER_GONE`         | give the message back         | [`Core::finish`] |
-//! | `·RECEIVER_GONE` | send, drop of the sender  | –                     | give the message back, free   | [`Core::finish`] |
+//! | `count` 1        | send, drop of the sender  | `count` 1 and `SENDER_GONE` | give the message back   | [`Core::finish`], then [`Core::finish_refused`] |
+//! | `count` 1 and `RECEIVER_GONE` | send, drop of the sender | –         | give the message back, free   | [`Core::finish`] |
 //! | `0`              | recv                      | `head`                | `Pending`                     | [`Core::enqueue`] |
 //! | `SENDER_GONE`    | recv                      | the same              | take the message, or `Closed` | [`Core::take`] |
 //! | `head`           | drop of a receive         | `0`                   | none: the message is not moved before it is claimed | `cancel` |
 //! | `head`, of a receive that was forgotten | recv, close | `0`            | none: its waker is forgotten with it | `Core::remove_forgotten` |
 //! | `0`              | close, drop of the receiver | `count` 1           | tell the sender               | [`Core::close`] |
-//! | `count` 1        | drop of the receiver      | `·RECEIVER_GONE`      | none                          | [`Core::leave`] |
-//! | `SENDER_GONE`    | drop of the receiver      | –                     | free                          | [`Core::leave`] |
+//! | `count` 1        | drop of the receiver, after its close | `count` 1 and `RECEIVER_GONE` | none      | [`Core::leave`] |
+//! | with `SENDER_GONE` | drop of the receiver    | –                     | free                          | [`Core::has_finished`], [`Core::leave`] |
 //!
 //! # Invariants
 //! 1. One side sets its flag, the other finds it and frees: never both, never neither. The exchange that sets it is the last touch of its side.
@@ -159,7 +160,7 @@ impl<T> Core<T> {
         self.queue.load_settled().has(SENDER_GONE)
     }
 
-    /// The receiver ends; true if it owns the memory.
+    /// The receiver ends, after it has closed; true if it owns the memory.
     #[inline(never)]
     pub(super) fn leave(&self) -> bool {
         loop {
@@ -167,14 +168,9 @@ impl<T> Core<T> {
             if word.has(SENDER_GONE) {
                 return true;
             }
-            if word.has(WAITERS) {
-                // A receive that was forgotten.
-                if let Some(mut locked) = self.queue.try_lock(word) {
-                    locked.set(RECEIVER_GONE);
-                    return false;
-                }
+            debug_assert!(word == CLOSED, "the receiver has closed before, and this is {word:?}");
             // Release: pairs with Acquire in `finish`.
-            } else if self.queue.replace(word, word.with(RECEIVER_GONE), Ordering::Release).is_ok() {
+            if self.queue.replace(word, word.with(RECEIVER_GONE), Ordering::Release).is_ok() {
                 return false;
             }
         }

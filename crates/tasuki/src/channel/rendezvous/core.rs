@@ -4,48 +4,66 @@
 //! receiver takes the message of the *first* sender when it is polled, so messages go in the order of their senders whatever the order of the polls.
 //! A sender that is cancelled meanwhile takes its message away; the receiver then waits again, in front of all that have not been woken.
 //!
+//! A `try_send` has no future for its message. It hands it, in a box, to a receiver that waits and was not woken, as its own; a receive that is dropped with it puts it back, for the next
+//! receiver, before the messages of all senders (`handed.rs`).
+//!
 //! | list       | who                                                         | state     |
 //! |------------|-------------------------------------------------------------|-----------|
 //! | `queue`    | receivers that wait; its lock protects everything            | `Waiting` |
 //! | `woken`    | receivers that were woken for a message and not polled since | `Woken`   |
 //! | `senders`  | senders that wait                                            | `Waiting` |
+//! | `kept`     | messages that were handed over and put back                  | –         |
 //!
 //! # Transitions
 //!
 //! | event                           | what happens                                                   | duty              | function |
 //! |---------------------------------|----------------------------------------------------------------|-------------------|----------|
 //! | send                            | the sender is enqueued                                          | a step, `Pending` | [`Core::enqueue_sender`] |
+//! | `try_send`, a receiver in `queue` | it is granted the box                                         | wake it           | [`Core::try_send`] |
+//! | recv, a message is kept         | takes it                                                        | steps             | `Locked::take` |
 //! | recv, more senders than woken   | takes the message of the first sender, which is granted         | wake it           | `Locked::take` |
 //! | recv                            | the receiver is enqueued                                        | `Pending`         | `receive` |
+//! | a step: a message is kept, and a receiver waits | it is granted the box                           | wake it           | `Locked::step` |
 //! | a step: more senders than woken, and a receiver waits | `queue` => `woken`                        | wake it           | `Locked::step` |
-//! | poll of a woken receiver        | as recv; without a sender: `woken` => front of `queue`          | –                 | [`Core::poll_woken`] |
+//! | poll of a woken receiver        | as recv; without a message: `woken` => front of `queue`         | –                 | [`Core::poll_woken`] |
+//! | poll of a granted receiver      | takes its box                                                   | steps, if closed  | [`Core::claim_handed`] |
+//! | drop of a granted receiver      | its box => `kept`                                               | steps             | [`Core::leave`] |
 //! | drop of a woken receiver        | removed                                                         | a step            | [`Core::leave`] |
 //! | drop of a queued sender         | removed, with its message                                       | –                 | [`Core::leave_senders`] |
+//! | a poll panics after it took a message | in a box: granted to that receive, or the first of `kept` | steps             | [`Undo`] |
 //! | close                           | –                                                               | steps             | [`Core::close`] |
-//! | a step: closed                  | a sender is refused, then a receiver                            | wake it           | `Locked::step` |
+//! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `Locked::step` |
+//! | the last receiver goes          | closed, `kept` is dropped                                       | steps             | [`Core::desert`] |
 //!
 //! # Invariants
-//! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that there are no more senders than woken receivers; no sender and no receiver in `queue` in a
-//!    closed rendezvous.
-//! 2. `senders` and `woken` are edited only under the lock of `queue`. A receiver's mark says in which list it is.
+//! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message is kept, and that there are no more senders than woken receivers; no sender waits in a
+//!    closed rendezvous, and no receiver in `queue` in a closed one without boxes.
+//! 2. `senders`, `woken` and `kept` are edited only under the lock of `queue`. A receiver's mark says in which list it is.
 //! 3. The message of a queued sender is in its future.
+//! 4. `handed` is the number of boxes, granted or kept. A receiver that is `Notified` and granted carries its box, or null once it has taken it.
 //!
 //! # Orderings
-//! As in `channel/core.rs`: the lock, and the waiter's state for a sender whose message was taken.
+//! As in `channel/core.rs`: the lock, and the waiter's state for a sender whose message was taken and for a receiver that was granted a box.
 
-use super::super::error::TryRecvError;
+use super::super::error::{TryRecvError, TrySendError};
 use super::super::parcel::Content;
+use super::super::receive::AfterPanic;
+use super::handed::{Handed, Kept, Message};
 use crate::error::Closed;
 use crate::event::{Event, Reset};
-use crate::queue::batch::WakeBatch;
+use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop_after};
-use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake};
-use crate::queue::word::{FLAG_A as CLOSED, Word};
+use crate::queue::waiter::{
+    Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake, wake_owner,
+};
+use crate::queue::word::{FLAG_A as CLOSED, WAITERS, Word};
 use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell};
 use crate::wait::WaiterSlot;
+use alloc::boxed::Box;
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::{ManuallyDrop, replace};
 use core::ptr;
 use core::task::{Context, Poll, Waker};
 
@@ -53,11 +71,14 @@ use core::task::{Context, Poll, Waker};
 const WAITS: u32 = 0;
 const WOKEN: u32 = 1;
 
-/// How many there are in two of the lists.
+/// How many there are in two of the lists, and the messages without a sender.
 #[derive(Debug)]
-struct Counts {
+struct Counts<T> {
     senders: usize,
     woken: usize,
+    /// Boxes that are granted or kept.
+    handed: usize,
+    kept: Kept<T>,
 }
 
 /// A rendezvous, without handles.
@@ -65,7 +86,7 @@ pub(super) struct Core<T> {
     queue: WaitQueue,
     woken: WaitQueue,
     senders: WaitQueue,
-    counts: UnsafeCell<Counts>,
+    counts: UnsafeCell<Counts<T>>,
     /// Set when it is closed.
     pub(super) closed: Event,
     message: PhantomData<fn(T) -> T>,
@@ -73,12 +94,12 @@ pub(super) struct Core<T> {
 
 // SAFETY: a message is moved from a sender's thread to a receiver's, never shared; the counts are touched under the lock only.
 unsafe impl<T: Send> Sync for Core<T> {}
-// SAFETY: as above; there is no message in it.
+// SAFETY: as above.
 unsafe impl<T: Send> Send for Core<T> {}
 
 struct Locked<'c, T> {
     core: &'c Core<T>,
-    counts: *mut Counts,
+    counts: *mut Counts<T>,
     queue: LockedQueue<'c>,
 }
 
@@ -88,7 +109,7 @@ enum Step {
 }
 
 impl<'c, T> Locked<'c, T> {
-    fn counts(&mut self) -> &mut Counts {
+    fn counts(&mut self) -> &mut Counts<T> {
         // SAFETY: the holder of the lock alone touches it, through this value.
         unsafe { &mut *self.counts }
     }
@@ -107,14 +128,29 @@ impl<'c, T> Locked<'c, T> {
         unsafe { self.core.woken.lock_under(&self.queue) }
     }
 
+    /// Closed, and no message can come any more, also not by a receive that is dropped.
+    fn is_drained(&mut self) -> bool {
+        self.is_closed() && self.counts().handed == 0
+    }
+
     /// Is there a message that is not reserved for a woken receiver?
     fn has_message(&mut self) -> bool {
         let counts = self.counts();
-        counts.senders > counts.woken && !self.is_closed()
+        !counts.kept.is_empty() || counts.senders > counts.woken && !self.is_closed()
     }
 
-    /// Takes the message of the first sender, which there is, and grants it.
-    fn take(&mut self) -> (T, Deferred<Option<Waker>>) {
+    /// Is there a message for a receiver that was woken?
+    fn has_message_for_woken(&mut self) -> bool {
+        let counts = self.counts();
+        !counts.kept.is_empty() || counts.senders > 0 && !self.is_closed()
+    }
+
+    /// Takes the first message, which there is: one that is kept, or that of the first sender, which is granted.
+    fn take(&mut self) -> (Message<T>, Deferred<Option<Waker>>) {
+        if let Some(handed) = self.counts().kept.pop() {
+            self.counts().handed -= 1;
+            return (Message::Handed(handed), Deferred::none());
+        }
         self.counts().senders -= 1;
         let mut senders = self.senders();
         let payload = senders.front().expect("a sender waits").pointer();
@@ -123,18 +159,32 @@ impl<'c, T> Locked<'c, T> {
         // SAFETY: invariant 3; the lock is held, and the sender leaves the queue below.
         let message = unsafe { content.take() };
         // SAFETY: there is a waiter; senders are never woken without a grant.
-        (message, unsafe { senders.grant_sleeping_front() }.some())
+        (Message::Moved(message), unsafe { senders.grant_sleeping_front() }.some())
+    }
+
+    /// Grants a box to the first receiver, which there is.
+    fn hand(&mut self, handed: Box<Handed<T>>) -> Deferred<Option<Waker>> {
+        let front = self.queue.front().expect("a receiver waits");
+        // SAFETY: the queue is locked, and it is in the list.
+        unsafe { front.set_pointer(handed.into_pointer()) };
+        // SAFETY: there is a waiter; those that were woken are in another list.
+        unsafe { self.queue.grant_sleeping_front() }.some()
     }
 
     /// One step towards a state in which no waiter can be served.
     fn step(&mut self) -> Option<Step> {
+        if self.queue.has_waiters() {
+            if let Some(handed) = self.counts().kept.pop() {
+                return Some(Step::Receiver(self.hand(handed)));
+            }
+        }
         if self.is_closed() {
             if self.counts().senders > 0 {
                 self.counts().senders -= 1;
                 // SAFETY: there is a waiter.
                 return Some(Step::Sender(unsafe { self.senders().refuse_front() }));
             }
-            if self.queue.has_waiters() {
+            if self.queue.has_waiters() && self.is_drained() {
                 // SAFETY: there is a waiter.
                 return Some(Step::Receiver(unsafe { self.queue.refuse_front() }));
             }
@@ -180,7 +230,7 @@ impl<T> Core<T> {
             queue: WaitQueue::new(Word::flags(0)),
             woken: WaitQueue::new(Word::flags(0)),
             senders: WaitQueue::new(Word::flags(0)),
-            counts: UnsafeCell::new(Counts { senders: 0, woken: 0 }),
+            counts: UnsafeCell::new(Counts { senders: 0, woken: 0, handed: 0, kept: Kept::new() }),
             closed: Event::new(Reset::Manual, false),
             message: PhantomData,
         }
@@ -193,20 +243,32 @@ impl<T> Core<T> {
 
     /// No message can be handed over any more; false if that was so.
     pub(super) fn close(&self) -> bool {
+        let locked = self.lock();
+        !locked.is_closed() && {
+            self.close_locked(locked);
+            true
+        }
+    }
+
+    fn close_locked(&self, mut locked: Locked<'_, T>) {
         struct SetClosed<'c>(&'c Event);
         impl Drop for SetClosed<'_> {
             fn drop(&mut self) {
                 self.0.set();
             }
         }
-        let mut locked = self.lock();
-        if locked.is_closed() {
-            return false;
-        }
         locked.queue.set(CLOSED);
         let _told = SetClosed(&self.closed);
         locked.finish_with(Deferred::nothing());
-        true
+    }
+
+    /// The last receiver has gone: closes, and drops what no receiver can take any more, without the lock.
+    pub(super) fn desert(&self) {
+        let mut locked = self.lock();
+        let counts = locked.counts();
+        counts.handed = 0;
+        let _kept = replace(&mut counts.kept, Kept::new());
+        self.close_locked(locked);
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -269,20 +331,51 @@ impl<T> Core<T> {
         None
     }
 
-    /// The message of the first sender, if none is woken for it.
+    /// Hands a message to the first receiver that waits and was not woken for another.
+    pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        // A hint: without a receiver nothing is allocated.
+        if !self.queue.load().has(WAITERS) {
+            let closed = self.is_closed();
+            return Err(if closed { TrySendError::Closed(message) } else { TrySendError::Full(message) });
+        }
+        let handed = Handed::new(message);
+        let mut locked = self.lock();
+        if locked.is_closed() {
+            drop(locked);
+            return Err(TrySendError::Closed(handed.message));
+        }
+        // While steps are owed a receiver may wait beside a message: that comes first.
+        if !locked.queue.has_waiters() || locked.has_message() {
+            drop(locked);
+            return Err(TrySendError::Full(handed.message));
+        }
+        locked.counts().handed += 1;
+        let receiver = locked.hand(handed);
+        wake_owner(locked.unlock_with(receiver));
+        Ok(())
+    }
+
+    /// The first message, if none is woken for it.
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut locked = self.lock();
         if locked.has_message() {
-            let (message, sender) = locked.take();
-            wake(locked.unlock_with(sender));
-            return Ok(message);
+            return Ok(self.deliver(locked, None));
         }
-        Err(if locked.is_closed() { TryRecvError::Closed } else { TryRecvError::Empty })
+        Err(if locked.is_drained() { TryRecvError::Closed } else { TryRecvError::Empty })
+    }
+
+    /// Takes the first message, which there is, and wakes what it lets go on. Should that panic, the message is that of this receive again, which is in no list, or
+    /// the first that is kept.
+    fn deliver(&self, mut locked: Locked<'_, T>, waiter: Option<Pinned<'_>>) -> T {
+        let (message, sender) = locked.take();
+        let undo = Undo { core: self, message: ManuallyDrop::new(message), waiter };
+        wake(locked.finish_with(sender));
+        undo.disarm()
     }
 
     pub(super) fn may_recv(&self) -> bool {
         let mut locked = self.lock();
-        locked.has_message() || locked.is_closed()
+        locked.has_message() || locked.is_drained()
     }
 
     /// Enqueues a receiver, or has a message after all.
@@ -290,7 +383,7 @@ impl<T> Core<T> {
         loop {
             let waker = clone_waker(cx.waker());
             let mut locked = self.lock();
-            if !locked.is_closed() && !locked.has_message() {
+            if !locked.is_drained() && !locked.has_message() {
                 locked.queue.push_back(slot.init(waker, Payload::NONE));
                 return Poll::Pending;
             }
@@ -309,7 +402,7 @@ impl<T> Core<T> {
     /// A queued receiver is polled.
     pub(super) fn poll_receiver(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<T, Closed>> {
         match waiter.get().state() {
-            State::Notified => Poll::Ready(Err(Closed)),
+            State::Notified => Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)),
             State::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
             State::Waiting | State::Woken => loop {
                 if let Some(ended) = self.poll_woken(waiter, cx) {
@@ -327,7 +420,7 @@ impl<T> Core<T> {
             State::Notified => {
                 drop(locked);
                 drop_waker(Some(waker));
-                return Some(Poll::Ready(Err(Closed)));
+                return Some(Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)));
             }
             State::Waiting => {
                 // SAFETY: `Waiting`, so it is in this list.
@@ -337,58 +430,90 @@ impl<T> Core<T> {
             }
             State::Woken => {}
         }
-        if locked.is_closed() {
-            self.remove_woken(&mut locked, waiter);
+        if locked.has_message_for_woken() {
+            drop(locked);
+            // Dropped first: a panic loses no message then, and the receiver is still woken.
+            drop_waker(Some(waker));
+            return self.claim(waiter, AfterPanic::GoesOn).map(|message| Poll::Ready(Ok(message)));
+        }
+        self.remove_woken(&mut locked, waiter, Verdict::Refused);
+        if locked.is_drained() {
             drop(locked);
             drop_waker(Some(waker));
             return Some(Poll::Ready(Err(Closed)));
         }
-        if locked.counts().senders == 0 {
-            self.remove_woken(&mut locked, waiter);
-            // SAFETY: it was taken out, which has made it `Notified`.
-            let detached = unsafe { locked.queue.revive(waiter, waker, WAITS) };
-            locked.queue.push_front_detached(detached);
-            return Some(Poll::Pending);
-        }
-        drop(locked);
-        // Dropped first: a panic loses no message then, and the receiver is still woken.
-        drop_waker(Some(waker));
-        self.claim(waiter).map(Poll::Ready)
+        // SAFETY: it was taken out, which has made it `Notified`.
+        let detached = unsafe { locked.queue.revive(waiter, waker, WAITS) };
+        locked.queue.push_front_detached(detached);
+        Some(Poll::Pending)
     }
 
     /// A woken receiver takes its message, if there is one.
-    fn claim(&self, waiter: Pinned<'_>) -> Option<Result<T, Closed>> {
+    fn claim(&self, waiter: Pinned<'_>, wait: AfterPanic) -> Option<T> {
         let mut locked = self.lock();
-        if waiter.get().state() != State::Woken || locked.counts().senders == 0 || locked.is_closed() {
+        if waiter.get().state() != State::Woken || !locked.has_message_for_woken() {
             return None;
         }
-        self.remove_woken(&mut locked, waiter);
-        let (message, sender) = locked.take();
-        wake(locked.unlock_with(sender));
-        Some(Ok(message))
+        // Granted, and it carries nothing: what it gets back after a panic is its own.
+        self.remove_woken(&mut locked, waiter, Verdict::Granted);
+        Some(self.deliver(locked, wait.waiter(waiter)))
     }
 
-    fn remove_woken(&self, locked: &mut Locked<'_, T>, waiter: Pinned<'_>) {
+    /// A receiver that is `Notified` takes the box that it was granted; `Closed` if it was refused.
+    fn claim_handed(&self, waiter: Pinned<'_>, wait: AfterPanic) -> Result<T, Closed> {
+        let handed = self.take_box(waiter).ok_or(Closed)?;
+        let mut locked = self.lock();
+        locked.counts().handed -= 1;
+        let message = ManuallyDrop::new(Message::Handed(handed));
+        let undo = Undo { core: self, message, waiter: wait.waiter(waiter) };
+        locked.finish_with(Deferred::nothing());
+        Ok(undo.disarm())
+    }
+
+    /// The box of a receiver that is `Notified`, if it was granted one and has not taken it.
+    fn take_box(&self, waiter: Pinned<'_>) -> Option<Box<Handed<T>>> {
+        let pointer = waiter.get().pointer();
+        if waiter.get().verdict() == Verdict::Refused || pointer.is_null() {
+            return None;
+        }
+        // SAFETY: its own future, which has seen `Notified`.
+        unsafe { waiter.get().set_pointer(ptr::null_mut()) };
+        // SAFETY: invariant 4; it is not taken again.
+        Some(unsafe { Handed::from_pointer(pointer) })
+    }
+
+    fn remove_woken(&self, locked: &mut Locked<'_, T>, waiter: Pinned<'_>, verdict: Verdict) {
         locked.counts().woken -= 1;
         // SAFETY: `Woken`, so it is in that list. Its slot is empty.
-        let _ = unsafe { locked.woken().remove_as(waiter, Verdict::Refused) };
+        let _ = unsafe { locked.woken().remove_as(waiter, verdict) };
     }
 
-    /// A queued receiver ends by a limit: what it was woken for, if that is still there.
+    /// A queued receiver ends by a limit: what it was granted, or woken for if that is still there.
     pub(super) fn cancel(&self, waiter: Pinned<'_>) -> Option<Result<T, Closed>> {
-        if let Some(output) = self.claim(waiter) {
-            return Some(output);
+        if let Some(message) = self.claim(waiter, AfterPanic::IsOver) {
+            return Some(Ok(message));
         }
-        self.leave(waiter).then_some(Err(Closed))
+        self.leave_queue(waiter).then(|| self.claim_handed(waiter, AfterPanic::IsOver))
     }
 
-    /// A queued receiver leaves; true if it had been refused. The message that it was woken for goes to the next.
-    pub(super) fn leave(&self, waiter: Pinned<'_>) -> bool {
+    /// A queued receiver is dropped: what it was granted or woken for goes to the next.
+    pub(super) fn leave(&self, waiter: Pinned<'_>) {
+        if self.leave_queue(waiter) {
+            if let Some(handed) = self.take_box(waiter) {
+                let mut locked = self.lock();
+                locked.counts().kept.push_back(handed);
+                locked.finish_with(Deferred::nothing());
+            }
+        }
+    }
+
+    /// A queued receiver leaves its list; true if it was granted or refused before.
+    fn leave_queue(&self, waiter: Pinned<'_>) -> bool {
         let mut locked = self.lock();
         match waiter.get().state() {
             State::Notified => return true,
             State::Woken => {
-                self.remove_woken(&mut locked, waiter);
+                self.remove_woken(&mut locked, waiter, Verdict::Refused);
                 locked.finish_with(Deferred::nothing());
             }
             State::Waiting => {
@@ -398,6 +523,45 @@ impl<T> Core<T> {
             }
         }
         false
+    }
+
+    /// A message that was received is not wanted after all: it is the first again.
+    pub(super) fn put_back(&self, message: T) {
+        drop(Undo { core: self, message: ManuallyDrop::new(Message::Moved(message)), waiter: None });
+    }
+}
+
+/// A message on its way out. If it does not get there, because foreign code panics, it gets a box: granted to the waiter that goes on, or kept as the first.
+struct Undo<'a, T> {
+    core: &'a Core<T>,
+    message: ManuallyDrop<Message<T>>,
+    /// `Notified`, granted, and without a box.
+    waiter: Option<Pinned<'a>>,
+}
+
+impl<T> Undo<'_, T> {
+    fn disarm(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: the drop does not run.
+        unsafe { ManuallyDrop::take(&mut this.message) }.open()
+    }
+}
+
+impl<T> Drop for Undo<'_, T> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: not disarmed, so it is there; not used again.
+        let handed = unsafe { ManuallyDrop::take(&mut self.message) }.into_box();
+        let mut locked = self.core.lock();
+        locked.counts().handed += 1;
+        match self.waiter {
+            // SAFETY: its own future, which has seen `Notified`.
+            Some(waiter) => unsafe { waiter.get().set_pointer(handed.into_pointer()) },
+            None => {
+                locked.counts().kept.push_front(handed);
+                while_unwinding(|| locked.finish_with(Deferred::nothing()));
+            }
+        }
     }
 }
 

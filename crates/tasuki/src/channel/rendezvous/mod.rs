@@ -3,16 +3,16 @@
 //! The message stays with its sender until then, so a send that is dropped, or ended by a limit, before its message was taken has it still, and there is nothing that a cancelled
 //! receive could lose. Both sides are first in, first out.
 //!
-//! There is no `try_send`: the message would have to be put somewhere. `send(message).timeout(Duration::ZERO)` hands it over to a receiver that is polled at the same time, or gives it
-//! back.
+//! [`try_send`](Sender::try_send) succeeds if a receiver waits: the message is that receive's. If it is dropped before it is polled, the message goes to the next receiver, also to one that comes later, and also
+//! after a close.
 //!
-//! A receive that was woken for a message and is then neither polled nor dropped keeps others from taking it. If the waker of a sender panics in the receive that wakes it, the message
-//! is lost with the panic: there is no room to put it.
+//! A receive that was woken for a message and is then neither polled nor dropped keeps others from taking it.
 
 mod core;
+mod handed;
 
 use self::core::Core;
-use super::error::{SendError, TryRecvError};
+use super::error::{SendError, TryRecvError, TrySendError};
 use super::handle::Count;
 use super::parcel::Parcel;
 use crate::error::{Closed, GivenBack};
@@ -110,6 +110,34 @@ impl<T> Sender<T> {
         Wait::new(HandOverOp { parcel: Parcel::new(&self.shared.core, message) })
     }
 
+    /// Hands a message over if a receiver waits for one and was not woken for that of another sender. In a box: this allocates.
+    ///
+    /// # Errors
+    ///
+    /// [`TrySendError`] with the message.
+    ///
+    /// # Cancel safety
+    ///
+    /// After `Ok` the message is never lost: a receive that is dropped with it passes it on to the next, and `Closed` means that none is left.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::Future;
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    ///
+    /// let (sender, receiver) = tasuki::channel::rendezvous();
+    /// assert!(sender.try_send(1).unwrap_err().is_full());
+    /// let (mut receive, mut cx) = (pin!(receiver.recv()), Context::from_waker(Waker::noop()));
+    /// assert!(receive.as_mut().poll(&mut cx).is_pending());
+    /// assert!(sender.try_send(2).is_ok() && sender.try_send(3).is_err());
+    /// assert_eq!(receive.as_mut().poll(&mut cx), Poll::Ready(Ok(2)));
+    /// ```
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        self.shared.core.try_send(message)
+    }
+
     /// Waits until it is closed.
     ///
     /// # Cancel safety
@@ -163,7 +191,7 @@ impl<T> Receiver<T> {
         Wait::new(TakeOverOp { core: &self.shared.core })
     }
 
-    /// Takes the message of a sender that waits, if no receiver was woken for it.
+    /// Takes the first message, if no receiver was woken for it.
     ///
     /// # Errors
     ///
@@ -218,7 +246,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.shared.receivers.remove() {
-            self.shared.core.close();
+            self.shared.core.desert();
         }
     }
 }
@@ -413,6 +441,12 @@ impl<T> Op for TakeOverOp<'_, T> {
 
     fn unfinished<E>(&mut self, limit: E) -> E {
         limit
+    }
+
+    fn discard(&mut self, output: Self::Output) {
+        if let Ok(message) = output {
+            self.core.put_back(message);
+        }
     }
 
     fn abandon(&mut self, waiter: Pinned<'_>) {

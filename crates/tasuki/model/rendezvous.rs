@@ -1,0 +1,88 @@
+//! Hand-overs without room: what is taken was sent, whatever is cancelled or closed meanwhile.
+
+use crate::channel::Message;
+use crate::support::{Data, Task, join, model, spawn};
+use std::task::Poll;
+use tasuki::channel::rendezvous;
+
+/// A message goes from hand to hand: what was done before the send is seen, and the send ends after the receive.
+#[test]
+fn a_rendezvous() {
+    model(
+        || [Data::new(), Data::new()],
+        |data| {
+            let (sender, receiver) = rendezvous();
+            let other = spawn(move || {
+                data[0].add(1);
+                assert!(Task::new(sender.send(Message::new(7))).run().is_ok());
+                assert!(Task::new(sender.send(Message::new(8))).run().is_ok());
+            });
+            assert_eq!(Task::new(receiver.recv()).run().unwrap().number(), 7);
+            assert_eq!(data[0].get(), 1);
+            assert_eq!(Task::new(receiver.recv()).run().unwrap().number(), 8);
+            join([other]);
+        },
+    );
+}
+
+/// A sender that is cancelled while a receiver is woken for it: its message is taken or given back, and the receiver is not forgotten.
+#[test]
+fn a_rendezvous_whose_sender_is_cancelled() {
+    model(
+        || (),
+        |()| {
+            let (sender, receiver) = rendezvous();
+            let waiting = Task::waiting(sender.send(Message::new(1)));
+            let other = spawn(move || Task::new(receiver.recv()).run().unwrap().number());
+            drop(waiting);
+            let mut last = Task::new(sender.send(Message::new(2)));
+            let sent = last.poll();
+            let number = join([other]).remove(0);
+            assert!(number == 1 || number == 2);
+            if number == 2 {
+                assert!(sent.is_ready() || last.run().is_ok());
+            }
+        },
+    );
+}
+
+/// A receiver that was woken for a message is dropped: the next one is woken for it.
+#[test]
+fn a_rendezvous_whose_receive_is_dropped() {
+    model(
+        || (),
+        |()| {
+            let (sender, receiver) = rendezvous();
+            let receiver: &'static _ = &*Box::leak(Box::new(receiver));
+            let (first, second) = (Task::waiting(receiver.recv()), Task::waiting(receiver.recv()));
+            let other = spawn(move || assert!(Task::new(sender.send(Message::new(1))).run().is_ok()));
+            drop(first);
+            assert_eq!(second.run().unwrap().number(), 1);
+            join([other]);
+            // SAFETY: leaked above, and not borrowed any more.
+            drop(unsafe { Box::from_raw(std::ptr::from_ref(receiver).cast_mut()) });
+        },
+    );
+}
+
+/// A close while a sender waits and a receiver comes.
+#[test]
+fn a_rendezvous_that_is_closed() {
+    model(
+        || (),
+        |()| {
+            let (sender, receiver) = rendezvous();
+            let closer = receiver.clone();
+            let other = spawn(move || assert!(closer.close()));
+            let mut send = Task::new(sender.send(Message::new(1)));
+            let first = send.poll();
+            let received = receiver.try_recv().is_ok();
+            let sent = match first {
+                Poll::Ready(ended) => ended.is_ok(),
+                Poll::Pending => send.run().is_ok(),
+            };
+            assert_eq!(sent, received);
+            join([other]);
+        },
+    );
+}

@@ -1,0 +1,104 @@
+//! Messages of any kind: of no size and of a megabyte, of one thread, with destructors that panic or use the channel.
+
+use crate::kit::poll::{panics, pending, ready};
+use crate::kit::waker::Spy;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use tasuki::channel::{Channel, TrySendError, bounded};
+
+#[test]
+fn messages_of_any_size() {
+    let (sender, receiver) = bounded::<()>(3);
+    (0..3).for_each(|_| sender.try_send(()).unwrap());
+    assert_eq!((sender.try_send(()), receiver.try_iter().count()), (Err(TrySendError::Full(())), 3));
+    let big = std::thread::Builder::new().stack_size(64 << 20);
+    let test = || {
+        const SIZE: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
+        let (sender, receiver) = bounded(2);
+        sender.try_send([1u8; SIZE]).unwrap();
+        assert!(sender.send([2u8; SIZE]).block().is_ok());
+        let mut third = Box::pin(sender.send([3u8; SIZE]));
+        pending(&mut third, &Spy::new());
+        for n in 1..4 {
+            assert!(receiver.try_recv().unwrap().iter().all(|byte| *byte == n));
+        }
+    };
+    big.spawn(test).unwrap().join().unwrap();
+}
+
+/// Messages that must not leave their thread are sent on it.
+#[test]
+fn messages_of_one_thread() {
+    let (sender, receiver) = bounded(1);
+    let message = Rc::new(Cell::new(1));
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &Spy::new());
+    sender.try_send(message.clone()).unwrap();
+    ready(&mut receive).unwrap().set(2);
+    assert_eq!((message.get(), Rc::strong_count(&message)), (2, 1));
+}
+
+/// A message that counts its drops, panics in them, or does something else.
+struct Hostile {
+    drops: Arc<AtomicUsize>,
+    deed: Option<Box<dyn Fn() + std::marker::Send>>,
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        self.drops.fetch_add(1, SeqCst);
+        if let Some(deed) = &self.deed {
+            deed();
+        }
+    }
+}
+
+/// The drop of a message panics: all others are dropped, and the panic goes on.
+#[test]
+fn a_message_whose_drop_panics() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    fn misbehave() {
+        panic!("a hostile message");
+    }
+    let hostile =
+        |number| Hostile { drops: drops.clone(), deed: (number % 3 == 1).then(|| Box::new(misbehave) as _) };
+    let (sender, receiver) = bounded(10);
+    (0..10).for_each(|n| assert!(sender.try_send(hostile(n)).is_ok()));
+    assert!(panics(|| drop(receiver)));
+    assert_eq!(drops.load(SeqCst), 10);
+    assert!(sender.is_closed());
+    // With the channel itself.
+    let channel = Channel::<Hostile, 10>::new();
+    (0..10).for_each(|n| assert!(channel.try_send(hostile(n)).is_ok()));
+    assert!(panics(|| drop(channel)));
+    assert_eq!(drops.load(SeqCst), 20);
+    // In a send that waits and is dropped: it is out of the queue.
+    let (sender, receiver) = bounded(1);
+    assert!(sender.try_send(hostile(0)).is_ok());
+    let mut send = Box::pin(sender.send(hostile(1)));
+    pending(&mut send, &Spy::new());
+    assert!(panics(|| drop(send)));
+    assert_eq!(drops.load(SeqCst), 21);
+    drop(receiver.try_recv().ok().unwrap());
+    assert!(sender.try_send(hostile(0)).is_ok(), "no sender waits");
+}
+
+/// The drop of a message uses the channel, and even lets go of its last handle.
+#[test]
+fn a_message_whose_drop_comes_back() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let (sender, receiver) = bounded(4);
+    for _ in 0..4 {
+        let (back, drops) = (sender.clone(), drops.clone());
+        let deed = move || {
+            assert!(back.is_closed() && back.is_empty());
+            assert!(back.try_send(Hostile { drops: Arc::default(), deed: None }).is_err());
+        };
+        assert!(sender.try_send(Hostile { drops, deed: Some(Box::new(deed)) }).is_ok());
+    }
+    drop(sender);
+    drop(receiver);
+    assert_eq!(drops.load(SeqCst), 4);
+}
