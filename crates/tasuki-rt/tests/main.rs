@@ -6,6 +6,9 @@ mod kit;
 mod blocking {
     mod api;
 }
+mod channel {
+    mod api;
+}
 mod local {
     mod api;
 }

@@ -5,10 +5,7 @@ use loom::alloc::Track;
 use std::sync::Mutex;
 use std::task::Poll;
 use tasuki::Closed;
-use tasuki::channel::oneshot::Slot;
-use tasuki::channel::{
-    Channel, Receiver, SendError, Sender, TryRecvError, bounded, oneshot, rendezvous, unbounded,
-};
+use tasuki::channel::{Channel, Receiver, SendError, Sender, TryRecvError, bounded, unbounded};
 
 /// A message whose loss, or second drop, fails the model.
 #[derive(Debug)]

@@ -2,7 +2,9 @@
 
 use crate::channel::Message;
 use crate::support::{Data, Task, join, model, spawn};
+use std::sync::Mutex;
 use tasuki::Closed;
+
 use tasuki::channel::oneshot;
 use tasuki::channel::oneshot::Slot;
 

@@ -86,3 +86,67 @@ fn a_rendezvous_that_is_closed() {
         },
     );
 }
+
+type Pair = (rendezvous::Sender<Message>, rendezvous::Receiver<Message>);
+
+fn pair() -> Pair {
+    rendezvous()
+}
+
+/// A message is handed to a receive that is dropped at the same time: it is given back, or the next receive has it.
+#[test]
+fn a_try_send_races_with_a_dropped_receive() {
+    model(pair, |(sender, receiver)| {
+        let waits = Task::waiting(receiver.recv());
+        let other = spawn(|| sender.try_send(Message::new(1)).is_ok());
+        drop(waits);
+        let sent = join([other]).remove(0);
+        assert_eq!(receiver.try_recv().map(|message| message.number()).ok(), sent.then_some(1));
+    });
+}
+
+/// A message that was handed over is put back while another receive comes: that has it, and is not forgotten.
+#[test]
+fn a_handed_message_is_put_back_while_a_receive_comes() {
+    model(pair, |(sender, receiver)| {
+        let waits = Task::waiting(receiver.recv());
+        assert!(sender.try_send(Message::new(1)).is_ok());
+        let other = spawn(|| assert_eq!(Task::new(receiver.recv()).run().unwrap().number(), 1));
+        drop(waits);
+        join([other]);
+    });
+}
+
+/// A close while a message is handed over, and while it is put back: what was handed over is received, and after it there is nothing.
+#[test]
+fn a_close_races_with_a_handed_message() {
+    model(pair, |(sender, receiver)| {
+        let (waits, next) = (Task::waiting(receiver.recv()), Task::waiting(receiver.recv()));
+        let other = spawn(|| sender.try_send(Message::new(1)).is_ok());
+        let closer = spawn(|| assert!(sender.close()));
+        drop(waits);
+        let received = next.run().map(|message| message.number());
+        join([closer]);
+        let sent = join([other]).remove(0);
+        assert_eq!(received.ok(), sent.then_some(1));
+        assert!(receiver.try_recv().is_err());
+    });
+}
+
+/// A hand-over without waiting and one that waits, and one receiver that takes both.
+#[test]
+fn a_try_send_beside_a_send() {
+    model(pair, |(sender, receiver)| {
+        let waits = Task::waiting(receiver.recv());
+        let other = spawn(|| assert!(Task::new(sender.send(Message::new(2))).run().is_ok()));
+        let sent = sender.try_send(Message::new(1)).is_ok();
+        let first = waits.run().unwrap().number();
+        if sent {
+            assert_eq!(first, 1);
+            assert_eq!(Task::new(receiver.recv()).run().unwrap().number(), 2);
+        } else {
+            assert_eq!(first, 2);
+        }
+        join([other]);
+    });
+}

@@ -43,6 +43,14 @@ const UNBOUNDED_KEEP: u32 = 1024;
 /// As many as segments of doubling size can have.
 pub(super) const UNBOUNDED_CAPACITY: u32 = 1 << 31;
 
+/// So many handles a side can have. There is room for as many threads above it, each of which adds one before it finds that there are too many.
+const MAX_HANDLES: usize = usize::MAX / 2;
+
+#[cold]
+fn too_many() -> ! {
+    panic!("a channel has too many handles: some are made and forgotten");
+}
+
 /// A number of handles.
 #[derive(Debug)]
 pub(super) struct Count(AtomicUsize);
@@ -55,10 +63,10 @@ impl Count {
     pub(super) fn add(&self) {
         // Relaxed: the caller has a handle.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
-        if before >= usize::MAX / 2 {
+        if before >= MAX_HANDLES {
             // Relaxed: as above.
             self.0.fetch_sub(1, Ordering::Relaxed);
-            panic!("a channel has too many handles: some are made and forgotten");
+            too_many();
         }
     }
 
@@ -68,6 +76,9 @@ impl Count {
         loop {
             if count == 0 {
                 return false;
+            }
+            if count >= MAX_HANDLES {
+                too_many();
             }
             // Relaxed: the caller has a weak handle, and the others are not done before the count is zero.
             match self.0.compare_exchange(count, count + 1, Ordering::Relaxed, Ordering::Relaxed) {
@@ -215,4 +226,22 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 
 fn pair<T>(handle: Handle<T>) -> (Sender<T>, Receiver<T>) {
     (Sender { handle: handle.copy() }, Receiver { handle })
+}
+
+#[cfg(all(test, not(tasuki_loom)))]
+mod tests {
+    use super::*;
+
+    /// Handles that are made and forgotten without end, by clones or by upgrades: the count does not overflow, and stays what it was.
+    #[test]
+    fn too_many_handles() {
+        let count = Count(AtomicUsize::new(MAX_HANDLES - 1));
+        assert!(count.add_unless_zero());
+        for add in [|count: &Count| count.add(), |count: &Count| drop(count.add_unless_zero())] {
+            assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| add(&count))).is_err());
+            assert_eq!(count.0.load(Ordering::Relaxed), MAX_HANDLES);
+        }
+        assert!(!count.remove());
+        count.add();
+    }
 }

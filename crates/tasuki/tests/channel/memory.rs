@@ -7,15 +7,16 @@ use crate::kit::scaled;
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
+use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 use tasuki::Closed;
 use tasuki::channel::oneshot::{self, OneshotRecv};
-use tasuki::channel::rendezvous::{HandOver, TakeOver};
+use tasuki::channel::rendezvous::{HandOver, TakeOver, rendezvous};
 use tasuki::channel::{
-    Channel, InlineRecv, InlineSend, OwnedPermit, Permit, Receiver, Recv, RecvMany, RecvOwned, Reservation,
-    ReservationMany, ReservationOwned, Send, Sender, WeakSender, bounded, unbounded,
+    self, Channel, InlineRecv, InlineSend, OwnedPermit, Permit, Receiver, Recv, RecvMany, RecvOwned,
+    Reservation, ReservationMany, ReservationOwned, Send, SendError, Sender, WeakSender, bounded, unbounded,
 };
 
 #[test]
@@ -57,6 +58,10 @@ fn auto_traits_and_sizes() {
 /// One allocation a channel; none to send, wait, be granted, claim or cancel.
 #[test]
 fn waiting_allocates_nothing() {
+    assert_eq!(allocations(unbounded::<u64>).0, 1);
+    assert_eq!(allocations(rendezvous::<u64>).0, 1);
+    assert_eq!(allocations(channel::oneshot::<u64>).0, 1);
+    assert_eq!(allocations(Channel::<u64, 8>::new).0, 0);
     let (count, (sender, receiver)) = allocations(|| bounded::<u64>(2));
     assert_eq!(count, 1);
     let (spy, other) = (Spy::new(), Spy::new());
@@ -74,6 +79,33 @@ fn waiting_allocates_nothing() {
         sends[3] = None;
         receives.iter_mut().for_each(|receive| *receive = None);
         assert_eq!([receiver.try_recv(), receiver.try_recv()], [Ok(0), Ok(2)]);
+    });
+    assert_eq!(count, 0);
+}
+
+/// Oneshots and hand-overs wait without an allocation, too; only a hand-over without waiting has a box.
+#[test]
+fn other_waits_allocate_nothing() {
+    let (spy, other) = (Spy::new(), Spy::new());
+    let (sender, receiver) = channel::oneshot();
+    let mut receive = Box::pin(receiver.recv());
+    let (count, ()) = allocations(|| {
+        pending(&mut receive, &spy);
+        pending(&mut receive, &other);
+        sender.send(1).unwrap();
+        assert_eq!(ready(&mut receive), Ok(1));
+    });
+    assert_eq!(count, 0);
+    let (sender, receiver) = rendezvous();
+    let mut receives: Vec<_> = (0..2).map(|_| Some(Box::pin(receiver.recv()))).collect();
+    let mut send = Box::pin(sender.send(1));
+    let (count, ()) = allocations(|| {
+        receives.iter_mut().flatten().for_each(|receive| pending(receive, &spy));
+        pending(&mut send, &spy);
+        receives[0] = None;
+        assert_eq!(ready(receives[1].as_mut().unwrap()), Ok(1));
+        assert_eq!(ready(&mut send), Ok(()));
+        assert!(sender.try_send(2).is_err());
     });
     assert_eq!(count, 0);
 }
@@ -127,6 +159,19 @@ fn very_many() {
         assert!(receives.iter_mut().all(|receive| pinned(receive, &mut cx) == Poll::Ready(Err(Closed))));
         drop(receives);
         drop(receiver);
+        // Senders, which have their messages again; a quarter of them is dropped before, from anywhere in the queue.
+        let (sender, receiver) = bounded::<usize>(1);
+        sender.try_send(0).unwrap();
+        let mut sends: Vec<_> = (0..count).map(|n| Some(Box::pin(sender.send(n)))).collect();
+        sends.iter_mut().flatten().for_each(|send| assert!(send.as_mut().poll(&mut cx).is_pending()));
+        sends.iter_mut().step_by(4).for_each(|send| *send = None);
+        let woken = wakes.0.load(SeqCst);
+        receiver.close();
+        assert_eq!(wakes.0.load(SeqCst) - woken, count - count / 4);
+        let given_back =
+            sends.iter_mut().enumerate().filter_map(|(n, send)| Some((n, ready(send.as_mut()?))));
+        assert!({ given_back }.all(|(n, ended)| ended == Err(SendError(n))));
+        drop(sends);
         // Messages.
         let (sender, receiver) = unbounded();
         (0..count).for_each(|n| sender.try_send(n).unwrap());

@@ -6,13 +6,28 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use tasuki::channel::{Channel, TrySendError, bounded};
+use tasuki::channel::{Channel, TrySendError, bounded, oneshot, rendezvous, unbounded};
 
 #[test]
 fn messages_of_any_size() {
     let (sender, receiver) = bounded::<()>(3);
     (0..3).for_each(|_| sender.try_send(()).unwrap());
     assert_eq!((sender.try_send(()), receiver.try_iter().count()), (Err(TrySendError::Full(())), 3));
+    let (sender, receiver) = unbounded::<()>();
+    (0..100).for_each(|_| sender.try_send(()).unwrap());
+    assert_eq!(receiver.try_iter().count(), 100);
+    let channel = Channel::<(), 1>::new();
+    assert_eq!((channel.try_send(()), channel.try_send(())), (Ok(()), Err(TrySendError::Full(()))));
+    let (sender, receiver) = oneshot();
+    assert_eq!((sender.send(()), receiver.recv().block()), (Ok(()), Ok(())));
+    let (sender, receiver) = rendezvous();
+    let (mut receive, mut handed) = (Box::pin(receiver.recv()), Box::pin(receiver.recv()));
+    pending(&mut receive, &Spy::new());
+    pending(&mut handed, &Spy::new());
+    let mut send = Box::pin(sender.send(()));
+    pending(&mut send, &Spy::new());
+    assert_eq!(sender.try_send(()), Ok(()));
+    assert_eq!((ready(&mut receive), ready(&mut send), ready(&mut handed)), (Ok(()), Ok(()), Ok(())));
     let big = std::thread::Builder::new().stack_size(64 << 20);
     let test = || {
         const SIZE: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use tasuki::channel::{SendError, TryRecvError, rendezvous};
-use tasuki::{Closed, Elapsed, GivenBack};
+use tasuki::channel::{SendError, TryRecvError, TrySendError, rendezvous};
+use tasuki::{CancellationSource, Closed, Elapsed, GivenBack};
 
 #[test]
 fn a_send_ends_when_its_message_was_taken() {
@@ -167,4 +167,97 @@ fn between_threads() {
     }
     assert_eq!(next, [count; 2]);
     senders.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// A message is handed to a receiver that waits, and to no other; what a dropped receive had goes to the next, also after a close.
+#[test]
+fn a_try_send_needs_a_receiver_that_waits() {
+    let (sender, receiver) = rendezvous();
+    assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
+    let spies = Spy::many::<3>();
+    let mut receives: Vec<_> = (0..3).map(|_| Box::pin(receiver.recv())).collect();
+    receives.iter_mut().zip(&spies).for_each(|(receive, spy)| pending(receive, spy));
+    assert_eq!((sender.try_send(1), sender.try_send(2)), (Ok(()), Ok(())));
+    assert_eq!(spies.each_ref().map(Spy::wakes), [1, 1, 0]);
+    // The first two have theirs; a receive that is dropped passes its message on.
+    drop(receives.remove(0));
+    assert_eq!(spies[2].wakes(), 1);
+    assert_eq!(sender.try_send(3), Err(TrySendError::Full(3)));
+    assert_eq!(ready(&mut receives[0]), Ok(2));
+    // It is kept for a receive that comes after the close, and Closed means that there is none.
+    assert!(sender.close());
+    assert_eq!(sender.try_send(4), Err(TrySendError::Closed(4)));
+    let mut last = Box::pin(receiver.recv());
+    pending(&mut last, &Spy::new());
+    drop(receives);
+    assert_eq!(ready(&mut last), Ok(1));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+    assert!(spies.iter().all(|spy| spy.alive() == 0));
+}
+
+/// What was handed over and put back precedes the messages of senders, and is dropped with the last receiver.
+#[test]
+fn what_was_put_back_is_the_first() {
+    let (sender, receiver) = rendezvous();
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &Spy::new());
+    let message = Arc::new(1);
+    sender.try_send(message.clone()).unwrap();
+    let mut send = Box::pin(sender.send(Arc::new(2)));
+    pending(&mut send, &Spy::new());
+    drop(receive);
+    assert_eq!(receiver.recv().block().as_deref(), Ok(&1));
+    assert_eq!(receiver.recv().block().as_deref(), Ok(&2));
+    assert_eq!(ready(&mut send), Ok(()));
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &Spy::new());
+    sender.try_send(message.clone()).unwrap();
+    drop(receive);
+    assert_eq!(Arc::strong_count(&message), 2);
+    drop(receiver);
+    assert_eq!(Arc::strong_count(&message), 1, "dropped at once, and not with the last sender");
+}
+
+/// The waker of a sender panics in the receive that takes its message: the receive has it when it is polled again; else it is the first again.
+#[test]
+fn a_sender_whose_waker_panics() {
+    for case in 0..4 {
+        let (sender, receiver) = rendezvous();
+        let (spy, calm) = (Spy::hostile(Call::Wake, || panic!("a hostile waker")), Spy::new());
+        let mut receive = Box::pin(receiver.recv());
+        if case >= 2 {
+            pending(&mut receive, &calm);
+        }
+        let mut sends: Vec<_> = (1..3).map(|n| Box::pin(sender.send(n))).collect();
+        sends.iter_mut().for_each(|send| pending(send, &spy));
+        spy.arm(1);
+        match case {
+            0 => assert!(panics(|| receiver.try_recv())),
+            _ => assert!(panics(|| poll(&mut receive, &calm))),
+        }
+        assert_eq!(ready(&mut sends[0]), Ok(()), "it was taken");
+        if case == 2 {
+            assert_eq!(ready(&mut receive), Ok(1), "polled again");
+        } else {
+            drop(receive);
+            assert_eq!(receiver.try_recv(), Ok(1), "case {case}: the first again");
+        }
+        assert_eq!((receiver.try_recv(), ready(&mut sends[1])), (Ok(2), Ok(())));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    }
+}
+
+/// The limit of a receive panics when it is cancelled: the message that was received is the first again.
+#[test]
+fn an_output_that_comes_back() {
+    let (sender, receiver) = rendezvous();
+    let (source, spy) = (CancellationSource::new(), Spy::hostile(Call::Drop, || panic!("a waker")));
+    let token = source.token();
+    let mut receive = Box::pin(receiver.recv().or_cancelled(&token));
+    pending(&mut receive, &spy);
+    let mut send = Box::pin(sender.send(1));
+    pending(&mut send, &Spy::new());
+    spy.arm(1);
+    assert!(panics(|| poll(&mut receive, &Spy::new())) && spy.fired());
+    assert_eq!((ready(&mut send), receiver.try_recv()), (Ok(()), Ok(1)));
 }

@@ -155,6 +155,40 @@ fn cancelled_at_random() {
     }
 }
 
+/// Handles are cloned, downgraded, upgraded and dropped by all threads at once, while messages go through: the channel stays open until the last handle of a side has gone, and is closed then.
+#[test]
+fn a_storm_of_clones() {
+    let _dog = watchdog_with(300, "a storm of clones".to_owned());
+    let (sender, receiver) = bounded::<u64>(4);
+    let (threads, rounds) = (scaled(4, 2), scaled(3_000, 30));
+    let weak = (sender.downgrade(), receiver.downgrade());
+    let received = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, receiver, weak, received) = (sender.clone(), receiver.clone(), &weak, &received);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let (senders, receivers) =
+                        ([(); 8].map(|()| sender.clone()), [(); 8].map(|()| receiver.clone()));
+                    senders[round % 8].send(1).block().unwrap();
+                    let again = (weak.0.upgrade().unwrap(), weak.1.upgrade().unwrap());
+                    assert!(again.0.same_channel(&sender) && again.1.same_channel(&receiver));
+                    drop((senders, sender.downgrade().clone(), receiver.downgrade().clone()));
+                    assert_eq!(again.1.recv().block(), Ok(1));
+                    received.fetch_add(1, SeqCst);
+                    drop(receivers);
+                    assert!(!again.0.is_closed());
+                }
+            });
+        }
+    });
+    assert_eq!(received.load(SeqCst), threads * rounds);
+    drop(sender);
+    assert!(receiver.is_closed() && weak.0.upgrade().is_none() && weak.1.upgrade().is_some());
+    drop(receiver);
+    assert!(weak.1.upgrade().is_none());
+}
+
 #[derive(Default)]
 struct Counts {
     made: AtomicUsize,
