@@ -228,7 +228,7 @@ fn pair<T>(handle: Handle<T>) -> (Sender<T>, Receiver<T>) {
     (Sender { handle: handle.copy() }, Receiver { handle })
 }
 
-#[cfg(all(test, not(tasuki_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -45,7 +45,7 @@
 //! # Orderings
 //! As in `channel/core.rs`: the lock, and the waiter's state for a sender whose message was taken and for a receiver that was granted a box.
 
-use super::super::error::{TryRecvError, TrySendError};
+use super::super::error::TryRecvError;
 use super::super::parcel::Content;
 use super::super::receive::AfterPanic;
 use super::handed::{Handed, Kept, Message};
@@ -53,10 +53,8 @@ use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop_after};
-use crate::queue::waiter::{
-    Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake, wake_owner,
-};
-use crate::queue::word::{FLAG_A as CLOSED, WAITERS, Word};
+use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake};
+use crate::queue::word::{FLAG_A as CLOSED, Word};
 use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell};
 use crate::wait::WaiterSlot;
@@ -68,22 +66,22 @@ use core::ptr;
 use core::task::{Context, Poll, Waker};
 
 /// The mark of a receiver in `queue`, and of one in `woken`.
-const WAITS: u32 = 0;
+pub(super) const WAITS: u32 = 0;
 const WOKEN: u32 = 1;
 
 /// How many there are in two of the lists, and the messages without a sender.
 #[derive(Debug)]
-struct Counts<T> {
-    senders: usize,
+pub(super) struct Counts<T> {
+    pub(super) senders: usize,
     woken: usize,
     /// Boxes that are granted or kept.
-    handed: usize,
+    pub(super) handed: usize,
     kept: Kept<T>,
 }
 
 /// A rendezvous, without handles.
 pub(super) struct Core<T> {
-    queue: WaitQueue,
+    pub(super) queue: WaitQueue,
     woken: WaitQueue,
     senders: WaitQueue,
     counts: UnsafeCell<Counts<T>>,
@@ -97,10 +95,10 @@ unsafe impl<T: Send> Sync for Core<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Core<T> {}
 
-struct Locked<'c, T> {
+pub(super) struct Locked<'c, T> {
     core: &'c Core<T>,
     counts: *mut Counts<T>,
-    queue: LockedQueue<'c>,
+    pub(super) queue: LockedQueue<'c>,
 }
 
 enum Step {
@@ -109,16 +107,16 @@ enum Step {
 }
 
 impl<'c, T> Locked<'c, T> {
-    fn counts(&mut self) -> &mut Counts<T> {
+    pub(super) fn counts(&mut self) -> &mut Counts<T> {
         // SAFETY: the holder of the lock alone touches it, through this value.
         unsafe { &mut *self.counts }
     }
 
-    fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.queue.word().has(CLOSED)
     }
 
-    fn senders(&self) -> LockedQueue<'c> {
+    pub(super) fn senders(&self) -> LockedQueue<'c> {
         // SAFETY: invariant 2.
         unsafe { self.core.senders.lock_under(&self.queue) }
     }
@@ -134,7 +132,7 @@ impl<'c, T> Locked<'c, T> {
     }
 
     /// Is there a message that is not reserved for a woken receiver?
-    fn has_message(&mut self) -> bool {
+    pub(super) fn has_message(&mut self) -> bool {
         let counts = self.counts();
         !counts.kept.is_empty() || counts.senders > counts.woken && !self.is_closed()
     }
@@ -163,7 +161,7 @@ impl<'c, T> Locked<'c, T> {
     }
 
     /// Grants a box to the first receiver, which there is.
-    fn hand(&mut self, handed: Box<Handed<T>>) -> Deferred<Option<Waker>> {
+    pub(super) fn hand(&mut self, handed: Box<Handed<T>>) -> Deferred<Option<Waker>> {
         let front = self.queue.front().expect("a receiver waits");
         // SAFETY: the queue is locked, and it is in the list.
         unsafe { front.set_pointer(handed.into_pointer()) };
@@ -202,7 +200,7 @@ impl<'c, T> Locked<'c, T> {
     }
 
     /// Makes all steps, unlocks the queue, wakes, and opens what had come out of it.
-    fn finish_with<D>(mut self, deferred: Deferred<D>) -> D {
+    pub(super) fn finish_with<D>(mut self, deferred: Deferred<D>) -> D {
         let Some(first) = self.step() else { return self.unlock_with(deferred) };
         let (Step::Receiver(waker) | Step::Sender(waker)) = first;
         let core = self.core;
@@ -236,7 +234,7 @@ impl<T> Core<T> {
         }
     }
 
-    fn lock(&self) -> Locked<'_, T> {
+    pub(super) fn lock(&self) -> Locked<'_, T> {
         let queue = self.queue.lock();
         Locked { core: self, counts: self.counts.with_mut(|counts| counts), queue }
     }
@@ -274,85 +272,6 @@ impl<T> Core<T> {
     pub(super) fn is_closed(&self) -> bool {
         // Acquire: pairs with Release in the drop of `LockedQueue` by the close.
         self.queue.load_with(Ordering::Acquire).has(CLOSED)
-    }
-
-    /// Enqueues a sender; the waker if it is closed. A step is owed.
-    pub(super) fn enqueue_sender(
-        &self,
-        slot: WaiterSlot<'_>,
-        waker: Waker,
-        content: &Content<T>,
-    ) -> Option<Waker> {
-        let mut locked = self.lock();
-        if locked.is_closed() {
-            return Some(waker);
-        }
-        let payload = ptr::from_ref(content).cast_mut().cast::<()>();
-        locked.senders().push_back(slot.init(waker, Payload::carrying(WAITS, payload)));
-        locked.counts().senders += 1;
-        None
-    }
-
-    /// Makes the steps that are owed.
-    pub(super) fn settle(&self) {
-        self.lock().finish_with(Deferred::nothing());
-    }
-
-    /// A queued sender is polled.
-    pub(super) fn poll_sender(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
-        if waiter.get().state() != State::Notified {
-            if waiter.get().will_wake(cx.waker()) {
-                return Poll::Pending;
-            }
-            let waker = clone_waker(cx.waker());
-            let locked = self.lock();
-            if waiter.get().state() != State::Notified {
-                // SAFETY: not `Notified`, so it is in the list of senders.
-                let old = unsafe { locked.senders().rearm(waiter, waker) };
-                drop_waker(locked.unlock_with(old));
-                return Poll::Pending;
-            }
-            drop(locked);
-            drop_waker(Some(waker));
-        }
-        Poll::Ready(waiter.get().verdict())
-    }
-
-    /// A queued sender ends: how its wait had ended, if it had; else it has left, with its message.
-    pub(super) fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
-        let mut locked = self.lock();
-        if waiter.get().state() == State::Notified {
-            return Some(waiter.get().verdict());
-        }
-        locked.counts().senders -= 1;
-        // SAFETY: `Waiting`, asked under the lock, so it is in the list of senders.
-        let waker = unsafe { locked.senders().remove_sleeping(waiter) };
-        drop_waker(Some(locked.unlock_with(waker)));
-        None
-    }
-
-    /// Hands a message to the first receiver that waits and was not woken for another.
-    pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        // A hint: without a receiver nothing is allocated.
-        if !self.queue.load().has(WAITERS) {
-            let closed = self.is_closed();
-            return Err(if closed { TrySendError::Closed(message) } else { TrySendError::Full(message) });
-        }
-        let handed = Handed::new(message);
-        let mut locked = self.lock();
-        if locked.is_closed() {
-            drop(locked);
-            return Err(TrySendError::Closed(handed.message));
-        }
-        // While steps are owed a receiver may wait beside a message: that comes first.
-        if !locked.queue.has_waiters() || locked.has_message() {
-            drop(locked);
-            return Err(TrySendError::Full(handed.message));
-        }
-        locked.counts().handed += 1;
-        let receiver = locked.hand(handed);
-        wake_owner(locked.unlock_with(receiver));
-        Ok(())
     }
 
     /// The first message, if none is woken for it.

@@ -10,6 +10,7 @@
 
 mod core;
 mod handed;
+mod senders;
 
 use self::core::Core;
 use super::error::{SendError, TryRecvError, TrySendError};

@@ -1,0 +1,93 @@
+//! The senders of a rendezvous: those that wait with their message, and those that hand it to a receiver at once. States and transitions: `core.rs`.
+
+use super::super::error::TrySendError;
+use super::super::parcel::Content;
+use super::core::{Core, WAITS};
+use super::handed::Handed;
+use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake_owner};
+use crate::queue::word::WAITERS;
+use crate::queue::{Deferred, Pinned, QueueGuard as _};
+use crate::wait::WaiterSlot;
+use core::ptr;
+use core::task::{Context, Poll, Waker};
+
+impl<T> Core<T> {
+    /// Enqueues a sender; the waker if it is closed. A step is owed.
+    pub(super) fn enqueue_sender(
+        &self,
+        slot: WaiterSlot<'_>,
+        waker: Waker,
+        content: &Content<T>,
+    ) -> Option<Waker> {
+        let mut locked = self.lock();
+        if locked.is_closed() {
+            return Some(waker);
+        }
+        let payload = ptr::from_ref(content).cast_mut().cast::<()>();
+        locked.senders().push_back(slot.init(waker, Payload::carrying(WAITS, payload)));
+        locked.counts().senders += 1;
+        None
+    }
+
+    /// Makes the steps that are owed.
+    pub(super) fn settle(&self) {
+        self.lock().finish_with(Deferred::nothing());
+    }
+
+    /// A queued sender is polled.
+    pub(super) fn poll_sender(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
+        if waiter.get().state() != State::Notified {
+            if waiter.get().will_wake(cx.waker()) {
+                return Poll::Pending;
+            }
+            let waker = clone_waker(cx.waker());
+            let locked = self.lock();
+            if waiter.get().state() != State::Notified {
+                // SAFETY: not `Notified`, so it is in the list of senders.
+                let old = unsafe { locked.senders().rearm(waiter, waker) };
+                drop_waker(locked.unlock_with(old));
+                return Poll::Pending;
+            }
+            drop(locked);
+            drop_waker(Some(waker));
+        }
+        Poll::Ready(waiter.get().verdict())
+    }
+
+    /// A queued sender ends: how its wait had ended, if it had; else it has left, with its message.
+    pub(super) fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
+        let mut locked = self.lock();
+        if waiter.get().state() == State::Notified {
+            return Some(waiter.get().verdict());
+        }
+        locked.counts().senders -= 1;
+        // SAFETY: `Waiting`, asked under the lock, so it is in the list of senders.
+        let waker = unsafe { locked.senders().remove_sleeping(waiter) };
+        drop_waker(Some(locked.unlock_with(waker)));
+        None
+    }
+
+    /// Hands a message to the first receiver that waits and was not woken for another.
+    pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        // A hint: without a receiver nothing is allocated.
+        if !self.queue.load().has(WAITERS) {
+            let closed = self.is_closed();
+            return Err(if closed { TrySendError::Closed(message) } else { TrySendError::Full(message) });
+        }
+        let handed = Handed::new(message);
+        let mut locked = self.lock();
+        if locked.is_closed() {
+            drop(locked);
+            return Err(TrySendError::Closed(handed.message));
+        }
+        // While steps are owed a receiver may wait beside a message: that comes first.
+        if !locked.queue.has_waiters() || locked.has_message() {
+            drop(locked);
+            return Err(TrySendError::Full(handed.message));
+        }
+        locked.counts().handed += 1;
+        let receiver = locked.hand(handed);
+        wake_owner(locked.unlock_with(receiver));
+        Ok(())
+    }
+}
