@@ -54,10 +54,10 @@ impl Shared {
 }
 
 impl Local {
-    /// Between two tasks, now and then: takes what is ready, unless another worker waits for it.
+    /// Between two tasks, now and then: takes what is ready, unless another worker waits for it, or this one has done so since the last time.
     #[inline]
     pub(super) fn poll_sockets(&self, shared: &Shared) {
-        if shared.sockets.are_used() {
+        if shared.sockets.are_used() && !self.waited_for_sockets.take() {
             self.poll_now(shared);
         }
     }

@@ -72,6 +72,8 @@ pub(crate) struct Local {
     pub(super) kept_time: Cell<bool>,
     /// Has left the poll slot, and another worker is to be awake before this one runs anything.
     pub(super) owes_poll_slot: Cell<bool>,
+    /// Has waited for sockets since the last pick at which it looks for them.
+    pub(super) waited_for_sockets: Cell<bool>,
     /// Tasks whose sockets are ready, to be woken when the poll slot has been left.
     pub(super) deliveries: RefCell<Vec<Delivery>>,
 }
@@ -102,6 +104,7 @@ impl Local {
             pause: Cell::new(0),
             kept_time: Cell::new(false),
             owes_poll_slot: Cell::new(false),
+            waited_for_sockets: Cell::new(false),
             deliveries: RefCell::default(),
         }
     }
@@ -372,6 +375,7 @@ impl Sleeper for FallingAsleep<'_> {
         let ends = [local.timers.due(), self.shared.time_of(nap.until), watch];
         match (nap.place, ends.into_iter().flatten().min()) {
             (Place::Poll, ends) => {
+                local.waited_for_sockets.set(true);
                 self.shared.sockets.sleep(parker, ends, &mut local.deliveries.borrow_mut())
             }
             (Place::Parker, Some(deadline)) => drop(parker.park_deadline(deadline)),

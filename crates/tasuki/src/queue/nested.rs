@@ -130,8 +130,15 @@ fn wake_as_root(waker: Waker) {
 
 /// Wakes what this thread keeps: it is about to sleep. A [`Parker`](crate::Parker) calls it; a runtime calls it earlier, where foreign code may run. The first panic goes on when
 /// all are woken.
+#[inline]
 pub fn wake_deferred() {
-    let Some(kept) = active() else { return };
+    if let Some(kept) = active() {
+        wake_all(kept);
+    }
+}
+
+#[cold]
+fn wake_all(kept: &RefCell<VecDeque<DeferredWake>>) {
     let mut panics = Panics::default();
     while let Some(next) = next(kept) {
         panics.catch(|| next.wake());
