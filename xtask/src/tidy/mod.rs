@@ -59,7 +59,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 30] = [
+const RULES: [(&str, Rule); 31] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -79,6 +79,7 @@ const RULES: [(&str, Rule); 30] = [
     ("no paths of one machine", documents::foreign_paths),
     ("links lead somewhere, documents are linked", documents::links),
     ("what documents name exists", truth::names),
+    ("what comments name exists", truth::names_in_comments),
     ("numbers in documents are those of the code", truth::numbers),
     ("every feature is told", truth::features),
     ("actors have names", language::actors),

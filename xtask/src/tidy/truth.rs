@@ -3,11 +3,27 @@
 
 use super::{Breach, Page};
 use crate::source::words;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Names of others, and words that are no names here.
-const FOREIGN: [&str; 4] =
-    ["crossbeam-deque", "multi_thread", "mutant: survives:", "mutant: survives [AcqRel->Acquire]:"];
+const FOREIGN: [&str; 13] = [
+    "crossbeam-deque",
+    "multi_thread",
+    "mutant: survives:",
+    "mutant: survives [AcqRel->Acquire]:",
+    "epoll_pwait2",
+    "futex_time64",
+    "now_or_never",
+    "rt::Read",
+    "rt::Write",
+    "SO_REUSEADDR",
+    "TCP_NODELAY",
+    "TIME_WAIT",
+    "/",
+];
+
+/// Types of the standard library, whose members are known there.
+const STANDARD: [&str; 3] = ["Duration", "ErrorKind", "super"];
 
 /// Pages about other libraries, or about what was (decisions, the changelog).
 const APART: [&str; 3] = ["docs/guide/migrating.md", "docs/decisions/", "CHANGELOG.md"];
@@ -49,6 +65,45 @@ pub(crate) fn names(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// What the comments of the libraries name exists, too.
+pub(crate) fn names_in_comments(pages: &[Page]) -> Vec<Breach> {
+    let known = known(pages);
+    let mut breaches = Vec::new();
+    let mut seen: HashMap<&str, Option<&str>> = HashMap::new();
+    for page in pages.iter().filter(|page| page.in_library() && page.rust.is_some()) {
+        for (line, span) in comment_spans(&page.text) {
+            let pattern = span.contains(['*', '{', '…', ' ', '·', '<']) || !span.is_ascii();
+            if pattern || FOREIGN.contains(&span) {
+                continue;
+            }
+            if let Some(missing) = *seen.entry(span).or_insert_with(|| missing(pages, &known, span)) {
+                breaches.push(Breach::at(&page.path, line, format!("`{missing}` does not exist")));
+            }
+        }
+    }
+    breaches
+}
+
+/// The spans of code in the comments of a Rust file, outside fences.
+fn comment_spans(text: &str) -> Vec<(usize, &str)> {
+    let mut fenced = false;
+    let mut spans = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let comment = line.trim_start();
+        let Some(comment) = comment.starts_with("//").then(|| comment.trim_start_matches(['/', '!', ' ']))
+        else {
+            fenced = false;
+            continue;
+        };
+        if comment.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            spans.extend(comment.split('`').skip(1).step_by(2).map(|span| (number, span)));
+        }
+    }
+    spans
+}
+
 /// Every word of the code and of the manifests.
 fn known(pages: &[Page]) -> HashSet<&str> {
     let code = pages.iter().filter_map(|page| page.rust.as_ref()).map(|source| source.code.as_str());
@@ -83,12 +138,15 @@ fn missing<'s>(pages: &[Page], known: &HashSet<&str>, span: &'s str) -> Option<&
     let owner = words(owner).last()?.1;
     let member = words(member).next()?.1;
     let crates = ["tasuki", "tasuki_rt", "std", "core", "alloc", "tokio", "futures", "task", "testing"];
-    if crates.contains(&owner) || span.contains([' ', '(']) {
+    if crates.contains(&owner) || STANDARD.contains(&owner) || span.contains([' ', '(']) {
         return None;
     }
+    // The guards are names of one type, which has their members.
+    let is_guard = owner.ends_with("Guard");
     let defined = |page: &Page| {
         // A module is where its file is.
         let inside = page.path.contains(&format!("/{owner}/")) || page.path.contains(&format!("/{owner}."));
+        let inside = inside || is_guard;
         page.rust
             .as_ref()
             .is_some_and(|source| (inside || has_word(&source.bare, owner)) && defines(&source.bare, member))
@@ -109,7 +167,11 @@ fn defines(bare: &str, name: &str) -> bool {
             !bare[at + definition.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
         })
     }) || bare.lines().map(str::trim).any(|line| {
-        let rest = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ").strip_prefix(name);
+        let rest = line
+            .trim_start_matches("pub(crate) ")
+            .trim_start_matches("pub(super) ")
+            .trim_start_matches("pub ")
+            .strip_prefix(name);
         rest.is_some_and(|rest| rest.starts_with([',', ':', '(', ' ', '=']) || rest.is_empty())
     })
 }
@@ -193,6 +255,18 @@ mod tests {
         for span in ["Gone", "Lock::lost", "gone()", "lock/gone.rs", "gone/", "Gone::try_it"] {
             assert_eq!(checked(names, &format!("see `{span}`\n")), 1, "{span}");
         }
+    }
+
+    #[test]
+    fn comments_name_what_exists() {
+        let page = |comment: &str| {
+            Page::new("crates/tasuki/src/lock/mod.rs", &format!("//! See {comment}.\nfn plain() {{}}\n"))
+        };
+        let count = |comment: &str| names_in_comments(&[code(), page(comment)]).len();
+        assert_eq!(count("`raw.rs` and `Lock::try_it`"), 0);
+        assert_eq!((count("`gone.rs`"), count("`Lock::gone` of `gone`")), (1, 2));
+        let fenced = Page::new("crates/tasuki/src/a.rs", "//! ```\n//! `gone`\n//! ```\n");
+        assert_eq!(names_in_comments(&[code(), fenced]).len(), 0);
     }
 
     #[test]
