@@ -48,7 +48,7 @@ impl Site {
     }
 }
 
-/// One member writes and is done: the waiter finds zero at the first look, in its edit, or is released.
+/// One member writes and is done: the waiter finds zero at the first look, with the queue locked, or is released.
 #[test]
 fn one_member_and_one_waiter() {
     race(one, |site, versus| {

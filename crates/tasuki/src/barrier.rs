@@ -1,5 +1,14 @@
 //! The barrier: a fixed number of tasks meet, again and again.
 //!
+//! For work in phases: no party begins the next phase before all have ended this one. A party that is cancelled while it waits takes its arrival back,
+//! so the others are not released without it. It must never wake a party while the queue is locked.
+//!
+//! ```text
+//!   arrive (waits)   arrive (waits)   arrive: the last, leader
+//!        |                |                  |
+//!        +----------------+------- released -+---> the next phase, count 0
+//! ```
+//!
 //! # States
 //!
 //! The word of the queue has no flags: it is the list of the parties that have arrived and wait. `arrived` is their number,
@@ -25,12 +34,12 @@
 //!
 //! # Invariants
 //! 1. `arrived` is the length of the list, and less than `parties`, whenever the queue is unlocked.
-//! 2. Arriving, withdrawing and completing are edits, so they happen in one order: a drop comes before the last
+//! 2. Arriving, withdrawing and completing lock the queue, so they happen in one order: a drop comes before the last
 //!    arrival and takes its own back, or after it and finds its round released.
 //! 3. Each completed phase has one leader, the arrival that completed it, and `parties - 1` others.
 //!
 //! # Orderings
-//! Each arrival is an edit: Acquire of `WaitQueue::try_lock` and Release in the drop of `LockedQueue` hand what the earlier
+//! Each arrival locks the queue: Acquire of `WaitQueue::try_lock` and Release in the drop of `LockedQueue` hand what the earlier
 //! ones did on to the later ones, and the last passes all of it to the waiters through the round and their states.
 //! `arrived` itself is guarded, so Relaxed.
 
@@ -200,7 +209,7 @@ impl Barrier {
         self.arrived.load(Ordering::Relaxed) == self.parties - 1
     }
 
-    /// `parties - 1 => 0`: completes the phase. The caller has checked [`Self::is_last`] in this edit.
+    /// `parties - 1 => 0`: completes the phase. The caller has checked [`Self::is_last`] in this locked section.
     fn complete(&self, locked: LockedQueue<'_>) -> BarrierWaitResult {
         // Relaxed: guarded by `EDIT`.
         self.arrived.store(0, Ordering::Relaxed);
@@ -254,7 +263,7 @@ impl<'a> ArriveOp<'a> {
         barrier
     }
 
-    /// One more arrival. A function of its own, which saves no registers: what is stored before an edit delays it.
+    /// One more arrival. A function of its own, which saves no registers: what is stored before the queue is locked delays that.
     #[inline(never)]
     fn arrive(&mut self, barrier: &Barrier, slot: WaiterSlot<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
         let queue = &barrier.waiters.queue;

@@ -1,6 +1,6 @@
 //! A count to wait for: what `WaitGroup` and `Latch` have in common.
 //!
-//! The count is a word of its own beside the queue, so that counting needs no edit. Two words make a race
+//! The count is a word of its own beside the queue, so that counting does not lock the queue. Two words make a race
 //! between "no waiter" and "not zero yet"; here they cannot, because the flag that says "there are waiters"
 //! travels in the count: the caller that counts down sees it in the very operation that counts.
 //!
@@ -27,21 +27,21 @@
 //! | `n > 0`         | one less      | `- 1`           | at `0·AWAITED`: [`Countdown::close`] | [`Countdown::take_one`] |
 //! | `n <= 0`        | one less      | `- 1`, then `+ 1` | panic          | [`Countdown::take_back`] |
 //! | the same, but members came meanwhile | one less | `- 1` | as above       | [`Countdown::take_back`] |
-//! | `0·AWAITED`     | the done goes on | `CLOSING`, round released, `0`; one edit | wake all | [`Countdown::close`] |
+//! | `0·AWAITED`     | the done goes on | `CLOSING`, round released, `0`; one locked section | wake all | [`Countdown::close`] |
 //! | `n·AWAITED`     | the done goes on, an add was faster | the same | none     | [`Countdown::close`] |
 //! | `0·AWAITED`, `n·CLOSING` | look, wait | waits for the end of it | look again | [`Countdown::settled`] |
 //! | `0`             | wait          | the same        | return `Ready`   | [`Countdown::is_zero`] |
-//! | `n`, `n·AWAITED`| wait          | `n·AWAITED`, waiter enqueued; one edit | return `Pending` | [`Countdown::enqueue_or_pass`] |
+//! | `n`, `n·AWAITED`| wait          | `n·AWAITED`, waiter enqueued; one locked section | return `Pending` | [`Countdown::enqueue_or_pass`] |
 //! | any             | drop of a wait| waiter removed  | none             | [`Countdown::cancel`] |
 //!
 //! # Invariants
 //! 1. While the list is not empty, the count is `AWAITED` or `CLOSING`. (The last waiter that is dropped leaves
 //!    `AWAITED` behind: the next zero then takes the long way, finds no waiter and clears it.)
-//! 2. `AWAITED` is cleared only in an edit that finds zero, and a waiter is enqueued only in an edit that has
-//!    seen `n·AWAITED` or set it. The `done` that makes `0·AWAITED` goes on to such an edit. So either the waiter is in the
+//! 2. `AWAITED` is cleared only in a locked section that finds zero, and a waiter is enqueued only in one that has
+//!    seen `n·AWAITED` or set it. The `done` that makes `0·AWAITED` goes on to such a section. So either the waiter is in the
 //!    list then, and is released, or it comes later and finds zero: no wake-up is lost.
 //! 3. An `add` that finds `0·AWAITED` comes before the `done` that made it, which has not returned: the count has not
-//!    been zero, and the `done`, in its edit, leaves the waiters to the next one.
+//!    been zero, and the `done`, in its locked section, leaves the waiters to the next one.
 //! 4. `CLOSING` lasts for two stores. With `0·AWAITED` it makes zero and the release one step for every caller that looks: none
 //!    sees zero while a waiter of that cycle is still held back.
 //! 5. A check that fails has changed nothing. A `done` that found no member has subtracted one; it takes that back as long as the
@@ -253,7 +253,7 @@ impl Countdown {
         locked.grant_all();
     }
 
-    /// `n => n·AWAITED`. The caller enqueues a waiter in the same edit.
+    /// `n => n·AWAITED`. The caller enqueues a waiter in the same locked section.
     fn announce(&self, _locked: &LockedQueue<'_>) -> Announced {
         loop {
             // Acquire: pairs with Release in `take_one` and `close`, for the wait that ends here.

@@ -306,7 +306,7 @@ impl Event {
     #[inline]
     fn try_wait(&self) -> bool {
         match self.waiters.note.reset {
-            // Acquire: pairs with Release in `set`. A failure may be an edit under way; `start` looks again.
+            // Acquire: pairs with Release in `set`. The queue may be locked just now; `start` looks again.
             Reset::Auto => self.waiters.queue.replace(IS_SET, UNSET, Ordering::Acquire).is_ok(),
             Reset::Manual => self.is_set(),
         }
@@ -407,7 +407,7 @@ mod tests {
         wait.as_mut().poll(&mut Context::from_waker(waker))
     }
 
-    /// In the middle of a release, at its first wake, resets the event, polls who was not reached, and waits anew.
+    /// In the middle of a release, at its first wake, resets the event, polls a waiter that was not reached, and waits anew.
     struct Meddler {
         event: &'static Event,
         waits: Mutex<(Waits, Waits)>,

@@ -1,6 +1,6 @@
 //! The one guard: access to a value for as long as something is held.
 //!
-//! What is held, how the value is found and how it is given back is the business of the *holder*; the
+//! What is held, how the value is found and how it is given back is what its *holder* says; the
 //! guard types of the crate are this guard over different holders. So there is one `Drop`, one `Deref`
 //! and one place that decides what may cross threads.
 
@@ -209,7 +209,7 @@ impl<H: Holder> Drop for Guard<H> {
 
 /// The future of [`MutexGuard::hand_off`](Guard::hand_off).
 ///
-/// It has no limits ([`timeout`](crate::future::Wait::timeout) and its kin): it waits for nothing, and its second poll is ready at the latest. The lock was released
+/// It has no limits ([`timeout`](crate::future::Wait::timeout) and the others): it waits for nothing, and its second poll is ready at the latest. The lock was released
 /// by the call, so there is nothing that a limit could end or give back.
 #[derive(Debug)]
 #[must_use = "the lock is given up already, but only awaiting this lets the next owner run"]

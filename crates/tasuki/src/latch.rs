@@ -1,6 +1,6 @@
 //! The latch: a door that opens once, after a number of counts.
 //!
-//! A face of [`Countdown`] without `add`: zero, once reached, stays. The states, transitions, invariants and orderings
+//! A [`Countdown`] without `add`: zero, once reached, stays. The states, transitions, invariants and orderings
 //! are there.
 //!
 //! | event                     | becomes                    | fn |

@@ -149,7 +149,7 @@ pub fn identify<F: Future>(future: F) -> Identified<F> {
 
 /// The future of [`identify`].
 ///
-/// It has no limits ([`timeout`](crate::future::Wait::timeout) and its kin): it is a task, not a wait, and what it wraps may be any future. Limit the waits inside, or
+/// It has no limits ([`timeout`](crate::future::Wait::timeout) and the others): it is a task, not a wait, and what it wraps may be any future. Limit the waits inside, or
 /// wrap the limited wait: `task::identify(mutex.lock().timeout(time))`.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
@@ -257,7 +257,7 @@ impl SelfDeadlock {
         self.wanted_at
     }
 
-    /// Does the wait have a limit ([`timeout`](crate::future::Wait::timeout) and its kin)? Then it is no deadlock: it ends by its limit.
+    /// Does the wait have a limit ([`timeout`](crate::future::Wait::timeout) and the others)? Then it is no deadlock: it ends by its limit.
     ///
     /// # Examples
     ///

@@ -1,6 +1,6 @@
 //! The wait group: wait until every task that was counted in is done.
 //!
-//! A face of [`Countdown`], where the states, transitions, invariants and orderings are. This file adds the
+//! A [`Countdown`], where the states, transitions, invariants and orderings are. This file adds the
 //! members, whose drop is their `done`, and the words of the panics.
 //!
 //! | event                     | becomes                    | fn |

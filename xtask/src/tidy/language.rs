@@ -13,6 +13,20 @@ const NAMELESS: [&str; 5] = [
     concat!("any", "body"),
 ];
 
+/// Words of a private language, and the word of the field that CONTRIBUTING's table has instead. As whole words, in comments and documents.
+const PRIVATE: [(&str, &str); 10] = [
+    ("edit", "locked section: the queue is locked and unlocked"),
+    ("edits", "locks the queue"),
+    ("edited", "changed, or locked"),
+    ("kin", "and the others"),
+    ("office", "role"),
+    ("ledger", "counts"),
+    ("census", "counts"),
+    ("those who", "waiters, callers, tasks"),
+    ("the one who", "the waiter, the holder"),
+    ("face of", "what it is"),
+];
+
 /// Lines that still have one: of the sources of each library, of its tests and models, of everything else.
 const LEFT: [(&str, usize); 4] =
     [("crates/tasuki/src/", 0), ("crates/tasuki-rt/src/", 0), ("crates/", 0), ("", 0)];
@@ -27,6 +41,31 @@ pub(crate) fn actors(pages: &[Page]) -> Vec<Breach> {
             && words(&line).any(|(_, word)| NAMELESS.contains(&word))
     };
     ratchet(pages, &LEFT, nameless, "names no actor: say waiter, holder, releaser, newcomer, worker, caller")
+}
+
+/// The comments of the libraries and the documents use the words of the field.
+pub(crate) fn private_words(pages: &[Page]) -> Vec<Breach> {
+    let document = |page: &Page| page.path.ends_with(".md") && page.path != "CHANGELOG.md";
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| document(page) || page.in_library() && page.rust.is_some()) {
+        for (number, line) in page.text.lines().enumerate() {
+            let prose =
+                if page.rust.is_some() { line.split_once("//").map_or("", |(_, rest)| rest) } else { line };
+            let Some((word, better)) = PRIVATE.iter().find(|(word, _)| has_words(prose, word)) else {
+                continue;
+            };
+            breaches.push(Breach::at(&page.path, number, format!("{word:?} is our own word: {better}")));
+        }
+    }
+    breaches
+}
+
+/// The words stand in the text, in lower case and not as a part of others.
+fn has_words(text: &str, wanted: &str) -> bool {
+    let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '`');
+    text.match_indices(wanted).any(|(at, _)| {
+        !part(text[..at].chars().next_back()) && !part(text[at + wanted.len()..].chars().next())
+    })
 }
 
 pub(crate) fn keys(pages: &[Page]) -> Vec<Breach> {
@@ -71,6 +110,20 @@ fn ratchet(pages: &[Page], left: &[(&str, usize)], bad: impl Fn(&str) -> bool, w
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_the_field_are_used() {
+        let found = |path: &str, text: &str| private_words(&[Page::new(path, text)]).len();
+        assert_eq!(
+            found(
+                "crates/tasuki/src/a.rs",
+                "// in one edit\nlet edit = 1;\n// the `edit` bit, credit, EDIT\n"
+            ),
+            1
+        );
+        assert_eq!(found("docs/a.md", "those who wait\nedition\n"), 1);
+        assert_eq!(found("lab/src/a.rs", "// an edit\n"), 0);
+    }
 
     #[test]
     fn keys_are_told_from_other_words() {

@@ -59,7 +59,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 31] = [
+const RULES: [(&str, Rule); 32] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -83,6 +83,7 @@ const RULES: [(&str, Rule); 31] = [
     ("numbers in documents are those of the code", truth::numbers),
     ("every feature is told", truth::features),
     ("actors have names", language::actors),
+    ("the words are those of the field", language::private_words),
     ("keys of requirements stay in tests", language::keys),
     ("the code map names every file, and no other", documents::code_map),
     ("every file of tests is run", programs::every_file_is_run),

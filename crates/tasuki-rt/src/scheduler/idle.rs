@@ -47,7 +47,7 @@
 //! 1. searching ≤ awake ≤ workers.
 //! 2. A worker is in the list exactly when it is not counted as awake.
 //! 3. Word and list change together, under the list's mutex; only the searching count changes without it.
-//! 4. A notifier chooses the timekeeper after the other sleepers, and the poller last. Each keeps its office until it rises. `alarm` is written under the mutex, and is
+//! 4. A notifier chooses the timekeeper after the other sleepers, and the poller last. Each stays what it is until it rises. `alarm` is written under the mutex, and is
 //!    [`NEVER`] while there is no timekeeper, or it has not found the earliest deadline yet.
 //! 5. The poll slot changes under the mutex. Only its worker waits in the system's poll, or delivers what that returned.
 //! 6. If the slot is free and a worker sleeps, then a worker watches or searches, or one that is awake has not begun to run anything since it left the slot, or sleeps next.
@@ -196,7 +196,7 @@ impl Sleepers {
     fn remove_next(&mut self) -> Option<usize> {
         let rank =
             |worker: usize| (self.poll_slot == PollSlot::Taken(worker), self.timekeeper == Some(worker));
-        // The newest: its cache is warm. At most two have an office, so the search is short.
+        // The newest: its cache is warm. At most two are passed over, so the search is short.
         let mut best: Option<usize> = None;
         for at in (0..self.list.len()).rev() {
             if best.is_none_or(|best| rank(self.list[at]) < rank(self.list[best])) {
@@ -268,7 +268,7 @@ impl Idle {
         false
     }
 
-    /// searching => awake. True for the last searcher, who must notify in its place.
+    /// searching => awake. True for the last searcher, which must notify in its place.
     #[must_use]
     pub(crate) fn found(&self) -> bool {
         // Relaxed: a push that relied on this search is served by the one that follows.

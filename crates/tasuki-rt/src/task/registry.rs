@@ -129,7 +129,7 @@ impl Entry {
         self.word.store(ENDED, Ordering::Release);
     }
 
-    /// For the poll, and for who asks whether it has ended.
+    /// For the poll, and for a caller that asks whether it has ended.
     #[inline]
     pub(crate) fn look(&self) -> Look {
         // Acquire: pairs with Release in `abort`, and in `end`.

@@ -20,7 +20,7 @@
 //!    afterwards, then between the two readings there was no task.
 //!
 //! # Orderings
-//! Release in `end` pairs with Acquire in `sum`: who sees an end sees the beginning (invariant 2), and what was done in between. Fence E in
+//! Release in `end` pairs with Acquire in `sum`: a thread that sees an end sees the beginning (invariant 2), and what was done in between. Fence E in
 //! `ring_if_last` pairs with itself: of two tasks that end in two rows while a drain waits, one sees both ends, and notifies it.
 
 use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence};
@@ -111,7 +111,7 @@ impl TaskCounts {
     /// Shuts the door to those from outside.
     pub(crate) fn begin_drain(&self) {
         for row in &self.rows {
-            // Relaxed: who was counted before is in the number; who is counted later sees the door.
+            // Relaxed: a spawn that was counted before is in the number; one that is counted later sees the door.
             row.begun.fetch_or(DRAINING, Ordering::Relaxed);
             row.ended.fetch_or(DRAINING, Ordering::Relaxed);
         }

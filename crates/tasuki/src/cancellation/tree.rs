@@ -1,4 +1,4 @@
-//! The tree: who cancels whom, and what is left when handles go.
+//! The tree of sources and tokens: which nodes a cancel reaches, and what is left when handles go.
 //!
 //! A cancel reaches every descendant, so a node must stay between its parent and its children when all its
 //! handles are gone. It stays only while it has two children or more: a node with one child is
@@ -246,7 +246,7 @@ impl<'t> LockedTree<'t> {
         }
     }
 
-    /// `Linked, orphaned => gone` if one child is left. A `Spreading` one is the business of the cancel.
+    /// `Linked, orphaned => gone` if one child is left. A `Spreading` one is left to the cancel.
     fn collapse(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         let TreeLinks { state, orphaned, .. } = self.links(node);
         if state != NodeState::Linked || !orphaned {
@@ -266,7 +266,7 @@ impl<'t> LockedTree<'t> {
             unsafe { garbage.push(node) };
         }
         if self.state().members == 0 {
-            // SAFETY: invariant 2: there are no members, and we are the last who knows the lock.
+            // SAFETY: invariant 2: there are no members, and this is the last reference to the lock.
             unsafe { garbage.push(self.tree) };
         }
     }

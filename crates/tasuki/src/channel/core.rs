@@ -55,7 +55,7 @@
 //! 1. Outside the lock, and unless steps are owed: if a receiver waits, no message is pending; if a sender waits, what is free does not cover it; no sender waits
 //!    in a closed channel, no receiver in a drained one.
 //! 2. `pending` is the number of pending slots, `held` that of granted and reserved ones. Their sum, `used`, exceeds the capacity only by messages that a panicking poll gave back.
-//! 3. `SENDERS` is set exactly while the senders' queue has waiters. That queue is edited only under the lock of the receivers' queue.
+//! 3. `SENDERS` is set exactly while the senders' queue has waiters. That queue is changed only under the lock of the receivers' queue.
 //! 4. A message is moved under the lock or by the receive that it was granted to; it is dropped by neither.
 //! 5. A receive that is refused leaves no message behind: `used` is 0, and no sender can come.
 //!
@@ -224,7 +224,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 }
 
-/// Tells those who wait for the close, whatever panics.
+/// Wakes the waiters for the close, whatever panics.
 struct SetClosed<'c, T, S: Store<T>>(&'c Core<T, S>);
 
 impl<T, S: Store<T>> Drop for SetClosed<'_, T, S> {
@@ -242,7 +242,7 @@ struct Chain<'c, T, S: Store<T>> {
 impl<T, S: Store<T>> Drop for Chain<'_, T, S> {
     fn drop(&mut self) {
         let mut panics = crate::queue::batch::Panics::default();
-        // SAFETY: detached from this channel by the one who made the chain.
+        // SAFETY: detached from this channel by the caller that made the chain.
         while let Some(message) = unsafe { self.rest.next(self.core) } {
             crate::probe::foreign_code();
             panics.catch(|| drop(message));

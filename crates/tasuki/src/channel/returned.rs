@@ -1,7 +1,7 @@
 //! Messages that were put back: a heap by ticket, linked through the slots themselves.
 //!
 //! A receive that is dropped after its grant puts its message back, before all that were never granted, and in the order of the grants. Receives are dropped in any order, so that is a
-//! priority queue. It is edited under the queue lock, where neither an allocation nor a walk over all messages has a place: a million receives that are dropped in any order take
+//! priority queue. It is changed under the queue lock, where neither an allocation nor a walk over all messages has a place: a million receives that are dropped in any order take
 //! some twenty steps each.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Sending: a message for which there is room goes at once; a send that waits keeps its message in its future, and a granter moves it into a slot.
 //!
 //! So a granted send has sent, whether it is polled again or dropped, and one that is cancelled before still has its message.
-//! A reservation waits in the same queue; it is granted room instead of being relieved of a message.
+//! A reservation waits in the same queue; it is granted room, and its message comes later.
 
 use super::core::Core;
 use super::error::{SendError, TryReserveError, TrySendError};
@@ -344,7 +344,7 @@ pub trait Reserve {
     fn permit(&mut self) -> Self::Permit;
 }
 
-/// What [`Reservation`](super::Reservation) and its kin wait for.
+/// What [`Reservation`](super::Reservation) and the other reservations wait for.
 pub struct ReserveOp<R: Reserve> {
     reserve: R,
 }

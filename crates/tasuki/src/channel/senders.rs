@@ -1,4 +1,4 @@
-//! The senders that wait, while the channel is locked: they are in a queue of their own, which is edited only here, under the lock of the receivers' queue.
+//! The senders that wait, while the channel is locked: they are in a queue of their own, which is changed only here, under the lock of the receivers' queue.
 
 use super::core::SENDERS;
 use super::locked::Locked;
@@ -10,7 +10,7 @@ use core::task::Waker;
 impl<T, S: Store<T>> Locked<'_, T, S> {
     /// Enqueues a sender.
     pub(super) fn push_sender(&mut self, waiter: NewWaiter<'_>) {
-        // SAFETY: the senders' queue is edited only here and below, under this lock.
+        // SAFETY: the senders' queue is changed only here and below, under this lock.
         let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
         senders.push_back(waiter);
         drop(senders);

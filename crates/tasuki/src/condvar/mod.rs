@@ -26,7 +26,7 @@
 //! `BY_ONE` stays with `CALLED` and `MOVED`. The notified are the first in the list: those before `notified_until`.
 //!
 //! A waiter is moved under the `EDIT` bits of both queues, the condvar's taken first, and for good. So a future that
-//! must touch its place edits the condvar's queue and looks at its mark.
+//! must touch its place locks the condvar's queue and looks at its mark.
 //!
 //! # Transitions
 //!
@@ -46,8 +46,8 @@
 //! 3. All in the list wait with the same mutex. Its address is in their payload, to be compared and nothing else.
 //!
 //! # Orderings
-//! None of its own: both words are edited with Acquire and Release, and the grant is the mutex's. The look of
-//! [`Condvar::notify_one`] before the edit is Relaxed: a notifier that must not miss a waiter has the mutex's word between the two.
+//! None of its own: both queues are locked with Acquire and unlocked with Release, and the grant is the mutex's. The look of
+//! [`Condvar::notify_one`] before the lock is Relaxed: a notifier that must not miss a waiter has the mutex's word between the two.
 
 mod wait;
 mod wait_while;

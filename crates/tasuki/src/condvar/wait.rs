@@ -1,6 +1,6 @@
 //! One wait on a condvar: its operation, and the moves of notified waiters to the queue of the mutex.
 //!
-//! The places of a waiter, its marks and the transitions are in the table of [`condvar`](super). A wait edits the condvar's queue first, then the mutex's, and is polled by one of them at a
+//! The places of a waiter, its marks and the transitions are in the table of [`condvar`](super). A wait locks the condvar's queue first, then the mutex's, and is polled by one of them at a
 //! time: its mark says by which.
 
 use super::{BY_ONE, CALLED, Condvar, MOVED};

@@ -1,6 +1,6 @@
 //! The graph against a second detector, on random programs of a few tasks and locks.
 //!
-//! The test keeps its own account of every lock: who holds it, who is queued, what was granted and not claimed. After each step it finds the stuck tasks by trying all sets of
+//! The test keeps its own account of every lock: which tasks hold it, which are queued, what was granted and not claimed. After each step it finds the stuck tasks by trying all sets of
 //! tasks, from the definition in `graph.rs`, and compares. Guards are used by other tasks, dropped by other tasks, and forgotten; waits are limited, and dropped in every state; tasks wait by
 //! several futures, some of which they do not poll, and for signals.
 

@@ -40,7 +40,7 @@ pub trait Relock: Exclusive {
     /// Which mutex it is, to be compared.
     fn address(&self) -> usize;
 
-    /// Takes over waiters of another queue, which is being edited; see `RawMutex::adopt`.
+    /// Takes over waiters of another queue, which is locked; see `RawMutex::adopt`.
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>>;
 

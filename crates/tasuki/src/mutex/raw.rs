@@ -150,7 +150,7 @@ impl<P: Policy> RawMutex<P> {
     #[inline(always)]
     fn try_lock_at(&self, word: Word) -> bool {
         if P::OVERTAKES > 0 && word.has(WAITERS) {
-            // By an edit: a compare-exchange would store the pointer that was seen, see `WaitQueue::replace`.
+            // With the queue locked: a compare-exchange would store the pointer that was seen, see `WaitQueue::replace`.
             return match self.queue.try_lock(word) {
                 Some(mut locked) => {
                     locked.set(LOCKED);

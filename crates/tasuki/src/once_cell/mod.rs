@@ -39,7 +39,7 @@
 //! 2. Waiters for the turn are in the list in the order in which they came. Waiters for the value only may be anywhere between.
 //!
 //! # Orderings
-//! The word: Release of the edit in `Turn::complete` pairs with Acquire of [`OnceCell::get`]: the value. A turn publishes
+//! The word: Release of the unlock in `Turn::complete` pairs with Acquire of [`OnceCell::get`]: the value. A turn publishes
 //! nothing. Waiters that no batch has reached read the round.
 
 mod init;

@@ -140,7 +140,7 @@ impl<'a, T> TurnOp<'a, T> {
     fn outcome(&self, waiter: Pinned<'_>) -> Outcome<'a, T> {
         if self.cell.waiters.is_released(waiter.get()) {
             // SAFETY: the round ended after the value was written; the poll or cancel that found the wait ended has seen
-            // `Notified` with Acquire, or has edited after the edit that ended the round.
+            // `Notified` with Acquire, or has locked the queue after the section that ended the round.
             Outcome::Value(unsafe { self.cell.value() })
         } else {
             Outcome::Turn(Turn { cell: self.cell })

@@ -32,7 +32,7 @@ mod depth {
     #[track_caller]
     pub(crate) fn foreign_code() {
         let depth = LOCKED_QUEUES.try_with(Cell::get).unwrap_or(0);
-        assert_eq!(depth, 0, "foreign code must not run while a wait queue is being edited");
+        assert_eq!(depth, 0, "foreign code must not run while a wait queue is locked");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The notes of locks and waits, where `inspect/` is active: who has a lock, and what a wait is for.
+//! The notes of locks and waits, where `inspect/` is active: which task has a lock, and what a wait is for.
 //!
 //! A thin layer: it knows the running task and the primitives' own types, and keeps its records in `inspect/`. Without a task that has an identity it does next to
 //! nothing. `no_notes.rs` is the same surface, empty.

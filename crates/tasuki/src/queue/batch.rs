@@ -1,4 +1,4 @@
-//! Wakers taken under `EDIT`, woken after.
+//! Wakers that are taken under the queue lock and woken after it.
 //!
 //! A waker is foreign code and may do anything, so it never runs while the queue is locked. What grants many waiters at once moves their wakers into a [`WakeBatch`], an array on
 //! its stack, unlocks the queue, and wakes them; then it locks the queue again for the next batch.

@@ -1,4 +1,4 @@
-//! The locked queue: what may be done with a list while `EDIT` is held, and what comes out of it.
+//! The locked queue: what may be done with a list while the queue lock (the bit `EDIT`) is held, and what comes out of it.
 //!
 //! A primitive that has to enqueue, grant, cancel or rearm locks its queue and gets a [`LockedQueue`]. All changes of a list go through it, so there is no way to a list without its
 //! lock, and no way to a waker before the unlock.

@@ -156,7 +156,7 @@ impl WaitQueue {
     /// its head were at the same address.
     #[inline(always)]
     pub(crate) fn replace_beside(&self, from: Word, to: Word, ordering: Ordering) -> Result<(), Word> {
-        debug_assert!(!from.has(EDIT) && !to.has(EDIT), "{from:?} => {to:?} needs the edit bit");
+        debug_assert!(!from.has(EDIT) && !to.has(EDIT), "{from:?} => {to:?} needs the queue lock");
         // Relaxed on failure: the caller only looks at the value and tries again.
         match self.word.compare_exchange(from.raw(), to.raw(), ordering, Ordering::Relaxed) {
             Ok(_) => Ok(()),

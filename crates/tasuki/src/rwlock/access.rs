@@ -52,7 +52,7 @@ pub trait Access {
     fn entered<L: RwLockRef>(lock: L, held: Held) -> Self::Holder<L>;
 }
 
-/// The operation of [`RwLock::read`] and its kin: `L` is the reference to the lock, `A` how it is entered.
+/// The operation of [`RwLock::read`] and the others: `L` is the reference to the lock, `A` how it is entered.
 ///
 /// The reference is named once, and what the guard holds follows from it: an operation that named both would mention a lifetime twice,
 /// and the compiler, which forgets lifetimes in a suspended future, could not see any more that they are the same.

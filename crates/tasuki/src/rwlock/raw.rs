@@ -55,7 +55,7 @@
 //! # Orderings
 //! The word: Release of [`RawRwLock::release_as`] and [`RawRwLock::downgrade`] pairs with Acquire of
 //! [`RawRwLock::try_enter_fast`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
-//! it left. Edits take over with Acquire and pass on with Release; grants publish through the waiter's state.
+//! it left. Locking the queue is Acquire, unlocking it is Release; grants publish through the waiter's state.
 
 use super::admission::{Admission, FirstGrant, Kind, SideState, is_full, too_many_readers, too_many_writers};
 use super::segments;
@@ -130,7 +130,7 @@ impl RawRwLock {
         }
     }
 
-    /// Enters without waiting and without an edit; false if that cannot be done. Another reader that was faster is
+    /// Enters without waiting and without the queue lock; false if that cannot be done. Another reader that was faster is
     /// no reason to give up.
     #[inline(always)]
     pub(crate) fn try_enter_fast(&self, kind: Kind) -> bool {

@@ -43,7 +43,7 @@ impl ShutdownProgress {
 
     /// A worker has dropped what was its own. True for the last one.
     pub(crate) fn left_home(&self) -> bool {
-        // AcqRel: Release pairs with the Acquire of the last one, who cleans up after all.
+        // AcqRel: Release pairs with the Acquire of the last one, which cleans up after all.
         self.at_home.fetch_sub(1, Ordering::AcqRel) == 1
     }
 

@@ -54,7 +54,7 @@ const BOTH: Word = Word::flags(0);
 const FINISHED: Word = Word::flags(SENDER_GONE);
 pub(super) const CLOSED: Word = Word::counted(1);
 
-/// Room for the message, and the one who waits for it.
+/// Room for the message, and the waiter for it.
 // In this order: what is zero at first is initialised by fewer stores, which the sender's exchange has to wait for.
 #[repr(C)]
 pub struct Core<T> {

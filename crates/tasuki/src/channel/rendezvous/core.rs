@@ -38,7 +38,7 @@
 //! # Invariants
 //! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message is kept, and that there are no more senders than woken receivers; no sender waits in a
 //!    closed rendezvous, and no receiver in `queue` in a closed one without boxes.
-//! 2. `senders`, `woken` and `kept` are edited only under the lock of `queue`. A receiver's mark says in which list it is.
+//! 2. `senders`, `woken` and `kept` are changed only under the lock of `queue`. A receiver's mark says in which list it is.
 //! 3. The message of a queued sender is in its future.
 //! 4. `handed` is the number of boxes, granted or kept. A receiver that is `Notified` and granted carries its box, or null once it has taken it.
 //!

@@ -145,8 +145,8 @@ impl<P: Policy> RawMutex<P> {
         Poll::Pending
     }
 
-    /// Takes over waiters of another queue, which is being edited: the first becomes the owner if the lock is free,
-    /// the others queue. The owner's waker is to be called after both edits.
+    /// Takes over waiters of another queue, which is locked: the first becomes the owner if the lock is free,
+    /// the others queue. The owner's waker is to be called after both are unlocked.
     pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
         let mut locked = self.queue.lock();
         let mut owner = Deferred::none();
