@@ -51,9 +51,10 @@ pub(crate) fn private_words(pages: &[Page]) -> Vec<Breach> {
         for (number, line) in page.text.lines().enumerate() {
             let prose =
                 if page.rust.is_some() { line.split_once("//").map_or("", |(_, rest)| rest) } else { line };
-            let Some((word, better)) = PRIVATE.iter().find(|(word, _)| has_words(prose, word)) else {
-                continue;
-            };
+            // Documents may speak of files that are changed by hand.
+            let applies = |word: &str| page.rust.is_some() || !word.starts_with("edit");
+            let found = PRIVATE.iter().find(|(word, _)| applies(word) && has_words(prose, word));
+            let Some((word, better)) = found else { continue };
             breaches.push(Breach::at(&page.path, number, format!("{word:?} is our own word: {better}")));
         }
     }
