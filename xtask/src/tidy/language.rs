@@ -15,9 +15,9 @@ const NAMELESS: [&str; 5] = [
 
 /// Words of a private language, and the word of the field that CONTRIBUTING's table has instead. As whole words, in comments and documents.
 const PRIVATE: [(&str, &str); 10] = [
-    ("edit", "locked section: the queue is locked and unlocked"),
-    ("edits", "locks the queue"),
-    ("edited", "changed, or locked"),
+    ("an edit", "a locked section: the queue is locked and unlocked"),
+    ("the edit", "the locked section"),
+    ("one edit", "one locked section"),
     ("kin", "and the others"),
     ("office", "role"),
     ("ledger", "counts"),
@@ -52,7 +52,7 @@ pub(crate) fn private_words(pages: &[Page]) -> Vec<Breach> {
             let prose =
                 if page.rust.is_some() { line.split_once("//").map_or("", |(_, rest)| rest) } else { line };
             // Documents may speak of files that are changed by hand.
-            let applies = |word: &str| page.rust.is_some() || !word.starts_with("edit");
+            let applies = |word: &str| page.rust.is_some() || !word.ends_with("edit");
             let found = PRIVATE.iter().find(|(word, _)| applies(word) && has_words(prose, word));
             let Some((word, better)) = found else { continue };
             breaches.push(Breach::at(&page.path, number, format!("{word:?} is our own word: {better}")));
