@@ -50,6 +50,9 @@ fn compile(report: &mut Report) {
             shell::run(&mut cargo(&format!("clippy -p tasuki-rt --lib {features} -- -D warnings"))).into()
         });
     }
+    report.step("clippy of the page without the runtime", || {
+        shell::run(&mut cargo("clippy -p tasuki-inspect --lib --no-default-features -- -D warnings")).into()
+    });
     report
         .step("docs", || shell::run(documented(&mut cargo("doc -p tasuki --no-deps --all-features"))).into());
     report.step("docs of private items", || {
@@ -86,10 +89,14 @@ fn compile(report: &mut Report) {
             shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
         });
     }
-    for features in FEATURES {
-        report.step(&format!("Rust {OLDEST} {features}"), || {
+    for words in FEATURES
+        .map(|features| format!("-p tasuki {features}"))
+        .into_iter()
+        .chain(["-p tasuki-inspect".into()])
+    {
+        report.step(&format!("Rust {OLDEST} {words}"), || {
             or_skip(toolchain::toolchain(OLDEST), || {
-                let mut command = cargo(&format!("+{OLDEST} check -p tasuki {features}"));
+                let mut command = cargo(&format!("+{OLDEST} check {words}"));
                 shell::run(command.env("CARGO_TARGET_DIR", target().join("oldest"))).into()
             })
         });

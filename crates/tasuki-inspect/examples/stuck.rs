@@ -1,7 +1,7 @@
 //! A program to look at: `cargo run -p tasuki-inspect --example stuck`, then open the page that it names.
 //!
 //! Some tasks work, and contend for a few locks. What goes wrong is asked for on standard input, a word a line: `deadlock` (two locks in opposite order), `ring` (four tasks), `futurelock`,
-//! `block` (a task keeps its worker in one poll), `crowd N` (so many tasks wait for one lock), `quit`. Every line is answered with `ok`.
+//! `block` (a task keeps its worker in one poll), `crowd N` (so many tasks wait for one lock); `dump` lists the tasks, `quit` ends it. Every line is answered with `ok`.
 
 use std::future::{Future, poll_fn};
 use std::io::{BufRead, Write};
@@ -18,7 +18,7 @@ fn work(runtime: &Runtime) {
     let permits = Arc::new(Semaphore::new(3).named("connections"));
     for n in 0..12_u64 {
         let (cache, table, permits) = (cache.clone(), table.clone(), permits.clone());
-        drop(TaskBuilder::new().name(format!("worker {n}")).on(&runtime.handle()).spawn(async move {
+        drop(TaskBuilder::new().name(format!("client {n}")).on(&runtime.handle()).spawn(async move {
             loop {
                 {
                     let _permit = permits.acquire().await;
@@ -119,8 +119,9 @@ fn main() -> std::io::Result<()> {
             Some("crowd") => {
                 crowd(&runtime, words.next().and_then(|count| count.parse().ok()).unwrap_or(1_000))
             }
+            Some("dump") => println!("{}", runtime.dump()),
             Some("quit") => std::process::exit(0),
-            _ => println!("deadlock, ring, futurelock, block, crowd N, or quit"),
+            _ => println!("deadlock, ring, futurelock, block, crowd N, dump, or quit"),
         }
         println!("ok");
         std::io::stdout().flush()?;

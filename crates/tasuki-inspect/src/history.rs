@@ -90,9 +90,14 @@ impl History {
         let steps =
             if self.figures.is_empty() { 1 } else { slot.saturating_sub(self.slot).min(SLOTS as u64) };
         self.slot = slot.max(self.slot);
-        for _ in 0..steps {
-            push(&mut self.figures);
-            self.heat.values_mut().for_each(push);
+        for step in 1..=steps {
+            // A slot without a sample is as the one before, but nothing was counted in it.
+            let is_last = step == steps;
+            let same = |before: Figures| Figures { polls: 0, ..before };
+            push(&mut self.figures, |before| if is_last { Figures::default() } else { same(before) });
+            let same = |before: Heat| Heat { ended: 0, ..before };
+            let next = |before| if is_last { Heat::default() } else { same(before) };
+            self.heat.values_mut().for_each(|row| push(row, next));
         }
         // A row that was cold for the whole history is gone.
         self.heat.retain(|_, row| row.iter().any(|heat| *heat != Heat::default()));
@@ -170,9 +175,66 @@ impl History {
     }
 }
 
-fn push<T: Default>(ring: &mut VecDeque<T>) {
+/// Pushes what follows the newest, and drops the oldest of a full ring.
+fn push<T: Copy + Default>(ring: &mut VecDeque<T>, next: impl FnOnce(T) -> T) {
+    let before = ring.back().copied().unwrap_or_default();
     if ring.len() == SLOTS {
         ring.pop_front();
     }
-    ring.push_back(T::default());
+    ring.push_back(next(before));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Duration = Duration::from_secs(1);
+
+    fn sample() -> Sample {
+        crate::sample::Sources::default().look()
+    }
+
+    /// However long it goes on, and however few samples there are, the rings have one length and it is bounded.
+    #[test]
+    fn rings_are_bounded() {
+        let mut history = History::default();
+        history.heat.insert("cold".into(), VecDeque::new());
+        for slot in [0, 1, 1, 3, 200, 10_000_000, 10_000_000, 10_000_001] {
+            history.add(&sample(), SLOT * slot + AT, AT);
+            assert!(history.figures.len() <= SLOTS);
+            assert!(history.heat.values().all(|row| row.len() == history.figures.len()));
+        }
+        assert_eq!(history.figures.len(), SLOTS);
+        // A clock that stands still, or goes back, moves nothing.
+        history.add(&sample(), AT, AT);
+        assert_eq!(history.figures.len(), SLOTS);
+    }
+
+    /// Rows and pairs of very many locks are bounded: the hottest stay.
+    #[test]
+    fn rows_and_pairs_are_bounded() {
+        let mut history = History::default();
+        history.advance(AT);
+        for n in 0..1_000 {
+            history.heat.insert(format!("{n:04}"), VecDeque::from([Heat { ended: n, waiters: 0 }]));
+            let pair = Pair { lock: n.to_string(), holder: String::new(), waiter: String::new() };
+            history.blame.insert(pair, f64::from(n) * 1_000.0);
+        }
+        history.add_heat(&sample());
+        history.add_blame(&sample(), Duration::ZERO);
+        assert_eq!((history.heat.len(), history.blame.len()), (ROWS, PAIRS));
+        assert!(history.heat.contains_key("0999") && !history.heat.contains_key("0001"));
+    }
+
+    /// Blame fades with the history: after all of it, what is not seen any more is forgotten.
+    #[test]
+    fn blame_fades() {
+        let mut history = History::default();
+        let pair = Pair { lock: String::new(), holder: "a".into(), waiter: "b".into() };
+        history.blame.insert(pair, 1e6);
+        history.add_blame(&sample(), SLOT * SLOTS as u32 / 2);
+        assert!(history.blame.values().all(|time| (4e5..6e5).contains(time)) && !history.blame.is_empty());
+        history.add_blame(&sample(), SLOT * SLOTS as u32);
+        assert!(history.blame.keys().all(|pair| pair.holder != "a"));
+    }
 }

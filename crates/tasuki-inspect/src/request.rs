@@ -67,7 +67,7 @@ pub(crate) fn read(stream: &mut TcpStream, deadline: Instant) -> io::Result<Resu
 
 /// A head without its last empty line.
 pub(crate) fn parse(head: &[u8]) -> Result<Request, Refusal> {
-    let head = str::from_utf8(head).ok().filter(|head| is_text(head)).ok_or(MALFORMED)?;
+    let head = std::str::from_utf8(head).ok().filter(|head| is_text(head)).ok_or(MALFORMED)?;
     let mut lines = head.split("\r\n");
     let mut request = parse_line(lines.next().unwrap_or_default())?;
     let mut count = 0;

@@ -1,7 +1,7 @@
 //! The samples: one thread looks at the program, keeps the history, and writes the text that all clients are sent.
 //!
-//! It looks twice a second while a client reads the events, every two seconds otherwise, so that there is a history when the page is opened; and never for more than a tenth of the
-//! time: after a look that took long, as among very many tasks in a debug build, it sleeps for nine times as long.
+//! It looks twice a second while a client reads the events, every two seconds otherwise, so that there is a history when the page is opened; and mostly for less than a tenth of the
+//! time: after a look that took long, as among very many tasks in a debug build, it sleeps for nine times as long, up to three seconds.
 
 use crate::history::History;
 use crate::json::Json;
@@ -16,6 +16,8 @@ const WATCHED: Duration = Duration::from_millis(500);
 const UNWATCHED: Duration = Duration::from_secs(2);
 /// So many times as long as a look takes there is none.
 const REST: u32 = 9;
+/// But it is looked at least so often.
+const LONGEST_REST: Duration = Duration::from_secs(3);
 /// So many waits and tasks are in a dump.
 const DUMPED: usize = 10_000;
 
@@ -123,7 +125,7 @@ impl Samples {
         loop {
             let period = if state.watchers > 0 { WATCHED } else { UNWATCHED };
             let period = if state.is_asked { Duration::ZERO } else { period };
-            let left = period.max(took * REST).saturating_sub(start.elapsed());
+            let left = period.max((took * REST).min(LONGEST_REST)).saturating_sub(start.elapsed());
             if state.has_ended || left.is_zero() {
                 state.is_asked = false;
                 return state.has_ended;

@@ -8,7 +8,7 @@ use crate::report::{Outcome, Report};
 use crate::shell::{self, cargo, root, target};
 use browser::Browser;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,16 @@ const CROWD: usize = 100_000;
 
 /// The pictures: a name, the width and the height of the window, and whether it is dark.
 const PICTURES: [(&str, u32, u32, bool); 4] = [
-    ("wide-light", 1440, 1900, false),
-    ("wide-dark", 1440, 1900, true),
-    ("narrow-light", 390, 3000, false),
-    ("narrow-dark", 390, 3000, true),
+    ("wide-light", 1440, 2300, false),
+    ("wide-dark", 1440, 2300, true),
+    ("narrow-light", 390, 4200, false),
+    ("narrow-dark", 390, 4200, true),
 ];
 
 /// Where the picture of README and guide is kept.
 const SHOWN: &str = "docs/images/inspect-page.png";
+/// So long the program of that picture has run.
+const HISTORY: Duration = Duration::from_secs(100);
 
 pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let write = args.flag("--write");
@@ -105,13 +107,17 @@ fn until(browser: &mut Browser, so: &str) -> Result<Duration, String> {
 }
 
 /// The page is open when the deadlock is planted, and then shows the cycle in red, with names.
-fn deadlock(program: &PathBuf, folder: &std::path::Path, write: bool) -> Result<(), String> {
+fn deadlock(program: &Path, folder: &Path, write: bool) -> Result<(), String> {
     let mut stuck = Stuck::start()?;
     let mut browser = Browser::start(program, &folder.join("profile"))?;
     browser.open(&stuck.address)?;
     let loaded =
         until(&mut browser, "document.body.dataset.samples >= 2 && document.body.dataset.deadlocks === '0'")?;
     println!("loaded, with two samples, after {loaded:.1?}");
+    if write {
+        // So that there is a history to be seen.
+        std::thread::sleep(HISTORY);
+    }
     stuck.plant("deadlock")?;
     let shows =
         "[...document.querySelectorAll('.node.red')].some(node => node.textContent.includes('accounts'))";
@@ -155,7 +161,7 @@ fn fits(browser: &mut Browser, name: &str) -> Result<(), String> {
 }
 
 /// Very many tasks: the page counts them, goes on, and shows a deadlock among them.
-fn crowd(program: &PathBuf, folder: &std::path::Path) -> Result<(), String> {
+fn crowd(program: &Path, folder: &Path) -> Result<(), String> {
     let mut stuck = Stuck::start()?;
     stuck.plant(&format!("crowd {CROWD}"))?;
     let mut browser = Browser::start(program, &folder.join("profile"))?;

@@ -1,6 +1,7 @@
 //! Rules on documents, and on what no file may contain.
 
 use super::{Breach, Page};
+use crate::shell::root;
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
@@ -43,7 +44,9 @@ pub(crate) fn links(pages: &[Page]) -> Vec<Breach> {
             }
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             let path = if file.is_empty() { PathBuf::from(&page.path) } else { resolve(&page.path, file) };
-            if !known.contains(&path) {
+            // A picture is no page.
+            let is_picture = file.ends_with(".png") && root().join(&path).is_file();
+            if !known.contains(&path) && !is_picture {
                 breaches.push(Breach::at(&page.path, line, format!("the link {target} leads nowhere")));
             } else if !anchor.is_empty() && !has_anchor(pages, &path, anchor) {
                 breaches.push(Breach::at(
