@@ -59,11 +59,7 @@ pub(crate) struct Report {
 pub(crate) enum Drained {
     /// The operation would block.
     WouldBlock,
-    /// It moved fewer bytes than there was room for.
-    #[cfg_attr(
-        not(any(target_os = "linux", target_os = "android")),
-        expect(dead_code, reason = "elsewhere it may have ended at the mark of urgent data")
-    )]
+    /// It moved fewer bytes than there was room for. Only on Linux: elsewhere a read may have ended at the mark of urgent data.
     ShortCount,
 }
 

@@ -2,12 +2,10 @@
 
 use super::tcp::{LOOPBACK, echo, pair};
 use crate::kit::{runtime, until, watchdog};
-use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket};
 use tasuki_rt::{JoinHandle, Runtime, spawn};
@@ -220,6 +218,9 @@ fn sockets_come_and_go() {
 #[cfg(unix)]
 #[test]
 fn urgent_data_does_not_stop_a_read() {
+    use std::future::{Future, poll_fn};
+    use std::task::Poll;
+
     let _dog = watchdog(60);
     for workers in [1, 2] {
         runtime(workers).block_on(async {
