@@ -1,6 +1,9 @@
 //! Futurelock: the programs in which others have found it, with tokio's mutex, with ours, and with ours whose grants can be revoked. A program hangs if it has not ended when no task
 //! is woken any more: that is looked at by polling, not by a clock.
 
+#[path = "../../crates/tasuki/tests/kit/watchdog.rs"]
+mod watchdog_of_tasuki;
+
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -9,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use tasuki::policy::{Fifo, Policy, Revocable};
-use tasuki::{Event, task};
+use tasuki::{Event, Mutex, MutexGuard, task};
+use watchdog_of_tasuki::watchdog;
 
 /// A mutex of some library.
 trait Lock: Default + 'static {
@@ -240,4 +244,70 @@ fn a_program_that_is_right_ends() {
     }
     assert_eq!(each!(right, identify: false), [true; 4]);
     assert_eq!(each!(right, identify: true), [true; 4]);
+}
+
+/// Tasks that each keep a lock future unpolled while they lock again, on threads that take tasks from each other: whatever the order, all of them end.
+#[test]
+fn on_the_runtime_in_any_order() {
+    const TASKS: usize = 6;
+    const ROUNDS: usize = 300;
+    type Total = Mutex<usize, Revocable>;
+
+    /// The section, in which others come to the lock.
+    async fn add(mut total: MutexGuard<'_, usize, Revocable>) {
+        tasuki_rt::yield_now().await;
+        *total += 1;
+    }
+
+    /// Locks twice, by a future that is kept and by one that is awaited before it.
+    async fn keeps_one(total: &Total) {
+        let mut kept = pin!(total.lock());
+        match poll_fn(|cx| Poll::Ready(kept.as_mut().poll(cx))).await {
+            Poll::Ready(guard) => {
+                add(guard).await;
+                add(total.lock().await).await;
+            }
+            Poll::Pending => {
+                add(total.lock().await).await;
+                add(kept.await).await;
+            }
+        }
+    }
+
+    /// The same with the future in a set, whose futures have wakers of their own.
+    async fn keeps_a_set(total: &Total) {
+        let mut set: FuturesUnordered<_> = [total.lock()].into_iter().collect();
+        match poll_fn(|cx| Poll::Ready(set.poll_next_unpin(cx))).await {
+            Poll::Ready(guard) => {
+                add(guard.expect("there is one")).await;
+                add(total.lock().await).await;
+            }
+            Poll::Pending => {
+                add(total.lock().await).await;
+                add(set.next().await.expect("it is left")).await;
+            }
+        }
+    }
+
+    let _dog = watchdog(120);
+    let total = Arc::new(Total::with_policy(0));
+    tasuki_rt::run(async {
+        let spawn = |n: usize| {
+            let total = total.clone();
+            tasuki_rt::spawn(async move {
+                for _ in 0..ROUNDS {
+                    if n % 2 == 0 {
+                        keeps_one(&total).await;
+                    } else {
+                        keeps_a_set(&total).await;
+                    }
+                }
+            })
+        };
+        let tasks: Vec<_> = (0..TASKS).map(spawn).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(*total.try_lock().unwrap(), 2 * TASKS * ROUNDS);
 }

@@ -329,6 +329,7 @@ fn panics_name_the_caller() {
             "channel/sender::try_reserve_many",
             Box::new(|| _ = channel::bounded::<u8>(1).0.try_reserve_many(2)),
         ),
+        ("inspect/durations::quantile", Box::new(|| _ = tasuki::inspect::Durations::default().quantile(2.0))),
         ("latch::new", Box::new(|| _ = Latch::new(usize::MAX))),
         ("latch::count_down", Box::new(|| Latch::new(0).count_down())),
         ("semaphore::new", Box::new(|| _ = Semaphore::new(MANY + 1))),
