@@ -67,7 +67,7 @@ const TASKS: [Task; 16] = [
     ),
     (
         "tour",
-        "[--runs N] [--quick]",
+        "[--runs N] [--quick] [--only CONDITION]",
         "the tour: quiet, busy, one processor, real-time, little memory, 1 to 64 workers",
         tour::run,
     ),

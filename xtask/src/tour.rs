@@ -16,15 +16,19 @@ const WORKERS: [usize; 4] = [1, 2, 3, 64];
 pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let runs = args.value("--runs", 3)?;
     let quick = if args.flag("--quick") { " --quick" } else { "" };
+    let only = args.optional::<String>("--only")?;
     args.end()?;
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only));
     shell::run(&mut cargo("build --release -p lab"))?;
     let mut report = Report::new("tour");
-    for condition in Condition::ALL {
+    for condition in Condition::ALL.into_iter().filter(|condition| wanted(condition.name())) {
         report.step(condition.name(), || repeat(condition, runs, &format!("tour{quick}")));
     }
-    for workers in WORKERS {
+    for (workers, name) in WORKERS.map(|workers| (workers, format!("{workers} workers"))) {
         let words = format!("tour{quick} --workers {workers}");
-        report.step(&format!("{workers} workers"), || repeat(Condition::Quiet, runs, &words));
+        if wanted(&name) {
+            report.step(&name, || repeat(Condition::Quiet, runs, &words));
+        }
     }
     Ok(report)
 }
