@@ -10,10 +10,10 @@ use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;
 use crate::tasks::Token;
 use loom::sync::Notify;
-use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The tasks, by their numbers.
 const SPAWNS: usize = 0;
@@ -32,13 +32,13 @@ struct Pool {
     locals: Vec<Mutex<VecDeque<usize>>>,
     parkers: Vec<Notify>,
     /// As the local queues: the end of the program is not what is tried here.
-    closing: std::sync::atomic::AtomicBool,
+    closing: AtomicBool,
     states: [AtomicUsize; TASKS],
     /// How often each was polled.
-    polls: [std::sync::atomic::AtomicUsize; TASKS],
+    polls: [AtomicUsize; TASKS],
     /// An event: whether it is set, and whether its task waits.
     event: Mutex<(bool, bool)>,
-    left: std::sync::atomic::AtomicUsize,
+    left: AtomicUsize,
     /// Leaves out the notification of a push, to see that the models notice.
     silent: bool,
 }
@@ -52,7 +52,7 @@ impl Pool {
             locals: (0..workers).map(|_| Mutex::new(VecDeque::new())).collect(),
             parkers: (0..workers).map(|_| Notify::new()).collect(),
             closing: false.into(),
-            states: std::array::from_fn(|_| AtomicUsize::new(0)),
+            states: Default::default(),
             polls: Default::default(),
             event: Mutex::new((false, false)),
             left: tasks.into(),
@@ -204,7 +204,7 @@ impl Sleeper for FallingAsleep<'_> {
 fn program(workers: usize, preemptions: usize, tasks: &'static [usize], silent: bool, outside: fn(&Pool)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
-    let executions = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let executions = std::sync::Arc::new(AtomicUsize::new(0));
     let counted = executions.clone();
     model.check(move || {
         counted.fetch_add(1, Ordering::Relaxed);

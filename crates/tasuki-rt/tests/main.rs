@@ -39,6 +39,7 @@ mod scheduler {
     mod budget_table;
     mod load;
     mod metrics;
+    mod outside;
     mod small;
     mod starvation;
     mod stealing;

@@ -4,7 +4,7 @@
 //! a long poll cannot, so the others advance a wheel that is overdue: those that are awake look once a millisecond, and of those that
 //! sleep the timekeeper (see `idle`) wakes for it.
 //!
-//! While no worker that is awake has a deadline (`armed` is false), and this one has no streak nor turn to end, no clock is read here; otherwise once a poll, or once every eight polls while these
+//! While no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has no streak nor turn to end, no clock is read here; otherwise once a poll, or once every eight polls while these
 //! take less than 50 µs together. (The budget of a long poll reads it as well: `budget.rs`.)
 //!
 //! # Orderings
@@ -27,6 +27,9 @@ use tasuki::runtime::{Advanced, Timers};
 const GRACE: Duration = Duration::from_micros(250);
 /// How often a worker that is awake looks at the wheels of the others.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How often a worker that always has something to do looks at the global queue, if there is something, and asks the system for sockets, if there are any. Picks alone
+/// bound nothing: 64 of them may take a second.
+const OUTSIDE_EVERY: Duration = Duration::from_micros(500);
 /// How many short polls come between two steps of a wheel on which more is due. As many as a step wakes: then the queue does not grow.
 const POLLS_PER_STEP: u32 = 32;
 /// How many polls the clock is not read after some that were short, and how short these must be together. A clock costs as much as a short poll.
@@ -110,20 +113,33 @@ impl Shared {
 }
 
 impl Local {
-    /// Before each pick: if a worker that is awake has a deadline, advances the wheels that are due; and ends a streak or a turn that takes long.
+    /// Before each pick: if a worker that is awake has a deadline, advances the wheels that are due; and ends a streak or a turn that takes long. True if what comes from outside has
+    /// waited for long.
     #[inline]
-    pub(super) fn check_clock(&self, shared: &Shared) {
+    pub(super) fn check_clock(&self, shared: &Shared) -> bool {
         // Relaxed: a hint; what it delays is bounded by the next poll.
         let armed = shared.armed.load(Ordering::Relaxed);
-        if armed || self.has_streak() || self.has_turn() {
+        let outside = !shared.global.looks_empty() || shared.sockets.are_used();
+        if armed || outside || self.has_streak() || self.has_turn() {
             if let Some(now) = self.read_clock() {
                 self.limit_streak(now);
                 self.limit_turn(now);
                 if armed {
                     self.look_at_wheels(shared, now);
                 }
+                return outside && self.is_outside_late(now);
             }
         }
+        false
+    }
+
+    /// Is it time to look at what comes from outside? Then the caller does.
+    fn is_outside_late(&self, now: Instant) -> bool {
+        let late = now.saturating_duration_since(self.looked_outside.get()) >= OUTSIDE_EVERY;
+        if late {
+            self.looked_outside.set(now);
+        }
+        late
     }
 
     /// The time, at most once a poll. `None` if the polls have been so short that the last reading will do.

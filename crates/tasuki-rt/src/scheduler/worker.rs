@@ -25,7 +25,7 @@ use tasuki::runtime::{Timers, uncharged, wake_deferred};
 /// How often in a row, and how long, the *next* slots go first.
 const STREAK: u32 = 32;
 const STREAK_TIME: Duration = Duration::from_micros(200);
-/// Every so many picks the global queue is looked at first, and the queue of another worker.
+/// Every so many picks the global queue is looked at first, and the queue of another worker; and whenever `deadlines::OUTSIDE_EVERY` is over.
 const GLOBAL_EVERY: u32 = 64;
 /// How many looks a search has, and the pause between them.
 pub(super) const LOOKS: u32 = 4;
@@ -66,6 +66,8 @@ pub(crate) struct Local {
     pub(super) skip: Cell<u32>,
     /// When to look at the wheels again.
     pub(super) look_at: Cell<Instant>,
+    /// When it looked at what comes from outside because that was late.
+    pub(super) looked_outside: Cell<Instant>,
     /// How many looks at the clock come before the next step of a wheel.
     pub(super) pause: Cell<u32>,
     /// Was the timekeeper, and has not asked for cover for all since.
@@ -101,6 +103,7 @@ impl Local {
             now: Cell::new(shared.epoch),
             skip: Cell::new(0),
             look_at: Cell::new(shared.epoch),
+            looked_outside: Cell::new(shared.epoch),
             pause: Cell::new(0),
             kept_time: Cell::new(false),
             owes_poll_slot: Cell::new(false),
@@ -198,13 +201,11 @@ impl Local {
     /// What to do next, by the order of docs/scheduler.md.
     #[inline]
     fn pick(&self, shared: &Shared) -> Option<Item> {
-        self.check_clock(shared);
+        let late = self.check_clock(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        if tick % GLOBAL_EVERY == 0 {
-            self.balance(shared);
-            self.poll_sockets(shared);
-            if let Some(item) = self.pick_global(shared) {
+        if tick % GLOBAL_EVERY == 0 || late {
+            if let Some(item) = self.pick_first_from_outside(shared) {
                 return Some(item);
             }
         }
@@ -244,6 +245,14 @@ impl Local {
         let slot = || shared.remotes[self.index].next.take().map(from_slot);
         // By turns: two pinned tasks that hand a lock to and fro fill theirs with every poll.
         if self.tick.get() % 2 == 0 { home().or_else(slot) } else { slot().or_else(home) }
+    }
+
+    /// Before its own tasks: a share of what another worker has, what sockets have woken, and the global queue.
+    #[cold]
+    fn pick_first_from_outside(&self, shared: &Shared) -> Option<Item> {
+        self.balance(shared);
+        self.poll_sockets(shared);
+        self.pick_global(shared)
     }
 
     fn pick_inbox(&self, shared: &Shared) -> Option<Item> {

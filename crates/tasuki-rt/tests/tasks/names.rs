@@ -108,7 +108,7 @@ fn a_destructor_that_panics_has_the_name_of_its_task() {
 fn a_task_of_a_worker() {
     let _dog = watchdog(60);
     let runtime = runtime(1);
-    let task = named("works").on(&runtime.handle()).spawn(async { panic!("there") });
-    let text = runtime.block_on(task).map(|()| ()).unwrap_err().to_string();
+    let task = named("works").on(&runtime.handle()).spawn(async { panic!("there") as () });
+    let text = runtime.block_on(task).unwrap_err().to_string();
     assert!(text.contains("`works` panicked: there"), "{text}");
 }
