@@ -2,9 +2,10 @@
 //! spawned from outside, spawned inside, that yield, and that are woken before, in or after their first poll.
 //!
 //! Searching, sleeping and the global queue are the runtime's own, and so is the order of the steps of a worker. The task cell stands for
-//! another's: a task is queued once for each time it becomes runnable, and a wake during its poll queues it after the poll. So do the local
-//! queue and the event: their steps are atomic, and order nothing else, for the model checker does not know their mutexes. Three preemptions with one worker; two with
-//! two workers, for which the program is cut into two. That took more than minutes while the flag and the count by which the program ends were the model checker's too.
+//! another's: a task is queued once for each time it becomes runnable, and a wake during its poll queues it after the poll. The steps of the cell, of the local
+//! queue, of the event, and of the flag and the count by which the program ends are atomic, and order nothing else, for the model checker does not know them. Three preemptions with one worker (53,000
+//! executions); two with two workers (187,000 and 73,000), for which the program is cut into two. With three preemptions and two workers each of the two had tried a million executions in half an hour beside
+//! other work, without a failure and without an end.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;
