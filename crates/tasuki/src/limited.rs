@@ -138,6 +138,7 @@ impl<A: Awaitable> Wait<A> {
     /// assert_eq!(waited, Err(tasuki::Elapsed));
     /// ```
     #[cfg(feature = "std")]
+    #[track_caller]
     pub fn timeout(self, time: Duration) -> Timeout<Self> {
         Limited::wait(self, timer::sleep(time))
     }
@@ -162,6 +163,7 @@ impl<A: Awaitable> Wait<A> {
     /// ```
     #[doc(alias = "timeout_at")]
     #[cfg(feature = "std")]
+    #[track_caller]
     pub fn deadline(self, deadline: Instant) -> Timeout<Self> {
         Limited::wait(self, timer::sleep_until(deadline))
     }
@@ -186,6 +188,7 @@ impl<A: Awaitable> Wait<A> {
     /// let waited = event.wait().timeout(Duration::MAX).or_cancelled(&token).block();
     /// assert_eq!(waited, Err(tasuki::Cancelled));
     /// ```
+    #[track_caller]
     pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {
         Limited::wait(self, token.on_cancel())
     }

@@ -297,8 +297,12 @@ pub fn on_self_deadlock(hook: fn(&SelfDeadlock)) {
     HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
 
-/// In strict mode a task that is about to wait for a lock that it holds panics, after the hook was called; not if the wait has a limit of ours, which ends
-/// it. Off by default, because two branches of a `join!` may wait for each other's lock legally.
+/// In strict mode a task that is about to wait for a lock that it holds panics, after the hook was called; and so does one whose wait closes a cycle of locks that have holders
+/// ([`Deadlock`](crate::inspect::Certainty::Deadlock) or [`Futurelock`](crate::inspect::Certainty::Futurelock)), after the hook of [`on_deadlock`](crate::inspect::on_deadlock). Not if the wait has a limit of ours, which ends
+/// it, and never where any task may release (a semaphore). The panic is in the poll that would have waited: the future is dropped by it, and no lock is lost.
+///
+/// Off by default: at that moment another branch of a `select!` or `join!` of the same task may still end the wait. A cycle that closes in another way than by a wait that begins is
+/// told after a second, as without strict mode.
 ///
 /// # Examples
 ///
@@ -314,6 +318,15 @@ pub fn strict(on: bool) {
     not(any(debug_assertions, feature = "inspect")),
     expect(dead_code, reason = "nothing is found then")
 )]
+pub(crate) fn is_strict() -> bool {
+    // Relaxed: a switch.
+    STRICT.load(Ordering::Relaxed)
+}
+
+#[cfg_attr(
+    not(any(debug_assertions, feature = "inspect")),
+    expect(dead_code, reason = "nothing is found then")
+)]
 pub(crate) fn report(found: &SelfDeadlock) {
     // Relaxed: as in `on_self_deadlock`.
     let hook = HOOK.load(Ordering::Relaxed);
@@ -322,7 +335,6 @@ pub(crate) fn report(found: &SelfDeadlock) {
         let hook = unsafe { core::mem::transmute::<*mut (), fn(&SelfDeadlock)>(hook) };
         hook(found);
     }
-    // Relaxed: a switch.
-    let panics = STRICT.load(Ordering::Relaxed) && !found.is_limited;
+    let panics = is_strict() && !found.is_limited;
     assert!(!panics, "{found}; no lock was taken, and none was lost");
 }

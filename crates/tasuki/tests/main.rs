@@ -105,6 +105,7 @@ mod surface {
     mod promises;
     mod subjects;
     mod two_panics;
+    mod wait_sites;
 }
 mod timer {
     mod api;

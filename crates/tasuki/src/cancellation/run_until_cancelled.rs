@@ -40,6 +40,7 @@ struct Running<'a, F> {
 }
 
 impl<'a, F> UntilCancelled<'a, F> {
+    #[track_caller]
     pub(super) fn new(token: &'a CancellationToken, future: F) -> RunUntilCancelled<'a, F>
     where
         F: Future,

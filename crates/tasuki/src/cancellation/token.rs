@@ -197,6 +197,7 @@ impl CancellationToken {
     /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     /// # assert!(std::future::Future::poll(test.as_mut(), &mut cx).is_ready());
     /// ```
+    #[track_caller]
     pub fn run_until_cancelled<F: Future>(&self, future: F) -> RunUntilCancelled<'_, F> {
         UntilCancelled::new(self, future)
     }

@@ -83,6 +83,7 @@ impl<T, const N: usize> Channel<T, N> {
     /// channel.send(1).block().unwrap();
     /// ```
     #[inline]
+    #[track_caller]
     pub fn send(&self, message: T) -> InlineSend<'_, T, N> {
         SendOp::wait(&self.core, message)
     }
@@ -122,6 +123,7 @@ impl<T, const N: usize> Channel<T, N> {
     /// assert_eq!(channel.recv().block(), Ok(1));
     /// ```
     #[inline]
+    #[track_caller]
     pub fn recv(&self) -> InlineRecv<'_, T, N> {
         RecvOp::wait(&self.core)
     }
@@ -180,6 +182,7 @@ impl<T, const N: usize> Channel<T, N> {
     /// channel.close();
     /// channel.closed().block();
     /// ```
+    #[track_caller]
     pub fn closed(&self) -> WaitEvent<'_> {
         self.core.closed.wait()
     }

@@ -283,6 +283,7 @@ pub struct RecvOp<H: Side> {
 
 impl<H: Side> RecvOp<H> {
     #[inline(always)]
+    #[track_caller]
     pub(super) fn wait(side: H) -> Wait<Single<Self>> {
         Wait::new(Self { side })
     }

@@ -24,6 +24,7 @@ pub struct RecvManyOp<'b, H: Side> {
 }
 
 impl<'b, H: Side> RecvManyOp<'b, H> {
+    #[track_caller]
     pub(super) fn wait(side: H, buffer: &'b mut Vec<H::Message>, limit: usize) -> Wait<Single<Self>> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         Wait::new(Self { side, buffer, limit, received: 0 })

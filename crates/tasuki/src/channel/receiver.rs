@@ -69,6 +69,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
     /// ```
     #[inline]
+    #[track_caller]
     pub fn recv(&self) -> Recv<'_, T> {
         RecvOp::wait(self.core())
     }
@@ -91,6 +92,7 @@ impl<T> Receiver<T> {
     /// sender.try_send(1).unwrap();
     /// assert_eq!(std::thread::spawn(|| received.block()).join().unwrap(), Ok(1));
     /// ```
+    #[track_caller]
     pub fn recv_owned(self) -> RecvOwned<T> {
         RecvOp::wait(self)
     }
@@ -135,6 +137,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.recv_many(&mut buffer, 3).block(), Ok(3));
     /// assert_eq!(buffer, [0, 1, 2]);
     /// ```
+    #[track_caller]
     pub fn recv_many<'a>(&'a self, buffer: &'a mut Vec<T>, limit: usize) -> RecvMany<'a, T> {
         RecvManyOp::wait(self.core(), buffer, limit)
     }

@@ -173,6 +173,7 @@ pub struct SendOp<H: Side> {
 
 impl<H: Side> SendOp<H> {
     #[inline(always)]
+    #[track_caller]
     pub(super) fn wait(side: H, message: H::Message) -> Wait<Single<Self>> {
         Wait::new(Self { parcel: Parcel::new(side, message) })
     }
@@ -351,6 +352,7 @@ pub struct ReserveOp<R: Reserve> {
 
 impl<R: Reserve> ReserveOp<R> {
     #[cfg(feature = "alloc")]
+    #[track_caller]
     pub(super) fn wait(reserve: R) -> Wait<Single<Self>> {
         Wait::new(Self { reserve })
     }

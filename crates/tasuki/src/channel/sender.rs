@@ -73,6 +73,7 @@ impl<T> Sender<T> {
     /// # drop(receiver);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn send(&self, message: T) -> Send<'_, T> {
         SendOp::wait(self.core(), message)
     }
@@ -114,6 +115,7 @@ impl<T> Sender<T> {
     /// permit.send(1).unwrap();
     /// # drop(receiver);
     /// ```
+    #[track_caller]
     pub fn reserve(&self) -> Reservation<'_, T> {
         ReserveOp::wait(One(self.core()))
     }
@@ -164,6 +166,7 @@ impl<T> Sender<T> {
     /// std::thread::spawn(move || permit.send(1).unwrap()).join().unwrap();
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// ```
+    #[track_caller]
     pub fn reserve_owned(self) -> ReservationOwned<T> {
         ReserveOp::wait(Owned(Some(self)))
     }
@@ -257,6 +260,7 @@ impl<T> Sender<T> {
     /// drop(receiver);
     /// sender.closed().block();
     /// ```
+    #[track_caller]
     pub fn closed(&self) -> WaitEvent<'_> {
         self.core().closed.wait()
     }

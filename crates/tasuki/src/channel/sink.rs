@@ -61,6 +61,7 @@ impl<T> Sender<T> {
     /// assert_eq!(receiver.try_recv(), Ok(1));
     /// assert!(sink.as_mut().poll_ready(&mut cx).is_ready());
     /// ```
+    #[track_caller]
     pub fn into_sink(self) -> MessageSink<T> {
         MessageSink { wait: Some(ReserveOp::wait(Owned(Some(self)))), permit: None }
     }

@@ -44,6 +44,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(stream.as_mut().poll_next(&mut cx), Poll::Ready(Some(1)));
     /// assert_eq!(stream.as_mut().poll_next(&mut cx), Poll::Ready(None));
     /// ```
+    #[track_caller]
     pub fn into_stream(self) -> MessageStream<T> {
         MessageStream { wait: RecvOp::wait(self) }
     }

@@ -55,6 +55,7 @@ fn lock(id: LockId, record: &LockRecord, waiters: usize) -> LockSnapshot {
         id: id.number(),
         label: record.label(),
         holders,
+        unknown_holders: record.unknown(),
         waiters,
         contentions: waited.count(),
         longest_queue: record.longest_queue(),
@@ -131,11 +132,15 @@ pub(super) fn snapshot(limit: usize) -> Snapshot {
     Snapshot { locks, total_locks, waits, total_waits, sites, deadlocks }
 }
 
-/// How many wait for a lock, and for how long the first of them has.
+/// How many wait for a lock, and for how long the first of them has. Looks at the waits of this lock only.
 pub(super) fn queue(lock: LockId) -> (usize, Duration) {
+    let mut granted = HashSet::new();
+    if let Some(record) = lock.record() {
+        record.each_holder(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
+    }
     let (mut count, mut oldest) = (0, u64::MAX);
-    waits::each_but_time(|view| {
-        if view.lock == lock && !graph::is_granted(&view) {
+    waits::each_waiter(lock, |view| {
+        if !granted.contains(&view.id) {
             count += 1;
             oldest = oldest.min(view.since);
         }

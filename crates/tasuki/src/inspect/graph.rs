@@ -11,28 +11,21 @@
 //! The stuck tasks are the largest set for which this holds. A wait that was granted is none any more, and its task is a holder, whether its future
 //! has been polled since or not: so a task that does not poll the future that was granted, and waits for the same lock by another, waits for itself.
 //!
-//! A wait that begins asks first whether it can be in a cycle at all ([`may_close`]), which allocates nothing and mostly ends at the first holder: it runs, and waits
-//! for nothing. Only if its own task is reached again is the graph collected and judged ([`cycle_of`]); if there are too many tasks to follow, the thread that watches
-//! does that: a crowd must not be collected by each of its members.
+//! The graph has two kinds of nodes, tasks and locks, so a crowd of waits behind a crowd of holders is as many edges as there are members, not as many as there are pairs.
+//! [`Graph::reduce`] removes the tasks that go on: a lock keeps the number of its holders that are left, and its waits are looked at again only
+//! when a number has fallen to where it decides.
 
 use super::gather::label;
-use super::locks::{Held, Holder};
+use super::locks::{Held, Holder, LockId};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop, LockKind};
 use super::snapshot::HolderSnapshot;
 use super::waits::{self, WaitView, Want};
 use crate::probe::LockMode;
 use crate::task::TaskId;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 use std::vec::Vec;
-
-/// How many tasks the first question follows; beyond that the task is watched.
-const FOLLOWED: usize = 32;
-/// A wait behind more than these is taken for one that ends: a crowd of waits behind a crowd of holders is too much to collect.
-const BLOCKERS: usize = 64;
-/// How many tasks are collected for one that waits.
-const COLLECTED: usize = 10_000;
 
 /// What keeps a wait from ending.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +71,11 @@ impl Cycle {
             if wait.want == Want::Permits && holder.is_claimed)
     }
 
+    /// Is the task one of the cycle, and does not only wait for it?
+    pub(super) fn has(&self, task: u64) -> bool {
+        self.0.iter().any(|link| link.wait.task == task)
+    }
+
     /// The same for the same cycle, and no other: if it is found again, nothing in it has changed.
     pub(super) fn signature(&self) -> Vec<u64> {
         self.0.iter().flat_map(|link| [link.wait.id, link.wait.lock.number(), link.blocker.turn()]).collect()
@@ -95,30 +93,13 @@ fn keeps_out(want: Want, mode: LockMode) -> bool {
     }
 }
 
-/// Everything that keeps a wait from ending. False if the wait has been granted, or can end by itself.
-fn each_blocker(wait: &WaitView, mut see: impl FnMut(Blocker)) -> bool {
-    if wait.is_limited || matches!(wait.want, Want::Signal | Want::Time) {
-        return false;
-    }
-    let Some(record) = wait.lock.record() else { return false };
-    let mut is_granted = false;
-    record.each_holder(|holder| {
-        is_granted |= holder.wait == wait.id;
-        let is_own = wait.own != Held::NONE && holder.held == wait.own;
-        if !is_own && keeps_out(wait.want, holder.mode) {
-            see(Blocker::Holder(holder));
-        }
-    });
-    if matches!(wait.want, Want::Read | Want::Upgradable) {
-        waits::each_writer(wait.lock, |writer| {
-            // An upgrade goes before all others.
-            let is_before = writer.since < wait.since || writer.want == Want::Upgrade;
-            if is_before && writer.id != wait.id && !writer.is_limited {
-                see(Blocker::Writer(writer));
-            }
-        });
-    }
-    !is_granted
+fn is_behind_writers(want: Want) -> bool {
+    matches!(want, Want::Read | Want::Upgradable)
+}
+
+/// Is the first, a queued writer, granted before the second? An upgrade goes before all others.
+fn is_before(writer: &WaitView, wait: &WaitView) -> bool {
+    writer.want == Want::Upgrade || writer.since < wait.since
 }
 
 /// Has the wait been granted? Its future has not seen it yet.
@@ -130,153 +111,195 @@ pub(super) fn is_granted(wait: &WaitView) -> bool {
     is_granted
 }
 
-/// Everything that keeps a wait from ending, as far as it is known.
+/// Everything that keeps a wait from ending, as far as it is known; a limit ends it all the same.
 pub(super) fn blockers(wait: &WaitView) -> Vec<Blocker> {
-    let mut blockers = Vec::new();
-    // A limit ends the wait; until then it is behind the same tasks.
-    each_blocker(&WaitView { is_limited: false, ..*wait }, |blocker| blockers.push(blocker));
-    blockers
+    LockNode::of(wait.lock).blockers(wait).collect()
 }
 
-/// Whether what a task waits for can lead back to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closes {
-    /// Certain, but for what happens meanwhile.
-    No,
-    Maybe,
-    /// There are too many tasks to follow.
-    Unknown,
+/// A lock of the collected graph.
+#[derive(Default)]
+struct LockNode {
+    holders: Vec<Holder>,
+    /// The queued waits without a limit that keep readers out, in the order in which they are granted.
+    writers: Vec<WaitView>,
+    /// The waits that were granted, and whose futures have not seen it.
+    granted: HashSet<u64>,
+    /// Code without an identity holds permits.
+    has_unknown: bool,
+    /// Of the holders, how many are left: all; those that keep an upgradable read out; those that keep readers out.
+    left: [usize; 3],
+    /// How many of the writers in front have been removed.
+    front: usize,
+    /// The tasks that wait for it.
+    waiters: Vec<u64>,
 }
 
-/// Can what the task waits for lead back to it? Allocates nothing.
-pub(super) fn may_close(task: u64) -> Closes {
-    let mut found = [0; FOLLOWED];
-    let mut count = 0;
-    let mut next = 0;
-    let mut closes = Closes::No;
-    let mut at = task;
-    loop {
-        waits::each_of(at, |wait| {
-            each_blocker(&wait, |blocker| {
-                let other = blocker.task();
-                if other == task {
-                    closes = Closes::Maybe;
-                } else if closes != Closes::No || found[..count].contains(&other) {
-                    // Seen, or decided.
-                } else if count == FOLLOWED {
-                    closes = Closes::Unknown;
-                } else {
-                    found[count] = other;
-                    count += 1;
-                }
-            });
+/// The classes of holders by whom they keep out, in the order of [`LockNode::left`].
+const CLASSES: [Want; 3] = [Want::Exclusive, Want::Upgradable, Want::Read];
+
+impl LockNode {
+    fn of(lock: LockId) -> Self {
+        let mut node = Self::default();
+        let Some(record) = lock.record() else { return node };
+        record.each_holder(|holder| {
+            node.granted.extend((holder.wait != 0).then_some(holder.wait));
+            node.holders.push(holder);
         });
-        if closes != Closes::No || next == count {
-            return closes;
+        node.has_unknown = record.unknown() > 0;
+        waits::each_writer(lock, |writer| node.writers.extend((!writer.is_limited).then_some(writer)));
+        node.writers.retain(|writer| !node.granted.contains(&writer.id));
+        node.writers.sort_unstable_by_key(|writer| (writer.want != Want::Upgrade, writer.since, writer.id));
+        node
+    }
+
+    /// Everything that keeps this wait out.
+    fn blockers(self, wait: &WaitView) -> impl Iterator<Item = Blocker> {
+        let wait = *wait;
+        let holders = self.holders.into_iter().filter(move |holder| Self::is_blocker(holder, &wait));
+        let writers = self.writers.into_iter().filter(move |writer| Self::is_queued_before(writer, &wait));
+        holders.map(Blocker::Holder).chain(writers.map(Blocker::Writer))
+    }
+
+    fn is_blocker(holder: &Holder, wait: &WaitView) -> bool {
+        let is_own = wait.own != Held::NONE && holder.held == wait.own;
+        !is_own && keeps_out(wait.want, holder.mode)
+    }
+
+    fn is_queued_before(writer: &WaitView, wait: &WaitView) -> bool {
+        is_behind_writers(wait.want) && writer.id != wait.id && is_before(writer, wait)
+    }
+
+    /// A task that is left and keeps this wait out.
+    fn blocker(&self, wait: &WaitView, is_left: impl Fn(u64) -> bool) -> Option<Blocker> {
+        let holder = |holder: &&Holder| Self::is_blocker(holder, wait) && is_left(holder.task);
+        let writer = |writer: &&WaitView| Self::is_queued_before(writer, wait) && is_left(writer.task);
+        let holder = self.holders.iter().find(holder).copied().map(Blocker::Holder);
+        holder.or_else(|| self.writers[self.front..].iter().find(writer).copied().map(Blocker::Writer))
+    }
+
+    /// Is the wait of a task that is left kept out by one that is left, too?
+    fn blocks(&self, wait: &WaitView, is_left: impl Fn(u64) -> bool) -> bool {
+        let [all, upgradable, alone] = self.left;
+        let is_behind = || {
+            let front = self.writers.get(self.front);
+            front.is_some_and(|writer| Self::is_queued_before(writer, wait))
+        };
+        match wait.want {
+            Want::Signal | Want::Time => false,
+            Want::Exclusive => all > 0,
+            // Its own hold does not count; there is one upgrade at a time.
+            Want::Upgrade => self.blocker(wait, is_left).is_some(),
+            Want::Read => alone > 0 || is_behind(),
+            Want::Upgradable => upgradable > 0 || is_behind(),
+            Want::Permits => !self.has_unknown && all > 0 && all == self.holders.len(),
         }
-        at = found[next];
-        next += 1;
+    }
+
+    /// The task is not left. True if waits that were blocked may not be any more.
+    fn remove(&mut self, task: u64, is_left: impl Fn(u64) -> bool) -> bool {
+        let before = (self.left, self.front);
+        for holder in self.holders.iter().filter(|holder| holder.task == task) {
+            for (left, class) in self.left.iter_mut().zip(CLASSES) {
+                *left -= usize::from(keeps_out(class, holder.mode));
+            }
+        }
+        while self.writers.get(self.front).is_some_and(|writer| !is_left(writer.task)) {
+            self.front += 1;
+        }
+        // One is left: it may be the upgrade's own. None: no waiter is blocked. And the first that is gone decides for a semaphore.
+        let decides = |(now, before): (&usize, &usize)| now != before && *now <= 1;
+        let is_first = before.0[0] == self.holders.len() && self.left[0] < before.0[0];
+        self.left.iter().zip(&before.0).any(decides) || self.front != before.1 || is_first
     }
 }
 
-/// A wait of the collected graph.
-struct Edge {
-    wait: WaitView,
-    blockers: Vec<Blocker>,
-    /// It can end in a way that is not known.
-    is_open: bool,
-}
-
-impl Edge {
-    /// What blocks it, if only tasks that are stuck go on waiting.
-    fn blocked_by(&self, is_stuck: impl Fn(u64) -> bool) -> Option<Blocker> {
-        if self.is_open {
-            return None;
-        }
-        let stuck = |blocker: &&Blocker| is_stuck(blocker.task());
-        if self.wait.want == Want::Permits && !self.blockers.iter().all(|blocker| is_stuck(blocker.task())) {
-            return None;
-        }
-        self.blockers.iter().find(stuck).copied()
-    }
-}
-
-/// A part of the graph: tasks that wait, with their waits.
+/// A part of the graph: tasks that wait with their waits, and the locks.
 #[derive(Default)]
 struct Graph {
-    tasks: HashMap<u64, Vec<Edge>>,
+    tasks: HashMap<u64, Vec<WaitView>>,
+    locks: HashMap<LockId, LockNode>,
 }
 
 impl Graph {
     /// All that can be reached from these tasks.
-    fn collect(start: impl IntoIterator<Item = u64>, limit: usize) -> Self {
+    fn collect(start: impl IntoIterator<Item = u64>) -> Self {
         let mut graph = Self::default();
         let mut left: Vec<u64> = start.into_iter().collect();
         while let Some(task) = left.pop() {
-            if graph.tasks.len() >= limit || graph.tasks.contains_key(&task) {
+            if graph.tasks.contains_key(&task) {
                 continue;
             }
-            let mut edges = Vec::new();
+            let mut waits = Vec::new();
             // A task that sleeps, too, is not stuck, whatever else it waits for.
             if !waits::sleeps(task) {
-                waits::each_of(task, |wait| edges.extend(Self::edge(wait)));
+                waits::each_of(task, |wait| waits.push(wait));
             }
-            left.extend(edges.iter().flat_map(|edge| edge.blockers.iter().map(Blocker::task)));
-            graph.tasks.insert(task, edges);
+            if waits.iter().any(|wait| !wait.is_unlimited_lock()) {
+                waits.clear();
+            }
+            waits.retain(|wait| graph.wait(wait, &mut left));
+            graph.tasks.insert(task, waits);
         }
         graph
     }
 
-    /// `None` if the wait has been granted.
-    fn edge(wait: WaitView) -> Option<Edge> {
-        let mut blockers = Vec::new();
-        let mut is_crowd = false;
-        let waits = each_blocker(&wait, |blocker| {
-            if blockers.len() < BLOCKERS {
-                blockers.push(blocker);
-            } else {
-                is_crowd = true;
-            }
+    /// Notes a wait for a lock, and the tasks that hold it; false if it has been granted.
+    fn wait(&mut self, wait: &WaitView, left: &mut Vec<u64>) -> bool {
+        let node = self.locks.entry(wait.lock).or_insert_with(|| {
+            let node = LockNode::of(wait.lock);
+            left.extend(node.holders.iter().map(|holder| holder.task));
+            left.extend(node.writers.iter().map(|writer| writer.task));
+            node
         });
-        if is_crowd {
-            blockers.clear();
+        let waits = !node.granted.contains(&wait.id);
+        if waits {
+            node.waiters.push(wait.task);
         }
-        let has_unknown = || wait.lock.record().is_none_or(|record| record.has_unknown());
-        let is_open = !waits || is_crowd || (wait.want == Want::Permits && has_unknown());
-        (waits || !is_granted(&wait)).then_some(Edge { wait, blockers, is_open })
+        waits
     }
 
-    /// Leaves only the tasks that are stuck. Each is looked at again only when one that it waits for is not.
+    /// Leaves only the tasks that are stuck.
     fn reduce(&mut self) {
-        let mut waiting_for: HashMap<u64, Vec<u64>> = HashMap::new();
-        for (task, edges) in &self.tasks {
-            for blocker in edges.iter().flat_map(|edge| &edge.blockers) {
-                waiting_for.entry(blocker.task()).or_default().push(*task);
+        let mut has: HashMap<u64, Vec<LockId>> = HashMap::new();
+        for (id, node) in &mut self.locks {
+            node.left = CLASSES
+                .map(|class| node.holders.iter().filter(|holder| keeps_out(class, holder.mode)).count());
+            let tasks = node.holders.iter().map(|holder| holder.task);
+            for task in tasks.chain(node.writers.iter().map(|writer| writer.task)) {
+                has.entry(task).or_default().push(*id);
             }
         }
-        let mut left: Vec<u64> = self.tasks.keys().copied().collect();
-        while let Some(task) = left.pop() {
-            let Some(edges) = self.tasks.get(&task) else { continue };
-            let is_stuck = !edges.is_empty()
-                && edges
-                    .iter()
-                    .all(|edge| edge.blocked_by(|other| self.tasks.contains_key(&other)).is_some());
-            if !is_stuck {
-                self.tasks.remove(&task);
-                left.extend(waiting_for.remove(&task).into_iter().flatten());
+        let mut queue: VecDeque<u64> = self.tasks.keys().copied().collect();
+        let mut queued: HashSet<u64> = queue.iter().copied().collect();
+        while let Some(task) = queue.pop_front() {
+            queued.remove(&task);
+            let Some(waits) = self.tasks.get(&task) else { continue };
+            let is_left = |task| self.tasks.contains_key(&task);
+            if !waits.is_empty() && waits.iter().all(|wait| self.locks[&wait.lock].blocks(wait, is_left)) {
+                continue;
+            }
+            self.tasks.remove(&task);
+            let mut locks = has.remove(&task).unwrap_or_default();
+            locks.sort_unstable();
+            locks.dedup();
+            for lock in locks {
+                let Some(node) = self.locks.get_mut(&lock) else { continue };
+                if node.remove(task, |task| self.tasks.contains_key(&task)) {
+                    queue.extend(node.waiters.iter().copied().filter(|waiter| queued.insert(*waiter)));
+                }
             }
         }
     }
 
     /// What the task waits for, if it is stuck.
     fn next(&self, task: u64) -> Option<Link> {
-        let edge = self.tasks.get(&task)?.first()?;
-        let blocker = edge.blocked_by(|other| self.tasks.contains_key(&other))?;
-        Some(Link { wait: edge.wait, blocker })
+        let wait = *self.tasks.get(&task)?.first()?;
+        let blocker = self.locks[&wait.lock].blocker(&wait, |other| self.tasks.contains_key(&other))?;
+        Some(Link { wait, blocker })
     }
 
-    /// The cycle that a stuck task is in, or leads to.
-    fn cycle(&self, task: u64) -> Option<Cycle> {
+    /// The cycle that a stuck task is in, or leads to; none if that leads to a task of `known`, which it extends.
+    fn cycle(&self, task: u64, known: &mut HashSet<u64>) -> Option<Cycle> {
         let mut links: Vec<Link> = Vec::new();
         let mut places = HashMap::new();
         let mut at = task;
@@ -287,6 +310,9 @@ impl Graph {
                 links.rotate_left(first);
                 return Some(Cycle(links));
             }
+            if !known.insert(at) {
+                return None;
+            }
             let link = self.next(at)?;
             at = link.blocker.task();
             links.push(link);
@@ -295,50 +321,31 @@ impl Graph {
 }
 
 /// The tasks that were stuck when it was made, of those that were asked for and all that they wait for.
-pub(super) struct Stuck(Graph);
-
-impl Stuck {
-    pub(super) fn among(tasks: impl IntoIterator<Item = u64>, limit: usize) -> Self {
-        let mut graph = Graph::collect(tasks, limit);
-        graph.reduce();
-        Self(graph)
-    }
-
-    /// The cycle that this task waits in, or for.
-    pub(super) fn cycle_of(&self, task: u64) -> Option<Cycle> {
-        self.0.cycle(task)
-    }
+fn stuck_among(tasks: impl IntoIterator<Item = u64>) -> Graph {
+    let mut graph = Graph::collect(tasks);
+    graph.reduce();
+    graph
 }
 
 /// The cycle that this task waits in, or for.
 pub(super) fn cycle_of(task: u64) -> Option<Cycle> {
-    Stuck::among([task], COLLECTED).cycle_of(task)
+    stuck_among([task]).cycle(task, &mut HashSet::new())
+}
+
+/// Every cycle that these tasks wait in, or for; each once.
+pub(super) fn cycles_of(tasks: impl IntoIterator<Item = u64>) -> Vec<Cycle> {
+    let graph = stuck_among(tasks);
+    let mut stuck: Vec<u64> = graph.tasks.keys().copied().collect();
+    stuck.sort_unstable();
+    let mut known = HashSet::new();
+    stuck.into_iter().filter_map(|task| graph.cycle(task, &mut known)).collect()
 }
 
 /// Every cycle of now, each once.
 pub(super) fn cycles() -> Vec<Cycle> {
     let mut tasks = Vec::new();
-    waits::each_but_time(|wait| tasks.push(wait.task));
-    let graph = Stuck::among(tasks, usize::MAX);
-    let mut stuck: Vec<u64> = graph.0.tasks.keys().copied().collect();
-    stuck.sort_unstable();
-    let mut seen = HashSet::new();
-    let mut cycles = Vec::new();
-    for task in stuck {
-        if let Some(cycle) = graph.cycle_of(task) {
-            if seen.insert(cycle.signature()) {
-                cycles.push(cycle);
-            }
-        }
-    }
-    cycles
-}
-
-/// Does the task wait for several locks, or several times for one, without a limit?
-pub(super) fn has_several_waits(task: u64) -> bool {
-    let mut count = 0;
-    waits::each_of(task, |wait| count += usize::from(wait.is_unlimited_lock()));
-    count > 1
+    waits::each_candidate(u64::MAX, |task| tasks.push(task));
+    cycles_of(tasks)
 }
 
 impl Deadlock {

@@ -5,7 +5,7 @@
 //!
 //! # Holders
 //!
-//! A record has four places for holders, and a list under a lock for more. A lock that has one holder at a time writes the first place,
+//! A record has four places for holders, and a map under a lock for more. A lock that has one holder at a time writes the first place,
 //! without a locked operation. A lock that is shared takes a place by one compare-exchange, and its guard knows which ([`Held`]).
 //!
 //! | from | event | to | fn |
@@ -13,8 +13,12 @@
 //! | free | taken without a wait | taken | [`LockRecord::set`], [`LockRecord::add`] |
 //! | free | granted to a waiter | unclaimed | [`LockRecord::grant`], [`LockRecord::add`] |
 //! | unclaimed | the waiter's poll finds the grant | taken | [`LockRecord::set`], [`LockRecord::claim`] |
-//! | taken | another task uses the guard | taken, by that task | [`LockRecord::touch`] |
+//! | taken | another task uses the guard | taken, by that task, or by [`UNKNOWN`] | [`LockRecord::touch`] |
 //! | any | released | free | [`LockRecord::clear`], [`LockRecord::remove`] |
+//!
+//! A holder without an identity has a place only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a place. It is
+//! then [`UNKNOWN`], which is no task, and not 0, which is a free place: two guards would share it. All others are counted. With the feature `critical-section` the holders beyond the
+//! places are counted, too: a list allocates, and a release may run in an interrupt handler.
 //!
 //! # How long it is held
 //!
@@ -33,6 +37,7 @@
 use super::durations::{CLASSES, Durations};
 use super::pool::{Pool, Record, first};
 use super::snapshot::LockLabel;
+use super::waits::QUEUES;
 use super::{AtomicStatic, LockKind, locked, nanoseconds};
 use crate::probe::LockMode;
 use std::collections::BTreeMap;
@@ -42,6 +47,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How many holders a record has without an allocation.
 const PLACES: usize = 4;
+/// Nothing may be allocated where a lock is released.
+const IS_BOUNDED: bool = cfg!(feature = "critical-section");
+/// The task of a holder that has no identity.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What a place says of a task; 0 is code without an identity.
+fn known(task: u64) -> u64 {
+    if task == 0 { UNKNOWN } else { task }
+}
 
 /// One hold in so many is timed: the clock takes about as long as a lock and an unlock. A power of two.
 const TIMED: u32 = 64;
@@ -121,7 +135,7 @@ impl Place {
             self.begin_timed();
         }
         // Release: pairs with Acquire in `view`.
-        self.task.store(task, Ordering::Release);
+        self.task.store(known(task), Ordering::Release);
     }
 
     #[cold]
@@ -158,7 +172,7 @@ impl Place {
     fn view(&self, held: Held) -> Option<Holder> {
         // Acquire: pairs with Release in `fill`.
         let task = self.task.load(Ordering::Acquire);
-        (task != 0).then(|| Holder {
+        (task != 0 && task != UNKNOWN).then(|| Holder {
             held,
             task,
             mode: HELD_AS[self.mode.load(Ordering::Relaxed) as usize],
@@ -187,10 +201,10 @@ pub(crate) struct LockRecord {
     places: [Place; PLACES],
     /// Holders beyond the places.
     more: Mutex<BTreeMap<u32, Holder>>,
-    /// How many holders have no identity; counted for semaphores only, where one that is not known may release.
+    /// How many holders have no place, and are not known.
     unknown: AtomicU32,
-    /// The first of the waits that keep readers out ([`waits`](super::waits)).
-    pub(super) writers: Mutex<u32>,
+    /// The first of the waits for it, in two lists ([`waits`](super::waits)).
+    pub(super) queues: Mutex<[u32; QUEUES]>,
     /// How many wait, and the most that have at a time.
     queued: AtomicU32,
     longest_queue: AtomicU32,
@@ -208,7 +222,7 @@ impl Record for LockRecord {
         places: [const { Place::NEW }; PLACES],
         more: Mutex::new(BTreeMap::new()),
         unknown: AtomicU32::new(0),
-        writers: Mutex::new(0),
+        queues: Mutex::new([0; QUEUES]),
         queued: AtomicU32::new(0),
         longest_queue: AtomicU32::new(0),
         waited: [const { AtomicU32::new(0) }; CLASSES],
@@ -245,16 +259,16 @@ impl LockId {
     }
 }
 
-/// A record for a lock that has none.
+/// A record for a lock that has none; `None` if there is no record left.
 #[cold]
 pub(crate) fn register(
     kind: LockKind,
     name: Option<&'static str>,
     made_at: &'static Location<'static>,
-) -> u32 {
-    let number = LOCKS.take();
+) -> Option<u32> {
+    let number = LOCKS.take()?;
     *locked(&LOCKS.get(number).label) = LockLabel { kind, name, made_at: Some(made_at) };
-    number
+    Some(number)
 }
 
 /// The lock is gone, or another thread gave it a record first.
@@ -264,10 +278,12 @@ pub(crate) fn unregister(number: u32) {
     // Relaxed: see `LockId::record`.
     record.generation.store(record.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     record.places.iter().for_each(Place::reset);
-    locked(&record.more).clear();
+    if !IS_BOUNDED {
+        locked(&record.more).clear();
+    }
     // Relaxed: no other thread has the lock.
     record.unknown.store(0, Ordering::Relaxed);
-    *locked(&record.writers) = 0;
+    *locked(&record.queues) = [0; QUEUES];
     // Relaxed: as above.
     let figures =
         [&record.queued, &record.longest_queue].into_iter().chain(&record.waited).chain(&record.held);
@@ -328,7 +344,7 @@ impl LockRecord {
     /// One of several holders; `wait` is what was granted and not claimed, or 0.
     pub(crate) fn add(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) -> Held {
         if task == 0 {
-            return self.add_unknown(mode);
+            return self.add_unknown();
         }
         for (number, place) in self.places.iter().enumerate() {
             // Relaxed: a look, which the exchange confirms.
@@ -348,10 +364,8 @@ impl LockRecord {
         self.add_more(task, mode, at, wait)
     }
 
-    fn add_unknown(&self, mode: LockMode) -> Held {
-        if mode != LockMode::Permits {
-            return Held::NONE;
-        }
+    /// One of several holders, which is not known.
+    pub(crate) fn add_unknown(&self) -> Held {
         // Relaxed: a number to look at.
         self.unknown.fetch_add(1, Ordering::Relaxed);
         Held::UNKNOWN
@@ -359,6 +373,9 @@ impl LockRecord {
 
     #[cold]
     fn add_more(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) -> Held {
+        if IS_BOUNDED {
+            return self.add_unknown();
+        }
         let mut more = locked(&self.more);
         let first = PLACES as u32 + 1;
         let last = more.last_key_value();
@@ -374,7 +391,7 @@ impl LockRecord {
             Ok(None) => {}
             Err(()) => self.change_more(held, |holder| {
                 *holder = Holder {
-                    task,
+                    task: known(task),
                     mode,
                     is_claimed: true,
                     turn: holder.turn.wrapping_add(1),
@@ -397,6 +414,7 @@ impl LockRecord {
 
     /// The task that runs uses the guard: it is the holder, though another may have taken the lock.
     pub(crate) fn touch(&self, held: Held, task: u64) {
+        let task = known(task);
         match self.place(held) {
             Ok(Some(place)) => {
                 // Relaxed: the guard is used, so its place is written by no other.
@@ -445,7 +463,9 @@ impl LockRecord {
         for (number, place) in self.places.iter().enumerate() {
             place.view(Held(number as u32 + 1)).into_iter().for_each(&mut see);
         }
-        locked(&self.more).values().copied().filter(|holder| holder.task != 0).for_each(see);
+        if !IS_BOUNDED {
+            locked(&self.more).values().copied().filter(|holder| holder.task != UNKNOWN).for_each(see);
+        }
     }
 
     /// Is a task known to hold it? Where and how it took it.
@@ -466,10 +486,16 @@ impl LockRecord {
         found
     }
 
-    /// Does code without an identity hold permits?
-    pub(super) fn has_unknown(&self) -> bool {
-        // Relaxed: a number to look at.
-        self.unknown.load(Ordering::Relaxed) != 0
+    /// How many holders are not known.
+    pub(super) fn unknown(&self) -> usize {
+        // Relaxed: numbers to look at.
+        let is_unknown = |place: &&Place| place.task.load(Ordering::Relaxed) == UNKNOWN;
+        let more = if IS_BOUNDED {
+            0
+        } else {
+            locked(&self.more).values().filter(|holder| holder.task == UNKNOWN).count()
+        };
+        self.unknown.load(Ordering::Relaxed) as usize + self.places.iter().filter(is_unknown).count() + more
     }
 
     /// A wait begins. All figures are Relaxed: numbers to look at.

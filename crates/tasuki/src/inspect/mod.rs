@@ -148,16 +148,19 @@ mod active {
 }
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
-pub(crate) use active::{AtomicStatic, begin_wait, nanoseconds, queue};
+pub(crate) use active::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue};
 #[cfg(any(debug_assertions, feature = "inspect"))]
-use active::{hook, locked, prints};
+use active::{hook, locked, prints, try_locked};
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod active {
+    use super::Certainty;
     use super::{Deadlock, HOOK, Ordering, SILENT, Snapshot, Vec, graph, waits, watch};
     use crate::host_executor::{HAS_CLOCK, clock};
+    use crate::shim::Section;
+    use core::ops::{Deref, DerefMut};
     use std::sync::atomic::AtomicPtr;
-    use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+    use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
     use std::time::Instant;
 
     /// A reference that lives for ever, or none.
@@ -179,9 +182,43 @@ mod active {
         }
     }
 
+    /// A lock of this module, which is held for a few instructions. With the feature `critical-section` no interrupt handler of this core runs meanwhile: it may
+    /// release locks, and so take the same.
+    pub(super) struct Locked<'a, T> {
+        guard: MutexGuard<'a, T>,
+        /// After the guard: fields are dropped in this order.
+        _section: Section,
+    }
+
+    impl<T> Deref for Locked<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.guard
+        }
+    }
+
+    impl<T> DerefMut for Locked<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.guard
+        }
+    }
+
     /// Locks what no panic leaves halfway.
-    pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn locked<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+        let section = Section::enter();
+        Locked { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _section: section }
+    }
+
+    /// The same, if no other thread has it locked.
+    pub(super) fn try_locked<T>(mutex: &Mutex<T>) -> Option<Locked<'_, T>> {
+        let section = Section::enter();
+        let guard = match mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Locked { guard, _section: section })
     }
 
     /// How long the process has been inspected.
@@ -222,19 +259,23 @@ mod active {
         }
     }
 
-    /// A wait has been enqueued: it is published, and its task watched if a cycle may have closed, or may close without another wait.
-    pub(crate) fn begin_wait(number: u32, task: u64) {
-        let is_watched = match waits::publish(number) {
-            waits::Part::None => false,
-            waits::Part::Sibling => true,
-            waits::Part::Cycle => match graph::may_close(task) {
-                graph::Closes::No => false,
-                graph::Closes::Maybe => graph::cycle_of(task).is_some(),
-                graph::Closes::Unknown => true,
-            },
-        };
-        if is_watched {
-            watch::watch(task);
+    /// A wait has been enqueued: it is published, and seen by the watcher if it lasts. True if it may close a cycle.
+    pub(crate) fn begin_wait(number: u32) -> bool {
+        let is_part = waits::publish(number);
+        if is_part {
+            watch::need(number);
+        }
+        is_part
+    }
+
+    /// Panics if the task is in a cycle of locks with holders: in strict mode, after its wait was enqueued.
+    #[cold]
+    pub(crate) fn check_cycle(task: u64) {
+        let Some(cycle) = graph::cycle_of(task).filter(|cycle| cycle.has(task)) else { return };
+        let deadlock = Deadlock::new(&cycle);
+        if deadlock.certainty != Certainty::Suspected {
+            hook(&deadlock);
+            panic!("{deadlock}");
         }
     }
 }

@@ -7,11 +7,11 @@
 //! Records that are free are in lists, one for every few threads, each under a lock of its own; the lists are linked through the records. A thread
 //! whose list is empty takes from another before it takes a record that was never used: the number of records is that of the most that were in use.
 
-use super::locked;
+use super::{locked, try_locked};
 use std::boxed::Box;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, TryLockError};
+use std::sync::{Mutex, OnceLock};
 use std::thread_local;
 
 /// How many records need no allocation. An interpreter looks at all of them whenever the pool is borrowed.
@@ -21,8 +21,8 @@ pub(super) const fn first(records: usize) -> usize {
 
 /// How many lists of free records there are.
 const LISTS: usize = 16;
-/// How often the memory may double.
-const DOUBLINGS: usize = 20;
+/// How often the memory may double. Not at all where a critical section may have interrupted the allocator: an interrupt handler takes records too.
+const DOUBLINGS: usize = if cfg!(feature = "critical-section") { 0 } else { 18 };
 
 /// What can be in a pool.
 pub(super) trait Record: Sized + Sync + 'static {
@@ -66,21 +66,23 @@ impl<T: Record, const N: usize> Pool<T, N> {
         }
     }
 
-    /// A record that is in use from now on.
-    pub(super) fn take(&self) -> u32 {
+    /// A record that is in use from now on; `None` if there is memory for no more.
+    pub(super) fn take(&self) -> Option<u32> {
         let mine = this_list();
         self.pop(mine)
             .or_else(|| (1..LISTS).find_map(|n| self.pop((mine + n) % LISTS)))
-            // Relaxed: each number is given once.
-            .unwrap_or_else(|| self.used.fetch_add(1, Ordering::Relaxed) + 1)
+            .or_else(|| self.fresh())
+    }
+
+    /// A record that was never used.
+    fn fresh(&self) -> Option<u32> {
+        let next = |used| (used < (N as u32) << DOUBLINGS).then_some(used + 1);
+        // Relaxed: each number is given once.
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|used| used + 1)
     }
 
     fn pop(&self, list: usize) -> Option<u32> {
-        let mut head = match self.free[list].try_lock() {
-            Ok(head) => head,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut head = try_locked(&self.free[list])?;
         let number = *head;
         if number == 0 {
             return None;
@@ -139,9 +141,9 @@ mod tests {
     /// Every record is another one, also beyond the first memory; and what is put back is used again.
     #[test]
     fn records_are_used_again() {
-        static POOL: Pool<Number, 4> = Pool::new();
+        static POOL: Pool<Number, { if DOUBLINGS == 0 { 100 } else { 4 } }> = Pool::new();
         for _ in 0..3 {
-            let numbers: Vec<u32> = (0..100).map(|_| POOL.take()).collect();
+            let numbers: Vec<u32> = (0..100).filter_map(|_| POOL.take()).collect();
             let mut places: Vec<*const Number> =
                 numbers.iter().map(|number| &raw const *POOL.get(*number)).collect();
             places.sort_unstable();
@@ -152,12 +154,20 @@ mod tests {
         assert_eq!(POOL.used(), 100);
     }
 
+    /// Where nothing may be allocated, a pool that is empty says so.
+    #[test]
+    fn a_pool_without_memory() {
+        static POOL: Pool<Number, 2> = Pool::new();
+        let taken = (0..4).filter_map(|_| POOL.take()).count();
+        assert_eq!(taken, if DOUBLINGS == 0 { 2 } else { 4 });
+    }
+
     /// Taken by one thread and put back by others: the memory does not grow.
     #[test]
     fn records_go_from_thread_to_thread() {
-        static POOL: Pool<Number, 4> = Pool::new();
+        static POOL: Pool<Number, 16> = Pool::new();
         for _ in 0..50 {
-            let numbers: Vec<u32> = (0..10).map(|_| POOL.take()).collect();
+            let numbers: Vec<u32> = (0..10).filter_map(|_| POOL.take()).collect();
             std::thread::spawn(move || numbers.into_iter().for_each(|number| POOL.put(number)))
                 .join()
                 .unwrap();

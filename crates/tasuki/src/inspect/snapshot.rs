@@ -46,6 +46,8 @@ pub struct LockSnapshot {
     pub label: LockLabel,
     /// Which tasks have it, as far as they have an identity.
     pub holders: Vec<HolderSnapshot>,
+    /// How many more have it, as far as they were counted: they have no identity, or there was no memory for them.
+    pub unknown_holders: usize,
     /// How many of the waits are for it.
     pub waiters: usize,
     /// How often a task with an identity has had to wait for it, the waits that go on not counted.

@@ -7,13 +7,14 @@
 //! 1. The fields of a record are written before it is published, by the thread that waits; only `lock`, `want` and `held` change later, by the holder of
 //!    the queue lock.
 //! 2. `id` is not 0 exactly while the wait is published, and no two waits have had the same.
-//! 3. The lists are changed and read under the locks of their bucket, those of writers under the lock of their lock's record. A thread that holds the second
+//! 3. The lists are changed and read under the locks of their bucket, those of a lock's waits under the lock of its record. A thread that holds the second
 //!    never takes the first.
 //!
 //! # Orderings
 //! The fields are Relaxed: they are ordered by the lock of the bucket, and for a releaser by the queue lock. A wait is published before the graph is looked at, with
 //! a `SeqCst` fence between the two ([`publish`]): of two waits that close a cycle together, the later fence comes after what the other task did before its own, so
-//! that one of the two looks sees the whole cycle.
+//! that one of the two looks sees the whole cycle. The same fence orders the publication before the question whether the watcher runs (`watch.rs`).
+//! `listed`: one compare-exchange decides between `publish` and `moved`, Relaxed: both list under the lock of the record, and `leave` comes after both.
 
 use super::locks::{Held, LockId, LockRecord};
 use super::pool::{Pool, Record, first};
@@ -26,6 +27,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 /// A power of two: a million waiting tasks are sixteen in a bucket. An interpreter would take seconds to walk them all.
 const BUCKETS: usize = if cfg!(miri) { 16 } else { 1 << 16 };
+
+/// The lists of a lock's waits: those that readers pass, and those that keep readers out.
+const OTHERS: usize = 0;
+const WRITERS: usize = 1;
+pub(super) const QUEUES: usize = 2;
 
 /// What a wait asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,10 +130,10 @@ pub(crate) struct WaitRecord {
     /// The neighbours in the bucket.
     prev: AtomicU32,
     next: AtomicU32,
-    /// The lock in whose list of writers it is, and the neighbours there.
-    writes: AtomicU64,
-    prev_writer: AtomicU32,
-    next_writer: AtomicU32,
+    /// The lock in whose list it is, and the neighbours there.
+    listed: AtomicU64,
+    prev_queued: AtomicU32,
+    next_queued: AtomicU32,
 }
 
 impl Record for WaitRecord {
@@ -147,9 +153,9 @@ impl Record for WaitRecord {
         since: AtomicU64::new(0),
         prev: AtomicU32::new(0),
         next: AtomicU32::new(0),
-        writes: AtomicU64::new(0),
-        prev_writer: AtomicU32::new(0),
-        next_writer: AtomicU32::new(0),
+        listed: AtomicU64::new(0),
+        prev_queued: AtomicU32::new(0),
+        next_queued: AtomicU32::new(0),
     };
 
     fn next_free(&self) -> &AtomicU32 {
@@ -179,9 +185,9 @@ fn time_bucket(task: u64) -> &'static Mutex<u32> {
     &TIME_HEADS[task as usize % BUCKETS]
 }
 
-/// Writes a record down, in no list yet. Its number.
+/// Writes a record down, in no list yet. Its number; 0 if there is no record left.
 pub(crate) fn prepare(wait: &NewWait) -> u32 {
-    let number = WAITS.take();
+    let Some(number) = WAITS.take() else { return 0 };
     let record = WAITS.get(number);
     record.task.store(wait.task.get(), Ordering::Relaxed);
     record.lock.store(wait.lock.number(), Ordering::Relaxed);
@@ -189,6 +195,7 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     store(&record.want, wait.want as u32);
     store(&record.own, wait.own.number());
     store(&record.held, 0);
+    record.listed.store(0, Ordering::Relaxed);
     record.is_limited.store(wait.is_limited, Ordering::Relaxed);
     record.at.set(wait.at);
     record.name.set(wait.name);
@@ -216,25 +223,10 @@ impl WaitRecord {
     }
 }
 
-/// What a new wait may be part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// It ends by itself, or any task may end it: of no cycle.
-    None,
-    /// Of a cycle that other waits close.
-    Cycle,
-    /// Its task waits for another lock, or for the same once more, both without a limit.
-    Sibling,
-}
-
-/// The waiter has been enqueued.
-pub(crate) fn publish(number: u32) -> Part {
+/// The waiter has been enqueued. True if it waits for a lock, without a limit: it can be part of a cycle.
+pub(crate) fn publish(number: u32) -> bool {
     let record = WAITS.get(number);
-    let task = record.task.load(Ordering::Relaxed);
-    let is_lock = record.is_unlimited_lock();
     let mut head = locked(record.head());
-    let has_sibling = is_lock
-        && chain(*head).any(|other| other.task.load(Ordering::Relaxed) == task && other.is_unlimited_lock());
     store(&record.prev, 0);
     store(&record.next, *head);
     if *head != 0 {
@@ -242,15 +234,11 @@ pub(crate) fn publish(number: u32) -> Part {
     }
     *head = number;
     drop(head);
-    link_writer(number, record);
+    list(number, record);
     record.figures(LockRecord::enqueued);
-    // SeqCst: pairs with the same fence of another task that publishes; see the header.
+    // SeqCst: pairs with the same fence of another task that publishes, and with that of the watcher; see the header.
     fence(Ordering::SeqCst);
-    match (is_lock, has_sibling) {
-        (false, _) => Part::None,
-        (true, false) => Part::Cycle,
-        (true, true) => Part::Sibling,
-    }
+    record.is_unlimited_lock()
 }
 
 /// The wait is over: granted and claimed, or cancelled.
@@ -258,7 +246,7 @@ pub(crate) fn leave(number: u32) {
     let record = WAITS.get(number);
     let waited = nanoseconds().saturating_sub(record.since.load(Ordering::Relaxed));
     record.figures(|lock| lock.left(waited));
-    unlink_writer(number, record);
+    unlist(number, record);
     let mut head = locked(record.head());
     let (prev, next) = (load(&record.prev), load(&record.next));
     if prev == 0 {
@@ -274,32 +262,36 @@ pub(crate) fn leave(number: u32) {
     WAITS.put(number);
 }
 
-fn link_writer(number: u32, record: &WaitRecord) {
-    let want = Want::ALL[load(&record.want) as usize];
+/// Lists the wait with its lock, if it is for one. A condvar's waiter may be moved to its mutex before it is published: the first of the two lists it.
+fn list(number: u32, record: &WaitRecord) {
     let lock = LockId::from_number(record.lock.load(Ordering::Relaxed));
-    record.writes.store(0, Ordering::Relaxed);
-    let Some(of) = lock.record().filter(|_| want.keeps_readers_out()) else { return };
-    record.writes.store(lock.number(), Ordering::Relaxed);
-    let mut head = locked(&of.writers);
-    store(&record.prev_writer, 0);
-    store(&record.next_writer, *head);
+    let Some(of) = lock.record() else { return };
+    // Relaxed: the list is changed under its lock, and `leave` comes after both of them.
+    if record.listed.compare_exchange(0, lock.number(), Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return;
+    }
+    let mut heads = locked(&of.queues);
+    let head = &mut heads[record.queue()];
+    store(&record.prev_queued, 0);
+    store(&record.next_queued, *head);
     if *head != 0 {
-        store(&WAITS.get(*head).prev_writer, number);
+        store(&WAITS.get(*head).prev_queued, number);
     }
     *head = number;
 }
 
-fn unlink_writer(number: u32, record: &WaitRecord) {
-    let Some(of) = LockId::from_number(record.writes.load(Ordering::Relaxed)).record() else { return };
-    let mut head = locked(&of.writers);
-    let (prev, next) = (load(&record.prev_writer), load(&record.next_writer));
+fn unlist(number: u32, record: &WaitRecord) {
+    let Some(of) = LockId::from_number(record.listed.load(Ordering::Relaxed)).record() else { return };
+    let mut heads = locked(&of.queues);
+    let head = &mut heads[record.queue()];
+    let (prev, next) = (load(&record.prev_queued), load(&record.next_queued));
     if prev != 0 {
-        store(&WAITS.get(prev).next_writer, next);
+        store(&WAITS.get(prev).next_queued, next);
     } else if *head == number {
         *head = next;
     }
     if next != 0 {
-        store(&WAITS.get(next).prev_writer, prev);
+        store(&WAITS.get(next).prev_queued, prev);
     }
 }
 
@@ -314,6 +306,11 @@ fn chain(head: u32) -> impl Iterator<Item = &'static WaitRecord> {
 }
 
 impl WaitRecord {
+    /// In which of the lists of its lock it is. What it wants does not change any more when it is listed.
+    fn queue(&self) -> usize {
+        if Want::ALL[load(&self.want) as usize].keeps_readers_out() { WRITERS } else { OTHERS }
+    }
+
     /// Tells the lock that it was enqueued for, and not the one that it was moved to.
     fn figures(&self, tell: impl FnOnce(&LockRecord)) {
         LockId::from_number(self.counted.load(Ordering::Relaxed)).record().map(tell);
@@ -344,6 +341,11 @@ pub(crate) fn granted(number: u32) -> (u64, u64, Option<&'static Location<'stati
     (record.task.load(Ordering::Relaxed), record.id.load(Ordering::Relaxed), record.at.get())
 }
 
+/// When a wait began.
+pub(super) fn since(number: u32) -> u64 {
+    WAITS.get(number).since.load(Ordering::Relaxed)
+}
+
 /// The place that a grant took for a waiter.
 pub(crate) fn set_held(number: u32, held: Held) {
     store(&WAITS.get(number).held, held.number());
@@ -356,8 +358,9 @@ pub(crate) fn held(number: u32) -> Held {
 /// The waiter was moved to the queue of this lock.
 pub(crate) fn moved(number: u32, lock: LockId) {
     let record = WAITS.get(number);
-    record.lock.store(lock.number(), Ordering::Relaxed);
     store(&record.want, Want::Exclusive as u32);
+    record.lock.store(lock.number(), Ordering::Relaxed);
+    list(number, record);
 }
 
 /// The grant of the waiter was revoked: it is in no queue until it is polled again, and nothing that it is polled for is held from it.
@@ -380,10 +383,14 @@ pub(super) fn sleeps(task: u64) -> bool {
     chain(*head).any(|wait| wait.task.load(Ordering::Relaxed) == task)
 }
 
-/// Every wait of all tasks but those for a time; not of one moment.
-pub(super) fn each_but_time(mut see: impl FnMut(WaitView)) {
-    for head in &HEADS {
-        chain(*locked(head)).map(WaitRecord::view).for_each(&mut see);
+/// The task of every wait for a lock that has no limit and began before this time. From the records themselves, without a lock: some may have ended meanwhile.
+pub(super) fn each_candidate(before: u64, mut see: impl FnMut(u64)) {
+    for number in 1..=WAITS.used() {
+        let record = WAITS.get(number);
+        let is_old = record.since.load(Ordering::Relaxed) < before;
+        if record.id.load(Ordering::Relaxed) != 0 && is_old && record.is_unlimited_lock() {
+            see(record.task.load(Ordering::Relaxed));
+        }
     }
 }
 
@@ -395,13 +402,24 @@ pub(super) fn each(mut see: impl FnMut(WaitView)) {
 }
 
 /// Every wait in the queue of this lock that keeps readers out.
-pub(super) fn each_writer(lock: LockId, mut see: impl FnMut(WaitView)) {
+pub(super) fn each_writer(lock: LockId, see: impl FnMut(WaitView)) {
+    each_queued(lock, &[WRITERS], see);
+}
+
+/// Every wait for this lock, whether it has been granted or not.
+pub(super) fn each_waiter(lock: LockId, see: impl FnMut(WaitView)) {
+    each_queued(lock, &[OTHERS, WRITERS], see);
+}
+
+fn each_queued(lock: LockId, queues: &[usize], mut see: impl FnMut(WaitView)) {
     let Some(of) = lock.record() else { return };
-    let head = locked(&of.writers);
-    let mut at = *head;
-    while at != 0 {
-        let record = WAITS.get(at);
-        see(record.view());
-        at = load(&record.next_writer);
+    let heads = locked(&of.queues);
+    for queue in queues {
+        let mut at = heads[*queue];
+        while at != 0 {
+            let record = WAITS.get(at);
+            see(record.view());
+            at = load(&record.next_queued);
+        }
     }
 }

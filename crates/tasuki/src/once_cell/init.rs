@@ -25,6 +25,7 @@ pub struct Init<'a, T, F, Fut: Future, E> {
 }
 
 impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Init<'a, T, F, Fut, E> {
+    #[track_caller]
     pub(super) fn new(cell: &'a OnceCell<T>, init: F, finish: fn(Fut::Output) -> Result<T, E>) -> Self {
         let wait = Single::new(TurnOp::new(cell));
         Self { init: Some(init), finish, wait, running: None, turn: None }

@@ -272,6 +272,7 @@ impl<T> OnceCell<T> {
     /// assert_eq!(cell.get_or_init(async || 1).block(), &1);
     /// assert_eq!(cell.get_or_init(async || 2).block(), &1);
     /// ```
+    #[track_caller]
     pub fn get_or_init<F, Fut>(&self, init: F) -> GetOrInit<'_, T, F, Fut>
     where
         F: FnOnce() -> Fut,
@@ -297,6 +298,7 @@ impl<T> OnceCell<T> {
     /// assert_eq!(cell.get_or_try_init(async || Err("no")).block(), Err("no"));
     /// assert_eq!(cell.get_or_try_init(async || Ok::<_, ()>(1)).block(), Ok(&1));
     /// ```
+    #[track_caller]
     pub fn get_or_try_init<F, Fut, E>(&self, init: F) -> GetOrTryInit<'_, T, F, Fut, E>
     where
         F: FnOnce() -> Fut,

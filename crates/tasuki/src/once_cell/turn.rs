@@ -173,6 +173,7 @@ pub struct ValueOp<'a, T> {
 pub type WaitValue<'a, T> = Wait<Single<ValueOp<'a, T>>>;
 
 impl<'a, T> ValueOp<'a, T> {
+    #[track_caller]
     pub(super) fn wait(cell: &'a OnceCell<T>) -> WaitValue<'a, T> {
         Wait::new(Self { op: TurnOp { cell, wants: WANTS_VALUE } })
     }

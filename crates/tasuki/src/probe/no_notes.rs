@@ -146,5 +146,15 @@ impl WaitBegin {
     }
 
     #[inline(always)]
-    pub(crate) fn enqueued(self) {}
+    pub(crate) fn enqueued(self) -> BegunWait {
+        BegunWait
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BegunWait;
+
+impl BegunWait {
+    #[inline(always)]
+    pub(crate) fn check(self) {}
 }

@@ -9,7 +9,7 @@ use crate::inspect::LockKind;
 pub(crate) use crate::inspect::locks::Held;
 use crate::inspect::locks::{self, LockId, LockRecord};
 use crate::inspect::waits::{self, NewWait, Want};
-use crate::inspect::{begin_wait, nanoseconds, queue};
+use crate::inspect::{begin_wait, check_cycle, nanoseconds, queue};
 use crate::shim::MODEL;
 use crate::task::{self, SelfDeadlock, TaskId};
 use core::cell::Cell;
@@ -60,13 +60,21 @@ fn is_limited() -> bool {
     LIMITS.try_with(Cell::get).unwrap_or(0) > 0
 }
 
+/// The number of a lock that has no record, and gets none: there was no memory for more when it was used first. What it was not noted to have would be taken for free.
+const NEVER: u32 = u32::MAX;
+
 /// What a lock tells: which tasks have it, and how it is called.
 pub(crate) struct LockProbe {
-    /// The number of its record, or 0. Acquire and Release: the label of the record is written before.
+    /// The number of its record, or 0, or [`NEVER`]. Acquire and Release: the label of the record is written before.
     record: AtomicU32,
     kind: LockKind,
     made_at: Site,
     name: Option<&'static str>,
+}
+
+#[inline(always)]
+const fn is_record(number: u32) -> bool {
+    number != 0 && number != NEVER
 }
 
 impl LockProbe {
@@ -109,9 +117,17 @@ impl LockProbe {
     fn record(&self) -> Option<&'static LockRecord> {
         // Acquire: pairs with Release in `make_record`.
         let number = self.record.load(Ordering::Acquire);
-        (number != 0).then(|| locks::get(number))
+        is_record(number).then(|| locks::get(number))
     }
 
+    /// The record, made if there is none; `None` if there is memory for no more.
+    #[inline]
+    fn used_record(&self) -> Option<&'static LockRecord> {
+        let number = self.record_number();
+        is_record(number).then(|| locks::get(number))
+    }
+
+    #[inline]
     fn record_number(&self) -> u32 {
         // Acquire: as above.
         match self.record.load(Ordering::Acquire) {
@@ -122,12 +138,14 @@ impl LockProbe {
 
     #[cold]
     fn make_record(&self) -> u32 {
-        let number = locks::register(self.kind, self.name, self.made_at.0);
+        let number = locks::register(self.kind, self.name, self.made_at.0).unwrap_or(NEVER);
         // Release: pairs with Acquire in `record`. Acquire on failure: the same.
         match self.record.compare_exchange(0, number, Ordering::Release, Ordering::Acquire) {
             Ok(_) => number,
             Err(first) => {
-                locks::unregister(number);
+                if is_record(number) {
+                    locks::unregister(number);
+                }
                 first
             }
         }
@@ -135,13 +153,10 @@ impl LockProbe {
 
     /// The running task has the lock, alone.
     pub(crate) fn set(&self, at: Site) {
-        match me() {
-            Some(me) => locks::get(self.record_number()).set(me.get(), at.0),
-            None => {
-                if let Some(record) = self.record() {
-                    record.set(0, at.0);
-                }
-            }
+        let me = me();
+        let record = if me.is_some() { self.used_record() } else { self.record() };
+        if let Some(record) = record {
+            record.set(me.map_or(0, TaskId::get), at.0);
         }
     }
 
@@ -189,11 +204,14 @@ impl LockProbe {
 
     /// The running task has the lock, perhaps beside others.
     pub(crate) fn add(&self, mode: LockMode, at: Site) -> Held {
-        let me = me();
-        if MODEL || (me.is_none() && mode != LockMode::Permits) {
+        if MODEL {
             return Held::NONE;
         }
-        locks::get(self.record_number()).add(me.map_or(0, TaskId::get), mode, at.0, 0)
+        let me = me();
+        // Permits are counted from the beginning: one holder that is not known is enough to go on.
+        let is_noted = me.is_some() || mode == LockMode::Permits;
+        let record = if is_noted { self.used_record() } else { self.record() };
+        record.map_or(Held::NONE, |record| record.add(me.map_or(0, TaskId::get), mode, at.0, 0))
     }
 
     /// For those that grant the lock.
@@ -229,7 +247,8 @@ impl LockProbe {
     }
 
     fn reference(&self) -> LockId {
-        locks::reference(self.record_number())
+        let number = self.record_number();
+        if is_record(number) { locks::reference(number) } else { LockId::NONE }
     }
 
     /// Shows which tasks hold the lock, and how many wait for it.
@@ -237,7 +256,7 @@ impl LockProbe {
         // Acquire: as in `record`.
         let number = self.record.load(Ordering::Acquire);
         let holder = self.record().and_then(LockRecord::first_holder);
-        ShownLock(holder, if number == 0 { (0, Duration::ZERO) } else { queue(number) })
+        ShownLock(holder, if is_record(number) { queue(number) } else { (0, Duration::ZERO) })
     }
 }
 
@@ -258,7 +277,7 @@ impl GrantProbe<'_> {
 impl Drop for LockProbe {
     fn drop(&mut self) {
         let number = *self.record.get_mut();
-        if number != 0 {
+        if is_record(number) {
             locks::unregister(number);
         }
     }
@@ -373,11 +392,28 @@ impl WaitBegin {
     }
 
     /// The waiter has been enqueued.
-    pub(crate) fn enqueued(self) {
+    pub(crate) fn enqueued(self) -> BegunWait {
         let Self { number, task } = self;
         core::mem::forget(self);
-        if number != 0 {
-            begin_wait(number, task);
+        BegunWait { may_close: number != 0 && begin_wait(number), task }
+    }
+}
+
+/// A wait that goes on.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "in strict mode it panics if it closes a cycle"]
+pub(crate) struct BegunWait {
+    may_close: bool,
+    task: u64,
+}
+
+impl BegunWait {
+    /// # Panics
+    /// In strict mode, if the wait closes a cycle of locks.
+    #[inline]
+    pub(crate) fn check(self) {
+        if self.may_close && task::is_strict() {
+            check_cycle(self.task);
         }
     }
 }

@@ -287,10 +287,11 @@ impl<O: Op> Single<O> {
         if answer.is_pending() {
             self.memory.set_phase(Phase::Queued);
             waits();
-            begin.enqueued();
+            let begun = begin.enqueued();
             // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
             let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
             self.op.enqueued(waiter, cx);
+            begun.check();
         }
         answer
     }

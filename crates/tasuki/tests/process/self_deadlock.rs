@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::task::{self, SelfDeadlock};
-use tasuki::{CancellationSource, Mutex, RwLock};
+use tasuki::{CancellationSource, Mutex, RwLock, Semaphore};
 
 static FOUND: StdMutex<Vec<SelfDeadlock>> = StdMutex::new(Vec::new());
 
@@ -37,6 +37,7 @@ fn a_task_that_waits_for_itself_is_found() {
         branches_of_a_join_may_wait_for_each_other();
         a_limited_wait_is_no_deadlock();
         strict_mode_panics();
+        strict_mode_panics_where_a_cycle_closes();
     });
 }
 
@@ -83,6 +84,43 @@ fn a_limited_wait_is_no_deadlock() {
     assert!(panics(|| poll(job.as_mut())), "without a limit it panics");
     assert!(take().iter().all(|found| !found.is_limited()));
     task::strict(false);
+}
+
+/// Two tasks, then a futurelock: the wait that closes the cycle panics, and both locks are free afterwards. Permits may be released by any task, so they do not panic.
+fn strict_mode_panics_where_a_cycle_closes() {
+    let (a, b, permits) = (Mutex::new(0), Mutex::new(0), Semaphore::new(1));
+    task::strict(true);
+    let mut first = Box::pin(task::identify(async {
+        let _a = a.lock().await;
+        std::future::poll_fn(once_pending()).await;
+        drop(b.lock().await);
+    }));
+    let mut second = Box::pin(task::identify(async {
+        let _b = b.lock().await;
+        drop(a.lock().await);
+    }));
+    assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+    assert!(panics(|| poll(first.as_mut())), "it closes the cycle");
+    drop(first);
+    assert!(poll(second.as_mut()).is_ready(), "nothing was lost");
+    let outside = a.try_lock().unwrap();
+    let (mut granted, mut other) = (Box::pin(a.lock()), Box::pin(a.lock()));
+    let mut futurelock = Box::pin(task::identify(async {
+        assert!(poll(granted.as_mut()).is_pending());
+        drop(outside);
+        drop(other.as_mut().await);
+    }));
+    assert!(panics(|| poll(futurelock.as_mut())), "the lock is with the future that is not polled");
+    drop(futurelock);
+    drop((granted, other));
+    assert!(a.try_lock().is_some());
+    let mut job = pin!(task::identify(async {
+        let _permit = permits.acquire().await;
+        drop(permits.acquire().await);
+    }));
+    assert!(poll(job.as_mut()).is_pending(), "another task may release a permit");
+    task::strict(false);
+    take();
 }
 
 fn a_recursive_read_behind_a_writer() {

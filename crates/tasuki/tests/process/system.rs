@@ -52,6 +52,50 @@ fn deadlines_come_after_a_fork() {
     });
 }
 
+/// The thread that tells deadlocks is not in the child either: the child has its own, which tells the child's, and not again what its parent was told.
+#[test]
+#[cfg(any(debug_assertions, feature = "inspect"))]
+fn deadlocks_are_told_after_a_fork() {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use tasuki::{inspect, task};
+
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+
+    /// A task waits for itself: how many deadlocks are told until one more than `before` is.
+    fn told_after(before: usize) -> usize {
+        let mutex = Mutex::new(0);
+        let mut stuck = pin!(task::identify(async {
+            let _guard = mutex.lock().await;
+            drop(mutex.lock().await);
+        }));
+        assert!(stuck.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        while TOLD.load(SeqCst) <= before {
+            thread::sleep(MS);
+        }
+        // Two more looks: whatever else there is to tell is told.
+        thread::sleep(1_200 * MS);
+        TOLD.load(SeqCst)
+    }
+
+    alone(|| {
+        let _dog = watchdog(120);
+        inspect::on_deadlock(|_| {
+            TOLD.fetch_add(1, SeqCst);
+        });
+        // Stays: it was told to the parent, and its task is not in the child.
+        let mutex = Mutex::new(0);
+        let mut stays = Box::pin(task::identify(async {
+            let _guard = mutex.lock().await;
+            drop(mutex.lock().await);
+        }));
+        assert!(stays.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(told_after(1), 2);
+        assert!(forked(|| told_after(2) == 3 && forked(|| told_after(3) == 4)));
+    });
+}
+
 /// A child that forks while another thread of its parent makes the first wait.
 #[test]
 fn a_fork_in_the_middle_of_the_start() {

@@ -57,6 +57,7 @@ impl<P: Cursor> Sender<P> {
     /// drop(receiver);
     /// sender.closed().block();
     /// ```
+    #[track_caller]
     pub fn closed(&self) -> WaitEvent<'_> {
         self.place.core().closed.wait()
     }

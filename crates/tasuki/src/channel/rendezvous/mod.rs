@@ -144,6 +144,7 @@ impl<T> Sender<T> {
     /// # Cancel safety
     ///
     /// Dropping it changes nothing: what was closed stays closed.
+    #[track_caller]
     pub fn closed(&self) -> WaitEvent<'_> {
         self.shared.core.closed.wait()
     }
