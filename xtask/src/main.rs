@@ -5,8 +5,10 @@ mod bench;
 mod check;
 mod ci;
 mod conditions;
+mod console;
 mod counts;
 mod hold_up;
+mod inspect_cost;
 mod miri;
 mod model;
 mod mutants;
@@ -31,7 +33,7 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 16] = [
+const TASKS: [Task; 18] = [
     ("check", "", "rustfmt, clippy, docs, feature sets, bare metal, oldest compiler", check::run),
     (
         "counts",
@@ -89,6 +91,13 @@ const TASKS: [Task; 16] = [
         "the page of tasuki-inspect in headless chromium: a planted deadlock, 100,000 tasks, pictures",
         page::run,
     ),
+    ("console", "", "what a real tokio-console sees of our tasks, locks and waits", console::run),
+    (
+        "inspect-cost",
+        "",
+        "what the feature `inspect` costs: instructions, and times in turns",
+        inspect_cost::run,
+    ),
     ("surface", "[--write]", "what users can name, against docs/surface/", surface::run),
     (
         "repeat",
@@ -106,9 +115,9 @@ fn main() -> ExitCode {
     let Some((_, _, _, task)) = TASKS.iter().find(|task| task.0 == name) else {
         eprintln!("usage: cargo xtask <check> [options]\n");
         for (name, options, what, _) in TASKS {
-            eprintln!("  {name:9} {what}");
+            eprintln!("  {name:12} {what}");
             if !options.is_empty() {
-                eprintln!("            {options}");
+                eprintln!("               {options}");
             }
         }
         return ExitCode::from(2);

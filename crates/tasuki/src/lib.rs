@@ -76,6 +76,8 @@
 //!   `.block()` does not use tokio's timers: a runtime may stand still while one of its threads is blocked.
 //! * `inspect`: release builds note locks and waits, as debug builds always do, and print deadlocks while the program hangs ([`inspect`]).
 //! * `serde`: the values of [`inspect`] are `Serialize`.
+//! * `tracing`: each report of a deadlock is an event of the crate `tracing`.
+//! * `console`: locks and waits are spans that tokio-console understands; implies `inspect` and `tracing`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -142,6 +144,7 @@ mod spin;
 pub mod task;
 #[cfg(feature = "std")]
 mod timer;
+mod trace;
 mod wait;
 mod wait_group;
 

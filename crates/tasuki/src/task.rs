@@ -122,7 +122,19 @@ impl fmt::Display for TaskId {
 /// assert_eq!(task::current(), None);
 /// ```
 pub fn current() -> Option<TaskId> {
-    NonZeroU64::new(identity::get()).map(TaskId).or_else(runtime::task).or_else(host_executor::task)
+    current_or(asked)
+}
+
+/// The innermost [`identify`], or else what `asked` says.
+#[inline]
+pub(crate) fn current_or(asked: impl FnOnce() -> Option<TaskId>) -> Option<TaskId> {
+    NonZeroU64::new(identity::get()).map(TaskId).or_else(asked)
+}
+
+/// What the runtime says, or else the host.
+#[inline]
+pub(crate) fn asked() -> Option<TaskId> {
+    runtime::task().or_else(host_executor::task)
 }
 
 /// Gives a future an identity of its own, for as long as it is being polled.

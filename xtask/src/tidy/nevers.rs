@@ -53,7 +53,15 @@ const NEVERS: [Never; 9] = [
     },
     Never {
         text: "debug_assertions",
-        allowed: &["probe/", "inspect/mod.rs", "lib.rs", "runtime.rs", "task.rs", "task/notes.rs"],
+        allowed: &[
+            "probe/",
+            "inspect/mod.rs",
+            "lib.rs",
+            "runtime.rs",
+            "task.rs",
+            "task/notes.rs",
+            "trace.rs",
+        ],
         why: "what exists with debug assertions only is in probe/ and inspect/, and at their edges to runtimes and tasks",
     },
 ];

@@ -75,6 +75,8 @@ pub(crate) struct Held(u32);
 
 impl Held {
     pub(crate) const NONE: Self = Self(0);
+    /// That of the one holder.
+    pub(crate) const FIRST: Self = Self(1);
     /// Held by code without an identity.
     const UNKNOWN: Self = Self(u32::MAX);
 
@@ -125,6 +127,7 @@ impl Place {
     };
 
     /// Another holder, or the same one anew. All Relaxed, and not one operation: invariant 1.
+    #[inline(always)]
     fn fill(&self, task: u64, mode: LockMode, at: &'static Location<'static>) {
         self.at.set(at);
         self.mode.store(stored(mode), Ordering::Relaxed);
@@ -152,6 +155,7 @@ impl Place {
 
     /// The holder releases the lock; how long it held it, if that was timed.
     #[must_use]
+    #[inline(always)]
     fn free(&self) -> Option<u64> {
         self.wait.store(0, Ordering::Relaxed);
         let since = self.since.load(Ordering::Relaxed);
@@ -195,6 +199,8 @@ fn class(nanoseconds: u64) -> usize {
 /// What is known of a lock.
 pub(crate) struct LockRecord {
     next_free: AtomicU32,
+    /// Its number in the pool; 0 before its first use, and in [`NO_LOCK`].
+    number: AtomicU32,
     /// Changes when the record is another lock's.
     generation: AtomicU32,
     label: Mutex<LockLabel>,
@@ -217,6 +223,7 @@ pub(crate) struct LockRecord {
 impl Record for LockRecord {
     const NEW: Self = Self {
         next_free: AtomicU32::new(0),
+        number: AtomicU32::new(0),
         generation: AtomicU32::new(0),
         label: Mutex::new(NO_LABEL),
         places: [const { Place::NEW }; PLACES],
@@ -235,6 +242,9 @@ impl Record for LockRecord {
 }
 
 static LOCKS: Pool<LockRecord, { first(1024) }> = Pool::new();
+
+/// The record of all locks for which there was no other: never written.
+static NO_LOCK: LockRecord = LockRecord::NEW;
 
 /// A lock that a wait is for: its record, and which use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -259,22 +269,27 @@ impl LockId {
     }
 }
 
-/// A record for a lock that has none; `None` if there is no record left.
+/// A record for a lock that has none; [`NO_LOCK`] if there is no record left.
 #[cold]
 pub(crate) fn register(
     kind: LockKind,
     name: Option<&'static str>,
     made_at: &'static Location<'static>,
-) -> Option<u32> {
-    let number = LOCKS.take()?;
-    *locked(&LOCKS.get(number).label) = LockLabel { kind, name, made_at: Some(made_at) };
-    Some(number)
+) -> &'static LockRecord {
+    let Some(number) = LOCKS.take() else { return &NO_LOCK };
+    let record = LOCKS.get(number);
+    // Relaxed: published with the record.
+    record.number.store(number, Ordering::Relaxed);
+    *locked(&record.label) = LockLabel { kind, name, made_at: Some(made_at) };
+    record
 }
 
 /// The lock is gone, or another thread gave it a record first.
 #[cold]
-pub(crate) fn unregister(number: u32) {
-    let record = LOCKS.get(number);
+pub(crate) fn unregister(record: &'static LockRecord) {
+    if record.is_of_none() {
+        return;
+    }
     // Relaxed: see `LockId::record`.
     record.generation.store(record.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     record.places.iter().for_each(Place::reset);
@@ -289,7 +304,7 @@ pub(crate) fn unregister(number: u32) {
         [&record.queued, &record.longest_queue].into_iter().chain(&record.waited).chain(&record.held);
     figures.for_each(|figure| figure.store(0, Ordering::Relaxed));
     *locked(&record.label) = NO_LABEL;
-    LOCKS.put(number);
+    LOCKS.put(record.number.load(Ordering::Relaxed));
 }
 
 /// Every lock that has a record.
@@ -297,23 +312,27 @@ pub(super) fn each(mut see: impl FnMut(LockId, &'static LockRecord)) {
     for number in 1..=LOCKS.used() {
         let record = LOCKS.get(number);
         if record.label() != NO_LABEL {
-            see(reference(number), record);
+            see(record.id(), record);
         }
     }
 }
 
-pub(crate) fn get(number: u32) -> &'static LockRecord {
-    LOCKS.get(number)
-}
-
-/// Which lock a record is of now.
-pub(crate) fn reference(number: u32) -> LockId {
-    // Relaxed: the caller has the lock.
-    LockId(u64::from(LOCKS.get(number).generation.load(Ordering::Relaxed)) << 32 | u64::from(number))
-}
-
 impl LockRecord {
+    #[inline(always)]
+    pub(crate) fn is_of_none(&self) -> bool {
+        core::ptr::eq(self, &raw const NO_LOCK)
+    }
+
+    /// Which lock the record is of now.
+    pub(crate) fn id(&self) -> LockId {
+        // Relaxed: the caller has the lock.
+        let (number, generation) =
+            (self.number.load(Ordering::Relaxed), self.generation.load(Ordering::Relaxed));
+        LockId(u64::from(generation) << 32 | u64::from(number))
+    }
+
     /// The one holder: taken, or claimed, by this task; 0 is code without an identity.
+    #[inline(always)]
     pub(crate) fn set(&self, task: u64, at: &'static Location<'static>) {
         self.places[0].fill(task, LockMode::Exclusive, at);
     }
@@ -324,6 +343,7 @@ impl LockRecord {
     }
 
     /// The one holder releases the lock.
+    #[inline(always)]
     pub(crate) fn clear(&self) {
         self.free(&self.places[0]);
     }
@@ -412,7 +432,17 @@ impl LockRecord {
         }
     }
 
+    /// Is it known already that this task has the place? False is inconclusive.
+    #[inline(always)]
+    pub(crate) fn is_held_by(&self, held: Held, task: u64) -> bool {
+        // Relaxed: the guard is used, so its place is written by no other.
+        self.places
+            .get((held.0 as usize).wrapping_sub(1))
+            .is_some_and(|place| place.task.load(Ordering::Relaxed) == task)
+    }
+
     /// The task that runs uses the guard: it is the holder, though another may have taken the lock.
+    #[cold]
     pub(crate) fn touch(&self, held: Held, task: u64) {
         let task = known(task);
         match self.place(held) {

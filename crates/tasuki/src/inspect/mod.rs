@@ -155,6 +155,7 @@ use active::{hook, locked, prints, try_locked};
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod active {
     use super::Certainty;
+    use super::locks::LockId;
     use super::{Deadlock, HOOK, Ordering, SILENT, Snapshot, Vec, graph, waits, watch};
     use crate::host_executor::{HAS_CLOCK, clock};
     use crate::shim::Section;
@@ -179,6 +180,22 @@ mod active {
         pub(crate) fn get(&self) -> Option<&'static T> {
             // SAFETY: null, or made by `set` from a reference that is valid for ever. Relaxed: as in `set`.
             unsafe { self.0.load(Ordering::Relaxed).as_ref() }
+        }
+
+        /// What [`publish_first`](Self::publish_first) stored.
+        #[inline(always)]
+        pub(crate) fn get_published(&self) -> Option<&'static T> {
+            // SAFETY: null, or made from a reference that is valid for ever. Acquire: pairs with Release in `publish_first`.
+            unsafe { self.0.load(Ordering::Acquire).as_ref() }
+        }
+
+        /// Stores the reference if there is none; else the one that is there.
+        pub(crate) fn publish_first(&self, value: &'static T) -> Result<(), &'static T> {
+            let (none, value) = (core::ptr::null_mut(), core::ptr::from_ref(value).cast_mut());
+            // Release: pairs with Acquire in `get_published`: what was written before. Acquire on failure: the same.
+            let before = self.0.compare_exchange(none, value, Ordering::Release, Ordering::Acquire);
+            // SAFETY: it was not null, so it was made from a reference that is valid for ever.
+            before.map(drop).map_err(|first| unsafe { &*first })
         }
     }
 
@@ -235,9 +252,9 @@ mod active {
         super::gather::snapshot(limit)
     }
 
-    /// How many wait for the lock of a record, and for how long the first of them has.
-    pub(crate) fn queue(record: u32) -> (usize, core::time::Duration) {
-        super::gather::queue(super::locks::reference(record))
+    /// How many wait for a lock, and for how long the first of them has.
+    pub(crate) fn queue(lock: LockId) -> (usize, core::time::Duration) {
+        super::gather::queue(lock)
     }
 
     pub(super) fn deadlocks() -> Vec<Deadlock> {
@@ -275,6 +292,7 @@ mod active {
         let deadlock = Deadlock::new(&cycle);
         if deadlock.certainty != Certainty::Suspected {
             hook(&deadlock);
+            crate::trace::deadlock(&deadlock);
             panic!("{deadlock}");
         }
     }

@@ -472,7 +472,7 @@ fn a_limited_snapshot() {
 fn sizes() {
     let records = (size_of::<super::locks::LockRecord>(), size_of::<super::waits::WaitRecord>());
     assert_eq!(records, (496, 104));
-    assert_eq!(size_of::<crate::probe::LockProbe>(), 32);
+    assert_eq!(size_of::<crate::probe::LockProbe>(), if cfg!(feature = "console") { 80 } else { 40 });
     let futures = (size_of::<crate::future::Lock<'_, ()>>(), size_of::<crate::future::WaitEvent<'_>>());
     assert!(futures.0 <= 64 + 32 && futures.1 <= 64 + 32, "{futures:?}");
 }

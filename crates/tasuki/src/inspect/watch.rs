@@ -31,7 +31,7 @@ use super::graph::{self, Cycle};
 use super::report::Deadlock;
 use super::{nanoseconds, waits};
 use crate::catch_panic::caught;
-use crate::process;
+use crate::{process, trace};
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -160,6 +160,7 @@ impl Watcher {
 fn tell(cycle: &Cycle) {
     let deadlock = Deadlock::new(cycle);
     caught(|| super::hook(&deadlock));
+    caught(|| trace::deadlock(&deadlock));
     if super::prints() {
         // Without a stream there is no one to tell.
         let _ = writeln!(std::io::stderr(), "tasuki: {deadlock}");

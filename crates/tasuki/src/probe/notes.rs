@@ -6,16 +6,17 @@
 use super::LockMode;
 use crate::catch_panic::caught;
 use crate::inspect::LockKind;
+#[cfg(feature = "console")]
+use crate::inspect::LockLabel;
 pub(crate) use crate::inspect::locks::Held;
 use crate::inspect::locks::{self, LockId, LockRecord};
 use crate::inspect::waits::{self, NewWait, Want};
-use crate::inspect::{begin_wait, check_cycle, nanoseconds, queue};
+use crate::inspect::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue};
 use crate::shim::MODEL;
 use crate::task::{self, SelfDeadlock, TaskId};
 use core::cell::Cell;
 use core::fmt;
 use core::panic::Location;
-use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
 /// Where in the user's code something was asked for.
@@ -27,13 +28,20 @@ impl Site {
     pub(crate) const fn here() -> Self {
         Self(Location::caller())
     }
+
+    #[cfg(feature = "console")]
+    pub(crate) const fn location(self) -> &'static Location<'static> {
+        self.0
+    }
 }
 
+#[inline]
 fn me() -> Option<TaskId> {
-    if MODEL { None } else { caught(task::current).flatten() }
+    if MODEL { None } else { task::current_or(|| caught(task::asked).flatten()) }
 }
 
 /// The running task, 0 if it has no identity.
+#[inline]
 fn my_number() -> u64 {
     me().map_or(0, TaskId::get)
 }
@@ -60,27 +68,28 @@ fn is_limited() -> bool {
     LIMITS.try_with(Cell::get).unwrap_or(0) > 0
 }
 
-/// The number of a lock that has no record, and gets none: there was no memory for more when it was used first. What it was not noted to have would be taken for free.
-const NEVER: u32 = u32::MAX;
-
 /// What a lock tells: which tasks have it, and how it is called.
 pub(crate) struct LockProbe {
-    /// The number of its record, or 0, or [`NEVER`]. Acquire and Release: the label of the record is written before.
-    record: AtomicU32,
+    /// Its record, null before the first use. Acquire and Release: the label of the record is written before.
+    record: AtomicStatic<LockRecord>,
     kind: LockKind,
     made_at: Site,
     name: Option<&'static str>,
-}
-
-#[inline(always)]
-const fn is_record(number: u32) -> bool {
-    number != 0 && number != NEVER
+    #[cfg(feature = "console")]
+    span: crate::trace::ResourceSpan,
 }
 
 impl LockProbe {
     #[track_caller]
     const fn new(kind: LockKind) -> Self {
-        Self { record: AtomicU32::new(0), kind, made_at: Site::here(), name: None }
+        Self {
+            record: AtomicStatic::new(),
+            kind,
+            made_at: Site::here(),
+            name: None,
+            #[cfg(feature = "console")]
+            span: crate::trace::ResourceSpan::NEW,
+        }
     }
 
     #[track_caller]
@@ -113,45 +122,33 @@ impl LockProbe {
         self.kind = LockKind::ReentrantMutex;
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&self) -> Option<&'static LockRecord> {
-        // Acquire: pairs with Release in `make_record`.
-        let number = self.record.load(Ordering::Acquire);
-        is_record(number).then(|| locks::get(number))
+        self.record.get_published().filter(|record| !record.is_of_none())
     }
 
     /// The record, made if there is none; `None` if there is memory for no more.
-    #[inline]
+    #[inline(always)]
     fn used_record(&self) -> Option<&'static LockRecord> {
-        let number = self.record_number();
-        is_record(number).then(|| locks::get(number))
+        let record = match self.record.get_published() {
+            Some(record) => record,
+            None => self.make_record(),
+        };
+        (!record.is_of_none()).then_some(record)
     }
 
-    #[inline]
-    fn record_number(&self) -> u32 {
-        // Acquire: as above.
-        match self.record.load(Ordering::Acquire) {
-            0 => self.make_record(),
-            number => number,
-        }
-    }
-
+    /// Without memory the record of no lock: what was not noted from the beginning would be taken for free.
     #[cold]
-    fn make_record(&self) -> u32 {
-        let number = locks::register(self.kind, self.name, self.made_at.0).unwrap_or(NEVER);
-        // Release: pairs with Acquire in `record`. Acquire on failure: the same.
-        match self.record.compare_exchange(0, number, Ordering::Release, Ordering::Acquire) {
-            Ok(_) => number,
-            Err(first) => {
-                if is_record(number) {
-                    locks::unregister(number);
-                }
-                first
-            }
-        }
+    fn make_record(&self) -> &'static LockRecord {
+        let record = locks::register(self.kind, self.name, self.made_at.0);
+        self.record
+            .publish_first(record)
+            .inspect_err(|_| locks::unregister(record))
+            .map_or_else(|first| first, |()| record)
     }
 
     /// The running task has the lock, alone.
+    #[inline(always)]
     pub(crate) fn set(&self, at: Site) {
         let me = me();
         let record = if me.is_some() { self.used_record() } else { self.record() };
@@ -161,6 +158,7 @@ impl LockProbe {
     }
 
     /// The lock is about to be released, by its one holder.
+    #[inline(always)]
     pub(crate) fn clear(&self) {
         if let Some(record) = self.record() {
             record.clear();
@@ -191,14 +189,19 @@ impl LockProbe {
     }
 
     /// The guard of the one holder is used.
+    #[inline(always)]
     pub(crate) fn touch(&self) {
-        self.touch_held(Held::from_number(1));
+        self.touch_held(Held::FIRST);
     }
 
     /// The guard of one of several holders is used.
+    #[inline(always)]
     pub(crate) fn touch_held(&self, held: Held) {
         if let Some(record) = self.record() {
-            record.touch(held, my_number());
+            let me = my_number();
+            if !record.is_held_by(held, me) {
+                record.touch(held, me);
+            }
         }
     }
 
@@ -247,16 +250,14 @@ impl LockProbe {
     }
 
     fn reference(&self) -> LockId {
-        let number = self.record_number();
-        if is_record(number) { locks::reference(number) } else { LockId::NONE }
+        self.used_record().map_or(LockId::NONE, LockRecord::id)
     }
 
     /// Shows which tasks hold the lock, and how many wait for it.
     pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
-        // Acquire: as in `record`.
-        let number = self.record.load(Ordering::Acquire);
-        let holder = self.record().and_then(LockRecord::first_holder);
-        ShownLock(holder, if is_record(number) { queue(number) } else { (0, Duration::ZERO) })
+        let record = self.record();
+        let waiters = record.map_or((0, Duration::ZERO), |record| queue(record.id()));
+        ShownLock(record.and_then(LockRecord::first_holder), waiters)
     }
 }
 
@@ -276,9 +277,8 @@ impl GrantProbe<'_> {
 
 impl Drop for LockProbe {
     fn drop(&mut self) {
-        let number = *self.record.get_mut();
-        if is_record(number) {
-            locks::unregister(number);
+        if let Some(record) = self.record.get_published() {
+            locks::unregister(record);
         }
     }
 }
@@ -327,6 +327,19 @@ impl<'a> Target<'a> {
     /// The lock is held in a weaker way, which does not keep this wait from its end.
     pub(crate) const fn upgrade(lock: &'a LockProbe, own: Held) -> Self {
         Self { lock: Some(lock), want: Want::Upgrade, own }
+    }
+
+    /// The span of the lock.
+    #[cfg(feature = "console")]
+    pub(crate) fn resource(&self) -> Option<crate::trace::Span> {
+        let lock = self.lock?;
+        let label = LockLabel { kind: lock.kind, name: lock.name, made_at: Some(lock.made_at.0) };
+        Some(lock.span.of(&label, lock.made_at.0))
+    }
+
+    #[cfg(feature = "console")]
+    pub(crate) fn is_time(&self) -> bool {
+        self.want == Want::Time
     }
 
     /// The running task is about to wait for a lock that it holds: reports it, and panics in strict mode.

@@ -37,6 +37,7 @@ use crate::budget::{charge, waits, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
 use crate::queue::waiter::{Payload, Phase, Verdict, Waiter, WaiterState};
 use crate::queue::{NewWaiter, Pinned};
+use crate::trace::WaitSpans;
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::future::Future;
@@ -152,6 +153,7 @@ pub struct Single<O: Op> {
     op: O,
     /// Where the wait was asked for.
     site: Site,
+    spans: WaitSpans,
     memory: WaiterMemory,
 }
 
@@ -229,6 +231,8 @@ impl<O: Op> Single<O> {
         unsafe { (&raw mut (*waiter).phase).write(Cell::new(Phase::Idle)) };
         // SAFETY: as above.
         unsafe { (&raw mut (*place).site).write(site) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*place).spans).write(WaitSpans::NONE) };
         // SAFETY: what was written is all there is to initialise: the rest of the waiter may be anything.
         unsafe { single.assume_init() }
     }
@@ -292,6 +296,7 @@ impl<O: Op> Single<O> {
             let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
             self.op.enqueued(waiter, cx);
             begun.check();
+            self.spans.begin(self.op.target(), O::NAME, self.site);
         }
         answer
     }
@@ -329,10 +334,11 @@ impl<O: Op> Single<O> {
         }
         // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
-        let poll = self.op.poll_queued(waiter, cx);
+        let poll = self.spans.poll(|| self.op.poll_queued(waiter, cx));
         if poll.is_ready() {
             self.memory.set_phase(Phase::Finished);
             waiter.get().note().leave();
+            self.spans.end();
         }
         poll
     }

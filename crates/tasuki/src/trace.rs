@@ -1,0 +1,173 @@
+//! What the crate tells `tracing`: deadlocks as events (feature `tracing`), locks and waits as spans that tokio-console understands (feature `console`). Nothing without them. The only
+//! file that names the crate.
+//!
+//! A console knows a *resource*, something that can be waited for, and an *async operation*, one wait for it. A lock is a resource from its first wait until it is dropped. What is no lock has no
+//! place for a span: there each wait is a resource of its own, with the name of its future. Names and fields are those of tokio, which the console reads without
+//! `tokio_unstable`; one callsite for all primitives.
+//!
+//! | span or event | when |
+//! |---|---|
+//! | `runtime.resource` | the first wait for a lock, each wait for a signal |
+//! | `runtime.resource.async_op`, in the resource's | a wait begins; closed with its future, or when that is ready |
+//! | `runtime.resource.async_op.poll`, in the operation's | entered at each poll of a wait that goes on |
+//! | `runtime::resource::poll_op` | the end of each of these polls, and of the one that began the wait: was it ready? |
+//!
+//! A subscriber is foreign code. It is called with no queue locked, and where a panic of it leaves a wait that can be polled again, or dropped.
+
+#[cfg(all(feature = "tracing", any(debug_assertions, feature = "inspect")))]
+pub(crate) fn deadlock(deadlock: &crate::inspect::Deadlock) {
+    use crate::inspect::Certainty;
+    let (tasks, certainty) = (deadlock.hops.len(), std::format!("{:?}", deadlock.certainty));
+    if deadlock.certainty == Certainty::Suspected {
+        tracing::warn!(target: "tasuki::inspect", certainty, tasks, "{deadlock}");
+    } else {
+        tracing::error!(target: "tasuki::inspect", certainty, tasks, "{deadlock}");
+    }
+}
+
+#[cfg(all(not(feature = "tracing"), feature = "std", any(debug_assertions, feature = "inspect")))]
+#[inline(always)]
+pub(crate) fn deadlock(_deadlock: &crate::inspect::Deadlock) {}
+
+#[cfg(not(feature = "console"))]
+mod without {
+    use crate::probe::{Site, Target};
+    use core::task::Poll;
+
+    /// The spans of a wait.
+    #[derive(Debug)]
+    pub(crate) struct WaitSpans;
+
+    impl WaitSpans {
+        pub(crate) const NONE: Self = Self;
+
+        #[inline(always)]
+        pub(crate) fn begin(&mut self, _target: Target<'_>, _name: &'static str, _site: Site) {}
+
+        #[inline(always)]
+        pub(crate) fn poll<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+            poll()
+        }
+
+        #[inline(always)]
+        pub(crate) fn end(&mut self) {}
+    }
+}
+
+#[cfg(feature = "console")]
+mod with {
+    use crate::inspect::LockLabel;
+    use crate::probe::{Site, Target};
+    use core::panic::Location;
+    use core::task::Poll;
+    use std::boxed::Box;
+    use std::format;
+    use std::sync::OnceLock;
+    use tracing::{Level, Span};
+
+    fn resource(concrete_type: &str, kind: &str, at: &Location<'_>) -> Span {
+        tracing::span!(
+            target: "tasuki",
+            parent: None,
+            Level::TRACE,
+            "runtime.resource",
+            concrete_type,
+            kind,
+            loc.file = at.file(),
+            loc.line = at.line(),
+            loc.col = at.column(),
+            is_internal = false,
+            inherits_child_attrs = false,
+        )
+    }
+
+    /// The span of a lock, from its first wait on.
+    #[derive(Debug)]
+    pub(crate) struct ResourceSpan(OnceLock<Span>);
+
+    impl ResourceSpan {
+        pub(crate) const NEW: Self = Self(OnceLock::new());
+
+        pub(crate) fn of(&self, label: &LockLabel, made_at: &Location<'_>) -> Span {
+            let span = || {
+                let name = label.name.map(|name| format!(" `{name}`")).unwrap_or_default();
+                resource(&format!("{:?}{name}", label.kind), "Sync", made_at)
+            };
+            self.0.get_or_init(span).clone()
+        }
+    }
+
+    /// The spans of a wait that goes on.
+    #[derive(Debug)]
+    struct Operation {
+        resource: Span,
+        operation: Span,
+        poll: Span,
+    }
+
+    impl Operation {
+        /// Runs a poll in the spans, and says whether it was ready.
+        fn poll<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+            let _entered = (self.resource.enter(), self.operation.enter(), self.poll.enter());
+            let poll = poll();
+            tracing::event!(
+                target: "runtime::resource::poll_op",
+                Level::TRACE,
+                op_name = "poll",
+                is_ready = poll.is_ready(),
+            );
+            poll
+        }
+    }
+
+    /// The spans of a wait; none before it begins, and where no subscriber wants them.
+    #[derive(Debug)]
+    pub(crate) struct WaitSpans(Option<Box<Operation>>);
+
+    impl WaitSpans {
+        pub(crate) const NONE: Self = Self(None);
+
+        /// The wait has begun, by a poll that was not ready.
+        pub(crate) fn begin(&mut self, target: Target<'_>, name: &'static str, site: Site) {
+            let resource = target.resource().unwrap_or_else(|| {
+                resource(name, if target.is_time() { "timer" } else { "Sync" }, site.location())
+            });
+            if resource.is_disabled() {
+                return;
+            }
+            let operation = resource.in_scope(|| {
+                tracing::span!(
+                    target: "tasuki",
+                    Level::TRACE,
+                    "runtime.resource.async_op",
+                    source = name,
+                    inherits_child_attrs = false,
+                )
+            });
+            let poll = operation.in_scope(
+                || tracing::span!(target: "tasuki", Level::TRACE, "runtime.resource.async_op.poll"),
+            );
+            let spans = Box::new(Operation { resource, operation, poll });
+            let _: Poll<()> = spans.poll(|| Poll::Pending);
+            self.0 = Some(spans);
+        }
+
+        pub(crate) fn poll<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+            match &self.0 {
+                Some(spans) => spans.poll(poll),
+                None => poll(),
+            }
+        }
+
+        pub(crate) fn end(&mut self) {
+            self.0 = None;
+        }
+    }
+}
+
+#[cfg(feature = "console")]
+pub(crate) use tracing::Span;
+#[cfg(feature = "console")]
+pub(crate) use with::{ResourceSpan, WaitSpans};
+#[cfg(not(feature = "console"))]
+pub(crate) use without::WaitSpans;
