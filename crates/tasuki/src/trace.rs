@@ -10,7 +10,7 @@
 //! | `runtime.resource` | the first wait for a lock, each wait for a signal |
 //! | `runtime.resource.async_op`, in the resource's | a wait begins; closed with its future, or when that is ready |
 //! | `runtime.resource.async_op.poll`, in the operation's | entered at each poll of a wait that goes on |
-//! | `runtime::resource::poll_op` | the end of each of these polls, and of the one that began the wait: was it ready? |
+//! | an event whose target ends in `poll_op` | the end of each of these polls, and of the one that began the wait: was it ready? |
 //!
 //! A subscriber is foreign code. It is called with no queue locked, and where a panic of it leaves a wait that can be polled again, or dropped.
 

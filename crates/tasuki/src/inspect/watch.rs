@@ -19,7 +19,7 @@
 //!
 //! # Orderings
 //! A wait is published before `WATCHER` is read, a watcher that ends stores 0 before its last look, with a `SeqCst` fence between the two each (`waits::publish`, [`Watcher::ends`]): either the wait
-//! starts another, or the last look finds it. All else is Relaxed: nothing is published with the number. The model is `crates/tasuki/model/inspect.rs`.
+//! starts another, or the last look finds it. All else is Relaxed: nothing is published with the number.
 //!
 //! # Forks
 //! A child has the records of its parent, and none of the parent's threads. Its own watcher tells of no cycle with a wait that began before ([`BORN`]): that task is not there any more, or never
