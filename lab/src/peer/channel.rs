@@ -3,6 +3,46 @@
 use super::Kind;
 use std::future::Future;
 
+/// What a send says, in the words of each subject.
+pub(crate) trait Sent: Send {
+    /// Was it sent?
+    fn is_sent(&self) -> bool;
+}
+
+impl Sent for bool {
+    #[inline]
+    fn is_sent(&self) -> bool {
+        *self
+    }
+}
+
+impl<E: Send> Sent for Result<(), E> {
+    #[inline]
+    fn is_sent(&self) -> bool {
+        self.is_ok()
+    }
+}
+
+/// What a receive says, in the words of each subject.
+pub(crate) trait Received: Send {
+    /// The message; none when it is closed.
+    fn message(self) -> Option<u64>;
+}
+
+impl Received for Option<u64> {
+    #[inline]
+    fn message(self) -> Option<u64> {
+        self
+    }
+}
+
+impl<E: Send> Received for Result<u64, E> {
+    #[inline]
+    fn message(self) -> Option<u64> {
+        self.ok()
+    }
+}
+
 /// A channel of numbers, for coroutines of any executor.
 pub(crate) trait AsyncChannel: Send + Sync + 'static {
     /// Its name in reports.
@@ -19,18 +59,10 @@ pub(crate) trait AsyncChannel: Send + Sync + 'static {
     fn new(capacity: usize) -> (Self::Sender, Self::Receiver);
     /// Another receiver of the same channel, if it can have more than one.
     fn second(receiver: &Self::Receiver) -> Option<Self::Receiver>;
-    /// What the future of a send says.
-    type Sent: Send;
-    /// What the future of a receive says.
-    type Received: Send;
     /// The subject's own future.
-    fn send(sender: &mut Self::Sender, message: u64) -> impl Future<Output = Self::Sent> + Send;
-    /// Was it sent?
-    fn is_sent(sent: &Self::Sent) -> bool;
+    fn send(sender: &mut Self::Sender, message: u64) -> impl Future<Output: Sent> + Send;
     /// The subject's own future.
-    fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Self::Received> + Send;
-    /// The message; none when it is closed.
-    fn message(received: Self::Received) -> Option<u64>;
+    fn recv(receiver: &mut Self::Receiver) -> impl Future<Output: Received> + Send;
     /// Sends if there is room; true if it did.
     fn try_send(sender: &mut Self::Sender, message: u64) -> bool;
     /// Receives if there is a message.

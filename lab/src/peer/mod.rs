@@ -18,7 +18,7 @@ mod timer;
 mod token;
 
 pub(crate) use barrier::AsyncBarrier;
-pub(crate) use channel::{AsyncChannel, Oneshot};
+pub(crate) use channel::{AsyncChannel, Oneshot, Received, Sent};
 pub(crate) use condvar::AsyncCondvar;
 pub(crate) use event::{AutoEvent, Broadcast};
 pub(crate) use group::Membership;

@@ -1,19 +1,18 @@
 //! The channels: ours, and those of crates that have nothing else to measure here.
 
-use crate::peer::{AsyncChannel, Kind, Oneshot};
-use std::future::{Future, IntoFuture};
+use crate::peer::{AsyncChannel, Kind, Oneshot, Received as _, Sent as _};
+use std::future::{Future, IntoFuture, ready};
 
-/// One channel: what makes it, what its sides are called, and how its answers become ours.
+/// One channel: its sides, what makes it, whether it can have more than one receiver, and how it sends and receives.
 macro_rules! channel {
-    ($(#[$doc:meta])* $subject:ident, $name:literal, $kind:expr, $sender:ty, $receiver:ty, |$capacity:ident| $new:expr, |$one:ident| $second:expr,
-     |$tx:ident, $message:ident| $send:expr, $sent:ty, $is_sent:expr, |$rx:ident| $recv:expr, $received:ty, $open:expr, $try_send:expr, $try_recv:expr $(, $room:literal)?) => {
+    ($(#[$doc:meta])* $subject:ident, $name:literal, $sender:ty => $receiver:ty, |$capacity:ident| $new:expr, |$one:ident| $second:expr,
+     |$tx:ident, $message:ident| $send:expr, $try_send:expr, |$rx:ident| $recv:expr, $try_recv:expr $(; $($more:tt)*)?) => {
         $(#[$doc])*
         pub(crate) struct $subject;
 
         impl AsyncChannel for $subject {
             const NAME: &'static str = $name;
-            const KIND: Kind = $kind;
-            $(const ROOM_OF_EACH_SENDER: bool = $room;)?
+            $($($more)*)?
             type Sender = $sender;
             type Receiver = $receiver;
 
@@ -25,27 +24,14 @@ macro_rules! channel {
                 $second
             }
 
-            type Sent = $sent;
-            type Received = $received;
-
             #[inline]
-            fn send($tx: &mut Self::Sender, $message: u64) -> impl Future<Output = Self::Sent> + Send {
+            fn send($tx: &mut Self::Sender, $message: u64) -> impl Future<Output: crate::peer::Sent> + Send {
                 $send
             }
 
             #[inline]
-            fn is_sent(sent: &Self::Sent) -> bool {
-                $is_sent(sent)
-            }
-
-            #[inline]
-            fn recv($rx: &mut Self::Receiver) -> impl Future<Output = Self::Received> + Send {
+            fn recv($rx: &mut Self::Receiver) -> impl Future<Output: crate::peer::Received> + Send {
                 $recv
-            }
-
-            #[inline]
-            fn message(received: Self::Received) -> Option<u64> {
-                $open(received)
             }
 
             #[inline]
@@ -61,247 +47,185 @@ macro_rules! channel {
     };
 }
 
-channel!(
+/// A channel whose functions have the usual names.
+macro_rules! usual {
+    ($(#[$doc:meta])* $subject:ident, $name:literal, $sender:ty => $receiver:ty, |$capacity:ident| $new:expr, |$one:ident| $second:expr $(; $($more:tt)*)?) => {
+        channel!(
+            $(#[$doc])* $subject, $name, $sender => $receiver, |$capacity| $new, |$one| $second,
+            |tx, message| tx.send(message), tx.try_send(message).is_sent(), |rx| rx.recv(), rx.try_recv().message() $(; $($more)*)?
+        );
+    };
+}
+
+/// One whose sends are plain functions, by the name of `send`: it is never full.
+macro_rules! never_full {
+    ($(#[$doc:meta])* $subject:ident, $name:literal, $sender:ty => $receiver:ty, $new:expr, |$one:ident| $second:expr) => {
+        channel!(
+            $(#[$doc])* $subject, $name, $sender => $receiver, |_capacity| $new, |$one| $second,
+            |tx, message| ready(tx.send(message).is_sent()), tx.send(message).is_sent(), |rx| rx.recv(), rx.try_recv().message()
+        );
+    };
+}
+
+usual!(
     /// Ours, bounded.
-    Tasuki, "tasuki", Kind::Ours, tasuki::channel::Sender<u64>, tasuki::channel::Receiver<u64>,
-    |capacity| tasuki::channel::bounded(capacity), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), tasuki::channel::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, tasuki::Closed>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    Tasuki, "tasuki", tasuki::channel::Sender<u64> => tasuki::channel::Receiver<u64>,
+    |capacity| tasuki::channel::bounded(capacity), |one| Some(one.clone()); const KIND: Kind = Kind::Ours;
 );
-channel!(
+usual!(
     /// Ours, unbounded.
-    TasukiUnbounded, "tasuki", Kind::Ours, tasuki::channel::Sender<u64>, tasuki::channel::Receiver<u64>,
-    |_capacity| tasuki::channel::unbounded(), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), tasuki::channel::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, tasuki::Closed>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    TasukiUnbounded, "tasuki", tasuki::channel::Sender<u64> => tasuki::channel::Receiver<u64>,
+    |_capacity| tasuki::channel::unbounded(), |one| Some(one.clone()); const KIND: Kind = Kind::Ours;
 );
-channel!(
+usual!(
     /// tokio's `mpsc`.
-    Tokio, "tokio", Kind::Peer, tokio::sync::mpsc::Sender<u64>, tokio::sync::mpsc::Receiver<u64>,
-    |capacity| tokio::sync::mpsc::channel(capacity), |_one| None,
-    |tx, message| tx.send(message), Result<(), tokio::sync::mpsc::error::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Option<u64>, |received| received,
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    Tokio, "tokio", tokio::sync::mpsc::Sender<u64> => tokio::sync::mpsc::Receiver<u64>,
+    |capacity| tokio::sync::mpsc::channel(capacity), |_one| None
 );
-channel!(
+never_full!(
     /// tokio's unbounded `mpsc`.
-    TokioUnbounded, "tokio", Kind::Peer, tokio::sync::mpsc::UnboundedSender<u64>, tokio::sync::mpsc::UnboundedReceiver<u64>,
-    |_capacity| tokio::sync::mpsc::unbounded_channel(), |_one| None,
-    |tx, message| std::future::ready(tx.send(message).is_ok()), bool, |sent: &bool| *sent, |rx| rx.recv(), Option<u64>, |received| received,
-    tx.send(message).is_ok(), rx.try_recv().ok()
+    TokioUnbounded, "tokio", tokio::sync::mpsc::UnboundedSender<u64> => tokio::sync::mpsc::UnboundedReceiver<u64>,
+    tokio::sync::mpsc::unbounded_channel(), |_one| None
 );
-channel!(
+usual!(
     /// async-channel.
-    AsyncChannelBounded, "async-channel", Kind::Peer, async_channel::Sender<u64>, async_channel::Receiver<u64>,
-    |capacity| async_channel::bounded(capacity), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), async_channel::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, async_channel::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    AsyncChannelBounded, "async-channel", async_channel::Sender<u64> => async_channel::Receiver<u64>,
+    |capacity| async_channel::bounded(capacity), |one| Some(one.clone())
 );
-channel!(
+usual!(
     /// async-channel, unbounded.
-    AsyncChannelUnbounded, "async-channel", Kind::Peer, async_channel::Sender<u64>, async_channel::Receiver<u64>,
-    |_capacity| async_channel::unbounded(), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), async_channel::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, async_channel::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    AsyncChannelUnbounded, "async-channel", async_channel::Sender<u64> => async_channel::Receiver<u64>,
+    |_capacity| async_channel::unbounded(), |one| Some(one.clone())
 );
 channel!(
     /// flume.
-    Flume, "flume", Kind::Peer, flume::Sender<u64>, flume::Receiver<u64>,
+    Flume, "flume", flume::Sender<u64> => flume::Receiver<u64>,
     |capacity| flume::bounded(capacity), |one| Some(one.clone()),
-    |tx, message| tx.send_async(message), Result<(), flume::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv_async(), Result<u64, flume::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    |tx, message| tx.send_async(message), tx.try_send(message).is_sent(), |rx| rx.recv_async(), rx.try_recv().message()
 );
 channel!(
     /// flume, unbounded.
-    FlumeUnbounded, "flume", Kind::Peer, flume::Sender<u64>, flume::Receiver<u64>,
+    FlumeUnbounded, "flume", flume::Sender<u64> => flume::Receiver<u64>,
     |_capacity| flume::unbounded(), |one| Some(one.clone()),
-    |tx, message| tx.send_async(message), Result<(), flume::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv_async(), Result<u64, flume::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    |tx, message| tx.send_async(message), tx.try_send(message).is_sent(), |rx| rx.recv_async(), rx.try_recv().message()
 );
 channel!(
     /// kanal.
-    Kanal, "kanal", Kind::Peer, kanal::AsyncSender<u64>, kanal::AsyncReceiver<u64>,
+    Kanal, "kanal", kanal::AsyncSender<u64> => kanal::AsyncReceiver<u64>,
     |capacity| kanal::bounded_async(capacity), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), kanal::SendError>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, kanal::ReceiveError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).unwrap_or(false), rx.try_recv().ok().flatten()
+    |tx, message| tx.send(message), tx.try_send(message).unwrap_or(false), |rx| rx.recv(), rx.try_recv().ok().flatten()
 );
 channel!(
     /// kanal, unbounded.
-    KanalUnbounded, "kanal", Kind::Peer, kanal::AsyncSender<u64>, kanal::AsyncReceiver<u64>,
+    KanalUnbounded, "kanal", kanal::AsyncSender<u64> => kanal::AsyncReceiver<u64>,
     |_capacity| kanal::unbounded_async(), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), kanal::SendError>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, kanal::ReceiveError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).unwrap_or(false), rx.try_recv().ok().flatten()
+    |tx, message| tx.send(message), tx.try_send(message).unwrap_or(false), |rx| rx.recv(), rx.try_recv().ok().flatten()
 );
-channel!(
+usual!(
     /// asyncband's `mpmc`.
-    Asyncband, "asyncband", Kind::Peer, asyncband::mpmc::BoundedSender<u64>, asyncband::mpmc::BoundedReceiver<u64>,
-    |capacity| asyncband::mpmc::bounded(capacity), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), asyncband::mpmc::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, asyncband::mpmc::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    Asyncband, "asyncband", asyncband::mpmc::BoundedSender<u64> => asyncband::mpmc::BoundedReceiver<u64>,
+    |capacity| asyncband::mpmc::bounded(capacity), |one| Some(one.clone())
 );
-channel!(
+never_full!(
     /// asyncband's unbounded `mpmc`.
-    AsyncbandUnbounded, "asyncband", Kind::Peer, asyncband::mpmc::UnboundedSender<u64>, asyncband::mpmc::UnboundedReceiver<u64>,
-    |_capacity| asyncband::mpmc::unbounded(), |one| Some(one.clone()),
-    |tx, message| std::future::ready(tx.send(message).is_ok()), bool, |sent: &bool| *sent, |rx| rx.recv(), Result<u64, asyncband::mpmc::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.send(message).is_ok(), rx.try_recv().ok()
+    AsyncbandUnbounded, "asyncband", asyncband::mpmc::UnboundedSender<u64> => asyncband::mpmc::UnboundedReceiver<u64>,
+    asyncband::mpmc::unbounded(), |one| Some(one.clone())
 );
 channel!(
     /// futures-intrusive's shared channel.
-    Intrusive, "futures-intrusive", Kind::Peer, futures_intrusive::channel::shared::Sender<u64>,
-    futures_intrusive::channel::shared::Receiver<u64>,
+    Intrusive, "futures-intrusive", futures_intrusive::channel::shared::Sender<u64> => futures_intrusive::channel::shared::Receiver<u64>,
     |capacity| futures_intrusive::channel::shared::channel(capacity), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), futures_intrusive::channel::ChannelSendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.receive(), Option<u64>, |received| received,
-    tx.try_send(message).is_ok(), rx.try_receive().ok()
+    |tx, message| tx.send(message), tx.try_send(message).is_sent(), |rx| rx.receive(), rx.try_receive().message()
 );
-
-channel!(
+usual!(
     /// crossfire's `mpmc`.
-    Crossfire, "crossfire", Kind::Peer, crossfire::MAsyncTx<crossfire::mpmc::Array<u64>>, crossfire::MAsyncRx<crossfire::mpmc::Array<u64>>,
-    |capacity| crossfire::mpmc::bounded_async(capacity), |one| Some(one.clone()),
-    |tx, message| tx.send(message), Result<(), crossfire::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, crossfire::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    Crossfire, "crossfire", crossfire::MAsyncTx<crossfire::mpmc::Array<u64>> => crossfire::MAsyncRx<crossfire::mpmc::Array<u64>>,
+    |capacity| crossfire::mpmc::bounded_async(capacity), |one| Some(one.clone())
 );
-channel!(
+never_full!(
     /// crossfire's unbounded `mpmc`.
-    CrossfireUnbounded, "crossfire", Kind::Peer, crossfire::MTx<crossfire::mpmc::List<u64>>, crossfire::MAsyncRx<crossfire::mpmc::List<u64>>,
-    |_capacity| crossfire::mpmc::unbounded_async(), |one| Some(one.clone()),
-    |tx, message| std::future::ready(tx.send(message).is_ok()), bool, |sent: &bool| *sent, |rx| rx.recv(), Result<u64, crossfire::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.send(message).is_ok(), rx.try_recv().ok()
+    CrossfireUnbounded, "crossfire", crossfire::MTx<crossfire::mpmc::List<u64>> => crossfire::MAsyncRx<crossfire::mpmc::List<u64>>,
+    crossfire::mpmc::unbounded_async(), |one| Some(one.clone())
 );
-channel!(
+usual!(
     /// thingbuf's `mpsc`.
-    Thingbuf, "thingbuf", Kind::Peer, thingbuf::mpsc::Sender<u64>, thingbuf::mpsc::Receiver<u64>,
-    |capacity| thingbuf::mpsc::channel(capacity), |_one| None,
-    |tx, message| tx.send(message), Result<(), thingbuf::mpsc::errors::Closed<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Option<u64>, |received| received,
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    Thingbuf, "thingbuf", thingbuf::mpsc::Sender<u64> => thingbuf::mpsc::Receiver<u64>,
+    |capacity| thingbuf::mpsc::channel(capacity), |_one| None
 );
-channel!(
+usual!(
     /// tachyonix.
-    Tachyonix, "tachyonix", Kind::Peer, tachyonix::Sender<u64>, tachyonix::Receiver<u64>,
-    |capacity| tachyonix::channel(capacity), |_one| None,
-    |tx, message| tx.send(message), Result<(), tachyonix::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(), |rx| rx.recv(), Result<u64, tachyonix::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok()
+    Tachyonix, "tachyonix", tachyonix::Sender<u64> => tachyonix::Receiver<u64>,
+    |capacity| tachyonix::channel(capacity), |_one| None
 );
 channel!(
     /// The `mpsc` of futures: its first sender's own place counts as room.
-    Futures, "futures", Kind::Peer, futures_channel::mpsc::Sender<u64>, futures_channel::mpsc::Receiver<u64>,
+    Futures, "futures", futures_channel::mpsc::Sender<u64> => futures_channel::mpsc::Receiver<u64>,
     |capacity| futures_channel::mpsc::channel(capacity - 1), |_one| None,
-    |tx, message| futures_util::SinkExt::send(tx, message), Result<(), futures_channel::mpsc::SendError>, |sent: &Result<_, _>| sent.is_ok(),
-    |rx| rx.recv(), Result<u64, futures_channel::mpsc::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.try_send(message).is_ok(), rx.try_recv().ok(), true
+    |tx, message| futures_util::SinkExt::send(tx, message), tx.try_send(message).is_sent(), |rx| rx.recv(), rx.try_recv().message(); const ROOM_OF_EACH_SENDER: bool = true;
 );
 channel!(
     /// The unbounded `mpsc` of futures.
-    FuturesUnbounded, "futures", Kind::Peer, futures_channel::mpsc::UnboundedSender<u64>, futures_channel::mpsc::UnboundedReceiver<u64>,
+    FuturesUnbounded, "futures", futures_channel::mpsc::UnboundedSender<u64> => futures_channel::mpsc::UnboundedReceiver<u64>,
     |_capacity| futures_channel::mpsc::unbounded(), |_one| None,
-    |tx, message| std::future::ready(tx.unbounded_send(message).is_ok()), bool, |sent: &bool| *sent,
-    |rx| rx.recv(), Result<u64, futures_channel::mpsc::RecvError>, |received: Result<u64, _>| received.ok(),
-    tx.unbounded_send(message).is_ok(), rx.try_recv().ok()
+    |tx, message| ready(tx.unbounded_send(message).is_sent()), tx.unbounded_send(message).is_sent(), |rx| rx.recv(), rx.try_recv().message()
 );
 channel!(
     /// postage's `dispatch`.
-    Postage, "postage", Kind::Peer, postage::dispatch::Sender<u64>, postage::dispatch::Receiver<u64>,
+    Postage, "postage", postage::dispatch::Sender<u64> => postage::dispatch::Receiver<u64>,
     |capacity| postage::dispatch::channel(capacity), |one| Some(one.clone()),
-    |tx, message| postage::sink::Sink::send(tx, message), Result<(), postage::sink::SendError<u64>>, |sent: &Result<_, _>| sent.is_ok(),
-    |rx| postage::stream::Stream::recv(rx), Option<u64>, |received| received,
-    postage::sink::Sink::try_send(tx, message).is_ok(), postage::stream::Stream::try_recv(rx).ok()
+    |tx, message| postage::sink::Sink::send(tx, message), postage::sink::Sink::try_send(tx, message).is_sent(),
+    |rx| postage::stream::Stream::recv(rx), postage::stream::Stream::try_recv(rx).message()
 );
 
-/// Ours.
-pub(crate) struct TasukiOneshot;
+/// One oneshot: its sender, the future of its receiver, and what makes both.
+macro_rules! oneshot {
+    ($(#[$doc:meta])* $subject:ident, $name:literal, $kind:expr, $sender:ty => $receiver:ty, $new:expr) => {
+        $(#[$doc])*
+        pub(crate) struct $subject;
 
-impl Oneshot for TasukiOneshot {
-    const NAME: &'static str = "tasuki";
-    const KIND: Kind = Kind::Ours;
-    type Sender = tasuki::channel::OneshotSender<u64>;
-    type Receiver = tasuki::channel::oneshot::OneshotRecv<tasuki::channel::OneshotReceiver<u64>>;
+        impl Oneshot for $subject {
+            const NAME: &'static str = $name;
+            const KIND: Kind = $kind;
+            type Sender = $sender;
+            type Receiver = $receiver;
 
-    #[inline]
-    fn new() -> (Self::Sender, Self::Receiver) {
-        let (sender, receiver) = tasuki::channel::oneshot();
-        (sender, receiver.recv())
-    }
+            #[inline]
+            fn new() -> (Self::Sender, Self::Receiver) {
+                let (sender, receiver) = $new;
+                (sender, receiver.into_future())
+            }
 
-    #[inline]
-    fn send(sender: Self::Sender, message: u64) {
-        sender.send(message).expect("the receiver is there");
-    }
+            #[inline]
+            fn send(sender: Self::Sender, message: u64) {
+                sender.send(message).expect("the receiver is there");
+            }
 
-    #[inline]
-    fn message(output: Result<u64, tasuki::Closed>) -> u64 {
-        output.expect("it was sent")
-    }
+            #[inline]
+            fn message(output: <Self::Receiver as Future>::Output) -> u64 {
+                output.expect("it was sent")
+            }
+        }
+    };
 }
 
-/// tokio's.
-pub(crate) struct TokioOneshot;
-
-impl Oneshot for TokioOneshot {
-    const NAME: &'static str = "tokio";
-    type Sender = tokio::sync::oneshot::Sender<u64>;
-    type Receiver = tokio::sync::oneshot::Receiver<u64>;
-
-    #[inline]
-    fn new() -> (Self::Sender, Self::Receiver) {
-        tokio::sync::oneshot::channel()
-    }
-
-    #[inline]
-    fn send(sender: Self::Sender, message: u64) {
-        sender.send(message).expect("the receiver is there");
-    }
-
-    #[inline]
-    fn message(output: <Self::Receiver as Future>::Output) -> u64 {
-        output.expect("it was sent")
-    }
-}
-
-/// asyncband's.
-pub(crate) struct AsyncbandOneshot;
-
-impl Oneshot for AsyncbandOneshot {
-    const NAME: &'static str = "asyncband";
-    type Sender = asyncband::oneshot::Sender<u64>;
-    type Receiver = asyncband::oneshot::Recv<u64>;
-
-    #[inline]
-    fn new() -> (Self::Sender, Self::Receiver) {
-        let (sender, receiver) = asyncband::oneshot::channel();
-        (sender, receiver.into_future())
-    }
-
-    #[inline]
-    fn send(sender: Self::Sender, message: u64) {
-        sender.send(message).expect("the receiver is there");
-    }
-
-    #[inline]
-    fn message(output: <Self::Receiver as Future>::Output) -> u64 {
-        output.expect("it was sent")
-    }
-}
-
-/// The one of the crate `oneshot`.
-pub(crate) struct CrateOneshot;
-
-impl Oneshot for CrateOneshot {
-    const NAME: &'static str = "oneshot";
-    type Sender = oneshot::Sender<u64>;
-    type Receiver = oneshot::AsyncReceiver<u64>;
-
-    #[inline]
-    fn new() -> (Self::Sender, Self::Receiver) {
-        oneshot::async_channel()
-    }
-
-    #[inline]
-    fn send(sender: Self::Sender, message: u64) {
-        sender.send(message).expect("the receiver is there");
-    }
-
-    #[inline]
-    fn message(output: <Self::Receiver as Future>::Output) -> u64 {
-        output.expect("it was sent")
-    }
-}
+oneshot!(
+    /// Ours.
+    TasukiOneshot, "tasuki", Kind::Ours,
+    tasuki::channel::OneshotSender<u64> => tasuki::channel::oneshot::OneshotRecv<tasuki::channel::OneshotReceiver<u64>>,
+    tasuki::channel::oneshot()
+);
+oneshot!(
+    /// tokio's.
+    TokioOneshot, "tokio", Kind::Peer,
+    tokio::sync::oneshot::Sender<u64> => tokio::sync::oneshot::Receiver<u64>, tokio::sync::oneshot::channel()
+);
+oneshot!(
+    /// asyncband's.
+    AsyncbandOneshot, "asyncband", Kind::Peer,
+    asyncband::oneshot::Sender<u64> => asyncband::oneshot::Recv<u64>, asyncband::oneshot::channel()
+);
+oneshot!(
+    /// The one of the crate `oneshot`.
+    CrateOneshot, "oneshot", Kind::Peer,
+    oneshot::Sender<u64> => oneshot::AsyncReceiver<u64>, oneshot::async_channel()
+);

@@ -6,7 +6,7 @@ use super::now;
 use super::stage::Stage;
 use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Meter, Sample, fairness};
-use crate::peer::{AsyncChannel, Oneshot};
+use crate::peer::{AsyncChannel, Oneshot, Received as _, Sent as _};
 use crate::peers::{VisitChannel, VisitOneshot, each_channel, each_oneshot, each_unbounded};
 use std::cell::Cell;
 use std::hint::black_box;
@@ -146,8 +146,8 @@ fn ready<C: AsyncChannel>(ops: u64) -> Sample {
     let (mut sender, mut receiver) = C::new(ROOM);
     let meter = Meter::start();
     for n in 0..ops {
-        assert!(C::is_sent(&now!(C::send(black_box(&mut sender), n))), "{}: there is room", C::NAME);
-        assert_eq!(C::message(now!(C::recv(black_box(&mut receiver)))), Some(n), "{}", C::NAME);
+        assert!(now!(C::send(black_box(&mut sender), n)).is_sent(), "{}: there is room", C::NAME);
+        assert_eq!(now!(C::recv(black_box(&mut receiver))).message(), Some(n), "{}", C::NAME);
     }
     Sample::alone(ops, meter.read())
 }
@@ -158,14 +158,14 @@ fn ping_pong<C: AsyncChannel>(ops: u64) -> Sample {
     let rounds = ops.div_ceil(2);
     let first = async move {
         for n in 0..rounds {
-            assert!(C::is_sent(&C::send(&mut ping, n).await));
-            assert_eq!(C::message(C::recv(&mut ponged).await), Some(n), "{}", C::NAME);
+            assert!(C::send(&mut ping, n).await.is_sent());
+            assert_eq!(C::recv(&mut ponged).await.message(), Some(n), "{}", C::NAME);
         }
     };
     let second = async move {
         for _ in 0..rounds {
-            let n = C::message(C::recv(&mut pinged).await).expect("it is open");
-            assert!(C::is_sent(&C::send(&mut pong, n).await));
+            let n = C::recv(&mut pinged).await.message().expect("it is open");
+            assert!(C::send(&mut pong, n).await.is_sent());
         }
     };
     let tasks: [std::pin::Pin<Box<dyn Future<Output = ()>>>; 2] = [Box::pin(first), Box::pin(second)];
@@ -179,11 +179,11 @@ fn hand_off<C: AsyncChannel>(ops: u64) -> Sample {
     let total = sum.clone();
     let sends = async move {
         for _ in 0..ops {
-            assert!(C::is_sent(&C::send(&mut sender, 1).await));
+            assert!(C::send(&mut sender, 1).await.is_sent());
         }
     };
     let receives = async move {
-        while let Some(n) = C::message(C::recv(&mut receiver).await) {
+        while let Some(n) = C::recv(&mut receiver).await.message() {
             total.set(total.get() + n);
         }
     };
@@ -225,7 +225,7 @@ async fn sends<C: AsyncChannel>(arena: Arc<Arena>, me: usize, mut sender: C::Sen
     let mut sent = 0;
     while arena.budget.take() {
         for _ in 0..Budget::CHUNK {
-            assert!(C::is_sent(&C::send(&mut sender, 1).await));
+            assert!(C::send(&mut sender, 1).await.is_sent());
             sent += 1;
             if arena.shape.yields > 0 && sent % arena.shape.yields == 0 {
                 yield_now().await;
@@ -239,7 +239,7 @@ async fn sends<C: AsyncChannel>(arena: Arc<Arena>, me: usize, mut sender: C::Sen
 async fn receives<C: AsyncChannel>(arena: Arc<Arena>, me: usize, mut receiver: C::Receiver) {
     arena.gate.enter().await;
     let mut received = 0;
-    while let Some(n) = C::message(C::recv(&mut receiver).await) {
+    while let Some(n) = C::recv(&mut receiver).await.message() {
         received += n;
     }
     arena.gate.leave(me, received);

@@ -234,21 +234,15 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
             return None;
         }
         self.core.pending.set(pending - 1);
-        if self.state().returned.len() > 0 {
-            return self.pop_returned();
-        }
-        let at = self.numbered(self.state().first);
-        // Behind the last one it is anything, and so is then the first of no messages.
-        self.state_mut().first = at.slot.next.get();
-        Some(Popped { at, returned: false })
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn pop_returned(&mut self) -> Option<Popped<'c, T>> {
+        let returned = self.state().returned.len() > 0;
         let core = self.core;
-        let at = self.state_mut().returned.pop(slots_of(core))?;
-        Some(Popped { at, returned: true })
+        let number = if returned { pop_returned(core, self.state_mut()) } else { self.state().first };
+        let at = self.numbered(number);
+        if !returned {
+            // Behind the last one it is anything, and so is then the first of no messages.
+            self.state_mut().first = at.slot.next.get();
+        }
+        Some(Popped { at, returned })
     }
 
     /// The same for a receiver that does not wait: `None` also if another one waits for the message.
@@ -462,6 +456,13 @@ impl Detached {
         // SAFETY: the caller's contract; a pending slot has a message.
         Some(unsafe { at.read() })
     }
+}
+
+/// The oldest of the messages that were put back, of which there is one. Takes and returns what fits into registers: a locked channel that is passed by reference has to be stored.
+#[cold]
+#[inline(never)]
+fn pop_returned<T, S: Store<T>>(core: &Core<T, S>, state: &mut State) -> u32 {
+    state.returned.pop(slots_of(core)).expect("a message was put back").number
 }
 
 /// The slots of a channel, of which each that is asked for has been used.

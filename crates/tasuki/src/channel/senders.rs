@@ -89,7 +89,7 @@ impl<T, S: Store<T>> Locked<'_, T, S> {
             && self.first_sender_has_a_message()
     }
 
-    #[cold]
+    #[inline(always)]
     fn first_sender_has_a_message(&self) -> bool {
         // SAFETY: as in `push_sender`.
         let senders = unsafe { self.core.senders.lock_under(&self.queue) };
