@@ -86,7 +86,7 @@ impl Mark {
     }
 
     fn noting(self, grant: u32) -> Self {
-        Self(self.0 % Self::GRANT | grant * Self::GRANT)
+        Self((self.0 % Self::GRANT) | (grant * Self::GRANT))
     }
 
     fn has_noted(self, grant: u32) -> bool {
