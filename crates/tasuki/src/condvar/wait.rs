@@ -213,6 +213,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     type Output = Guard<H>;
     type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::future::WaitNotified";
+    const IS_REVOCABLE: bool = H::IS_REVOCABLE;
 
     fn try_now(&mut self) -> Option<Guard<H>> {
         None

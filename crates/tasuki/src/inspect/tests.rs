@@ -200,7 +200,8 @@ fn a_revoked_grant_is_no_deadlock() {
     task.waits(first.as_mut());
     task.waits(second.as_mut());
     background.run(|| drop(held));
-    assert!(task.deadlock().is_some(), "until the second poll that finds it");
+    assert!(task.deadlock().is_some(), "until the third poll that finds it");
+    task.waits(second.as_mut());
     task.waits(second.as_mut());
     let Poll::Ready(guard) = task.poll(second.as_mut()) else { panic!("the grant was not revoked") };
     assert!(task.deadlock().is_none(), "the first future is in no queue");

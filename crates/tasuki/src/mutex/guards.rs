@@ -44,6 +44,9 @@ pub trait Relock: Exclusive {
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>>;
 
+    /// Can a grant of the mutex be revoked until it is claimed?
+    const IS_REVOCABLE: bool;
+
     /// A poll of a waiter that is, or was, in the queue of the mutex.
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
 
@@ -59,6 +62,8 @@ pub trait Relock: Exclusive {
 }
 
 impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Relock for R {
+    const IS_REVOCABLE: bool = P::REVOCABLE;
+
     fn address(&self) -> usize {
         core::ptr::from_ref(self.raw()).addr()
     }

@@ -59,7 +59,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 ///
 /// By the policy `P`: strictly first come, first served ([`Fifo`], the default), newest first
 /// ([`Lifo`](crate::policy::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::policy::Bypass)). With [`Revocable`](crate::policy::Revocable) it is
-/// first come, first served between tasks, whichever of its futures a task polls. A place in the queue is taken when the lock future is first polled.
+/// first come, first served between tasks, whichever of its futures a task polls, but that a revoked future has its turn too, ahead of the others. A place in the queue is taken when the lock future is first polled.
 ///
 /// # Cancel
 ///

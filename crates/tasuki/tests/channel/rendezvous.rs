@@ -218,6 +218,25 @@ fn what_was_put_back_is_the_first() {
     assert_eq!(Arc::strong_count(&message), 1, "dropped at once, and not with the last sender");
 }
 
+/// Receives that were handed a message are dropped in any order, also one that was handed a message which was put back before: the messages keep theirs.
+#[test]
+fn what_was_put_back_keeps_its_order() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        // Receives that wait behind them take over what is dropped first, and are dropped last.
+        for behind in 0..3 {
+            let (sender, receiver) = rendezvous();
+            let mut receives: Vec<_> = (0..3 + behind).map(|_| Some(Box::pin(receiver.recv()))).collect();
+            receives.iter_mut().flatten().for_each(|receive| pending(receive, &Spy::new()));
+            (0..3).for_each(|n| sender.try_send(n).unwrap());
+            order.into_iter().for_each(|at| receives[at] = None);
+            drop(receives);
+            let messages = [(); 3].map(|()| receiver.try_recv());
+            assert_eq!(messages, [Ok(0), Ok(1), Ok(2)], "{order:?}, {behind} behind");
+            assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+        }
+    }
+}
+
 /// The waker of a sender panics in the receive that takes its message: the receive has it when it is polled again; else it is the first again.
 #[test]
 fn a_sender_whose_waker_panics() {

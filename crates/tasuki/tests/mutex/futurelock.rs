@@ -32,7 +32,7 @@ async fn rfd_609<P: Known>(mutex: &Mutex<u32, P>, timer: &Event, drop_the_loser:
 }
 
 /// Strict policies wait for themselves; every later poll of the task is in vain. `Lifo` serves the newest first, so the second
-/// lock, which queued later, gets its turn; with `Revocable` it takes the turn of the first, at the second poll that finds it unclaimed.
+/// lock, which queued later, gets its turn; with `Revocable` it takes the turn of the first, at the third poll that finds it unclaimed.
 fn rfd_609_is_as_documented<P: Known>() {
     let (mutex, timer, spy) = (Mutex::<u32, P>::with_policy(0), Event::auto(), Spy::new());
     let background = mutex.try_lock().unwrap();
@@ -46,8 +46,10 @@ fn rfd_609_is_as_documented<P: Known>() {
     if P::NEWEST_FIRST {
         ready(&mut task);
     } else if P::REVOKES {
-        pending(&mut task, &spy);
-        assert_eq!(spy.wakes(), 3, "it is to be polled again");
+        for wakes in [3, 4] {
+            pending(&mut task, &spy);
+            assert_eq!(spy.wakes(), wakes, "it is to be polled again");
+        }
         assert!(poll(&mut task, &spy).is_ready());
     } else {
         // The second lock was queued behind the first, which owns the lock or is called for it.

@@ -3,6 +3,7 @@
 
 use crate::kit::driver::Told;
 use crate::kit::poll::{pending, poll, poll_with, ready, yield_now};
+use crate::kit::rng::Seed;
 use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
 use std::future::{Future, poll_fn};
@@ -33,9 +34,14 @@ pub(super) fn granted<'m>(mutex: &'m Revoking, spy: &Spy) -> Waiting<'m> {
 pub(super) fn revoked<'m>(mutex: &'m Revoking, spy: &Spy) -> (Waiting<'m>, MutexGuard<'m, u32, Revocable>) {
     let snoozed = granted(mutex, spy);
     let mut other = lock(mutex);
-    pending(&mut other, spy);
-    let Poll::Ready(guard) = poll(&mut other, spy) else { panic!("the grant was not revoked") };
+    let Poll::Ready(guard) = third_look(&mut other, spy) else { panic!("the grant was not revoked") };
     (snoozed, guard)
+}
+
+/// Two polls that find a grant unclaimed, and what the next one gives.
+pub(super) fn third_look<F: Future>(future: &mut Pin<Box<F>>, spy: &Spy) -> Poll<F::Output> {
+    (0..2).for_each(|_| pending(future, spy));
+    poll(future, spy)
 }
 
 /// async-lock#91: two futures of one task are queued, the second is awaited.
@@ -48,8 +54,8 @@ fn the_second_of_two_futures_is_awaited() {
     pending(&mut first, &spy);
     pending(&mut second, &spy);
     drop(held);
-    pending(&mut second, &spy);
-    assert_eq!(spy.wakes(), 2, "by the grant, and to be polled again");
+    (0..2).for_each(|_| pending(&mut second, &spy));
+    assert_eq!(spy.wakes(), 3, "by the grant, and twice to be polled again");
     let Poll::Ready(guard) = poll(&mut second, &spy) else { panic!("pending") };
     pending(&mut first, &spy);
     drop(guard);
@@ -81,20 +87,46 @@ fn a_task_blocks_on_the_lock() {
     assert_eq!(*ready(&mut lock(&mutex)), 2);
 }
 
-/// The two polls between which a task polls all of its branches: a branch that is polled first takes nothing from a branch that is polled too.
-fn branches_of_a_join_take_turns<P: Policy>() {
+/// In which order a task polls its branches.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// `futures::join!`.
+    Same,
+    /// `tokio::join!`: each poll begins with the next branch.
+    Next,
+    /// The worst: what was polled last is polled first.
+    Reverse,
+    /// A `select!` without `biased`.
+    Random,
+}
+
+/// A task that polls all of its branches at every poll polls the granted one between the first look of another and its third, whatever the order: nothing is taken from a branch that is polled.
+fn branches_of_a_join_take_turns<P: Policy>(count: usize, yields: usize, turn: Turn) {
     let _dog = watchdog(10);
     let mutex = Mutex::<Vec<usize>, P>::with_policy(Vec::new());
     let branch = async |name: usize| {
         for _ in 0..10 {
             let mut log = mutex.lock().await;
-            yield_now().await;
+            for _ in 0..yields {
+                yield_now().await;
+            }
             log.push(name);
         }
     };
-    let mut branches = [0, 1, 2].map(|name| Some(Box::pin(branch(name))));
+    let mut branches: Vec<_> = (0..count).map(|name| Some(Box::pin(branch(name)))).collect();
+    let (mut polls, mut rng) = (0, Seed::pick().rng());
     let mut task = Box::pin(poll_fn(|cx| {
-        for branch in &mut branches {
+        let mut order: Vec<_> = (0..count).collect();
+        match turn {
+            Turn::Same => {}
+            Turn::Next => order.rotate_left(polls % count),
+            Turn::Reverse if polls % 2 == 0 => {}
+            Turn::Reverse => order.reverse(),
+            Turn::Random => (1..count).for_each(|last| order.swap(last, rng.below(last + 1))),
+        }
+        polls += 1;
+        for name in order {
+            let branch = &mut branches[name];
             if branch.as_mut().is_some_and(|branch| branch.as_mut().poll(cx).is_ready()) {
                 *branch = None;
             }
@@ -105,13 +137,20 @@ fn branches_of_a_join_take_turns<P: Policy>() {
     while poll(&mut task, &spy).is_pending() {}
     drop(task);
     let log = mutex.try_lock().unwrap();
-    assert!(log.chunks(3).all(|turn| (0..3).all(|name| turn.contains(&name))), "{log:?}");
+    let is_in_turn = log.chunks(count).all(|turn| (0..count).all(|name| turn.contains(&name)));
+    assert!(is_in_turn, "{count} branches, {yields} yields, {turn:?}: {log:?}");
 }
 
 #[test]
 fn h11_branches_of_a_join_take_turns() {
-    branches_of_a_join_take_turns::<Fifo>();
-    branches_of_a_join_take_turns::<Revocable>();
+    for count in [2, 3, 4] {
+        for yields in 1..4 {
+            for turn in [Turn::Same, Turn::Next, Turn::Reverse, Turn::Random] {
+                branches_of_a_join_take_turns::<Fifo>(count, yields, turn);
+                branches_of_a_join_take_turns::<Revocable>(count, yields, turn);
+            }
+        }
+    }
 }
 
 /// A task that has no other waiter, and tasks of others: first come, first served, and nothing is taken from them.
@@ -158,8 +197,7 @@ fn an_identity_says_more_than_a_waker() {
     let mut stranger = lock(&mutex);
     (0..10).for_each(|_| runtime::enter(&other, || pending(&mut stranger, &child)));
     let mut sibling = lock(&mutex);
-    runtime::enter(&mine, || pending(&mut sibling, &spy));
-    assert!(runtime::enter(&mine, || poll(&mut sibling, &spy)).is_ready());
+    assert!(runtime::enter(&mine, || third_look(&mut sibling, &spy)).is_ready());
     // It takes the turn of its sibling; the stranger is next, ahead of a waiter that is not polled.
     drop(sibling);
     assert!(runtime::enter(&other, || poll(&mut stranger, &child)).is_ready());
@@ -180,8 +218,7 @@ fn a_future_moves_to_another_task() {
     assert_eq!((before.wakes(), after.wakes()), (0, 1));
     let (mut stranger, mut sibling) = (lock(&mutex), lock(&mutex));
     (0..10).for_each(|_| pending(&mut stranger, &before));
-    pending(&mut sibling, &after);
-    assert!(poll(&mut sibling, &after).is_ready());
+    assert!(third_look(&mut sibling, &after).is_ready());
     drop((stranger, moved));
     assert!(!mutex.is_locked());
     assert_eq!((before.alive(), after.alive()), (0, 0));
@@ -200,8 +237,7 @@ fn a_set_of_futures_moves_to_another_task() {
     drop(held);
     let (mut stranger, mut sibling) = (lock(&mutex), lock(&mutex));
     (0..10).for_each(|_| runtime::enter(&before, || pending(&mut stranger, &spy)));
-    runtime::enter(&after, || pending(&mut sibling, &spy));
-    assert!(runtime::enter(&after, || poll(&mut sibling, &spy)).is_ready());
+    assert!(runtime::enter(&after, || third_look(&mut sibling, &spy)).is_ready());
 }
 
 /// A revoked future is passed over until it is polled: other tasks do not wait for it, and a free lock is free.
@@ -232,8 +268,7 @@ fn a_revoked_future_keeps_its_place_once() {
     drop(guard);
     assert_eq!(stranger.wakes(), 0, "the revoked future is ahead");
     let mut thief = lock(&mutex);
-    pending(&mut thief, &spy);
-    let Poll::Ready(guard) = poll(&mut thief, &spy) else { panic!("the grant was not revoked again") };
+    let Poll::Ready(guard) = third_look(&mut thief, &spy) else { panic!("the grant was not revoked again") };
     pending(&mut snoozed, &spy);
     drop(guard);
     assert_eq!(stranger.wakes(), 1, "the revoked future is behind");
@@ -260,7 +295,7 @@ fn a_revoked_future_comes_back_behind_a_grant() {
     drop(ready(&mut last));
 }
 
-/// `try_lock` has no second look: it takes nothing from a waiter, also in the task of the waiter.
+/// `try_lock` has no other look: it takes nothing from a waiter, also in the task of the waiter.
 #[test]
 fn try_lock_revokes_nothing() {
     let _dog = watchdog(10);
@@ -320,7 +355,7 @@ fn rfd_609_ends() {
         polled += 1;
         assert_eq!(spy.wakes(), 2 + polled, "a hang: it is not woken");
     }
-    assert_eq!(polled, 1);
+    assert_eq!(polled, 2);
     drop(task);
     assert_eq!(mutex.into_inner(), 1);
 }

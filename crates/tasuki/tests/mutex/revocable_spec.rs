@@ -71,8 +71,8 @@ struct Spec {
     state: [State; MAX_WAITERS],
     /// Which task polled a waiter last.
     task: [usize; MAX_WAITERS],
-    /// The grant that a waiter found at its last poll, if that was its sibling's.
-    noted: [Option<u32>; MAX_WAITERS],
+    /// The grant that a waiter found at its last poll, if that was its sibling's, and at how many polls.
+    noted: [Option<(u32, u32)>; MAX_WAITERS],
     was_revoked: [bool; MAX_WAITERS],
     /// How many acquisitions by others a waiter has seen, and how many it may see.
     seen: [usize; MAX_WAITERS],
@@ -143,7 +143,7 @@ impl Spec {
                 self.acquired();
                 true
             }
-            State::Queued if sibling.is_some() && self.noted[waiter] == Some(self.grant) => {
+            State::Queued if sibling.is_some() && self.noted[waiter] == Some((self.grant, 2)) => {
                 self.granted = None;
                 self.state[sibling.unwrap()] = State::Revoked;
                 self.queue.retain(|other| *other != waiter);
@@ -166,7 +166,9 @@ impl Spec {
             _ => {}
         }
         self.task[waiter] = task;
-        self.noted[waiter] = sibling.map(|_| self.grant);
+        let looks =
+            self.noted[waiter].filter(|(grant, _)| *grant == self.grant).map_or(0, |(_, looks)| looks);
+        self.noted[waiter] = sibling.map(|_| (self.grant, looks + 1));
         if sibling.is_some() {
             self.wake(waiter);
         }

@@ -5,14 +5,14 @@
 //! A sender that is cancelled meanwhile takes its message away; the receiver then waits again, in front of all that have not been woken.
 //!
 //! A `try_send` has no future for its message. It hands it, in a box, to a receiver that waits and was not woken, as its own; a receive that is dropped with it puts it back, for the next
-//! receiver, before the messages of all senders (`handed.rs`).
+//! receiver, before the messages of all senders, and in the order of the grants (`handed.rs`).
 //!
 //! | list       | who                                                         | state     |
 //! |------------|-------------------------------------------------------------|-----------|
 //! | `queue`    | receivers that wait; its lock protects everything            | `Waiting` |
 //! | `woken`    | receivers that were woken for a message and not polled since | `Woken`   |
 //! | `senders`  | senders that wait                                            | `Waiting` |
-//! | `kept`     | messages that were handed over and put back                  | –         |
+//! | `kept`     | messages that were handed over and put back, by ticket       | –         |
 //!
 //! # Transitions
 //!
@@ -30,7 +30,7 @@
 //! | drop of a granted receiver      | its box => `kept`                                               | steps             | [`Core::leave`] |
 //! | drop of a woken receiver        | removed                                                         | a step            | [`Core::leave`] |
 //! | drop of a queued sender         | removed, with its message                                       | –                 | [`Core::leave_senders`] |
-//! | a poll panics after it took a message | in a box: granted to that receive, or the first of `kept` | steps             | [`Undo`] |
+//! | a poll panics after it took a message | in a box: granted to that receive, or kept in its place   | steps             | [`Undo`] |
 //! | close                           | –                                                               | steps             | [`Core::close`] |
 //! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `Locked::step` |
 //! | the last receiver goes          | closed, `kept` is dropped                                       | steps             | [`Core::desert`] |
@@ -77,7 +77,20 @@ pub(super) struct Counts<T> {
     /// Boxes that are granted or kept.
     pub(super) handed: usize,
     kept: Kept<T>,
+    /// Of the next message that is granted for the first time.
+    ticket: i64,
 }
+
+impl<T> Counts<T> {
+    /// A message is granted, or taken from its sender: a later one gets a greater ticket.
+    pub(super) fn issue_ticket(&mut self) -> i64 {
+        self.ticket += 1;
+        self.ticket
+    }
+}
+
+/// Before all tickets that were issued, for a message that was received and comes back.
+const RECEIVED: i64 = 1 << 60;
 
 /// A rendezvous, without handles.
 pub(super) struct Core<T> {
@@ -150,6 +163,7 @@ impl<'c, T> Locked<'c, T> {
             return (Message::Handed(handed), Deferred::none());
         }
         self.counts().senders -= 1;
+        let ticket = self.counts().issue_ticket();
         let mut senders = self.senders();
         let payload = senders.front().expect("a sender waits").pointer();
         // SAFETY: a sender carries its message, which is pinned in its future while that is queued.
@@ -157,7 +171,7 @@ impl<'c, T> Locked<'c, T> {
         // SAFETY: invariant 3; the lock is held, and the sender leaves the queue below.
         let message = unsafe { content.take() };
         // SAFETY: there is a waiter; senders are never woken without a grant.
-        (Message::Moved(message), unsafe { senders.grant_sleeping_front() }.some())
+        (Message::Moved(message, ticket), unsafe { senders.grant_sleeping_front() }.some())
     }
 
     /// Grants a box to the first receiver, which there is.
@@ -228,7 +242,7 @@ impl<T> Core<T> {
             queue: WaitQueue::new(Word::flags(0)),
             woken: WaitQueue::new(Word::flags(0)),
             senders: WaitQueue::new(Word::flags(0)),
-            counts: UnsafeCell::new(Counts { senders: 0, woken: 0, handed: 0, kept: Kept::new() }),
+            counts: UnsafeCell::new(Counts { senders: 0, woken: 0, handed: 0, kept: Kept::new(), ticket: 0 }),
             closed: Event::new(Reset::Manual, false),
             message: PhantomData,
         }
@@ -284,7 +298,7 @@ impl<T> Core<T> {
     }
 
     /// Takes the first message, which there is, and wakes what it lets go on. Should that panic, the message is that of this receive again, which is in no list, or
-    /// the first that is kept.
+    /// kept in its place.
     fn deliver(&self, mut locked: Locked<'_, T>, waiter: Option<Pinned<'_>>) -> T {
         let (message, sender) = locked.take();
         let undo = Undo { core: self, message: ManuallyDrop::new(message), waiter };
@@ -420,7 +434,7 @@ impl<T> Core<T> {
         if self.leave_queue(waiter) {
             if let Some(handed) = self.take_box(waiter) {
                 let mut locked = self.lock();
-                locked.counts().kept.push_back(handed);
+                locked.counts().kept.insert(handed);
                 locked.finish_with(Deferred::nothing());
             }
         }
@@ -446,11 +460,12 @@ impl<T> Core<T> {
 
     /// A message that was received is not wanted after all: it is the first again.
     pub(super) fn put_back(&self, message: T) {
-        drop(Undo { core: self, message: ManuallyDrop::new(Message::Moved(message)), waiter: None });
+        let ticket = self.lock().counts().issue_ticket() - RECEIVED;
+        drop(Undo { core: self, message: ManuallyDrop::new(Message::Moved(message, ticket)), waiter: None });
     }
 }
 
-/// A message on its way out. If it does not get there, because foreign code panics, it gets a box: granted to the waiter that goes on, or kept as the first.
+/// A message on its way out. If it does not get there, because foreign code panics, it gets a box: granted to the waiter that goes on, or kept in its place.
 struct Undo<'a, T> {
     core: &'a Core<T>,
     message: ManuallyDrop<Message<T>>,
@@ -477,7 +492,7 @@ impl<T> Drop for Undo<'_, T> {
             // SAFETY: its own future, which has seen `Notified`.
             Some(waiter) => unsafe { waiter.get().set_pointer(handed.into_pointer()) },
             None => {
-                locked.counts().kept.push_front(handed);
+                locked.counts().kept.insert(handed);
                 while_unwinding(|| locked.finish_with(Deferred::nothing()));
             }
         }

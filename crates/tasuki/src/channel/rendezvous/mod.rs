@@ -4,7 +4,7 @@
 //! receive could lose. Both sides are first in, first out.
 //!
 //! [`try_send`](Sender::try_send) succeeds if a receiver waits: the message is that receive's. If it is dropped before it is polled, the message goes to the next receiver, also to one that comes later, and also
-//! after a close.
+//! after a close; several such messages keep their order, and precede those of the sends that wait.
 //!
 //! A receive that was woken for a message and is then neither polled nor dropped keeps others from taking it.
 
@@ -119,7 +119,7 @@ impl<T> Sender<T> {
     ///
     /// # Cancel safety
     ///
-    /// After `Ok` the message is never lost: a receive that is dropped with it passes it on to the next, and `Closed` means that none is left.
+    /// After `Ok` the message is never lost: a receive that is dropped with it passes it on to the next, before the messages of all sends that wait, and `Closed` means that none is left.
     ///
     /// # Examples
     ///

@@ -74,7 +74,8 @@ impl<T> Core<T> {
             let closed = self.is_closed();
             return Err(if closed { TrySendError::Closed(message) } else { TrySendError::Full(message) });
         }
-        let handed = Handed::new(message);
+        // Its ticket comes with the grant.
+        let mut handed = Handed::new(message, 0);
         let mut locked = self.lock();
         if locked.is_closed() {
             drop(locked);
@@ -86,6 +87,7 @@ impl<T> Core<T> {
             return Err(TrySendError::Full(handed.message));
         }
         locked.counts().handed += 1;
+        handed.ticket = locked.counts().issue_ticket();
         let receiver = locked.hand(handed);
         wake_owner(locked.unlock_with(receiver));
         Ok(())

@@ -30,8 +30,8 @@
 //! |---|---|---|---|---|
 //! | `head·LOCKED` | unlock | `head·LOCKED·WOKEN` | wake the head | [`RawMutex::grant_revocably`] |
 //! | `head·LOCKED·WOKEN` | poll, or cancel, of the head | head out, `LOCKED` | own the lock | [`RawMutex::claim_grant`] |
-//! | `head·LOCKED·WOKEN` | enqueue of a sibling, or its first poll that finds this grant | the grant noted in the sibling | wake the own task | [`RawMutex::payload_of`], [`RawMutex::ask`] |
-//! | `head·LOCKED·WOKEN` | a poll of the sibling that has this grant noted | head revoked, sibling out, `LOCKED` | own the lock | [`RawMutex::ask`] |
+//! | `head·LOCKED·WOKEN` | enqueue of a sibling, or its first or second poll that finds this grant | the grant noted in the sibling, and how often | wake the own task | [`RawMutex::payload_of`], [`RawMutex::ask`] |
+//! | `head·LOCKED·WOKEN` | the third poll in a row of the sibling that finds this grant | head revoked, sibling out, `LOCKED` | own the lock | [`RawMutex::ask`] |
 //! | `0` | poll of a revoked waiter | `LOCKED` | own the lock | [`RawMutex::ask_revoked`] |
 //! | any other | poll of a revoked waiter | enqueued at the front, behind a granted head; the second time at the end | a sibling's grant: wake the own task | [`RawMutex::ask_revoked`] |
 //! | any | cancel of a revoked waiter | – | none | [`RawMutex::cancel_revocable`] |
@@ -40,8 +40,9 @@
 //! # Invariants
 //! R1. `WOKEN` is set exactly while the lock is granted and not claimed. Then `LOCKED` is set, and the head is the one waiter in the list that is `Woken`.
 //! R2. A grant is claimed or revoked under `EDIT` only, so exactly one of both happens. A revoked waiter is touched by its own future alone.
-//! R3. `tally` counts the grants, under `EDIT`. A waiter that has the present number noted was polled while this grant was there: if it still is there at the next poll, its task has
-//!     polled this waiter twice, and the granted one not once between.
+//! R3. `tally` counts the grants, under `EDIT`. A waiter has noted the number of the grant that it found at its last poll, and whether it was there at the poll before. If it is there at a third poll, its
+//!     task has not polled the granted waiter between the first and the third. A task that polls all of its branches each time it is polled has done so, in whatever order: in the poll of the second look. Two looks
+//!     are not enough where the order changes from poll to poll (`tokio::join!`).
 //! R4. No wake is lost. A revoked waiter was woken by its grant and has not been polled since, so its task owes it a poll; that poll claims, takes a free lock, or enqueues it with a waker. A sibling
 //!     that notes a grant wakes its own task, so it is polled again.
 //! R5. Which futures are of one task is a guess in both directions (a waker may be shared, a number reused): no transition is wrong if it is wrong. A false yes costs one place in the order, a false
@@ -70,8 +71,10 @@ impl Mark {
     const HAS_TASK: u32 = 1 << 3;
     /// Its grant was revoked once.
     const WAS_REVOKED: u32 = 1 << 4;
+    /// It has found the grant that it has noted at a second poll.
+    const SEEN_AGAIN: u32 = 1 << 5;
     /// The lowest bit of the number of the grant that it has noted.
-    const GRANT: u32 = 1 << 5;
+    const GRANT: u32 = 1 << 6;
 
     fn of(waiter: &Waiter) -> Self {
         Self(waiter.mark())
@@ -85,8 +88,15 @@ impl Mark {
         Self(if set { self.0 | bits } else { self.0 & !bits })
     }
 
+    /// After a look that has found this grant, or [`NO_GRANT`].
     fn noting(self, grant: u32) -> Self {
-        Self((self.0 % Self::GRANT) | (grant * Self::GRANT))
+        let is_again = grant != NO_GRANT && self.has_noted(grant);
+        Self((self.0 % Self::GRANT) | (grant * Self::GRANT)).with(Self::SEEN_AGAIN, is_again)
+    }
+
+    /// Would a look that finds this grant be the third?
+    fn may_revoke(self, grant: u32) -> bool {
+        self.has_noted(grant) && self.has(Self::SEEN_AGAIN)
     }
 
     fn has_noted(self, grant: u32) -> bool {
@@ -251,7 +261,7 @@ impl<P: Policy> RawMutex<P> {
                 let (poll, old) = self.ask_revoked(&mut locked, waiter, waker, asker);
                 (poll, old, None)
             }
-            (WaiterState::Waiting, _) if sees_sibling && Mark::of(node).has_noted(self.grant_number()) => {
+            (WaiterState::Waiting, _) if sees_sibling && Mark::of(node).may_revoke(self.grant_number()) => {
                 self.revoke(&mut locked);
                 // SAFETY: `Waiting`, so it is in this list.
                 let old = unsafe { locked.remove_sleeping(waiter) };

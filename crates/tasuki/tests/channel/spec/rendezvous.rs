@@ -25,7 +25,7 @@ pub(super) struct Spec {
     closed: bool,
     senders: Vec<usize>,
     receivers: Vec<usize>,
-    /// Sent by `try_send`, and put back.
+    /// Sent by `try_send`, and put back: in the order of the sends.
     kept: Vec<u8>,
     state: [State; MAX_WAITERS],
     waker: [usize; MAX_WAITERS],
@@ -158,7 +158,10 @@ impl Spec {
         match state {
             State::Sending(id) | State::GivenBack(id) if gives_back => return Result::Back(id),
             State::Sending(id) | State::GivenBack(id) => self.dropped.push(id),
-            State::Granted(id) => self.kept.push(id),
+            State::Granted(id) => {
+                self.kept.push(id);
+                self.kept.sort_unstable();
+            }
             _ => {}
         }
         self.serve();
