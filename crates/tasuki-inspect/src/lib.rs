@@ -191,7 +191,7 @@ impl fmt::Debug for Inspector {
 
 /// A page that is there until this is dropped. Keep it for as long as the program runs: `let _page = ...`.
 ///
-/// The drop waits for the two threads of the page; connections end with what they do.
+/// The drop waits for the two threads of the page, if it can still connect to it; connections end with what they do.
 ///
 /// # Examples
 ///
@@ -245,8 +245,9 @@ impl Inspection {
 impl Drop for Inspection {
     fn drop(&mut self) {
         self.samples.end();
-        if self.threads.len() == 2 {
-            server::knock(self.address);
+        if self.threads.len() == 2 && !server::knock(self.address) {
+            // It ends at the next connection; to wait for that could be for ever.
+            drop(self.threads.pop());
         }
         // A thread that panicked has said so.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));

@@ -268,8 +268,9 @@ fn refuse_at_once(stream: &TcpStream) {
     let _ = out.write(refusal_text(Refusal(503, "too many connections")).as_bytes());
 }
 
-/// Wakes the thread that accepts.
-pub(crate) fn knock(address: SocketAddr) {
+/// Wakes the thread that accepts. False if it could not be reached: no descriptor is left, or its backlog is full.
+#[must_use]
+pub(crate) fn knock(address: SocketAddr) -> bool {
     let mut address = address;
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() {
@@ -278,7 +279,7 @@ pub(crate) fn knock(address: SocketAddr) {
             Ipv6Addr::LOCALHOST.into()
         });
     }
-    let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+    TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
 }
 
 #[cfg(test)]
@@ -358,6 +359,16 @@ mod tests {
         let connect = || TcpStream::connect(page.address()).unwrap();
         assert!(answer(connect(), b"GET /events HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503 "));
         assert!(answer(connect(), REQUEST).starts_with("HTTP/1.1 200 "));
+    }
+
+    /// A page that cannot be reached, as when no descriptor is left: its drop ends, and its thread at the next connection.
+    #[test]
+    fn a_drop_that_does_not_reach_its_page_ends() {
+        let mut page = page(Limits::DEFAULT);
+        let address = page.address();
+        page.address.set_port(0);
+        drop(page);
+        while TcpStream::connect(address).is_ok() {}
     }
 
     /// A client that does not read takes no longer than an answer may.

@@ -44,6 +44,11 @@ use tasuki::task::TaskId;
 /// assert_eq!(sum, 285);
 /// ```
 ///
+/// # Start
+///
+/// The worker threads start with the first [`block_on`](Self::block_on), or with [`start`](Self::start): whatever was spawned before that runs from then on, and what was pinned finds its worker. A
+/// program that only spawns from outside has to call [`start`](Self::start); other runtimes start their threads as soon as they are built.
+///
 /// # Order
 ///
 /// A worker runs its tasks first come, first served, except that the new owner of a lock goes first (see
@@ -239,7 +244,7 @@ impl Runtime {
         block_on_in(&self.shared, future)
     }
 
-    /// Spawns a task that any worker may run.
+    /// Spawns a task that any worker may run, once the runtime [has started](Self#start).
     ///
     /// It runs by itself: drop the handle to let it, keep the handle to await or abort it. On a runtime that has shut down
     /// the future is dropped at once, and the handle says so.

@@ -86,7 +86,9 @@ mod with {
     pub(crate) struct ResourceSpan(OnceLock<Span>);
 
     impl ResourceSpan {
-        pub(crate) const NEW: Self = Self(OnceLock::new());
+        pub(crate) const fn new() -> Self {
+            Self(OnceLock::new())
+        }
 
         pub(crate) fn of(&self, label: &LockLabel, made_at: &Location<'_>) -> Span {
             let span = || {

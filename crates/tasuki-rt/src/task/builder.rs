@@ -63,7 +63,7 @@ impl TaskBuilder {
         self
     }
 
-    /// On this runtime.
+    /// On this runtime, once it [has started](crate::Runtime#start).
     ///
     /// # Examples
     ///

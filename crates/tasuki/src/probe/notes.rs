@@ -88,7 +88,7 @@ impl LockProbe {
             made_at: Site::here(),
             name: None,
             #[cfg(feature = "console")]
-            span: crate::trace::ResourceSpan::NEW,
+            span: crate::trace::ResourceSpan::new(),
         }
     }
 
