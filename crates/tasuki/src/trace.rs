@@ -58,7 +58,7 @@ mod without {
 mod with {
     use crate::inspect::LockLabel;
     use crate::probe::{Site, Target};
-    use core::panic::Location;
+    use core::panic::{Location, RefUnwindSafe, UnwindSafe};
     use core::task::Poll;
     use std::boxed::Box;
     use std::format;
@@ -98,6 +98,12 @@ mod with {
             self.0.get_or_init(span).clone()
         }
     }
+
+    // A span is a handle to a subscriber: what a panic leaves broken is in there, not here.
+    impl UnwindSafe for ResourceSpan {}
+    impl RefUnwindSafe for ResourceSpan {}
+    impl UnwindSafe for WaitSpans {}
+    impl RefUnwindSafe for WaitSpans {}
 
     /// The spans of a wait that goes on.
     #[derive(Debug)]

@@ -265,7 +265,25 @@ const IN_A_POLL: [&str; 15] = [
 ];
 
 /// Never panic: they note where a lock was made or taken, or a wait was asked for, for the reports of `inspect`.
-const NOTE_THE_CALLER: [&str; 31] = [
+const NOTE_THE_CALLER: [&str; 49] = [
+    "channel/inline::closed",
+    "channel/inline::recv",
+    "channel/inline::send",
+    "channel/oneshot/sender::closed",
+    "channel/receiver::recv",
+    "channel/receiver::recv_many",
+    "channel/receiver::recv_owned",
+    "channel/rendezvous::closed",
+    "channel/sender::closed",
+    "channel/sender::reserve",
+    "channel/sender::reserve_owned",
+    "channel/sender::send",
+    "channel/sink::into_sink",
+    "channel/stream::into_stream",
+    "limited::deadline",
+    "limited::or_cancelled",
+    "once_cell::get_or_init",
+    "once_cell::get_or_try_init",
     "barrier::arrive_and_wait",
     "cancellation/token::on_cancel",
     "cancellation/token::on_cancel_owned",
