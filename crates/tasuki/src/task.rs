@@ -326,10 +326,6 @@ pub fn strict(on: bool) {
     STRICT.store(on, Ordering::Relaxed);
 }
 
-#[cfg_attr(
-    not(any(debug_assertions, feature = "inspect")),
-    expect(dead_code, reason = "nothing is found then")
-)]
 pub(crate) fn is_strict() -> bool {
     // Relaxed: a switch.
     STRICT.load(Ordering::Relaxed)

@@ -104,8 +104,9 @@ fn sum_of_calls(table: &str) -> Option<u64> {
     total.split_whitespace().next()?.parse().ok()
 }
 
-/// Memory of the heap for a connection: its task and the state of its socket. The buffers of the server are one byte, and nothing happens.
-pub(super) fn memory<R: NetRuntime>(n: usize) -> f64 {
+/// Memory of the heap for a connection: its task and the state of its socket. The buffers of the server are one byte, and nothing happens. The heap is that of the whole process: nothing else may
+/// run in it.
+pub(super) fn memory<R: NetRuntime>(n: usize) -> Result<f64, &'static str> {
     let _ = pin_side(1);
     let _watch = alloc::Watch::start();
     let address = R::start(Arc::new(NetWork::Bytes));
@@ -117,7 +118,7 @@ pub(super) fn memory<R: NetRuntime>(n: usize) -> f64 {
     let bytes = alloc::live_bytes() - before;
     // For the rest of the process: what their servers would give back is not to be counted for the next subject.
     std::mem::forget(streams);
-    bytes as f64 / n as f64
+    if bytes > 0 { Ok(bytes as f64 / n as f64) } else { Err("other memory of the process was given back") }
 }
 
 /// A connection whose server has answered, and waits again.

@@ -108,7 +108,7 @@ fn counted(bench: &mut Bench, name: &str, unit: &'static str, n: usize, count: C
             let run = move |_: u64| {
                 let counted = match count {
                     Count::SystemCalls(asked) => counted::system_calls(R::NAME, n, asked),
-                    Count::Memory => Ok(counted::memory::<R>(n)),
+                    Count::Memory => counted::memory::<R>(n),
                     Count::Idle { seconds } => counted::idle_time(R::NAME, n, seconds),
                 };
                 counted.map_or_else(Sample::unmeasured, Sample::exact)
@@ -156,8 +156,6 @@ mod tests {
                     assert!(measured || sample.unmeasured.is_some(), "{}", R::NAME);
                 }
             }
-            let bytes = counted::memory::<R>(32);
-            assert!((100.0..10_000.0).contains(&bytes), "{}: {bytes} bytes a connection", R::NAME);
         }
     }
 
