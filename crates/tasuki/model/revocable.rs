@@ -106,7 +106,7 @@ fn two_siblings_race() {
         let [mut b, mut c] = [(); 2].map(|()| Task::sibling(mutex.lock(), &a));
         held.sign('m');
         drop(held);
-        [&mut b, &mut c].map(look_twice);
+        [&mut b, &mut c].into_iter().for_each(look_twice);
         let thread = spawn(move || b.run().sign('b'));
         c.run().sign('c');
         join([thread]);

@@ -179,3 +179,74 @@ pub(crate) use tracing::Span;
 pub(crate) use with::{ResourceSpan, WaitSpans};
 #[cfg(not(feature = "console"))]
 pub(crate) use without::WaitSpans;
+
+#[cfg(all(test, feature = "tracing", any(debug_assertions, feature = "inspect")))]
+mod tests {
+    use crate::inspect::{Certainty, Deadlock};
+    use std::format;
+    use std::string::String;
+    use std::sync::{Arc, Mutex};
+    use std::vec::Vec;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
+
+    /// The fields of an event, in their order.
+    #[derive(Default)]
+    struct Fields(Vec<(&'static str, String)>);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn core::fmt::Debug) {
+            self.0.push((field.name(), format!("{value:?}")));
+        }
+    }
+
+    /// Keeps the events of deadlocks.
+    #[derive(Clone, Default)]
+    struct Events(Arc<Mutex<Vec<(Level, Fields)>>>);
+
+    impl Subscriber for Events {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "tasuki::inspect"
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            self.0.lock().unwrap().push((*event.metadata().level(), fields));
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// A deadlock is an error with its whole text, a suspected one a warning.
+    #[test]
+    #[cfg_attr(miri, ignore = "as all of `inspect`")]
+    fn deadlocks_are_events() {
+        let events = Events::default();
+        let mut found = Deadlock { certainty: Certainty::Deadlock, hops: Vec::new() };
+        tracing::subscriber::with_default(events.clone(), || {
+            super::deadlock(&found);
+            found.certainty = Certainty::Suspected;
+            super::deadlock(&found);
+        });
+        let events = core::mem::take(&mut *events.0.lock().unwrap());
+        assert_eq!(events.iter().map(|event| event.0).collect::<Vec<_>>(), [Level::ERROR, Level::WARN]);
+        for ((_, fields), certainty) in events.iter().zip(["Deadlock", "Suspected"]) {
+            let of = |name| fields.0.iter().find(|field| field.0 == name).map(|field| field.1.as_str());
+            assert_eq!(of("tasks"), Some("0"));
+            assert!(of("certainty").is_some_and(|text| text.contains(certainty)));
+            assert!(of("message").is_some_and(|text| !text.is_empty()));
+        }
+    }
+}
