@@ -53,8 +53,10 @@ fn compile(report: &mut Report) {
     report.step("clippy of the page without the runtime", || {
         shell::run(&mut cargo("clippy -p tasuki-inspect --lib --no-default-features -- -D warnings")).into()
     });
-    report
-        .step("docs", || shell::run(documented(&mut cargo("doc -p tasuki --no-deps --all-features"))).into());
+    report.step("docs", || {
+        let packages = "-p tasuki -p tasuki-rt -p tasuki-rt-macros -p tasuki-inspect";
+        shell::run(documented(&mut cargo(&format!("doc {packages} --no-deps --all-features")))).into()
+    });
     report.step("docs of private items", || {
         let mut command = cargo("doc -p tasuki --no-deps --all-features --document-private-items");
         shell::run(documented(&mut command).env("CARGO_TARGET_DIR", target().join("private"))).into()

@@ -44,7 +44,7 @@ const TASKS: [Task; 18] = [
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
     (
         "miri",
-        "[--small] [--seeds N] [--jobs N] [--stacked] [--lib] [--program NAME] [FILTER]",
+        "[--small] [--seeds N] [--jobs N] [--stacked] [--by-turns] [--lib] [--program NAME] [FILTER]",
         "unit and integration tests under Miri",
         miri::run,
     ),

@@ -1,7 +1,9 @@
 //! `cargo xtask tidy`: the rules of the house that text can show. CONTRIBUTING.md says why each exists.
 
+mod agreement;
 mod benchmarks;
 mod documents;
+mod first_page;
 mod hazards;
 mod language;
 mod nevers;
@@ -59,7 +61,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 32] = [
+const RULES: [(&str, Rule); 38] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -82,6 +84,12 @@ const RULES: [(&str, Rule); 32] = [
     ("what comments name exists", truth::names_in_comments),
     ("numbers in documents are those of the code", truth::numbers),
     ("every feature is told", truth::features),
+    ("checks and their options are told", agreement::commands),
+    ("packages say what they are", agreement::manifests),
+    ("every chapter of the guide is run", agreement::chapters),
+    ("so many models as are told", agreement::model_counts),
+    ("the first page has the figures of the results", first_page::figures),
+    ("the first page names the versions that are used", first_page::versions),
     ("actors have names", language::actors),
     ("the words are those of the field", language::private_words),
     ("keys of requirements stay in tests", language::keys),

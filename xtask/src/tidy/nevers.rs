@@ -10,7 +10,7 @@ struct Never {
     why: &'static str,
 }
 
-const NEVERS: [Never; 9] = [
+const NEVERS: [Never; 13] = [
     Never {
         text: "NonNull<Waiter",
         allowed: &["queue/", "wait/single.rs"],
@@ -45,6 +45,22 @@ const NEVERS: [Never; 9] = [
         text: "P::OVERTAKES",
         allowed: &["mutex/", "semaphore/"],
         why: "a policy is read where a lock or a semaphore decides",
+    },
+    Never {
+        text: "P::REVOCABLE",
+        allowed: &["mutex/"],
+        why: "a policy is read where a lock or a semaphore decides",
+    },
+    Never {
+        text: "P::SPIN",
+        allowed: &["mutex/"],
+        why: "a policy is read where a lock or a semaphore decides",
+    },
+    Never { text: "SeqCst", allowed: &["inspect/"], why: "only `inspect/` has a pair of SeqCst fences" },
+    Never {
+        text: "fence(",
+        allowed: &["inspect/", "shim"],
+        why: "only `inspect/` has a pair of SeqCst fences",
     },
     Never {
         text: "P::ORDER",

@@ -211,20 +211,23 @@ fn value(page: &Page, name: &str) -> Option<u64> {
     }
 }
 
-/// Every feature of the primitives is told on the first page of their documentation.
+/// Every feature of a library is told on the first page of its documentation.
 pub(crate) fn features(pages: &[Page]) -> Vec<Breach> {
-    const MANIFEST: &str = "crates/tasuki/Cargo.toml";
-    let text = |path: &str| pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str());
-    let features = text(MANIFEST).split_once("[features]").map_or("", |(_, rest)| rest);
-    let features = features.lines().take_while(|line| !line.starts_with('['));
-    let names =
-        features.filter_map(|line| Some(line.split_once(" = ")?.0)).filter(|name| !name.starts_with('#'));
-    let front: String =
-        text("crates/tasuki/src/lib.rs").lines().filter(|line| line.starts_with("//!")).collect();
-    let untold = names.filter(|name| *name != "default" && !front.contains(&format!("`{name}`")));
-    untold
-        .map(|name| Breach::whole(MANIFEST, format!("the feature {name} is not told in src/lib.rs")))
-        .collect()
+    let mut breaches = Vec::new();
+    for manifest in pages.iter().filter(|page| page.path.ends_with("/Cargo.toml")) {
+        let front = manifest.path.replace("Cargo.toml", "src/lib.rs");
+        let Some(front) = pages.iter().find(|page| page.path == front && page.in_library()) else { continue };
+        let front: String = front.text.lines().filter(|line| line.starts_with("//!")).collect();
+        let features = manifest.text.split_once("[features]").map_or("", |(_, rest)| rest);
+        let features = features.lines().take_while(|line| !line.starts_with('['));
+        let names =
+            features.filter_map(|line| Some(line.split_once(" = ")?.0)).filter(|name| !name.starts_with('#'));
+        let untold = names.filter(|name| *name != "default" && !front.contains(&format!("`{name}`")));
+        breaches.extend(untold.map(|name| {
+            Breach::whole(&manifest.path, format!("the feature {name} is not told in src/lib.rs"))
+        }));
+    }
+    breaches
 }
 
 #[cfg(test)]

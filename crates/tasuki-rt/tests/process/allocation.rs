@@ -4,7 +4,7 @@
 //! The workers are held by a closure while everything is created, then counted from the first poll to the end of the last task; so are
 //! the foreign threads that wake. `cargo xtask ci` runs this without debug assertions too: with them a lock notes its holders, and more than four in a list.
 
-use super::held_workers::{CROWD, HeldRuntime, Work, crowd, never_allocates};
+use super::held_workers::{CROWD, HeldRuntime, Work, assert_none, crowd, never_allocates};
 use crate::kit::alloc::observe;
 use crate::kit::{MS, scaled, watchdog};
 use std::future::{pending, poll_fn};
@@ -218,7 +218,7 @@ fn loop_mutexes() {
             };
             (0..CROWD).map(spawn).collect()
         });
-        assert_eq!(asked, 0, "{workers} workers");
+        assert_none(asked, &format!("{workers} workers"));
     }
 }
 

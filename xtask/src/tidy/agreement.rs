@@ -1,0 +1,173 @@
+//! What stands in two places agrees: the checks and their options, the fields of the manifests, the chapters of the guide, the numbers of models.
+
+use super::{Breach, Page};
+
+fn text<'p>(pages: &'p [Page], path: &str) -> &'p str {
+    pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str())
+}
+
+/// The list of checks: name and options of each, as `xtask/src/main.rs` has them.
+fn checks(pages: &[Page]) -> Vec<(&str, &str)> {
+    let list = text(pages, "xtask/src/main.rs").split_once("const TASKS").map_or("", |(_, rest)| rest);
+    let list = list.split_once("];").map_or("", |(list, _)| list);
+    // Each row has three strings: the name, the options, what it does.
+    let strings: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    strings.chunks(3).filter_map(|row| Some((*row.first()?, *row.get(1)?))).collect()
+}
+
+/// Every check is named where readers look for it, and no option is told that it does not take.
+pub(crate) fn commands(pages: &[Page]) -> Vec<Breach> {
+    const TABLE: &str = "CONTRIBUTING.md";
+    let checks = checks(pages);
+    let mut breaches = Vec::new();
+    for (name, _) in &checks {
+        let named = [
+            ("README.md", format!("`cargo xtask {name}`")),
+            ("ARCHITECTURE.md", format!("`{name}`")),
+            (TABLE, format!("`cargo xtask {name}")),
+        ];
+        for (path, wanted) in named {
+            if !text(pages, path).contains(&wanted) {
+                breaches.push(Breach::whole(path, format!("does not name the check {name}")));
+            }
+        }
+    }
+    for (line, row) in text(pages, TABLE).lines().enumerate() {
+        let Some(command) = row.strip_prefix("| `cargo xtask ").and_then(|rest| rest.split('`').next())
+        else {
+            continue;
+        };
+        let (name, options) = command.split_once(' ').unwrap_or((command, ""));
+        let taken = checks.iter().find(|check| check.0 == name).map(|check| check.1);
+        let option = options.split(['[', ' ', ']']).filter(|word| word.starts_with("--"));
+        for option in option.filter(|option| !taken.is_some_and(|taken| taken.contains(*option))) {
+            breaches.push(Breach::at(TABLE, line, format!("the usage of {name} does not have {option}")));
+        }
+    }
+    breaches
+}
+
+/// What a package that is published says of itself.
+pub(crate) fn manifests(pages: &[Page]) -> Vec<Breach> {
+    const FIELDS: [&str; 8] = [
+        "description = ",
+        "license.workspace = true",
+        "rust-version = ",
+        "keywords = ",
+        "categories = ",
+        "readme = \"README.md\"",
+        "include = ",
+        "[package.metadata.docs.rs]",
+    ];
+    let published = |page: &&Page| {
+        page.path.starts_with("crates/")
+            && page.path.ends_with("/Cargo.toml")
+            && !page.text.contains("\npublish = false\n")
+    };
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(published) {
+        let missing = FIELDS.iter().filter(|field| !page.text.lines().any(|line| line.starts_with(*field)));
+        breaches.extend(missing.map(|field| Breach::whole(&page.path, format!("lacks `{field}`"))));
+    }
+    breaches
+}
+
+/// Every chapter of the guide is in its contents, and its programs are run.
+pub(crate) fn chapters(pages: &[Page]) -> Vec<Breach> {
+    let chapter = |page: &Page| {
+        let name = page.path.strip_prefix("docs/guide/")?;
+        (name.ends_with(".md") && name != "README.md" && !name.contains('/')).then(|| name.to_owned())
+    };
+    let mut breaches = Vec::new();
+    for name in pages.iter().filter_map(chapter) {
+        let run = format!("include_str!(\"../{name}\")");
+        for (path, wanted) in [("docs/guide/README.md", format!("]({name})")), ("docs/guide/src/lib.rs", run)]
+        {
+            if !text(pages, path).contains(&wanted) {
+                breaches.push(Breach::whole(path, format!("does not name the chapter {name}")));
+            }
+        }
+    }
+    breaches
+}
+
+/// "`channel.rs` (21 models)": the file has so many.
+pub(crate) fn model_counts(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| page.path.starts_with("docs/") && page.path.ends_with(".md")) {
+        for (line, row) in page.text.lines().enumerate() {
+            for (at, _) in row.match_indices(" models)") {
+                let Some((before, said)) = row[..at].rsplit_once("` (") else { continue };
+                let file = before.rsplit('`').next().unwrap_or_default();
+                let end = format!("/model/{file}");
+                let models = pages.iter().filter(|page| page.path.ends_with(&end));
+                let count: usize = models.map(|page| page.text.matches("#[test]").count()).sum();
+                if said.parse() != Ok(count) {
+                    let what = format!("says {said} models for {file}, which has {count}");
+                    breaches.push(Breach::at(&page.path, line, what));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(rule: fn(&[Page]) -> Vec<Breach>, pages: &[(&str, &str)]) -> Vec<String> {
+        let pages: Vec<Page> = pages.iter().map(|(path, text)| Page::new(path, text)).collect();
+        rule(&pages).into_iter().map(|breach| format!("{}: {}", breach.file, breach.what)).collect()
+    }
+
+    #[test]
+    fn checks_and_options_are_those_of_the_usage() {
+        let list = "const TASKS: [Task; 2] = [\n    (\"a\", \"[--x]\", \"does\", a::run),\n    (\n        \"b\",\n        \"\",\n        \"does\",\n        b::run,\n    ),\n];\n";
+        let pages = [
+            ("xtask/src/main.rs", list),
+            ("README.md", "| `cargo xtask a` | it |\n| `cargo xtask b` | it |\n"),
+            ("ARCHITECTURE.md", "`a`\n"),
+            ("CONTRIBUTING.md", "| `cargo xtask a [--x] [--y N]` | yes |\n| `cargo xtask b` | no |\n"),
+        ];
+        let wanted = [
+            "ARCHITECTURE.md: does not name the check b",
+            "CONTRIBUTING.md: the usage of a does not have --y",
+        ];
+        assert_eq!(found(commands, &pages), wanted);
+    }
+
+    #[test]
+    fn a_manifest_without_a_field_is_seen() {
+        let whole = "[package]\ndescription = \"a\"\nlicense.workspace = true\nrust-version = \"1\"\nkeywords = []\n\
+            categories = []\nreadme = \"README.md\"\ninclude = []\n\n[package.metadata.docs.rs]\n";
+        assert_eq!(found(manifests, &[("crates/a/Cargo.toml", whole)]), [""; 0]);
+        let less = whole.replace("keywords = []\n", "");
+        assert_eq!(found(manifests, &[("crates/a/Cargo.toml", &less)]).len(), 1);
+        assert_eq!(
+            found(manifests, &[("crates/a/model/Cargo.toml", "[package]\npublish = false\n")]),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_chapter_that_is_not_run_is_seen() {
+        let pages = [
+            ("docs/guide/README.md", "[a](a.md) [b](b.md)\n"),
+            ("docs/guide/a.md", ""),
+            ("docs/guide/b.md", ""),
+            ("docs/guide/src/lib.rs", "#[doc = include_str!(\"../a.md\")]\nmod a {}\n"),
+        ];
+        assert_eq!(found(chapters, &pages), ["docs/guide/src/lib.rs: does not name the chapter b.md"]);
+    }
+
+    #[test]
+    fn models_are_counted() {
+        let pages = [
+            ("docs/a.md", "| `x.rs` (2 models), `y.rs` (1 models) |\n"),
+            ("crates/tasuki/model/x.rs", "#[test]\nfn a() {}\n#[test]\nfn b() {}\n"),
+            ("crates/tasuki/model/y.rs", ""),
+        ];
+        assert_eq!(found(model_counts, &pages), ["docs/a.md: says 1 models for y.rs, which has 0"]);
+    }
+}
