@@ -152,6 +152,7 @@ pub struct WorkerMetrics {
     polls: u64,
     steals: u64,
     parks: u64,
+    socket_polls: u64,
     queued: usize,
     inbox: usize,
     timers: usize,
@@ -193,6 +194,19 @@ impl WorkerMetrics {
     /// ```
     pub fn parks(&self) -> u64 {
         self.parks
+    }
+
+    /// How often it has asked the system which sockets are ready, waiting or not. While there are many requests each of these serves several: the requests of a server, divided by this
+    /// number, are how many. 0 without the feature `net`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().workers()[0].socket_polls(), 0);
+    /// ```
+    pub fn socket_polls(&self) -> u64 {
+        self.socket_polls
     }
 
     /// How many tasks wait where others can take them: in its local queue, and the new owner of a lock that goes first. Without those that are pinned to it; 0 while another worker is taking some.
@@ -352,6 +366,18 @@ impl Metrics {
         self.workers.iter().map(WorkerMetrics::parks).sum()
     }
 
+    /// How often all workers have asked the system which sockets are ready.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().socket_polls(), 0);
+    /// ```
+    pub fn socket_polls(&self) -> u64 {
+        self.workers.iter().map(WorkerMetrics::socket_polls).sum()
+    }
+
     /// The deadlines of all workers. Those of threads in `block_on` are kept elsewhere.
     ///
     /// # Examples
@@ -423,6 +449,7 @@ impl Shared {
             polls: remote.counters.polls.get(),
             steals: remote.counters.steals.get(),
             parks: remote.counters.parks.get(),
+            socket_polls: remote.counters.socket_polls.get(),
             queued: remote.queued(),
             inbox: remote.inbox.len(),
             timers: remote.timers.len(),
@@ -443,6 +470,7 @@ pub(crate) struct Counters {
     pub(crate) polls: Counter,
     pub(crate) steals: Counter,
     pub(crate) parks: Counter,
+    pub(crate) socket_polls: Counter,
     /// Only if it was asked for.
     pub(crate) poll_times: Option<std::sync::Arc<Histogram>>,
 }

@@ -18,6 +18,8 @@ mod loop_mutex {
 }
 #[cfg(feature = "net")]
 mod net {
+    #[cfg(unix)]
+    mod batches;
     mod datagrams;
     mod faults;
     mod tcp;

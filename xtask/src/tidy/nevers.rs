@@ -82,8 +82,9 @@ const NEVERS: [Never; 13] = [
     },
 ];
 
-/// Public functions whose names say how they wait. The first is asked for by the seeds; a parker is no future.
-const TWINS: [&str; 4] = ["lock_for", "park_timeout", "park_deadline", "shutdown_timeout"];
+/// Public functions whose names say how they wait. The first is asked for by the seeds; a parker is no future; an option of sockets has the name that the system gives it.
+const TWINS: [&str; 6] =
+    ["lock_for", "park_timeout", "park_deadline", "shutdown_timeout", "set_user_timeout", "user_timeout"];
 
 fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
     pages.iter().filter(|page| page.in_library()).filter_map(|page| Some((page, page.rust.as_ref()?)))

@@ -6,7 +6,7 @@ use crate::source::words;
 use std::collections::{HashMap, HashSet};
 
 /// Names of others, and words that are no names here.
-const FOREIGN: [&str; 13] = [
+const FOREIGN: [&str; 14] = [
     "crossbeam-deque",
     "multi_thread",
     "mutant: survives:",
@@ -18,6 +18,7 @@ const FOREIGN: [&str; 13] = [
     "rt::Write",
     "SO_REUSEADDR",
     "TCP_NODELAY",
+    "TCP_USER_TIMEOUT",
     "TIME_WAIT",
     "/",
 ];

@@ -1,20 +1,14 @@
 //! The stream traits of `futures-io`: the only file that knows them.
 
-use crate::net::{OwnedReadHalf, OwnedWriteHalf, PollStream, ReadHalf, Stream, TcpStream, WriteHalf};
+use super::stream_traits::{for_readers, writes};
+use crate::net::{PollStream, room};
 use futures_io::{AsyncRead, AsyncWrite};
 use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The layout is the same, and the streams write nothing uninitialised.
-fn room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: as said above; the slice is given to `poll_read_into` only.
-    unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
-}
-
 macro_rules! reads {
-    ($([$($generics:tt)*] $of:ty;)*) => {$(
+    ([$($generics:tt)*] $of:ty) => {
         impl<$($generics)*> AsyncRead for $of {
             fn poll_read(
                 self: Pin<&mut Self>,
@@ -24,56 +18,18 @@ macro_rules! reads {
                 self.poll_read_into(cx, room(bytes))
             }
         }
-    )*};
+    };
 }
 
-macro_rules! writes {
-    ($([$($generics:tt)*] $of:ty;)*) => {$(
-        impl<$($generics)*> AsyncWrite for $of {
-            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-                self.poll_write_from(cx, bytes)
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                slices: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                self.poll_write_slices(cx, slices)
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
-            }
-
-            fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.shutdown_write())
-            }
-        }
-    )*};
-}
-
-reads! {
-    [] TcpStream;
-    ['a, S: Stream] ReadHalf<'a, S>;
-    [S: Stream] OwnedReadHalf<S>;
-}
-writes! {
-    [] TcpStream;
-    ['a, S: Stream] WriteHalf<'a, S>;
-    [S: Stream] OwnedWriteHalf<S>;
-}
+for_readers! { reads }
+writes! { AsyncWrite, poll_close, }
 
 #[cfg(unix)]
 mod unix {
-    use super::{AsyncRead, AsyncWrite, Context, IoSlice, Pin, Poll, PollStream, io, room};
+    use super::{AsyncRead, AsyncWrite, Context, Pin, Poll, io};
     use crate::io::Async;
-    use crate::net::UnixStream;
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
-
-    reads! { [] UnixStream; }
-    writes! { [] UnixStream; }
 
     impl<T: AsFd + Unpin> AsyncRead for Async<T>
     where

@@ -1,6 +1,7 @@
 //! What hyper asks of a runtime: the only file that knows it.
 
-use crate::net::{OwnedReadHalf, OwnedWriteHalf, PollStream, ReadHalf, Stream, TcpStream, WriteHalf};
+use super::stream_traits::{for_readers, writes};
+use crate::net::PollStream;
 use hyper::rt::{Executor, Read, ReadBufCursor, Sleep, Timer, Write};
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -9,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 macro_rules! reads {
-    ($([$($generics:tt)*] $of:ty;)*) => {$(
+    ([$($generics:tt)*] $of:ty) => {
         impl<$($generics)*> Read for $of {
             fn poll_read(
                 self: Pin<&mut Self>,
@@ -23,57 +24,14 @@ macro_rules! reads {
                 Poll::Ready(Ok(()))
             }
         }
-    )*};
+    };
 }
 
-macro_rules! writes {
-    ($([$($generics:tt)*] $of:ty;)*) => {$(
-        impl<$($generics)*> Write for $of {
-            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-                self.poll_write_from(cx, bytes)
-            }
-
-            fn poll_write_vectored(
-                self: Pin<&mut Self>,
-                cx: &mut Context<'_>,
-                slices: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                self.poll_write_slices(cx, slices)
-            }
-
-            fn is_write_vectored(&self) -> bool {
-                true
-            }
-
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
-            }
-
-            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.shutdown_write())
-            }
-        }
-    )*};
-}
-
-reads! {
-    [] TcpStream;
-    ['a, S: Stream] ReadHalf<'a, S>;
-    [S: Stream] OwnedReadHalf<S>;
-}
-writes! {
-    [] TcpStream;
-    ['a, S: Stream] WriteHalf<'a, S>;
-    [S: Stream] OwnedWriteHalf<S>;
-}
-
-#[cfg(unix)]
-mod unix {
-    use super::{Context, IoSlice, Pin, Poll, PollStream, Read, ReadBufCursor, Write, io, ready};
-    use crate::net::UnixStream;
-
-    reads! { [] UnixStream; }
-    writes! { [] UnixStream; }
+for_readers! { reads }
+writes! { Write, poll_shutdown,
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
 }
 
 /// Spawns what hyper wants to run beside a connection, on the runtime of the thread that asks.

@@ -36,6 +36,7 @@ mod poller;
 pub(crate) mod readiness;
 pub(crate) mod registered;
 pub(crate) mod source;
+mod stream_traits;
 mod system;
 #[cfg(feature = "tokio-io")]
 mod tokio_io;

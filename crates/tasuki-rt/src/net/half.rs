@@ -1,9 +1,8 @@
 //! The halves of a stream.
 
-use super::stream::{Stream, poll_read_bytes};
+use super::stream::{Stream, read, write, write_all};
 use std::error::Error;
 use std::fmt;
-use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -87,7 +86,7 @@ impl<S: Stream> ReadHalf<'_, S> {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| poll_read_bytes(self.stream(), cx, into)).await
+        read(self.stream(), into).await
     }
 
     #[cfg_attr(
@@ -119,7 +118,7 @@ impl<S: Stream> OwnedReadHalf<S> {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| poll_read_bytes(self.stream(), cx, into)).await
+        read(self.stream(), into).await
     }
 
     #[cfg_attr(
@@ -151,7 +150,7 @@ impl<S: Stream> WriteHalf<'_, S> {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.stream().poll_write_from(cx, bytes)).await
+        write(self.stream(), bytes).await
     }
 
     /// Writes all bytes.
@@ -163,14 +162,8 @@ impl<S: Stream> WriteHalf<'_, S> {
     /// # Errors
     ///
     /// Those of [`write`](Self::write).
-    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.write(bytes).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => bytes = &bytes[count..],
-            }
-        }
-        Ok(())
+    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_all(self.stream(), bytes).await
     }
 
     pub(crate) fn poll_write_from(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -206,7 +199,7 @@ impl<S: Stream> OwnedWriteHalf<S> {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.stream().poll_write_from(cx, bytes)).await
+        write(self.stream(), bytes).await
     }
 
     /// Writes all bytes.
@@ -218,14 +211,8 @@ impl<S: Stream> OwnedWriteHalf<S> {
     /// # Errors
     ///
     /// Those of [`write`](Self::write).
-    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.write(bytes).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => bytes = &bytes[count..],
-            }
-        }
-        Ok(())
+    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_all(self.stream(), bytes).await
     }
 
     pub(crate) fn poll_write_from(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {

@@ -36,13 +36,14 @@
 //! |---|---|
 //! | the peer resets | what waits in either direction ends with an error (`ConnectionReset`, `BrokenPipe`), or a read with 0 bytes if another operation took the error |
 //! | the peer ends one direction (half-open) | a read gives 0 bytes, again and again; the other direction goes on |
-//! | the peer vanishes without a word | nothing is reported: a read waits until [`TcpStream::set_keepalive`] or a [`timeout`](crate::timeout()) ends it |
+//! | the peer vanishes without a word | nothing is reported: a read waits until [`TcpStream::set_keepalive`] or a [`timeout`](crate::timeout()) ends it; what is written is given up after a quarter of an hour, or on Linux after `TcpStream::set_user_timeout` |
+//! | the peer is there and takes nothing more | a write waits, as above; `set_user_timeout` ends it with `TimedOut` |
 //! | urgent data (TCP) | is passed over, and the rest is read; the byte itself can be had by the descriptor |
 //! | no descriptor is left | [`TcpListener::accept`] tries again after 50 ms, then is an error; it accepts again as soon as one is free |
 //! | the poller does not start | making a socket is an error that says so; the next socket tries anew |
 //! | a signal interrupts a wait or an operation | nothing: both are repeated |
 //! | the runtime shuts down | its tasks are dropped with their sockets, which closes them; operations elsewhere on its other sockets are errors, also those that wait |
-//! | a socket is used by another runtime or thread | it works, and is woken by a worker of its own runtime; [`TcpStream::into_std`] and [`TcpStream::from_std`] move it for good |
+//! | a socket is used by another runtime or thread | it works, and is woken by a worker of its own runtime; `into_std` and `from_std`, which every socket has, move it for good |
 //! | the receiver of an unconnected `UnixDatagram` is full | `send_to` tries again after pauses of up to 16 ms |
 //!
 //! Tested on Linux. On macOS and Windows it is compiled in CI, and not run.
@@ -58,8 +59,8 @@ mod unix;
 
 pub use half::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use lookup::{ToSocketAddrs, lookup_host};
-pub(crate) use stream::PollStream;
 pub use stream::Stream;
+pub(crate) use stream::{PollStream, room};
 pub use tcp_listener::TcpListener;
 pub use tcp_stream::TcpStream;
 pub use udp::UdpSocket;

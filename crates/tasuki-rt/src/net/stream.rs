@@ -1,5 +1,6 @@
 //! What the streams have in common, so that the halves and the foreign traits are written once.
 
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::task::{Context, Poll};
@@ -23,15 +24,48 @@ pub trait PollStream: Sized {
     fn shutdown_write(&self) -> io::Result<()>;
 }
 
-/// Reads into bytes that are initialised.
-pub(crate) fn poll_read_bytes(
-    stream: &impl PollStream,
-    cx: &Context<'_>,
-    bytes: &mut [u8],
-) -> Poll<io::Result<usize>> {
-    // SAFETY: the layout is the same, and `poll_read_into` writes nothing uninitialised.
-    let room = unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) };
-    stream.poll_read_into(cx, room)
+/// Bytes that are initialised, as the room of a read.
+pub(crate) fn room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: the layout is the same, and the slice is given to `poll_read_into` only, which writes nothing uninitialised.
+    unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
+}
+
+/// No `async fn`, nor is `write`: that would hold its arguments a second time, in every task that waits for a stream.
+#[inline]
+pub(super) fn read<'a>(
+    stream: &'a impl PollStream,
+    into: &'a mut [u8],
+) -> impl Future<Output = io::Result<usize>> + 'a {
+    poll_fn(move |cx| stream.poll_read_into(cx, room(into)))
+}
+
+pub(super) async fn read_exact(stream: &impl PollStream, into: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match read(stream, &mut into[filled..]).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => filled += count,
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+pub(super) fn write<'a>(
+    stream: &'a impl PollStream,
+    bytes: &'a [u8],
+) -> impl Future<Output = io::Result<usize>> + 'a {
+    poll_fn(move |cx| stream.poll_write_from(cx, bytes))
+}
+
+pub(super) async fn write_all(stream: &impl PollStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write(stream, bytes).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => bytes = &bytes[count..],
+        }
+    }
+    Ok(())
 }
 
 /// A shutdown of a stream whose peer has gone is no error: there is nothing left to shut down.

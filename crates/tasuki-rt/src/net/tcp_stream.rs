@@ -2,12 +2,11 @@
 
 use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::lookup::{ToSocketAddrs, first_of};
-use super::stream::{PollStream, descriptor, poll_read_bytes, poll_stream, shut_down};
+use super::stream::{PollStream, descriptor, poll_stream, read, read_exact, shut_down, write, write_all};
 use crate::io::readiness::Direction;
 use crate::io::registered::Registered;
 use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
-use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr};
@@ -137,7 +136,7 @@ impl TcpStream {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| poll_read_bytes(self, cx, into)).await
+        read(self, into).await
     }
 
     /// Reads until the room is full.
@@ -150,14 +149,7 @@ impl TcpStream {
     ///
     /// `UnexpectedEof` if the stream ends before; those of [`read`](Self::read).
     pub async fn read_exact(&mut self, into: &mut [u8]) -> io::Result<()> {
-        let mut filled = 0;
-        while filled < into.len() {
-            match self.read(&mut into[filled..]).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => filled += count,
-            }
-        }
-        Ok(())
+        read_exact(self, into).await
     }
 
     /// Writes some bytes, and says how many.
@@ -170,7 +162,7 @@ impl TcpStream {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_write_from(cx, bytes)).await
+        write(self, bytes).await
     }
 
     /// Writes all bytes.
@@ -182,14 +174,8 @@ impl TcpStream {
     /// # Errors
     ///
     /// Those of [`write`](Self::write).
-    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.write(bytes).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => bytes = &bytes[count..],
-            }
-        }
-        Ok(())
+    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_all(self, bytes).await
     }
 
     /// Reads some bytes without waiting.
@@ -324,6 +310,27 @@ impl TcpStream {
     /// Those of the system.
     pub fn keepalive(&self) -> io::Result<bool> {
         SockRef::from(self.io.io()).keepalive()
+    }
+
+    /// How long what was written may stay unacknowledged, or the peer take nothing more, before the connection ends with `TimedOut` (`TCP_USER_TIMEOUT`; Linux and Android). `None` leaves it to the system,
+    /// which tries for a quarter of an hour. A peer that vanishes is noticed by this while something is written to it, and by [`set_keepalive`](Self::set_keepalive) while nothing is.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn set_user_timeout(&self, after: Option<Duration>) -> io::Result<()> {
+        SockRef::from(self.io.io()).set_tcp_user_timeout(after)
+    }
+
+    /// How long what was written may stay unacknowledged; `None` if the system decides.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn user_timeout(&self) -> io::Result<Option<Duration>> {
+        SockRef::from(self.io.io()).tcp_user_timeout()
     }
 
     /// How long the close of the connection goes on in the background; zero resets it instead.

@@ -65,6 +65,11 @@ impl UdpSocket {
         Ok(Self { io: Registered::new(mio::net::UdpSocket::from_std(socket))? })
     }
 
+    /// Gives the socket back, which is still non-blocking.
+    pub fn into_std(self) -> std::net::UdpSocket {
+        self.io.into_inner().into()
+    }
+
     /// Chooses the peer of [`send`](Self::send) and [`recv`](Self::recv).
     ///
     /// # Cancel safety

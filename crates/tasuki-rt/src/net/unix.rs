@@ -1,7 +1,7 @@
 //! The sockets of Unix: streams and datagrams between processes of one machine.
 
 use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use super::stream::{PollStream, descriptor, poll_read_bytes, poll_stream, shut_down};
+use super::stream::{PollStream, descriptor, poll_stream, read, read_exact, shut_down, write, write_all};
 use super::tcp_listener::accept;
 use crate::io::readiness::Direction;
 use crate::io::registered::{Registered, would_block};
@@ -9,7 +9,6 @@ use crate::time::sleep;
 use crate::yield_now;
 use socket2::SockRef;
 use std::fmt;
-use std::future::poll_fn;
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
@@ -70,6 +69,11 @@ impl UnixListener {
     pub fn from_std(listener: net::UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self { io: Registered::new(mio::net::UnixListener::from_std(listener))? })
+    }
+
+    /// Gives the listener back, which is still non-blocking.
+    pub fn into_std(self) -> net::UnixListener {
+        self.io.into_inner().into()
     }
 
     /// The next connection; see [`TcpListener::accept`](super::TcpListener::accept).
@@ -201,7 +205,7 @@ impl UnixStream {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| poll_read_bytes(self, cx, into)).await
+        read(self, into).await
     }
 
     /// Reads until the room is full.
@@ -214,14 +218,7 @@ impl UnixStream {
     ///
     /// `UnexpectedEof` if the stream ends before; those of [`read`](Self::read).
     pub async fn read_exact(&mut self, into: &mut [u8]) -> io::Result<()> {
-        let mut filled = 0;
-        while filled < into.len() {
-            match self.read(&mut into[filled..]).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => filled += count,
-            }
-        }
-        Ok(())
+        read_exact(self, into).await
     }
 
     /// Writes some bytes, and says how many.
@@ -234,7 +231,7 @@ impl UnixStream {
     ///
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_write_from(cx, bytes)).await
+        write(self, bytes).await
     }
 
     /// Writes all bytes.
@@ -246,14 +243,8 @@ impl UnixStream {
     /// # Errors
     ///
     /// Those of [`write`](Self::write).
-    pub async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.write(bytes).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                count => bytes = &bytes[count..],
-            }
-        }
-        Ok(())
+    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        write_all(self, bytes).await
     }
 
     /// Reads some bytes without waiting.
@@ -391,6 +382,11 @@ impl UnixDatagram {
     pub fn from_std(socket: net::UnixDatagram) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self { io: Registered::new(mio::net::UnixDatagram::from_std(socket))? })
+    }
+
+    /// Gives the socket back, which is still non-blocking.
+    pub fn into_std(self) -> net::UnixDatagram {
+        self.io.into_inner().into()
     }
 
     /// Chooses the peer of [`send`](Self::send) and [`recv`](Self::recv).

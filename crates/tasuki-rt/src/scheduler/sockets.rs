@@ -2,8 +2,8 @@
 //!
 //! The poller is in `io/poller.rs`, which worker may use it in `idle.rs`.
 
-use super::Shared;
-use super::worker::Local;
+use super::worker::{GLOBAL_EVERY, Local};
+use super::{LOCAL_CAPACITY, Shared};
 
 #[cfg(feature = "net")]
 pub(crate) use crate::io::{Delivery, Sockets};
@@ -53,12 +53,34 @@ impl Shared {
     }
 }
 
+/// The last time that a worker asked the system for sockets, with or without waiting.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AskedForSockets {
+    /// Its pick.
+    tick: u32,
+    /// How many tasks it had in its queues afterwards.
+    queued: u32,
+}
+
+impl AskedForSockets {
+    /// Is it time to ask again? A task whose socket is ready goes to the end of the queue: while those run that were there the last time, asking brings it no further. Where they are very many,
+    /// or never end, it is time after [`GLOBAL_EVERY`] picks. A worker that has nothing else waits for sockets soon, unless what comes from elsewhere keeps it from that again and again.
+    fn is_over(self, tick: u32, has_tasks: bool) -> bool {
+        // At least one: a worker that waited has found nothing else, or what was ready.
+        let least = if has_tasks { self.queued.clamp(1, GLOBAL_EVERY) } else { 2 * GLOBAL_EVERY };
+        tick.wrapping_sub(self.tick) > least
+    }
+}
+
 impl Local {
-    /// Between two tasks, now and then: takes what is ready, unless another worker waits for it, or this one has done so since the last time.
+    /// Between two tasks, now and then: takes what is ready, unless another worker waits for it, or this one still has what it took the last time.
     #[inline]
     pub(super) fn poll_sockets(&self, shared: &Shared) {
-        if shared.sockets.are_used() && !self.waited_for_sockets.take() {
-            self.poll_now(shared);
+        if shared.sockets.are_used() {
+            let has_tasks = self.has_work(shared) || !shared.global.looks_empty();
+            if self.asked_for_sockets.get().is_over(self.tick.get(), has_tasks) {
+                self.poll_now(shared);
+            }
         }
     }
 
@@ -67,11 +89,23 @@ impl Local {
         if !shared.idle.try_poll(self.index) {
             return;
         }
+        self.asks_for_sockets(shared);
         shared.sockets.poll(&mut self.deliveries.borrow_mut());
         if let Some(worker) = shared.idle.end_poll(self.index) {
             shared.remotes[worker].unparker.unpark();
         }
         self.wake_delivered();
+    }
+
+    /// For the worker with the poll slot, before it polls.
+    pub(super) fn asks_for_sockets(&self, shared: &Shared) {
+        shared.remotes[self.index].counters.socket_polls.count();
+        self.has_asked_for_sockets();
+    }
+
+    fn has_asked_for_sockets(&self) {
+        let queued = LOCAL_CAPACITY - self.queue.spare_capacity() + self.home.borrow().len();
+        self.asked_for_sockets.set(AskedForSockets { tick: self.tick.get(), queued: queued as u32 });
     }
 
     /// The worker is awake, and has left the poll slot: wakes the tasks whose sockets are ready, which run here next.
@@ -83,6 +117,7 @@ impl Local {
         let mut deliveries = self.deliveries.take();
         deliveries.drain(..).for_each(Delivery::wake);
         self.deliveries.replace(deliveries);
+        self.has_asked_for_sockets();
     }
 
     /// Before a poll, which may be long: another worker takes the poll slot, if this one has left it.

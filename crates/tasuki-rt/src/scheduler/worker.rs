@@ -7,7 +7,7 @@ use super::chain::Chain;
 use super::idle::{Nap, Place, Rest, Sleeper};
 use super::queue_turns::QueueTurn;
 use super::shutdown;
-use super::sockets::Delivery;
+use super::sockets::{AskedForSockets, Delivery};
 use super::steal::Observation;
 use super::{Item, Job, Shared, UnstartedWorker};
 use crate::builder::Resume;
@@ -26,7 +26,7 @@ use tasuki::runtime::{Timers, uncharged, wake_deferred};
 const STREAK: u32 = 32;
 const STREAK_TIME: Duration = Duration::from_micros(200);
 /// Every so many picks the global queue is looked at first, and the queue of another worker; and whenever `deadlines::OUTSIDE_EVERY` is over.
-const GLOBAL_EVERY: u32 = 64;
+pub(super) const GLOBAL_EVERY: u32 = 64;
 /// How many looks a search has, and the pause between them.
 pub(super) const LOOKS: u32 = 4;
 const PAUSE_SPINS: u32 = 32;
@@ -47,7 +47,8 @@ pub(crate) struct Local {
     /// A pinned task that was given a baton.
     home_next: Cell<Option<Runnable>>,
     pub(super) parker: Parker,
-    tick: Cell<u32>,
+    /// Counts its picks.
+    pub(super) tick: Cell<u32>,
     pub(super) turn: Cell<QueueTurn>,
     streak: Cell<u32>,
     /// When a streak is over; known after its first poll.
@@ -74,8 +75,8 @@ pub(crate) struct Local {
     pub(super) kept_time: Cell<bool>,
     /// Has left the poll slot, and another worker is to be awake before this one runs anything.
     pub(super) owes_poll_slot: Cell<bool>,
-    /// Has waited for sockets since the last pick at which it looks for them.
-    pub(super) waited_for_sockets: Cell<bool>,
+    /// The last time that it asked for sockets.
+    pub(super) asked_for_sockets: Cell<AskedForSockets>,
     /// Tasks whose sockets are ready, to be woken when the poll slot has been left.
     pub(super) deliveries: RefCell<Vec<Delivery>>,
 }
@@ -107,7 +108,7 @@ impl Local {
             pause: Cell::new(0),
             kept_time: Cell::new(false),
             owes_poll_slot: Cell::new(false),
-            waited_for_sockets: Cell::new(false),
+            asked_for_sockets: Cell::default(),
             deliveries: RefCell::default(),
         }
     }
@@ -384,7 +385,7 @@ impl Sleeper for FallingAsleep<'_> {
         let ends = [local.timers.due(), self.shared.time_of(nap.until), watch];
         match (nap.place, ends.into_iter().flatten().min()) {
             (Place::Poll, ends) => {
-                local.waited_for_sockets.set(true);
+                local.asks_for_sockets(self.shared);
                 self.shared.sockets.sleep(parker, ends, &mut local.deliveries.borrow_mut())
             }
             (Place::Parker, Some(deadline)) => drop(parker.park_deadline(deadline)),

@@ -134,6 +134,26 @@ mod unix {
     }
 
     #[test]
+    fn listeners_and_datagrams_move_to_another_runtime() {
+        let _dog = watchdog(60);
+        let path = path("moved");
+        let (own, other) = (runtime(1), runtime(1));
+        let listener = own.block_on(async { UnixListener::bind(&path).unwrap().into_std() });
+        let (one, two) = own.block_on(async { UnixDatagram::pair().unwrap() });
+        let (one, two) = (one.into_std(), two.into_std());
+        drop(own);
+        other.block_on(async {
+            let listener = UnixListener::from_std(listener).unwrap();
+            let _client = UnixStream::connect(&path).await.unwrap();
+            listener.accept().await.unwrap();
+            let (one, two) = (UnixDatagram::from_std(one).unwrap(), UnixDatagram::from_std(two).unwrap());
+            one.send(b"moved").await.unwrap();
+            assert_eq!(two.recv(&mut [0; 8]).await.unwrap(), 5);
+        });
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn datagrams() {
         let _dog = watchdog(60);
         let path = path("datagram");

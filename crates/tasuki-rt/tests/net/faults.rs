@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket};
-use tasuki_rt::{JoinHandle, Runtime, spawn};
+use tasuki_rt::{JoinHandle, Runtime, spawn, timeout};
 
 /// A reset ends what waits, in both directions.
 #[test]
@@ -57,6 +57,68 @@ fn a_half_open_connection() {
         }
         drop(server);
         assert_eq!(client.read(&mut bytes).await.unwrap(), 0);
+    });
+}
+
+/// A peer that says nothing, and is perhaps no more: a read ends by its limit, and has taken nothing; the connection is as before.
+#[test]
+fn a_read_of_a_silent_peer_ends_by_its_limit() {
+    let _dog = watchdog(60);
+    for workers in [1, 2] {
+        runtime(workers).block_on(async {
+            let (mut client, mut server) = pair().await.unwrap();
+            let mut bytes = [0; 8];
+            for round in 0..5 {
+                let limited = timeout(Duration::from_millis(2), server.read(&mut bytes)).await;
+                assert!(limited.is_err(), "nothing was sent in round {round}");
+                client.write_all(b"here").await.unwrap();
+                assert_eq!(server.read(&mut bytes).await.unwrap(), 4);
+            }
+            server.set_keepalive(Some(Duration::from_secs(1))).unwrap();
+            assert!(server.keepalive().unwrap());
+        });
+    }
+}
+
+/// A peer that takes nothing more is given up: the write that waits for room ends, and so does every operation after it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_peer_that_takes_nothing_is_given_up() {
+    let _dog = watchdog(120);
+    for workers in [1, 2] {
+        runtime(workers).block_on(async {
+            let (client, mut server) = pair().await.unwrap();
+            assert_eq!(server.user_timeout().unwrap(), None);
+            server.set_user_timeout(Some(Duration::from_millis(200))).unwrap();
+            assert_eq!(server.user_timeout().unwrap(), Some(Duration::from_millis(200)));
+            let error = loop {
+                if let Err(error) = server.write_all(&[0; 65_536]).await {
+                    break error;
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+            assert!(server.write_all(b"x").await.is_err());
+            assert_eq!(server.read(&mut [0]).await.unwrap(), 0, "the error was told, and this is the end");
+            drop(client);
+        });
+    }
+}
+
+/// Each kind of socket goes to the standard library, and from there to another runtime, for good.
+#[test]
+fn every_socket_moves_to_another_runtime() {
+    let _dog = watchdog(60);
+    let (own, other) = (runtime(1), runtime(1));
+    let listener = own.block_on(TcpListener::bind(LOOPBACK)).unwrap().into_std();
+    let datagrams = own.block_on(UdpSocket::bind(LOOPBACK)).unwrap().into_std();
+    drop(own);
+    other.block_on(async {
+        let listener = TcpListener::from_std(listener).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        listener.accept().await.unwrap();
+        let datagrams = UdpSocket::from_std(datagrams).unwrap();
+        datagrams.send_to(b"self", datagrams.local_addr().unwrap()).await.unwrap();
+        assert_eq!(datagrams.recv_from(&mut [0; 8]).await.unwrap().0, 4);
     });
 }
 
