@@ -348,6 +348,12 @@ unsafe impl<T: ?Sized> Holder for &ReentrantMutex<T> {
     fn release(&self) -> bool {
         self.release_once()
     }
+
+    #[inline(always)]
+    fn touch(&self) {
+        // Relaxed: a number to look at.
+        self.raw.probe.touch_shared(self.owner.load(Ordering::Relaxed));
+    }
 }
 
 /// The operation of [`ReentrantMutex::lock`].

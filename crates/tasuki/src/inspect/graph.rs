@@ -5,17 +5,24 @@
 //! | by | if |
 //! |---|---|
 //! | a lock | any one of the holders that keep it out is stuck, for it needs them all to release; or a queued writer before it is |
-//! | a semaphore | all holders are stuck and each of them is known, for any of them may release enough |
+//! | a semaphore | more permits are wanted than are free, all holders are stuck and each of them is known, for any of them may release enough |
 //! | a signal, a time, or a wait with a limit | never: something else may end it |
 //!
 //! The stuck tasks are the largest set for which this holds. A wait that was granted is none any more, and its task is a holder, whether its future
-//! has been polled since or not: so a task that does not poll the future that was granted, and waits for the same lock by another, waits for itself.
+//! has been polled since or not: so a task that does not poll the future that was granted, and waits for the same lock by another, waits for itself. A wait for a re-entrant mutex
+//! that its own task owns is none either: the next poll ends it.
+//!
+//! Any task may release permits. So the tasks that would be stuck if every wait for permits ended are *certain*, the others *suspected* ([`Stuck`]): a task of a cycle of locks that waits
+//! for permits beside, by another future, is only suspected.
+//!
+//! A look begins with the tasks that hold what others wait for ([`holders_waited_for`]): a crowd that waits for one lock is not looked at.
 //!
 //! The graph has two kinds of nodes, tasks and locks, so a crowd of waits behind a crowd of holders is as many edges as there are members, not as many as there are pairs.
 //! [`Graph::reduce`] removes the tasks that go on: a lock keeps the number of its holders that are left, and its waits are looked at again only
 //! when a number has fallen to where it decides.
 
 use super::gather::label;
+use super::knots::Knots;
 use super::locks::{Held, Holder, LockId};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop, LockKind};
@@ -26,6 +33,9 @@ use crate::task::TaskId;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 use std::vec::Vec;
+
+/// The task of a wait whose future was last polled without an identity.
+const NO_TASK: u64 = 0;
 
 /// What keeps a wait from ending.
 #[derive(Clone, Copy, Debug)]
@@ -62,23 +72,35 @@ pub(super) struct Link {
 
 /// Tasks each of which waits for the next, and the last for the first; the one with the smallest number is the first.
 #[derive(Clone, Debug)]
-pub(super) struct Cycle(pub(super) Vec<Link>);
+pub(super) struct Cycle {
+    pub(super) links: Vec<Link>,
+    /// No task of it goes on, whatever permits are released.
+    pub(super) is_certain: bool,
+}
 
 impl Cycle {
     /// A task that waits for permits that it took itself. Permits are often taken by one task and given to others, and nothing tells.
     pub(super) fn is_own_permits(&self) -> bool {
-        matches!(&self.0[..], [Link { wait, blocker: Blocker::Holder(holder) }]
+        matches!(&self.links[..], [Link { wait, blocker: Blocker::Holder(holder) }]
             if wait.want == Want::Permits && holder.is_claimed)
+    }
+
+    /// Do all waits of the cycle with this signature still go on?
+    pub(super) fn has_waits(signature: &[u64]) -> bool {
+        signature.iter().step_by(3).all(|wait| waits::is_published(*wait))
     }
 
     /// Is the task one of the cycle, and does not only wait for it?
     pub(super) fn has(&self, task: u64) -> bool {
-        self.0.iter().any(|link| link.wait.task == task)
+        self.links.iter().any(|link| link.wait.task == task)
     }
 
     /// The same for the same cycle, and no other: if it is found again, nothing in it has changed.
     pub(super) fn signature(&self) -> Vec<u64> {
-        self.0.iter().flat_map(|link| [link.wait.id, link.wait.lock.number(), link.blocker.turn()]).collect()
+        self.links
+            .iter()
+            .flat_map(|link| [link.wait.id, link.wait.lock.number(), link.blocker.turn()])
+            .collect()
     }
 }
 
@@ -113,19 +135,25 @@ pub(super) fn is_granted(wait: &WaitView) -> bool {
 
 /// Everything that keeps a wait from ending, as far as it is known; a limit ends it all the same.
 pub(super) fn blockers(wait: &WaitView) -> Vec<Blocker> {
-    LockNode::of(wait.lock).blockers(wait).collect()
+    let mut node = LockNode::of(wait.lock);
+    node.find_writers(wait);
+    node.blockers(wait).collect()
 }
 
 /// A lock of the collected graph.
 #[derive(Default)]
-struct LockNode {
+pub(super) struct LockNode {
     holders: Vec<Holder>,
-    /// The queued waits without a limit that keep readers out, in the order in which they are granted.
+    /// The queued waits without a limit that keep readers out, in the order in which they are granted. Empty until a wait that is behind them is noted.
     writers: Vec<WaitView>,
+    has_writers: bool,
     /// The waits that were granted, and whose futures have not seen it.
     granted: HashSet<u64>,
+    is_reentrant: bool,
     /// Code without an identity holds permits.
     has_unknown: bool,
+    /// How many permits are free.
+    free: u32,
     /// Of the holders, how many are left: all; those that keep an upgradable read out; those that keep readers out.
     left: [usize; 3],
     /// How many of the writers in front have been removed.
@@ -135,7 +163,7 @@ struct LockNode {
 }
 
 /// The classes of holders by whom they keep out, in the order of [`LockNode::left`].
-const CLASSES: [Want; 3] = [Want::Exclusive, Want::Upgradable, Want::Read];
+pub(super) const CLASSES: [Want; 3] = [Want::Exclusive, Want::Upgradable, Want::Read];
 
 impl LockNode {
     fn of(lock: LockId) -> Self {
@@ -145,53 +173,89 @@ impl LockNode {
             node.granted.extend((holder.wait != 0).then_some(holder.wait));
             node.holders.push(holder);
         });
+        node.is_reentrant = record.label().kind == LockKind::ReentrantMutex;
         node.has_unknown = record.unknown() > 0;
-        waits::each_writer(lock, |writer| node.writers.extend((!writer.is_limited).then_some(writer)));
-        node.writers.retain(|writer| !node.granted.contains(&writer.id));
-        node.writers.sort_unstable_by_key(|writer| (writer.want != Want::Upgrade, writer.since, writer.id));
+        node.free = record.free_permits();
         node
     }
 
+    /// Finds the writers, for a wait that is behind them. True the first time.
+    fn find_writers(&mut self, wait: &WaitView) -> bool {
+        if self.has_writers || !is_behind_writers(wait.want) {
+            return false;
+        }
+        self.has_writers = true;
+        waits::each_writer(wait.lock, |writer| self.writers.extend((!writer.is_limited).then_some(writer)));
+        self.writers.retain(|writer| !self.granted.contains(&writer.id));
+        self.writers.sort_unstable_by_key(|writer| (writer.want != Want::Upgrade, writer.since, writer.id));
+        true
+    }
+
+    /// Does the next poll of its future end this wait? It was granted; or its task owns a mutex that it may lock again.
+    fn is_over(&self, wait: &WaitView) -> bool {
+        let is_own = |holder: &Holder| holder.task == wait.task && holder.is_claimed;
+        self.granted.contains(&wait.id) || self.is_reentrant && self.holders.iter().any(is_own)
+    }
+
     /// Everything that keeps this wait out.
-    fn blockers(self, wait: &WaitView) -> impl Iterator<Item = Blocker> {
-        let wait = *wait;
-        let holders = self.holders.into_iter().filter(move |holder| Self::is_blocker(holder, &wait));
-        let writers = self.writers.into_iter().filter(move |writer| Self::is_queued_before(writer, &wait));
-        holders.map(Blocker::Holder).chain(writers.map(Blocker::Writer))
+    pub(super) fn blockers(&self, wait: &WaitView) -> impl Iterator<Item = Blocker> {
+        let holders = self.holders.iter().filter(|holder| Self::is_blocker(holder, wait)).copied();
+        holders.map(Blocker::Holder).chain(self.writers_before(wait).iter().copied().map(Blocker::Writer))
+    }
+
+    /// The writers that this wait is behind.
+    pub(super) fn writers_before(&self, wait: &WaitView) -> &[WaitView] {
+        if !is_behind_writers(wait.want) {
+            return &[];
+        }
+        let count = self.writers.partition_point(|writer| is_before(writer, wait));
+        &self.writers[..count]
+    }
+
+    /// The tasks of the holders that keep a wait for this out.
+    pub(super) fn kept_out(&self, want: Want) -> impl Iterator<Item = u64> {
+        self.holders.iter().filter(move |holder| keeps_out(want, holder.mode)).map(|holder| holder.task)
+    }
+
+    pub(super) fn writer(&self, place: usize) -> &WaitView {
+        &self.writers[place]
     }
 
     fn is_blocker(holder: &Holder, wait: &WaitView) -> bool {
-        let is_own = wait.own != Held::NONE && holder.held == wait.own;
+        let is_own = wait.want == Want::Upgrade && wait.own != Held::NONE && holder.held == wait.own;
         !is_own && keeps_out(wait.want, holder.mode)
-    }
-
-    fn is_queued_before(writer: &WaitView, wait: &WaitView) -> bool {
-        is_behind_writers(wait.want) && writer.id != wait.id && is_before(writer, wait)
-    }
-
-    /// A task that is left and keeps this wait out.
-    fn blocker(&self, wait: &WaitView, is_left: impl Fn(u64) -> bool) -> Option<Blocker> {
-        let holder = |holder: &&Holder| Self::is_blocker(holder, wait) && is_left(holder.task);
-        let writer = |writer: &&WaitView| Self::is_queued_before(writer, wait) && is_left(writer.task);
-        let holder = self.holders.iter().find(holder).copied().map(Blocker::Holder);
-        holder.or_else(|| self.writers[self.front..].iter().find(writer).copied().map(Blocker::Writer))
     }
 
     /// Is the wait of a task that is left kept out by one that is left, too?
     fn blocks(&self, wait: &WaitView, is_left: impl Fn(u64) -> bool) -> bool {
         let [all, upgradable, alone] = self.left;
-        let is_behind = || {
-            let front = self.writers.get(self.front);
-            front.is_some_and(|writer| Self::is_queued_before(writer, wait))
-        };
+        let is_behind = || self.front < self.writers_before(wait).len();
         match wait.want {
             Want::Signal | Want::Time => false,
             Want::Exclusive => all > 0,
             // Its own hold does not count; there is one upgrade at a time.
-            Want::Upgrade => self.blocker(wait, is_left).is_some(),
+            Want::Upgrade => self.blockers(wait).any(|blocker| is_left(blocker.task())),
             Want::Read => alone > 0 || is_behind(),
             Want::Upgradable => upgradable > 0 || is_behind(),
-            Want::Permits => !self.has_unknown && all > 0 && all == self.holders.len(),
+            // If enough are free, it is behind others, which may be gone by themselves.
+            Want::Permits => {
+                let is_short = wait.own.number() > self.free;
+                is_short && !self.has_unknown && all > 0 && all == self.holders.len()
+            }
+        }
+    }
+
+    /// Counts the holders of tasks that are left.
+    fn count(&mut self, is_left: impl Fn(u64) -> bool) {
+        let left: Vec<&Holder> = self.holders.iter().filter(|holder| is_left(holder.task)).collect();
+        self.left = CLASSES.map(|class| left.iter().filter(|holder| keeps_out(class, holder.mode)).count());
+        self.front = 0;
+        self.skip_writers(is_left);
+    }
+
+    fn skip_writers(&mut self, is_left: impl Fn(u64) -> bool) {
+        while self.writers.get(self.front).is_some_and(|writer| !is_left(writer.task)) {
+            self.front += 1;
         }
     }
 
@@ -203,9 +267,7 @@ impl LockNode {
                 *left -= usize::from(keeps_out(class, holder.mode));
             }
         }
-        while self.writers.get(self.front).is_some_and(|writer| !is_left(writer.task)) {
-            self.front += 1;
-        }
+        self.skip_writers(is_left);
         // One is left: it may be the upgrade's own. None: no waiter is blocked. And the first that is gone decides for a semaphore.
         let decides = |(now, before): (&usize, &usize)| now != before && *now <= 1;
         let is_first = before.0[0] == self.holders.len() && self.left[0] < before.0[0];
@@ -215,9 +277,9 @@ impl LockNode {
 
 /// A part of the graph: tasks that wait with their waits, and the locks.
 #[derive(Default)]
-struct Graph {
-    tasks: HashMap<u64, Vec<WaitView>>,
-    locks: HashMap<LockId, LockNode>,
+pub(super) struct Graph {
+    pub(super) tasks: HashMap<u64, Vec<WaitView>>,
+    pub(super) locks: HashMap<LockId, LockNode>,
 }
 
 impl Graph {
@@ -230,8 +292,8 @@ impl Graph {
                 continue;
             }
             let mut waits = Vec::new();
-            // A task that sleeps, too, is not stuck, whatever else it waits for.
-            if !waits::sleeps(task) {
+            // A task that sleeps, too, is not stuck, whatever else it waits for; nor is what has no identity.
+            if task != NO_TASK && !waits::sleeps(task) {
                 waits::each_of(task, |wait| waits.push(wait));
             }
             if waits.iter().any(|wait| !wait.is_unlimited_lock()) {
@@ -243,27 +305,28 @@ impl Graph {
         graph
     }
 
-    /// Notes a wait for a lock, and the tasks that hold it; false if it has been granted.
+    /// Notes a wait for a lock, and the tasks that keep it out; false if it ends with the next poll of its future.
     fn wait(&mut self, wait: &WaitView, left: &mut Vec<u64>) -> bool {
         let node = self.locks.entry(wait.lock).or_insert_with(|| {
             let node = LockNode::of(wait.lock);
             left.extend(node.holders.iter().map(|holder| holder.task));
-            left.extend(node.writers.iter().map(|writer| writer.task));
             node
         });
-        let waits = !node.granted.contains(&wait.id);
+        if node.find_writers(wait) {
+            left.extend(node.writers.iter().map(|writer| writer.task));
+        }
+        let waits = !node.is_over(wait);
         if waits {
             node.waiters.push(wait.task);
         }
         waits
     }
 
-    /// Leaves only the tasks that are stuck.
-    fn reduce(&mut self) {
+    /// Leaves only the tasks that are stuck; where any task may release permits, only those that are stuck without them.
+    fn reduce(&mut self, permits_block: bool) {
         let mut has: HashMap<u64, Vec<LockId>> = HashMap::new();
         for (id, node) in &mut self.locks {
-            node.left = CLASSES
-                .map(|class| node.holders.iter().filter(|holder| keeps_out(class, holder.mode)).count());
+            node.count(|task| self.tasks.contains_key(&task));
             let tasks = node.holders.iter().map(|holder| holder.task);
             for task in tasks.chain(node.writers.iter().map(|writer| writer.task)) {
                 has.entry(task).or_default().push(*id);
@@ -275,7 +338,10 @@ impl Graph {
             queued.remove(&task);
             let Some(waits) = self.tasks.get(&task) else { continue };
             let is_left = |task| self.tasks.contains_key(&task);
-            if !waits.is_empty() && waits.iter().all(|wait| self.locks[&wait.lock].blocks(wait, is_left)) {
+            let is_blocked = |wait: &WaitView| {
+                (permits_block || wait.want != Want::Permits) && self.locks[&wait.lock].blocks(wait, is_left)
+            };
+            if !waits.is_empty() && waits.iter().all(is_blocked) {
                 continue;
             }
             self.tasks.remove(&task);
@@ -290,69 +356,78 @@ impl Graph {
             }
         }
     }
-
-    /// What the task waits for, if it is stuck.
-    fn next(&self, task: u64) -> Option<Link> {
-        let wait = *self.tasks.get(&task)?.first()?;
-        let blocker = self.locks[&wait.lock].blocker(&wait, |other| self.tasks.contains_key(&other))?;
-        Some(Link { wait, blocker })
-    }
-
-    /// The cycle that a stuck task is in, or leads to; none if that leads to a task of `known`, which it extends.
-    fn cycle(&self, task: u64, known: &mut HashSet<u64>) -> Option<Cycle> {
-        let mut links: Vec<Link> = Vec::new();
-        let mut places = HashMap::new();
-        let mut at = task;
-        loop {
-            if let Some(place) = places.insert(at, links.len()) {
-                links.drain(..place);
-                let first = links.iter().enumerate().min_by_key(|(_, link)| link.wait.task)?.0;
-                links.rotate_left(first);
-                return Some(Cycle(links));
-            }
-            if !known.insert(at) {
-                return None;
-            }
-            let link = self.next(at)?;
-            at = link.blocker.task();
-            links.push(link);
-        }
-    }
 }
 
-/// The tasks that were stuck when it was made, of those that were asked for and all that they wait for.
-fn stuck_among(tasks: impl IntoIterator<Item = u64>) -> Graph {
-    let mut graph = Graph::collect(tasks);
-    graph.reduce();
-    graph
+/// The tasks that were stuck when it was made, of those that were asked for and all that they wait for: by locks that have holders, and the others, by permits that any task may release.
+struct Stuck {
+    graph: Graph,
+    certain: Vec<u64>,
+    suspected: Vec<u64>,
+}
+
+impl Stuck {
+    fn among(tasks: impl IntoIterator<Item = u64>) -> Self {
+        let mut graph = Graph::collect(tasks);
+        graph.reduce(true);
+        let stuck = graph.tasks.clone();
+        graph.reduce(false);
+        let (mut certain, mut suspected): (Vec<u64>, Vec<u64>) =
+            stuck.keys().partition(|task| graph.tasks.contains_key(task));
+        certain.sort_unstable();
+        suspected.sort_unstable();
+        graph.tasks = stuck;
+        Self { graph, certain, suspected }
+    }
+
+    fn knots(&self, is_certain: bool) -> Knots<'_> {
+        Knots::new(&self.graph, if is_certain { &self.certain } else { &self.suspected }, is_certain)
+    }
 }
 
 /// The cycle that this task waits in, or for.
 pub(super) fn cycle_of(task: u64) -> Option<Cycle> {
-    stuck_among([task]).cycle(task, &mut HashSet::new())
+    let stuck = Stuck::among([task]);
+    // A task that is suspected may wait for a cycle that is certain.
+    stuck.knots(true).cycle_of(task).or_else(|| {
+        let suspected = stuck.knots(false).cycle_of(task);
+        suspected
+            .or_else(|| stuck.suspected.contains(&task).then(|| stuck.knots(true).cycles().pop()).flatten())
+    })
 }
 
-/// Every cycle that these tasks wait in, or for; each once.
+/// One cycle of every set of tasks that wait for each other, among these tasks and what they wait for.
 pub(super) fn cycles_of(tasks: impl IntoIterator<Item = u64>) -> Vec<Cycle> {
-    let graph = stuck_among(tasks);
-    let mut stuck: Vec<u64> = graph.tasks.keys().copied().collect();
-    stuck.sort_unstable();
-    let mut known = HashSet::new();
-    stuck.into_iter().filter_map(|task| graph.cycle(task, &mut known)).collect()
+    let stuck = Stuck::among(tasks);
+    let mut cycles = stuck.knots(true).cycles();
+    cycles.extend(stuck.knots(false).cycles());
+    cycles
+}
+
+/// The tasks that hold a lock for which another has waited without a limit, since this time or before: one of every cycle is among them. A crowd of waits for one lock is one holder.
+pub(super) fn holders_waited_for(before: u64) -> Vec<u64> {
+    let mut locks = Vec::new();
+    waits::each_candidate(before, |lock| locks.push(lock));
+    locks.sort_unstable();
+    locks.dedup();
+    let mut tasks = Vec::new();
+    for record in locks.into_iter().filter_map(LockId::record) {
+        record.each_holder(|holder| tasks.push(holder.task));
+    }
+    tasks.sort_unstable();
+    tasks.dedup();
+    tasks
 }
 
 /// Every cycle of now, each once.
 pub(super) fn cycles() -> Vec<Cycle> {
-    let mut tasks = Vec::new();
-    waits::each_candidate(u64::MAX, |task| tasks.push(task));
-    cycles_of(tasks)
+    cycles_of(holders_waited_for(u64::MAX))
 }
 
 impl Deadlock {
     pub(super) fn new(cycle: &Cycle) -> Self {
         let now = nanoseconds();
-        let hops: Vec<Hop> = cycle.0.iter().filter_map(|link| Hop::new(link, now)).collect();
-        let certainty = if hops.iter().any(|hop| hop.lock.kind == LockKind::Semaphore) {
+        let hops: Vec<Hop> = cycle.links.iter().filter_map(|link| Hop::new(link, now)).collect();
+        let certainty = if !cycle.is_certain {
             Certainty::Suspected
         } else if hops.iter().any(|hop| hop.holder.hold == Hold::Unclaimed) {
             Certainty::Futurelock

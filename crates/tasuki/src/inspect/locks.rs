@@ -13,6 +13,8 @@
 //! | free | taken without a wait | taken | [`LockRecord::set`], [`LockRecord::add`] |
 //! | free | granted to a waiter | unclaimed | [`LockRecord::grant`], [`LockRecord::add`] |
 //! | unclaimed | the waiter's poll finds the grant | taken | [`LockRecord::set`], [`LockRecord::claim`] |
+//! | taken, of an upgradable reader | its upgrade is granted | unclaimed, for itself alone | [`LockRecord::grant_upgrade`] |
+//! | unclaimed, or taken | it is upgraded, or downgraded | taken | [`LockRecord::change`] |
 //! | taken | another task uses the guard | taken, by that task, or by [`UNKNOWN`] | [`LockRecord::touch`] |
 //! | any | released | free | [`LockRecord::clear`], [`LockRecord::remove`] |
 //!
@@ -170,6 +172,7 @@ impl Place {
     /// The place is another lock's from now on, whose first hold is timed.
     fn reset(&self) {
         let _ = self.free();
+        self.at.clear();
         self.turn.store((self.turn.load(Ordering::Relaxed) | (TIMED - 1)).wrapping_add(1), Ordering::Relaxed);
     }
 
@@ -211,6 +214,8 @@ pub(crate) struct LockRecord {
     unknown: AtomicU32,
     /// The first of the waits for it, in two lists ([`waits`](super::waits)).
     pub(super) queues: Mutex<[u32; QUEUES]>,
+    /// How many permits were free when the queue was unlocked last, with waiters in it.
+    free: AtomicU32,
     /// How many wait, and the most that have at a time.
     queued: AtomicU32,
     longest_queue: AtomicU32,
@@ -230,6 +235,7 @@ impl Record for LockRecord {
         more: Mutex::new(BTreeMap::new()),
         unknown: AtomicU32::new(0),
         queues: Mutex::new([0; QUEUES]),
+        free: AtomicU32::new(0),
         queued: AtomicU32::new(0),
         longest_queue: AtomicU32::new(0),
         waited: [const { AtomicU32::new(0) }; CLASSES],
@@ -300,8 +306,10 @@ pub(crate) fn unregister(record: &'static LockRecord) {
     record.unknown.store(0, Ordering::Relaxed);
     *locked(&record.queues) = [0; QUEUES];
     // Relaxed: as above.
-    let figures =
-        [&record.queued, &record.longest_queue].into_iter().chain(&record.waited).chain(&record.held);
+    let figures = [&record.free, &record.queued, &record.longest_queue]
+        .into_iter()
+        .chain(&record.waited)
+        .chain(&record.held);
     figures.for_each(|figure| figure.store(0, Ordering::Relaxed));
     *locked(&record.label) = NO_LABEL;
     LOCKS.put(record.number.load(Ordering::Relaxed));
@@ -426,10 +434,40 @@ impl LockRecord {
     pub(crate) fn change(&self, held: Held, mode: LockMode) {
         match self.place(held) {
             // Relaxed: written by the holder.
-            Ok(Some(place)) => place.mode.store(stored(mode), Ordering::Relaxed),
+            Ok(Some(place)) => {
+                place.mode.store(stored(mode), Ordering::Relaxed);
+                place.claimed.store(1, Ordering::Relaxed);
+            }
             Ok(None) => {}
-            Err(()) => self.change_more(held, |holder| holder.mode = mode),
+            Err(()) => self.change_more(held, |holder| (holder.mode, holder.is_claimed) = (mode, true)),
         }
+    }
+
+    /// An upgrade has been granted to the holder of this place, and its future has not been polled since.
+    pub(crate) fn grant_upgrade(&self, held: Held, wait: u64) {
+        match self.place(held) {
+            // Relaxed: written by the releaser that grants; the turn stays, for the holder does.
+            Ok(Some(place)) => {
+                place.wait.store(wait, Ordering::Relaxed);
+                place.mode.store(stored(LockMode::Exclusive), Ordering::Relaxed);
+                place.claimed.store(0, Ordering::Relaxed);
+            }
+            Ok(None) => {}
+            Err(()) => self.change_more(held, |holder| {
+                (holder.wait, holder.mode, holder.is_claimed) = (wait, LockMode::Exclusive, false);
+            }),
+        }
+    }
+
+    /// So many permits are free, with waiters in the queue. Called with the queue locked.
+    pub(crate) fn set_free_permits(&self, permits: u32) {
+        // Relaxed: a number to look at.
+        self.free.store(permits, Ordering::Relaxed);
+    }
+
+    pub(super) fn free_permits(&self) -> u32 {
+        // Relaxed: as above.
+        self.free.load(Ordering::Relaxed)
     }
 
     /// Is it known already that this task has the place? False is inconclusive.
@@ -450,6 +488,8 @@ impl LockRecord {
                 // Relaxed: the guard is used, so its place is written by no other.
                 if place.task.load(Ordering::Relaxed) != task {
                     place.turn.store(place.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                    // A guard is there: the lock was claimed, perhaps by code without an identity and before there was a record.
+                    place.claimed.store(1, Ordering::Relaxed);
                     // Release: pairs with Acquire in `Place::view`.
                     place.task.store(task, Ordering::Release);
                 }

@@ -27,7 +27,10 @@
 //!   [`task::identify`](crate::task::identify).
 //! * Where a foreign `select!` or `join!` has a branch that waits for something foreign, only the other branches are seen. If those stay in a cycle for a second, it is told, though
 //!   the foreign branch may end it.
-//! * A guard is in the name of the task that took it until another one uses it. One that was sent to another task, and has not been used there, is told as the taker's.
+//! * A guard is in the name of the task that took it until another one uses it, upgrades it or downgrades it, and a future in that of the task that polled it last. One that was sent to another
+//!   task, and has not been used there, is told as the taker's. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
+//! * What was taken without an identity, and before a task had used the lock, or as one of several holders, stays unknown, though a task use it later.
+//! * Of tasks that wait for each other in several cycles one cycle is told. When it is gone, the next one is.
 
 mod durations;
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -35,10 +38,14 @@ mod gather;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod graph;
 #[cfg(any(debug_assertions, feature = "inspect"))]
+mod knots;
+#[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod locks;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod pool;
 // Not under Miri, where each takes a minute; there is no unsafe code in what they test.
+#[cfg(all(test, not(miri)))]
+mod hostile_tests;
 #[cfg(all(test, not(miri)))]
 mod random_programs;
 mod report;
@@ -175,6 +182,11 @@ mod active {
         pub(crate) fn set(&self, value: &'static T) {
             // Relaxed: what it refers to was there before the program ran.
             self.0.store(core::ptr::from_ref(value).cast_mut(), Ordering::Relaxed);
+        }
+
+        pub(crate) fn clear(&self) {
+            // Relaxed: as in `set`.
+            self.0.store(core::ptr::null_mut(), Ordering::Relaxed);
         }
 
         pub(crate) fn get(&self) -> Option<&'static T> {

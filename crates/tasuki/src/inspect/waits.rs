@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! 1. The fields of a record are written before it is published, by the thread that waits; only `lock`, `want` and `held` change later, by the holder of
-//!    the queue lock.
+//!    the queue lock, and `task`, by the future itself when another task polls it, while the record is in no bucket.
 //! 2. `id` is not 0 exactly while the wait is published, and no two waits have had the same.
 //! 3. The lists are changed and read under the locks of their bucket, those of a lock's waits under the lock of its record. A thread that holds the second
 //!    never takes the first.
@@ -81,7 +81,7 @@ pub(crate) struct NewWait {
     pub(crate) task: TaskId,
     pub(crate) lock: LockId,
     pub(crate) want: Want,
-    /// What the waiter holds already: of an upgrade.
+    /// What the waiter holds already: of an upgrade. How many it asks for: of permits.
     pub(crate) own: Held,
     pub(crate) is_limited: bool,
     pub(crate) at: &'static Location<'static>,
@@ -226,14 +226,7 @@ impl WaitRecord {
 /// The waiter has been enqueued. True if it waits for a lock, without a limit: it can be part of a cycle.
 pub(crate) fn publish(number: u32) -> bool {
     let record = WAITS.get(number);
-    let mut head = locked(record.head());
-    store(&record.prev, 0);
-    store(&record.next, *head);
-    if *head != 0 {
-        store(&WAITS.get(*head).prev, number);
-    }
-    *head = number;
-    drop(head);
+    link(number, record);
     list(number, record);
     record.figures(LockRecord::enqueued);
     // SeqCst: pairs with the same fence of another task that publishes, and with that of the watcher; see the header.
@@ -247,6 +240,24 @@ pub(crate) fn leave(number: u32) {
     let waited = nanoseconds().saturating_sub(record.since.load(Ordering::Relaxed));
     record.figures(|lock| lock.left(waited));
     unlist(number, record);
+    unlink(record);
+    record.id.store(0, Ordering::Relaxed);
+    WAITS.put(number);
+}
+
+/// Into the bucket of its task.
+fn link(number: u32, record: &WaitRecord) {
+    let mut head = locked(record.head());
+    store(&record.prev, 0);
+    store(&record.next, *head);
+    if *head != 0 {
+        store(&WAITS.get(*head).prev, number);
+    }
+    *head = number;
+}
+
+/// Out of the bucket of its task.
+fn unlink(record: &WaitRecord) {
     let mut head = locked(record.head());
     let (prev, next) = (load(&record.prev), load(&record.next));
     if prev == 0 {
@@ -257,9 +268,6 @@ pub(crate) fn leave(number: u32) {
     if next != 0 {
         store(&WAITS.get(next).prev, prev);
     }
-    record.id.store(0, Ordering::Relaxed);
-    drop(head);
-    WAITS.put(number);
 }
 
 /// Lists the wait with its lock, if it is for one. A condvar's waiter may be moved to its mutex before it is published: the first of the two lists it.
@@ -341,9 +349,31 @@ pub(crate) fn granted(number: u32) -> (u64, u64, Option<&'static Location<'stati
     (record.task.load(Ordering::Relaxed), record.id.load(Ordering::Relaxed), record.at.get())
 }
 
+/// The future of the wait has been polled by this task, 0 if that has no identity, and waits on: it is that task's, though another may have enqueued it. Called by its own future.
+pub(crate) fn polled(number: u32, task: u64) {
+    let record = WAITS.get(number);
+    if record.task.load(Ordering::Relaxed) == task {
+        return;
+    }
+    unlink(record);
+    record.task.store(task, Ordering::Relaxed);
+    link(number, record);
+}
+
 /// When a wait began.
 pub(super) fn since(number: u32) -> u64 {
     WAITS.get(number).since.load(Ordering::Relaxed)
+}
+
+/// Of an upgrade: the wait, and what its task holds.
+pub(crate) fn upgraded(number: u32) -> (u64, Held) {
+    let record = WAITS.get(number);
+    (record.id.load(Ordering::Relaxed), Held::from_number(load(&record.own)))
+}
+
+/// Does this wait still go on?
+pub(super) fn is_published(wait: u64) -> bool {
+    WAITS.get(wait as u32).id.load(Ordering::Relaxed) == wait
 }
 
 /// The place that a grant took for a waiter.
@@ -383,15 +413,21 @@ pub(super) fn sleeps(task: u64) -> bool {
     chain(*head).any(|wait| wait.task.load(Ordering::Relaxed) == task)
 }
 
-/// The task of every wait for a lock that has no limit and began before this time. From the records themselves, without a lock: some may have ended meanwhile.
-pub(super) fn each_candidate(before: u64, mut see: impl FnMut(u64)) {
-    for number in 1..=WAITS.used() {
-        let record = WAITS.get(number);
+/// The lock of every wait for one that has no limit and began before this time. From the records themselves, without a lock: some may have ended meanwhile.
+pub(super) fn each_candidate(before: u64, mut see: impl FnMut(LockId)) {
+    candidates(before).for_each(|record| see(LockId::from_number(record.lock.load(Ordering::Relaxed))));
+}
+
+/// Is there one?
+pub(super) fn has_candidate(before: u64) -> bool {
+    candidates(before).next().is_some()
+}
+
+fn candidates(before: u64) -> impl Iterator<Item = &'static WaitRecord> {
+    (1..=WAITS.used()).map(|number| WAITS.get(number)).filter(move |record| {
         let is_old = record.since.load(Ordering::Relaxed) < before;
-        if record.id.load(Ordering::Relaxed) != 0 && is_old && record.is_unlimited_lock() {
-            see(record.task.load(Ordering::Relaxed));
-        }
-    }
+        record.id.load(Ordering::Relaxed) != 0 && is_old && record.is_unlimited_lock()
+    })
 }
 
 /// Every wait of all tasks; not of one moment.

@@ -2,11 +2,12 @@
 //!
 //! A cycle that closes need not be a deadlock: another branch of a foreign `select!` may end the wait, and a guard may be with
 //! another task than the one that took it. And it need not close by a wait that begins: a grant to a future that is not polled, a guard that another task uses, the end of another wait of
-//! a task, a condvar that moves its waiter to the mutex, a release of too few permits can all do it. So no event is judged: a thread, the *watcher*, looks twice a second at every wait for a lock
-//! that has no limit and has lasted for 0.1 s, and tells of a cycle when two looks that are a second apart have found the same waits of the same tasks behind the same holds.
+//! a task, a condvar that moves its waiter to the mutex, a release of too few permits can all do it. So no event is judged: a thread, the *watcher*, looks twice a second at the holders of every lock
+//! that has been waited for without a limit for 0.1 s, and remembers the cycles that it finds. When one has stood for a second, the watcher looks at its tasks once more, and tells of it if it has found the same waits of the same
+//! tasks behind the same holds. One that was told is remembered as long as its waits go on: it may open for a while, and close again.
 //!
-//! The watcher starts with the first such wait of the process, of any age, and ends when it has found none for ten seconds. It reads records, not buckets: a look costs as much as there are
-//! waits, and is followed by a pause of at least twenty times its length.
+//! The watcher starts with the first such wait of the process, of any age, and ends when there have been none for ten seconds. It reads records, not buckets: a look costs as much as there are
+//! waits for locks, a few nanoseconds each, and as there are tasks that hold what is waited for and wait themselves. It is followed by a pause of at least twenty times its length.
 //!
 //! # States of `WATCHER`
 //!
@@ -31,6 +32,7 @@ use super::graph::{self, Cycle};
 use super::report::Deadlock;
 use super::{nanoseconds, waits};
 use crate::catch_panic::caught;
+use crate::host_executor::clock;
 use crate::{process, trace};
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -57,44 +59,73 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 /// When the first wait of this process began, if it is the child of a fork: the waits of before are not its own.
 static BORN: AtomicU64 = AtomicU64::new(0);
 
-/// What the last look found.
+/// A cycle that was found.
+struct Seen {
+    since: Instant,
+    is_told: bool,
+    tasks: Vec<u64>,
+}
+
+/// The cycles that were found, and stood at the last look.
 #[derive(Default)]
 struct Watch {
-    /// The cycles: since when, and whether they were told.
-    seen: HashMap<Vec<u64>, (Instant, bool)>,
+    seen: HashMap<Vec<u64>, Seen>,
 }
 
 impl Watch {
-    /// Looks at these tasks: the cycles to be told.
+    /// Looks at everything that can be reached from these tasks: the cycles to be told. What is not found is forgotten, or begins anew if it was not told.
     fn look(&mut self, tasks: Vec<u64>, now: Instant) -> Vec<Cycle> {
-        let before = core::mem::take(&mut self.seen);
+        let mut before = core::mem::take(&mut self.seen);
+        let news = self.find(tasks, &mut before, now);
+        // A cycle that was told, and is open for a while, as another wait of a task of it goes on, is the same one when that ends.
+        before.retain(|signature, seen| seen.is_told && Cycle::has_waits(signature));
+        self.seen.extend(before);
+        news
+    }
+
+    /// Looks only at the cycles that have been there for long enough now: those that still stand are to be told.
+    fn confirm(&mut self, now: Instant) -> Vec<Cycle> {
+        let is_due = |seen: &Seen| !seen.is_told && now >= seen.since + STAYS;
+        let (due, rest) = core::mem::take(&mut self.seen).into_iter().partition(|(_, seen)| is_due(seen));
+        self.seen = rest;
+        let mut due: HashMap<Vec<u64>, Seen> = due;
+        let tasks = due.values().flat_map(|seen| seen.tasks.iter().copied()).collect();
+        self.find(tasks, &mut due, now)
+    }
+
+    fn find(&mut self, tasks: Vec<u64>, before: &mut HashMap<Vec<u64>, Seen>, now: Instant) -> Vec<Cycle> {
         let mut news = Vec::new();
         for cycle in graph::cycles_of(tasks) {
             let signature = cycle.signature();
-            let (since, was_told) = before.get(&signature).copied().unwrap_or((now, false));
-            let is_told = !was_told && now.duration_since(since) >= STAYS && is_of_this_process(&cycle);
-            self.seen.insert(signature, (since, was_told || is_told));
-            if is_told && !cycle.is_own_permits() {
+            // One that another look has found: this one was not asked about it.
+            if self.seen.contains_key(&signature) {
+                continue;
+            }
+            let mut seen = before.remove(&signature).unwrap_or_else(|| Seen {
+                since: now,
+                is_told: false,
+                tasks: cycle.links.iter().map(|link| link.wait.task).collect(),
+            });
+            let is_news = !seen.is_told && now >= seen.since + STAYS && is_of_this_process(&cycle);
+            seen.is_told |= is_news;
+            self.seen.insert(signature, seen);
+            if is_news && !cycle.is_own_permits() {
                 news.push(cycle);
             }
         }
         news
+    }
+
+    /// When a cycle has to be looked at again, to be told.
+    fn due(&self) -> Option<Instant> {
+        self.seen.values().filter(|seen| !seen.is_told).map(|seen| seen.since + STAYS).min()
     }
 }
 
 fn is_of_this_process(cycle: &Cycle) -> bool {
     // Relaxed: stored by the thread that started this one.
     let born = BORN.load(Ordering::Relaxed);
-    cycle.0.iter().all(|link| link.wait.since >= born)
-}
-
-/// The tasks that wait for a lock without a limit, since this time or before.
-fn candidates(before: u64) -> Vec<u64> {
-    let mut tasks = Vec::new();
-    waits::each_candidate(before, |task| tasks.push(task));
-    tasks.sort_unstable();
-    tasks.dedup();
-    tasks
+    cycle.links.iter().all(|link| link.wait.since >= born)
 }
 
 /// A wait for a lock has been published: there must be a watcher.
@@ -131,15 +162,26 @@ struct Watcher {
 
 impl Watcher {
     fn run(mut self) {
-        let mut pause = PERIOD;
+        let mut next = clock() + PERIOD;
         while !self.ends() {
-            thread::sleep(pause);
-            let now = crate::host_executor::clock();
-            let tasks = candidates(nanoseconds().saturating_sub(YOUNGEST.as_nanos() as u64));
-            self.idle = if tasks.is_empty() { self.idle + 1 } else { 0 };
-            self.watch.look(tasks, now).iter().for_each(tell);
-            pause = PERIOD.max(now.elapsed() * PAUSE);
+            let now = self.sleep(next);
+            if now < next {
+                self.watch.confirm(now).iter().for_each(tell);
+                continue;
+            }
+            let oldest = nanoseconds().saturating_sub(YOUNGEST.as_nanos() as u64);
+            self.idle = if waits::has_candidate(u64::MAX) { 0 } else { self.idle + 1 };
+            let news = self.watch.look(graph::holders_waited_for(oldest), now);
+            next = clock() + PERIOD.max(now.elapsed() * PAUSE);
+            news.iter().for_each(tell);
         }
+    }
+
+    /// Until then, or until a cycle has to be looked at again.
+    fn sleep(&self, until: Instant) -> Instant {
+        let until = self.watch.due().map_or(until, |due| due.min(until));
+        thread::sleep(until.saturating_duration_since(clock()));
+        clock()
     }
 
     /// `id => 0`, if there has been nothing to see, and there still is not.
@@ -152,7 +194,7 @@ impl Watcher {
         // SeqCst: pairs with the fence of `waits::publish`; see the header.
         fence(Ordering::SeqCst);
         // Another has been started meanwhile, or there is nothing to see.
-        candidates(u64::MAX).is_empty()
+        !waits::has_candidate(u64::MAX)
             || WATCHER.compare_exchange(0, process::id(), Ordering::Relaxed, Ordering::Relaxed).is_err()
     }
 }
@@ -168,7 +210,7 @@ fn tell(cycle: &Cycle) {
 }
 
 #[cfg(all(test, not(miri)))]
-mod tests {
+pub(super) mod tests {
     use super::super::tests::Actor;
     use super::*;
     use crate::Mutex as Lock;
@@ -177,11 +219,28 @@ mod tests {
 
     const MOMENT: Duration = Duration::from_millis(1);
 
+    /// A watcher at times that a test says.
+    pub(in crate::inspect) struct Looks(Watch, Instant);
+
+    impl Looks {
+        pub(in crate::inspect) fn new() -> Self {
+            Self(Watch::default(), clock())
+        }
+
+        /// Time goes by, and the watcher does what it does then: the cycles that it tells.
+        pub(in crate::inspect) fn after(&mut self, time: Duration, tasks: Vec<u64>) -> Vec<Cycle> {
+            self.1 += time;
+            let mut told = self.0.confirm(self.1);
+            told.extend(self.0.look(tasks, self.1));
+            told
+        }
+    }
+
     /// Told once, when it was the same for a second; and not if it was another one in between.
     #[test]
     fn a_cycle_is_told_once_after_a_second() {
         let (me, mutex, mut watch) = (Actor::new(), Lock::new(0), Watch::default());
-        let start = crate::host_executor::clock();
+        let start = clock();
         let mut told = |after| watch.look(vec![me.number()], start + after).len();
         let _held = me.run(|| mutex.try_lock().unwrap());
         let mut wait = Box::pin(mutex.lock());
@@ -209,7 +268,7 @@ mod tests {
             assert!(task.poll(wait.as_mut()).is_pending());
         }
         let tasks: Vec<u64> = [tail, one, two].iter().map(|task| task.number()).collect();
-        let start = crate::host_executor::clock();
+        let start = clock();
         assert!(watch.look(tasks.clone(), start).is_empty());
         assert_eq!(watch.look(tasks, start + STAYS).len(), 1);
     }
@@ -222,7 +281,7 @@ mod tests {
         let mut wait = Box::pin(semaphore.acquire());
         assert!(me.poll(wait.as_mut()).is_pending());
         assert!(graph::cycle_of(me.number()).is_some());
-        let start = crate::host_executor::clock();
+        let start = clock();
         let mut told = |after| watch.look(vec![me.number()], start + after).len();
         assert_eq!((told(Duration::ZERO), told(2 * STAYS)), (0, 0));
     }
@@ -230,14 +289,14 @@ mod tests {
     /// Cycles that close without a wait that begins: a grant, the end of another wait, a guard that another task uses. Each is found by the looks that come by themselves: its waits are candidates.
     #[test]
     fn cycles_that_no_wait_closes() {
-        let is_candidate = |me: Actor| candidates(u64::MAX).contains(&me.number());
+        let is_candidate = |me: Actor| graph::holders_waited_for(u64::MAX).contains(&me.number());
         let is_stuck = |me: Actor| is_candidate(me) && graph::cycle_of(me.number()).is_some();
         // A grant to a future that is not polled.
         let (me, mutex) = (Actor::new(), Lock::new(0));
         let held = mutex.try_lock().unwrap();
         let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
         assert!(me.poll(first.as_mut()).is_pending() && me.poll(second.as_mut()).is_pending());
-        assert!(is_candidate(me) && !is_stuck(me));
+        assert!(!is_stuck(me));
         drop(held);
         assert!(is_stuck(me), "a futurelock");
         drop((first, second));
@@ -274,13 +333,13 @@ mod tests {
         assert!(two.poll(lock.as_mut()).is_pending());
         two.run(|| condvar.notify_one());
         assert!(one.poll(wait.as_mut()).is_pending());
-        let start = crate::host_executor::clock();
+        let start = clock();
         let mine = |tasks: Vec<u64>| -> Vec<u64> {
             tasks.into_iter().filter(|task| [one.number(), two.number()].contains(task)).collect()
         };
         let mut watch = Watch::default();
-        assert!(watch.look(mine(candidates(u64::MAX)), start).is_empty());
-        assert_eq!(watch.look(mine(candidates(u64::MAX)), start + STAYS).len(), 1);
+        assert!(watch.look(mine(graph::holders_waited_for(u64::MAX)), start).is_empty());
+        assert_eq!(watch.look(mine(graph::holders_waited_for(u64::MAX)), start + STAYS).len(), 1);
         let shown = std::format!("{mutex:?}");
         assert!(shown.contains(", 1 waits, for "), "the waiter that was moved is one of the mutex: {shown}");
     }

@@ -84,6 +84,11 @@ impl LockProbe {
     }
 
     #[inline(always)]
+    pub(crate) fn set_free_permits(&self, _permits: usize) {}
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(crate) fn touch_shared(&self, _owner: u64) {}
+    #[inline(always)]
     pub(crate) fn change(&self, _held: Held, _mode: LockMode) {}
     #[inline(always)]
     pub(crate) fn remove(&self, _held: Held) {}
@@ -99,6 +104,8 @@ pub(crate) struct GrantProbe<'a>(PhantomData<&'a LockProbe>);
 impl GrantProbe<'_> {
     #[inline(always)]
     pub(crate) fn grant(self, _mode: LockMode, _note: WaitNote) {}
+    #[inline(always)]
+    pub(crate) fn grant_upgrade(self, _note: WaitNote) {}
 }
 
 /// What a wait is for.
@@ -116,6 +123,11 @@ impl<'a> Target<'a> {
     }
 
     #[inline(always)]
+    pub(crate) const fn permits(_lock: &'a LockProbe, _permits: usize) -> Self {
+        Self(PhantomData)
+    }
+
+    #[inline(always)]
     pub(crate) const fn upgrade(_lock: &'a LockProbe, _own: Held) -> Self {
         Self(PhantomData)
     }
@@ -127,6 +139,8 @@ pub(crate) struct WaitNote;
 impl WaitNote {
     pub(crate) const NONE: Self = Self;
 
+    #[inline(always)]
+    pub(crate) fn polled(self) {}
     #[inline(always)]
     pub(crate) fn leave(self) {}
 }

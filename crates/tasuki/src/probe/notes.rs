@@ -235,10 +235,26 @@ impl LockProbe {
         }
     }
 
-    /// What is held is held in another way.
+    /// What is held is held in another way, by the running task.
     pub(crate) fn change(&self, held: Held, mode: LockMode) {
+        self.touch_held(held);
         if let Some(record) = self.record() {
             record.change(held, mode);
+        }
+    }
+
+    /// So many permits are free while there are waiters. Called with the queue locked.
+    pub(crate) fn set_free_permits(&self, permits: usize) {
+        if let Some(record) = self.record() {
+            record.set_free_permits(u32::try_from(permits).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// A guard of this re-entrant mutex is used: if not by its owner, it is not known which tasks have which guards.
+    #[inline(always)]
+    pub(crate) fn touch_shared(&self, owner: u64) {
+        if self.record().is_some() && my_number() != owner {
+            self.record().into_iter().for_each(|record| record.touch(Held::FIRST, 0));
         }
     }
 
@@ -272,6 +288,13 @@ impl GrantProbe<'_> {
         if let (task, wait, Some(at)) = waits::granted(note.0) {
             waits::set_held(note.0, record.add(task, mode, at, wait));
         }
+    }
+
+    /// The upgrade of this waiter, which holds the lock already, is about to be granted. Called with the queue locked.
+    pub(crate) fn grant_upgrade(self, note: WaitNote) {
+        let Some(record) = self.0.record().filter(|_| note.0 != 0) else { return };
+        let (wait, own) = waits::upgraded(note.0);
+        record.grant_upgrade(own, wait);
     }
 }
 
@@ -329,6 +352,11 @@ impl<'a> Target<'a> {
         Self { lock: Some(lock), want: Want::Upgrade, own }
     }
 
+    pub(crate) fn permits(lock: &'a LockProbe, permits: usize) -> Self {
+        let own = Held::from_number(u32::try_from(permits).unwrap_or(u32::MAX));
+        Self { lock: Some(lock), want: Want::Permits, own }
+    }
+
     /// The span of the lock.
     #[cfg(feature = "console")]
     pub(crate) fn resource(&self) -> Option<crate::trace::Span> {
@@ -362,6 +390,13 @@ pub(crate) struct WaitNote(u32);
 
 impl WaitNote {
     pub(crate) const NONE: Self = Self(0);
+
+    /// Its future has been polled, and waits on: the wait is the running task's.
+    pub(crate) fn polled(self) {
+        if self.0 != 0 {
+            waits::polled(self.0, my_number());
+        }
+    }
 
     /// The wait is over. Called once, by its own future.
     pub(crate) fn leave(self) {

@@ -264,10 +264,12 @@ impl<'l> Admission<'l> {
         if self.can_grant() { FirstGrant::Among(waker.some()) } else { FirstGrant::Alone(waker) }
     }
 
-    /// An upgrade keeps what it holds; its own future says what becomes of it.
+    /// An upgrade keeps the place that it has among the holders.
     #[inline(always)]
     fn note_grant(&self, kind: Kind, note: WaitNote) {
-        if kind != Kind::Upgrade {
+        if kind == Kind::Upgrade {
+            self.probe.grant_upgrade(note);
+        } else {
             self.probe.grant(kind.mode(), note);
         }
     }

@@ -154,6 +154,13 @@ impl<L: RwLockRef> UpgradeOp<L> {
         self.guard.as_ref().expect("the guard is here until the writer's takes its place").holder().0.raw()
     }
 
+    /// The guard is with the task that polls, though another may have taken it.
+    fn touch(&self) {
+        if let Some(guard) = &self.guard {
+            guard.holder().touch();
+        }
+    }
+
     fn upgraded(&mut self) -> Guard<Writing<L>> {
         let guard = self.guard.take().expect("the guard is here until the writer's takes its place");
         let UpgradablyReading(lock, held) = guard.into_holder();
@@ -187,10 +194,12 @@ impl<L: RwLockRef> Op for UpgradeOp<L> {
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.touch();
         self.raw().enqueue_or_upgrade(slot, cx).map(|()| self.upgraded())
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.touch();
         self.raw().poll_queued(waiter, cx).map(|()| self.upgraded())
     }
 

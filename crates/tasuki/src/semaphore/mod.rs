@@ -13,7 +13,7 @@ mod supply;
 use crate::error::{Closed, TryAcquireError};
 use crate::policy::{Bypass, Fifo, Policy};
 use crate::primitive_ref::RefSlot;
-use crate::probe::{LockMode, Site, Target, WaitNote};
+use crate::probe::{Site, Target, WaitNote};
 use crate::queue::Pinned;
 use crate::queue::word::MAX_COUNT;
 use crate::shim::const_fn;
@@ -444,7 +444,7 @@ impl<P: SemaphorePolicy, R: PermitHolder<Primitive = Semaphore<P>>> Op for Acqui
     }
 
     fn target(&self) -> Target<'_> {
-        Target::lock(&self.raw().probe, LockMode::Permits)
+        Target::permits(&self.raw().probe, self.permits)
     }
 
     #[inline(always)]

@@ -119,7 +119,12 @@ impl<H: PermitHolder> Permit<H> {
             "merged permits must be of one semaphore: drop the other one, or keep it apart"
         );
         let sum = self.permits.checked_add(other.permits).filter(|sum| *sum <= Semaphore::MAX_PERMITS);
-        self.permits = sum.expect("merged permits must not be more than `MAX_PERMITS`: keep them apart");
+        let sum = sum.expect("merged permits must not be more than `MAX_PERMITS`: keep them apart");
+        if self.permits == 0 {
+            // An empty permit has no place among the holders.
+            core::mem::swap(&mut self.held, &mut other.held);
+        }
+        self.permits = sum;
         other.permits = 0;
     }
 
@@ -140,6 +145,9 @@ impl<H: PermitHolder> Permit<H> {
         let left = self.permits.checked_sub(permits)?;
         let part = Self::new(self.holder.clone(), permits, WaitNote::NONE, Site::here());
         self.permits = left;
+        if left == 0 {
+            self.holder.probe().remove(core::mem::replace(&mut self.held, Held::NONE));
+        }
         Some(part)
     }
 }

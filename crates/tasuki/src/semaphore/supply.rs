@@ -255,6 +255,7 @@ impl<P> Drop for Supply<'_, P> {
     fn drop(&mut self) {
         if self.locked.has_waiters() {
             self.raw.surplus.set(&self.locked, self.free);
+            self.raw.probe.set_free_permits(self.free);
         } else {
             self.locked.set_count(self.free);
         }

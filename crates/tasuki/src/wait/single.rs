@@ -339,6 +339,8 @@ impl<O: Op> Single<O> {
             self.memory.set_phase(Phase::Finished);
             waiter.get().note().leave();
             self.spans.end();
+        } else {
+            waiter.get().note().polled();
         }
         poll
     }

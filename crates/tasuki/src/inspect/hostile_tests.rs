@@ -1,0 +1,213 @@
+//! Programs by which a wait-for graph is deceived: guards, futures and permits that move between tasks, tasks that wait by several futures, and sets of tasks with several cycles.
+
+use super::graph::{Cycle, cycle_of, cycles_of};
+use super::tests::Actor;
+use super::watch::tests::Looks;
+use super::{Certainty, Deadlock, Hold};
+use crate::rwlock::OwnedRwLockUpgradableReadGuard;
+use crate::{CancellationSource, Event, Mutex, ReentrantMutex, RwLock, RwLockUpgradableReadGuard, Semaphore};
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use std::boxed::Box;
+use std::string::ToString;
+use std::time::Duration;
+use std::vec::Vec;
+
+fn actors<const N: usize>() -> [Actor; N] {
+    core::array::from_fn(|_| Actor::new())
+}
+
+fn waits<F: Future + ?Sized>(actor: Actor, future: Pin<&mut F>) {
+    assert!(actor.poll(future).is_pending(), "it was to wait");
+}
+
+fn deadlock(actor: Actor) -> Option<Deadlock> {
+    cycle_of(actor.number()).map(|cycle| Deadlock::new(&cycle))
+}
+
+fn tasks(cycle: &Cycle) -> Vec<u64> {
+    cycle.links.iter().map(|link| link.wait.task).collect()
+}
+
+/// A granted upgrade whose future is not polled holds the lock for itself alone, and its task waits for it by another future.
+#[test]
+fn an_upgrade_that_was_granted_and_not_polled() {
+    let ([me, other], lock) = (actors(), RwLock::new(0));
+    let upgradable = me.run(|| lock.try_upgradable_read().unwrap());
+    let read = other.run(|| lock.try_read().unwrap());
+    let mut upgrade = Box::pin(RwLockUpgradableReadGuard::upgrade(upgradable));
+    waits(me, upgrade.as_mut());
+    let mut again = Box::pin(lock.read());
+    waits(me, again.as_mut());
+    assert!(deadlock(me).is_none(), "the other will release it");
+    other.run(|| drop(read));
+    let found = deadlock(me).expect("the lock is with the upgrade");
+    assert_eq!((found.certainty, found.hops[0].holder.hold), (Certainty::Futurelock, Hold::Unclaimed));
+    assert!(me.poll(upgrade.as_mut()).is_ready());
+    assert!(deadlock(me).is_none());
+}
+
+/// A guard that is upgraded or downgraded by another task is that task's.
+#[test]
+fn a_guard_that_another_task_turns_into_another() {
+    let ([taker, user, other, reader], lock, mutex) = (actors(), Arc::new(RwLock::new(0)), Mutex::new(0));
+    let _held = other.run(|| mutex.try_lock().unwrap());
+    let guard = taker.run(|| lock.clone().try_upgradable_read_owned().unwrap());
+    let read = reader.run(|| lock.clone().try_read_owned().unwrap());
+    let (mut lock_mutex, mut write) = (Box::pin(mutex.lock()), Box::pin(lock.write()));
+    waits(taker, lock_mutex.as_mut());
+    waits(other, write.as_mut());
+    assert!(deadlock(taker).is_some(), "it took the guard, and no other is known to have it");
+    let mut upgrade = Box::pin(OwnedRwLockUpgradableReadGuard::upgrade(guard));
+    waits(user, upgrade.as_mut());
+    assert!(deadlock(taker).is_none(), "the guard is in a future of the other task");
+    drop(read);
+    let core::task::Poll::Ready(guard) = user.poll(upgrade.as_mut()) else { panic!("it was granted") };
+    assert!(deadlock(taker).is_none());
+    let guard = taker.run(|| crate::rwlock::OwnedRwLockWriteGuard::downgrade(guard));
+    assert!(deadlock(taker).is_some(), "it has it again");
+    drop(guard);
+}
+
+/// A future that another task polls is that task's wait.
+#[test]
+fn a_future_that_another_task_polls() {
+    let ([asker, poller, other], mutex, back) = (actors(), Mutex::new(0), Mutex::new(0));
+    let _held = other.run(|| mutex.try_lock().unwrap());
+    let _back = asker.run(|| back.try_lock().unwrap());
+    let (mut sent, mut wait) = (Box::pin(mutex.lock()), Box::pin(back.lock()));
+    waits(asker, sent.as_mut());
+    waits(other, wait.as_mut());
+    assert!(deadlock(asker).is_some());
+    waits(poller, sent.as_mut());
+    assert!(deadlock(other).is_none(), "the first task does not wait any more");
+    let unknown = sent.as_mut().poll(&mut core::task::Context::from_waker(core::task::Waker::noop()));
+    assert!(unknown.is_pending() && deadlock(poller).is_none(), "polled without an identity");
+    waits(asker, sent.as_mut());
+    assert!(deadlock(asker).is_some());
+}
+
+/// Enough permits are free, and those before it in the queue go by themselves.
+#[test]
+fn permits_behind_a_wait_with_a_limit() {
+    let ([me, other], semaphore, source) = (actors(), Semaphore::new(2), CancellationSource::new());
+    let (token, mutex) = (source.token(), Mutex::new(0));
+    let _permit = me.run(|| semaphore.try_acquire().unwrap());
+    let _held = other.run(|| mutex.try_lock().unwrap());
+    let mut many = Box::pin(semaphore.acquire_many(2).or_cancelled(&token));
+    waits(Actor::new(), many.as_mut());
+    let (mut one, mut lock) = (Box::pin(semaphore.acquire()), Box::pin(mutex.lock()));
+    waits(other, one.as_mut());
+    waits(me, lock.as_mut());
+    assert!(deadlock(me).is_none(), "there is a permit for the second when the first is gone");
+    drop((many, one));
+    let mut two = Box::pin(semaphore.acquire_many(2));
+    waits(other, two.as_mut());
+    assert_eq!(deadlock(me).map(|found| found.certainty), Some(Certainty::Suspected));
+}
+
+/// Permits that an empty permit took in are held; and none are by one whose permits were all taken out.
+#[test]
+fn permits_that_are_merged_and_split() {
+    let ([me, other], semaphore, mutex) = (actors(), Semaphore::new(2), Mutex::new(0));
+    let mut empty = other.run(|| semaphore.try_acquire_many(0).unwrap());
+    let one = me.run(|| semaphore.try_acquire().unwrap());
+    other.run(|| empty.merge(semaphore.try_acquire().unwrap()));
+    let _held = other.run(|| mutex.try_lock().unwrap());
+    let mut wait = Box::pin(semaphore.acquire());
+    waits(me, wait.as_mut());
+    assert!(deadlock(me).is_none(), "the other has a permit, and goes on");
+    let part = me.run(|| empty.split(1).unwrap());
+    assert!(deadlock(me).is_some(), "it has them all");
+    drop((part, one, empty));
+}
+
+/// The owner of a re-entrant mutex may lock it again: its own wait from before it owned it ends when it is polled.
+#[test]
+fn a_wait_for_a_mutex_that_its_task_may_lock_again() {
+    let ([me, other], mutex, back) = (actors(), ReentrantMutex::new(0), Mutex::new(0));
+    let held = other.run(|| mutex.try_lock().unwrap().unwrap());
+    let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    waits(me, first.as_mut());
+    waits(me, second.as_mut());
+    other.run(|| drop(held));
+    assert_eq!(deadlock(me).map(|found| found.certainty), Some(Certainty::Futurelock));
+    let first = me.poll(first.as_mut());
+    assert!(deadlock(me).is_none(), "the second need only be polled");
+    // A guard that another task uses: which guard is where is not followed.
+    let core::task::Poll::Ready(Ok(first)) = first else { panic!("it was granted") };
+    let _back = other.run(|| back.try_lock().unwrap());
+    let (mut lock, mut wait) = (Box::pin(back.lock()), Box::pin(mutex.lock()));
+    waits(me, lock.as_mut());
+    waits(other, wait.as_mut());
+    assert!(deadlock(me).is_some());
+    Actor::new().run(|| assert_eq!(*first, 0));
+    assert!(deadlock(me).is_none(), "another task has the guard");
+}
+
+/// A task goes on when any of its waits ends, and any task may release permits: so it is only suspected.
+#[test]
+fn a_task_that_waits_for_permits_beside() {
+    let ([me, other], semaphore) = (actors(), Semaphore::new(1));
+    let (a, b) = (Mutex::new(0), Mutex::new(0));
+    let _held = (me.run(|| a.try_lock()), other.run(|| b.try_lock()), other.run(|| semaphore.try_acquire()));
+    let (mut for_b, mut for_a) = (Box::pin(b.lock()), Box::pin(a.lock()));
+    waits(me, for_b.as_mut());
+    waits(other, for_a.as_mut());
+    assert_eq!(deadlock(me).map(|found| found.certainty), Some(Certainty::Deadlock));
+    let mut permit = Box::pin(semaphore.acquire());
+    waits(me, permit.as_mut());
+    for actor in [me, other] {
+        assert_eq!(deadlock(actor).map(|found| found.certainty), Some(Certainty::Suspected));
+    }
+}
+
+/// A set of tasks that wait for each other, one of which waits for another such set, too: both are told, and the tasks behind them are not.
+#[test]
+fn a_deadlock_that_waits_for_another() {
+    let ([own, reader, writer, tail], lock, mutex, mine) =
+        (actors(), RwLock::new(0), Mutex::new(0), Mutex::new(0));
+    let _reads = (own.run(|| lock.try_read()), reader.run(|| lock.try_read()));
+    let _held = (own.run(|| mine.try_lock()), writer.run(|| mutex.try_lock()));
+    let (mut again, mut write) = (Box::pin(mine.lock()), Box::pin(lock.write()));
+    let (mut back, mut behind) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    waits(own, again.as_mut());
+    waits(writer, write.as_mut());
+    waits(reader, back.as_mut());
+    waits(tail, behind.as_mut());
+    let mut found: Vec<_> = cycles_of([tail.number()]).iter().map(tasks).collect();
+    found.sort_unstable();
+    assert_eq!(found, [std::vec![own.number()], std::vec![reader.number(), writer.number()]]);
+    assert!(cycle_of(tail.number()).is_some());
+}
+
+/// A guard that was taken without an identity, and before anything was noted of its lock, is no grant.
+#[test]
+fn a_guard_of_unknown_origin() {
+    let ([me], mutex) = (actors(), Mutex::new(0));
+    let mut guard = mutex.try_lock().unwrap();
+    let mut wait = Box::pin(mutex.lock());
+    waits(me, wait.as_mut());
+    me.run(|| *guard += 1);
+    let found = deadlock(me).expect("it has used the guard");
+    assert_eq!(found.certainty, Certainty::Deadlock);
+    assert!(found.to_string().contains("which this task took at an unknown place"), "{found}");
+}
+
+/// A cycle that is open for a while, because another wait of one of its tasks goes on, is told once.
+#[test]
+fn a_cycle_that_opens_and_closes_is_told_once() {
+    let ([me], mutex, event) = (actors(), Mutex::new(0), Event::auto());
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    let mut wait = Box::pin(mutex.lock());
+    waits(me, wait.as_mut());
+    let mut looks = Looks::new();
+    let mut told = || looks.after(Duration::from_millis(600), std::vec![me.number()]).len();
+    assert_eq!((told(), told(), told()), (0, 0, 1));
+    let mut signal = Box::pin(event.wait());
+    waits(me, signal.as_mut());
+    assert_eq!((told(), told()), (0, 0));
+    drop(signal);
+    assert_eq!((told(), told(), told(), told()), (0, 0, 0, 0));
+}

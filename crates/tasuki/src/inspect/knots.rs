@@ -1,0 +1,231 @@
+//! Which of the stuck tasks wait for each other, and a cycle of each such set.
+//!
+//! A *knot* is a largest set of stuck tasks each of which waits for all others of it, directly or over others: a strongly connected component of the graph. Tasks that wait for a
+//! knot, and for which none of it waits, are stuck because of it, and not told. Of every knot one cycle is told, a shortest one of the task with the smallest number: a knot of a
+//! crowd has more cycles than can be read.
+//!
+//! ```text
+//!   task --wait--> holders of the lock that keep out a wait of this class --> task
+//!          |-----> the writers up to the last one before it --> task
+//!                    '--> the writers up to the one before
+//! ```
+//!
+//! Between tasks are nodes for classes of holders and for prefixes of writers, so that a crowd that waits for a crowd has as many edges as there are members. All is iterative: a chain may be as long
+//! as there are tasks.
+
+use super::graph::{CLASSES, Cycle, Graph, Link};
+use super::locks::LockId;
+use super::waits::{WaitView, Want};
+use std::collections::{HashMap, VecDeque};
+use std::vec::Vec;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Node {
+    Task(u64),
+    /// The holders that keep out what is wanted in the way of this class.
+    Holders(LockId, usize),
+    /// The first so many writers.
+    Writers(LockId, usize),
+}
+
+pub(super) struct Knots<'a> {
+    graph: &'a Graph,
+    is_certain: bool,
+    /// The first are the tasks, in their order.
+    nodes: Vec<Node>,
+    edges: Vec<Vec<usize>>,
+    tasks: usize,
+    numbers: HashMap<Node, usize>,
+    /// Which nodes are in one component, by the number of one of them; none if it is one node.
+    knot: Vec<Option<usize>>,
+}
+
+impl<'a> Knots<'a> {
+    /// Among these tasks, which are stuck.
+    pub(super) fn new(graph: &'a Graph, tasks: &[u64], is_certain: bool) -> Self {
+        let nodes: Vec<Node> = tasks.iter().copied().map(Node::Task).collect();
+        let numbers = nodes.iter().copied().zip(0..).collect();
+        let mut this = Self {
+            graph,
+            is_certain,
+            tasks: nodes.len(),
+            nodes,
+            edges: Vec::new(),
+            numbers,
+            knot: Vec::new(),
+        };
+        // More nodes are added meanwhile.
+        let mut at = 0;
+        while let Some(node) = this.nodes.get(at).copied() {
+            let edges = this.edges_of(node);
+            this.edges.push(edges);
+            at += 1;
+        }
+        this.knot = components(&this.edges);
+        this
+    }
+
+    fn task(&self, task: u64) -> Option<usize> {
+        self.numbers.get(&Node::Task(task)).copied()
+    }
+
+    fn number(&mut self, node: Node) -> usize {
+        *self.numbers.entry(node).or_insert_with(|| {
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        })
+    }
+
+    fn edges_of(&mut self, node: Node) -> Vec<usize> {
+        let graph = self.graph;
+        match node {
+            Node::Task(task) => {
+                let waits: &[WaitView] = graph.tasks.get(&task).map_or(&[], Vec::as_slice);
+                waits.iter().flat_map(|wait| self.edges_of_wait(wait)).collect()
+            }
+            Node::Holders(lock, class) => {
+                let holders = graph.locks[&lock].kept_out(CLASSES[class]);
+                holders.filter_map(|task| self.task(task)).collect()
+            }
+            Node::Writers(lock, count) => {
+                let writer = graph.locks[&lock].writer(count - 1);
+                let before = (count > 1).then(|| self.number(Node::Writers(lock, count - 1)));
+                self.task(writer.task).into_iter().chain(before).collect()
+            }
+        }
+    }
+
+    fn edges_of_wait(&mut self, wait: &WaitView) -> Vec<usize> {
+        let node = &self.graph.locks[&wait.lock];
+        let class = match wait.want {
+            Want::Signal | Want::Time => return Vec::new(),
+            // There is one at a time, and its own hold does not count.
+            Want::Upgrade => {
+                return node.blockers(wait).filter_map(|blocker| self.task(blocker.task())).collect();
+            }
+            Want::Exclusive | Want::Permits => 0,
+            Want::Upgradable => 1,
+            Want::Read => 2,
+        };
+        let writers = node.writers_before(wait).len();
+        let holders = self.number(Node::Holders(wait.lock, class));
+        let writers = (writers > 0).then(|| self.number(Node::Writers(wait.lock, writers)));
+        core::iter::once(holders).chain(writers).collect()
+    }
+
+    /// A shortest way from a node to one that is wanted, over one step at least: the nodes behind the first.
+    fn way(&self, from: usize, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
+        let mut came: HashMap<usize, usize> = HashMap::new();
+        let mut queue = VecDeque::from([from]);
+        while let Some(at) = queue.pop_front() {
+            for &next in &self.edges[at] {
+                if came.contains_key(&next) {
+                    continue;
+                }
+                came.insert(next, at);
+                if is_wanted(next) {
+                    let mut way = std::vec![next];
+                    let mut back = at;
+                    while back != from {
+                        way.push(back);
+                        back = came[&back];
+                    }
+                    way.reverse();
+                    return Some(way);
+                }
+                queue.push_back(next);
+            }
+        }
+        None
+    }
+
+    /// A shortest cycle of this task, which is in a knot.
+    fn cycle_through(&self, task: usize) -> Option<Cycle> {
+        let tasks: Vec<u64> = self
+            .way(task, |node| node == task)?
+            .into_iter()
+            .filter_map(|node| if let Node::Task(task) = self.nodes[node] { Some(task) } else { None })
+            .collect();
+        let first = tasks.iter().enumerate().min_by_key(|(_, task)| **task)?.0;
+        let links = (0..tasks.len()).map(|n| {
+            let at = (first + n) % tasks.len();
+            self.link(tasks[at], tasks[(at + 1) % tasks.len()])
+        });
+        Some(Cycle { links: links.collect::<Option<_>>()?, is_certain: self.is_certain })
+    }
+
+    /// Why a task waits for another.
+    fn link(&self, task: u64, other: u64) -> Option<Link> {
+        let waits = self.graph.tasks.get(&task)?.iter();
+        let link = |wait: &WaitView| {
+            let mut blockers = self.graph.locks[&wait.lock].blockers(wait);
+            blockers.find(|blocker| blocker.task() == other).map(|blocker| Link { wait: *wait, blocker })
+        };
+        waits.filter_map(link).next()
+    }
+
+    /// The cycle that the task is in, or one that it waits for.
+    pub(super) fn cycle_of(&self, task: u64) -> Option<Cycle> {
+        let task = self.task(task)?;
+        if self.knot[task].is_some() {
+            return self.cycle_through(task);
+        }
+        let way = self.way(task, |node| node < self.tasks && self.knot[node].is_some())?;
+        self.cycle_through(*way.last()?)
+    }
+
+    /// One cycle of each knot.
+    pub(super) fn cycles(&self) -> Vec<Cycle> {
+        let mut told = HashMap::new();
+        let first = |task: &usize| self.knot[*task].is_some_and(|knot| told.insert(knot, ()).is_none());
+        let first: Vec<usize> = (0..self.tasks).filter(first).collect();
+        first.into_iter().filter_map(|task| self.cycle_through(task)).collect()
+    }
+}
+
+/// The strongly connected components of more than one node, by Tarjan's algorithm with a stack of its own: for each node the number of the first one found of its component.
+fn components(edges: &[Vec<usize>]) -> Vec<Option<usize>> {
+    const UNSEEN: usize = usize::MAX;
+    let mut knot = std::vec![None; edges.len()];
+    let (mut order, mut low) = (std::vec![UNSEEN; edges.len()], std::vec![UNSEEN; edges.len()]);
+    let mut is_open = std::vec![false; edges.len()];
+    let (mut open, mut path, mut count) = (Vec::new(), Vec::new(), 0);
+    for start in 0..edges.len() {
+        if order[start] != UNSEEN {
+            continue;
+        }
+        path.push((start, 0));
+        while let Some((node, edge)) = path.last_mut() {
+            let node = *node;
+            if *edge == 0 {
+                (order[node], low[node], is_open[node]) = (count, count, true);
+                count += 1;
+                open.push(node);
+            }
+            if let Some(&next) = edges[node].get(*edge) {
+                *edge += 1;
+                if order[next] == UNSEEN {
+                    path.push((next, 0));
+                } else if is_open[next] {
+                    low[node] = low[node].min(order[next]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some((before, _)) = path.last() {
+                low[*before] = low[*before].min(low[node]);
+            }
+            if low[node] == order[node] {
+                let first = open.iter().rposition(|other| *other == node).unwrap_or(0);
+                let members = open.split_off(first);
+                // A task that waits for itself may be one without a node between.
+                let is_knot = members.len() > 1 || edges[node].contains(&node);
+                for &member in &members {
+                    is_open[member] = false;
+                    knot[member] = is_knot.then_some(node);
+                }
+            }
+        }
+    }
+    knot
+}

@@ -1,0 +1,384 @@
+//! The graph and the watcher against a second detector, on random programs of a few tasks and locks.
+//!
+//! A program is driven by hand, step by step and by a seed. Guards are used by other tasks and by code without an identity, sent through a channel, dropped by other tasks, and forgotten; they are
+//! upgraded and downgraded, permits are split and merged; waits are limited, polled by other tasks, and dropped in every state; tasks wait by several futures, some of which they do not poll, and for signals
+//! and times. After each step the graph is compared with the account of the test ([`account`]):
+//!
+//! * the tasks that are stuck by locks that have holders are the same, and every set of tasks that wait for each other has one report: there is no miss;
+//! * every task of a report is stuck, and every line of it is true: there is no false one. Where permits are in the cycle, that is all that is asked for: a suspicion may be missed.
+//!
+//! And the watcher tells of a cycle only when its tasks have been stuck for a second, and of every one that stays.
+
+mod account;
+mod compare;
+mod guards;
+
+use super::tests::Actor;
+use crate::{CancellationSource, Event};
+use account::{Account, Hold, Kind, Lock, Mode, Queued, STRANGER, TASKS};
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::Poll;
+use guards::{Acquire, AnyGuard, Limit, RealLock};
+use std::boxed::Box;
+use std::format;
+use std::string::String;
+use std::time::Duration;
+use std::vec::Vec;
+
+const KINDS: [Kind; 6] =
+    [Kind::Mutex, Kind::Mutex, Kind::RwLock, Kind::RwLock, Kind::Semaphore, Kind::Reentrant];
+
+/// SplitMix64.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+}
+
+/// A wait of a task.
+struct Waiting {
+    number: usize,
+    task: usize,
+    lock: usize,
+    is_limited: bool,
+    future: Acquire,
+}
+
+/// Something held, and where the program keeps it.
+struct Kept {
+    number: usize,
+    lock: usize,
+    guard: AnyGuard,
+}
+
+/// A wait for a signal or a time.
+type Other = (usize, Pin<Box<dyn Future<Output = ()>>>);
+
+/// A random program.
+struct Program {
+    actors: Vec<Actor>,
+    locks: Vec<RealLock>,
+    account: Account,
+    waiting: Vec<Waiting>,
+    kept: Vec<Kept>,
+    others: Vec<Other>,
+    event: Arc<Event>,
+    source: CancellationSource,
+    next: usize,
+    told: Vec<String>,
+}
+
+impl Program {
+    fn new(seed: u64) -> Self {
+        let actors: Vec<Actor> = (0..TASKS).map(|_| Actor::new()).collect();
+        let locks = KINDS.map(RealLock::new);
+        // A lock has a record from its first use by a task: what was taken before is not followed.
+        let read = |kind| if kind == Kind::Semaphore { Mode::Permits(1) } else { Mode::Alone };
+        for (lock, kind) in locks.iter().zip(KINDS) {
+            drop(actors[0].run(|| lock.try_acquire(read(kind))));
+        }
+        Self {
+            actors,
+            locks: locks.into(),
+            account: Account { locks: KINDS.map(Lock::new).into(), others: [0; TASKS] },
+            waiting: Vec::new(),
+            kept: Vec::new(),
+            others: Vec::new(),
+            event: Arc::new(Event::auto()),
+            source: CancellationSource::new(),
+            next: 0,
+            told: std::vec![format!("seed {seed}")],
+        }
+    }
+
+    fn note(&mut self, line: String) {
+        self.told.push(line);
+    }
+
+    fn number(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
+    /// Runs `f` as a task, or without an identity.
+    fn as_task<R>(&self, task: usize, f: impl FnOnce() -> R) -> R {
+        if task == STRANGER { f() } else { self.actors[task].run(f) }
+    }
+
+    fn any_mode(kind: Kind, rng: &mut Rng) -> Mode {
+        match kind {
+            Kind::Mutex | Kind::Reentrant => Mode::Alone,
+            Kind::RwLock => [Mode::Read, Mode::Alone, Mode::Upgradable][rng.below(3)],
+            Kind::Semaphore => Mode::Permits(1 + rng.below(account::PERMITS)),
+        }
+    }
+
+    fn begin(&mut self, rng: &mut Rng) {
+        let (task, at) = (rng.below(TASKS), rng.below(KINDS.len()));
+        let mode = Self::any_mode(KINDS[at], rng);
+        let limit = match rng.below(16) {
+            0 => Limit::Token(self.source.token()),
+            1 => Limit::Time,
+            _ => Limit::None,
+        };
+        let is_limited = !matches!(limit, Limit::None);
+        let future = self.locks[at].acquire(mode, limit);
+        self.wait(task, at, mode, is_limited, future);
+    }
+
+    /// The task begins to wait by this future.
+    fn wait(&mut self, task: usize, at: usize, mode: Mode, is_limited: bool, future: Acquire) {
+        let number = self.number();
+        self.note(format!("{number}: task {task} asks for {mode:?} of lock {at}, limited: {is_limited}"));
+        let lock = &mut self.account.locks[at];
+        if mode == Mode::Upgrade {
+            let own = lock.holders.iter_mut().find(|hold| hold.mode == Mode::Upgradable);
+            let own = own.expect("it is upgraded");
+            own.number = number;
+            own.used_by(task);
+        }
+        let enters = lock.owner == Some(task) || lock.admits_newcomer(mode);
+        if lock.owner == Some(task) {
+            lock.guards.push(number);
+        } else if enters {
+            lock.enter(number, task, mode, true);
+        } else {
+            lock.enqueue(Queued { number, task, mode, is_limited });
+            self.account.others[task] += usize::from(is_limited);
+        }
+        self.waiting.push(Waiting { number, task, lock: at, is_limited: is_limited && !enters, future });
+        let is_ready = self.poll_real(self.waiting.len() - 1, task);
+        assert_eq!(is_ready, enters, "the account is wrong: {:#?}", self.told);
+    }
+
+    /// Polls a wait as this task; true if it has ended.
+    fn poll_real(&mut self, at: usize, task: usize) -> bool {
+        let future = self.waiting[at].future.as_mut();
+        let Poll::Ready(guard) = self.actors[task].poll(future) else { return false };
+        let Waiting { number, lock, task: asker, is_limited, .. } = self.waiting.swap_remove(at);
+        self.account.others[asker] -= usize::from(is_limited);
+        self.claimed(number, lock, task);
+        self.kept.push(Kept { number, lock, guard: guard.expect("no limit is reached") });
+        true
+    }
+
+    /// What was granted is claimed by this task.
+    fn claimed(&mut self, number: usize, at: usize, task: usize) {
+        let lock = &mut self.account.locks[at];
+        if let Some(hold) = lock.hold(number) {
+            hold.is_claimed = true;
+            hold.used_by(task);
+            if lock.kind == Kind::Reentrant {
+                (lock.owner, lock.guards) = (Some(task), std::vec![number]);
+            }
+        }
+    }
+
+    /// A wait is polled, mostly by its own task.
+    fn poll(&mut self, rng: &mut Rng) {
+        let at = rng.below(self.waiting.len());
+        let Waiting { number, task: before, lock, is_limited, .. } = self.waiting[at];
+        let task = if rng.one_in(4) { rng.below(TASKS) } else { before };
+        self.note(format!("{number}: polled by task {task}"));
+        let lock = &mut self.account.locks[lock];
+        let place = lock.queue.iter().position(|wait| wait.number == number);
+        let is_shared = place.is_some() && lock.owner == Some(task);
+        if let Some(place) = place {
+            if is_shared {
+                lock.queue.remove(place);
+                lock.guards.push(number);
+            } else {
+                lock.queue[place].task = task;
+                self.waiting[at].task = task;
+                self.account.others[before] -= usize::from(is_limited);
+                self.account.others[task] += usize::from(is_limited);
+                // The guard of an upgrade is in its future.
+                if let Some(own) = lock.hold(number) {
+                    own.used_by(task);
+                }
+            }
+        }
+        let is_ready = self.poll_real(at, task);
+        assert_eq!(is_ready, place.is_none() || is_shared, "the account is wrong: {:#?}", self.told);
+    }
+
+    fn cancel(&mut self, rng: &mut Rng) {
+        let at = rng.below(self.waiting.len());
+        let Waiting { number, task, lock, is_limited, future, .. } = self.waiting.swap_remove(at);
+        let by = rng.below(TASKS + 1);
+        self.note(format!("{number}: cancelled by task {by}"));
+        self.as_task(by, || drop(future));
+        self.account.others[task] -= usize::from(is_limited);
+        self.account.locks[lock].cancel(number);
+    }
+
+    /// Takes what can be had at once, also without an identity.
+    fn try_take(&mut self, rng: &mut Rng) {
+        let (task, at) = (rng.below(TASKS + 1), rng.below(KINDS.len()));
+        let mode = Self::any_mode(KINDS[at], rng);
+        if task == STRANGER && KINDS[at] == Kind::Reentrant {
+            return;
+        }
+        let number = self.number();
+        let lock = &mut self.account.locks[at];
+        let shares = lock.owner == Some(task);
+        let enters = shares || lock.admits_newcomer(mode);
+        if shares {
+            lock.guards.push(number);
+        } else if enters {
+            lock.enter(number, task, mode, true);
+            self.claimed(number, at, task);
+        }
+        self.note(format!("{number}: task {task} tries {mode:?} of lock {at}: {enters}"));
+        let guard = self.as_task(task, || self.locks[at].try_acquire(mode));
+        assert_eq!(guard.is_some(), enters, "the account is wrong: {:#?}", self.told);
+        self.kept.extend(guard.map(|guard| Kept { number, lock: at, guard }));
+    }
+
+    fn release(&mut self, rng: &mut Rng) {
+        let Kept { number, lock, guard } = self.kept.swap_remove(rng.below(self.kept.len()));
+        if rng.one_in(8) {
+            self.note(format!("{number}: forgotten"));
+            core::mem::forget(guard);
+            return;
+        }
+        let task = rng.below(TASKS + 1);
+        self.note(format!("{number}: released by task {task}"));
+        self.as_task(task, || drop(guard));
+        self.account.locks[lock].release(number);
+    }
+
+    /// A guard is sent through a channel and used by another task, which has it from then on.
+    fn send(&mut self, rng: &mut Rng) {
+        let (at, task) = (rng.below(self.kept.len()), rng.below(TASKS + 1));
+        let Kept { number, lock, guard } = self.kept.swap_remove(at);
+        let (sender, receiver) = crate::channel::unbounded();
+        assert!(sender.try_send(guard).is_ok());
+        let Ok(mut guard) = receiver.try_recv() else { panic!("it was sent") };
+        self.as_task(task, || guard.used());
+        self.note(format!("{number}: used by task {task}"));
+        let of = &mut self.account.locks[lock];
+        match of.kind {
+            Kind::Semaphore => {}
+            // Which of its guards another task has is not followed.
+            Kind::Reentrant if of.owner == Some(task) => {}
+            Kind::Reentrant => of.holders.iter_mut().for_each(|hold| hold.task = STRANGER),
+            _ => of.hold(number).expect("it is held").used_by(task),
+        }
+        self.kept.push(Kept { number, lock, guard });
+    }
+
+    /// A guard becomes another, if it can.
+    fn turn(&mut self, rng: &mut Rng) {
+        let (at, task) = (rng.below(self.kept.len()), rng.below(TASKS));
+        let Kept { number, lock, guard } = self.kept.swap_remove(at);
+        let is_counted = self.account.locks[lock].hold(number).is_some_and(|hold| hold.is_counted);
+        match guard {
+            AnyGuard::Upgradable(guard) if rng.one_in(2) && !is_counted => {
+                let future: Acquire = guards::upgrade(guard);
+                self.wait(task, lock, Mode::Upgrade, false, future);
+            }
+            AnyGuard::Permit(permit) => self.split(rng, task, (number, lock, permit)),
+            guard => {
+                let (guard, mode) = self.as_task(task, || guard.weaker());
+                if let Some(mode) = mode {
+                    self.note(format!("{number}: {mode:?} from now on, of task {task}"));
+                    let hold = self.account.locks[lock].hold(number).expect("it is held");
+                    hold.mode = mode;
+                    hold.used_by(task);
+                    self.account.locks[lock].grant();
+                }
+                self.kept.push(Kept { number, lock, guard });
+            }
+        }
+    }
+
+    /// A part of a permit becomes a permit of its own, or two become one.
+    fn split(&mut self, rng: &mut Rng, task: usize, kept: (usize, usize, crate::OwnedSemaphorePermit)) {
+        let (number, lock, mut permit) = kept;
+        let of = &self.account.locks[lock];
+        let sibling = self.kept.iter().position(|other| matches!(other.guard, AnyGuard::Permit(_)));
+        let Some(Hold { task: holder, .. }) = of.holders.iter().find(|hold| hold.number == number).copied()
+        else {
+            panic!("it is held")
+        };
+        let whole = permit.num_permits();
+        match sibling.filter(|_| rng.one_in(2)) {
+            Some(at) => {
+                let Kept { number: gone, guard, .. } = self.kept.swap_remove(at);
+                let AnyGuard::Permit(other) = guard else { panic!("it is one") };
+                self.note(format!("{number}: merged with {gone}"));
+                let sum = whole + other.num_permits();
+                self.as_task(task, || permit.merge(other));
+                self.account.locks[lock].holders.retain(|hold| hold.number != gone);
+                self.account.locks[lock].hold(number).expect("it is held").mode = Mode::Permits(sum);
+            }
+            None => {
+                let (part, new) = (rng.below(whole + 1), self.number());
+                self.note(format!("{number}: {part} of {whole} are {new}, of task {task}"));
+                let taken = self.as_task(task, || permit.split(part)).expect("there are so many");
+                let of = &mut self.account.locks[lock];
+                // What is empty is held by none.
+                of.holders.retain(|hold| hold.number != number);
+                let both = [(number, holder, whole - part), (new, task, part)];
+                for (number, task, permits) in both.into_iter().filter(|(_, _, permits)| *permits > 0) {
+                    let mode = Mode::Permits(permits);
+                    of.holders.push(Hold { number, task, mode, is_claimed: true, is_counted: false });
+                }
+                if part > 0 {
+                    self.kept.push(Kept { number: new, lock, guard: AnyGuard::Permit(taken) });
+                }
+                if part == whole {
+                    return;
+                }
+            }
+        }
+        self.kept.push(Kept { number, lock, guard: AnyGuard::Permit(permit) });
+    }
+
+    /// A wait for a signal or a time begins, or ends.
+    fn other(&mut self, rng: &mut Rng) {
+        if !self.others.is_empty() {
+            self.note("a wait for a signal or a time ends".into());
+            let (task, _) = self.others.swap_remove(rng.below(self.others.len()));
+            self.account.others[task] -= 1;
+            return;
+        }
+        let (task, event) = (rng.below(TASKS), self.event.clone());
+        self.note(format!("task {task} waits for a signal or a time"));
+        let mut wait: Pin<Box<dyn Future<Output = ()>>> = if rng.one_in(2) {
+            Box::pin(async move { event.wait().await })
+        } else {
+            Box::pin(crate::runtime::sleep(Duration::from_secs(3_600)))
+        };
+        assert!(self.actors[task].poll(wait.as_mut()).is_pending());
+        self.others.push((task, wait));
+        self.account.others[task] += 1;
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        match rng.below(16) {
+            0..6 => self.begin(rng),
+            6 => self.try_take(rng),
+            7 | 8 if !self.waiting.is_empty() => self.poll(rng),
+            9 if !self.waiting.is_empty() => self.cancel(rng),
+            10 | 11 if !self.kept.is_empty() => self.release(rng),
+            12 | 13 if !self.kept.is_empty() => self.send(rng),
+            14 if !self.kept.is_empty() => self.turn(rng),
+            15 => self.other(rng),
+            _ => {}
+        }
+    }
+}
