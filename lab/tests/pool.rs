@@ -6,7 +6,9 @@ mod managed;
 #[path = "../../crates/tasuki/tests/kit/watchdog.rs"]
 mod watchdog_of_tasuki;
 
+use futures_lite::future::yield_now;
 use managed::{GetError, Manager, Pool};
+use std::fmt::Debug;
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -172,29 +174,32 @@ fn check<S: Sockets>(pool: &Pool<Lines<S>>, counted: &Counted) {
     assert_eq!(counted.open.load(SeqCst), pool.idle(), "a connection that is neither used nor idle");
 }
 
+/// Clients, and as many that are aborted wherever they are.
+async fn clients<H, E: Debug>(spawn: impl Fn(usize) -> H, abort: fn(&H), is_panic: fn(&E) -> bool)
+where
+    H: Future<Output = Result<(), E>>,
+{
+    let [tasks, doomed] = [(); 2].map(|()| (0..TASKS).map(&spawn).collect::<Vec<H>>());
+    for task in &doomed {
+        yield_now().await;
+        abort(task);
+    }
+    for task in doomed {
+        assert!(!task.await.is_err_and(|error| is_panic(&error)));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
 #[test]
 fn the_pool_under_tasuki_rt() {
     let _dog = watchdog(120);
     for workers in [1, 3] {
         let runtime = tasuki_rt::Runtime::builder().workers(workers).build().unwrap();
         let (pool, counted) = pool::<Ours>();
-        runtime.block_on(async {
-            let tasks: Vec<_> =
-                (0..TASKS).map(|number| tasuki_rt::spawn(client(pool.clone(), number))).collect();
-            // Aborted wherever it is.
-            let doomed: Vec<_> =
-                (0..TASKS).map(|number| tasuki_rt::spawn(client(pool.clone(), number))).collect();
-            for task in &doomed {
-                tasuki_rt::yield_now().await;
-                task.abort();
-            }
-            for task in doomed {
-                assert!(!task.await.is_err_and(|error| error.is_panic()));
-            }
-            for task in tasks {
-                task.await.unwrap();
-            }
-        });
+        let spawn = |number| tasuki_rt::spawn(client(pool.clone(), number));
+        runtime.block_on(clients(spawn, tasuki_rt::JoinHandle::abort, tasuki_rt::JoinError::is_panic));
         check(&pool, &counted);
     }
 }
@@ -208,21 +213,8 @@ fn the_pool_under_tokio() {
     ];
     for runtime in flavours {
         let (pool, counted) = pool::<Tokio>();
-        runtime.block_on(async {
-            let tasks: Vec<_> = (0..TASKS).map(|number| tokio::spawn(client(pool.clone(), number))).collect();
-            let doomed: Vec<_> =
-                (0..TASKS).map(|number| tokio::spawn(client(pool.clone(), number))).collect();
-            for task in &doomed {
-                tokio::task::yield_now().await;
-                task.abort();
-            }
-            for task in doomed {
-                assert!(!task.await.is_err_and(|error| error.is_panic()));
-            }
-            for task in tasks {
-                task.await.unwrap();
-            }
-        });
+        let spawn = |number| tokio::spawn(client(pool.clone(), number));
+        runtime.block_on(clients(spawn, tokio::task::JoinHandle::abort, tokio::task::JoinError::is_panic));
         check(&pool, &counted);
     }
 }

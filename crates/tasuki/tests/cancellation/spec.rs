@@ -262,7 +262,7 @@ fn compare(name: &str, shape: Shape, depth: usize) {
 
 #[test]
 fn every_string_from_a_root() {
-    compare("a root", &[], alone(scaled(6, 3), 5));
+    compare("a root", &[], scaled(5, 3));
 }
 
 #[test]

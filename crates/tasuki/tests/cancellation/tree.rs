@@ -4,11 +4,8 @@ use crate::kit::alloc::{bytes_here, measure, nodes_here};
 use crate::kit::poll::{pending, ready};
 use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
-use crate::kit::{alone, scaled};
+use crate::kit::{VERY_MANY, scaled};
 use tasuki::{CancellationSource, CancellationToken};
-
-/// A million, or what Miri can do.
-const MANY: usize = alone(scaled(1_000_000, 300), 100_000);
 
 /// The nodes that exist now, minus those that existed at the start.
 struct Count(isize);
@@ -24,7 +21,7 @@ impl Count {
     }
 }
 
-/// Anything recursive over a million nodes overflows the stack.
+/// Anything recursive over so many nodes overflows the stack.
 fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
     let _dog = watchdog(120);
     crate::kit::fixture::on_a_small_stack(body);
@@ -156,7 +153,7 @@ fn b127_children_made_and_dropped_leave_nothing() {
     let count = Count::start();
     let parent = CancellationSource::new();
     let _others = (parent.child(), parent.child());
-    for _ in 0..MANY {
+    for _ in 0..VERY_MANY {
         assert!(!parent.child().token().stop_requested());
     }
     assert_eq!(count.now(), 3);
@@ -169,7 +166,7 @@ fn a_chain_whose_links_are_dropped_does_not_grow() {
     let count = Count::start();
     let root = CancellationSource::new();
     let mut last = root.child();
-    for _ in 0..MANY {
+    for _ in 0..VERY_MANY {
         last = last.child();
     }
     assert_eq!(count.now(), 2);
@@ -182,10 +179,10 @@ fn b127_h14_a_deep_chain_is_cancelled_and_dropped_on_a_small_stack() {
     on_a_small_stack(|| {
         let count = Count::start();
         let mut chain = vec![CancellationSource::new()];
-        for at in 0..MANY {
+        for at in 0..VERY_MANY {
             chain.push(chain[at].child());
         }
-        let (spy, deepest) = (Spy::new(), chain[MANY].token());
+        let (spy, deepest) = (Spy::new(), chain[VERY_MANY].token());
         let mut wait = Box::pin(deepest.clone().on_cancel_owned());
         pending(&mut wait, &spy);
         chain[0].cancel_with("root");
@@ -203,14 +200,14 @@ fn b127_h14_a_deep_chain_is_dropped_uncancelled_from_either_end_or_the_middle() 
         let count = Count::start();
         for way in 0..3 {
             let mut chain = vec![CancellationSource::new()];
-            for at in 0..MANY {
+            for at in 0..VERY_MANY {
                 chain.push(chain[at].child());
             }
             match way {
                 0 => drop(chain),
                 1 => chain.into_iter().rev().for_each(drop),
                 _ => {
-                    let mut late = chain.split_off(MANY / 2);
+                    let mut late = chain.split_off(VERY_MANY / 2);
                     drop(chain.split_off(1));
                     chain[0].request_cancel();
                     assert!(late.pop().unwrap().token().stop_requested());
@@ -224,19 +221,19 @@ fn b127_h14_a_deep_chain_is_dropped_uncancelled_from_either_end_or_the_middle() 
 
 /// All forks of a comb lose their handles: each has two children, so all stay, until a cancel takes them.
 #[test]
-fn h14_a_million_nodes_that_nobody_holds_are_cancelled_on_a_small_stack() {
+fn h14_very_many_nodes_that_no_handle_holds_are_cancelled_on_a_small_stack() {
     on_a_small_stack(|| {
         let count = Count::start();
         let root = CancellationSource::new();
         let (mut spine, mut teeth) = (root.child(), Vec::new());
-        for _ in 0..MANY / 2 {
+        for _ in 0..VERY_MANY / 2 {
             teeth.push(spine.token().child());
             spine = spine.child();
         }
-        assert_eq!(count.now(), 2 + 2 * (MANY / 2) as isize);
+        assert_eq!(count.now(), 2 + 2 * (VERY_MANY / 2) as isize);
         root.request_cancel();
         // The forks are gone, without a drop of theirs.
-        assert_eq!(count.now(), 2 + (MANY / 2) as isize);
+        assert_eq!(count.now(), 2 + (VERY_MANY / 2) as isize);
         assert!(spine.token().stop_requested());
         assert!(teeth.iter().all(|tooth| tooth.token().stop_requested()));
         drop((root, spine, teeth));
@@ -249,7 +246,7 @@ fn b127_s2_64_wide_trees_cost_in_proportion() {
     let _dog = watchdog(120);
     let count = Count::start();
     // A cost that grows with the square of the number would take hours, and the watchdog ends the test.
-    wide(MANY);
+    wide(VERY_MANY);
     assert_eq!(count.now(), 0);
 }
 
@@ -273,10 +270,10 @@ fn wide(children: usize) {
 fn cancelling_again_costs_nothing() {
     let _dog = watchdog(120);
     let parent = CancellationSource::new();
-    let children: Vec<_> = (0..MANY / 10).map(|_| parent.child()).collect();
+    let children: Vec<_> = (0..VERY_MANY / 10).map(|_| parent.child()).collect();
     children.iter().for_each(CancellationSource::request_cancel);
     parent.request_cancel();
-    // A look at the children in each call would take hours, and the watchdog ends the test.
+    // With a look at the children in each call the watchdog would end the test.
     (0..scaled(3_000_000, 100)).for_each(|_| parent.request_cancel());
 }
 

@@ -3,7 +3,7 @@
 use crate::kit::alloc::allocations;
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{pending, poll, ready};
-use crate::kit::scaled;
+use crate::kit::{VERY_MANY, scaled};
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
@@ -140,7 +140,7 @@ fn an_unbounded_channel_grows_and_shrinks() {
 fn very_many() {
     let _dog = watchdog(300);
     on_a_small_stack(|| {
-        let count = scaled(1_000_000, 200);
+        let count = VERY_MANY;
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         let mut cx = Context::from_waker(&waker);

@@ -6,7 +6,7 @@ use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{poll_with, ready};
 use crate::kit::rng::{Rng, Seed};
 use crate::kit::watchdog::{watchdog, watchdog_with};
-use crate::kit::{alone, env_or, scaled};
+use crate::kit::{VERY_MANY, env_or, scaled};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -172,9 +172,7 @@ fn ping_pong() {
     assert_eq!(turn.into_inner(), 2 * rounds);
 }
 
-const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
-
-fn a_million<'c>(
+fn very_many<'c>(
     mutex: &'c Mutex<usize>,
     condvar: &'c Condvar,
     waker: &Waker,
@@ -184,37 +182,37 @@ fn a_million<'c>(
         assert!(poll_with(&mut wait, waker).is_pending());
         wait
     };
-    (0..MILLION).map(wait).collect()
+    (0..VERY_MANY).map(wait).collect()
 }
 
-/// A million are notified: by one call, which wakes one at a time, and by as many, which wake one each. None is left.
+/// Very many are notified: by one call, which wakes one at a time, and by as many, which wake one each. None is left.
 #[test]
-fn a_million_waiters() {
+fn very_many_waiters() {
     let _dog = watchdog(120);
     for all in [true, false] {
         on_a_small_stack(move || {
             let (mutex, condvar) = (Mutex::new(0_usize), Condvar::new());
             let wakes = Arc::new(Wakes::default());
             let waker = Waker::from(wakes.clone());
-            let mut waiting = a_million(&mutex, &condvar, &waker);
+            let mut waiting = very_many(&mutex, &condvar, &waker);
             if all {
                 condvar.notify_all();
             } else {
-                (0..MILLION).for_each(|_| condvar.notify_one());
+                (0..VERY_MANY).for_each(|_| condvar.notify_one());
             }
             for (number, wait) in waiting.iter_mut().enumerate() {
-                assert_eq!(wakes.0.load(Relaxed), if all { number + 1 } else { MILLION });
+                assert_eq!(wakes.0.load(Relaxed), if all { number + 1 } else { VERY_MANY });
                 *ready(wait) += 1;
             }
-            assert_eq!(*mutex.try_lock().unwrap(), MILLION);
+            assert_eq!(*mutex.try_lock().unwrap(), VERY_MANY);
             assert_eq!(Arc::strong_count(&wakes), 2);
         });
     }
 }
 
-/// A million give up: while they wait, and one after the other with a notification that goes through all of them.
+/// Very many give up: while they wait, and one after the other with a notification that goes through all of them.
 #[test]
-fn a_million_cancelled() {
+fn very_many_cancelled() {
     let seed = Seed::pick();
     let _dog = watchdog_with(120, format!("TASUKI_SEED={}", seed.0));
     let mut rng = seed.rng();
@@ -223,14 +221,14 @@ fn a_million_cancelled() {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         for notified in [false, true] {
-            let mut waiting = a_million(&mutex, &condvar, &waker);
+            let mut waiting = very_many(&mutex, &condvar, &waker);
             if notified {
                 condvar.notify_one();
             } else {
                 rng.shuffle(&mut waiting);
             }
             drop(waiting);
-            let expected = if notified { MILLION } else { 0 };
+            let expected = if notified { VERY_MANY } else { 0 };
             assert_eq!((wakes.0.load(Relaxed), Arc::strong_count(&wakes)), (expected, 2));
         }
         assert!(!mutex.is_locked());

@@ -125,12 +125,13 @@ fn prefixes<M: Model>(model: &M, depth: usize) -> Vec<Vec<M::Op>> {
     done
 }
 
-/// The depth, and how many waiters: what the environment says, or 7 and 3; under Miri `small` and 2.
+/// The depth, and how many waiters: what the environment says, or 6 and 3; under Miri `small` and 2. A step more costs ten times as long: 7 is for release
+/// builds (`TASUKI_SPEC_DEPTH`).
 pub(crate) fn size(small: usize, most_waiters: usize) -> (usize, usize) {
-    size_of_many(7, small, most_waiters)
+    size_of_many(6, small, most_waiters)
 }
 
-/// The same where there is so much to do at each step that another depth than 7 is the usual one. A step more costs ten times as long.
+/// The same where there is so much to do at each step that another depth than 6 is the usual one.
 pub(crate) fn size_of_many(usual: usize, small: usize, most_waiters: usize) -> (usize, usize) {
     let depth = super::env_or("TASUKI_SPEC_DEPTH", super::scaled(usual, small) as u64) as usize;
     let waiters = super::env_or("TASUKI_SPEC_WAITERS", super::scaled(3, 2) as u64) as usize;

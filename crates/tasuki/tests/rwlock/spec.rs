@@ -397,7 +397,7 @@ impl System for Real<'_> {
 }
 
 fn agree(held: Kind) {
-    let (depth, waiters) = spec::size_of_many(6, 3, MAX_WAITERS);
+    let (depth, waiters) = spec::size_of_many(5, 3, MAX_WAITERS);
     let name = format!("RwLock, {held:?} held");
     enumerate(&name, depth, &Spec::new(waiters, held), |body| {
         let lock = RwLock::new(0);

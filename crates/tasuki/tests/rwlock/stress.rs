@@ -7,15 +7,13 @@ use crate::kit::poll::{BoxFuture, poll_with, yield_now};
 use crate::kit::rng::Seed;
 use crate::kit::stress::Stress;
 use crate::kit::watchdog::{watchdog, watchdog_with};
-use crate::kit::{alone, env_or, scaled};
+use crate::kit::{VERY_MANY, env_or, scaled};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
-
-const MILLION: usize = alone(scaled(1_000_000, 100), 100_000);
 
 /// So many futures, all pending.
 macro_rules! queue {
@@ -36,15 +34,15 @@ fn ready<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> F::Output {
 }
 
 #[test]
-fn a_million_readers_enter_together() {
+fn very_many_readers_enter_together() {
     let _dog = watchdog(120);
     on_a_small_stack(|| {
         let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
         let waker = Waker::from(wakes.clone());
         let writer = lock.try_write();
-        let mut readers = queue!(MILLION, &waker, lock.read());
+        let mut readers = queue!(VERY_MANY, &waker, lock.read());
         drop(writer);
-        assert_eq!(wakes.0.load(Relaxed), MILLION);
+        assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
         let guards: Vec<_> = readers.iter_mut().map(ready).collect();
         assert!(lock.try_write().is_none());
         drop(guards);
@@ -55,32 +53,32 @@ fn a_million_readers_enter_together() {
 
 /// Writers and readers by turns: each is served, one wake each; and a chain of grants that are dropped unpolled.
 #[test]
-fn a_million_by_turns() {
+fn very_many_by_turns() {
     let _dog = watchdog(120);
     on_a_small_stack(|| {
         let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
         let waker = Waker::from(wakes.clone());
         let mut holder = lock.try_write();
-        let mut writers = queue!(MILLION / 2, &waker, lock.write());
-        let mut readers = queue!(MILLION / 2, &waker, lock.read());
+        let mut writers = queue!(VERY_MANY / 2, &waker, lock.write());
+        let mut readers = queue!(VERY_MANY / 2, &waker, lock.read());
         for writer in &mut writers {
             drop(holder.take());
             holder = Some(ready(writer));
         }
         drop(holder);
-        assert_eq!(wakes.0.load(Relaxed), MILLION);
+        assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
         readers.iter_mut().for_each(|reader| drop(ready(reader)));
         let holder = lock.try_write();
-        let writers = queue!(MILLION, &waker, lock.write());
+        let writers = queue!(VERY_MANY, &waker, lock.write());
         drop(holder);
         drop(writers);
-        assert_eq!(wakes.0.load(Relaxed), 2 * MILLION);
+        assert_eq!(wakes.0.load(Relaxed), 2 * VERY_MANY);
         assert!(lock.try_write().is_some());
     });
 }
 
 #[test]
-fn a_million_cancelled() {
+fn very_many_cancelled() {
     let seed = Seed::pick();
     let _dog = watchdog_with(120, format!("TASUKI_SEED={}", seed.0));
     let mut rng = seed.rng();
@@ -88,9 +86,9 @@ fn a_million_cancelled() {
         let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
         let waker = Waker::from(wakes.clone());
         let holder = lock.try_write();
-        let mut writers = queue!(MILLION / 3, &waker, lock.write());
-        let mut readers = queue!(MILLION / 3, &waker, lock.read());
-        let upgradable = queue!(MILLION / 3, &waker, lock.upgradable_read());
+        let mut writers = queue!(VERY_MANY / 3, &waker, lock.write());
+        let mut readers = queue!(VERY_MANY / 3, &waker, lock.read());
+        let upgradable = queue!(VERY_MANY / 3, &waker, lock.upgradable_read());
         rng.shuffle(&mut writers);
         rng.shuffle(&mut readers);
         drop((readers, upgradable, writers));
@@ -102,12 +100,12 @@ fn a_million_cancelled() {
 
 /// Upgradable readers one after the other, each of whom writes: every release finds the next at once.
 #[test]
-fn a_million_upgradable_readers() {
+fn very_many_upgradable_readers() {
     let _dog = watchdog(120);
     on_a_small_stack(|| {
         let lock = RwLock::new(0);
         let mut holder = lock.try_upgradable_read();
-        let mut waiting = queue!(MILLION, Waker::noop(), lock.upgradable_read());
+        let mut waiting = queue!(VERY_MANY, Waker::noop(), lock.upgradable_read());
         for next in &mut waiting {
             let held = holder.take().unwrap();
             let mut writer = RwLockUpgradableReadGuard::try_upgrade(held).unwrap();
@@ -118,7 +116,7 @@ fn a_million_upgradable_readers() {
             drop(lock.try_read().unwrap());
         }
         drop(holder);
-        assert_eq!(*lock.try_read().unwrap(), MILLION);
+        assert_eq!(*lock.try_read().unwrap(), VERY_MANY);
     });
 }
 
@@ -128,7 +126,7 @@ fn upgradable_readers_behind_a_reader() {
     let _dog = watchdog(60);
     let lock = RwLock::new(0);
     let writer = lock.try_write();
-    let mut waiting = queue!(MILLION / 5, Waker::noop(), lock.upgradable_read());
+    let mut waiting = queue!(VERY_MANY / 5, Waker::noop(), lock.upgradable_read());
     let mut reader = queue!(1, Waker::noop(), lock.read());
     drop(writer);
     drop(ready(&mut reader[0]));
@@ -144,7 +142,7 @@ fn upgradable_readers_behind_a_reader() {
 fn upgradable_readers_before_a_writer() {
     let _dog = watchdog(120);
     on_a_small_stack(|| {
-        let count = MILLION / 10;
+        let count = VERY_MANY / 10;
         let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
         let waker = Waker::from(wakes.clone());
         let inside: Vec<_> = (0..count).map(|_| lock.try_read().unwrap()).collect();

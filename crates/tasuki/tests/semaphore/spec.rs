@@ -376,7 +376,7 @@ impl<P: SemaphorePolicy> System for Real<'_, P> {
 }
 
 fn agree<P: SemaphorePolicy>(bound: u32) {
-    let (depth, waiters) = spec::size_of_many(6, 3, MAX_WAITERS);
+    let (depth, waiters) = spec::size_of_many(5, 3, MAX_WAITERS);
     let name = std::any::type_name::<Semaphore<P>>();
     enumerate(name, depth, &Spec::new(bound, waiters), |body| {
         let semaphore = Semaphore::<P>::with_policy(0);
