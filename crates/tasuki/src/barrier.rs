@@ -65,9 +65,15 @@ use core::task::{Context, Poll, Waker};
 ///
 /// static START: Barrier = Barrier::new(4);
 ///
-/// let workers = [(); 4].map(|()| std::thread::spawn(|| START.arrive_and_wait().block()));
-/// let leaders = workers.map(|worker| worker.join().unwrap()).iter().filter(|it| it.is_leader()).count();
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let workers = [(); 4].map(|()| tokio::spawn(async { START.arrive_and_wait().await }));
+/// let mut leaders = 0;
+/// for worker in workers {
+///     leaders += u32::from(worker.await.unwrap().is_leader());
+/// }
 /// assert_eq!(leaders, 1);
+/// # }
 /// ```
 ///
 /// # Order
@@ -130,8 +136,11 @@ pub type Arrive<'a> = Wait<Single<ArriveOp<'a>>>;
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let barrier = tasuki::Barrier::new(1);
-/// assert!(barrier.arrive_and_wait().block().is_leader());
+/// assert!(barrier.arrive_and_wait().await.is_leader());
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult {
@@ -147,8 +156,11 @@ impl BarrierWaitResult {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let alone = tasuki::Barrier::new(1);
-    /// assert!(alone.arrive_and_wait().block().is_leader());
+    /// assert!(alone.arrive_and_wait().await.is_leader());
+    /// # }
     /// ```
     #[must_use]
     pub fn is_leader(&self) -> bool {
@@ -188,12 +200,13 @@ impl Barrier {
     /// # Examples
     ///
     /// ```
-    /// let barrier = tasuki::Barrier::new(2);
-    /// std::thread::scope(|scope| {
-    ///     let other = scope.spawn(|| barrier.arrive_and_wait().block());
-    ///     let here = barrier.arrive_and_wait().block();
-    ///     assert_ne!(here.is_leader(), other.join().unwrap().is_leader());
-    /// });
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// static BOTH: tasuki::Barrier = tasuki::Barrier::new(2);
+    /// let other = tokio::spawn(async { BOTH.arrive_and_wait().await });
+    /// let here = BOTH.arrive_and_wait().await;
+    /// assert_ne!(here.is_leader(), other.await.unwrap().is_leader());
+    /// # }
     /// ```
     #[doc(alias = "wait")]
     #[inline]

@@ -10,9 +10,12 @@ use core::fmt;
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let semaphore = tasuki::Semaphore::new(1);
 /// semaphore.close();
-/// assert_eq!(semaphore.acquire().block().unwrap_err(), tasuki::Closed);
+/// assert_eq!(semaphore.acquire().await.unwrap_err(), tasuki::Closed);
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Closed;
@@ -70,9 +73,12 @@ impl From<Closed> for TryAcquireError {
 ///
 /// ```
 /// use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// let event = tasuki::Event::auto();
-/// assert_eq!(event.wait().timeout(Duration::ZERO).block(), Err(tasuki::Elapsed));
+/// assert_eq!(event.wait().timeout(Duration::ZERO).await, Err(tasuki::Elapsed));
+/// # }
 /// ```
 ///
 /// # Where the time comes from
@@ -108,10 +114,13 @@ impl From<Elapsed> for std::io::Error {
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let source = tasuki::CancellationSource::new();
 /// source.request_cancel();
 /// let event = tasuki::Event::auto();
-/// assert_eq!(event.wait().or_cancelled(&source.token()).block(), Err(tasuki::Cancelled));
+/// assert_eq!(event.wait().or_cancelled(&source.token()).await, Err(tasuki::Cancelled));
+/// # }
 /// ```
 #[cfg(feature = "alloc")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,13 +168,16 @@ impl Error for NoTaskIdentity {}
 /// ```
 /// use std::time::Duration;
 /// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// let lock = RwLock::new(1);
 /// let reader = lock.try_read().unwrap();
 /// let guard = lock.try_upgradable_read().unwrap();
-/// let ended = RwLockUpgradableReadGuard::upgrade(guard).timeout(Duration::from_millis(1)).block().unwrap_err();
+/// let ended = RwLockUpgradableReadGuard::upgrade(guard).timeout(Duration::from_millis(1)).await.unwrap_err();
 /// assert_eq!((ended.limit, *ended.value), (tasuki::Elapsed, 1));
 /// # drop(reader);
+/// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GivenBack<E, T> {

@@ -62,10 +62,13 @@ const IS_SET: Word = Word::flags(SET);
 ///
 /// ```
 /// use tasuki::{Event, Reset};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// let event = Event::new(Reset::Manual, true);
-/// event.wait().block();
+/// event.wait().await;
 /// assert!(event.is_set(), "no wait resets it");
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reset {
@@ -89,9 +92,12 @@ pub enum Reset {
 ///
 /// static READY: Event = Event::manual();
 ///
-/// let waiter = std::thread::spawn(|| READY.wait().block());
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let waiter = tokio::spawn(async { READY.wait().await });
 /// READY.set();
-/// waiter.join().unwrap();
+/// waiter.await.unwrap();
+/// # }
 /// ```
 ///
 /// # Order
@@ -171,10 +177,13 @@ impl Event {
         /// # Examples
         ///
         /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() {
         /// static NEXT: tasuki::Event = tasuki::Event::auto();
         /// NEXT.set();
-        /// NEXT.wait().block();
+        /// NEXT.wait().await;
         /// assert!(!NEXT.is_set());
+        /// # }
         /// ```
         pub const fn auto() -> Self {
             Self::new(Reset::Auto, false)
@@ -187,10 +196,13 @@ impl Event {
         /// # Examples
         ///
         /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() {
         /// static READY: tasuki::Event = tasuki::Event::manual();
         /// READY.set();
-        /// READY.wait().block();
+        /// READY.wait().await;
         /// assert!(READY.is_set());
+        /// # }
         /// ```
         pub const fn manual() -> Self {
             Self::new(Reset::Manual, false)
@@ -206,9 +218,12 @@ impl Event {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let event = tasuki::Event::auto();
     /// event.set();
-    /// event.wait().block();
+    /// event.wait().await;
+    /// # }
     /// ```
     #[doc(alias = "notified")]
     #[doc(alias = "listen")]

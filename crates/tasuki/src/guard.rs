@@ -64,13 +64,16 @@ pub(crate) mod sealed {
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let mutex = tasuki::Mutex::new(1);
 /// {
-///     let mut guard: tasuki::MutexGuard<'_, i32> = mutex.lock().block();
+///     let mut guard: tasuki::MutexGuard<'_, i32> = mutex.lock().await;
 ///     *guard += 1;
 ///     assert!(mutex.is_locked());
 /// }
 /// assert!(!mutex.is_locked());
+/// # }
 /// ```
 #[must_use = "the lock is given back at once if the guard is not kept"]
 #[clippy::has_significant_drop]

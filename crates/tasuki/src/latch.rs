@@ -27,14 +27,17 @@ use core::task::{Context, Poll};
 ///
 /// ```
 /// use tasuki::Latch;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// static LOADED: Latch = Latch::new(2);
 ///
 /// for _ in 0..2 {
 ///     std::thread::spawn(|| LOADED.count_down());
 /// }
-/// LOADED.wait().block();
+/// LOADED.wait().await;
 /// assert!(LOADED.try_wait());
+/// # }
 /// ```
 ///
 /// # Order
@@ -138,11 +141,12 @@ impl Latch {
     /// # Examples
     ///
     /// ```
-    /// let latch = tasuki::Latch::new(1);
-    /// std::thread::scope(|scope| {
-    ///     scope.spawn(|| latch.count_down());
-    ///     latch.wait().block();
-    /// });
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// static OPEN: tasuki::Latch = tasuki::Latch::new(1);
+    /// std::thread::spawn(|| OPEN.count_down());
+    /// OPEN.wait().await;
+    /// # }
     /// ```
     #[inline]
     #[track_caller]

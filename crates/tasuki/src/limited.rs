@@ -126,16 +126,19 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// ```
     /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let mutex = tasuki::Mutex::new(1);
-    /// let guard = mutex.lock().timeout(Duration::ZERO).block().unwrap();
-    /// assert!(mutex.lock().timeout(Duration::from_millis(1)).block().is_err());
+    /// let guard = mutex.lock().timeout(Duration::ZERO).await.unwrap();
+    /// assert!(mutex.lock().timeout(Duration::from_millis(1)).await.is_err());
     /// # drop(guard);
     ///
     /// let (event, source) = (tasuki::Event::auto(), tasuki::CancellationSource::new());
     /// let token = source.token();
-    /// let waited = event.wait().or_cancelled(&token).timeout(Duration::from_millis(1)).block();
+    /// let waited = event.wait().or_cancelled(&token).timeout(Duration::from_millis(1)).await;
     /// assert_eq!(waited, Err(tasuki::Elapsed));
+    /// # }
     /// ```
     #[cfg(feature = "std")]
     #[track_caller]
@@ -153,13 +156,16 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// ```
     /// use std::time::Instant;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let event = tasuki::Event::auto();
-    /// assert!(event.wait().deadline(Instant::now()).block().is_err());
+    /// assert!(event.wait().deadline(Instant::now()).await.is_err());
     ///
     /// let (mutex, condvar) = (tasuki::Mutex::new(0), tasuki::Condvar::new());
     /// let wait = condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0);
-    /// assert!(wait.deadline(Instant::now()).block().is_err());
+    /// assert!(wait.deadline(Instant::now()).await.is_err());
+    /// # }
     /// ```
     #[doc(alias = "timeout_at")]
     #[cfg(feature = "std")]
@@ -179,14 +185,17 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// ```
     /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let source = tasuki::CancellationSource::new();
     /// source.request_cancel();
     /// let token = source.token();
     /// let (mutex, event) = (tasuki::Mutex::new(1), tasuki::Event::auto());
-    /// assert!(mutex.lock().or_cancelled(&token).block().is_err());
-    /// let waited = event.wait().timeout(Duration::MAX).or_cancelled(&token).block();
+    /// assert!(mutex.lock().or_cancelled(&token).await.is_err());
+    /// let waited = event.wait().timeout(Duration::MAX).or_cancelled(&token).await;
     /// assert_eq!(waited, Err(tasuki::Cancelled));
+    /// # }
     /// ```
     #[track_caller]
     pub fn or_cancelled(self, token: &CancellationToken) -> OrCancelled<'_, Self> {

@@ -72,9 +72,12 @@ pub struct Fifo<const SPIN: bool = true>;
 ///
 /// ```
 /// use tasuki::{Mutex, policy::Lifo};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// let mutex = Mutex::<_, Lifo>::with_policy(1);
-/// assert_eq!(*mutex.lock().block(), 1);
+/// assert_eq!(*mutex.lock().await, 1);
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lifo;

@@ -201,8 +201,11 @@ impl<T: ?Sized> ReentrantMutex<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let mutex = tasuki::ReentrantMutex::new(1);
-    /// assert_eq!(mutex.lock().block().unwrap_err(), tasuki::NoTaskIdentity);
+    /// assert_eq!(mutex.lock().await.unwrap_err(), tasuki::NoTaskIdentity);
+    /// # }
     /// ```
     #[track_caller]
     pub fn lock(&self) -> LockReentrant<'_, T> {

@@ -33,6 +33,8 @@ use core::task::{Context, Poll};
 ///
 /// ```
 /// use tasuki::WaitGroup;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// static GROUP: WaitGroup = WaitGroup::new();
 ///
@@ -40,8 +42,9 @@ use core::task::{Context, Poll};
 ///     let member = GROUP.member();
 ///     std::thread::spawn(move || drop(member));
 /// }
-/// GROUP.wait().block();
+/// GROUP.wait().await;
 /// assert_eq!(GROUP.count(), 0);
+/// # }
 /// ```
 ///
 /// # Order
@@ -143,10 +146,13 @@ impl WaitGroup {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let group = tasuki::WaitGroup::new();
     /// group.add(1);
     /// group.done();
-    /// group.wait().block();
+    /// group.wait().await;
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -187,11 +193,14 @@ impl WaitGroup {
     ///
     /// ```
     /// use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let group = Arc::new(tasuki::WaitGroup::new());
     /// let member = group.clone().member_owned();
     /// std::thread::spawn(move || drop(member));
-    /// group.wait().block();
+    /// group.wait().await;
+    /// # }
     /// ```
     #[cfg(feature = "alloc")]
     #[track_caller]
@@ -208,8 +217,11 @@ impl WaitGroup {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let group = tasuki::WaitGroup::new();
-    /// group.wait().block();
+    /// group.wait().await;
+    /// # }
     /// ```
     #[inline]
     #[track_caller]

@@ -61,7 +61,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 38] = [
+const RULES: [(&str, Rule); 39] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -98,6 +98,7 @@ const RULES: [(&str, Rule); 38] = [
     ("every promise of the seeds names what shows it", seeds::rows),
     ("what is awaited says what a drop loses", public_docs::cancel_safety),
     ("pages of types begin with their example", public_docs::examples_first),
+    ("examples await", public_docs::examples_await),
     ("what is measured is described", benchmarks::workloads),
     ("the changelog has an Unreleased section", documents::changelog),
 ];

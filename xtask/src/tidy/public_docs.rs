@@ -55,6 +55,36 @@ pub(crate) fn examples_first(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// Where the examples are of threads that wait.
+const OF_THREADS: [&str; 2] = ["src/wait/mod.rs", "src/channel/iter.rs"];
+
+/// Examples show what most users write: a task that awaits.
+pub(crate) fn examples_await(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    let of_threads = |page: &Page| OF_THREADS.iter().any(|file| page.path.ends_with(file));
+    for (page, _) in library(pages).filter(|(page, _)| !of_threads(page)) {
+        let mut example = None;
+        for (line, text) in page.text.lines().enumerate() {
+            let text = text.trim_start();
+            if text.starts_with("/// ```") || text.starts_with("//! ```") {
+                example = match example {
+                    None => Some((false, false)),
+                    Some((true, false)) => {
+                        breaches.push(Breach::at(&page.path, line, "an example blocks and does not await"));
+                        None
+                    }
+                    Some(_) => None,
+                };
+            }
+            if let Some((blocks, awaits)) = &mut example {
+                *blocks |= text.contains(".block()");
+                *awaits |= text.contains(".await");
+            }
+        }
+    }
+    breaches
+}
+
 /// The types that are futures: those for which `Future` is implemented, and other names of these.
 fn futures(pages: &[Page]) -> HashSet<&str> {
     let mut futures = HashSet::new();
@@ -120,6 +150,20 @@ fn documentation(text: &str, line: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_example_that_only_blocks_is_seen() {
+        let found = |example: &str| {
+            let text = format!(
+                "/// ```text\n/// x.block()\n/// .await\n/// ```\n/// ```\n/// {example}\n/// ```\npub struct A;\n"
+            );
+            examples_await(&[Page::new("crates/tasuki/src/a.rs", &text)]).len()
+        };
+        assert_eq!(
+            (found("a.lock().block();"), found("a.lock().await;"), found("f(|| b.block(), c.await)")),
+            (1, 0, 0)
+        );
+    }
 
     #[test]
     fn the_example_comes_first() {

@@ -20,17 +20,20 @@ use core::fmt;
 /// ```
 /// use tasuki::CancellationSource;
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let server = CancellationSource::new();
 /// let request = server.child();
 /// let token = request.token();
 ///
-/// let task = std::thread::spawn(move || {
-///     token.on_cancel().block();
+/// let task = tokio::spawn(async move {
+///     token.on_cancel().await;
 ///     token.reason().map(str::to_owned)
 /// });
 /// drop(request);
 /// server.cancel_with("shutting down");
-/// assert_eq!(task.join().unwrap().as_deref(), Some("shutting down"));
+/// assert_eq!(task.await.unwrap().as_deref(), Some("shutting down"));
+/// # }
 /// ```
 ///
 /// # Order

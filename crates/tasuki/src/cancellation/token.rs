@@ -106,11 +106,14 @@ impl CancellationToken {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let source = tasuki::CancellationSource::new();
     /// let token = source.token();
-    /// let task = std::thread::spawn(move || token.on_cancel().block());
+    /// let task = tokio::spawn(async move { token.on_cancel().await });
     /// source.request_cancel();
-    /// task.join().unwrap();
+    /// task.await.unwrap();
+    /// # }
     /// ```
     #[inline]
     #[doc(alias = "cancelled")]
@@ -128,10 +131,13 @@ impl CancellationToken {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let source = tasuki::CancellationSource::new();
     /// let cancelled = source.token().on_cancel_owned();
     /// source.request_cancel();
-    /// cancelled.block();
+    /// cancelled.await;
+    /// # }
     /// ```
     #[inline]
     #[doc(alias = "cancelled_owned")]

@@ -9,10 +9,13 @@ use core::fmt;
 ///
 /// ```
 /// use tasuki::channel::{SendError, bounded};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// let (sender, receiver) = bounded(1);
 /// drop(receiver);
-/// assert_eq!(sender.send(7).block(), Err(SendError(7)));
+/// assert_eq!(sender.send(7).await, Err(SendError(7)));
+/// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SendError<T>(pub T);

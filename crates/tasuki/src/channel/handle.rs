@@ -191,10 +191,20 @@ impl<T> RefUnwindSafe for Handle<T> {}
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::bounded(2);
-/// let producer = std::thread::spawn(move || (0..100).for_each(|n| sender.send(n).block().unwrap()));
-/// assert_eq!(receiver.iter().sum::<i32>(), 4950);
-/// # producer.join().unwrap();
+/// tokio::spawn(async move {
+///     for n in 0..100 {
+///         sender.send(n).await.unwrap();
+///     }
+/// });
+/// let mut sum = 0;
+/// while let Ok(n) = receiver.recv().await {
+///     sum += n;
+/// }
+/// assert_eq!(sum, 4950);
+/// # }
 /// ```
 #[track_caller]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {

@@ -25,6 +25,8 @@ pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a Core<T, Inli
 ///
 /// ```
 /// use tasuki::channel::Channel;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// static KEYS: Channel<u8, 16> = Channel::new();
 ///
@@ -33,7 +35,8 @@ pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a Core<T, Inli
 /// }
 ///
 /// on_key(b'a');
-/// assert_eq!(KEYS.recv().block(), Ok(b'a'));
+/// assert_eq!(KEYS.recv().await, Ok(b'a'));
+/// # }
 /// ```
 ///
 /// # Interrupts
@@ -79,8 +82,11 @@ impl<T, const N: usize> Channel<T, N> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let channel = tasuki::channel::Channel::<u8, 1>::new();
-    /// channel.send(1).block().unwrap();
+    /// channel.send(1).await.unwrap();
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -118,9 +124,12 @@ impl<T, const N: usize> Channel<T, N> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let channel = tasuki::channel::Channel::<u8, 1>::new();
     /// channel.try_send(1).unwrap();
-    /// assert_eq!(channel.recv().block(), Ok(1));
+    /// assert_eq!(channel.recv().await, Ok(1));
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -178,9 +187,12 @@ impl<T, const N: usize> Channel<T, N> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let channel = tasuki::channel::Channel::<u8, 1>::new();
     /// channel.close();
-    /// channel.closed().block();
+    /// channel.closed().await;
+    /// # }
     /// ```
     #[track_caller]
     pub fn closed(&self) -> WaitEvent<'_> {

@@ -16,10 +16,13 @@ use core::mem;
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::bounded(1);
-/// let permit = sender.reserve().block().unwrap();
+/// let permit = sender.reserve().await.unwrap();
 /// permit.send("made when there was room").unwrap();
 /// assert_eq!(receiver.try_recv(), Ok("made when there was room"));
+/// # }
 /// ```
 #[must_use = "a permit that is dropped reserves nothing"]
 pub struct Permit<'a, T> {
@@ -56,12 +59,15 @@ impl<T> fmt::Debug for Permit<'_, T> {
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::bounded(3);
-/// let permits = sender.reserve_many(2).block().unwrap();
+/// let permits = sender.reserve_many(2).await.unwrap();
 /// for (permit, message) in permits.zip(["a", "b"]) {
 ///     permit.send(message).unwrap();
 /// }
 /// assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["a", "b"]);
+/// # }
 /// ```
 #[must_use = "permits that are dropped reserve nothing"]
 pub struct Permits<'a, T> {
@@ -110,10 +116,13 @@ impl<T> fmt::Debug for Permits<'_, T> {
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::bounded(1);
-/// let permit = sender.reserve_owned().block().unwrap();
+/// let permit = sender.reserve_owned().await.unwrap();
 /// let sender = permit.send(1).unwrap();
 /// assert_eq!((receiver.try_recv(), sender.is_empty()), (Ok(1), true));
+/// # }
 /// ```
 #[must_use = "a permit that is dropped reserves nothing"]
 pub struct OwnedPermit<T> {
@@ -137,10 +146,13 @@ impl<T> OwnedPermit<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded::<u8>(1);
-    /// let sender = sender.reserve_owned().block().unwrap().release();
+    /// let sender = sender.reserve_owned().await.unwrap().release();
     /// assert!(sender.try_send(1).is_ok());
     /// # drop(receiver);
+    /// # }
     /// ```
     pub fn release(mut self) -> Sender<T> {
         let sender = self.sender.take().expect("a permit has its sender until it is used");

@@ -62,11 +62,14 @@ impl<T> Receiver<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded(1);
     /// sender.try_send(1).unwrap();
     /// drop(sender);
-    /// assert_eq!(receiver.recv().block(), Ok(1));
-    /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+    /// assert_eq!(receiver.recv().await, Ok(1));
+    /// assert_eq!(receiver.recv().await, Err(tasuki::Closed));
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -87,10 +90,13 @@ impl<T> Receiver<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded(1);
-    /// let received = receiver.clone().recv_owned();
+    /// let received = tokio::spawn(receiver.clone().recv_owned());
     /// sender.try_send(1).unwrap();
-    /// assert_eq!(std::thread::spawn(|| received.block()).join().unwrap(), Ok(1));
+    /// assert_eq!(received.await.unwrap(), Ok(1));
+    /// # }
     /// ```
     #[track_caller]
     pub fn recv_owned(self) -> RecvOwned<T> {
@@ -131,11 +137,14 @@ impl<T> Receiver<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded(4);
     /// (0..4).for_each(|n| sender.try_send(n).unwrap());
     /// let mut buffer = Vec::new();
-    /// assert_eq!(receiver.recv_many(&mut buffer, 3).block(), Ok(3));
+    /// assert_eq!(receiver.recv_many(&mut buffer, 3).await, Ok(3));
     /// assert_eq!(buffer, [0, 1, 2]);
+    /// # }
     /// ```
     #[track_caller]
     pub fn recv_many<'a>(&'a self, buffer: &'a mut Vec<T>, limit: usize) -> RecvMany<'a, T> {
@@ -163,10 +172,13 @@ impl<T> Receiver<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded(1);
     /// sender.try_send(1).unwrap();
     /// assert!(sender.close() && !receiver.close());
-    /// assert_eq!((receiver.recv().block(), receiver.recv().block()), (Ok(1), Err(tasuki::Closed)));
+    /// assert_eq!((receiver.recv().await, receiver.recv().await), (Ok(1), Err(tasuki::Closed)));
+    /// # }
     /// ```
     pub fn close(&self) -> bool {
         self.core().close()

@@ -65,12 +65,15 @@ impl<T> Sender<T> {
     ///
     /// ```
     /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let (sender, receiver) = tasuki::channel::bounded(1);
-    /// sender.send("first").block().unwrap();
-    /// let ended = sender.send("second").timeout(Duration::from_millis(1)).block().unwrap_err();
+    /// sender.send("first").await.unwrap();
+    /// let ended = sender.send("second").timeout(Duration::from_millis(1)).await.unwrap_err();
     /// assert_eq!(ended.value, "second");
     /// # drop(receiver);
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -110,10 +113,13 @@ impl<T> Sender<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded(1);
-    /// let permit = sender.reserve().block().unwrap();
+    /// let permit = sender.reserve().await.unwrap();
     /// permit.send(1).unwrap();
     /// # drop(receiver);
+    /// # }
     /// ```
     #[track_caller]
     pub fn reserve(&self) -> Reservation<'_, T> {
@@ -137,11 +143,14 @@ impl<T> Sender<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded::<u8>(4);
-    /// let permits = sender.reserve_many(3).block().unwrap();
+    /// let permits = sender.reserve_many(3).await.unwrap();
     /// assert_eq!((permits.len(), sender.capacity()), (3, Some(4)));
     /// # drop(permits);
     /// # drop(receiver);
+    /// # }
     /// ```
     #[track_caller]
     pub fn reserve_many(&self, messages: usize) -> ReservationMany<'_, T> {
@@ -161,10 +170,13 @@ impl<T> Sender<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded(1);
-    /// let permit = sender.clone().reserve_owned().block().unwrap();
+    /// let permit = sender.clone().reserve_owned().await.unwrap();
     /// std::thread::spawn(move || permit.send(1).unwrap()).join().unwrap();
     /// assert_eq!(receiver.try_recv(), Ok(1));
+    /// # }
     /// ```
     #[track_caller]
     pub fn reserve_owned(self) -> ReservationOwned<T> {
@@ -256,9 +268,12 @@ impl<T> Sender<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded::<u8>(1);
     /// drop(receiver);
-    /// sender.closed().block();
+    /// sender.closed().await;
+    /// # }
     /// ```
     #[track_caller]
     pub fn closed(&self) -> WaitEvent<'_> {
@@ -286,10 +301,13 @@ impl<T> Sender<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::bounded(1);
     /// sender.try_send(1).unwrap();
     /// assert!(sender.close() && !receiver.close());
-    /// assert_eq!((receiver.recv().block(), receiver.recv().block()), (Ok(1), Err(tasuki::Closed)));
+    /// assert_eq!((receiver.recv().await, receiver.recv().await), (Ok(1), Err(tasuki::Closed)));
+    /// # }
     /// ```
     pub fn close(&self) -> bool {
         self.core().close()

@@ -86,6 +86,8 @@ const MOVED: u32 = 4;
 /// ```
 /// use std::sync::Arc;
 /// use tasuki::{Condvar, Mutex};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
 /// let producer = shared.clone();
@@ -94,9 +96,10 @@ const MOVED: u32 = 4;
 ///     producer.1.notify_one();
 /// });
 /// let (mutex, condvar) = &*shared;
-/// let items = mutex.lock().block();
-/// let items = condvar.wait_while(items, |items| items.is_empty()).block();
+/// let items = mutex.lock().await;
+/// let items = condvar.wait_while(items, |items| items.is_empty()).await;
 /// assert_eq!(*items, [1]);
+/// # }
 /// ```
 ///
 /// # Order
@@ -186,11 +189,14 @@ impl Condvar {
     /// ```
     /// use std::time::Duration;
     /// use tasuki::{Condvar, Mutex};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let (mutex, condvar) = (Mutex::new(()), Condvar::new());
     /// let guard = mutex.try_lock().unwrap();
-    /// assert!(condvar.wait(guard).timeout(Duration::from_millis(1)).block().is_err());
+    /// assert!(condvar.wait(guard).timeout(Duration::from_millis(1)).await.is_err());
     /// assert!(!mutex.is_locked());
+    /// # }
     /// ```
     #[track_caller]
     pub fn wait<H: Relock>(&self, guard: Guard<H>) -> WaitNotified<'_, H> {
@@ -211,11 +217,14 @@ impl Condvar {
     ///
     /// ```
     /// use tasuki::{Condvar, Mutex};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let (mutex, condvar) = (Mutex::new(3), Condvar::new());
     /// let guard = mutex.try_lock().unwrap();
-    /// let guard = condvar.wait_while(guard, |n| *n < 3).block();
+    /// let guard = condvar.wait_while(guard, |n| *n < 3).await;
     /// assert_eq!(*guard, 3);
+    /// # }
     /// ```
     #[track_caller]
     pub fn wait_while<H: Relock, F: FnMut(&mut H::Target) -> bool>(

@@ -233,11 +233,14 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     ///
     /// ```
     /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let mutex = tasuki::Mutex::new(1);
-    /// let guard = mutex.lock_for(Duration::from_secs(1)).block().unwrap();
-    /// assert!(mutex.lock_for(Duration::from_millis(1)).block().is_err());
+    /// let guard = mutex.lock_for(Duration::from_secs(1)).await.unwrap();
+    /// assert!(mutex.lock_for(Duration::from_millis(1)).await.is_err());
     /// # drop(guard);
+    /// # }
     /// ```
     #[cfg(feature = "std")]
     #[doc(alias = "try_lock_for")]

@@ -30,10 +30,13 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     ///
     /// ```
     /// use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let mutex = Arc::new(tasuki::Mutex::new(1));
-    /// let guard = mutex.clone().lock_owned().block();
+    /// let guard = mutex.clone().lock_owned().await;
     /// assert_eq!(*guard, 1);
+    /// # }
     /// ```
     #[doc(alias = "lock_arc")]
     #[track_caller]

@@ -249,8 +249,11 @@ impl<T> OnceCell<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let cell = tasuki::OnceCell::from(1);
-    /// assert_eq!(cell.wait().block(), &1);
+    /// assert_eq!(cell.wait().await, &1);
+    /// # }
     /// ```
     #[track_caller]
     pub fn wait(&self) -> WaitValue<'_, T> {
@@ -268,9 +271,12 @@ impl<T> OnceCell<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let cell = tasuki::OnceCell::new();
-    /// assert_eq!(cell.get_or_init(async || 1).block(), &1);
-    /// assert_eq!(cell.get_or_init(async || 2).block(), &1);
+    /// assert_eq!(cell.get_or_init(async || 1).await, &1);
+    /// assert_eq!(cell.get_or_init(async || 2).await, &1);
+    /// # }
     /// ```
     #[track_caller]
     pub fn get_or_init<F, Fut>(&self, init: F) -> GetOrInit<'_, T, F, Fut>
@@ -294,9 +300,12 @@ impl<T> OnceCell<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let cell = tasuki::OnceCell::<u8>::new();
-    /// assert_eq!(cell.get_or_try_init(async || Err("no")).block(), Err("no"));
-    /// assert_eq!(cell.get_or_try_init(async || Ok::<_, ()>(1)).block(), Ok(&1));
+    /// assert_eq!(cell.get_or_try_init(async || Err("no")).await, Err("no"));
+    /// assert_eq!(cell.get_or_try_init(async || Ok::<_, ()>(1)).await, Ok(&1));
+    /// # }
     /// ```
     #[track_caller]
     pub fn get_or_try_init<F, Fut, E>(&self, init: F) -> GetOrTryInit<'_, T, F, Fut, E>

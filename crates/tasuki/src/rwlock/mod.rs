@@ -45,13 +45,16 @@ use raw::RawRwLock;
 ///
 /// ```
 /// use tasuki::RwLock;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// static CONFIG: RwLock<u32> = RwLock::new(1);
 ///
 /// let reader = CONFIG.try_read().unwrap();
-/// let another = CONFIG.read().block();
+/// let another = CONFIG.read().await;
 /// assert_eq!(*reader + *another, 2);
 /// assert!(CONFIG.try_write().is_none());
+/// # }
 /// ```
 ///
 /// # Order
@@ -177,8 +180,11 @@ impl<T: ?Sized> RwLock<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let lock = tasuki::RwLock::new(1);
-    /// assert_eq!(*lock.read().block(), 1);
+    /// assert_eq!(*lock.read().await, 1);
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -195,9 +201,12 @@ impl<T: ?Sized> RwLock<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let lock = tasuki::RwLock::new(1);
-    /// *lock.write().block() += 1;
+    /// *lock.write().await += 1;
     /// assert_eq!(lock.into_inner(), 2);
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -216,15 +225,18 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// ```
     /// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let cache = RwLock::new(None);
     /// {
-    ///     let seen = cache.upgradable_read().block();
+    ///     let seen = cache.upgradable_read().await;
     ///     if seen.is_none() {
-    ///         *RwLockUpgradableReadGuard::upgrade(seen).block() = Some(42);
+    ///         *RwLockUpgradableReadGuard::upgrade(seen).await = Some(42);
     ///     }
     /// }
     /// assert_eq!(cache.into_inner(), Some(42));
+    /// # }
     /// ```
     #[inline]
     #[track_caller]

@@ -22,8 +22,11 @@ impl<T: ?Sized> RwLock<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// assert_eq!(*lock.read_owned().block(), 1);
+    /// assert_eq!(*lock.read_owned().await, 1);
+    /// # }
     /// ```
     #[doc(alias = "read_arc")]
     #[track_caller]
@@ -40,9 +43,12 @@ impl<T: ?Sized> RwLock<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// *lock.clone().write_owned().block() = 2;
+    /// *lock.clone().write_owned().await = 2;
     /// assert_eq!(*lock.try_read().unwrap(), 2);
+    /// # }
     /// ```
     #[doc(alias = "write_arc")]
     #[track_caller]
@@ -59,8 +65,11 @@ impl<T: ?Sized> RwLock<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let lock = std::sync::Arc::new(tasuki::RwLock::new(1));
-    /// assert_eq!(*lock.upgradable_read_owned().block(), 1);
+    /// assert_eq!(*lock.upgradable_read_owned().await, 1);
+    /// # }
     /// ```
     #[doc(alias = "upgradable_read_arc")]
     #[track_caller]

@@ -68,11 +68,14 @@ impl<L: RwLockRef> Guard<UpgradablyReading<L>> {
     ///
     /// ```
     /// use tasuki::{RwLock, RwLockUpgradableReadGuard};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let lock = RwLock::new(1);
     /// let reader = lock.try_upgradable_read().unwrap();
-    /// *RwLockUpgradableReadGuard::upgrade(reader).block() = 2;
+    /// *RwLockUpgradableReadGuard::upgrade(reader).await = 2;
     /// assert_eq!(lock.into_inner(), 2);
+    /// # }
     /// ```
     #[track_caller]
     pub fn upgrade(guard: Self) -> Upgrade<L> {

@@ -257,10 +257,13 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let buffers = tasuki::Semaphore::new(4096);
-    /// let permit = buffers.acquire_many(1024).block().unwrap();
+    /// let permit = buffers.acquire_many(1024).await.unwrap();
     /// assert_eq!(buffers.available_permits(), 3072);
     /// # drop(permit);
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -370,9 +373,12 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let semaphore = tasuki::Semaphore::new(1);
     /// semaphore.close();
-    /// assert!(semaphore.acquire().block().is_err());
+    /// assert!(semaphore.acquire().await.is_err());
+    /// # }
     /// ```
     pub fn close(&self) {
         self.raw.close();

@@ -41,11 +41,14 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     ///
     /// ```
     /// use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let semaphore = Arc::new(tasuki::Semaphore::new(1));
-    /// let permit = semaphore.clone().acquire_owned().block().unwrap();
+    /// let permit = semaphore.clone().acquire_owned().await.unwrap();
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # drop(permit);
+    /// # }
     /// ```
     #[doc(alias = "acquire_arc")]
     #[track_caller]
@@ -71,11 +74,14 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     ///
     /// ```
     /// use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let semaphore = Arc::new(tasuki::Semaphore::new(3));
-    /// let permit = semaphore.clone().acquire_many_owned(2).block().unwrap();
+    /// let permit = semaphore.clone().acquire_many_owned(2).await.unwrap();
     /// assert_eq!(semaphore.available_permits(), 1);
     /// # drop(permit);
+    /// # }
     /// ```
     #[track_caller]
     pub fn acquire_many_owned(self: Arc<Self>, permits: usize) -> AcquireOwned<P> {

@@ -36,11 +36,14 @@ pub struct Release(());
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let semaphore = tasuki::Semaphore::new(3);
-/// let permit = semaphore.acquire_many(2).block().unwrap();
+/// let permit = semaphore.acquire_many(2).await.unwrap();
 /// assert_eq!((permit.num_permits(), semaphore.available_permits()), (2, 1));
 /// drop(permit);
 /// assert_eq!(semaphore.available_permits(), 3);
+/// # }
 /// ```
 #[must_use = "the permits go back at once if this is not kept"]
 #[clippy::has_significant_drop]

@@ -63,13 +63,16 @@ pub struct Cancel(pub(crate) ());
 ///
 /// ```
 /// use std::time::Duration;
-/// use tasuki::{Mutex, future::{Lock, Wait}};
+/// use tasuki::{Mutex, future::Lock};
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let mutex = Mutex::new(1);
-/// let wait: Lock<'_, i32> = mutex.lock(); // in a task: `mutex.lock().await`
-/// let guard = Wait::block(wait);
-/// assert!(mutex.lock().timeout(Duration::from_millis(1)).block().is_err());
+/// let wait: Lock<'_, i32> = mutex.lock();
+/// let guard = wait.await; // as a thread, outside of tasks: `wait.block()`
+/// assert!(mutex.lock().timeout(Duration::from_millis(1)).await.is_err());
 /// # drop(guard);
+/// # }
 /// ```
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
 pub struct Wait<A> {

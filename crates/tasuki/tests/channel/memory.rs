@@ -3,10 +3,10 @@
 use crate::kit::alloc::allocations;
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{pending, poll, ready};
-use crate::kit::{VERY_MANY, scaled};
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
+use crate::kit::{VERY_MANY, scaled};
 use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;

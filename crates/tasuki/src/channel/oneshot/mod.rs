@@ -21,6 +21,8 @@ use crate::shim::const_fn;
 ///
 /// ```
 /// use tasuki::channel::{OneshotSender, bounded, oneshot};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 ///
 /// struct Request {
 ///     number: u32,
@@ -32,7 +34,8 @@ use crate::shim::const_fn;
 /// requests.try_send(Request { number: 2, reply }).ok().unwrap();
 /// let Request { number, reply } = inbox.try_recv().unwrap();
 /// reply.send(number * 2).unwrap();
-/// assert_eq!(answer.recv().block(), Ok(4));
+/// assert_eq!(answer.recv().await, Ok(4));
+/// # }
 /// ```
 #[cfg(feature = "alloc")]
 pub type OneshotSender<T> = Sender<Boxed<T>>;
@@ -45,9 +48,12 @@ pub type OneshotReceiver<T> = Receiver<Boxed<T>>;
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::oneshot();
 /// std::thread::spawn(move || sender.send("done").unwrap());
-/// assert_eq!(receiver.recv().block(), Ok("done"));
+/// assert_eq!(receiver.recv().await, Ok("done"));
+/// # }
 /// ```
 #[cfg(feature = "alloc")]
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
@@ -79,10 +85,13 @@ impl<T> Slot<T> {
         /// # Examples
         ///
         /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() {
         /// let mut slot = tasuki::channel::oneshot::Slot::<u8>::new();
         /// let (sender, receiver) = slot.split();
         /// drop(sender);
-        /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+        /// assert_eq!(receiver.recv().await, Err(tasuki::Closed));
+        /// # }
         /// ```
         pub const fn new() -> Self {
             Self { core: Core::new() }
@@ -94,10 +103,13 @@ impl<T> Slot<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let mut slot = tasuki::channel::oneshot::Slot::new();
     /// let (sender, receiver) = slot.split();
     /// sender.send(1).unwrap();
-    /// assert_eq!(receiver.recv().block(), Ok(1));
+    /// assert_eq!(receiver.recv().await, Ok(1));
+    /// # }
     /// ```
     pub fn split(&mut self) -> (Sender<&Core<T>>, Receiver<&Core<T>>) {
         self.core = Core::new();

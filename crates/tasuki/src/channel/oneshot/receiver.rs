@@ -45,9 +45,12 @@ impl<P: Cursor> Receiver<P> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::oneshot();
     /// sender.send(1).unwrap();
-    /// assert_eq!(receiver.recv().block(), Ok(1));
+    /// assert_eq!(receiver.recv().await, Ok(1));
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -69,11 +72,14 @@ impl<P: Cursor> Receiver<P> {
     ///
     /// ```
     /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let (sender, mut receiver) = tasuki::channel::oneshot();
-    /// assert!(receiver.recv_mut().timeout(Duration::ZERO).block().is_err());
+    /// assert!(receiver.recv_mut().timeout(Duration::ZERO).await.is_err());
     /// sender.send(1).unwrap();
-    /// assert_eq!(receiver.recv_mut().block(), Ok(1));
+    /// assert_eq!(receiver.recv_mut().await, Ok(1));
+    /// # }
     /// ```
     #[inline]
     #[track_caller]
@@ -105,10 +111,13 @@ impl<P: Cursor> Receiver<P> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, mut receiver) = tasuki::channel::oneshot();
     /// receiver.close();
     /// assert_eq!(sender.send(1), Err(1));
-    /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+    /// assert_eq!(receiver.recv().await, Err(tasuki::Closed));
+    /// # }
     /// ```
     pub fn close(&mut self) {
         self.place.core().close();

@@ -10,9 +10,12 @@ use core::mem::ManuallyDrop;
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::oneshot::<u8>();
 /// drop(sender);
-/// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+/// assert_eq!(receiver.recv().await, Err(tasuki::Closed));
+/// # }
 /// ```
 pub struct Sender<P: Cursor> {
     place: P,
@@ -53,9 +56,12 @@ impl<P: Cursor> Sender<P> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::oneshot::<u8>();
     /// drop(receiver);
-    /// sender.closed().block();
+    /// sender.closed().await;
+    /// # }
     /// ```
     #[track_caller]
     pub fn closed(&self) -> WaitEvent<'_> {

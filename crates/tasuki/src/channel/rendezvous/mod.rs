@@ -39,10 +39,13 @@ struct Shared<T> {
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::rendezvous();
 /// let thread = std::thread::spawn(move || sender.send("from hand to hand").block());
-/// assert_eq!(receiver.recv().block(), Ok("from hand to hand"));
+/// assert_eq!(receiver.recv().await, Ok("from hand to hand"));
 /// assert_eq!(thread.join().unwrap(), Ok(()));
+/// # }
 /// ```
 pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared { core: Core::new(), senders: Count::one(), receivers: Count::one() });
@@ -54,13 +57,16 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::rendezvous();
 /// let other = sender.clone();
 /// let thread = std::thread::spawn(move || other.send(1).block());
-/// assert_eq!(receiver.recv().block(), Ok(1));
+/// assert_eq!(receiver.recv().await, Ok(1));
 /// thread.join().unwrap().unwrap();
 /// drop(sender);
-/// assert!(receiver.recv().block().is_err(), "closed");
+/// assert!(receiver.recv().await.is_err(), "closed");
+/// # }
 /// ```
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
@@ -71,9 +77,12 @@ pub struct Sender<T> {
 /// # Examples
 ///
 /// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (sender, receiver) = tasuki::channel::rendezvous();
 /// drop(receiver);
-/// assert!(sender.send(1).block().is_err(), "closed");
+/// assert!(sender.send(1).await.is_err(), "closed");
+/// # }
 /// ```
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
@@ -99,12 +108,15 @@ impl<T> Sender<T> {
     ///
     /// ```
     /// use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     ///
     /// let (sender, receiver) = tasuki::channel::rendezvous();
-    /// let ended = sender.send(1).timeout(Duration::ZERO).block().unwrap_err();
+    /// let ended = sender.send(1).timeout(Duration::ZERO).await.unwrap_err();
     /// assert_eq!(ended.value, 1);
     /// drop(receiver);
-    /// assert!(sender.send(2).block().is_err());
+    /// assert!(sender.send(2).await.is_err());
+    /// # }
     /// ```
     #[track_caller]
     pub fn send(&self, message: T) -> HandOver<'_, T> {
@@ -184,9 +196,12 @@ impl<T> Receiver<T> {
     /// # Examples
     ///
     /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let (sender, receiver) = tasuki::channel::rendezvous::<u8>();
     /// drop(sender);
-    /// assert_eq!(receiver.recv().block(), Err(tasuki::Closed));
+    /// assert_eq!(receiver.recv().await, Err(tasuki::Closed));
+    /// # }
     /// ```
     #[track_caller]
     pub fn recv(&self) -> TakeOver<'_, T> {
