@@ -234,7 +234,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "as all of `inspect`")]
     fn deadlocks_are_events() {
         let events = Events::default();
-        let mut found = Deadlock { certainty: Certainty::Deadlock, hops: Vec::new() };
+        let mut found = Deadlock { certainty: Certainty::Deadlock, hops: Vec::new(), tasks: Vec::new() };
         tracing::subscriber::with_default(events.clone(), || {
             super::deadlock(&found);
             found.certainty = Certainty::Suspected;

@@ -34,9 +34,11 @@ mod noted {
     use crate::task::{Meta, Runnable, TaskCell};
     use std::panic::Location;
     use std::ptr::NonNull;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
     use std::task::Waker;
+    use tasuki::inspect::{TaskLabel, label_tasks};
+    use tasuki::task::TaskId;
 
     const SCHEDULED: u32 = 0;
     const WAITING: u32 = 1;
@@ -120,13 +122,47 @@ mod noted {
 
     /// Every task of a runtime.
     #[derive(Debug)]
-    pub(crate) struct NotedTasks(Registry<NotedCell>);
+    pub(crate) struct NotedTasks(Arc<Registry<NotedCell>>);
+
+    /// The lists of all runtimes, for reports that name tasks.
+    static LISTS: Mutex<Vec<Weak<Registry<NotedCell>>>> = Mutex::new(Vec::new());
+
+    fn lists() -> MutexGuard<'static, Vec<Weak<Registry<NotedCell>>>> {
+        LISTS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How these tasks, which are sorted, are called, as far as they are of this crate.
+    fn labels(tasks: &[TaskId]) -> Vec<TaskLabel> {
+        // Not walked under the lock: a runtime may be dropped with the last reference to its list.
+        let lists: Vec<Arc<Registry<NotedCell>>> = lists().iter().filter_map(Weak::upgrade).collect();
+        // Room for all, so that a shard is not locked for long.
+        let mut labels = Vec::with_capacity(tasks.len());
+        for list in lists {
+            list.each(|cell| {
+                // SAFETY: the cell is in the list, whose lock is held: the list has a reference to it.
+                let label = unsafe { TaskCell::look(cell, |task| label(task.metadata(), tasks)) };
+                labels.extend(label);
+            });
+        }
+        labels
+    }
+
+    fn label(task: &Meta, wanted: &[TaskId]) -> Option<TaskLabel> {
+        let is_wanted = wanted.binary_search(&task.id).is_ok();
+        is_wanted.then(|| TaskLabel::new(task.id, task.notes.name.clone(), Some(task.notes.site)))
+    }
 
     impl NotedTasks {
         pub(crate) const ARE_NOTED: bool = true;
 
         pub(crate) fn new() -> Self {
-            Self(Registry::new(SHARDS))
+            let list = Arc::new(Registry::new(SHARDS));
+            let mut lists = lists();
+            lists.retain(|list| list.strong_count() > 0);
+            lists.push(Arc::downgrade(&list));
+            drop(lists);
+            label_tasks(labels);
+            Self(list)
         }
 
         /// A task has been made. Once.

@@ -184,3 +184,44 @@ fn dumps_among_tasks_that_come_and_go() {
     dumps.join().unwrap();
     until(|| runtime.dump().total == 0);
 }
+
+/// A report and a snapshot name the tasks of every runtime, and say where one without a name was spawned; not those of a runtime that is gone.
+#[test]
+fn a_deadlock_names_its_tasks() {
+    let _dog = watchdog(60);
+    let (gone, first, second) = (runtime(1), runtime(1), runtime(1));
+    drop(gone);
+    let locks = Arc::new((Mutex::new(0).named("left of names"), Mutex::new(0)));
+    let met = Arc::new(tasuki::Barrier::new(2));
+    let (mine, barrier) = (locks.clone(), met.clone());
+    let one = builder(&first, "left").spawn(async move {
+        let _held = mine.0.lock().await;
+        barrier.arrive_and_wait().await;
+        *mine.1.lock().await
+    });
+    let line = line!() + 1;
+    let two = second.spawn(async move {
+        let _held = locks.1.lock().await;
+        met.arrive_and_wait().await;
+        *locks.0.lock().await
+    });
+    first.start().unwrap();
+    second.start().unwrap();
+    let named = format!("{} `left`", one.id());
+    let mine = || {
+        tasuki::inspect::deadlocks()
+            .into_iter()
+            .find(|found| found.hops.iter().any(|hop| hop.task == one.id()))
+    };
+    until(|| mine().is_some());
+    let report = mine().expect("it stays").to_string();
+    let spawned = format!("  {} (spawned at {}:{line}:", two.id(), file!());
+    assert!(report.contains(&format!("  {named} waits at ")) && report.contains(&spawned), "{report}");
+    assert!(report.contains(&format!("`left of names`, which {named} took at ")), "{report}");
+    let snapshot = tasuki::inspect::snapshot();
+    assert!(snapshot.to_string().contains(&format!("  {named} waits at ")), "{snapshot}");
+    assert!(
+        snapshot.tasks.iter().any(|label| label.task == one.id() && label.name.as_deref() == Some("left"))
+    );
+    drop((one, two));
+}

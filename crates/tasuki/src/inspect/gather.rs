@@ -1,6 +1,7 @@
 //! Gathers the records into a snapshot.
 
 use super::graph::{self, Blocker};
+use super::labels::labels_of;
 use super::locks::{self, Holder, LockId, LockRecord};
 use super::snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
 use super::waits::{self, WaitView};
@@ -127,9 +128,11 @@ pub(super) fn snapshot(limit: usize) -> Snapshot {
     let (sites, total_waits) = (sites(&views, now, limit), views.len());
     // The oldest first; of those of one moment the one that was enqueued first.
     keep_first(&mut views, limit, |view| (view.since, view.id));
-    let waits = views.iter().filter_map(|view| wait(view, now)).collect();
-    let deadlocks = graph::cycles().iter().map(Deadlock::new).collect();
-    Snapshot { locks, total_locks, waits, total_waits, sites, deadlocks }
+    let waits: Vec<WaitSnapshot> = views.iter().filter_map(|view| wait(view, now)).collect();
+    let deadlocks = Deadlock::all(&graph::cycles());
+    let behind = waits.iter().flat_map(|wait| wait.behind.iter().map(|holder| holder.task));
+    let tasks = labels_of(waits.iter().map(|wait| wait.task).chain(behind));
+    Snapshot { locks, total_locks, waits, total_waits, sites, deadlocks, tasks }
 }
 
 /// How many wait for a lock, and for how long the first of them has. Looks at the waits of this lock only.

@@ -23,6 +23,7 @@
 
 use super::gather::label;
 use super::knots::Knots;
+use super::labels::{TaskLabel, labels_of};
 use super::locks::{Held, Holder, LockId};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop, LockKind};
@@ -418,6 +419,12 @@ pub(super) fn holders_waited_for(before: u64) -> Vec<u64> {
     tasks
 }
 
+/// How many tasks a look that begins with these looks at.
+#[cfg(test)]
+pub(super) fn reached(tasks: Vec<u64>) -> usize {
+    Graph::collect(tasks).tasks.len()
+}
+
 /// Every cycle of now, each once.
 pub(super) fn cycles() -> Vec<Cycle> {
     cycles_of(holders_waited_for(u64::MAX))
@@ -425,6 +432,22 @@ pub(super) fn cycles() -> Vec<Cycle> {
 
 impl Deadlock {
     pub(super) fn new(cycle: &Cycle) -> Self {
+        let found = Self::unlabelled(cycle);
+        Self { tasks: labels_of(found.hops.iter().map(|hop| hop.task)), ..found }
+    }
+
+    /// Of many at once, the labels are asked for once.
+    pub(super) fn all(cycles: &[Cycle]) -> Vec<Self> {
+        let mut all: Vec<Self> = cycles.iter().map(Self::unlabelled).collect();
+        let labels = labels_of(all.iter().flat_map(|deadlock| deadlock.hops.iter().map(|hop| hop.task)));
+        for deadlock in &mut all {
+            let is_of = |label: &&TaskLabel| deadlock.hops.iter().any(|hop| hop.task == label.task);
+            deadlock.tasks = labels.iter().filter(is_of).cloned().collect();
+        }
+        all
+    }
+
+    fn unlabelled(cycle: &Cycle) -> Self {
         let now = nanoseconds();
         let hops: Vec<Hop> = cycle.links.iter().filter_map(|link| Hop::new(link, now)).collect();
         let certainty = if !cycle.is_certain {
@@ -434,7 +457,7 @@ impl Deadlock {
         } else {
             Certainty::Deadlock
         };
-        Self { certainty, hops }
+        Self { certainty, hops, tasks: Vec::new() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Programs by which a wait-for graph is deceived: guards, futures and permits that move between tasks, tasks that wait by several futures, and sets of tasks with several cycles.
 
-use super::graph::{Cycle, cycle_of, cycles_of};
+use super::graph::{Cycle, cycle_of, cycles_of, holders_waited_for, reached};
 use super::tests::Actor;
 use super::watch::tests::Looks;
 use super::{Certainty, Deadlock, Hold};
@@ -210,4 +210,57 @@ fn a_cycle_that_opens_and_closes_is_told_once() {
     assert_eq!((told(), told()), (0, 0));
     drop(signal);
     assert_eq!((told(), told(), told(), told()), (0, 0, 0, 0));
+}
+
+/// A crowd that waits for one lock is not looked at: only the tasks that hold what is waited for, and what they wait for.
+#[test]
+fn a_look_passes_a_crowd() {
+    let ([one, two], gate, a, b) = (actors(), Mutex::new(0), Mutex::new(0), Mutex::new(0));
+    let [holder, reader] = actors();
+    let (table, permits) = (RwLock::new(0), Semaphore::new(1));
+    let _held = (
+        holder.run(|| gate.try_lock()),
+        reader.run(|| table.try_read()),
+        holder.run(|| permits.try_acquire()),
+    );
+    let crowd: Vec<Actor> = (0..500).map(|_| Actor::new()).collect();
+    let mut gates: Vec<_> = crowd.iter().map(|_| Box::pin(gate.lock())).collect();
+    let mut writes: Vec<_> = crowd.iter().map(|_| Box::pin(table.write())).collect();
+    let mut acquires: Vec<_> = crowd.iter().map(|_| Box::pin(permits.acquire())).collect();
+    for (n, actor) in crowd.iter().enumerate() {
+        match n % 3 {
+            0 => waits(*actor, gates[n].as_mut()),
+            1 => waits(*actor, writes[n].as_mut()),
+            _ => waits(*actor, acquires[n].as_mut()),
+        }
+    }
+    let _both = (one.run(|| a.try_lock()), two.run(|| b.try_lock()));
+    let (mut for_b, mut for_a) = (Box::pin(b.lock()), Box::pin(a.lock()));
+    waits(one, for_b.as_mut());
+    waits(two, for_a.as_mut());
+    let members: Vec<u64> = crowd.iter().map(|actor| actor.number()).collect();
+    let begun = holders_waited_for(u64::MAX);
+    assert!(begun.contains(&one.number()) && begun.contains(&holder.number()));
+    assert!(begun.iter().all(|task| !members.contains(task)), "none of the crowd holds anything");
+    let mine: Vec<u64> = [one, two, holder, reader].iter().map(|actor| actor.number()).collect();
+    let seen = reached(mine.clone());
+    assert!(seen <= mine.len(), "{seen} tasks were looked at");
+    let found: Vec<_> = cycles_of(mine).iter().map(tasks).collect();
+    assert_eq!(found, [std::vec![one.number(), two.number()]]);
+}
+
+/// Reports have the names that a runtime says; the tests of `tasuki-rt` ask for its own.
+#[test]
+fn labels_are_in_the_report() {
+    let ([me], mutex) = (actors(), Mutex::new(0).named("labelled"));
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    let mut wait = Box::pin(mutex.lock());
+    waits(me, wait.as_mut());
+    let mut found = deadlock(me).expect("it waits for itself");
+    let task = found.hops[0].task;
+    let at = core::panic::Location::caller();
+    found.tasks = std::vec![super::TaskLabel::new(task, None, Some(at))];
+    assert!(found.to_string().contains(&std::format!("  {task} (spawned at {at}) waits at ")), "{found}");
+    found.tasks = std::vec![super::TaskLabel::new(task, Some("worker".into()), Some(at))];
+    assert!(found.to_string().contains(&std::format!("  {task} `worker` waits at ")), "{found}");
 }

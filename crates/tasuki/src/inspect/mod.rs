@@ -6,9 +6,11 @@
 //!
 //! ```text
 //! tasuki: deadlock: 2 tasks wait for each other
-//!   task 3 waits at src/main.rs:14:18 for 1.0s for the mutex `accounts`, which task 4 took at src/main.rs:21:31
-//!   task 4 waits at src/main.rs:22:18 for 1.0s for the mutex made at src/main.rs:8:27, which task 3 took at src/main.rs:13:31
+//!   task 3 `transfer` waits at src/main.rs:14:18 for 1.0s for the mutex `accounts`, which task 4 took at src/main.rs:21:31
+//!   task 4 (spawned at src/main.rs:19:5) waits at src/main.rs:22:18 for 1.0s for the mutex made at src/main.rs:8:27, which task 3 `transfer` took at src/main.rs:13:31
 //! ```
+//!
+//! Names of tasks, and where they were spawned, are what their runtime says ([`label_tasks`]): `tasuki-rt` does.
 //!
 //! # What is found
 //!
@@ -39,6 +41,7 @@ mod gather;
 mod graph;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod knots;
+mod labels;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod locks;
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -60,6 +63,7 @@ pub(crate) mod waits;
 mod watch;
 
 pub use durations::Durations;
+pub use labels::{LabelTasks, TaskLabel, label_tasks};
 pub use report::{Certainty, Deadlock, Hold, Hop, LockKind};
 pub use snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
 
@@ -270,7 +274,7 @@ mod active {
     }
 
     pub(super) fn deadlocks() -> Vec<Deadlock> {
-        graph::cycles().iter().map(Deadlock::new).collect()
+        Deadlock::all(&graph::cycles())
     }
 
     pub(super) fn prints() -> bool {

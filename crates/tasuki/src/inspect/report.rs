@@ -1,5 +1,6 @@
 //! What is told of a deadlock: values that print as one line a task.
 
+use super::labels::{TaskLabel, long, short};
 use super::snapshot::{HolderSnapshot, LockLabel};
 use crate::task::TaskId;
 use core::fmt;
@@ -10,7 +11,7 @@ use std::vec::Vec;
 
 /// Tasks that wait for each other in a cycle, or one that waits for itself.
 ///
-/// Its `Display` is the report: a headline, and a line for each task.
+/// Its `Display` is the report: a headline, and a line for each task, with the names of the tasks or where they were spawned, if that is known.
 ///
 /// # Examples
 ///
@@ -26,6 +27,8 @@ pub struct Deadlock {
     pub certainty: Certainty,
     /// The tasks: each waits for the next, and the last for the first.
     pub hops: Vec<Hop>,
+    /// How the tasks are called, as far as a runtime says.
+    pub tasks: Vec<TaskLabel>,
 }
 
 /// How sure a [`Deadlock`] is.
@@ -116,12 +119,17 @@ pub(super) struct Told<'a> {
     pub(super) behind: &'a [HolderSnapshot],
 }
 
-/// A line with other names of tasks.
-pub(super) struct Renamed<'a>(Told<'a>, &'a dyn Fn(TaskId) -> String);
+/// A line with other names of tasks: of the one that waits, and of others.
+pub(super) struct Renamed<'a>(Told<'a>, &'a dyn Fn(TaskId) -> String, &'a dyn Fn(TaskId) -> String);
 
 impl<'a> Told<'a> {
     pub(super) fn with_names(self, name: &'a dyn Fn(TaskId) -> String) -> Renamed<'a> {
-        Renamed(self, name)
+        Renamed(self, name, name)
+    }
+
+    /// The line, with the names that are known.
+    pub(super) fn labelled(self, labels: &[TaskLabel]) -> String {
+        std::format!("{}", Renamed(self, &|task| long(labels, task), &|task| short(labels, task)))
     }
 }
 
@@ -133,8 +141,8 @@ impl fmt::Display for Told<'_> {
 
 impl fmt::Display for Renamed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(told, name) = self;
-        write!(f, "{} waits at {}", name(told.task), place(told.at))?;
+        let Self(told, subject, name) = self;
+        write!(f, "{} waits at {}", subject(told.task), place(told.at))?;
         if let Some(waited) = told.waited {
             write!(f, " for {waited:.1?}")?;
         }
@@ -223,6 +231,6 @@ impl Deadlock {
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.headline())?;
-        self.hops.iter().try_for_each(|hop| write!(f, "\n  {hop}"))
+        self.hops.iter().try_for_each(|hop| write!(f, "\n  {}", hop.told().labelled(&self.tasks)))
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{
     Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, Snapshot,
-    WaitSite, WaitSnapshot,
+    TaskLabel, WaitSite, WaitSnapshot,
 };
 use core::fmt::Display;
 use core::panic::Location;
@@ -45,6 +45,17 @@ impl Serialize for Snapshot {
             "total_waits": self.total_waits,
             "sites": self.sites,
             "deadlocks": self.deadlocks,
+            "tasks": self.tasks,
+        )
+    }
+}
+
+impl Serialize for TaskLabel {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        fields!(to, "TaskLabel",
+            "task": self.task.get(),
+            "name": self.name.as_deref(),
+            "spawned_at": place(self.spawned_at),
         )
     }
 }
@@ -109,7 +120,7 @@ impl Serialize for WaitSite {
 
 impl Serialize for Deadlock {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "Deadlock", "certainty": self.certainty, "hops": self.hops)
+        fields!(to, "Deadlock", "certainty": self.certainty, "hops": self.hops, "tasks": self.tasks)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Everything that is known, as a value: locks with their holders and figures, and the waits that go on.
 
 use super::durations::Durations;
+use super::labels::TaskLabel;
 use super::report::{Deadlock, Hold, LockKind, Told};
 use crate::task::TaskId;
 use core::fmt;
@@ -34,6 +35,8 @@ pub struct Snapshot {
     pub sites: Vec<WaitSite>,
     /// The cycles among them.
     pub deadlocks: Vec<Deadlock>,
+    /// How the tasks of the waits that are listed, and those that they are behind, are called, as far as a runtime says.
+    pub tasks: Vec<TaskLabel>,
 }
 
 /// A lock of a [`Snapshot`].
@@ -137,7 +140,7 @@ impl WaitSnapshot {
         std::format!("{}", told.with_names(&name))
     }
 
-    fn told(&self) -> Told<'_> {
+    pub(super) fn told(&self) -> Told<'_> {
         Told {
             task: self.task,
             at: self.at,
@@ -160,7 +163,7 @@ impl fmt::Display for WaitSnapshot {
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} waits, {} locks in use", self.total_waits, self.total_locks)?;
-        self.waits.iter().try_for_each(|wait| write!(f, "\n  {wait}"))?;
+        self.waits.iter().try_for_each(|wait| write!(f, "\n  {}", wait.told().labelled(&self.tasks)))?;
         if self.total_waits > self.waits.len() {
             write!(f, "\n  and {} more", self.total_waits - self.waits.len())?;
         }
