@@ -1,13 +1,15 @@
 //! Gathers the records into a snapshot.
 
 use super::graph::{self, Blocker};
-use super::labels::labels_of;
+use super::labels::{LABELS, LabelTasks, TaskLabel};
 use super::locks::{self, Holder, LockId, LockRecord};
 use super::snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
 use super::waits::{self, WaitView};
 use super::{Deadlock, Hold, nanoseconds};
+use crate::catch_panic::caught;
 use crate::task::TaskId;
 use core::cmp::Reverse;
+use core::sync::atomic::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use std::vec::Vec;
@@ -30,6 +32,23 @@ impl HolderSnapshot {
 
 pub(super) fn label(lock: LockId) -> Option<LockLabel> {
     lock.record().map(LockRecord::label)
+}
+
+/// The labels of these tasks, as far as they are known, by their numbers.
+pub(super) fn labels_of(tasks: impl IntoIterator<Item = TaskId>) -> Vec<TaskLabel> {
+    let mut tasks: Vec<TaskId> = tasks.into_iter().collect();
+    tasks.sort_unstable();
+    tasks.dedup();
+    // Relaxed: as in `label_tasks`.
+    let labels = LABELS.load(Ordering::Relaxed);
+    if labels.is_null() || tasks.is_empty() {
+        return Vec::new();
+    }
+    // SAFETY: not null, so it was stored by `label_tasks`, from a pointer of this type.
+    let labels = unsafe { core::mem::transmute::<*mut (), LabelTasks>(labels) };
+    let mut labels = caught(|| labels(&tasks)).unwrap_or_default();
+    labels.sort_by_key(|label| label.task);
+    labels
 }
 
 /// Behind so many holders and writers a wait is shown; a crowd of waits behind a crowd of holders would be too much to show.

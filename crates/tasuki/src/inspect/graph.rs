@@ -21,9 +21,9 @@
 //! [`Graph::reduce`] removes the tasks that go on: a lock keeps the number of its holders that are left, and its waits are looked at again only
 //! when a number has fallen to where it decides.
 
-use super::gather::label;
+use super::gather::{label, labels_of};
 use super::knots::Knots;
-use super::labels::{TaskLabel, labels_of};
+use super::labels::TaskLabel;
 use super::locks::{Held, Holder, LockId};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop, LockKind};

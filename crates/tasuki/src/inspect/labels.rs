@@ -57,7 +57,7 @@ impl fmt::Display for TaskLabel {
 }
 
 /// What says how tasks are called; null if there is nothing.
-static LABELS: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+pub(super) static LABELS: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Which of these tasks it knows. They are sorted.
 pub type LabelTasks = fn(&[TaskId]) -> Vec<TaskLabel>;
@@ -73,24 +73,6 @@ pub type LabelTasks = fn(&[TaskId]) -> Vec<TaskLabel>;
 pub fn label_tasks(labels: LabelTasks) {
     // Relaxed: a function is there from the beginning, nothing is published with it.
     LABELS.store(labels as *mut (), Ordering::Relaxed);
-}
-
-/// The labels of these tasks, as far as they are known, by their numbers.
-#[cfg(any(debug_assertions, feature = "inspect"))]
-pub(super) fn labels_of(tasks: impl IntoIterator<Item = TaskId>) -> Vec<TaskLabel> {
-    let mut tasks: Vec<TaskId> = tasks.into_iter().collect();
-    tasks.sort_unstable();
-    tasks.dedup();
-    // Relaxed: as in `label_tasks`.
-    let labels = LABELS.load(Ordering::Relaxed);
-    if labels.is_null() || tasks.is_empty() {
-        return Vec::new();
-    }
-    // SAFETY: not null, so it was stored by `label_tasks`, from a pointer of this type.
-    let labels = unsafe { core::mem::transmute::<*mut (), LabelTasks>(labels) };
-    let mut labels = crate::catch_panic::caught(|| labels(&tasks)).unwrap_or_default();
-    labels.sort_by_key(|label| label.task);
-    labels
 }
 
 fn find(labels: &[TaskLabel], task: TaskId) -> Option<&TaskLabel> {
