@@ -88,7 +88,7 @@ impl Session {
     /// Finds how many operations fill a sample; the last probe itself if the subject is too slow to be sampled, or
     /// could not be measured in any of its chances.
     fn probe_size(&self, group: &Group, track: &mut Track) -> Option<(Placement, Sample)> {
-        let (mut ops, mut chances) = (group.probe_ops, CHANCES);
+        let (mut ops, mut chances, mut most) = (group.probe_ops, CHANCES, 0);
         let (target, cap) = (self.plan.target_ns(group), self.plan.cap_ns(group));
         let probed = loop {
             let start = Instant::now();
@@ -105,6 +105,11 @@ impl Session {
                 continue;
             }
             let work = sample.reading.ns.max(1.0);
+            // One that does no more, however much it is asked for, would be probed for ever.
+            if sample.ops <= most {
+                break None;
+            }
+            most = sample.ops;
             if work >= target / 4.0 || wall >= target {
                 ops = (ops as f64 * (target / work).min(4.0)) as u64;
                 break None;
@@ -265,6 +270,17 @@ mod tests {
             Sample::alone(ops, meter.read())
         };
         assert!(matches!(measured("slow", run), Line::Result(record) if record.capped));
+    }
+
+    /// It was asked for more and more until its thread happened to lose its processor, or the supervisor called it hung.
+    #[test]
+    fn a_subject_whose_work_does_not_grow_is_reported() {
+        let run = |_| {
+            let meter = Meter::start();
+            (0..10).for_each(|op| assert!(std::hint::black_box(op) < 10));
+            Sample::alone(10, meter.read())
+        };
+        assert!(matches!(measured("fixed", run), Line::Result(record) if !record.capped));
     }
 
     #[test]

@@ -149,12 +149,12 @@ fn storm<M: LocalMutex>(phase: Phase, waiters: usize, ops: u64) -> Sample {
 
 /// Places a future in its slot and polls it once, so that it queues.
 #[inline]
-fn enqueue<F: Future>(slot: &mut MaybeUninit<F>, future: F) {
+pub(super) fn enqueue<F: Future>(slot: &mut MaybeUninit<F>, future: F) {
     let future = slot.write(future);
     // SAFETY: the slot is in a vector that is never moved nor grown, and its future is dropped in place.
     let future = unsafe { Pin::new_unchecked(future) };
     let polled = future.poll(&mut Context::from_waker(Waker::noop()));
-    assert!(polled.is_pending(), "the lock is held");
+    assert!(polled.is_pending(), "it has to wait");
 }
 
 struct Build {

@@ -1,4 +1,4 @@
-//! Channels: alone, between two tasks, many to one, many to many; oneshots; waits that are cancelled.
+//! Channels: alone, between two tasks, many to one, many to many; oneshots.
 
 use super::gate::{Budget, Gate};
 use super::minimal;
@@ -28,13 +28,18 @@ pub(crate) fn run(bench: &mut Bench) {
         each_channel(&mut build);
         bench.group(Group::on_one_thread(workload, 2, minimal::NAME, 1_000, build.contenders));
     }
-    let shapes = [("channel/stream", Shape::new(1, 1, 0)), ("channel/many-to-one", Shape::new(8, 1, 0))];
-    let more = [
+    let mut build = Build { scene: Scene::PingPongOnTokio, contenders: Vec::new() };
+    each_channel(&mut build);
+    bench.group(Group::on_two_threads("channel/ping-pong", 2, Stage::Tokio.name(), build.contenders));
+    let shapes = [
+        ("channel/hand-off", Shape::new(1, 1, 0).with_room(1)),
+        ("channel/stream", Shape::new(1, 1, 0)),
+        ("channel/many-to-one", Shape::new(8, 1, 0)),
         ("channel/many-to-one-yielding", Shape::new(8, 1, 8)),
         ("channel/many-to-many", Shape::new(4, 4, 0)),
         ("channel/many-to-many-yielding", Shape::new(4, 4, 8)),
     ];
-    for (workload, shape) in shapes.into_iter().chain(more) {
+    for (workload, shape) in shapes {
         let mut build = Build { scene: Scene::Tokio(shape), contenders: Vec::new() };
         each_channel(&mut build);
         bench.group(Group::on_two_threads(workload, shape.tasks(), Stage::Tokio.name(), build.contenders));
@@ -53,13 +58,6 @@ pub(crate) fn run(bench: &mut Bench) {
         each_oneshot(&mut build);
         bench.group(Group::on_one_thread(workload, 1, "none", 1_000, build.contenders));
     }
-    for (workload, scene) in
-        [("channel/cancel-recv", Scene::CancelRecv), ("channel/cancel-send", Scene::CancelSend)]
-    {
-        let mut build = Build { scene, contenders: Vec::new() };
-        each_channel(&mut build);
-        bench.group(Group::on_one_thread(workload, WAITERS, "none", WAITERS as u64, build.contenders));
-    }
 }
 
 fn alone(bench: &mut Bench, workload: &str, scene: Scene) {
@@ -68,9 +66,10 @@ fn alone(bench: &mut Bench, workload: &str, scene: Scene) {
     bench.group(Group::on_one_thread(workload, 1, "none", 1_000, build.contenders));
 }
 
-/// How many tasks send and receive, and after how many messages each yields (0: never).
+/// How many tasks send and receive, after how many messages each sender yields (0: never), and for how many messages there is room.
 #[derive(Clone, Copy)]
 struct Shape {
+    room: usize,
     senders: usize,
     receivers: usize,
     yields: u64,
@@ -78,7 +77,11 @@ struct Shape {
 
 impl Shape {
     const fn new(senders: usize, receivers: usize, yields: u64) -> Self {
-        Self { senders, receivers, yields }
+        Self { room: ROOM, senders, receivers, yields }
+    }
+
+    const fn with_room(self, room: usize) -> Self {
+        Self { room, ..self }
     }
 
     fn tasks(self) -> usize {
@@ -92,9 +95,8 @@ enum Scene {
     Ready,
     PingPong,
     HandOff,
+    PingPongOnTokio,
     Tokio(Shape),
-    CancelRecv,
-    CancelSend,
 }
 
 struct Build {
@@ -105,16 +107,8 @@ struct Build {
 impl VisitChannel for Build {
     fn visit<C: AsyncChannel>(&mut self) {
         let scene = self.scene;
-        let many_receivers = match scene {
-            Scene::Tokio(shape) => shape.receivers > 1,
-            Scene::CancelRecv => true,
-            _ => false,
-        };
+        let many_receivers = matches!(scene, Scene::Tokio(shape) if shape.receivers > 1);
         if many_receivers && C::second(&C::new(1).1).is_none() {
-            return;
-        }
-        // A send of a new sender would not wait.
-        if matches!(scene, Scene::CancelSend) && C::ROOM_OF_EACH_SENDER {
             return;
         }
         let run = Box::new(move |ops| match scene {
@@ -122,9 +116,8 @@ impl VisitChannel for Build {
             Scene::Ready => ready::<C>(ops),
             Scene::PingPong => ping_pong::<C>(ops),
             Scene::HandOff => hand_off::<C>(ops),
+            Scene::PingPongOnTokio => ping_pong_on_tokio::<C>(ops),
             Scene::Tokio(shape) => on_tokio::<C>(shape, ops),
-            Scene::CancelRecv => cancel_recv::<C>(),
-            Scene::CancelSend => cancel_send::<C>(),
         });
         self.contenders.push(Contender { subject: C::NAME, kind: C::KIND, run });
     }
@@ -172,6 +165,39 @@ fn ping_pong<C: AsyncChannel>(ops: u64) -> Sample {
     Sample::alone(2 * rounds, minimal::run(tasks.into_iter()))
 }
 
+/// The same on two threads.
+fn ping_pong_on_tokio<C: AsyncChannel>(ops: u64) -> Sample {
+    let ((mut ping, mut pinged), (mut pong, mut ponged)) = (C::new(1), C::new(1));
+    let arena = Arc::new(Arena { budget: Budget::new(ops), gate: Gate::new(2), shape: Shape::new(1, 1, 0) });
+    let asked = arena.clone();
+    Stage::Tokio.spawn(async move {
+        asked.gate.enter().await;
+        let mut rounds = 0;
+        while asked.budget.take() {
+            for _ in 0..Budget::CHUNK / 2 {
+                assert!(C::send(&mut ping, rounds).await.is_sent());
+                assert_eq!(C::recv(&mut ponged).await.message(), Some(rounds), "{}", C::NAME);
+                rounds += 1;
+            }
+        }
+        drop(ping);
+        asked.gate.leave(0, rounds);
+    });
+    let answers = arena.clone();
+    Stage::Tokio.spawn(async move {
+        answers.gate.enter().await;
+        let mut rounds = 0;
+        while let Some(n) = C::recv(&mut pinged).await.message() {
+            assert!(C::send(&mut pong, n).await.is_sent());
+            rounds += 1;
+        }
+        answers.gate.leave(1, rounds);
+    });
+    let (reading, served) = arena.gate.run(|| arena.budget.cut());
+    assert_eq!(served[0], served[1], "{}: a message was lost", C::NAME);
+    Sample::alone(2 * served[0], reading)
+}
+
 /// One task sends, one receives, room for one: both wait all the time.
 fn hand_off<C: AsyncChannel>(ops: u64) -> Sample {
     let (mut sender, mut receiver) = C::new(1);
@@ -202,7 +228,7 @@ struct Arena {
 
 /// One sample on two threads.
 fn on_tokio<C: AsyncChannel>(shape: Shape, ops: u64) -> Sample {
-    let (sender, receiver) = C::new(ROOM);
+    let (sender, receiver) = C::new(shape.room);
     let arena = Arc::new(Arena { budget: Budget::new(ops), gate: Gate::new(shape.tasks()), shape });
     let others = (1..shape.receivers).map(|_| C::second(&receiver).expect("it has many receivers"));
     let receivers: Vec<_> = others.collect::<Vec<_>>().into_iter().chain([receiver]).collect();
@@ -243,48 +269,6 @@ async fn receives<C: AsyncChannel>(arena: Arc<Arena>, me: usize, mut receiver: C
         received += n;
     }
     arena.gate.leave(me, received);
-}
-
-/// Waits that are cancelled at a time.
-const WAITERS: usize = 1_000;
-
-/// A step through all places that looks like chance: prime to the number of waiters.
-const STRIDE: usize = 379;
-
-/// Receives that wait are dropped, in no order.
-fn cancel_recv<C: AsyncChannel>() -> Sample {
-    let (mut sender, receiver) = C::new(1);
-    let mut receivers: Vec<_> = (0..WAITERS).map(|_| C::second(&receiver).expect("it has many")).collect();
-    let mut waits: Vec<_> = receivers.iter_mut().map(|receiver| Some(Box::pin(C::recv(receiver)))).collect();
-    let reading = cancel(&mut waits);
-    drop(waits);
-    assert!(C::try_send(&mut sender, 1), "{}", C::NAME);
-    Sample::alone(WAITERS as u64, reading)
-}
-
-/// Sends that wait are dropped, in no order.
-fn cancel_send<C: AsyncChannel>() -> Sample {
-    let (mut sender, mut receiver) = C::new(1);
-    assert!(C::try_send(&mut sender, 1), "{}", C::NAME);
-    let mut senders: Vec<_> = (0..WAITERS).map(|_| sender.clone()).collect();
-    let mut waits: Vec<_> = senders.iter_mut().map(|sender| Some(Box::pin(C::send(sender, 2)))).collect();
-    let reading = cancel(&mut waits);
-    drop(waits);
-    assert_eq!(C::try_recv(&mut receiver), Some(1), "{}", C::NAME);
-    Sample::alone(WAITERS as u64, reading)
-}
-
-/// All wait, and are dropped; the boxes are freed with them, for every subject alike.
-fn cancel<F: Future>(waits: &mut [Option<std::pin::Pin<Box<F>>>]) -> crate::measure::Reading {
-    let mut cx = Context::from_waker(Waker::noop());
-    for wait in waits.iter_mut().flatten() {
-        assert!(wait.as_mut().poll(&mut cx).is_pending(), "it has to wait");
-    }
-    let meter = Meter::start();
-    for n in 0..waits.len() {
-        waits[n * STRIDE % WAITERS] = None;
-    }
-    meter.read()
 }
 
 struct BuildOneshot {

@@ -6,6 +6,7 @@
 pub(crate) mod barrier;
 pub(crate) mod cancel;
 pub(crate) mod channel;
+pub(crate) mod channel_cancel;
 pub(crate) mod condvar;
 pub(crate) mod contended;
 pub(crate) mod event;
@@ -40,6 +41,12 @@ fn mutex(bench: &mut Bench) {
     contended::run(bench);
 }
 
+/// Every workload of channels.
+fn channels(bench: &mut Bench) {
+    channel::run(bench);
+    channel_cancel::run(bench);
+}
+
 /// A family of workloads: its name on the command line, and what describes its groups.
 pub(crate) type Family = (&'static str, fn(&mut Bench));
 
@@ -54,7 +61,7 @@ pub(crate) const FAMILIES: [Family; 13] = [
     ("token", token::run),
     ("rwlock", rwlock::run),
     ("condvar", condvar::run),
-    ("channel", channel::run),
+    ("channel", channels),
     ("time", time::run),
     ("runtime", runtime::run),
     ("net", net::run),

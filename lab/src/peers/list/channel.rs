@@ -25,6 +25,11 @@ list! {
     channels::Postage,
 }
 list! {
+    /// Names the bounded channel of ours.
+    each_own_channel: VisitChannel;
+    channels::Tasuki,
+}
+list! {
     /// Names every unbounded channel the lab knows.
     each_unbounded: VisitChannel;
     channels::TasukiUnbounded,

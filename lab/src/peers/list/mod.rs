@@ -8,7 +8,9 @@ mod runtime;
 mod semaphore;
 mod signal;
 
-pub(crate) use channel::{VisitChannel, VisitOneshot, each_channel, each_oneshot, each_unbounded};
+pub(crate) use channel::{
+    VisitChannel, VisitOneshot, each_channel, each_oneshot, each_own_channel, each_unbounded,
+};
 pub(crate) use lock::{VisitCondvar, VisitRwLock, VisitTimer, each_condvar, each_rwlock, each_timer};
 pub(crate) use mutex::{VisitMutex, each_mutex, each_own_mutex};
 pub(crate) use parker::{VisitPark, each_parker};

@@ -1,6 +1,6 @@
 //! The figures of channels.
 
-use super::{Cell, Verdict};
+use super::{Cell, Verdict, verdict};
 use crate::report::fastest;
 
 /// The name of ours.
@@ -17,8 +17,11 @@ pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     match cell.workload() {
         // <= 0.95 x the fastest peer.
         "channel/oneshot" | "channel/oneshot-waiting" => cell.ratio(OURS, fastest(cell.peers()), 0.95, out),
-        // <= 0.6 x the fastest peer that deregisters.
+        // <= 0.6 x the fastest peer that deregisters; among a million flatness is judged.
         "channel/cancel-recv" | "channel/cancel-send" => {
+            if cell.0[0].n == 1_000_000 {
+                return;
+            }
             let peers = cell.peers().filter(|peer| !DO_NOT_DEREGISTER.contains(&peer.subject.as_str()));
             cell.ratio(OURS, fastest(peers), 0.6, out);
         }
@@ -28,6 +31,10 @@ pub(super) fn judge(cell: Cell<'_>, out: &mut Vec<Verdict>) {
             cell.ratio(OURS, fastest(peers), 0.6, out);
             cell.ratio(OURS, cell.find("kanal"), 1.1, out);
         }
+    }
+    if let Some(ours) = cell.find(OURS).filter(|ours| ours.workload.starts_with("channel/many-")) {
+        let fairness = verdict(ours, " fairness", ours.fairness, 0.9, String::new());
+        out.push(Verdict { at_least: true, ..fairness });
     }
 }
 
@@ -47,5 +54,25 @@ mod tests {
         ];
         let passes: Vec<_> = judge(&records).iter().map(|verdict| verdict.passes()).collect();
         assert_eq!(passes[..2], [true, false]);
+    }
+
+    #[test]
+    fn fairness_and_growth_are_judged() {
+        let mut unfair = record("channel/many-to-one", 9, "tasuki", Kind::Ours, 6.0);
+        unfair.fairness = 0.89;
+        let records = [
+            unfair,
+            record("channel/cancel-recv", 1_000, "tasuki", Kind::Ours, 2.0),
+            record("channel/cancel-recv", 1_000_000, "tasuki", Kind::Ours, 7.0),
+        ];
+        let lines: Vec<_> = judge(&records).iter().map(|verdict| verdict.line()).collect();
+        assert!(
+            lines.iter().any(|line| line.starts_with("FAIL") && line.contains("fairness: 0.890")),
+            "{lines:?}"
+        );
+        assert!(
+            lines.iter().any(|line| line.starts_with("FAIL") && line.contains("flatness: 3.500")),
+            "{lines:?}"
+        );
     }
 }

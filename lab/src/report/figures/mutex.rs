@@ -87,9 +87,10 @@ fn spin_costs_nothing(cell: Cell<'_>, out: &mut Vec<Verdict>) {
     }
 }
 
-/// A cancel among a million costs <= 3 x one among a thousand; the floor's growth is told beside it.
+/// A cancel among a million costs <= 3 x one among a thousand, of mutexes and of channels; the floor's growth is told beside it.
 pub(super) fn flatness(records: &[Record], out: &mut Vec<Verdict>) {
-    let ours = |record: &&Record| record.kind == Kind::Ours && record.workload.starts_with("mutex/cancel/");
+    let is_cancel = |name: &str| name.starts_with("mutex/cancel/") || name.starts_with("channel/cancel-");
+    let ours = |record: &&Record| record.kind == Kind::Ours && is_cancel(&record.workload);
     for many in records.iter().filter(ours) {
         let Some((growth, text)) = growth(records, &many.workload, &many.subject) else { continue };
         if many.n == 1_000_000 {
