@@ -28,12 +28,12 @@
 //! | send, room, a receiver waits    | free => granted        | receiver => `Notified`  | wake it        | [`Locked::send`] |
 //! | send, room, none waits          | free => pending        | –                       | –              | [`Locked::send`] |
 //! | send, no room or senders wait   | –                      | sender enqueued         | `Pending`      | [`Locked::push_sender`] |
-//! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop_available`], [`Locked::free_slot`] |
+//! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop_available`], [`Locked::finish_freeing`] |
 //! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
 //! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
 //! | drop of a granted receive       | granted => pending, in front (`returned.rs`) | – | a step         | [`Locked::attach_back`] |
 //! | a step: message and receiver    | pending => granted     | receiver => `Notified`  | wake it        | `Locked::step` |
-//! | a step: room and a sender       | free => pending        | sender => `Notified`    | wake it        | `Locked::step` |
+//! | a step: room and a sender       | free => pending, the slot that was just freed before others | sender => `Notified` | wake it | `Locked::step` |
 //! | a step: room and a reservation  | free => reserved       | sender => `Notified`    | wake it        | `Locked::step` |
 //! | a step: closed and a sender     | –                      | sender refused          | wake it        | `Locked::step` |
 //! | a step: drained and a receiver  | –                      | receiver refused        | wake it        | `Locked::step` |
@@ -80,16 +80,21 @@ pub(super) const CLOSED: usize = FLAG_A;
 pub(super) const SENDERS: usize = FLAG_B;
 
 /// A channel, without handles.
+// In this order: what every operation writes has 64 bytes, which is one cache line where handles share a channel (`handle.rs`), and what is only read is behind that. A thread that gets
+// the lock from another processor waits for one line with the word, not for three.
+#[repr(C)]
 pub struct Core<T, S: Store<T>> {
     /// The receivers; its lock protects everything.
     pub(super) queue: WaitQueue,
     pub(super) senders: WaitQueue,
-    state: UnsafeCell<State>,
     /// How many messages are pending.
     pub(super) pending: Gauge,
     /// How many slots are granted or reserved.
     pub(super) held: Gauge,
+    state: UnsafeCell<State>,
     pub(super) capacity: u32,
+    /// So many slots stay allocated when none is used.
+    pub(super) keep: u32,
     /// Set when the channel is closed.
     pub(super) closed: Event,
     pub(super) store: S,
@@ -111,16 +116,22 @@ impl<T, S: Store<T>> Core<T, S> {
             Self {
                 queue: WaitQueue::new(Word::flags(0)),
                 senders: WaitQueue::new(Word::flags(0)),
-                state: UnsafeCell::new(State::new(allocated, keep)),
                 pending: Gauge::new(0),
                 held: Gauge::new(0),
+                state: UnsafeCell::new(State::new(allocated)),
                 capacity,
+                keep,
                 closed: Event::new(Reset::Manual, false),
                 store,
                 message: PhantomData,
             }
         }
     }
+
+    /// So many bytes at the beginning are what operations write.
+    #[cfg(test)]
+    pub(super) const WRITTEN: usize =
+        core::mem::offset_of!(Self, state) + core::mem::offset_of!(State, permits) + size_of::<u32>();
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T, S> {

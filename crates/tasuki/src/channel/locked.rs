@@ -15,40 +15,38 @@ use core::task::Waker;
 
 /// What the queue lock protects, beside the two counts of the channel, which are also hints.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct State {
     /// The oldest and the newest pending message that was never granted, if there is one.
-    first: u32,
-    last: u32,
-    /// The pending messages that were granted before and put back: they come before the others.
-    returned: Returned,
+    pub(super) first: u32,
+    pub(super) last: u32,
     /// Free slots, linked.
     pub(super) free: u32,
     /// Slots from here on have never been used.
     pub(super) fresh: u32,
     pub(super) allocated: u32,
-    /// So many slots stay allocated when none is used.
-    keep: u32,
-    /// So many slots are reserved.
-    pub(super) permits: u32,
     /// The ticket of the next message that is granted for the first time.
     ticket: u32,
+    /// The pending messages that were granted before and put back: they come before the others.
+    pub(super) returned: Returned,
+    /// So many slots are reserved.
+    pub(super) permits: u32,
     /// There is no receiver any more.
     #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only handles go"))]
     pub(super) deserted: bool,
 }
 
 impl State {
-    pub(super) const fn new(allocated: u32, keep: u32) -> Self {
+    pub(super) const fn new(allocated: u32) -> Self {
         Self {
             first: NONE,
             last: NONE,
-            returned: Returned::new(),
             free: NONE,
             fresh: 0,
             allocated,
-            keep,
-            permits: 0,
             ticket: 0,
+            returned: Returned::new(),
+            permits: 0,
             deserted: false,
         }
     }
@@ -164,10 +162,8 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[inline(always)]
     pub(super) unsafe fn fill_slot(&mut self, content: &Content<T>) -> Option<Numbered<'c, T>> {
         let taken = self.take_slot()?;
-        // SAFETY: the caller's contract.
-        let message = unsafe { content.take() };
-        // SAFETY: the slot was free: no message is overwritten, and no other side looks at it.
-        taken.slot.value.with_mut(|value| unsafe { (*value).write(message) });
+        // SAFETY: the caller's contract; the slot was free.
+        unsafe { taken.slot.fill(content) };
         Some(taken)
     }
 
@@ -332,7 +328,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Unlocks the queue; there is no step to make. A channel without a message gives the memory of most of its slots back.
     #[inline(always)]
     pub(super) fn unlock_idle(self) {
-        if self.state().allocated > self.state().keep && self.core.used() == 0 {
+        if self.state().allocated > self.core.keep && self.core.used() == 0 {
             self.shrink();
         }
     }
@@ -340,9 +336,10 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[cold]
     #[inline(never)]
     fn shrink(mut self) {
+        let keep = self.core.keep;
         let state = self.state_mut();
-        (state.free, state.fresh, state.allocated) = (NONE, 0, state.keep);
-        let freed = self.core.store.release(self.state().keep);
+        (state.free, state.fresh, state.allocated) = (NONE, 0, keep);
+        let freed = self.core.store.release(keep);
         self.unlock();
         drop(freed);
     }
@@ -354,16 +351,20 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         ticket.wrapping_sub(1 << 30)
     }
 
-    /// One step towards a state in which no waiter can be served; `None` if it is that.
+    /// One step towards a state in which no waiter can be served; `None` if it is that. A slot that the caller has emptied becomes free, or has the message of the first sender then.
     #[inline(always)]
-    fn step(&mut self) -> Option<Step> {
-        if self.queue.has_waiters() {
+    fn step(&mut self, emptied: Option<Numbered<'c, T>>) -> Option<Step> {
+        if self.queue.has_waiters() && self.core.pending.get() > 0 {
+            if let Some(at) = emptied {
+                self.free_slot(at);
+            }
             if let Some(popped) = self.pop() {
                 self.ticket(&popped);
                 return Some(Step::Receiver(self.grant(popped.at.number)));
             }
+            return None;
         }
-        if let Some(waker) = self.serve_sender() {
+        if let Some(waker) = self.serve_sender(emptied) {
             return Some(Step::Sender(waker));
         }
         if self.queue.has_waiters() && self.is_drained() {
@@ -388,9 +389,20 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// As [`finish`](Self::finish), and opens what had come out of the queue. If it panics, that is dropped.
     #[inline(always)]
-    pub(super) fn finish_with<D>(mut self, deferred: Deferred<D>) -> D {
+    pub(super) fn finish_with<D>(self, deferred: Deferred<D>) -> D {
+        self.finish_after(None, deferred)
+    }
+
+    /// As [`finish`](Self::finish), after the message in this slot, which was pending or granted, has been taken.
+    #[inline(always)]
+    pub(super) fn finish_freeing(self, emptied: Numbered<'c, T>) {
+        self.finish_after(Some(emptied), Deferred::nothing());
+    }
+
+    #[inline(always)]
+    fn finish_after<D>(mut self, emptied: Option<Numbered<'c, T>>, deferred: Deferred<D>) -> D {
         let core = self.core;
-        let Some(step) = self.step() else {
+        let Some(step) = self.step(emptied) else {
             if self.lacks_a_slot() {
                 return grant_loop_after(Deferred::none(), deferred, self, || core.lock_with_slots());
             }
@@ -421,7 +433,7 @@ impl<T, S: Store<T>> QueueGuard for Locked<'_, T, S> {}
 impl<T, S: Store<T>> Granter for Locked<'_, T, S> {
     fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
         while !batch.is_full() {
-            match self.step() {
+            match self.step(None) {
                 Some(Step::Receiver(waker) | Step::Sender(waker)) => batch.push(waker),
                 None => return self.lacks_a_slot(),
             }

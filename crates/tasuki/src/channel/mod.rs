@@ -85,6 +85,7 @@ mod inline;
 #[cfg(feature = "std")]
 mod iter;
 mod locked;
+mod near;
 pub mod oneshot;
 mod parcel;
 #[cfg(feature = "alloc")]

@@ -21,7 +21,10 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
         match self.try_lock_idle() {
-            Some(locked) => self.recv_locked(locked),
+            Some(mut locked) => match locked.recv_near() {
+                Some(message) => Ok(message),
+                None => self.recv_locked(locked),
+            },
             None => self.try_recv_slow(),
         }
     }
@@ -31,7 +34,8 @@ impl<T, S: Store<T>> Core<T, S> {
         self.recv_locked(self.lock())
     }
 
-    #[inline(always)]
+    /// Out of line, so that the short path keeps no register for it: what its frame would store delays the compare-exchange.
+    #[inline(never)]
     fn recv_locked<'c>(&'c self, mut locked: Locked<'c, T, S>) -> Result<T, TryRecvError> {
         match locked.pop_available() {
             Some(popped) => Ok(self.take(locked, popped, None)),
@@ -56,9 +60,8 @@ impl<T, S: Store<T>> Core<T, S> {
             return message;
         }
         let ticket = locked.ticket(&popped);
-        locked.free_slot(popped.at);
         let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None };
-        locked.finish();
+        locked.finish_freeing(popped.at);
         drop_waker(spare);
         undo.disarm()
     }
@@ -97,9 +100,8 @@ impl<T, S: Store<T>> Core<T, S> {
             return message;
         }
         let ticket = at.ticket();
-        locked.free_slot(at);
         let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter };
-        locked.finish();
+        locked.finish_freeing(at);
         undo.disarm()
     }
 

@@ -29,10 +29,11 @@ use core::mem;
 
 /// The messages that were put back and not received since.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Returned {
+    len: Cell<u32>,
     /// The message with the smallest ticket.
     root: Cell<u32>,
-    len: Cell<u32>,
     /// The paths are random: a sequence without a pattern that callers could follow by chance.
     coins: Cell<u32>,
 }

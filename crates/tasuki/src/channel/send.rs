@@ -35,8 +35,22 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     unsafe fn send_idle(&self, content: &Content<T>) -> bool {
         let Some(mut locked) = self.try_lock_idle() else { return false };
+        if !locked.covers(1) {
+            return false;
+        }
+        // SAFETY: the caller's contract.
+        let near = unsafe { locked.send_near(content) };
+        // SAFETY: the caller's contract; it has not been sent.
+        near || unsafe { Self::send_far(locked, content) }
+    }
+
+    /// The same where that needs calls. Out of line, so that the short path keeps no register for it: what its frame would store delays the compare-exchange.
+    ///
+    /// SAFETY: as [`send_idle`](Self::send_idle); there is room, and none waits.
+    #[inline(never)]
+    unsafe fn send_far(mut locked: Locked<'_, T, S>, content: &Content<T>) -> bool {
         // SAFETY: the caller's contract. No receiver waits, so there is no waker.
-        locked.has_room(1) && unsafe { locked.send(content) }.is_some()
+        unsafe { locked.send(content) }.is_some()
     }
 
     /// Sends a message if there is room.
@@ -74,14 +88,38 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         let content = Content::new(message);
+        let Some(mut locked) = self.try_lock_idle() else { return self.try_send_slow(content) };
         // SAFETY: the message is there, and the caller's.
-        if unsafe { self.send_idle(&content) } { Ok(()) } else { self.try_send_slow(content) }
+        if locked.covers(1) && unsafe { locked.send_near(&content) } {
+            return Ok(());
+        }
+        Self::try_send_far(locked, content)
+    }
+
+    /// As [`send_far`](Self::send_far), with the message: a message whose address is taken has to be stored.
+    #[inline(never)]
+    fn try_send_far(locked: Locked<'_, T, S>, content: Content<T>) -> Result<(), TrySendError<T>> {
+        let (core, allocated) = (locked.core, locked.state().allocated);
+        // SAFETY: the message is there, and the caller's.
+        match unsafe { Self::send_locked(locked, &content) } {
+            Some(sent) => Self::sent_or_back(sent, content),
+            None => {
+                core.grow_for_room(allocated);
+                core.try_send_slow(content)
+            }
+        }
     }
 
     #[inline(never)]
     fn try_send_slow(&self, content: Content<T>) -> Result<(), TrySendError<T>> {
         // SAFETY: the message is there, and the caller's.
-        match unsafe { self.send_now(&content) } {
+        Self::sent_or_back(unsafe { self.send_now(&content) }, content)
+    }
+
+    /// What a try says, of this message.
+    #[inline(always)]
+    fn sent_or_back(sent: Sent, content: Content<T>) -> Result<(), TrySendError<T>> {
+        match sent {
             Sent::Yes(waker) => {
                 wake_owner(waker);
                 Ok(())

@@ -3,11 +3,11 @@
 use super::core::SENDERS;
 use super::locked::Locked;
 use super::parcel::Content;
-use super::store::{NONE, Store};
+use super::store::{NONE, Numbered, Store};
 use crate::queue::{Deferred, NewWaiter, Pinned};
 use core::task::Waker;
 
-impl<T, S: Store<T>> Locked<'_, T, S> {
+impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Enqueues a sender.
     pub(super) fn push_sender(&mut self, waiter: NewWaiter<'_>) {
         // SAFETY: the senders' queue is changed only here and below, under this lock.
@@ -40,30 +40,45 @@ impl<T, S: Store<T>> Locked<'_, T, S> {
         }
     }
 
-    /// Ends the wait of the first sender if that can be done: refuses it if the channel is closed, makes its message pending, or reserves for it.
+    /// Ends the wait of the first sender if that can be done: refuses it if the channel is closed, makes its message pending, or reserves for it. Its message goes into the slot that the
+    /// caller has emptied, if there is one; else that slot becomes free.
     #[inline(always)]
-    pub(super) fn serve_sender(&mut self) -> Option<Deferred<Option<Waker>>> {
+    pub(super) fn serve_sender(
+        &mut self,
+        emptied: Option<Numbered<'c, T>>,
+    ) -> Option<Deferred<Option<Waker>>> {
         if !self.queue.word().has(SENDERS) {
+            self.free_emptied(emptied);
             return None;
         }
         // SAFETY: as in `push_sender`. It does not borrow this value: the lock is held all the time.
         let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
         let front = senders.front().expect("a sender waits");
         let waker = if self.is_closed() {
+            self.free_emptied(emptied);
             // SAFETY: there is a waiter.
             unsafe { senders.refuse_front() }
         } else {
             let (slots, payload) = (front.mark(), front.pointer());
             if !self.covers(slots.max(1)) {
+                self.free_emptied(emptied);
                 return None;
             }
             if slots == 0 {
                 // SAFETY: a sender without a number of slots carries its message, which is pinned in its future while that is queued.
                 let content = unsafe { &*payload.cast::<Content<T>>() };
-                // SAFETY: the lock is held; the message of a sender in the queue is there, and the sender leaves the queue below.
-                let filled = unsafe { self.fill_slot(content) }?;
+                let filled = match emptied {
+                    Some(at) => {
+                        // SAFETY: the lock is held; the message of a sender in the queue is there, and the sender leaves the queue below; the slot is empty.
+                        unsafe { at.slot.fill(content) };
+                        at
+                    }
+                    // SAFETY: as above.
+                    None => unsafe { self.fill_slot(content) }?,
+                };
                 self.append(filled.number);
             } else {
+                self.free_emptied(emptied);
                 self.reserve(slots);
             }
             // SAFETY: there is a waiter; senders are never woken without a grant.
@@ -73,6 +88,13 @@ impl<T, S: Store<T>> Locked<'_, T, S> {
         drop(senders);
         self.senders_wait(waits);
         Some(waker)
+    }
+
+    #[inline(always)]
+    fn free_emptied(&mut self, emptied: Option<Numbered<'c, T>>) {
+        if let Some(at) = emptied {
+            self.free_slot(at);
+        }
     }
 
     /// Is there room for the message of the first sender, and no memory? Then the store has to grow, which needs the lock to be free: a step is owed.

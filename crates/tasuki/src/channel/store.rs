@@ -6,6 +6,7 @@
 //! Memory of a slot is made a [`Slot`] when its number is used for the first time (`State::fresh` in `locked.rs`), so a channel of a million slots
 //! costs nothing to make.
 
+use super::parcel::Content;
 use crate::shim::UnsafeCell;
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -40,6 +41,17 @@ impl<T> Slot<T> {
             ticket: Cell::new(0),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         }
+    }
+
+    /// Moves the message of a send into an empty slot.
+    ///
+    /// SAFETY: as [`Content::take`]; the caller holds the queue lock, and the slot has no message.
+    #[inline(always)]
+    pub(super) unsafe fn fill(&self, content: &Content<T>) {
+        // SAFETY: the caller's contract.
+        let message = unsafe { content.take() };
+        // SAFETY: no message is overwritten, and no other side looks at it.
+        self.value.with_mut(|value| unsafe { (*value).write(message) });
     }
 
     /// The message.
@@ -93,6 +105,10 @@ pub trait Store<T> {
     #[doc(hidden)]
     fn slot(&self, number: u32) -> *mut Slot<T>;
 
+    /// The same, if it is found without a call and the number is that of a slot at all ([`NONE`] is not).
+    #[doc(hidden)]
+    fn near(&self, number: u32) -> Option<*mut Slot<T>>;
+
     /// More slots, behind the first `allocated` ones; `None` if there can be no more. Not under the queue lock.
     #[doc(hidden)]
     fn allocate(&self, allocated: u32) -> Option<Self::Segment>;
@@ -138,6 +154,11 @@ impl<T, const N: usize> Store<T> for Inline<T, N> {
         debug_assert!((number as usize) <= N, "there is no slot {number}");
         // SAFETY: the number of a slot is at most `N`, and the spare one is behind the others, without a gap: they have the same type.
         unsafe { self.slots.get().cast::<Slot<T>>().add(number as usize) }
+    }
+
+    #[inline(always)]
+    fn near(&self, number: u32) -> Option<*mut Slot<T>> {
+        (number as usize <= N).then(|| self.slot(number))
     }
 
     fn allocate(&self, _allocated: u32) -> Option<Self::Segment> {
@@ -227,11 +248,16 @@ mod heap {
 
         #[inline(always)]
         fn slot(&self, number: u32) -> *mut Slot<T> {
-            if number < self.first {
-                // SAFETY: so many slots begin at the base.
-                return unsafe { self.base.add(number as usize) };
+            match self.near(number) {
+                Some(slot) => slot,
+                None => self.far(number),
             }
-            self.far(number)
+        }
+
+        #[inline(always)]
+        fn near(&self, number: u32) -> Option<*mut Slot<T>> {
+            // SAFETY: so many slots begin at the base.
+            (number < self.first).then(|| unsafe { self.base.add(number as usize) })
         }
 
         fn allocate(&self, allocated: u32) -> Option<Segment<T>> {

@@ -284,6 +284,11 @@ fn bad_input_says_what_to_do() {
     assert!(panic_of(|| sender.reserve_many(4)).contains("room for 3"));
     assert!(panic_of(|| sender.try_reserve_many(usize::MAX)).contains("room for 3"));
     assert_eq!(sender.try_reserve_many(3).unwrap().len(), 3);
+    let (sender, receiver) = unbounded::<u8>();
+    assert!(panic_of(|| sender.reserve_many(usize::MAX)).contains("room for"));
+    assert!(panic_of(|| sender.try_reserve_many(1 << 32)).contains("room for"));
+    sender.try_send(1).unwrap();
+    assert_eq!(receiver.try_recv(), Ok(1));
 }
 
 /// A channel inside a static, used by threads.

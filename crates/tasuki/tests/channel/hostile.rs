@@ -31,6 +31,27 @@ fn a_forgotten_receive_of_a_oneshot_is_replaced() {
     assert_eq!(ready(&mut receive), Ok(1));
 }
 
+/// A receive of a channel is forgotten while it waits: it is granted a message like any other, keeps that and its room, and nothing else. The others go on, also after it, in their order.
+#[test]
+fn a_forgotten_receive_of_a_channel_keeps_one_message() {
+    let _dog = watchdog(20);
+    let (sender, receiver) = bounded(2);
+    let mut forgotten = Box::pin(receiver.recv());
+    pending(&mut forgotten, &Spy::new());
+    forget(forgotten);
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &Spy::new());
+    sender.try_send(1).unwrap();
+    sender.try_send(2).unwrap();
+    assert_eq!(ready(&mut receive), Ok(2));
+    sender.try_send(3).unwrap();
+    assert_eq!(sender.try_send(4), Err(TrySendError::Full(4)), "one of two rooms is kept");
+    let mut waits = Box::pin(sender.send(4));
+    pending(&mut waits, &Spy::new());
+    assert_eq!((receiver.try_recv(), ready(&mut waits)), (Ok(3), Ok(())));
+    assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(4), Err(TryRecvError::Empty)));
+}
+
 /// A receiver whose receive was forgotten can close, be dropped, and be made again.
 #[test]
 fn a_forgotten_receive_of_a_oneshot_keeps_no_side_from_ending() {
