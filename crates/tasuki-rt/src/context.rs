@@ -305,6 +305,16 @@ impl Driver for Context {
     }
 
     fn refill(&self) -> u32 {
-        if let ThreadRole::Sim(sim) = &self.role { sim.operation() } else { self.budget.next(Instant::now) }
+        match &self.role {
+            ThreadRole::Sim(sim) => sim.operation(),
+            ThreadRole::Outside => self.budget.next(Instant::now),
+            ThreadRole::Worker(local) => {
+                let given = self.budget.next(Instant::now);
+                if given == 0 {
+                    local.used_budget();
+                }
+                given
+            }
+        }
     }
 }

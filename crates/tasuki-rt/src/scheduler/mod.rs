@@ -12,6 +12,7 @@
 //! known of a lock crosses a `Waker`: [`wake_kind`] says, while a primitive of `tasuki` calls a waker, whether the task was granted a lock by it (a
 //! *baton*). Nothing else of the scheduler knows of locks. The design and its proofs are in docs/scheduler.md.
 
+mod balance;
 pub(crate) mod chain;
 mod deadlines;
 pub(crate) mod idle;

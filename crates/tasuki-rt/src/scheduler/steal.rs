@@ -4,14 +4,13 @@
 //! them, unless its polls are long: it is still in the same one as at an earlier look, or has not done many since. A queue that has
 //! had something at each look of a search is that of a worker with more to do than it can: there one task alone is taken as well.
 
+use super::balance::Comparison;
 use super::worker::{LOOKS, Local};
-use super::{LOCAL_CAPACITY, Remote, Shared};
+use super::{Remote, Shared};
 use crate::task::Runnable;
 use st3::StealError;
 use std::time::{Duration, Instant};
 
-/// A worker with so many tasks does not look whether another has more.
-const FEW: usize = 256;
 /// How far apart two looks must be to judge by.
 const APART: Duration = Duration::from_micros(100);
 /// Polls that take longer than this on average are long: taking a task over is cheaper than waiting.
@@ -24,6 +23,8 @@ pub(super) struct Observation {
     since: Option<Instant>,
     /// At how many looks in a row its queue had something.
     never_empty: u32,
+    /// The turns of its tasks beside those of ours.
+    pub(super) comparison: Comparison,
 }
 
 impl Observation {
@@ -85,25 +86,12 @@ impl Local {
         None
     }
 
-    /// A worker that always has something to do never searches: without this it would run its one task again and again, while another worker has hundreds in turn. So now and then it looks at
-    /// another one, and takes half of what that has more, if that is much.
-    pub(super) fn balance(&self, shared: &Shared) {
-        let (own, others) = (LOCAL_CAPACITY - self.queue.spare_capacity(), shared.workers() - 1);
-        if own >= FEW || others == 0 {
-            return;
-        }
-        let victim = (self.index + 1 + self.roll() as usize % others) % shared.workers();
-        let share = |len: usize| if len > own + own / 8 + 2 { (len - own) / 2 } else { 0 };
-        if shared.remotes[victim].stealer.steal(&self.queue, share).is_ok_and(|taken| taken > 0) {
-            shared.remotes[self.index].counters.steals.count();
-            // They were seen at the victim by a worker that goes to sleep, or are seen here.
-            shared.notify();
-        }
-    }
-
-    /// A search begins: what was seen at the looks of an earlier one says nothing.
+    /// A search begins: what was seen at the looks of an earlier one says nothing, nor what was polled before.
     pub(super) fn look_anew(&self) {
-        self.observations.borrow_mut().iter_mut().for_each(|observation| observation.never_empty = 0);
+        for observation in self.observations.borrow_mut().iter_mut() {
+            observation.never_empty = 0;
+            observation.comparison = Comparison::default();
+        }
     }
 
     /// The second look before a sleep: is there anything that was notified about? With `alone`, also what only its own worker
@@ -127,7 +115,7 @@ impl Local {
     }
 
     /// SplitMix64: whom to look at first.
-    fn roll(&self) -> u64 {
+    pub(super) fn roll(&self) -> u64 {
         let state = self.dice.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.dice.set(state);
         let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,7 +1,7 @@
 //! A worker thread: it picks a task or a closure, runs it, and sleeps when there is none anywhere.
 //!
 //! [`Local`] is what only this thread touches; what other threads see of it is a [`Remote`](super::Remote). The order of picks is in
-//! docs/scheduler.md; the files beside this one have its parts: `queue_turns.rs`, `steal.rs`, `deadlines.rs`.
+//! docs/scheduler.md; the files beside this one have its parts: `queue_turns.rs`, `steal.rs`, `balance.rs`, `deadlines.rs`.
 
 use super::chain::Chain;
 use super::idle::{Nap, Place, Rest, Sleeper};
@@ -27,6 +27,8 @@ const STREAK: u32 = 32;
 const STREAK_TIME: Duration = Duration::from_micros(200);
 /// Every so many picks the global queue is looked at first, and the queue of another worker; and whenever `deadlines::OUTSIDE_EVERY` is over.
 pub(super) const GLOBAL_EVERY: u32 = 64;
+/// A poll that has used its budget counts as so many more picks: its task has done as much as many others do in one poll.
+const LONG_POLL_PICKS: u32 = 8;
 /// How many looks a search has, and the pause between them.
 pub(super) const LOOKS: u32 = 4;
 const PAUSE_SPINS: u32 = 32;
@@ -49,6 +51,8 @@ pub(crate) struct Local {
     pub(super) parker: Parker,
     /// Counts its picks.
     pub(super) tick: Cell<u32>,
+    /// The pick at which it looks outside next.
+    outside_at: Cell<u32>,
     pub(super) turn: Cell<QueueTurn>,
     streak: Cell<u32>,
     /// When a streak is over; known after its first poll.
@@ -93,6 +97,7 @@ impl Local {
             home_next: Cell::new(None),
             parker,
             tick: Cell::new(0),
+            outside_at: Cell::new(GLOBAL_EVERY),
             turn: Cell::default(),
             streak: Cell::new(0),
             streak_ends: Cell::new(None),
@@ -205,7 +210,9 @@ impl Local {
         let late = self.check_clock(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        if tick % GLOBAL_EVERY == 0 || late {
+        // Both wrap.
+        if tick.wrapping_sub(self.outside_at.get()) < u32::MAX / 2 || late {
+            self.outside_at.set(tick.wrapping_add(GLOBAL_EVERY));
             if let Some(item) = self.pick_first_from_outside(shared) {
                 return Some(item);
             }
@@ -223,6 +230,11 @@ impl Local {
         self.streak.set(0);
         let own = self.pick_by_turns(shared);
         own.or_else(|| self.pick_next(shared)).or_else(|| self.pick_global(shared))
+    }
+
+    /// The current poll has used its budget: the next look outside comes sooner.
+    pub(crate) fn used_budget(&self) {
+        self.outside_at.set(self.outside_at.get().wrapping_sub(LONG_POLL_PICKS));
     }
 
     #[inline]
@@ -251,9 +263,15 @@ impl Local {
     /// Before its own tasks: a share of what another worker has, what sockets have woken, and the global queue.
     #[cold]
     fn pick_first_from_outside(&self, shared: &Shared) -> Option<Item> {
-        self.balance(shared);
+        let balanced = self.balance(shared);
         self.poll_sockets(shared);
-        self.pick_global(shared)
+        match (self.pick_global(shared), balanced) {
+            (Some(item), Some(runnable)) => {
+                self.put_local(shared, runnable);
+                Some(item)
+            }
+            (item, balanced) => item.or(balanced.map(Item::Task)),
+        }
     }
 
     fn pick_inbox(&self, shared: &Shared) -> Option<Item> {
