@@ -93,6 +93,22 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// A line that rustdoc hides is shown by everything else that reads Markdown.
+pub(crate) fn hidden_lines(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| page.path.ends_with(".md")) {
+        let mut fence = None;
+        for (number, line) in page.text.lines().enumerate() {
+            if let Some(language) = line.strip_prefix("```") {
+                fence = if fence.is_none() { Some(language) } else { None };
+            } else if fence.is_some_and(|language| language.starts_with("rust")) && line.starts_with("# ") {
+                breaches.push(Breach::at(&page.path, number, "a hidden line shows on this page"));
+            }
+        }
+    }
+    breaches
+}
+
 /// A link of one file as a path from the root.
 fn resolve(from: &str, target: &str) -> PathBuf {
     let mut path = Path::new(from).parent().map(Path::to_owned).unwrap_or_default();
@@ -151,6 +167,13 @@ pub(crate) fn changelog(pages: &[Page]) -> Vec<Breach> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hidden_lines_are_seen() {
+        let text = "# Title\n```sh\n# a comment\n```\n```rust,no_run\nlet a = 1;\n# drop(a);\n#[test]\n```\n";
+        let found = hidden_lines(&[Page::new("docs/a.md", text)]);
+        assert_eq!(found.iter().map(|breach| breach.line).collect::<Vec<_>>(), [7]);
+    }
 
     #[test]
     fn foreign_paths_are_told_from_their_likes() {

@@ -61,7 +61,7 @@ impl Page {
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 39] = [
+const RULES: [(&str, Rule); 41] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -97,9 +97,11 @@ const RULES: [(&str, Rule); 39] = [
     ("every file of tests is run", programs::every_file_is_run),
     ("every promise of the seeds names what shows it", seeds::rows),
     ("what is awaited says what a drop loses", public_docs::cancel_safety),
+    ("the guide says what every drop does", public_docs::drops_are_told),
     ("pages of types begin with their example", public_docs::examples_first),
     ("examples await", public_docs::examples_await),
     ("what is measured is described", benchmarks::workloads),
+    ("no hidden lines on pages", documents::hidden_lines),
     ("the changelog has an Unreleased section", documents::changelog),
 ];
 

@@ -33,6 +33,32 @@ pub(crate) fn cancel_safety(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// The guide says of everything that can be awaited what a drop of it does; of forms that differ in what they own or how many they ask for, once.
+pub(crate) fn drops_are_told(pages: &[Page]) -> Vec<Breach> {
+    const CHAPTER: &str = "docs/guide/cancellation.md";
+    let chapter = pages.iter().find(|page| page.path == CHAPTER).map_or("", |page| page.text.as_str());
+    let told: HashSet<&str> = words(chapter).map(|(_, word)| word).collect();
+    let futures = futures(pages);
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages).filter(|(page, _)| page.path.starts_with("crates/tasuki/src/")) {
+        let tests = source.test_lines();
+        for (at, _) in words(&source.bare).filter(|(_, word)| *word == "pub") {
+            let line = source.line_of(at);
+            let Some(name) = awaitable(item(&source.bare[at..]), &futures).filter(|_| !tests[line]) else {
+                continue;
+            };
+            let forms = ["_owned", "_many", "_mut", "_for", "_until"];
+            let plain = forms.iter().fold(name, |name, form| name.strip_suffix(form).unwrap_or(name));
+            let for_runtimes = page.path.ends_with("/keyed.rs");
+            let hidden = documentation(&source.text, line).contains("doc(hidden)");
+            if !told.contains(plain) && !for_runtimes && !hidden {
+                breaches.push(Breach::at(&page.path, line, format!("{CHAPTER} does not tell of {plain}")));
+            }
+        }
+    }
+    breaches
+}
+
 /// The example of a type comes before the sections of its contract.
 pub(crate) fn examples_first(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();
@@ -150,6 +176,16 @@ fn documentation(text: &str, line: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drop_that_is_not_told_is_seen() {
+        let source = "pub async fn acquire_many_owned() {}\npub async fn told() {}\npub fn other() {}\n";
+        let found = |chapter: &str| {
+            let chapter = Page::new("docs/guide/cancellation.md", chapter);
+            drops_are_told(&[chapter, Page::new("crates/tasuki/src/a.rs", source)]).len()
+        };
+        assert_eq!((found("| `acquire`, `told` |\n"), found("| `told` |\n"), found("")), (0, 1, 2));
+    }
 
     #[test]
     fn an_example_that_only_blocks_is_seen() {

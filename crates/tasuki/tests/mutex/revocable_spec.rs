@@ -365,7 +365,7 @@ fn siblings_with_the_same_identity() {
 fn long_strings() {
     let seed = Seed::pick();
     let mut rng = seed.rng();
-    for round in 0..scaled(20_000, 4) {
+    for round in 0..scaled(if cfg!(debug_assertions) { 5_000 } else { 20_000 }, 4) {
         let by_identity = round % 2 == 0;
         let mut spec = Spec::new(by_identity, MAX_WAITERS);
         let mutex = Mutex::<u32, Revocable>::with_policy(0);
