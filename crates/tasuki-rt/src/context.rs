@@ -204,7 +204,7 @@ impl Context {
     /// A poll of this task by `f`, which says with what waker ([`polled_with`]); or the drop of its future.
     #[inline]
     pub(crate) fn poll<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> R {
-        self.task.set(Some(task));
+        self.set_task(Some(task));
         tasuki::runtime::set_budget(match &self.role {
             ThreadRole::Worker(_) => self.budget.begin(Instant::now),
             // Nothing waits for its end.
@@ -213,14 +213,20 @@ impl Context {
             ThreadRole::Sim(_) => self.budget.begin_untimed(true),
         });
         let output = if let Some(times) = &self.times { times.measure(f) } else { f() };
-        self.task.set(None);
+        self.set_task(None);
         self.waker.set(None);
         output
     }
 
+    #[inline]
+    fn set_task(&self, task: Option<TaskId>) {
+        self.task.set(task);
+        tasuki::runtime::set_task(task);
+    }
+
     /// No task is polled: for a context that is used again after a panic.
     pub(crate) fn end_poll(&self) {
-        self.task.set(None);
+        self.set_task(None);
         self.waker.set(None);
     }
 

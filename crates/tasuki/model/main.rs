@@ -42,6 +42,8 @@ mod parker;
 #[cfg(tasuki_loom)]
 mod queue;
 #[cfg(tasuki_loom)]
+mod records;
+#[cfg(tasuki_loom)]
 mod reentrant;
 #[cfg(tasuki_loom)]
 mod rendezvous;

@@ -17,6 +17,7 @@ pub use crate::queue::nested::wake_deferred;
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};
 
+use crate::task::running;
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::fmt;
@@ -65,17 +66,26 @@ thread_local! {
 
 /// Runs `f` with this driver installed on the thread; the one before comes back afterwards, also after a panic.
 pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<NonNull<dyn Driver>>);
+    struct Restore(Option<NonNull<dyn Driver>>, u64);
     impl Drop for Restore {
         fn drop(&mut self) {
             let _ = DRIVER.try_with(|driver| driver.set(self.0));
+            running::replace(self.1);
         }
     }
     let driver: NonNull<dyn Driver + '_> = NonNull::from(driver);
     // SAFETY: only the lifetime changes; `Restore` takes the pointer away before the borrow ends.
     let driver: NonNull<dyn Driver> = unsafe { core::mem::transmute(driver) };
-    let _restore = Restore(DRIVER.try_with(|before| before.replace(Some(driver))).ok().flatten());
+    let before = DRIVER.try_with(|before| before.replace(Some(driver))).ok().flatten();
+    let _restore = Restore(before, running::said(0));
     uncharged(f)
+}
+
+/// Says in advance what [`Driver::task`] of the driver of this thread answers until it is said again, or until the driver is left: with `Some` it is not asked for every lock that is
+/// noted ([`inspect`](crate::inspect)), with `None`, as at first, it is. It must be the same answer. Nothing where locks are not noted.
+#[inline(always)]
+pub fn set_task(task: Option<TaskId>) {
+    running::said(task.map_or(0, TaskId::get));
 }
 
 /// Is a driver installed on this thread?

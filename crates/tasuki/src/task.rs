@@ -131,6 +131,51 @@ pub(crate) fn current_or(asked: impl FnOnce() -> Option<TaskId>) -> Option<TaskI
     NonZeroU64::new(identity::get()).map(TaskId).or_else(asked)
 }
 
+/// The task that runs, as far as it is known without a question: so that a lock costs no call into a runtime.
+///
+/// A number per thread: the innermost [`identify`], or else what the runtime has said in advance ([`runtime::set_task`]). 0 is not known, and then the runtime is asked ([`asked`]).
+#[cfg(any(debug_assertions, feature = "inspect"))]
+pub(crate) mod running {
+    use crate::shim::identity;
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static RUNNING: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[inline(always)]
+    pub(crate) fn get() -> u64 {
+        RUNNING.try_with(Cell::get).unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn replace(number: u64) -> u64 {
+        RUNNING.try_with(|before| before.replace(number)).unwrap_or(0)
+    }
+
+    /// What the runtime says of this thread, unless an [`identify`](super::identify) says something else.
+    #[inline]
+    pub(crate) fn said(number: u64) -> u64 {
+        match identity::get() {
+            0 => replace(number),
+            inner => replace(inner),
+        }
+    }
+}
+
+#[cfg(not(any(debug_assertions, feature = "inspect")))]
+pub(crate) mod running {
+    #[inline(always)]
+    pub(crate) fn replace(_number: u64) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    pub(crate) fn said(_number: u64) -> u64 {
+        0
+    }
+}
+
 /// What the runtime says, or else the host.
 #[inline]
 pub(crate) fn asked() -> Option<TaskId> {
@@ -189,16 +234,18 @@ impl<F: Future> Future for Identified<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Restore(u64);
+        struct Restore(u64, u64);
         impl Drop for Restore {
             fn drop(&mut self) {
                 identity::replace(self.0);
+                running::replace(self.1);
             }
         }
         // SAFETY: a projection: the future is never moved out of the pinned whole.
         let this = unsafe { self.get_unchecked_mut() };
         ready!(this.charge.poll(cx));
-        let _restore = Restore(identity::replace(this.id.get()));
+        let id = this.id.get();
+        let _restore = Restore(identity::replace(id), running::replace(id));
         // SAFETY: as above.
         unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx)
     }

@@ -69,15 +69,15 @@ fn wait(view: &WaitView, now: u64) -> Option<WaitSnapshot> {
 
 fn lock(id: LockId, record: &LockRecord, waiters: usize) -> LockSnapshot {
     let mut holders = Vec::new();
-    record.each_holder(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
+    let unknown_holders = record.each_holder(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
     let [waited, held] = record.histograms();
     LockSnapshot {
         id: id.number(),
         label: record.label(),
         holders,
-        unknown_holders: record.unknown(),
+        unknown_holders,
         waiters,
-        contentions: waited.count(),
+        contentions: u64::from(record.contentions()),
         longest_queue: record.longest_queue(),
         waited,
         held,
@@ -109,7 +109,7 @@ fn locks(waiters: &HashMap<LockId, usize>, limit: usize) -> (Vec<LockSnapshot>, 
     let total = all.len();
     if limit < total {
         keep_first(&mut all, limit, |(id, record, waiters)| {
-            (Reverse(*waiters), Reverse(record.histograms()[0].count()), *id)
+            (Reverse(*waiters), Reverse(record.contentions()), *id)
         });
     }
     (all.into_iter().map(|(id, record, waiters)| lock(id, record, waiters)).collect(), total)
@@ -146,7 +146,7 @@ pub(super) fn snapshot(limit: usize) -> Snapshot {
     let (locks, total_locks) = locks(&waiters, limit);
     let (sites, total_waits) = (sites(&views, now, limit), views.len());
     // The oldest first; of those of one moment the one that was enqueued first.
-    keep_first(&mut views, limit, |view| (view.since, view.id));
+    keep_first(&mut views, limit, |view| (view.since, view.order, view.id));
     let waits: Vec<WaitSnapshot> = views.iter().filter_map(|view| wait(view, now)).collect();
     let deadlocks = Deadlock::all(&graph::cycles());
     let behind = waits.iter().flat_map(|wait| wait.behind.iter().map(|holder| holder.task));
@@ -154,7 +154,7 @@ pub(super) fn snapshot(limit: usize) -> Snapshot {
     Snapshot { locks, total_locks, waits, total_waits, sites, deadlocks, tasks }
 }
 
-/// How many wait for a lock, and for how long the first of them has. Looks at the waits of this lock only.
+/// How many wait for a lock, and for how long the first of them has.
 pub(super) fn queue(lock: LockId) -> (usize, Duration) {
     let mut granted = HashSet::new();
     if let Some(record) = lock.record() {

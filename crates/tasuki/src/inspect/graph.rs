@@ -122,7 +122,7 @@ fn is_behind_writers(want: Want) -> bool {
 
 /// Is the first, a queued writer, granted before the second? An upgrade goes before all others.
 fn is_before(writer: &WaitView, wait: &WaitView) -> bool {
-    writer.want == Want::Upgrade || writer.since < wait.since
+    writer.want == Want::Upgrade || writer.order < wait.order
 }
 
 /// Has the wait been granted? Its future has not seen it yet.
@@ -170,14 +170,15 @@ impl LockNode {
     fn of(lock: LockId) -> Self {
         let mut node = Self::default();
         let Some(record) = lock.record() else { return node };
-        record.each_holder(|holder| {
+        let unknown = record.each_holder(|holder| {
             node.granted.extend((holder.wait != 0).then_some(holder.wait));
             node.holders.push(holder);
         });
         node.is_reentrant = record.label().kind == LockKind::ReentrantMutex;
-        node.has_unknown = record.unknown() > 0;
+        node.has_unknown = unknown > 0;
         node.free = record.free_permits();
-        node
+        // Dropped meanwhile, it is held by none, and its record may be another lock's.
+        if lock.is_current() { node } else { Self::default() }
     }
 
     /// Finds the writers, for a wait that is behind them. True the first time.
@@ -188,7 +189,7 @@ impl LockNode {
         self.has_writers = true;
         waits::each_writer(wait.lock, |writer| self.writers.extend((!writer.is_limited).then_some(writer)));
         self.writers.retain(|writer| !self.granted.contains(&writer.id));
-        self.writers.sort_unstable_by_key(|writer| (writer.want != Want::Upgrade, writer.since, writer.id));
+        self.writers.sort_unstable_by_key(|writer| (writer.want != Want::Upgrade, writer.order, writer.id));
         true
     }
 

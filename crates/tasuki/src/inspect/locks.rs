@@ -5,7 +5,7 @@
 //!
 //! # Holders
 //!
-//! A record has four places for holders, and a map under a lock for more. A lock that has one holder at a time writes the first place,
+//! A record has four places for holders (`place.rs`), and a map under a lock for more. A lock that has one holder at a time writes the first place,
 //! without a locked operation. A lock that is shared takes a place by one compare-exchange, and its guard knows which ([`Held`]).
 //!
 //! | from | event | to | fn |
@@ -19,33 +19,33 @@
 //! | any | released | free | [`LockRecord::clear`], [`LockRecord::remove`] |
 //!
 //! A holder without an identity has a place only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a place. It is
-//! then [`UNKNOWN`], which is no task, and not 0, which is a free place: two guards would share it. All others are counted. With the feature `critical-section` the holders beyond the
+//! then [`UNKNOWN`], which is no task. All others are counted. With the feature `critical-section` the holders beyond the
 //! places are counted, too: a list allocates, and a release may run in an interrupt handler.
 //!
-//! # How long it is held
+//! # How long it is held, and waited for
 //!
-//! Two looks at the clock for every hold would cost more than the lock. So one hold in [`TIMED`] of each place is timed, the first included: `turn` counts them, and
-//! `since` is not 0 while a timed hold goes on. Holders beyond the places are not timed.
+//! Two looks at the clock for every hold would cost more than the lock. So one hold in 64 of each place is timed, the first included. Holders beyond the places are not timed. Of the
+//! waits one in [`TIMED_WAITS`] is, the first included, and all that the watcher has found to be older than 0.1 s: it looks twice a second.
+//!
+//! # Figures of the waits
+//! `enqueued` and `longest_queue` are written under the lock of the queue, by [`LockRecord::enqueued`]; so they need no read-modify-write, and the number that a wait gets is its order in the queue.
+//! `left` is written by the task that has the lock for itself alone, `left_apart` by all others.
 //!
 //! # Invariants
 //! 1. A place is written by the holder, or by the releaser that grants, before the lock can be had by another. Nothing that a primitive does depends on it.
-//! 2. `turn` of a place changes whenever its holder does: a look that finds the same turn twice has found the same holder.
-//! 3. `wait` of a place is the wait that was granted; it stays until the place is free, so that the wait is not taken for one that goes on.
-//!
-//! # Orderings
-//! `task`: Release in [`Place::fill`] pairs with Acquire in [`Place::view`], for the other fields of the same place. They may still be of two holders, if one
-//! comes after the other during a look: a report is made of what stayed the same in two looks, a second apart.
+//! 2. The record of a lock that is dropped has another generation before it is used again: a look that has found holders and then the same generation has found holders of that lock.
 
 use super::durations::{CLASSES, Durations};
+use super::place::{Hold, Look, NewHold, Place, UNUSED};
 use super::pool::{Pool, Record, first};
 use super::snapshot::LockLabel;
-use super::waits::QUEUES;
-use super::{AtomicStatic, LockKind, locked, nanoseconds};
+use super::stamp::Generation;
+use super::{LockKind, locked, nanoseconds};
 use crate::probe::LockMode;
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// How many holders a record has without an allocation.
 const PLACES: usize = 4;
@@ -59,15 +59,21 @@ fn known(task: u64) -> u64 {
     if task == 0 { UNKNOWN } else { task }
 }
 
-/// One hold in so many is timed: the clock takes about as long as a lock and an unlock. A power of two.
-const TIMED: u32 = 64;
+/// One wait in so many is timed: two looks at the clock take as long as a short wait. A power of two.
+const TIMED_WAITS: u32 = 64;
 
 /// How a lock is held, as it is stored.
 const HELD_AS: [LockMode; 4] = [LockMode::Exclusive, LockMode::Read, LockMode::Upgradable, LockMode::Permits];
 
-fn stored(mode: LockMode) -> u32 {
-    // An upgrade that was granted is held for itself alone.
-    HELD_AS.iter().position(|held| *held == mode).unwrap_or(0) as u32
+#[inline]
+const fn stored(mode: LockMode) -> u32 {
+    match mode {
+        // An upgrade that was granted is held for itself alone.
+        LockMode::Exclusive | LockMode::Upgrade => 0,
+        LockMode::Read => 1,
+        LockMode::Upgradable => 2,
+        LockMode::Permits => 3,
+    }
 }
 
 /// Which place of a record a guard has: 0 is none.
@@ -104,91 +110,26 @@ pub(super) struct Holder {
     pub(super) at: Option<&'static Location<'static>>,
 }
 
-/// A place for a holder; free while `task` is 0.
-struct Place {
-    task: AtomicU64,
-    at: AtomicStatic<Location<'static>>,
-    wait: AtomicU64,
-    mode: AtomicU32,
-    claimed: AtomicU32,
-    turn: AtomicU32,
-    /// When a timed hold began, in nanoseconds of the process and never 0; 0 if this one is not timed.
-    since: AtomicU64,
+impl Holder {
+    fn new(held: Held, hold: Hold) -> Self {
+        let Hold { task, at, mode, wait, turn, is_claimed } = hold;
+        Self { held, task, mode: HELD_AS[mode as usize], wait, turn, is_claimed, at }
+    }
 }
 
-impl Place {
-    #[expect(clippy::declare_interior_mutable_const, reason = "each use is another place")]
-    const NEW: Self = Self {
-        task: AtomicU64::new(0),
-        at: AtomicStatic::new(),
-        wait: AtomicU64::new(0),
-        mode: AtomicU32::new(0),
-        claimed: AtomicU32::new(0),
-        turn: AtomicU32::new(0),
-        since: AtomicU64::new(0),
-    };
+#[expect(clippy::declare_interior_mutable_const, reason = "each use is another place")]
+const NEW_PLACE: Place = Place {
+    state: AtomicU64::new(UNUSED),
+    task: AtomicU64::new(0),
+    at: AtomicPtr::new(core::ptr::null_mut()),
+    wait: AtomicU64::new(0),
+    since: AtomicU64::new(0),
+};
 
-    /// Another holder, or the same one anew. All Relaxed, and not one operation: invariant 1.
-    #[inline(always)]
-    fn fill(&self, task: u64, mode: LockMode, at: &'static Location<'static>) {
-        self.at.set(at);
-        self.mode.store(stored(mode), Ordering::Relaxed);
-        self.claimed.store(1, Ordering::Relaxed);
-        let turn = self.turn.load(Ordering::Relaxed).wrapping_add(1);
-        self.turn.store(turn, Ordering::Relaxed);
-        if turn % TIMED == 1 {
-            self.begin_timed();
-        }
-        // Release: pairs with Acquire in `view`.
-        self.task.store(known(task), Ordering::Release);
-    }
-
-    #[cold]
-    fn begin_timed(&self) {
-        self.since.store(nanoseconds().max(1), Ordering::Relaxed);
-    }
-
-    /// It has been granted, and its future has not been polled since.
-    fn fill_granted(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) {
-        self.wait.store(wait, Ordering::Relaxed);
-        self.fill(task, mode, at);
-        self.claimed.store(0, Ordering::Relaxed);
-    }
-
-    /// The holder releases the lock; how long it held it, if that was timed.
-    #[must_use]
-    #[inline(always)]
-    fn free(&self) -> Option<u64> {
-        self.wait.store(0, Ordering::Relaxed);
-        let since = self.since.load(Ordering::Relaxed);
-        if since != 0 {
-            self.since.store(0, Ordering::Relaxed);
-        }
-        // Release: pairs with Acquire in `LockRecord::add`: the next holder writes after what was written for this one.
-        self.task.store(0, Ordering::Release);
-        (since != 0).then(|| nanoseconds().saturating_sub(since))
-    }
-
-    /// The place is another lock's from now on, whose first hold is timed.
-    fn reset(&self) {
-        let _ = self.free();
-        self.at.clear();
-        self.turn.store((self.turn.load(Ordering::Relaxed) | (TIMED - 1)).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    fn view(&self, held: Held) -> Option<Holder> {
-        // Acquire: pairs with Release in `fill`.
-        let task = self.task.load(Ordering::Acquire);
-        (task != 0 && task != UNKNOWN).then(|| Holder {
-            held,
-            task,
-            mode: HELD_AS[self.mode.load(Ordering::Relaxed) as usize],
-            wait: self.wait.load(Ordering::Relaxed),
-            turn: self.turn.load(Ordering::Relaxed),
-            is_claimed: self.claimed.load(Ordering::Relaxed) == 1,
-            at: self.at.get(),
-        })
-    }
+#[cold]
+fn begin_timed(place: &Place) {
+    // Relaxed: only the holder looks at it.
+    place.since.store(nanoseconds().max(1), Ordering::Relaxed);
 }
 
 const NO_LABEL: LockLabel = LockLabel { kind: LockKind::Mutex, name: None, made_at: None };
@@ -204,22 +145,24 @@ pub(crate) struct LockRecord {
     next_free: AtomicU32,
     /// Its number in the pool; 0 before its first use, and in [`NO_LOCK`].
     number: AtomicU32,
-    /// Changes when the record is another lock's.
-    generation: AtomicU32,
+    pub(super) generation: Generation,
     label: Mutex<LockLabel>,
     places: [Place; PLACES],
-    /// Holders beyond the places.
+    /// How many holders are beyond the places, and which.
+    beyond: AtomicU32,
     more: Mutex<BTreeMap<u32, Holder>>,
     /// How many holders have no place, and are not known.
     unknown: AtomicU32,
-    /// The first of the waits for it, in two lists ([`waits`](super::waits)).
-    pub(super) queues: Mutex<[u32; QUEUES]>,
+    /// The first of the waits that keep readers out ([`waits`](super::waits)).
+    pub(super) writers: Mutex<u32>,
     /// How many permits were free when the queue was unlocked last, with waiters in it.
     free: AtomicU32,
-    /// How many wait, and the most that have at a time.
-    queued: AtomicU32,
+    /// How many waits have begun and ended, and the most that there were at a time. See the header.
+    enqueued: AtomicU32,
+    left: AtomicU32,
+    left_apart: AtomicU32,
     longest_queue: AtomicU32,
-    /// How many waits took how long.
+    /// How many of the timed waits took how long.
     waited: [AtomicU32; CLASSES],
     /// How many of the timed holds took how long.
     held: [AtomicU32; CLASSES],
@@ -229,14 +172,17 @@ impl Record for LockRecord {
     const NEW: Self = Self {
         next_free: AtomicU32::new(0),
         number: AtomicU32::new(0),
-        generation: AtomicU32::new(0),
+        generation: Generation(AtomicU32::new(0)),
         label: Mutex::new(NO_LABEL),
-        places: [const { Place::NEW }; PLACES],
+        places: [const { NEW_PLACE }; PLACES],
+        beyond: AtomicU32::new(0),
         more: Mutex::new(BTreeMap::new()),
         unknown: AtomicU32::new(0),
-        queues: Mutex::new([0; QUEUES]),
+        writers: Mutex::new(0),
         free: AtomicU32::new(0),
-        queued: AtomicU32::new(0),
+        enqueued: AtomicU32::new(0),
+        left: AtomicU32::new(0),
+        left_apart: AtomicU32::new(0),
         longest_queue: AtomicU32::new(0),
         waited: [const { AtomicU32::new(0) }; CLASSES],
         held: [const { AtomicU32::new(0) }; CLASSES],
@@ -249,7 +195,7 @@ impl Record for LockRecord {
 
 static LOCKS: Pool<LockRecord, { first(1024) }> = Pool::new();
 
-/// The record of all locks for which there was no other: never written.
+/// The record of all locks for which there was no other. They write into its first place, as into any other; no look reads it.
 static NO_LOCK: LockRecord = LockRecord::NEW;
 
 /// A lock that a wait is for: its record, and which use of it.
@@ -267,11 +213,21 @@ impl LockId {
         Self(number)
     }
 
+    /// Which use of the record it is.
+    pub(super) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Is the record, which was read, still of this lock?
+    pub(super) fn is_current(self) -> bool {
+        self.record().is_some_and(|record| record.generation.is_still(self.generation()))
+    }
+
     /// The record, if it still is of this lock.
+    #[inline]
     pub(super) fn record(self) -> Option<&'static LockRecord> {
         let record = if self == Self::NONE { None } else { Some(LOCKS.get(self.0 as u32)) };
-        // Relaxed: a record that is another lock's by now is found out by the second look.
-        record.filter(|record| record.generation.load(Ordering::Relaxed) == (self.0 >> 32) as u32)
+        record.filter(|record| record.generation.get() == self.generation())
     }
 }
 
@@ -296,20 +252,18 @@ pub(crate) fn unregister(record: &'static LockRecord) {
     if record.is_of_none() {
         return;
     }
-    // Relaxed: see `LockId::record`.
-    record.generation.store(record.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    record.generation.next();
     record.places.iter().for_each(Place::reset);
     if !IS_BOUNDED {
         locked(&record.more).clear();
     }
     // Relaxed: no other thread has the lock.
     record.unknown.store(0, Ordering::Relaxed);
-    *locked(&record.queues) = [0; QUEUES];
+    *locked(&record.writers) = 0;
     // Relaxed: as above.
-    let figures = [&record.free, &record.queued, &record.longest_queue]
-        .into_iter()
-        .chain(&record.waited)
-        .chain(&record.held);
+    let counts = [&record.beyond, &record.free, &record.enqueued, &record.left, &record.left_apart];
+    let counts = counts.into_iter().chain([&record.longest_queue]);
+    let figures = counts.chain(&record.waited).chain(&record.held);
     figures.for_each(|figure| figure.store(0, Ordering::Relaxed));
     *locked(&record.label) = NO_LABEL;
     LOCKS.put(record.number.load(Ordering::Relaxed));
@@ -325,6 +279,19 @@ pub(super) fn each(mut see: impl FnMut(LockId, &'static LockRecord)) {
     }
 }
 
+#[inline(always)]
+fn fill(place: &Place, task: u64, mode: LockMode, at: &'static Location<'static>) {
+    if place.fill(NewHold { task: known(task), at, mode: stored(mode) }) {
+        begin_timed(place);
+    }
+}
+
+fn fill_granted(place: &Place, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) {
+    if place.grant(NewHold { task: known(task), at, mode: stored(mode) }, wait) {
+        begin_timed(place);
+    }
+}
+
 impl LockRecord {
     #[inline(always)]
     pub(crate) fn is_of_none(&self) -> bool {
@@ -332,22 +299,22 @@ impl LockRecord {
     }
 
     /// Which lock the record is of now.
+    #[inline]
     pub(crate) fn id(&self) -> LockId {
         // Relaxed: the caller has the lock.
-        let (number, generation) =
-            (self.number.load(Ordering::Relaxed), self.generation.load(Ordering::Relaxed));
+        let (number, generation) = (self.number.load(Ordering::Relaxed), self.generation.get());
         LockId(u64::from(generation) << 32 | u64::from(number))
     }
 
     /// The one holder: taken, or claimed, by this task; 0 is code without an identity.
     #[inline(always)]
     pub(crate) fn set(&self, task: u64, at: &'static Location<'static>) {
-        self.places[0].fill(task, LockMode::Exclusive, at);
+        fill(&self.places[0], task, LockMode::Exclusive, at);
     }
 
     /// The one holder: a waiter, whose future has not been polled since.
     pub(crate) fn grant(&self, task: u64, at: &'static Location<'static>, wait: u64) {
-        self.places[0].fill_granted(task, LockMode::Exclusive, at, wait);
+        fill_granted(&self.places[0], task, LockMode::Exclusive, at, wait);
     }
 
     /// The one holder releases the lock.
@@ -358,15 +325,15 @@ impl LockRecord {
 
     #[inline]
     fn free(&self, place: &Place) {
-        if let Some(nanoseconds) = place.free() {
-            self.held_for(nanoseconds);
+        if let Some(since) = place.free() {
+            self.held_since(since);
         }
     }
 
     #[cold]
-    fn held_for(&self, nanoseconds: u64) {
+    fn held_since(&self, since: u64) {
         // Relaxed: a number to look at.
-        self.held[class(nanoseconds)].fetch_add(1, Ordering::Relaxed);
+        self.held[class(nanoseconds().saturating_sub(since))].fetch_add(1, Ordering::Relaxed);
     }
 
     /// One of several holders; `wait` is what was granted and not claimed, or 0.
@@ -375,16 +342,11 @@ impl LockRecord {
             return self.add_unknown();
         }
         for (number, place) in self.places.iter().enumerate() {
-            // Relaxed: a look, which the exchange confirms.
-            if place.task.load(Ordering::Relaxed) != 0 {
-                continue;
-            }
-            // Acquire: pairs with Release in `Place::free`. Relaxed on failure: the next place is looked at.
-            if place.task.compare_exchange(0, task, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if place.try_take() {
                 if wait == 0 {
-                    place.fill(task, mode, at);
+                    fill(place, task, mode, at);
                 } else {
-                    place.fill_granted(task, mode, at, wait);
+                    fill_granted(place, task, mode, at, wait);
                 }
                 return Held(number as u32 + 1);
             }
@@ -409,13 +371,15 @@ impl LockRecord {
         let last = more.last_key_value();
         let held = Held(last.map_or(first, |(last, _)| last.wrapping_add(1).clamp(first, u32::MAX - 1)));
         more.insert(held.0, Holder { held, task, mode, wait, turn: 0, is_claimed: wait == 0, at: Some(at) });
+        // Relaxed: written under the lock.
+        self.beyond.store(more.len() as u32, Ordering::Relaxed);
         held
     }
 
     /// The waiter that was granted this place has been polled.
     pub(crate) fn claim(&self, held: Held, task: u64, mode: LockMode, at: &'static Location<'static>) {
         match self.place(held) {
-            Ok(Some(place)) => place.fill(task, mode, at),
+            Ok(Some(place)) => fill(place, task, mode, at),
             Ok(None) => {}
             Err(()) => self.change_more(held, |holder| {
                 *holder = Holder {
@@ -433,11 +397,7 @@ impl LockRecord {
     /// The holder goes on in another way.
     pub(crate) fn change(&self, held: Held, mode: LockMode) {
         match self.place(held) {
-            // Relaxed: written by the holder.
-            Ok(Some(place)) => {
-                place.mode.store(stored(mode), Ordering::Relaxed);
-                place.claimed.store(1, Ordering::Relaxed);
-            }
+            Ok(Some(place)) => place.change(stored(mode)),
             Ok(None) => {}
             Err(()) => self.change_more(held, |holder| (holder.mode, holder.is_claimed) = (mode, true)),
         }
@@ -446,12 +406,7 @@ impl LockRecord {
     /// An upgrade has been granted to the holder of this place, and its future has not been polled since.
     pub(crate) fn grant_upgrade(&self, held: Held, wait: u64) {
         match self.place(held) {
-            // Relaxed: written by the releaser that grants; the turn stays, for the holder does.
-            Ok(Some(place)) => {
-                place.wait.store(wait, Ordering::Relaxed);
-                place.mode.store(stored(LockMode::Exclusive), Ordering::Relaxed);
-                place.claimed.store(0, Ordering::Relaxed);
-            }
+            Ok(Some(place)) => place.grant_upgrade(stored(LockMode::Exclusive), wait),
             Ok(None) => {}
             Err(()) => self.change_more(held, |holder| {
                 (holder.wait, holder.mode, holder.is_claimed) = (wait, LockMode::Exclusive, false);
@@ -473,10 +428,7 @@ impl LockRecord {
     /// Is it known already that this task has the place? False is inconclusive.
     #[inline(always)]
     pub(crate) fn is_held_by(&self, held: Held, task: u64) -> bool {
-        // Relaxed: the guard is used, so its place is written by no other.
-        self.places
-            .get((held.0 as usize).wrapping_sub(1))
-            .is_some_and(|place| place.task.load(Ordering::Relaxed) == task)
+        self.places.get((held.0 as usize).wrapping_sub(1)).is_some_and(|place| place.is_of(task))
     }
 
     /// The task that runs uses the guard: it is the holder, though another may have taken the lock.
@@ -484,16 +436,7 @@ impl LockRecord {
     pub(crate) fn touch(&self, held: Held, task: u64) {
         let task = known(task);
         match self.place(held) {
-            Ok(Some(place)) => {
-                // Relaxed: the guard is used, so its place is written by no other.
-                if place.task.load(Ordering::Relaxed) != task {
-                    place.turn.store(place.turn.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-                    // A guard is there: the lock was claimed, perhaps by code without an identity and before there was a record.
-                    place.claimed.store(1, Ordering::Relaxed);
-                    // Release: pairs with Acquire in `Place::view`.
-                    place.task.store(task, Ordering::Release);
-                }
-            }
+            Ok(Some(place)) => place.touch(task),
             Ok(None) => {}
             Err(()) => self.change_more(held, |holder| {
                 holder.turn = holder.turn.wrapping_add(u32::from(holder.task != task));
@@ -512,7 +455,12 @@ impl LockRecord {
         match self.place(held) {
             Ok(Some(place)) => self.free(place),
             Ok(None) => {}
-            Err(()) => drop(locked(&self.more).remove(&held.0)),
+            Err(()) => {
+                let mut more = locked(&self.more);
+                more.remove(&held.0);
+                // Relaxed: written under the lock.
+                self.beyond.store(more.len() as u32, Ordering::Relaxed);
+            }
         }
     }
 
@@ -528,18 +476,37 @@ impl LockRecord {
         locked(&self.more).get_mut(&held.0).map(change);
     }
 
-    /// Every holder that has an identity. `see` must not lock a record.
-    pub(super) fn each_holder(&self, mut see: impl FnMut(Holder)) {
+    /// Every holder that has an identity; and how many more there are, as far as they were counted. `see` must not lock a record.
+    pub(super) fn each_holder(&self, mut see: impl FnMut(Holder)) -> usize {
+        // Relaxed: a number to look at.
+        let mut unknown = self.unknown.load(Ordering::Relaxed) as usize;
         for (number, place) in self.places.iter().enumerate() {
-            place.view(Held(number as u32 + 1)).into_iter().for_each(&mut see);
+            match place.look() {
+                Look::Free => {}
+                Look::Held(hold) if hold.task != UNKNOWN => see(Holder::new(Held(number as u32 + 1), hold)),
+                Look::Held(_) | Look::Changing => unknown += 1,
+            }
         }
-        if !IS_BOUNDED {
-            locked(&self.more).values().copied().filter(|holder| holder.task != UNKNOWN).for_each(see);
+        // Relaxed: a hint. A holder that comes meanwhile is as one that comes after the look; and the one that asks for itself is there.
+        if !IS_BOUNDED && self.beyond.load(Ordering::Relaxed) != 0 {
+            let more = locked(&self.more);
+            more.values().copied().filter(|holder| holder.task != UNKNOWN).for_each(see);
+            unknown += more.values().filter(|holder| holder.task == UNKNOWN).count();
         }
+        unknown
     }
 
-    /// Is a task known to hold it? Where and how it took it.
+    /// Is a task known to hold it? Where it took it. For the task itself.
+    #[inline]
     pub(crate) fn held_by(&self, task: u64) -> Option<&'static Location<'static>> {
+        // Relaxed: what the task holds it has written itself.
+        let may_hold =
+            self.places.iter().any(|place| place.is_of(task)) || self.beyond.load(Ordering::Relaxed) != 0;
+        if may_hold { self.find_holder(task) } else { None }
+    }
+
+    #[cold]
+    fn find_holder(&self, task: u64) -> Option<&'static Location<'static>> {
         let mut found = None;
         self.each_holder(|holder| {
             if holder.task == task && holder.is_claimed {
@@ -556,33 +523,46 @@ impl LockRecord {
         found
     }
 
-    /// How many holders are not known.
-    pub(super) fn unknown(&self) -> usize {
-        // Relaxed: numbers to look at.
-        let is_unknown = |place: &&Place| place.task.load(Ordering::Relaxed) == UNKNOWN;
-        let more = if IS_BOUNDED {
-            0
-        } else {
-            locked(&self.more).values().filter(|holder| holder.task == UNKNOWN).count()
-        };
-        self.unknown.load(Ordering::Relaxed) as usize + self.places.iter().filter(is_unknown).count() + more
+    /// Is the next wait to be timed?
+    pub(super) fn times_wait(&self) -> bool {
+        // Relaxed: a number that others change meanwhile.
+        self.enqueued.load(Ordering::Relaxed) % TIMED_WAITS == 0
     }
 
-    /// A wait begins. All figures are Relaxed: numbers to look at.
-    pub(super) fn enqueued(&self) {
-        let queued = self.queued.fetch_add(1, Ordering::Relaxed) + 1;
+    /// A wait begins. Called with the queue locked. How many have begun: its order in the queue.
+    #[inline]
+    pub(super) fn enqueued(&self) -> u32 {
+        // Relaxed, and no read-modify-write: see the header.
+        let order = self.enqueued.load(Ordering::Relaxed).wrapping_add(1);
+        self.enqueued.store(order, Ordering::Relaxed);
+        let queued = order.wrapping_sub(self.contentions());
         if queued > self.longest_queue.load(Ordering::Relaxed) {
-            self.longest_queue.fetch_max(queued, Ordering::Relaxed);
+            self.longest_queue.store(queued, Ordering::Relaxed);
+        }
+        order
+    }
+
+    /// A wait of this task ends. `is_alone`: it has what only one can have. All figures are Relaxed: numbers to look at.
+    #[inline]
+    pub(super) fn left(&self, task: u64, is_alone: bool) {
+        if is_alone && self.places[0].is_of(task) {
+            self.left.store(self.left.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        } else {
+            self.left_apart.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A wait ends, after so long.
-    pub(super) fn left(&self, nanoseconds: u64) {
-        self.queued.fetch_sub(1, Ordering::Relaxed);
+    /// A wait that was timed, or old, took so long.
+    pub(super) fn waited(&self, nanoseconds: u64) {
         self.waited[class(nanoseconds)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many waits, and how many timed holds, took how long.
+    /// How many waits have ended.
+    pub(super) fn contentions(&self) -> u32 {
+        self.left.load(Ordering::Relaxed).wrapping_add(self.left_apart.load(Ordering::Relaxed))
+    }
+
+    /// How many of the timed waits, and of the timed holds, took how long.
     pub(super) fn histograms(&self) -> [Durations; 2] {
         let look = |counts: &[AtomicU32; CLASSES]| {
             Durations(counts.each_ref().map(|count| count.load(Ordering::Relaxed)))

@@ -45,6 +45,8 @@ mod labels;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod locks;
 #[cfg(any(debug_assertions, feature = "inspect"))]
+mod place;
+#[cfg(any(debug_assertions, feature = "inspect"))]
 mod pool;
 // Not under Miri, where each takes a minute; there is no unsafe code in what they test.
 #[cfg(all(test, not(miri)))]
@@ -55,6 +57,8 @@ mod report;
 #[cfg(feature = "serde")]
 mod serialize;
 mod snapshot;
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod stamp;
 #[cfg(all(test, not(miri)))]
 mod tests;
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -161,19 +165,27 @@ mod active {
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) use active::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue};
 #[cfg(any(debug_assertions, feature = "inspect"))]
-use active::{hook, locked, prints, try_locked};
+use active::{coarse_nanoseconds, hook, locked, prints, try_locked};
+
+/// What `place.rs` and `stamp.rs` are made of; the model of both has others.
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod sync {
+    pub(super) use core::hint::spin_loop as spin_hint;
+    pub(super) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+    /// How often a look reads what changes meanwhile.
+    pub(super) const TRIES: usize = 100;
+}
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod active {
     use super::Certainty;
     use super::locks::LockId;
     use super::{Deadlock, HOOK, Ordering, SILENT, Snapshot, Vec, graph, waits, watch};
-    use crate::host_executor::{HAS_CLOCK, clock};
     use crate::shim::Section;
     use core::ops::{Deref, DerefMut};
-    use std::sync::atomic::AtomicPtr;
-    use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-    use std::time::Instant;
+    use std::sync::atomic::{AtomicPtr, fence};
+    use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
     /// A reference that lives for ever, or none.
     pub(crate) struct AtomicStatic<T: 'static>(AtomicPtr<T>);
@@ -188,11 +200,14 @@ mod active {
             self.0.store(core::ptr::from_ref(value).cast_mut(), Ordering::Relaxed);
         }
 
-        pub(crate) fn clear(&self) {
+        /// The same, or none.
+        pub(crate) fn replace(&self, value: Option<&'static T>) {
+            let value = value.map_or(core::ptr::null_mut(), |value| core::ptr::from_ref(value).cast_mut());
             // Relaxed: as in `set`.
-            self.0.store(core::ptr::null_mut(), Ordering::Relaxed);
+            self.0.store(value, Ordering::Relaxed);
         }
 
+        #[inline(always)]
         pub(crate) fn get(&self) -> Option<&'static T> {
             // SAFETY: null, or made by `set` from a reference that is valid for ever. Relaxed: as in `set`.
             unsafe { self.0.load(Ordering::Relaxed).as_ref() }
@@ -254,14 +269,42 @@ mod active {
         Some(Locked { guard, _section: section })
     }
 
-    /// How long the process has been inspected.
+    /// The time, in nanoseconds since a moment that does not change.
     pub(crate) fn nanoseconds() -> u64 {
-        static START: OnceLock<Instant> = OnceLock::new();
-        if !HAS_CLOCK {
-            return 0;
+        clocks::nanoseconds(false)
+    }
+
+    /// The same to some milliseconds, for a fraction of the instructions where the system has such a clock. Never later than [`nanoseconds`].
+    pub(super) fn coarse_nanoseconds() -> u64 {
+        clocks::nanoseconds(true)
+    }
+
+    #[cfg(target_os = "linux")]
+    mod clocks {
+        #[inline]
+        pub(super) fn nanoseconds(is_coarse: bool) -> u64 {
+            let clock = if is_coarse { libc::CLOCK_MONOTONIC_COARSE } else { libc::CLOCK_MONOTONIC };
+            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: a place for the time. It does not fail: every Linux has both clocks.
+            unsafe { libc::clock_gettime(clock, &raw mut time) };
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
         }
-        let now = clock();
-        now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    mod clocks {
+        use crate::host_executor::{HAS_CLOCK, clock};
+        use std::sync::OnceLock;
+        use std::time::Instant;
+
+        pub(super) fn nanoseconds(_is_coarse: bool) -> u64 {
+            static START: OnceLock<Instant> = OnceLock::new();
+            if !HAS_CLOCK {
+                return 0;
+            }
+            let now = clock();
+            now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
+        }
     }
 
     pub(super) fn snapshot(limit: usize) -> Snapshot {
@@ -293,10 +336,11 @@ mod active {
     }
 
     /// A wait has been enqueued: it is published, and seen by the watcher if it lasts. True if it may close a cycle.
+    #[inline]
     pub(crate) fn begin_wait(number: u32) -> bool {
         let is_part = waits::publish(number);
         if is_part {
-            watch::need(number);
+            watch::need();
         }
         is_part
     }
@@ -304,6 +348,8 @@ mod active {
     /// Panics if the task is in a cycle of locks with holders: in strict mode, after its wait was enqueued.
     #[cold]
     pub(crate) fn check_cycle(task: u64) {
+        // SeqCst: pairs with the same fence of another task whose wait closes the cycle; see `waits.rs`.
+        fence(Ordering::SeqCst);
         let Some(cycle) = graph::cycle_of(task).filter(|cycle| cycle.has(task)) else { return };
         let deadlock = Deadlock::new(&cycle);
         if deadlock.certainty != Certainty::Suspected {

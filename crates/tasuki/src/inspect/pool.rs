@@ -54,16 +54,18 @@ impl<T: Record, const N: usize> Pool<T, N> {
     }
 
     /// The record of a number that [`take`](Self::take) gave.
+    #[inline]
     pub(super) fn get(&self, number: u32) -> &T {
         let at = number as usize - 1;
-        match (at / N).checked_ilog2() {
-            None => &self.first[at],
-            Some(doubling) => {
-                let before = N << doubling;
-                let fresh = || (0..before).map(|_| T::NEW).collect();
-                &self.more[doubling as usize].get_or_init(fresh)[at - before]
-            }
-        }
+        self.first.get(at).unwrap_or_else(|| self.get_more(at))
+    }
+
+    #[cold]
+    fn get_more(&self, at: usize) -> &T {
+        let doubling = (at / N).ilog2() as usize;
+        let before = N << doubling;
+        let fresh = || (0..before).map(|_| T::NEW).collect();
+        &self.more[doubling].get_or_init(fresh)[at - before]
     }
 
     /// A record that is in use from now on; `None` if there is memory for no more.

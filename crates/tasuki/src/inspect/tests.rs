@@ -442,7 +442,7 @@ fn a_snapshot() {
     let snapshot = super::snapshot();
     let lock = snapshot.locks.iter().find(this).expect("it is used");
     assert_eq!((lock.waiters, lock.contentions, lock.longest_queue), (0, 2, 2));
-    assert!(lock.holders.is_empty() && lock.waited.count() == 2);
+    assert!(lock.holders.is_empty() && (1..=2).contains(&lock.waited.count()), "the first wait is timed");
     assert!((1..=3).contains(&lock.held.count()), "the first hold is timed, and few others");
     drop((first, second));
     drop(mutex);
@@ -475,7 +475,7 @@ fn a_limited_snapshot() {
 #[cfg(target_pointer_width = "64")]
 fn sizes() {
     let records = (size_of::<super::locks::LockRecord>(), size_of::<super::waits::WaitRecord>());
-    assert_eq!(records, (504, 104));
+    assert_eq!(records, (472, 112));
     assert_eq!(size_of::<crate::probe::LockProbe>(), if cfg!(feature = "console") { 88 } else { 40 });
     let futures = (size_of::<crate::future::Lock<'_, ()>>(), size_of::<crate::future::WaitEvent<'_>>());
     let spans = if cfg!(feature = "console") { 8 } else { 0 };

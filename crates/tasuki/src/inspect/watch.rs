@@ -19,11 +19,11 @@
 //! | another process id | it runs in the parent of a fork | a wait begins | as 0 |
 //!
 //! # Orderings
-//! A wait is published before `WATCHER` is read, a watcher that ends stores 0 before its last look, with a `SeqCst` fence between the two each (`waits::publish`, [`Watcher::ends`]): either the wait
+//! A wait is published before `WATCHER` is read, a watcher that ends stores 0 before its last look, with a `SeqCst` fence between the two each (`Stamp::publish`, [`Watcher::ends`]): either the wait
 //! starts another, or the last look finds it. All else is Relaxed: nothing is published with the number.
 //!
 //! # Forks
-//! A child has the records of its parent, and none of the parent's threads. Its own watcher tells of no cycle with a wait that began before ([`BORN`]): that task is not there any more, or never
+//! A child has the records of its parent, and none of the parent's threads. Its own watcher tells of no cycle with a wait of another process: that task is not there any more, or never
 //! waits again. A child that was forked while another thread had one of the locks of a record, which are held for some ten instructions, may wait for that for ever, as for any lock of std.
 //!
 //! Time is a parameter of [`Watch::look`]: the tests choose it.
@@ -36,7 +36,7 @@ use crate::host_executor::clock;
 use crate::{process, trace};
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::vec::Vec;
@@ -54,10 +54,6 @@ const PAUSE: u32 = 20;
 
 /// See the table of the module.
 static WATCHER: AtomicU32 = AtomicU32::new(0);
-/// The process that started the last watcher.
-static LAST: AtomicU32 = AtomicU32::new(0);
-/// When the first wait of this process began, if it is the child of a fork: the waits of before are not its own.
-static BORN: AtomicU64 = AtomicU64::new(0);
 
 /// A cycle that was found.
 struct Seen {
@@ -123,32 +119,26 @@ impl Watch {
 }
 
 fn is_of_this_process(cycle: &Cycle) -> bool {
-    // Relaxed: stored by the thread that started this one.
-    let born = BORN.load(Ordering::Relaxed);
-    cycle.links.iter().all(|link| link.wait.since >= born)
+    let process = process::id();
+    cycle.links.iter().all(|link| link.wait.process == process)
 }
 
 /// A wait for a lock has been published: there must be a watcher.
 #[inline]
-pub(super) fn need(wait: u32) {
-    // Relaxed: after the fence of `waits::publish`; see the header.
+pub(super) fn need() {
+    // Relaxed: after the fence of `Stamp::publish`; see the header.
     let watcher = WATCHER.load(Ordering::Relaxed);
     if watcher != process::id() {
-        start(watcher, wait);
+        start(watcher);
     }
 }
 
 #[cold]
-fn start(before: u32, wait: u32) {
+fn start(before: u32) {
     let id = process::id();
     // An interpreter would wait for the thread at the end of every test. Relaxed: the thread that wins starts the watcher.
     if cfg!(miri) || WATCHER.compare_exchange(before, id, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
-    }
-    // Relaxed: only the winner is here.
-    let last = LAST.swap(id, Ordering::Relaxed);
-    if last != id && last != 0 {
-        BORN.store(waits::since(wait), Ordering::Relaxed);
     }
     // Without a thread there is no report.
     let _ = thread::Builder::new().name("tasuki-inspect".into()).spawn(|| Watcher::default().run());
@@ -191,7 +181,7 @@ impl Watcher {
         }
         self.idle = 0;
         WATCHER.store(0, Ordering::Relaxed);
-        // SeqCst: pairs with the fence of `waits::publish`; see the header.
+        // SeqCst: pairs with the fence of `Stamp::publish`; see the header.
         fence(Ordering::SeqCst);
         // Another has been started meanwhile, or there is nothing to see.
         !waits::has_candidate(u64::MAX)

@@ -140,7 +140,11 @@ impl WaitNote {
     pub(crate) const NONE: Self = Self;
 
     #[inline(always)]
+    pub(crate) fn enqueued(self) {}
+
+    #[inline(always)]
     pub(crate) fn polled(self) {}
+
     #[inline(always)]
     pub(crate) fn leave(self) {}
 }

@@ -11,7 +11,7 @@ use crate::inspect::LockLabel;
 pub(crate) use crate::inspect::locks::Held;
 use crate::inspect::locks::{self, LockId, LockRecord};
 use crate::inspect::waits::{self, NewWait, Want};
-use crate::inspect::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue};
+use crate::inspect::{AtomicStatic, begin_wait, check_cycle, queue};
 use crate::shim::MODEL;
 use crate::task::{self, SelfDeadlock, TaskId};
 use core::cell::Cell;
@@ -35,15 +35,27 @@ impl Site {
     }
 }
 
-#[inline]
-fn me() -> Option<TaskId> {
-    if MODEL { None } else { task::current_or(|| caught(task::asked).flatten()) }
+/// The running task, 0 if it has no identity.
+#[inline(always)]
+fn my_number() -> u64 {
+    if MODEL {
+        return 0;
+    }
+    match task::running::get() {
+        0 => ask_number(),
+        number => number,
+    }
 }
 
-/// The running task, 0 if it has no identity.
-#[inline]
-fn my_number() -> u64 {
-    me().map_or(0, TaskId::get)
+/// It was not said in advance.
+#[cold]
+#[inline(never)]
+fn ask_number() -> u64 {
+    task::current_or(|| caught(task::asked).flatten()).map_or(0, TaskId::get)
+}
+
+fn me() -> Option<TaskId> {
+    TaskId::from_number(my_number())
 }
 
 std::thread_local! {
@@ -122,6 +134,7 @@ impl LockProbe {
         self.kind = LockKind::ReentrantMutex;
     }
 
+    /// The record, if there is one of this lock.
     #[inline(always)]
     fn record(&self) -> Option<&'static LockRecord> {
         self.record.get_published().filter(|record| !record.is_of_none())
@@ -150,17 +163,20 @@ impl LockProbe {
     /// The running task has the lock, alone.
     #[inline(always)]
     pub(crate) fn set(&self, at: Site) {
-        let me = me();
-        let record = if me.is_some() { self.used_record() } else { self.record() };
-        if let Some(record) = record {
-            record.set(me.map_or(0, TaskId::get), at.0);
-        }
+        let me = my_number();
+        // Here, in `clear` and in `touch` that of no lock is not told from the others: it is seldom, and no look reads it.
+        let record = match self.record.get_published() {
+            None if me == 0 => return,
+            None => self.make_record(),
+            Some(record) => record,
+        };
+        record.set(me, at.0);
     }
 
     /// The lock is about to be released, by its one holder.
     #[inline(always)]
     pub(crate) fn clear(&self) {
-        if let Some(record) = self.record() {
+        if let Some(record) = self.record.get_published() {
             record.clear();
         }
     }
@@ -191,7 +207,11 @@ impl LockProbe {
     /// The guard of the one holder is used.
     #[inline(always)]
     pub(crate) fn touch(&self) {
-        self.touch_held(Held::FIRST);
+        if let Some(record) = self.record.get_published() {
+            if MODEL || !record.is_held_by(Held::FIRST, task::running::get()) {
+                record.touch(Held::FIRST, my_number());
+            }
+        }
     }
 
     /// The guard of one of several holders is used.
@@ -391,6 +411,14 @@ pub(crate) struct WaitNote(u32);
 impl WaitNote {
     pub(crate) const NONE: Self = Self(0);
 
+    /// The waiter is about to be enqueued. Called with the queue locked.
+    #[inline]
+    pub(crate) fn enqueued(self) {
+        if self.0 != 0 {
+            waits::enqueued(self.0);
+        }
+    }
+
     /// Its future has been polled, and waits on: the wait is the running task's.
     pub(crate) fn polled(self) {
         if self.0 != 0 {
@@ -419,9 +447,9 @@ impl WaitBegin {
     pub(crate) fn new(target: Target<'_>, name: &'static &'static str, at: Site) -> Self {
         let Some(me) = me() else { return Self { number: 0, task: 0 } };
         target.check(me, at);
-        let lock = target.lock.map_or(LockId::NONE, LockProbe::reference);
+        let lock = target.lock.and_then(LockProbe::used_record);
         let Target { want, own, .. } = target;
-        let since = nanoseconds();
+        let has_readers = target.lock.is_some_and(|lock| lock.kind == LockKind::RwLock);
         let number = waits::prepare(&NewWait {
             task: me,
             lock,
@@ -430,7 +458,7 @@ impl WaitBegin {
             is_limited: is_limited(),
             at: at.0,
             name,
-            since,
+            has_readers,
         });
         Self { number, task: me.get() }
     }

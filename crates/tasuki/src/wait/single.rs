@@ -137,9 +137,10 @@ pub struct WaiterSlot<'f> {
 }
 
 impl<'f> WaiterSlot<'f> {
-    /// Makes the waiter, complete, ready to be published.
+    /// Makes the waiter, complete, ready to be published. Called with the queue locked, if it is that of a lock.
     #[inline(always)]
     pub(crate) fn init(self, waker: Waker, payload: Payload) -> NewWaiter<'f> {
+        self.note.enqueued();
         // SAFETY: `Single::poll` gives out a slot for its pinned memory, and only while there is no waiter in it.
         unsafe { self.slot.write(Waiter::new(waker, payload, self.note)) };
         // SAFETY: written above; the slot is pinned, and `Single` does not let go of it while it is queued.

@@ -1,0 +1,261 @@
+//! The records of `inspect`, which tasks write without a lock and a look reads at any time: what a look finds is of one hold, of one wait, and of the lock that it asked for.
+//!
+//! The files of the protocol are built here with the atomics of the model, for the library has its records in statics, which those cannot be in.
+
+use crate::support::{join, model, spawn};
+use loom::sync::Mutex;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use place::{Hold, Look, NewHold, Place, UNUSED};
+use stamp::{Generation, Stamp};
+use std::panic::Location;
+
+mod sync {
+    pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+    pub(super) use loom::thread::yield_now as spin_hint;
+
+    /// Few, or a look that finds a change each time would have too many branches.
+    pub(super) const TRIES: usize = 2;
+}
+
+#[path = "../src/inspect/place.rs"]
+mod place;
+#[path = "../src/inspect/stamp.rs"]
+mod stamp;
+
+fn new_place() -> Place {
+    Place {
+        state: AtomicU64::new(UNUSED),
+        task: AtomicU64::new(0),
+        at: sync::AtomicPtr::new(std::ptr::null_mut()),
+        wait: AtomicU64::new(0),
+        since: AtomicU64::new(0),
+    }
+}
+
+/// Where each of three tasks takes the lock.
+fn site(task: u64) -> &'static Location<'static> {
+    match task {
+        1 => Location::caller(),
+        2 => there(),
+        _ => elsewhere(),
+    }
+}
+
+fn there() -> &'static Location<'static> {
+    Location::caller()
+}
+
+fn elsewhere() -> &'static Location<'static> {
+    Location::caller()
+}
+
+fn hold(task: u64) -> NewHold {
+    NewHold { task, at: site(task), mode: (task % 4) as u32 }
+}
+
+/// What is held, if the look has found something: then the task, the place and the mode are of one hold.
+fn looked(place: &Place) -> Option<Hold> {
+    let Look::Held(found) = place.look() else { return None };
+    assert_eq!((found.at, u64::from(found.mode)), (Some(site(found.task)), found.task % 4), "of one hold");
+    Some(found)
+}
+
+/// The hold of a task, by a lock that has one holder.
+fn take(lock: &Mutex<()>, place: &Place, task: u64) {
+    let _guard = lock.lock().unwrap();
+    place.fill(hold(task));
+    let _ = place.free();
+}
+
+/// Two tasks take a lock one after the other while two looks come.
+#[test]
+fn a_look_at_a_lock_that_is_taken_and_released() {
+    model(
+        || (Mutex::new(()), new_place()),
+        |(lock, place)| {
+            let threads = [1, 2].map(|task| spawn(move || take(lock, place, task)));
+            let looks = [looked(place), looked(place)].map(|found| found.map(|found| (found.turn, found)));
+            if let [Some((before, first)), Some((after, second))] = looks {
+                assert!(
+                    before <= after && (before != after || first == second),
+                    "the same turn, the same hold"
+                );
+            }
+            join(threads);
+            assert_eq!(place.look(), Look::Free);
+        },
+    );
+}
+
+/// A releaser grants to a waiter, which claims: unclaimed or claimed, the wait is told; and never another's.
+#[test]
+fn a_look_at_a_grant() {
+    const WAIT: u64 = 7;
+    model(
+        || (Mutex::new(false), new_place()),
+        |(lock, place)| {
+            place.fill(hold(1));
+            let releaser = spawn(move || {
+                let mut granted = lock.lock().unwrap();
+                let _ = place.free();
+                place.grant(hold(2), WAIT);
+                *granted = true;
+            });
+            let waiter = spawn(move || {
+                if *lock.lock().unwrap() {
+                    place.fill(hold(2));
+                    let _ = place.free();
+                }
+            });
+            if let Some(found) = looked(place) {
+                assert_eq!(found.wait, if found.task == 2 { WAIT } else { 0 });
+                assert!(found.is_claimed || found.task == 2);
+            }
+            join([releaser, waiter]);
+        },
+    );
+}
+
+/// A guard is sent to another thread, whose task uses it and releases the lock.
+#[test]
+fn a_look_at_a_guard_that_is_sent() {
+    model(
+        || (AtomicU32::new(0), new_place()),
+        |(sent, place)| {
+            place.fill(hold(1));
+            let user = spawn(move || {
+                // Acquire: pairs with Release below, as that of a channel.
+                if sent.load(Ordering::Acquire) == 1 {
+                    place.touch(2);
+                    let _ = place.free();
+                }
+            });
+            // Release: as above.
+            sent.store(1, Ordering::Release);
+            if let Look::Held(found) = place.look() {
+                assert!(found.at == Some(site(1)) && matches!(found.task, 1 | 2) && found.is_claimed);
+                assert_eq!(found.turn % 64, (found.task - 1) as u32, "another holder, another turn");
+            }
+            join([user]);
+        },
+    );
+}
+
+/// Readers take places beside each other, and again those that were released.
+#[test]
+fn a_look_at_readers() {
+    model(
+        || [new_place(), new_place()],
+        |places| {
+            let read = |task: u64| {
+                let place = places.iter().find(|place| place.try_take()).expect("one for each");
+                place.fill(hold(task));
+                assert!(place.is_of(task), "no other has the place");
+                let _ = place.free();
+            };
+            let other = spawn(move || read(1));
+            let third = spawn(move || places.iter().filter_map(looked).count());
+            read(2);
+            join([other]);
+            assert!(join([third])[0] <= 2);
+        },
+    );
+}
+
+/// A lock is dropped, and its record is another's, while a look has the number of the first: it finds holders of that, or that it is gone.
+#[test]
+fn a_look_at_a_lock_that_is_dropped() {
+    model(
+        || (Generation(AtomicU32::new(0)), new_place()),
+        |(generation, place)| {
+            let owner = spawn(move || {
+                place.fill(hold(1));
+                let _ = place.free();
+                generation.next();
+                place.reset();
+                place.fill(hold(2));
+            });
+            if generation.get() == 0 {
+                let found = looked(place);
+                if generation.is_still(0) {
+                    assert!(found.is_none_or(|found| found.task == 1), "the holder of another lock");
+                }
+            }
+            join([owner]);
+        },
+    );
+}
+
+/// A record of waits: its stamp, and two fields.
+struct Wait {
+    stamp: Stamp,
+    fields: [AtomicU64; 2],
+}
+
+impl Wait {
+    fn new() -> Self {
+        Self { stamp: Stamp(AtomicU64::new(0)), fields: [0, 0].map(AtomicU64::new) }
+    }
+
+    fn begin(&self, task: u64) -> bool {
+        let is_taken = self.stamp.try_take();
+        if is_taken {
+            // Relaxed: ordered by the stamp.
+            self.fields.iter().for_each(|field| field.store(task, Ordering::Relaxed));
+            self.stamp.publish(true);
+        }
+        is_taken
+    }
+
+    /// Which use, and of what task.
+    fn look(&self) -> Option<(u64, u64)> {
+        // Relaxed: as above.
+        let read = |uses| (uses, self.fields.each_ref().map(|field| field.load(Ordering::Relaxed)));
+        let (uses, [first, second]) = self.stamp.look(read)?;
+        assert_eq!(first, second, "of one wait");
+        Some((uses, first))
+    }
+}
+
+/// Two tasks whose numbers lead to the same record wait, and a look comes: no two have it at a time, and what is found is of one of them.
+#[test]
+fn a_look_at_a_record_of_waits_that_is_used_again() {
+    model(Wait::new, |wait| {
+        let threads = [1, 2].map(|task| {
+            spawn(move || {
+                let is_taken = wait.begin(task);
+                if is_taken {
+                    assert_eq!(wait.look().map(|(_, found)| found), Some(task), "it has the record alone");
+                    wait.stamp.free();
+                }
+                is_taken
+            })
+        });
+        let looks = [wait.look(), wait.look()];
+        if let [Some((before, first)), Some((after, second))] = looks {
+            assert!(before <= after && (before != after || first == second), "the same use, the same wait");
+        }
+        assert!(join(threads).contains(&true));
+        assert_eq!(wait.look(), None);
+    });
+}
+
+/// A wait begins while the watcher ends: it finds no watcher, and starts one, or the last look finds the wait. The orderings of the watcher are those of `watch.rs`.
+#[test]
+fn a_wait_that_begins_while_the_watcher_ends() {
+    model(
+        || (AtomicU32::new(1), Wait::new()),
+        |(watcher, wait)| {
+            let waiter = spawn(move || {
+                assert!(wait.begin(1));
+                // Relaxed: after the fence of `Stamp::publish`.
+                watcher.load(Ordering::Relaxed) == 0
+            });
+            // Relaxed, and then the fence: as in `Watcher::ends`.
+            watcher.store(0, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let is_seen = wait.look().is_some();
+            assert!(join([waiter])[0] || is_seen, "a wait that no watcher sees");
+        },
+    );
+}
