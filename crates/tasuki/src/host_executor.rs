@@ -29,6 +29,28 @@ pub(crate) fn clock() -> Instant {
     Instant::now()
 }
 
+/// The real time in nanoseconds since a moment that does not change; 0 where there is no clock. A coarse one is some milliseconds late, for a fraction of the instructions, where the system has such a clock.
+#[cfg(all(any(debug_assertions, feature = "inspect"), target_os = "linux"))]
+#[inline]
+pub(crate) fn nanoseconds(is_coarse: bool) -> u64 {
+    let clock = if is_coarse { libc::CLOCK_MONOTONIC_COARSE } else { libc::CLOCK_MONOTONIC };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place for the time. It does not fail: every Linux has both clocks.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// As above.
+#[cfg(all(any(debug_assertions, feature = "inspect"), not(target_os = "linux")))]
+pub(crate) fn nanoseconds(_is_coarse: bool) -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    if !HAS_CLOCK {
+        return 0;
+    }
+    let now = clock();
+    now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
+}
+
 /// Panics where there is no clock, and says what to do: std's own panic would name neither the wait nor a way out.
 pub(crate) fn check_clock() {
     if !HAS_CLOCK {

@@ -182,6 +182,7 @@ mod active {
     use super::Certainty;
     use super::locks::LockId;
     use super::{Deadlock, HOOK, Ordering, SILENT, Snapshot, Vec, graph, waits, watch};
+    use crate::host_executor;
     use crate::shim::Section;
     use core::ops::{Deref, DerefMut};
     use std::sync::atomic::{AtomicPtr, fence};
@@ -271,40 +272,12 @@ mod active {
 
     /// The time, in nanoseconds since a moment that does not change.
     pub(crate) fn nanoseconds() -> u64 {
-        clocks::nanoseconds(false)
+        host_executor::nanoseconds(false)
     }
 
     /// The same to some milliseconds, for a fraction of the instructions where the system has such a clock. Never later than [`nanoseconds`].
     pub(super) fn coarse_nanoseconds() -> u64 {
-        clocks::nanoseconds(true)
-    }
-
-    #[cfg(target_os = "linux")]
-    mod clocks {
-        #[inline]
-        pub(super) fn nanoseconds(is_coarse: bool) -> u64 {
-            let clock = if is_coarse { libc::CLOCK_MONOTONIC_COARSE } else { libc::CLOCK_MONOTONIC };
-            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: a place for the time. It does not fail: every Linux has both clocks.
-            unsafe { libc::clock_gettime(clock, &raw mut time) };
-            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-        }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    mod clocks {
-        use crate::host_executor::{HAS_CLOCK, clock};
-        use std::sync::OnceLock;
-        use std::time::Instant;
-
-        pub(super) fn nanoseconds(_is_coarse: bool) -> u64 {
-            static START: OnceLock<Instant> = OnceLock::new();
-            if !HAS_CLOCK {
-                return 0;
-            }
-            let now = clock();
-            now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
-        }
+        host_executor::nanoseconds(true)
     }
 
     pub(super) fn snapshot(limit: usize) -> Snapshot {

@@ -93,7 +93,7 @@ impl Place {
     fn write(&self, before: u64, flags: u64, hold: NewHold) -> bool {
         let state =
             (before & !FLAGS).wrapping_add(1 << TURN_SHIFT) | flags | u64::from(hold.mode) << MODE_SHIFT;
-        // Pairs with the Acquire fence in `look`.
+        // Release: pairs with the Acquire fence in `look`, for the state before.
         fence(Ordering::Release);
         self.at.store(core::ptr::from_ref(hold.at).cast_mut(), Ordering::Relaxed);
         self.task.store(hold.task, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Place {
         if before & HELD != 0 {
             self.begin_change(before);
         }
-        // As in `write`.
+        // Release: pairs with the Acquire fence in `look`, as in `write`.
         fence(Ordering::Release);
         self.wait.store(wait, Ordering::Relaxed);
         self.write(before, HELD | GRANTED, hold)
@@ -158,7 +158,7 @@ impl Place {
             return;
         }
         self.begin_change(before);
-        // As in `write`.
+        // Release: pairs with the Acquire fence in `look`, as in `write`.
         fence(Ordering::Release);
         if before & HELD == 0 {
             self.at.store(core::ptr::null_mut(), Ordering::Relaxed);
@@ -166,7 +166,7 @@ impl Place {
         self.task.store(task, Ordering::Relaxed);
         // A guard is there: the lock was claimed.
         let kept = if before & HELD == 0 { before & !FLAGS | HELD | CLAIMED } else { before | CLAIMED };
-        // Release: as in `write`.
+        // Release: pairs with Acquire in `look`, as in `write`.
         self.state.store(kept.wrapping_add(1 << TURN_SHIFT), Ordering::Release);
     }
 
@@ -189,11 +189,11 @@ impl Place {
         // Relaxed: invariant 1.
         let before = self.state.load(Ordering::Relaxed);
         self.begin_change(before);
-        // As in `write`.
+        // Release: pairs with the Acquire fence in `look`, as in `write`.
         fence(Ordering::Release);
         self.wait.store(wait, Ordering::Relaxed);
         let state = before & !(MODE | CLAIMED) | GRANTED | u64::from(mode) << MODE_SHIFT;
-        // Release: as in `write`.
+        // Release: pairs with Acquire in `look`, as in `write`.
         self.state.store(state, Ordering::Release);
     }
 
@@ -229,7 +229,7 @@ impl Place {
             }
             if state & HELD != 0 {
                 let hold = self.read(state);
-                // Pairs with the Release fence in `write`.
+                // Acquire: pairs with the Release fence in `write`.
                 fence(Ordering::Acquire);
                 if self.state.load(Ordering::Relaxed) == state {
                     return Look::Held(hold);

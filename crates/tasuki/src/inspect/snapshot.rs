@@ -57,7 +57,7 @@ pub struct LockSnapshot {
     pub contentions: u64,
     /// The most that have waited at a time.
     pub longest_queue: usize,
-    /// How long the waits of tasks with an identity took, the waits that go on not counted.
+    /// How long waits of tasks with an identity took, the waits that go on not counted: of one in 64, the first included, and of those that were older than 0.1 s when the watcher looked.
     pub waited: Durations,
     /// How long it was held: about one hold in 64, so that the clock is not looked at twice for each, the first included.
     pub held: Durations,

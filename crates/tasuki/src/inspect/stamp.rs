@@ -37,7 +37,7 @@ impl Stamp {
         // Acquire: pairs with Release in `free`. Relaxed on failure: another record is taken.
         let taken = before & FLAGS == 0
             && self.0.compare_exchange(before, after, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        // Pairs with the Acquire fence in `look`.
+        // Release: pairs with the Acquire fence in `look`.
         fence(Ordering::Release);
         taken
     }
@@ -88,7 +88,7 @@ impl Stamp {
                 return None;
             }
             let found = read(stamp / USE);
-            // Pairs with the Release fence in `try_take`.
+            // Acquire: pairs with the Release fence in `try_take`.
             fence(Ordering::Acquire);
             if self.0.load(Ordering::Relaxed) == stamp {
                 return Some(found);
@@ -110,6 +110,7 @@ impl Generation {
 
     /// Is the record, which was read since this was its generation, still of the same lock? Then all that was read is of that.
     pub(super) fn is_still(&self, generation: u32) -> bool {
+        // Acquire: pairs with Release in `Place::write`: what another lock's holder wrote came after `next`.
         fence(Ordering::Acquire);
         self.get() == generation
     }
