@@ -30,7 +30,8 @@ pub(crate) fn clock() -> Instant {
 }
 
 /// The real time in nanoseconds since a moment that does not change; 0 where there is no clock. A coarse one is some milliseconds late, for a fraction of the instructions, where the system has such a clock.
-#[cfg(all(any(debug_assertions, feature = "inspect"), target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "only `inspect/` asks, where it is active")]
 #[inline]
 pub(crate) fn nanoseconds(is_coarse: bool) -> u64 {
     let clock = if is_coarse { libc::CLOCK_MONOTONIC_COARSE } else { libc::CLOCK_MONOTONIC };
@@ -41,7 +42,8 @@ pub(crate) fn nanoseconds(is_coarse: bool) -> u64 {
 }
 
 /// As above.
-#[cfg(all(any(debug_assertions, feature = "inspect"), not(target_os = "linux")))]
+#[cfg(not(target_os = "linux"))]
+#[allow(dead_code, reason = "only `inspect/` asks, where it is active")]
 pub(crate) fn nanoseconds(_is_coarse: bool) -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     if !HAS_CLOCK {
