@@ -27,7 +27,8 @@ use tasuki::runtime::{Advanced, Timers};
 const GRACE: Duration = Duration::from_micros(250);
 /// How often a worker that is awake looks at the wheels of the others.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How often a worker that always has something to do looks at the global queue, if there is something, and asks the system for sockets, if there are any. Picks alone
+/// How often a worker that always has something to do looks at the global queue, if there is something, and asks the system for sockets, if there are any and the tasks have run that it
+/// had when it last asked (`sockets.rs`). Picks alone
 /// bound nothing: 64 of them may take a second.
 const OUTSIDE_EVERY: Duration = Duration::from_micros(500);
 /// How many short polls come between two steps of a wheel on which more is due. As many as a step wakes: then the queue does not grow.

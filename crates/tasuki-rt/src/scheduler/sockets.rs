@@ -130,3 +130,22 @@ impl Local {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many picks come before the first at which it asks again.
+    fn picks_before(queued: u32, has_tasks: bool) -> u32 {
+        // The count of picks wraps around.
+        let asked = AskedForSockets { tick: u32::MAX - 3, queued };
+        (1..).find(|picks| asked.is_over(asked.tick.wrapping_add(*picks), has_tasks)).unwrap() - 1
+    }
+
+    #[test]
+    fn it_asks_again_when_the_tasks_that_it_had_have_run() {
+        let picks = [0, 1, 2, 63, 64, 65, 1_024].map(|queued| picks_before(queued, true));
+        assert_eq!(picks, [1, 1, 2, 63, GLOBAL_EVERY, GLOBAL_EVERY, GLOBAL_EVERY]);
+        assert_eq!([0, 1, 1_024].map(|queued| picks_before(queued, false)), [2 * GLOBAL_EVERY; 3]);
+    }
+}
