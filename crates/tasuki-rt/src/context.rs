@@ -310,6 +310,10 @@ impl Driver for Context {
         self.time()
     }
 
+    fn tells_ends_of_polls(&self) -> bool {
+        true
+    }
+
     fn refill(&self) -> u32 {
         match &self.role {
             ThreadRole::Sim(sim) => sim.operation(),

@@ -130,6 +130,7 @@ impl LocalRuntime {
                         local.found(&context.shared);
                         return output;
                     }
+                    task::poll_ended(id, &waker);
                 }
                 // One step. A wake that came before leaves a token: a sleep ends at once.
                 local.work(context);

@@ -548,6 +548,7 @@ pub(crate) fn block_on_in<F: Future>(shared: &Arc<Shared>, future: F) -> F::Outp
                 context.poll(id, || future.set(None));
                 return output;
             }
+            task::poll_ended(id, &waker);
             parker.park();
         }
     })

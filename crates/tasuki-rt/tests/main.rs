@@ -69,6 +69,7 @@ mod tasks {
     mod locals;
     mod names;
     mod set;
+    mod unclaimed;
 }
 mod testing {
     mod api;

@@ -38,6 +38,8 @@ mod once_cell;
 #[cfg(tasuki_loom)]
 mod oneshot;
 #[cfg(tasuki_loom)]
+mod overdue;
+#[cfg(tasuki_loom)]
 mod parker;
 #[cfg(tasuki_loom)]
 mod queue;

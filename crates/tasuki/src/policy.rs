@@ -5,6 +5,9 @@
 
 pub use crate::semaphore::SemaphorePolicy;
 
+use crate::mutex::raw::{GrantRecord, UnclaimedGrant};
+use core::fmt;
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -22,7 +25,7 @@ pub enum Order {
 /// The order of service of a lock: [`Fifo`], [`Lifo`], [`Bypass`] or [`Revocable`].
 ///
 /// The trait is sealed: the four policies are all there are.
-pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'static {
+pub trait Policy: sealed::Sealed + Send + Sync + Unpin + fmt::Debug + 'static {
     /// Which waiter is granted first.
     #[doc(hidden)]
     const ORDER: Order;
@@ -35,6 +38,19 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + core::fmt::Debug + 'sta
     /// May a grant that has not been claimed be revoked, for another future of the same task?
     #[doc(hidden)]
     const REVOCABLE: bool = false;
+    /// What a lock keeps for it (`mutex/raw/overdue.rs`).
+    #[doc(hidden)]
+    type Record: fmt::Debug + Send + Sync;
+    /// Of a new lock.
+    #[doc(hidden)]
+    const RECORD: Self::Record;
+
+    /// The record of a grant, if the lock keeps one.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn grant_record(_: &Self::Record) -> Option<&UnclaimedGrant> {
+        None
+    }
 }
 
 /// Strict first come, first served: the default.
@@ -153,6 +169,9 @@ pub struct Bypass<const N: u32 = 64>;
 /// waiters when it is polled again, and until then it is passed over: other tasks do not wait for it. One that is revoked a second time goes to the end, so that a
 /// task cannot keep the lock from others in this way: each waiter ahead, or revoked and not yet back, costs a waiter at most two acquisitions, not one.
 ///
+/// A grant to a future of [`lock_owned`](crate::Mutex::lock_owned) is revoked, too, when its task has ended a whole poll without claiming it, under `tasuki-rt` and inside of [`task::identify`](crate::task::identify): the lock then goes to
+/// the next waiter, of whatever task, or is free. (A future that borrows the mutex may be forgotten, and the mutex moved then: the end of a poll cannot reach it.)
+///
 /// # Which futures are of one task
 ///
 /// Those with the same task identity: under `tasuki-rt`, under tokio with the feature `tokio`, and inside of
@@ -161,13 +180,14 @@ pub struct Bypass<const N: u32 = 64>;
 ///
 /// # What it does not cure
 ///
-/// A guard inside of a future that is not polled: a lock that is held cannot be taken away. A future that is not polled, of a task that does
-/// not ask for the lock either, keeps it from other tasks as with [`Fifo`], until its task asks. A sibling that is not polled when the task is woken, such as
+/// A guard inside of a future that is not polled: a lock that is held cannot be taken away. A future of [`lock`](crate::Mutex::lock) that is not polled, of a task that does
+/// not ask for the lock either, keeps it from other tasks as with [`Fifo`], until its task asks; use [`lock_owned`](crate::Mutex::lock_owned). A sibling that is not polled when the task is woken, such as
 /// one inside of a `FuturesUnordered` behind a future that was polled by the task itself. [`try_lock`](crate::Mutex::try_lock) revokes nothing.
 ///
 /// # Price
 ///
-/// A claim is one more locked operation, where [`Fifo`] has none, and to enqueue takes some thirty instructions more; a lock that is free costs the same, and has the same size. `SPIN` is as for [`Fifo`].
+/// A claim is one more locked operation, where [`Fifo`] has none, and to enqueue takes some thirty instructions more; a lock that is free costs the same. It is 48 bytes bigger. Under `tasuki-rt` and
+/// [`task::identify`](crate::task::identify) a claim of [`lock_owned`](crate::Mutex::lock_owned) is two locked operations more. `SPIN` is as for [`Fifo`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Revocable<const SPIN: bool = true>;
 
@@ -180,18 +200,24 @@ impl<const SPIN: bool> Policy for Fifo<SPIN> {
     const ORDER: Order = Order::Oldest;
     const OVERTAKES: u32 = 0;
     const SPIN: bool = SPIN;
+    type Record = ();
+    const RECORD: () = ();
 }
 
 impl Policy for Lifo {
     const ORDER: Order = Order::Newest;
     const OVERTAKES: u32 = 0;
     const SPIN: bool = true;
+    type Record = ();
+    const RECORD: () = ();
 }
 
 impl<const N: u32> Policy for Bypass<N> {
     const ORDER: Order = Order::Oldest;
     const OVERTAKES: u32 = N;
     const SPIN: bool = false;
+    type Record = ();
+    const RECORD: () = ();
 }
 
 impl<const SPIN: bool> Policy for Revocable<SPIN> {
@@ -199,4 +225,12 @@ impl<const SPIN: bool> Policy for Revocable<SPIN> {
     const OVERTAKES: u32 = 0;
     const SPIN: bool = SPIN;
     const REVOCABLE: bool = true;
+    type Record = GrantRecord;
+    const RECORD: GrantRecord = GrantRecord::NEW;
+
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    fn grant_record(record: &UnclaimedGrant) -> Option<&UnclaimedGrant> {
+        Some(record)
+    }
 }

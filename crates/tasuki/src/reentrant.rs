@@ -427,7 +427,7 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
             debug_assert!(!granted, "no other wait can be granted a lock that this task holds");
             return Poll::Ready(Ok(guard));
         }
-        self.mutex.raw.poll_queued(waiter, cx).map(|()| self.granted(me))
+        self.mutex.raw.poll_queued(waiter, cx, false).map(|()| self.granted(me))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {

@@ -12,6 +12,7 @@ pub use crate::mutex::keyed::{
     Domain, Key, KeyedAccess, KeyedGuard, KeyedLock, KeyedLockOp, KeyedMutex, KeyedRawMutex,
     MappedKeyedGuard, keyed_lock, keyed_try_lock,
 };
+pub use crate::mutex::raw::overdue::poll_ended;
 pub use crate::parker::park_in;
 pub use crate::queue::nested::wake_deferred;
 pub use crate::task::TaskId;
@@ -45,6 +46,11 @@ pub trait Driver {
     /// runtime for tests decides here where its tasks are switched.
     fn refill(&self) -> u32 {
         0
+    }
+
+    /// Does the runtime say when a poll of a task has ended ([`poll_ended`])?
+    fn tells_ends_of_polls(&self) -> bool {
+        false
     }
 }
 
@@ -143,19 +149,15 @@ pub(crate) fn refill() -> Option<u32> {
     ask(|driver| driver.refill())
 }
 
+pub(crate) fn ends_of_polls_are_told() -> bool {
+    ask(|driver| driver.tells_ends_of_polls()).unwrap_or(false)
+}
+
 pub(crate) fn may_block() -> bool {
     ask(|driver| driver.may_block()).unwrap_or(true)
 }
 
-/// Marks the wakes inside `f` as passing a baton, where a driver is installed that may ask; what they were before comes back
-/// afterwards, for the case that this is a wake inside a wake.
-#[inline]
-pub(crate) fn passing_baton<R>(f: impl FnOnce() -> R) -> R {
-    // A look at what seldom changes, instead of two stores that the next locked operation would have to wait for.
-    if is_entered() { waking_as(WakeKind::Baton, f) } else { f() }
-}
-
-/// Marks the wakes inside `f` as being of this kind.
+/// Marks the wakes inside `f` as being of this kind; what they were before comes back afterwards, for the case that this is a wake inside a wake.
 pub(crate) fn waking_as<R>(kind: WakeKind, f: impl FnOnce() -> R) -> R {
     struct Restore(WakeKind);
     impl Drop for Restore {

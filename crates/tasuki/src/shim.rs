@@ -306,3 +306,21 @@ macro_rules! const_fn {
 }
 
 pub(crate) use const_fn;
+
+/// An array of the process, or of one execution of a model, each element made by `$init`.
+#[cfg(all(feature = "std", not(tasuki_loom)))]
+macro_rules! static_array {
+    ($(#[$meta:meta])* static $name:ident: [$type:ty; $len:expr] = $init:expr;) => {
+        $(#[$meta])* static $name: [$type; $len] = [const { $init }; $len];
+    };
+}
+
+#[cfg(tasuki_loom)]
+macro_rules! static_array {
+    ($(#[$meta:meta])* static $name:ident: [$type:ty; $len:expr] = $init:expr;) => {
+        loom::lazy_static! { $(#[$meta])* static ref $name: [$type; $len] = core::array::from_fn(|_| $init); }
+    };
+}
+
+#[cfg(feature = "std")]
+pub(crate) use static_array;

@@ -176,6 +176,11 @@ pub(crate) mod running {
     }
 }
 
+/// Is it said when a poll of the task that runs has ended ([`poll_ended`](runtime::poll_ended))?
+pub(crate) fn ends_of_polls_are_told() -> bool {
+    identity::get() != 0 || runtime::ends_of_polls_are_told()
+}
+
 /// What the runtime says, or else the host.
 #[inline]
 pub(crate) fn asked() -> Option<TaskId> {
@@ -245,9 +250,14 @@ impl<F: Future> Future for Identified<F> {
         let this = unsafe { self.get_unchecked_mut() };
         ready!(this.charge.poll(cx));
         let id = this.id.get();
-        let _restore = Restore(identity::replace(id), running::replace(id));
+        let restore = Restore(identity::replace(id), running::replace(id));
         // SAFETY: as above.
-        unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx)
+        let poll = unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx);
+        drop(restore);
+        if poll.is_pending() {
+            runtime::poll_ended(this.id, cx.waker());
+        }
+        poll
     }
 }
 

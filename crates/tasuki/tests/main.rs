@@ -61,6 +61,7 @@ mod mutex {
     mod panics;
     mod revocable;
     mod revocable_end;
+    mod revocable_overdue;
     mod revocable_spec;
     mod spec;
     mod stress;

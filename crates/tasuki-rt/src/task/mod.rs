@@ -415,6 +415,12 @@ fn unobserved(payload: PanicPayload) {
     }
 }
 
+/// A poll of the task has ended, and the task has not: what it was granted and does not claim is revoked, which wakes other tasks.
+#[inline]
+pub(crate) fn poll_ended(id: TaskId, waker: &Waker) {
+    contain_panic(|| tasuki::runtime::poll_ended(id, waker));
+}
+
 /// The future in the cell.
 struct Body<F> {
     meta: &'static Meta,
@@ -467,6 +473,7 @@ impl<F: Future> Future for Body<F> {
                         this.meta.register(cx.waker());
                     }
                     this.meta.notes.end_poll();
+                    poll_ended(this.meta.id, cx.waker());
                     return Poll::Pending;
                 }
                 Ok(Poll::Ready(output)) => Ok(output),

@@ -74,7 +74,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Relock for R {
     }
 
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        self.raw().poll_queued(waiter, cx)
+        self.raw().poll_queued(waiter, cx, !R::IS_COPIED)
     }
 
     fn has_unclaimed_grant(&self) -> bool {

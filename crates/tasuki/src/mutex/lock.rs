@@ -60,7 +60,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> LockOp<R> {
     #[cold]
     #[inline(never)]
     fn enqueue_slow(&mut self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Guard<R>> {
-        self.raw().enqueue_or_lock_slow(slot, waker).map(|()| self.guard())
+        self.raw().enqueue_or_lock_slow(slot, waker, !R::IS_COPIED).map(|()| self.guard())
     }
 }
 
@@ -92,7 +92,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Op for LockOp<R> {
         // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
         let word = raw.look();
         let waker = clone_waker(cx.waker());
-        match raw.try_enqueue(word, slot, waker) {
+        match raw.try_enqueue(word, slot, waker, !R::IS_COPIED) {
             Ok(()) => Poll::Pending,
             Err((slot, waker)) => self.enqueue_slow(slot, waker),
         }
@@ -106,7 +106,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Op for LockOp<R> {
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.raw().poll_queued(waiter, cx).map(|()| self.guard())
+        self.raw().poll_queued(waiter, cx, !R::IS_COPIED).map(|()| self.guard())
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {

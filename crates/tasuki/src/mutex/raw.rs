@@ -4,7 +4,7 @@
 //! owns it from that moment on. Called by `Mutex`, `ReentrantMutex` and, through `Relock`, by `Condvar`. It must never run foreign code with the queue locked.
 //!
 //! This file has the word and what takes a free lock; `raw/enqueue.rs` waits, `raw/watch.rs` spins, `raw/unlock.rs` releases, `raw/cancel.rs` ends a wait, and
-//! `raw/revoke.rs` has what is different with `Revocable`: its transitions are in a table there.
+//! `raw/revoke.rs` has what is different with `Revocable`: its transitions are in a table there; `raw/overdue.rs` revokes what a task does not claim.
 //!
 //! ```text
 //!   lock    0 ------------> LOCKED          unlock   LOCKED -----------------> 0
@@ -62,10 +62,13 @@
 
 mod cancel;
 mod enqueue;
+#[cfg(feature = "std")]
+pub(crate) mod overdue;
 mod revoke;
 mod unlock;
 mod watch;
 
+pub(crate) use grant_record::{GrantRecord, UnclaimedGrant};
 pub(crate) use unlock::Unlocked;
 
 use super::spin::SpinScore;
@@ -77,13 +80,37 @@ use crate::queue::word::{EDIT, FLAG_A as LOCKED, FLAG_B as WOKEN, WAITERS, Word}
 use crate::shim::{AtomicBool, AtomicU32, Ordering, const_fn};
 use core::marker::PhantomData;
 
+/// What a lock with revocable grants keeps of its grant.
+#[cfg(feature = "std")]
+mod grant_record {
+    pub(crate) use super::overdue::UnclaimedGrant;
+    pub(crate) use UnclaimedGrant as GrantRecord;
+}
+
+/// Nothing: no runtime says when a poll has ended.
+#[cfg(not(feature = "std"))]
+mod grant_record {
+    #[derive(Debug)]
+    pub struct GrantRecord;
+    pub(crate) use core::convert::Infallible as UnclaimedGrant;
+
+    impl GrantRecord {
+        pub(crate) const NEW: Self = Self;
+    }
+
+    impl<P: super::Policy> super::RawMutex<P> {
+        pub(super) const fn watch_grant(&self, _task: usize) {}
+        pub(super) const fn unwatch_grant(&self) {}
+    }
+}
+
 const FREE: Word = Word::flags(0);
 const HELD: Word = Word::flags(LOCKED);
 
 /// The lock without the value.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct RawMutex<P> {
+pub struct RawMutex<P: Policy> {
     queue: WaitQueue,
     /// `Bypass`: how often the present head has been passed over (invariant 3). `Revocable`: how many grants there were (invariant R3 of `revoke.rs`).
     tally: AtomicU32,
@@ -91,6 +118,9 @@ pub struct RawMutex<P> {
     unclaimed: AtomicBool,
     hint: Hint,
     spin: SpinScore,
+    /// `Revocable`: the grant, for the end of a poll (`overdue.rs`).
+    #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "no runtime says when a poll has ended"))]
+    record: P::Record,
     /// Where `inspect/` is active, which task holds it.
     pub(crate) probe: LockProbe,
     policy: PhantomData<P>,
@@ -106,6 +136,7 @@ impl<P: Policy> RawMutex<P> {
                 unclaimed: AtomicBool::new(false),
                 hint: Hint::new(),
                 spin: SpinScore::new(),
+                record: P::RECORD,
                 probe: LockProbe::mutex(),
                 policy: PhantomData,
             }

@@ -6,7 +6,7 @@
 
 use super::word::Word;
 use super::{LockedQueue, QueueGuard, WaitQueue};
-use crate::shim::UnsafeCell;
+use crate::shim::{UnsafeCell, const_fn};
 use core::fmt;
 
 /// A value that only the holder of the queue lock reaches.
@@ -29,8 +29,17 @@ pub(crate) struct QueueLockGuard<'q, T> {
 }
 
 impl<T> QueueLock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self { queue: WaitQueue::new(Word::flags(0)), value: UnsafeCell::new(value) }
+    const_fn! {
+        pub(crate) const fn new(value: T) -> Self {
+            Self { queue: WaitQueue::new(Word::flags(0)), value: UnsafeCell::new(value) }
+        }
+    }
+
+    /// The word now, with the flags that a holder has set. A look.
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(crate) fn look(&self) -> Word {
+        self.queue.load()
     }
 
     /// Waits for the end of other holds. No foreign code may run before the guard is dropped.

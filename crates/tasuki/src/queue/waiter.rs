@@ -170,8 +170,8 @@ impl Waiter {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
             state: AtomicI8::new(WAITING),
-            // As its future has it while it enqueues.
-            phase: Cell::new(Phase::Finished),
+            // As its future has it once it is enqueued, see `Single::enqueue`: one store for both.
+            phase: Cell::new(Phase::Queued),
             counter: AtomicU32::new(payload.counter),
             request: UnsafeCell::new(payload.request),
             note,
@@ -480,12 +480,28 @@ pub(super) fn wake_each(
 }
 
 /// Wakes a waiter that was made the owner of something, or that is the next to take a lock that is free; never under `EDIT`.
-#[inline]
+///
+/// The wake is called, not inlined: with it a guard's drop would be too big to be inlined itself, and a call of that is five stores ahead of the compare-exchange of the unlock (decision 6).
+#[inline(always)]
 pub(crate) fn wake_owner(waker: Option<Waker>) {
-    #[cfg(feature = "std")]
-    if waker.is_some() {
-        crate::runtime::passing_baton(|| wake(waker));
+    if let Some(waker) = waker {
+        wake_one_owner(waker);
     }
-    #[cfg(not(feature = "std"))]
-    wake(waker);
+}
+
+#[inline(never)]
+fn wake_one_owner(waker: Waker) {
+    // A look at what seldom changes, instead of two stores that the next locked operation would have to wait for.
+    #[cfg(feature = "std")]
+    if crate::runtime::is_entered() {
+        return wake_baton(waker);
+    }
+    wake(Some(waker));
+}
+
+/// Tells the driver of this thread, which may ask, that the wake passes a baton. Apart, because it saves registers.
+#[cfg(feature = "std")]
+#[inline(never)]
+fn wake_baton(waker: Waker) {
+    crate::runtime::waking_as(crate::runtime::WakeKind::Baton, || wake(Some(waker)));
 }

@@ -289,8 +289,11 @@ impl<O: Op> Single<O> {
         let slot = WaiterSlot { slot: self.memory.as_ptr(), note: begin.note(), future: PhantomData };
         let answer = self.op.enqueue(slot, cx);
         mem::forget(still_idle);
-        if answer.is_pending() {
-            self.memory.set_phase(Phase::Queued);
+        if answer.is_ready() {
+            // There may be a waiter that was made, and is in no queue.
+            self.memory.set_phase(Phase::Finished);
+        } else {
+            debug_assert_eq!(self.memory.phase(), Phase::Queued, "as the waiter was made");
             waits();
             let begun = begin.enqueued();
             // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.

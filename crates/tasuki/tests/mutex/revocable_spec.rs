@@ -340,7 +340,7 @@ impl<P: Policy> System for Real<'_, P> {
 }
 
 fn agree<P: Policy>(by_identity: bool) {
-    let (depth, waiters) = spec::size(4, MAX_WAITERS);
+    let (depth, waiters) = spec::size(3, MAX_WAITERS);
     let spec = Spec::new(by_identity, waiters);
     enumerate(std::any::type_name::<P>(), depth, &spec, |body| {
         let mutex = Mutex::<u32, P>::with_policy(0);

@@ -3,7 +3,7 @@
 //! The first poll that has to wait makes one attempt without a loop and without a call ([`RawMutex::try_enqueue`]; decision 6); what that could not do is done by
 //! [`RawMutex::enqueue_or_lock_slow`], which may watch the lock first (`watch.rs`).
 
-use super::revoke::running_task;
+use super::revoke::AskingTask;
 use super::{EDIT, FREE, LOCKED, RawMutex, WOKEN};
 use crate::policy::{Order, Policy};
 use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_spare, drop_waker};
@@ -16,9 +16,9 @@ impl<P: Policy> RawMutex<P> {
     /// Enqueues, or takes the lock if it has become free.
     #[cfg(feature = "std")]
     pub(crate) fn enqueue_or_lock(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
-        match self.try_enqueue(self.look(), slot, waker) {
+        match self.try_enqueue(self.look(), slot, waker, false) {
             Ok(()) => Poll::Pending,
-            Err((slot, waker)) => self.enqueue_or_lock_slow(slot, waker),
+            Err((slot, waker)) => self.enqueue_or_lock_slow(slot, waker, false),
         }
     }
 
@@ -29,16 +29,17 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// One attempt to enqueue, if the word still is what was seen and there is nothing to spin for: there are waiters
-    /// already, or the owner has not run yet. Otherwise gives everything back.
+    /// already, or the owner has not run yet. Otherwise gives everything back. `is_counted`: does the future keep an `Arc` of the mutex?
     #[inline(always)]
     pub(crate) fn try_enqueue<'f>(
         &self,
         word: Word,
         slot: WaiterSlot<'f>,
         waker: Waker,
+        is_counted: bool,
     ) -> Result<(), (WaiterSlot<'f>, Waker)> {
         if !self.is_worth_a_spin(word) && word.has(LOCKED) {
-            let task = Self::task_to_note();
+            let task = Self::task_to_note(is_counted);
             if let Some(locked) = self.queue.try_lock(word) {
                 self.enqueue(locked, slot, waker, task);
                 return Ok(());
@@ -50,11 +51,16 @@ impl<P: Policy> RawMutex<P> {
     /// The holder runs and there is no waiter, or the queue is locked, or the word has changed, or the lock has become free.
     #[cold]
     #[inline(never)]
-    pub(crate) fn enqueue_or_lock_slow(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+    pub(crate) fn enqueue_or_lock_slow(
+        &self,
+        slot: WaiterSlot<'_>,
+        waker: Waker,
+        is_counted: bool,
+    ) -> Poll<()> {
         if self.is_worth_a_spin(self.look()) && self.spin() {
             return self.taken_after_all(waker);
         }
-        let task = Self::task_to_note();
+        let task = Self::task_to_note(is_counted);
         let mut backoff = Backoff::new();
         loop {
             let word = self.look();
@@ -79,15 +85,15 @@ impl<P: Policy> RawMutex<P> {
         Poll::Ready(())
     }
 
-    /// The number of the task that runs, if the policy wants to know it. Asked before the queue is locked: a runtime is foreign code.
+    /// The task that runs, if the policy wants to know it. Asked before the queue is locked: a runtime is foreign code.
     #[inline(always)]
-    fn task_to_note() -> usize {
-        if P::REVOCABLE { running_task() } else { 0 }
+    fn task_to_note(is_counted: bool) -> AskingTask {
+        if P::REVOCABLE { AskingTask::running(is_counted) } else { AskingTask::UNKNOWN }
     }
 
     /// A new waiter is enqueued, at the end that the policy names. ([`adopt`](Self::adopt) does the same for waiters of a condvar.)
     #[inline(always)]
-    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker, task: usize) {
+    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker, task: AskingTask) {
         if !locked.has_waiters() {
             self.hint.look_first();
         }
@@ -99,9 +105,10 @@ impl<P: Policy> RawMutex<P> {
         };
     }
 
-    pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    /// A later poll; `is_counted` as in [`try_enqueue`](Self::try_enqueue).
+    pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>, is_counted: bool) -> Poll<()> {
         if P::REVOCABLE {
-            return self.poll_revocable(waiter, cx);
+            return self.poll_revocable(waiter, cx, is_counted);
         }
         match waiter.get().state() {
             WaiterState::Notified => {

@@ -73,8 +73,10 @@ impl Mark {
     const WAS_REVOKED: u32 = 1 << 4;
     /// It has found the grant that it has noted at a second poll.
     const SEEN_AGAIN: u32 = 1 << 5;
+    /// A runtime says when a poll of its task has ended, and its future keeps an `Arc` of the mutex (`overdue.rs`).
+    const IS_WATCHED: u32 = 1 << 6;
     /// The lowest bit of the number of the grant that it has noted.
-    const GRANT: u32 = 1 << 6;
+    const GRANT: u32 = 1 << 7;
 
     fn of(waiter: &Waiter) -> Self {
         Self(waiter.mark())
@@ -86,6 +88,10 @@ impl Mark {
 
     fn with(self, bits: u32, set: bool) -> Self {
         Self(if set { self.0 | bits } else { self.0 & !bits })
+    }
+
+    fn of_task(self, task: AskingTask) -> Self {
+        self.with(Self::HAS_TASK, task.number != 0).with(Self::IS_WATCHED, task.is_watched)
     }
 
     /// After a look that has found this grant, or [`NO_GRANT`].
@@ -107,12 +113,28 @@ impl Mark {
 /// The number of no grant.
 const NO_GRANT: u32 = 0;
 
-/// The number of the task that runs, 0 if it has no identity. A number that does not fit is cut off (R5).
-pub(super) fn running_task() -> usize {
+/// The task that asks for the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskingTask {
+    /// 0 if it has no identity. A number that does not fit is cut off (R5).
+    number: usize,
+    is_watched: bool,
+}
+
+impl AskingTask {
+    pub(super) const UNKNOWN: Self = Self { number: 0, is_watched: false };
+
+    /// The task that runs. `is_counted`: does its future keep an `Arc` of the mutex?
     #[cfg(feature = "std")]
-    return crate::task::current().map_or(0, |task| task.get() as usize);
+    pub(super) fn running(is_counted: bool) -> Self {
+        let number = crate::task::current().map_or(0, |task| task.get() as usize);
+        Self { number, is_watched: is_counted && number != 0 && crate::task::ends_of_polls_are_told() }
+    }
+
     #[cfg(not(feature = "std"))]
-    0
+    pub(super) const fn running(_is_counted: bool) -> Self {
+        Self::UNKNOWN
+    }
 }
 
 /// The number of a waiter's task, 0 if it is not known. Asked by its own future, or under `EDIT`.
@@ -123,7 +145,7 @@ fn task_of(waiter: &Waiter) -> usize {
 /// A future that asks for the lock: its task, and the waker that it is polled with.
 #[derive(Clone, Copy, Debug)]
 struct Asker<'w> {
-    task: usize,
+    task: AskingTask,
     waker: &'w Waker,
 }
 
@@ -132,8 +154,8 @@ impl Asker<'_> {
     fn is_sibling_of(self, waiter: &Waiter) -> bool {
         match task_of(waiter) {
             0 => self.has_same_waker(waiter),
-            _ if self.task == 0 => self.has_same_waker(waiter),
-            task => task == self.task,
+            _ if self.task.number == 0 => self.has_same_waker(waiter),
+            task => task == self.task.number,
         }
     }
 
@@ -164,6 +186,9 @@ impl<P: Policy> RawMutex<P> {
         // Relaxed, and not one operation: R3.
         self.tally.store(self.tally.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         locked.set(WOKEN);
+        if let Some(front) = locked.front().filter(|front| Mark::of(front).has(Mark::IS_WATCHED)) {
+            self.watch_grant(front.task());
+        }
         // SAFETY: the caller's contract.
         unsafe { locked.wake_front() }
     }
@@ -182,10 +207,10 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// What a newcomer brings into the queue: its task, and the grant that it has seen there, if that is a sibling's.
-    pub(super) fn payload_of(&self, locked: &LockedQueue<'_>, task: usize, waker: &Waker) -> Payload {
+    pub(super) fn payload_of(&self, locked: &LockedQueue<'_>, task: AskingTask, waker: &Waker) -> Payload {
         let is_sibling = self.is_granted_to_sibling(locked, Asker { task, waker });
         let mark = Mark(0).noting(if is_sibling { self.grant_number() } else { NO_GRANT });
-        Payload::task(mark.with(Mark::HAS_TASK, task != 0).0, task)
+        Payload::task(mark.of_task(task).0, task.number)
     }
 
     /// The newcomer has been enqueued: if it has noted a grant, its task is to poll it again.
@@ -200,16 +225,21 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// A poll of a waiter that is in the list, or whose grant was revoked.
-    pub(super) fn poll_revocable(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_revocable(
+        &self,
+        waiter: Pinned<'_>,
+        cx: &mut Context<'_>,
+        is_counted: bool,
+    ) -> Poll<()> {
         let node = waiter.get();
         let state = node.state();
         if state == WaiterState::Woken && self.claim_grant(waiter) {
             return Poll::Ready(());
         }
-        let asker = Asker { task: running_task(), waker: cx.waker() };
+        let asker = Asker { task: AskingTask::running(is_counted), waker: cx.waker() };
         let is_known = state == WaiterState::Waiting
             && node.will_wake(asker.waker)
-            && (asker.task == 0 || asker.task == task_of(node));
+            && (asker.task.number == 0 || asker.task.number == task_of(node));
         if is_known && !self.has_unclaimed_grant() { Poll::Pending } else { self.ask(waiter, asker, cx) }
     }
 
@@ -228,14 +258,16 @@ impl<P: Policy> RawMutex<P> {
     #[inline]
     fn claim_locked(&self, locked: &mut LockedQueue<'_>, waiter: Pinned<'_>) {
         debug_assert!(locked.word().has(WOKEN) && locked.is_front(waiter), "R1: {:?}", locked.word());
+        self.unwatch_grant();
         locked.clear(WOKEN);
         // SAFETY: R1: it is the head. Its slot is empty.
         let _ = unsafe { locked.grant_front() };
     }
 
     /// `head·LOCKED·WOKEN => LOCKED` or `next·LOCKED`: the head is revoked, and the caller owns the lock.
-    fn revoke(&self, locked: &mut LockedQueue<'_>) {
+    pub(super) fn revoke(&self, locked: &mut LockedQueue<'_>) {
         debug_assert!(locked.word().has(WOKEN), "no grant to revoke: {:?}", locked.word());
+        self.unwatch_grant();
         self.probe.revoke(locked.front_note());
         locked.clear(WOKEN);
         // SAFETY: R1: there is a head. Its slot is empty.
@@ -270,7 +302,7 @@ impl<P: Policy> RawMutex<P> {
             (WaiterState::Waiting, _) => {
                 node.set_mark(self.noted(&locked, node, asker).0);
                 // SAFETY: `EDIT` is held, and the waiter is in the list.
-                unsafe { node.set_pointer(without_provenance_mut(asker.task)) };
+                unsafe { node.set_pointer(without_provenance_mut(asker.task.number)) };
                 // SAFETY: `Waiting`, so it is in this list.
                 (Poll::Pending, unsafe { locked.rearm(waiter, waker) }, None)
             }
@@ -286,7 +318,7 @@ impl<P: Policy> RawMutex<P> {
     /// The mark of a waiter that stays in the queue, or comes back to it.
     fn noted(&self, locked: &LockedQueue<'_>, waiter: &Waiter, asker: Asker<'_>) -> Mark {
         let grant = if self.is_granted_to_sibling(locked, asker) { self.grant_number() } else { NO_GRANT };
-        Mark::of(waiter).with(Mark::HAS_TASK, asker.task != 0).noting(grant)
+        Mark::of(waiter).of_task(asker.task).noting(grant)
     }
 
     /// A revoked waiter is polled: it takes a lock that is free, or is enqueued again, in its place. What is left of its waker.
@@ -301,7 +333,7 @@ impl<P: Policy> RawMutex<P> {
         let mark = self.noted(locked, node, asker);
         let is_second_time = mark.has(Mark::WAS_REVOKED);
         // SAFETY: `Notified`, as its own future has seen.
-        unsafe { node.set_pointer(without_provenance_mut(asker.task)) };
+        unsafe { node.set_pointer(without_provenance_mut(asker.task.number)) };
         // SAFETY: as above.
         let back = unsafe { locked.revive(waiter, waker, mark.with(Mark::WAS_REVOKED, !is_second_time).0) };
         if locked.word() == FREE {

@@ -1,0 +1,164 @@
+//! A task keeps a lock future and never polls it again, and *another* task waits for the lock: with `Revocable` and `lock_owned` that one gets it when the first task has ended a whole poll without
+//! a claim. With any other policy the program hangs, which a simulation tells.
+
+use crate::kit::{runtime, watchdog};
+use futures_util::stream::{FuturesUnordered, Stream as _};
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use tasuki::policy::{Fifo, Policy, Revocable};
+use tasuki::{Event, Mutex};
+use tasuki_rt::testing::Simulation;
+use tasuki_rt::{LocalRuntime, spawn, yield_now};
+
+/// How a task keeps a future that it has polled once.
+#[derive(Clone, Copy, Debug)]
+enum Keeps {
+    /// The branch of a `select!` that lost.
+    Branch,
+    /// One of a set of futures, of which none is polled any more.
+    Set,
+}
+
+struct Stage<P: Policy> {
+    mutex: Arc<Mutex<u32, P>>,
+    is_queued: Event,
+    is_over: Event,
+}
+
+/// Queues for the lock, and then waits for something else.
+async fn keep<P: Policy>(stage: Arc<Stage<P>>, keeps: Keeps) {
+    match keeps {
+        Keeps::Branch => {
+            let mut kept = pin!(stage.mutex.clone().lock_owned());
+            poll_fn(|cx| Poll::Ready(assert!(kept.as_mut().poll(cx).is_pending()))).await;
+            stage.is_queued.set();
+            stage.is_over.wait().await;
+            *kept.await += 1;
+        }
+        Keeps::Set => {
+            let mut set: FuturesUnordered<_> = (0..3).map(|_| stage.mutex.clone().lock_owned()).collect();
+            poll_fn(|cx| Poll::Ready(assert!(Pin::new(&mut set).poll_next(cx).is_pending()))).await;
+            stage.is_queued.set();
+            stage.is_over.wait().await;
+            let mut left = 3;
+            poll_fn(|cx| {
+                while let Poll::Ready(Some(mut guard)) = Pin::new(&mut set).poll_next(cx) {
+                    *guard += 1;
+                    left -= 1;
+                }
+                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+    }
+}
+
+/// A holder, the task that keeps futures of the lock, and a third that waits for it.
+async fn program<P: Policy>(keeps: Keeps) {
+    let stage = Arc::new(Stage::<P> {
+        mutex: Arc::new(Mutex::with_policy(0)),
+        is_queued: Event::manual(),
+        is_over: Event::manual(),
+    });
+    let held = stage.mutex.clone().lock_owned().await;
+    let keeper = spawn(keep(stage.clone(), keeps));
+    stage.is_queued.wait().await;
+    let third = stage.clone();
+    let third = spawn(async move {
+        *third.mutex.lock().await += 10;
+        third.is_over.set();
+    });
+    yield_now().await;
+    drop(held);
+    third.await.unwrap();
+    keeper.await.unwrap();
+    let expected = match keeps {
+        Keeps::Branch => 11,
+        Keeps::Set => 13,
+    };
+    assert_eq!(*stage.mutex.lock().await, expected);
+}
+
+const ALL: [Keeps; 2] = [Keeps::Branch, Keeps::Set];
+
+#[test]
+fn another_task_goes_on() {
+    let _dog = watchdog(60);
+    for keeps in ALL {
+        for workers in [1, 2, 3] {
+            runtime(workers).block_on(program::<Revocable>(keeps));
+        }
+        LocalRuntime::new().unwrap().block_on(program::<Revocable>(keeps));
+    }
+}
+
+/// The task that keeps the future is the one in `block_on`, of either runtime.
+#[test]
+fn in_block_on() {
+    let _dog = watchdog(60);
+    async fn keeper(keeps: Keeps) {
+        let stage = Arc::new(Stage::<Revocable> {
+            mutex: Arc::new(Mutex::with_policy(0)),
+            is_queued: Event::manual(),
+            is_over: Event::manual(),
+        });
+        let held = stage.mutex.clone().lock_owned().await;
+        let third = stage.clone();
+        spawn(async move {
+            third.is_queued.wait().await;
+            drop(held);
+            *third.mutex.lock().await += 10;
+            third.is_over.set();
+        });
+        keep(stage, keeps).await;
+    }
+    for keeps in ALL {
+        runtime(1).block_on(keeper(keeps));
+        LocalRuntime::new().unwrap().block_on(keeper(keeps));
+    }
+}
+
+/// In every schedule that a simulation tries; and with `Fifo` in none.
+#[test]
+fn in_a_simulation() {
+    let _dog = watchdog(120);
+    for keeps in ALL {
+        for seed in 0..if cfg!(miri) { 2 } else { 200 } {
+            Simulation::new(seed).run(program::<Revocable>(keeps));
+        }
+        let hangs = catch_unwind(AssertUnwindSafe(|| Simulation::new(1).run(program::<Fifo>(keeps))));
+        let message = hangs.expect_err("`Fifo` cannot go on");
+        let message = message.downcast_ref::<String>().expect("a report");
+        assert!(message.contains("deadlock"), "{message}");
+    }
+}
+
+/// Tasks that claim what they are granted, in every poll: the ends of their polls, which come while grants are on their way, take nothing from them for good.
+#[test]
+fn honest_tasks() {
+    let _dog = watchdog(60);
+    let (tasks, rounds) = if cfg!(miri) { (3, 3) } else { (16, 500) };
+    let mutex = Arc::new(Mutex::<u32, Revocable>::with_policy(0));
+    runtime(2).block_on(async {
+        let tasks: Vec<_> = (0..tasks)
+            .map(|_| {
+                let mutex = mutex.clone();
+                spawn(async move {
+                    for _ in 0..rounds {
+                        let mut count = mutex.clone().lock_owned().await;
+                        *count += 1;
+                        yield_now().await;
+                        drop(count);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(*mutex.try_lock().unwrap(), tasks * rounds);
+}

@@ -1,0 +1,294 @@
+//! Grants that their task does not claim: the second half of the policy [`Revocable`](crate::policy::Revocable).
+//!
+//! `revoke.rs` lets another future of the same task have an unclaimed grant. If the task never asks again, the grant would lie there for ever, and all *other* tasks with it. So a runtime that knows its
+//! tasks says when a poll has ended ([`poll_ended`]). A grant that is unclaimed at the end of a poll is noted, and the task is woken once; if it is still there at the end of the next poll, which therefore
+//! began after the grant, it is revoked, and the lock goes to the next waiter, or is free.
+//!
+//! ```text
+//!   UNCLAIMED                      Arc<Mutex>                         Arc<Mutex>
+//!  +---------------------+        +-----------------------------+    +-----------------------------+
+//!  | task % 256 | chain -+------->| record: task, looks, links -+--->| record: task, looks, links  |      each locks its own queue,
+//!  +---------------------+        | queue: a·LOCKED·WOKEN       |    | queue: c·LOCKED·WOKEN       |      and holds an unclaimed grant
+//!  | ...                 |        +-----------------------------+    +-----------------------------+
+//! ```
+//!
+//! # Why only locks in an `Arc`
+//! A future that borrows its mutex may be forgotten. Its borrow is over then, and the mutex may be moved or dropped, without any code of ours being run, while the waiter is granted and lies in its list. So no pointer to a
+//! borrowed mutex may be kept, in whatever table. A future of `lock_owned` that is forgotten has forgotten an `Arc`, too: its mutex stays where it is.
+//!
+//! # States of a record
+//!
+//! | `task` | in the chain of the task's bucket | the lock |
+//! |---|---|---|
+//! | 0 | no | not granted, or claimed, or granted to a future that is not watched |
+//! | number | yes, with [`Looks`] | granted to a watched future of this task, and not claimed |
+//!
+//! | from | event | to | fn |
+//! |---|---|---|---|
+//! | not linked | grant to a watched waiter | linked, `None` | [`RawMutex::watch_grant`] |
+//! | `None` | end of a poll of the task | `Once`; the task is woken | [`change_looks`] |
+//! | `Once` | end of the next poll | `Due` | [`change_looks`] |
+//! | linked | claim, cancel, revocation by a sibling | not linked | [`RawMutex::unwatch_grant`] |
+//! | `Due` | the same end of a poll | not linked; revoked, the next waiter is granted or the lock is free | [`revoke_due`] |
+//!
+//! # Invariants
+//! O1. A linked record is in a mutex in an `Arc`, which the granted future keeps: a record is linked only for a waiter whose mark says so, and unlinked before that waiter can leave (both under `EDIT` of the mutex).
+//! O2. `task` and the pointers to the mutex are written under `EDIT` of the mutex. Links and looks belong to the holder of the bucket's lock.
+//! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_due`] has the bucket first; it only tries `EDIT`, and lets go of the bucket if that fails. With both it unlinks the record and lets go of the
+//!     bucket; the mutex stays until `EDIT` is cleared, because the future that was granted needs `EDIT` to leave. After that store nothing of it is touched.
+//! O4. Wakers are called with neither.
+//!
+//! # Orderings
+//! None of its own: both locks are queue locks. The look of [`poll_ended`] at the bucket is Relaxed: a poll that a grant's wake has caused comes after the grant, whose record was linked before; an
+//! earlier one may miss it, because that wake is still to come.
+
+use super::{LOCKED, RawMutex};
+use crate::policy::Policy;
+use crate::probe::foreign_code;
+use crate::queue::queue_lock::{QueueLock, QueueLockGuard};
+use crate::queue::waiter::wake_owner;
+use crate::queue::word::FLAG_A as HAS_GRANTS;
+use crate::queue::{Backoff, Deferred, LockedQueue, QueueGuard as _};
+use crate::shim::{MODEL, static_array};
+use crate::task::TaskId;
+use core::cell::Cell;
+use core::fmt;
+use core::ptr::{self, NonNull};
+use core::task::Waker;
+
+/// Few enough to be small, and more than there usually are grants on their way.
+const BUCKETS: usize = if MODEL { 1 } else { 256 };
+
+static_array! {
+    /// The unclaimed grants of watched futures, by the number of their task.
+    static UNCLAIMED: [QueueLock<Chain>; BUCKETS] = QueueLock::new(Chain(None));
+}
+
+fn bucket(task: usize) -> &'static QueueLock<Chain> {
+    &UNCLAIMED[task % BUCKETS]
+}
+
+/// At the ends of how many polls of its task the grant was unclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looks {
+    None,
+    Once,
+    /// It is to be revoked.
+    Due,
+}
+
+/// What a lock keeps of its grant, for the end of a poll. See the tables of the module.
+pub struct UnclaimedGrant {
+    task: Cell<usize>,
+    looks: Cell<Looks>,
+    previous: Cell<Option<NonNull<UnclaimedGrant>>>,
+    next: Cell<Option<NonNull<UnclaimedGrant>>>,
+    lock: Cell<*const ()>,
+    revoke: Cell<Option<Revoke>>,
+}
+
+/// Revokes the grant of a lock.
+///
+/// SAFETY: the lock is one of the type that the function was made for, and its record is linked in the locked chain.
+type Revoke = unsafe fn(*const (), QueueLockGuard<'static, Chain>) -> Result<Option<Waker>, Busy>;
+
+/// The queue of the lock was locked by another thread.
+struct Busy;
+
+// SAFETY: nothing of it belongs to a thread: what it points to is shared by the rules of O2.
+unsafe impl Send for UnclaimedGrant {}
+// SAFETY: O2: each field is touched by the holder of one lock.
+unsafe impl Sync for UnclaimedGrant {}
+
+impl UnclaimedGrant {
+    /// Of a new lock.
+    #[expect(clippy::declare_interior_mutable_const, reason = "each lock has its own")]
+    pub(crate) const NEW: Self = Self {
+        task: Cell::new(0),
+        looks: Cell::new(Looks::None),
+        previous: Cell::new(None),
+        next: Cell::new(None),
+        lock: Cell::new(ptr::null()),
+        revoke: Cell::new(None),
+    };
+}
+
+impl fmt::Debug for UnclaimedGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UnclaimedGrant")
+    }
+}
+
+/// The first record of a bucket.
+struct Chain(Option<NonNull<UnclaimedGrant>>);
+
+// SAFETY: records are shared by the rules of O2.
+unsafe impl Send for Chain {}
+
+impl Chain {
+    /// SAFETY: the record is in no chain, and does not go before it is unlinked from this one.
+    unsafe fn link(&mut self, grant: &UnclaimedGrant) {
+        grant.previous.set(None);
+        grant.next.set(self.0);
+        if let Some(next) = self.0 {
+            // SAFETY: linked records are there (O1), and the chain is locked.
+            unsafe { next.as_ref() }.previous.set(Some(grant.into()));
+        }
+        self.0 = Some(grant.into());
+    }
+
+    /// SAFETY: the record is in this chain.
+    unsafe fn unlink(&mut self, grant: &UnclaimedGrant) {
+        let (previous, next) = (grant.previous.get(), grant.next.get());
+        match previous {
+            // SAFETY: as in `link`.
+            Some(previous) => unsafe { previous.as_ref() }.next.set(next),
+            None => self.0 = next,
+        }
+        if let Some(next) = next {
+            // SAFETY: as in `link`.
+            unsafe { next.as_ref() }.previous.set(previous);
+        }
+    }
+
+    /// The records of this task.
+    fn of_task(&self, task: usize) -> impl Iterator<Item = &UnclaimedGrant> {
+        let mut next = self.0;
+        core::iter::from_fn(move || {
+            // SAFETY: as in `link`; the borrow of the chain keeps it locked.
+            let grant = unsafe { next?.as_ref() };
+            next = grant.next.get();
+            Some(grant)
+        })
+        .filter(move |grant| grant.task.get() == task)
+    }
+}
+
+/// Says that a poll of this task has ended, without having ended the task. Grants that the task has left unclaimed over a whole poll are revoked; for one that it has left unclaimed for the
+/// first time it is woken by `waker`.
+///
+/// For runtimes, at the end of each poll; it costs a look while no mutex with the policy `Revocable` has granted anything to a task with a number like this one.
+#[inline]
+pub fn poll_ended(task: TaskId, waker: &Waker) {
+    let task = task.get() as usize;
+    if bucket(task).look().has(HAS_GRANTS) {
+        look_at_grants(task, waker);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn look_at_grants(task: usize, waker: &Waker) {
+    let mut backoff = Backoff::new();
+    change_looks(task, Looks::Once, Looks::Due);
+    while let Some(revoked) = revoke_due(task) {
+        match revoked {
+            Ok(owner) => wake_owner(owner),
+            Err(Busy) => backoff.wait(),
+        }
+    }
+    // Afterwards: the next waiter may be of the same task, in a set of futures that is not polled and therefore wakes it only once.
+    if change_looks(task, Looks::None, Looks::Once) {
+        foreign_code();
+        waker.wake_by_ref();
+    }
+}
+
+/// Changes the looks of all grants of the task that have been looked at so often; was there one?
+fn change_looks(task: usize, from: Looks, to: Looks) -> bool {
+    let mut locked = bucket(task).lock();
+    let mut is_changed = false;
+    for grant in locked.value().of_task(task).filter(|grant| grant.looks.get() == from) {
+        grant.looks.set(to);
+        is_changed = true;
+    }
+    is_changed
+}
+
+/// Revokes one grant of the task that is due; `None` if there is none.
+fn revoke_due(task: usize) -> Option<Result<Option<Waker>, Busy>> {
+    let mut locked = bucket(task).lock();
+    let due = locked.value().of_task(task).find(|grant| grant.looks.get() == Looks::Due)?;
+    let (lock, revoke) = (due.lock.get(), due.revoke.get()?);
+    // SAFETY: it is linked, and the function was stored with it.
+    Some(unsafe { revoke(lock, locked) })
+}
+
+/// See [`Revoke`].
+///
+/// SAFETY: as [`Revoke`], for a `RawMutex<P>`.
+unsafe fn revoke_overdue<P: Policy>(
+    lock: *const (),
+    mut chain: QueueLockGuard<'static, Chain>,
+) -> Result<Option<Waker>, Busy> {
+    // Not an argument of this function, nor of one that unlocks the queue: with the last store it may be gone.
+    // SAFETY: O1: the record is linked, so the mutex is there.
+    let mutex = unsafe { &*lock.cast::<RawMutex<P>>() };
+    let mut locked = mutex.queue.try_lock(mutex.queue.load()).ok_or(Busy)?;
+    mutex.unlink_grant(&mut chain);
+    drop(chain);
+    mutex.revoke(&mut locked);
+    let next = mutex.pass_on(&mut locked);
+    Ok(locked.unlock_with(next))
+}
+
+/// Changes a chain; the word of its lock then says whether there is a record.
+fn edit_chain(locked: &mut QueueLockGuard<'static, Chain>, edit: impl FnOnce(&mut Chain)) {
+    let (word, chain) = locked.parts();
+    edit(chain);
+    if chain.0.is_some() {
+        word.set(HAS_GRANTS);
+    } else {
+        word.clear(HAS_GRANTS);
+    }
+}
+
+impl<P: Policy> RawMutex<P> {
+    /// The lock was granted to a watched future of this task. Called under `EDIT`.
+    #[inline]
+    pub(super) fn watch_grant(&self, task: usize) {
+        let Some(grant) = P::grant_record(&self.record) else { return };
+        debug_assert_eq!(grant.task.get(), 0, "one grant at a time");
+        grant.task.set(task);
+        grant.looks.set(Looks::None);
+        grant.lock.set(ptr::from_ref(self).cast());
+        grant.revoke.set(Some(revoke_overdue::<P>));
+        // SAFETY: its task was 0, so it was in no chain; O1.
+        edit_chain(&mut bucket(task).lock(), |chain| unsafe { chain.link(grant) });
+    }
+
+    /// The grant is claimed, or revoked. Called under `EDIT`.
+    #[inline(always)]
+    pub(super) fn unwatch_grant(&self) {
+        if P::grant_record(&self.record).is_some_and(|grant| grant.task.get() != 0) {
+            self.unlink_watched();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlink_watched(&self) {
+        if let Some(grant) = P::grant_record(&self.record) {
+            self.unlink_grant(&mut bucket(grant.task.get()).lock());
+        }
+    }
+
+    /// Out of the chain, which is that of the record's task. Called under `EDIT`.
+    fn unlink_grant(&self, locked: &mut QueueLockGuard<'static, Chain>) {
+        let Some(grant) = P::grant_record(&self.record) else { return };
+        // SAFETY: its task is not 0, so it is in this chain.
+        edit_chain(locked, |chain| unsafe { chain.unlink(grant) });
+        grant.task.set(0);
+    }
+
+    /// A grant was revoked, and the lock is not for the caller: the next waiter is granted, or it is free.
+    fn pass_on(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+        if !locked.has_waiters() {
+            locked.clear(LOCKED);
+            return Deferred::none();
+        }
+        self.probe.grant(locked.front_note());
+        // SAFETY: there is a waiter, asked above.
+        unsafe { self.grant_revocably(locked) }
+    }
+}
