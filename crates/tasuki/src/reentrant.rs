@@ -36,7 +36,7 @@ use crate::mutex::raw::{RawMutex, Unlocked};
 use crate::policy::Fifo;
 use crate::probe::{LockMode, Site, Target};
 use crate::queue::Pinned;
-use crate::queue::waiter::{WaiterState, clone_waker};
+use crate::queue::waiter::WaiterState;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
 use crate::task::{self, TaskId};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
@@ -410,7 +410,7 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let me = task::current();
         self.left = false;
-        self.mutex.raw.enqueue_or_lock(slot, clone_waker(cx.waker())).map(|()| self.granted(me))
+        self.mutex.raw.enqueue_or_lock(slot, cx, false).map(|()| self.granted(me))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {

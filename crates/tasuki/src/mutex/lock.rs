@@ -6,10 +6,9 @@ use crate::policy::Policy;
 use crate::primitive_ref::{LockRef, RefSlot};
 use crate::probe::{LockMode, Site, Target};
 use crate::queue::Pinned;
-use crate::queue::waiter::clone_waker;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// The operation of [`Mutex::lock`](crate::Mutex::lock) and `Mutex::lock_owned`: `R` is the reference to the mutex.
 pub struct LockOp<R> {
@@ -54,14 +53,6 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> LockOp<R> {
     fn guard(&mut self) -> Guard<R> {
         guard(self.mutex.take(), self.site)
     }
-
-    /// Apart, so that the usual first poll that has to wait calls nothing after the clone of its waker: whatever is stored
-    /// between these two locked operations delays the second.
-    #[cold]
-    #[inline(never)]
-    fn enqueue_slow(&mut self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Guard<R>> {
-        self.raw().enqueue_or_lock_slow(slot, waker, !R::IS_COPIED).map(|()| self.guard())
-    }
 }
 
 impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Op for LockOp<R> {
@@ -88,14 +79,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Op for LockOp<R> {
 
     #[inline(always)]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let raw = self.raw();
-        // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
-        let word = raw.look();
-        let waker = clone_waker(cx.waker());
-        match raw.try_enqueue(word, slot, waker, !R::IS_COPIED) {
-            Ok(()) => Poll::Pending,
-            Err((slot, waker)) => self.enqueue_slow(slot, waker),
-        }
+        self.raw().enqueue_or_lock(slot, cx, !R::IS_COPIED).map(|()| self.guard())
     }
 
     #[inline(always)]

@@ -33,8 +33,8 @@
 //! | `·LOCKED`           | lock                      | waiter enqueued            | return `Pending`| [`RawMutex::enqueue`] |
 //! | `LOCKED`            | unlock                    | `0`                        | none            | [`RawMutex::unlock`] |
 //! | `head·LOCKED`, with `WOKEN` or not | unlock, no overtakes left | head granted, `LOCKED` stays | wake it | [`RawMutex::grant`] |
-//! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::free_and_wake`] |
-//! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::free_again`] |
+//! | `head·LOCKED`       | unlock, overtakes left    | `head·WOKEN`               | wake it         | [`RawMutex::free`] |
+//! | `head·LOCKED·WOKEN` | unlock, overtakes left    | `head·WOKEN`               | none            | [`RawMutex::free`] |
 //! | `head·WOKEN`        | poll of the head          | `LOCKED`, head removed     | return `Ready`  | [`RawMutex::compete`] |
 //! | `head·LOCKED·WOKEN` | poll of the head          | `head·LOCKED`              | return `Pending`| [`RawMutex::compete`] |
 //! | any, `Waiting`      | drop                      | waiter removed             | none            | [`RawMutex::try_cancel_waiting`] |
@@ -56,8 +56,8 @@
 //! try that fails because others wait, and cleared by an unlock that finds the queue empty.
 //!
 //! # Orderings
-//! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`],
-//! [`RawMutex::try_unlock_at`] and [`RawMutex::free_again`] (the protected value). A grant publishes the value through the waiter's state. The
+//! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`]
+//! and of the drop of `LockedQueue` (the protected value). A grant publishes the value through the waiter's state. The
 //! side bytes are hints or guarded, all Relaxed.
 
 mod cancel;
@@ -155,7 +155,7 @@ impl<P: Policy> RawMutex<P> {
         if self.hint.says_look() {
             return self.try_lock_looking();
         }
-        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `free_again`.
+        // Acquire: pairs with Release in `unlock` and in the drop of `LockedQueue`.
         match self.queue.replace(FREE, HELD, Ordering::Acquire) {
             Ok(()) => true,
             Err(now) => self.try_lock_late(now),
@@ -190,7 +190,7 @@ impl<P: Policy> RawMutex<P> {
                 None => false,
             };
         }
-        // Acquire: pairs with Release in `unlock`, `try_unlock_at` and `free_again`.
+        // Acquire: pairs with Release in `unlock` and in the drop of `LockedQueue`.
         self.queue.replace(word, word.with(LOCKED), Ordering::Acquire).is_ok()
     }
 
@@ -237,11 +237,6 @@ impl<P: Policy> RawMutex<P> {
     fn count_overtake(&self) {
         // Relaxed, and not one operation: only the owner counts, or the editor of a free lock (invariant 3).
         self.tally.store(self.tally.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    fn uncount_overtake(&self) {
-        // Relaxed: as in `count_overtake`. Saturating: the head, and the count with it, may have changed.
-        self.tally.store(self.tally.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
     }
 
     fn reset_overtakes(&self) {

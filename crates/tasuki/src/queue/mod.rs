@@ -149,13 +149,6 @@ impl WaitQueue {
             !from.has(WAITERS) && !to.has(WAITERS),
             "{from:?} => {to:?} stores a pointer that was seen"
         );
-        self.replace_beside(from, to, ordering)
-    }
-
-    /// As [`replace`](Self::replace), beside waiters: the caller knows that a word with another head would differ from `from`, also if
-    /// its head were at the same address.
-    #[inline(always)]
-    pub(crate) fn replace_beside(&self, from: Word, to: Word, ordering: Ordering) -> Result<(), Word> {
         debug_assert!(!from.has(EDIT) && !to.has(EDIT), "{from:?} => {to:?} needs the queue lock");
         // Relaxed on failure: the caller only looks at the value and tries again.
         match self.word.compare_exchange(from.raw(), to.raw(), ordering, Ordering::Relaxed) {

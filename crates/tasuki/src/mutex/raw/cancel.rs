@@ -1,6 +1,7 @@
 //! The end of a wait before it is claimed, in every state of its waiter.
 //!
-//! The usual cancel finds its waiter asleep and the queue unlocked: one attempt ([`RawMutex::try_cancel_waiting`]). All else is [`RawMutex::cancel_slow`].
+//! The usual cancel finds its waiter asleep and the queue unlocked: one attempt ([`RawMutex::try_cancel_waiting`]), apart because it calls nothing and so saves no registers ahead of its compare-exchange (decision 6). All else is
+//! [`RawMutex::cancel_slow`]; with `Revocable` that is [`RawMutex::cancel_revocable`], where a granted waiter is in the list.
 
 use super::{LOCKED, RawMutex, WOKEN};
 use crate::policy::Policy;
@@ -65,7 +66,7 @@ impl<P: Policy> RawMutex<P> {
         if was_front {
             locked.clear(WOKEN);
             self.reset_overtakes();
-            // Invariant 2: a free lock has woken its first waiter. It counts as in `free_and_wake`.
+            // Invariant 2: a free lock has woken its first waiter. It counts as in `free`.
             if !locked.word().has(LOCKED) && locked.has_waiters() {
                 self.count_overtake();
                 // SAFETY: there is a waiter, asked above.

@@ -1,69 +1,52 @@
 //! A lock that is not free: a newcomer enqueues, a queued waiter is polled, waiters of a condvar come over.
 //!
-//! The first poll that has to wait makes one attempt without a loop and without a call ([`RawMutex::try_enqueue`]; decision 6); what that could not do is done by
+//! The first poll that has to wait makes one attempt without a loop and without a call ([`RawMutex::enqueue_or_lock`]; decision 6); what that could not do is done by
 //! [`RawMutex::enqueue_or_lock_slow`], which may watch the lock first (`watch.rs`).
 
 use super::revoke::AskingTask;
 use super::{EDIT, FREE, LOCKED, RawMutex, WOKEN};
 use crate::policy::{Order, Policy};
 use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_spare, drop_waker};
-use crate::queue::word::Word;
 use crate::queue::{Backoff, Deferred, Detached, LockedQueue, Pinned, QueueGuard as _};
 use crate::wait::WaiterSlot;
 use core::task::{Context, Poll, Waker};
 
 impl<P: Policy> RawMutex<P> {
-    /// Enqueues, or takes the lock if it has become free.
-    #[cfg(feature = "std")]
-    pub(crate) fn enqueue_or_lock(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
-        match self.try_enqueue(self.look(), slot, waker, false) {
-            Ok(()) => Poll::Pending,
-            Err((slot, waker)) => self.enqueue_or_lock_slow(slot, waker, false),
-        }
-    }
-
-    /// The word now, for [`try_enqueue`](Self::try_enqueue).
+    /// The first poll that has to wait: enqueues, or takes the lock if it has become free. `is_counted`: does the future keep an `Arc` of the mutex?
+    ///
+    /// One attempt to enqueue is inlined, if there is nothing to spin for: there are waiters already, or the owner has not run yet. It calls nothing after the clone of the waker: whatever is stored
+    /// between these two locked operations delays the second.
     #[inline(always)]
-    pub(crate) fn look(&self) -> Word {
-        self.queue.load()
-    }
-
-    /// One attempt to enqueue, if the word still is what was seen and there is nothing to spin for: there are waiters
-    /// already, or the owner has not run yet. Otherwise gives everything back. `is_counted`: does the future keep an `Arc` of the mutex?
-    #[inline(always)]
-    pub(crate) fn try_enqueue<'f>(
+    pub(crate) fn enqueue_or_lock(
         &self,
-        word: Word,
-        slot: WaiterSlot<'f>,
-        waker: Waker,
+        slot: WaiterSlot<'_>,
+        cx: &Context<'_>,
         is_counted: bool,
-    ) -> Result<(), (WaiterSlot<'f>, Waker)> {
+    ) -> Poll<()> {
+        // Looked at before the clone, which usually is a locked operation: a load behind that would have to wait for it.
+        let word = self.queue.load();
+        let waker = clone_waker(cx.waker());
         if !self.is_worth_a_spin(word) && word.has(LOCKED) {
             let task = Self::task_to_note(is_counted);
             if let Some(locked) = self.queue.try_lock(word) {
                 self.enqueue(locked, slot, waker, task);
-                return Ok(());
+                return Poll::Pending;
             }
         }
-        Err((slot, waker))
+        self.enqueue_or_lock_slow(slot, waker, is_counted)
     }
 
     /// The holder runs and there is no waiter, or the queue is locked, or the word has changed, or the lock has become free.
     #[cold]
     #[inline(never)]
-    pub(crate) fn enqueue_or_lock_slow(
-        &self,
-        slot: WaiterSlot<'_>,
-        waker: Waker,
-        is_counted: bool,
-    ) -> Poll<()> {
-        if self.is_worth_a_spin(self.look()) && self.spin() {
+    fn enqueue_or_lock_slow(&self, slot: WaiterSlot<'_>, waker: Waker, is_counted: bool) -> Poll<()> {
+        if self.is_worth_a_spin(self.queue.load()) && self.spin() {
             return self.taken_after_all(waker);
         }
         let task = Self::task_to_note(is_counted);
         let mut backoff = Backoff::new();
         loop {
-            let word = self.look();
+            let word = self.queue.load();
             if word.has(EDIT) {
                 backoff.wait();
             } else if Self::is_open(word) {
@@ -105,7 +88,7 @@ impl<P: Policy> RawMutex<P> {
         };
     }
 
-    /// A later poll; `is_counted` as in [`try_enqueue`](Self::try_enqueue).
+    /// A later poll; `is_counted` as in [`enqueue_or_lock`](Self::enqueue_or_lock).
     pub(crate) fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>, is_counted: bool) -> Poll<()> {
         if P::REVOCABLE {
             return self.poll_revocable(waiter, cx, is_counted);

@@ -1,13 +1,17 @@
 //! The release of the lock: to no waiter, to the first by a grant, or to whichever task comes first (`Bypass`).
 //!
-//! Without waiters it is the one compare-exchange of [`RawMutex::unlock`]. With waiters one attempt calls nothing ([`RawMutex::unlock_slow`]; decision 6); only a queue that is locked, or a
-//! word that has changed, makes it loop.
+//! Two paths, which differ in what they do to the word:
+//!
+//! | path | when | why it is there |
+//! |---|---|---|
+//! | [`RawMutex::unlock`] | no waiter | one compare-exchange, inlined, and nothing else |
+//! | [`RawMutex::unlock_slow`] | waiters | locks the queue and decides ([`RawMutex::unlock_locked`]); one attempt calls nothing (decision 6), and only if the queue is locked, or the word has changed, [`RawMutex::unlock_busy`] waits for the queue |
 
-use super::{EDIT, FREE, HELD, LOCKED, RawMutex, WAITERS, WOKEN};
+use super::{FREE, HELD, LOCKED, RawMutex, WOKEN};
 use crate::policy::Policy;
 use crate::queue::waiter::wake_owner;
 use crate::queue::word::Word;
-use crate::queue::{Backoff, LockedQueue, QueueGuard as _};
+use crate::queue::{Deferred, LockedQueue, QueueGuard as _};
 use crate::shim::Ordering;
 use core::task::Waker;
 
@@ -17,9 +21,6 @@ pub(crate) enum Unlocked {
     WithoutWaiters,
     WithWaiters,
 }
-
-/// The word was not what it had been seen to be; look again.
-struct Moved;
 
 impl<P: Policy> RawMutex<P> {
     /// Releases the lock.
@@ -52,43 +53,34 @@ impl<P: Policy> RawMutex<P> {
     #[inline(never)]
     #[must_use = "the waiter must be woken"]
     fn unlock_slow(&self, word: Word) -> Option<Waker> {
-        self.try_unlock_at(word).unwrap_or_else(|Moved| self.unlock_busy())
+        debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
+        match self.queue.try_lock(word) {
+            Some(locked) => self.unlock_locked(locked),
+            None => self.unlock_busy(),
+        }
     }
 
-    /// The queue is locked, or the word has changed.
+    /// The queue is locked, or the word has changed. A call of its own: what it saves would be stored ahead of the one attempt.
     #[cold]
     #[inline(never)]
     fn unlock_busy(&self) -> Option<Waker> {
-        let mut backoff = Backoff::new();
-        loop {
-            let word = self.queue.load();
-            if word.has(EDIT) {
-                backoff.wait();
-            } else if let Ok(waker) = self.try_unlock_at(word) {
-                return waker;
-            }
-        }
+        self.unlock_locked(self.queue.lock())
     }
 
-    /// One attempt to unlock. The policy decides here between the baton and the free lock.
+    /// The release, with the queue locked. The policy decides here between the baton and the free lock.
     #[inline(always)]
-    fn try_unlock_at(&self, word: Word) -> Result<Option<Waker>, Moved> {
-        debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
+    fn unlock_locked(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
         // Asked first: here there usually are waiters.
-        if !word.has(WAITERS) {
-            // Release: pairs with Acquire in `try_lock_at`.
-            return self.queue.replace(HELD, FREE, Ordering::Release).map(|()| None).map_err(|_| Moved);
+        if !locked.has_waiters() {
+            locked.clear(LOCKED);
+            return None;
         }
-        if P::OVERTAKES > 0 && !word.has(EDIT) && self.may_be_overtaken() {
-            if word.has(WOKEN) {
-                return self.free_again(word);
-            }
-            // SAFETY: the word has `WAITERS`, asked above.
-            return unsafe { self.free_and_wake(word) };
+        if P::OVERTAKES > 0 && self.may_be_overtaken() {
+            // SAFETY: there is a waiter, asked above.
+            return unsafe { self.free(locked) };
         }
-        let locked = self.queue.try_lock(word).ok_or(Moved)?;
-        // SAFETY: the word that was exchanged has waiters.
-        Ok(unsafe { self.grant(locked) })
+        // SAFETY: as above.
+        unsafe { self.grant(locked) }
     }
 
     /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock.
@@ -118,30 +110,18 @@ impl<P: Policy> RawMutex<P> {
         locked.unlock_with(waker)
     }
 
-    /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is woken to compete for it.
+    /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is woken to compete for it, unless it was woken before and has not been polled.
     ///
-    /// SAFETY: the word has `WAITERS`.
-    unsafe fn free_and_wake(&self, word: Word) -> Result<Option<Waker>, Moved> {
-        let mut locked = self.queue.try_lock(word).ok_or(Moved)?;
+    /// SAFETY: there is a waiter.
+    unsafe fn free(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
         self.count_overtake();
-        // SAFETY: the caller's contract: the word that was exchanged has waiters.
-        let waker = unsafe { locked.wake_front() };
         locked.clear(LOCKED);
-        locked.set(WOKEN);
-        Ok(locked.unlock_with(waker))
-    }
-
-    /// `head·LOCKED·WOKEN => head·WOKEN`: the head has been woken already, and will be polled.
-    #[inline(always)]
-    fn free_again(&self, word: Word) -> Result<Option<Waker>, Moved> {
-        self.count_overtake();
-        // The head is the one that was seen: only an owner sets `WOKEN` beside `LOCKED`, so this word does not come back
-        // with another head while the lock is ours.
-        // Release: pairs with Acquire in `try_lock_at` and, for the head, in `WaitQueue::try_lock`.
-        if self.queue.replace_beside(word, word.without(LOCKED), Ordering::Release).is_ok() {
-            return Ok(None);
+        let mut waker = Deferred::none();
+        if !locked.word().has(WOKEN) {
+            // SAFETY: the caller's contract.
+            waker = unsafe { locked.wake_front() };
+            locked.set(WOKEN);
         }
-        self.uncount_overtake();
-        Err(Moved)
+        locked.unlock_with(waker)
     }
 }
