@@ -30,11 +30,13 @@
 //! | `Once` | end of the next poll | `Due` | [`change_looks`] |
 //! | linked | claim, cancel, revocation by a sibling | not linked | [`RawMutex::unwatch_grant`] |
 //! | `Due` | the same end of a poll | not linked; revoked, the next waiter is granted or the lock is free | [`revoke_due`] |
+//! | `Due` | the same end of a poll, and another thread has locked the queue | `Once`; the task is woken | [`revoke_due`] |
 //!
 //! # Invariants
 //! O1. A linked record is in a mutex in an `Arc`, which the granted future keeps: a record is linked only for a waiter whose mark says so, and unlinked before that waiter can leave (both under `EDIT` of the mutex).
-//! O2. `task` and the pointers to the mutex are written under `EDIT` of the mutex. Links and looks belong to the holder of the bucket's lock.
-//! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_due`] has the bucket first; it only tries `EDIT`, and lets go of the bucket if that fails. With both it unlinks the record and lets go of the
+//! O2. `task` and the pointers to the mutex are written under `EDIT` of the mutex, and only while the record is in no chain or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
+//!     the holder of the bucket's lock.
+//! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_due`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again. With both it unlinks the record and lets go of the
 //!     bucket; the mutex stays until `EDIT` is cleared, because the future that was granted needs `EDIT` to leave. After that store nothing of it is touched.
 //! O4. Wakers are called with neither.
 //!
@@ -48,7 +50,7 @@ use crate::probe::foreign_code;
 use crate::queue::queue_lock::{QueueLock, QueueLockGuard};
 use crate::queue::waiter::wake_owner;
 use crate::queue::word::FLAG_A as HAS_GRANTS;
-use crate::queue::{Backoff, Deferred, LockedQueue, QueueGuard as _};
+use crate::queue::{Deferred, LockedQueue, QueueGuard as _};
 use crate::shim::{MODEL, static_array};
 use crate::task::TaskId;
 use core::cell::Cell;
@@ -179,16 +181,16 @@ pub fn poll_ended(task: TaskId, waker: &Waker) {
 #[cold]
 #[inline(never)]
 fn look_at_grants(task: usize, waker: &Waker) {
-    let mut backoff = Backoff::new();
+    let mut is_left = false;
     change_looks(task, Looks::Once, Looks::Due);
     while let Some(revoked) = revoke_due(task) {
         match revoked {
             Ok(owner) => wake_owner(owner),
-            Err(Busy) => backoff.wait(),
+            Err(Busy) => is_left = true,
         }
     }
     // Afterwards: the next waiter may be of the same task, in a set of futures that is not polled and therefore wakes it only once.
-    if change_looks(task, Looks::None, Looks::Once) {
+    if change_looks(task, Looks::None, Looks::Once) || is_left {
         foreign_code();
         waker.wake_by_ref();
     }
@@ -209,6 +211,8 @@ fn change_looks(task: usize, from: Looks, to: Looks) -> bool {
 fn revoke_due(task: usize) -> Option<Result<Option<Waker>, Busy>> {
     let mut locked = bucket(task).lock();
     let due = locked.value().of_task(task).find(|grant| grant.looks.get() == Looks::Due)?;
+    // If it stays, because its queue is locked, it is due again at the end of the next poll.
+    due.looks.set(Looks::Once);
     let (lock, revoke) = (due.lock.get(), due.revoke.get()?);
     // SAFETY: it is linked, and the function was stored with it.
     Some(unsafe { revoke(lock, locked) })
