@@ -104,10 +104,7 @@ fn two_tasks_end_their_polls() {
         let ((a, first), (b, second)) = (kept(mutex), kept(mutex));
         drop(held);
         poll_of(first);
-        let thread = spawn(move || {
-            poll_of(second);
-            poll_of(second);
-        });
+        let thread = spawn(move || poll_of(second));
         poll_of(first);
         join([thread]);
         poll_of(second);
