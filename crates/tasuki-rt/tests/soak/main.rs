@@ -47,7 +47,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// What may be left allocated more than after the first epochs: queues and threads of others, at their largest. With debug assertions locks and waits are noted, and the notes keep
 /// the room of the largest crowd, in pieces that double.
 const SLACK_BYTES: usize = if cfg!(debug_assertions) { 3 << 20 } else { 256 << 10 };
-/// A run that is so long has the machine to itself.
+/// In a run that is so long, enough deadlines come while the machine is not late itself.
 const JUDGED: Duration = Duration::from_secs(60);
 /// Epochs before the base line is drawn.
 const WARM_UP: u64 = 3;

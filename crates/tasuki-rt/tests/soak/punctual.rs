@@ -2,7 +2,7 @@
 //!
 //! A task keeps worker 0 in long polls, in each of which it arms sleeps on that worker's wheel for tasks that any worker may run. Worker 1 has nothing else
 //! to do. Meanwhile a thread that only sleeps, the stall detector, says by how much the machine was late. A sleep is late if it took more than two milliseconds
-//! longer than the machine excuses.
+//! longer than that. Where the machine itself was later than two milliseconds, nothing can be said of the runtime: such samples are counted, and not judged.
 
 use super::kit::rng::Rng;
 use std::future::{Future, poll_fn};
@@ -24,7 +24,11 @@ const SLEEPS: usize = 20;
 #[derive(Debug, Default)]
 pub(crate) struct Punctuality {
     samples: usize,
+    /// Of these, taken while the machine itself was late.
+    excused: usize,
+    /// Of those that are judged.
     late: usize,
+    /// The worst of all.
     worst: Duration,
     /// The worst of the machine.
     stall: Duration,
@@ -77,17 +81,27 @@ impl Punctuality {
         stop.store(true, SeqCst);
         let stall = detector.join().expect("it does not panic");
         self.samples += all.len();
-        self.late += all.iter().filter(|late| **late > LIMIT + stall).count();
+        if stall > LIMIT {
+            self.excused += all.len();
+        } else {
+            self.late += all.iter().filter(|late| **late > LIMIT + stall).count();
+        }
         self.worst = all.into_iter().fold(self.worst, Duration::max);
         self.stall = self.stall.max(stall);
     }
 
     /// One in a hundred may be late: a worker can lose its processor while the detector keeps its own.
     pub(crate) fn judge(&self, strict: bool) {
+        let judged = self.samples - self.excused;
         println!(
-            "soak: of {} deadlines with one worker free {} were more than {LIMIT:?} late; worst {:?}, of the machine {:?}",
-            self.samples, self.late, self.worst, self.stall
+            "soak: of {judged} deadlines with one worker free {} were more than {LIMIT:?} late; {} were not judged, for the machine was late itself; worst {:?}, of the machine {:?}",
+            self.late, self.excused, self.worst, self.stall
         );
-        assert!(!strict || self.late * 100 <= self.samples, "deadlines are late: {self:?}");
+        if strict && judged == 0 {
+            println!(
+                "soak: NOT JUDGED: the machine was never free enough to tell whether deadlines are late"
+            );
+        }
+        assert!(!strict || self.late * 100 <= judged, "deadlines are late: {self:?}");
     }
 }
