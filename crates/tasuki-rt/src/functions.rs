@@ -83,7 +83,7 @@ where
 ///
 /// # Panics
 ///
-/// On a thread that is no worker, the one in `block_on` included.
+/// On a thread that is no worker, the one in [`Runtime::block_on`](crate::Runtime::block_on) included; in [`LocalRuntime::block_on`](crate::LocalRuntime::block_on) it is one.
 ///
 /// # Examples
 ///
