@@ -33,14 +33,14 @@ async fn keep<P: Policy>(stage: Arc<Stage<P>>, keeps: Keeps) {
     match keeps {
         Keeps::Branch => {
             let mut kept = pin!(stage.mutex.clone().lock_owned());
-            poll_fn(|cx| Poll::Ready(assert!(kept.as_mut().poll(cx).is_pending()))).await;
+            assert!(poll_fn(|cx| Poll::Ready(kept.as_mut().poll(cx).is_pending())).await);
             stage.is_queued.set();
             stage.is_over.wait().await;
             *kept.await += 1;
         }
         Keeps::Set => {
             let mut set: FuturesUnordered<_> = (0..3).map(|_| stage.mutex.clone().lock_owned()).collect();
-            poll_fn(|cx| Poll::Ready(assert!(Pin::new(&mut set).poll_next(cx).is_pending()))).await;
+            assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut set).poll_next(cx).is_pending())).await);
             stage.is_queued.set();
             stage.is_over.wait().await;
             let mut left = 3;

@@ -248,7 +248,7 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     fn one_line_is_written() {
         assert_eq!((align_of::<Shared<u64>>(), core::mem::offset_of!(Shared<u64>, core)), (64, 0));
-        assert!(HeapCore::<u64>::WRITTEN <= 64, "{} bytes", HeapCore::<u64>::WRITTEN);
+        const { assert!(HeapCore::<u64>::WRITTEN <= 64) };
     }
 
     /// Handles that are made and forgotten without end, by clones or by upgrades: the count does not overflow, and stays what it was.

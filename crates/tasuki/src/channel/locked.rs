@@ -32,7 +32,6 @@ pub(super) struct State {
     /// So many slots are reserved.
     pub(super) permits: u32,
     /// There is no receiver any more.
-    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only handles go"))]
     pub(super) deserted: bool,
 }
 

@@ -140,7 +140,8 @@ fn run(seed: u64, steps: usize, found: &mut Found) {
     assert!(told.windows(2).all(|two| two[0] != two[1]), "told twice: {:#?}", program.told);
 }
 
-const PROGRAMS: u64 = 1_500;
+/// With critical sections the memory for records does not grow, and guards that are leaked keep theirs.
+const PROGRAMS: u64 = if cfg!(feature = "critical-section") { 400 } else { 1_500 };
 
 /// `TASUKI_STRESS_ROUNDS` says how many programs, if it is more.
 fn programs() -> u64 {
@@ -156,5 +157,5 @@ fn both_detectors_say_the_same() {
     }
     let Found { none, certain, futurelocks, suspected, several, told } = found;
     let least = none.min(certain).min(futurelocks).min(suspected).min(several).min(told);
-    assert!(least > 200, "too few deadlocks of some kind, or too many: {found:?}");
+    assert!(least as u64 > programs() / 8, "too few deadlocks of some kind, or too many: {found:?}");
 }

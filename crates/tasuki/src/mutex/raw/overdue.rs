@@ -58,7 +58,7 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 use core::task::Waker;
 
-/// Few enough to be small, and more than there usually are grants on their way.
+/// A power of two: few enough to be small, and more than there usually are grants on their way.
 const BUCKETS: usize = if MODEL { 1 } else { 256 };
 
 static_array! {
@@ -67,7 +67,7 @@ static_array! {
 }
 
 fn bucket(task: usize) -> &'static QueueLock<Chain> {
-    &UNCLAIMED[task % BUCKETS]
+    &UNCLAIMED[task & (BUCKETS - 1)]
 }
 
 /// At the ends of how many polls of its task the grant was unclaimed.
