@@ -180,7 +180,8 @@ impl Server {
 /// Is it the address or the name of this machine, with or without a port?
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((inside, _)) => inside,
+        Some((inside, after)) if after.is_empty() || after.starts_with(':') => inside,
+        Some(_) => return false,
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
     };
     name.eq_ignore_ascii_case("localhost")
@@ -298,6 +299,7 @@ mod tests {
             "localhost.evil.example:80",
             "128.0.0.1",
             "[::2]:1",
+            "[::1]evil.example",
             "127.0.0.1.evil",
             "0.0.0.0",
         ] {

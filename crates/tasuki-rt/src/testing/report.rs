@@ -112,7 +112,10 @@ impl Tasks {
         let ids: BTreeMap<usize, TaskId> = self.numbers.iter().map(|(id, number)| (*number, *id)).collect();
         for number in (self.workers..self.list.len()).filter(|number| !self.list[*number].ended) {
             let own = snapshot.waits.iter().filter(|wait| ids.get(&number) == Some(&wait.task));
-            let mut lines: Vec<String> = own.map(|wait| wait.describe(name)).collect();
+            let mut own: Vec<_> = own.collect();
+            // By place, and not by age: the same run has the same report, whatever the clock says.
+            own.sort_by_key(|wait| wait.at);
+            let mut lines: Vec<String> = own.into_iter().map(|wait| wait.describe(name)).collect();
             let subject = self.subject(number);
             let joins = self.list[number].joins.iter();
             lines.extend(joins.map(|id| format!("{subject} waits for {} to end", self.short(*id))));
