@@ -179,9 +179,11 @@ impl Place {
 
     /// The holder goes on in another mode, or claims its upgrade.
     pub(super) fn change(&self, mode: u32) {
-        // Relaxed: invariant 1; no other field changes.
+        // Relaxed: invariant 1.
         let before = self.state.load(Ordering::Relaxed);
-        self.state.store(before & !MODE | CLAIMED | u64::from(mode) << MODE_SHIFT, Ordering::Relaxed);
+        let state = before & !MODE | CLAIMED | u64::from(mode) << MODE_SHIFT;
+        // Release: pairs with Acquire in `look`, for the wait that a releaser, another thread, wrote in `grant_upgrade`.
+        self.state.store(state, Ordering::Release);
     }
 
     /// An upgrade to this mode has been granted to the holder, and its future has not been polled since. The turn stays, for the holder does.
