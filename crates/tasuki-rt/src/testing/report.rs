@@ -112,10 +112,10 @@ impl Tasks {
         let ids: BTreeMap<usize, TaskId> = self.numbers.iter().map(|(id, number)| (*number, *id)).collect();
         for number in (self.workers..self.list.len()).filter(|number| !self.list[*number].ended) {
             let own = snapshot.waits.iter().filter(|wait| ids.get(&number) == Some(&wait.task));
-            let mut own: Vec<_> = own.collect();
+            let mut own: Vec<_> = own.map(|wait| (wait.at, wait.describe(name))).collect();
             // By place, and not by age: the same run has the same report, whatever the clock says.
-            own.sort_by_key(|wait| wait.at);
-            let mut lines: Vec<String> = own.into_iter().map(|wait| wait.describe(name)).collect();
+            own.sort_unstable();
+            let mut lines: Vec<String> = own.into_iter().map(|(_, line)| line).collect();
             let subject = self.subject(number);
             let joins = self.list[number].joins.iter();
             lines.extend(joins.map(|id| format!("{subject} waits for {} to end", self.short(*id))));

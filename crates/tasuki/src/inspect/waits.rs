@@ -28,6 +28,7 @@ use crate::task::TaskId;
 use std::panic::Location;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::vec::Vec;
 
 /// How many records the number of a task leads to. A power of two. An interpreter would take seconds to walk them all.
 const DIRECT: usize = if cfg!(miri) { 8 } else { 1 << 14 };
@@ -495,12 +496,13 @@ fn direct(task: u64) -> Option<WaitView> {
     view.filter(|_| !record.is_linked.load(Ordering::Relaxed))
 }
 
-/// The waits of a task: all but those for a time, and one of those, which is enough to know that the task goes on.
+/// The waits of a task, the first that began first: all but those for a time, and one of those, which is enough to know that the task goes on.
 pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     let view = |(number, record): (u32, &WaitRecord)| record.view(number);
     direct(task).into_iter().for_each(&mut see);
     let is_of = |(_, record): &(u32, &WaitRecord)| record.is_of(task);
-    chain(*locked(bucket(task))).filter(is_of).filter_map(view).for_each(&mut see);
+    let linked: Vec<WaitView> = chain(*locked(bucket(task))).filter(is_of).filter_map(view).collect();
+    linked.into_iter().rev().for_each(&mut see);
     chain(*locked(time_bucket(task))).find(is_of).and_then(view).into_iter().for_each(see);
 }
 
