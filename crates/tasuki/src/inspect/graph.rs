@@ -432,14 +432,15 @@ pub(super) fn cycles() -> Vec<Cycle> {
 }
 
 impl Deadlock {
-    pub(super) fn new(cycle: &Cycle) -> Self {
-        let found = Self::unlabelled(cycle);
-        Self { tasks: labels_of(found.hops.iter().map(|hop| hop.task)), ..found }
+    /// `None` if the cycle has opened meanwhile.
+    pub(super) fn new(cycle: &Cycle) -> Option<Self> {
+        let found = Self::unlabelled(cycle)?;
+        Some(Self { tasks: labels_of(found.hops.iter().map(|hop| hop.task)), ..found })
     }
 
     /// Of many at once, the labels are asked for once.
     pub(super) fn all(cycles: &[Cycle]) -> Vec<Self> {
-        let mut all: Vec<Self> = cycles.iter().map(Self::unlabelled).collect();
+        let mut all: Vec<Self> = cycles.iter().filter_map(Self::unlabelled).collect();
         let labels = labels_of(all.iter().flat_map(|deadlock| deadlock.hops.iter().map(|hop| hop.task)));
         for deadlock in &mut all {
             let is_of = |label: &&TaskLabel| deadlock.hops.iter().any(|hop| hop.task == label.task);
@@ -448,9 +449,10 @@ impl Deadlock {
         all
     }
 
-    fn unlabelled(cycle: &Cycle) -> Self {
+    fn unlabelled(cycle: &Cycle) -> Option<Self> {
         let now = nanoseconds();
-        let hops: Vec<Hop> = cycle.links.iter().filter_map(|link| Hop::new(link, now)).collect();
+        // A lock that is gone has no label: a part of a cycle is none.
+        let hops: Vec<Hop> = cycle.links.iter().map(|link| Hop::new(link, now)).collect::<Option<_>>()?;
         let certainty = if !cycle.is_certain {
             Certainty::Suspected
         } else if hops.iter().any(|hop| hop.holder.hold == Hold::Unclaimed) {
@@ -458,7 +460,7 @@ impl Deadlock {
         } else {
             Certainty::Deadlock
         };
-        Self { certainty, hops, tasks: Vec::new() }
+        Some(Self { certainty, hops, tasks: Vec::new() })
     }
 }
 

@@ -324,7 +324,7 @@ mod active {
         // SeqCst: pairs with the same fence of another task whose wait closes the cycle; see `waits.rs`.
         fence(Ordering::SeqCst);
         let Some(cycle) = graph::cycle_of(task).filter(|cycle| cycle.has(task)) else { return };
-        let deadlock = Deadlock::new(&cycle);
+        let Some(deadlock) = Deadlock::new(&cycle) else { return };
         if deadlock.certainty != Certainty::Suspected {
             hook(&deadlock);
             crate::trace::deadlock(&deadlock);

@@ -46,7 +46,7 @@ impl Actor {
 
     /// The deadlock that this task is in or waits for.
     fn deadlock(self) -> Option<Deadlock> {
-        cycle_of(self.number()).map(|cycle| Deadlock::new(&cycle))
+        cycle_of(self.number()).and_then(|cycle| Deadlock::new(&cycle))
     }
 }
 

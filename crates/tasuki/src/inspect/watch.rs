@@ -190,7 +190,7 @@ impl Watcher {
 }
 
 fn tell(cycle: &Cycle) {
-    let deadlock = Deadlock::new(cycle);
+    let Some(deadlock) = Deadlock::new(cycle) else { return };
     caught(|| super::hook(&deadlock));
     caught(|| trace::deadlock(&deadlock));
     if super::prints() {

@@ -36,7 +36,7 @@ impl Program {
 
     /// Every line of a report is true: the task waits for this lock, and the other one has it, or is queued for it before.
     fn is_true(&self, cycle: &Cycle) -> bool {
-        let deadlock = Deadlock::new(cycle);
+        let deadlock = Deadlock::new(cycle).expect("it is closed");
         let next = deadlock.hops.iter().cycle().skip(1);
         deadlock.hops.len() == cycle.links.len()
             && deadlock.hops.iter().zip(next).all(|(hop, next)| {
@@ -58,7 +58,7 @@ impl Program {
         let cycles = graph::cycles_of(self.numbers());
         let fail = |what: &str| -> ! {
             let reports: Vec<String> =
-                cycles.iter().map(|cycle| format!("{}", Deadlock::new(cycle))).collect();
+                cycles.iter().filter_map(Deadlock::new).map(|deadlock| format!("{deadlock}")).collect();
             let told = self.told.join("\n");
             let names: Vec<u64> = self.numbers();
             let locks: Vec<String> = self.account.locks.iter().map(|lock| format!("{lock:?}")).collect();
@@ -102,7 +102,9 @@ impl Program {
         found.certain += usize::from(!sure.is_empty());
         found.suspected += usize::from(!others.is_empty());
         found.several += usize::from(cycles.len() > 1);
-        let is_futurelock = |cycle: &&Cycle| Deadlock::new(cycle).certainty == Certainty::Futurelock;
+        let is_futurelock = |cycle: &&Cycle| {
+            Deadlock::new(cycle).is_some_and(|deadlock| deadlock.certainty == Certainty::Futurelock)
+        };
         found.futurelocks += cycles.iter().filter(is_futurelock).count();
         [certain, all]
     }
