@@ -16,7 +16,7 @@ use std::task::{Context, Waker};
 /// How many waiters all subjects get.
 const WAITERS: [usize; 2] = [1_000, 10_000];
 /// How many waiters show whether the cost is flat; the peers get them where time allows.
-const MANY: usize = 1_000_000;
+pub(super) const MANY: usize = 1_000_000;
 
 /// Measures queueing and cancelling.
 pub(crate) fn run(bench: &mut Bench) {
@@ -40,17 +40,22 @@ fn phases(bench: &mut Bench, waiters: usize, each: fn(&mut Build)) {
         if let Phase::Cancel(order) = phase {
             build.contenders.push(unlink::floor(order, waiters));
         }
-        bench.group(Group {
-            workload: phase.name().into(),
-            n: waiters as u64,
-            runtime: "none",
-            probe_ops: 500,
-            least_ops: waiters as u64,
-            two_threads: false,
-            patient: waiters == MANY,
-            metric: Metric::Time,
-            contenders: build.contenders,
-        });
+        bench.group(waiting(phase.name(), waiters, build.contenders));
+    }
+}
+
+/// A cell with so many waiters.
+pub(super) fn waiting(workload: &str, waiters: usize, contenders: Vec<Contender>) -> Group {
+    Group {
+        workload: workload.into(),
+        n: waiters as u64,
+        runtime: "none",
+        probe_ops: 500,
+        least_ops: waiters as u64,
+        two_threads: false,
+        patient: waiters == MANY,
+        metric: Metric::Time,
+        contenders,
     }
 }
 

@@ -3,17 +3,15 @@
 //! The futures lie in one array, are polled once, and are dropped in place in a shuffled order, which alone is timed: what is measured is how a wait leaves its channel, and not how
 //! memory is freed.
 
-use super::cancel::{Order, enqueue};
+use super::cancel::{MANY, Order, enqueue, waiting};
 use super::unlink;
-use crate::measure::{Bench, Contender, Group, Meter, Metric, Reading, Sample};
+use crate::measure::{Bench, Contender, Meter, Reading, Sample};
 use crate::peer::AsyncChannel;
 use crate::peers::{VisitChannel, each_channel, each_own_channel};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// How many waiters all subjects get.
 const FEW: usize = 1_000;
-/// How many waiters show whether the cost is flat; the peers get them where time allows.
-const MANY: usize = 1_000_000;
 
 /// Which side waits.
 #[derive(Clone, Copy)]
@@ -35,17 +33,7 @@ fn group(bench: &mut Bench, workload: &str, side: Side, waiters: usize, each: fn
     let mut build = Build { side, waiters, contenders: Vec::new() };
     each(&mut build);
     build.contenders.push(unlink::floor(Order::Random, waiters));
-    bench.group(Group {
-        workload: workload.into(),
-        n: waiters as u64,
-        runtime: "none",
-        probe_ops: 500,
-        least_ops: waiters as u64,
-        two_threads: false,
-        patient: waiters == MANY,
-        metric: Metric::Time,
-        contenders: build.contenders,
-    });
+    bench.group(waiting(workload, waiters, build.contenders));
 }
 
 struct Build {

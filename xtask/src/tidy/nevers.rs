@@ -56,11 +56,11 @@ const NEVERS: [Never; 13] = [
         allowed: &["mutex/"],
         why: "a policy is read where a lock or a semaphore decides",
     },
-    Never { text: "SeqCst", allowed: &["inspect/"], why: "only `inspect/` has a pair of SeqCst fences" },
+    Never { text: "SeqCst", allowed: &["inspect/"], why: "only the records of `inspect/` have fences" },
     Never {
         text: "fence(",
         allowed: &["inspect/", "shim"],
-        why: "only `inspect/` has a pair of SeqCst fences",
+        why: "only the records of `inspect/` have fences",
     },
     Never {
         text: "P::ORDER",

@@ -44,6 +44,15 @@ fn keeps<P: Policy>(kept: &mut [Kept<P>], spy: &Spy) -> TaskId {
     task.id()
 }
 
+/// A task that keeps one future, to which the lock is granted.
+fn granted(mutex: &Shared, spy: &Spy) -> (TaskId, [Kept; 1]) {
+    let held = mutex.try_lock().unwrap();
+    let mut kept = [lock(mutex)];
+    let task = keeps(&mut kept, spy);
+    drop(held);
+    (task, kept)
+}
+
 /// The task ends a poll in which it has polled nothing.
 fn poll_of(task: TaskId, spy: &Spy) {
     poll_ended(task, &spy.waker());
@@ -80,10 +89,7 @@ fn the_next_task_has_the_lock() {
 fn without_others_the_lock_is_free() {
     let _dog = watchdog(10);
     let (mutex, spy) = (mutex::<Revocable>(), Spy::new());
-    let held = mutex.try_lock().unwrap();
-    let mut kept = [lock(&mutex)];
-    let task = keeps(&mut kept, &spy);
-    drop(held);
+    let (task, mut kept) = granted(&mutex, &spy);
     poll_of(task, &spy);
     assert!(mutex.is_locked());
     poll_of(task, &spy);
@@ -126,10 +132,7 @@ fn what_is_not_revoked() {
 fn a_claim_is_final() {
     let _dog = watchdog(10);
     let (mutex, spy) = (mutex::<Revocable>(), Spy::new());
-    let held = mutex.try_lock().unwrap();
-    let mut kept = [lock(&mutex)];
-    let task = keeps(&mut kept, &spy);
-    drop(held);
+    let (task, mut kept) = granted(&mutex, &spy);
     // More than there are buckets.
     let others: Vec<_> = (0..if cfg!(miri) { 257 } else { 1024 }).map(|_| TaskId::fresh()).collect();
     for _ in 0..4 {
