@@ -1,6 +1,6 @@
 //! What a check found: rows, each passed, failed or skipped, and one summary line.
 //!
-//! A report without a single passed row never counts as success, so no check passes by doing nothing.
+//! A report without a single passed row is no success, also if its rows were skipped: no check passes by doing nothing.
 
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,7 @@ impl Report {
         }
     }
 
-    /// Prints the summary; true unless something failed or nothing was done.
+    /// Prints the summary; true if a row passed and none failed.
     pub(crate) fn finish(self) -> bool {
         let (passed, failed, skipped) = self.counts();
         println!();
@@ -98,7 +98,7 @@ impl Report {
         for line in &self.notes {
             println!("{line}");
         }
-        !matches!(self.outcome(), Outcome::Failed(_))
+        passed > 0 && failed == 0
     }
 
     fn counts(&self) -> (usize, usize, usize) {
@@ -124,6 +124,14 @@ mod tests {
     #[test]
     fn doing_nothing_is_a_failure() {
         assert!(!Report::new("empty").finish());
+    }
+
+    #[test]
+    fn a_check_without_its_tool_does_not_pass() {
+        let mut report = Report::new("skipped");
+        report.row("a", Outcome::Skipped("no tool".to_owned()), Duration::ZERO);
+        assert_eq!(report.outcome(), Outcome::Skipped("a".to_owned()));
+        assert!(!report.finish());
     }
 
     #[test]

@@ -1,10 +1,6 @@
-//! What stands in two places agrees: the checks and their options, the fields of the manifests, the chapters of the guide, the numbers of models.
+//! What stands in two places agrees: the checks and their options, the fields of the manifests, the chapters of the guide, the commands that add a package, the numbers of models.
 
-use super::{Breach, Page};
-
-fn text<'p>(pages: &'p [Page], path: &str) -> &'p str {
-    pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str())
-}
+use super::{Breach, Page, text};
 
 /// The list of checks: name and options of each, as `xtask/src/main.rs` has them.
 fn checks(pages: &[Page]) -> Vec<(&str, &str)> {
@@ -91,6 +87,47 @@ pub(crate) fn chapters(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// The attributes of the runtime are behind this feature.
+const ATTRIBUTE: (&str, &str) = ("#[tasuki_rt::", "macros");
+
+/// `cargo add .. --path ../tasuki/crates/tasuki-rt --features macros`: the package has these features, and they are enough for the programs of the page.
+pub(crate) fn additions(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| page.path.ends_with(".md")) {
+        for (line, text) in page.text.lines().enumerate() {
+            for command in text.split("cargo add ").skip(1) {
+                let command = command.split(['`', '#']).next().unwrap_or_default();
+                let Some((_, rest)) = command.split_once("--path ../tasuki/") else { continue };
+                let package = rest.split(' ').next().unwrap_or_default();
+                let manifest = text_of_features(pages, &format!("{package}/Cargo.toml"));
+                let features = command.split_once("--features ").map_or("", |(_, features)| features);
+                let features: Vec<&str> = features.split(' ').next().unwrap_or_default().split(',').collect();
+                let mut told = |what: String| breaches.push(Breach::at(&page.path, line, what));
+                match manifest {
+                    None => told(format!("there is no package {package}")),
+                    Some(manifest) => {
+                        let has = |name: &str| manifest.lines().any(|line| line.starts_with(&format!("{name} = ")));
+                        let missing = features.iter().filter(|name| !name.is_empty() && !has(name));
+                        missing.for_each(|name| told(format!("{package} has no feature {name}")));
+                        let (attribute, feature) = ATTRIBUTE;
+                        if page.text.contains(attribute) && has(feature) && !features.contains(&feature) {
+                            told(format!("the page shows `{attribute}..]`, which needs `--features {feature}`"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// The features of a manifest, one a line.
+fn text_of_features<'p>(pages: &'p [Page], path: &str) -> Option<&'p str> {
+    let manifest = pages.iter().find(|page| page.path == path)?;
+    let features = manifest.text.split_once("[features]\n").map_or("", |(_, rest)| rest);
+    Some(features.split("\n[").next().unwrap_or_default())
+}
+
 /// "`channel.rs` (21 models)": the file has so many.
 pub(crate) fn model_counts(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();
@@ -159,6 +196,17 @@ mod tests {
             ("docs/guide/src/lib.rs", "#[doc = include_str!(\"../a.md\")]\nmod a {}\n"),
         ];
         assert_eq!(found(chapters, &pages), ["docs/guide/src/lib.rs: does not name the chapter b.md"]);
+    }
+
+    #[test]
+    fn a_command_that_adds_too_little_is_seen() {
+        let manifest = ("crates/rt/Cargo.toml", "[features]\ndefault = []\nmacros = []\n\n[dependencies]\nnet = \"1\"\n");
+        let page = |command: &str| found(additions, &[manifest, ("docs/a.md", &format!("#[tasuki_rt::test]\n`cargo add {command}` it\n"))]);
+        assert_eq!(page("rt --path ../tasuki/crates/rt --features macros").len(), 0);
+        assert_eq!(page("tokio --features full").len(), 0);
+        assert_eq!(page("rt --path ../tasuki/crates/rt"), ["docs/a.md: the page shows `#[tasuki_rt::..]`, which needs `--features macros`"]);
+        assert_eq!(page("rt --path ../tasuki/crates/rt --features macros,net"), ["docs/a.md: crates/rt has no feature net"]);
+        assert_eq!(page("rt --path ../tasuki/crates/gone"), ["docs/a.md: there is no package crates/gone"]);
     }
 
     #[test]

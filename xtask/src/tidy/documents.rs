@@ -1,6 +1,6 @@
-//! Rules on documents, and on what no file may contain.
+//! Rules on documents (links, the code map, the changelog), and on paths of one machine, which no file may name.
 
-use super::{Breach, Page};
+use super::{Breach, Page, text};
 use crate::shell::root;
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -139,10 +139,9 @@ fn slug(heading: &str) -> String {
 /// The map in ARCHITECTURE.md: one row for each file of a library, as in "| `src/lib.rs` | ...".
 pub(crate) fn code_map(pages: &[Page]) -> Vec<Breach> {
     const MAP: &str = "ARCHITECTURE.md";
-    let text = pages.iter().find(|page| page.path == MAP).map_or("", |page| page.text.as_str());
     let row = |line: &'_ str| Some(line.strip_prefix("| `src/")?.split_once("` |")?.0.to_owned());
     let mapped: Vec<(usize, String)> =
-        text.lines().enumerate().filter_map(|(number, line)| Some((number, row(line)?))).collect();
+        text(pages, MAP).lines().enumerate().filter_map(|(number, line)| Some((number, row(line)?))).collect();
     let files: Vec<&str> = pages
         .iter()
         .filter(|page| page.in_library() && page.rust.is_some())

@@ -1,27 +1,31 @@
 //! README.md: its figures are those of the committed results, its peers those that the lab pins, its compiler that of the manifests.
 
-use super::{Breach, Page};
+use super::{Breach, Page, text};
 
 const PAGE: &str = "README.md";
 const RESULTS: &str = "docs/results/amd-epyc.json";
 const PEERS: &str = "lab/Cargo.toml";
 
-/// A figure of the page: the words around it, and where it was measured: workload, number, runtime, subject.
+/// A figure of the page: the words around it, and where it was measured: workload, number, runtime, and a subject, or the fastest of a kind of peers.
 type Figure = (&'static str, &'static str, [&'static str; 4]);
+
+/// The peer with the smallest median: of all, of those that serve every task about equally often, of those that do not.
+const FASTEST: &str = "the fastest peer";
+const FASTEST_FAIR: &str = "the fastest fair peer";
+const FASTEST_UNFAIR: &str = "the fastest unfair peer";
 
 const FIGURES: [Figure; 7] = [
     ("", " ns an operation;", ["mutex/hand-off", "64", "minimal", "tasuki-fifo"]),
-    ("the fastest fair peer takes ", ",", ["mutex/hand-off", "64", "minimal", "futures-intrusive-fair"]),
+    ("the fastest fair peer takes ", ",", ["mutex/hand-off", "64", "minimal", FASTEST_FAIR]),
     ("tokio ", ".", ["mutex/hand-off", "64", "minimal", "tokio"]),
     ("With `Bypass` ", " ns;", ["mutex/hand-off", "64", "minimal", "tasuki-bypass"]),
-    ("the fastest unfair peer takes ", ",", ["mutex/hand-off", "64", "minimal", "futures"]),
+    ("the fastest unfair peer takes ", ",", ["mutex/hand-off", "64", "minimal", FASTEST_UNFAIR]),
     ("", " ns each,", ["mutex/cancel/random", "10000", "none", "tasuki-fifo"]),
-    ("the fastest peer takes ", ".", ["mutex/cancel/random", "10000", "none", "futures"]),
+    ("the fastest peer takes ", ".", ["mutex/cancel/random", "10000", "none", FASTEST]),
 ];
 
 pub(crate) fn figures(pages: &[Page]) -> Vec<Breach> {
-    let text = |path: &str| pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str());
-    let (page, results) = (text(PAGE), text(RESULTS));
+    let (page, results) = (text(pages, PAGE), text(pages, RESULTS));
     let facts = page.split_once("## Three measured facts").map_or("", |(_, rest)| rest);
     let facts = facts.split("\n## ").next().unwrap_or_default();
     let mut breaches = Vec::new();
@@ -57,16 +61,27 @@ fn value<'t>(line: &'t str, key: &str) -> Option<&'t str> {
     }
 }
 
-fn median(results: &str, cell: [&str; 4]) -> Option<f64> {
-    let keys = ["workload", "n", "runtime", "subject"];
-    let is = |line: &&str| keys.iter().zip(cell).all(|(key, wanted)| value(line, key) == Some(wanted));
-    value(results.lines().find(is)?, "median")?.parse().ok()
+fn median(results: &str, [workload, n, runtime, subject]: [&str; 4]) -> Option<f64> {
+    let cell = [("workload", workload), ("n", n), ("runtime", runtime)];
+    let number = |line: &str, key: &str| value(line, key)?.parse::<f64>().ok();
+    let is_subject = |line: &str| {
+        let is_fair = number(line, "fairness").is_some_and(|fairness| fairness > 0.5);
+        let is_peer = value(line, "kind") == Some("peer");
+        match subject {
+            FASTEST => is_peer,
+            FASTEST_FAIR => is_peer && is_fair,
+            FASTEST_UNFAIR => is_peer && !is_fair,
+            _ => value(line, "subject") == Some(subject),
+        }
+    };
+    let of_cell = |line: &&str| cell.iter().all(|(key, wanted)| value(line, key) == Some(*wanted));
+    let medians = results.lines().filter(of_cell).filter(|line| is_subject(line));
+    medians.filter_map(|line| number(line, "median")).min_by(f64::total_cmp)
 }
 
 /// "| | tasuki | tokio 1.54 `sync` |": the lab pins that version; and the page names the compiler of the manifests.
 pub(crate) fn versions(pages: &[Page]) -> Vec<Breach> {
-    let text = |path: &str| pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str());
-    let (page, peers) = (text(PAGE), text(PEERS));
+    let (page, peers) = (text(pages, PAGE), text(pages, PEERS));
     let mut breaches = Vec::new();
     let heads = page.lines().enumerate().filter(|(_, line)| line.starts_with("| | tasuki |"));
     for (line, cell) in
@@ -91,7 +106,7 @@ pub(crate) fn versions(pages: &[Page]) -> Vec<Breach> {
         let version = manifest.text.lines().find_map(|line| line.strip_prefix("rust-version = \""));
         let Some(version) = version.map(|version| version.trim_end_matches('"')) else { continue };
         for path in [PAGE, "CONTRIBUTING.md"] {
-            if !text(path).contains(&format!("Rust {version}")) {
+            if !text(pages, path).contains(&format!("Rust {version}")) {
                 breaches
                     .push(Breach::whole(path, format!("does not name Rust {version}, of {}", manifest.path)));
             }
@@ -108,15 +123,18 @@ mod tests {
     fn figures_are_those_of_the_results() {
         let mut facts = "## Three measured facts\n\nOf commit a33e8a3.\n".to_owned();
         let mut results = "{\"machine\": {\"commit\": \"a33e8a3010+\"},\n".to_owned();
-        for (at, (before, after, [workload, n, runtime, subject])) in FIGURES.into_iter().enumerate() {
-            facts += &format!("| {before}{}{after} |\n", at + 30);
-            results += &format!(
-                "{{\"workload\": \"{workload}\", \"n\": {n}, \"runtime\": \"{runtime}\", \"subject\": \"{subject}\", \"median\": {at}.2}},\n"
-            );
+        let row = |[workload, n, runtime, subject]: [&str; 4], median: f64| {
+            let kind = if subject.starts_with("tasuki") { "ours" } else { "peer" };
+            let fairness = u32::from(subject != FASTEST_UNFAIR);
+            format!(
+                "{{\"kind\": \"{kind}\", \"workload\": \"{workload}\", \"runtime\": \"{runtime}\", \"subject\": \"{subject}\", \
+                 \"median\": {median}, \"fairness\": {fairness}, \"n\": {n}}},\n"
+            )
+        };
+        for (median, (before, after, cell)) in (30..).zip(FIGURES) {
+            facts += &format!("| {before}{median}{after} |\n");
+            results += &row(cell, f64::from(median) + 0.2);
         }
-        let results = (0..FIGURES.len()).fold(results, |text, at| {
-            text.replace(&format!("\"median\": {at}.2"), &format!("\"median\": {}.2", at + 30))
-        });
         let checked = |facts: &str, results: &str| {
             figures(&[Page::new(PAGE, facts), Page::new(RESULTS, results)]).len()
         };
@@ -124,6 +142,8 @@ mod tests {
         assert_eq!(checked(&facts, &results.replace("\"median\": 30.2", "\"median\": 31.7")), 1);
         assert_eq!(checked(&facts, &results.replace("a33e8a3", "b33e8a3")), 1);
         assert_eq!(checked(&facts, &results.replace("mutex/cancel", "mutex/other")), 2);
+        let faster = row(["mutex/hand-off", "64", "minimal", "another"], 20.0);
+        assert_eq!(checked(&facts, &(results.clone() + &faster)), 1, "the fastest fair peer is another one");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Rules on what compiles, passes its tests, and fails on another system or another day.
+//! Rules on code that compiles and passes its tests, and can fail on another system: variables of a thread, exchanged pointers.
 
-use super::{Breach, Page};
+use super::{Breach, Page, library_without_shims as library};
 use crate::source::{Source, balanced, words};
 
 /// Files of the libraries that exchange pointers. Each was read with one question: is the pointer that the exchange *returned* used,
@@ -14,12 +14,6 @@ const EXCHANGE_POINTERS: [&str; 5] = [
     "crates/tasuki/src/timer/shared.rs",
     "crates/tasuki-rt/src/scheduler/next_slot.rs",
 ];
-
-/// Code of the libraries, without tests and without the shims of the model checker.
-fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
-    let pages = pages.iter().filter(|page| page.in_library() && !page.path.contains("/src/shim"));
-    pages.filter_map(|page| Some((page, page.rust.as_ref()?)))
-}
 
 /// A variable of a thread is reached by `try_with`: everything else panics in a destructor that runs after the variable is gone,
 /// which on some systems is every variable.

@@ -1,5 +1,4 @@
-//! The language of the sources: actors have names, and the keys of requirements stay in tests. A ratchet: so many lines are left, and
-//! the number only falls.
+//! The language of the sources: actors have names, words are those of the field, and the keys of requirements stay in tests.
 
 use super::{Breach, Page};
 use crate::source::words;
@@ -14,10 +13,12 @@ const NAMELESS: [&str; 5] = [
 ];
 
 /// Words of a private language, and the word of the field that CONTRIBUTING's table has instead. As whole words, in comments and documents.
-const PRIVATE: [(&str, &str); 10] = [
+const PRIVATE: [(&str, &str); 12] = [
     ("an edit", "a locked section: the queue is locked and unlocked"),
     ("the edit", "the locked section"),
     ("one edit", "one locked section"),
+    ("the editor", "the holder of the queue lock"),
+    ("an editor", "a holder of the queue lock"),
     ("kin", "and the others"),
     ("office", "role"),
     ("ledger", "counts"),
@@ -27,20 +28,14 @@ const PRIVATE: [(&str, &str); 10] = [
     ("face of", "what it is"),
 ];
 
-/// Lines that still have one: of the sources of each library, of its tests and models, of everything else.
-const LEFT: [(&str, usize); 4] =
-    [("crates/tasuki/src/", 0), ("crates/tasuki-rt/src/", 0), ("crates/", 0), ("", 0)];
-
-/// Lines of the sources with the key of a requirement, a bug or a hazard.
-const KEYS_LEFT: [(&str, usize); 2] = [("crates/tasuki/src/", 0), ("crates/tasuki-rt/src/", 0)];
-
 pub(crate) fn actors(pages: &[Page]) -> Vec<Breach> {
     let nameless = |line: &str| {
         let line = line.to_lowercase();
         NAMELESS.iter().any(|word| line.contains(word))
-            && words(&line).any(|(_, word)| NAMELESS.contains(&word))
+            && line.split(|c: char| !c.is_alphabetic()).any(|word| NAMELESS.contains(&word))
     };
-    ratchet(pages, &LEFT, nameless, "names no actor: say waiter, holder, releaser, newcomer, worker, caller")
+    const WHAT: &str = "names no actor: say waiter, holder, releaser, newcomer, worker, caller";
+    breaches(pages.iter(), nameless, WHAT)
 }
 
 /// The comments of the libraries and the documents use the words of the field.
@@ -70,7 +65,8 @@ fn has_words(text: &str, wanted: &str) -> bool {
 }
 
 pub(crate) fn keys(pages: &[Page]) -> Vec<Breach> {
-    ratchet(pages, &KEYS_LEFT, has_key, "has the key of a requirement: keys are for tests and docs/seeds.md")
+    let library = pages.iter().filter(|page| page.in_library());
+    breaches(library, has_key, "has the key of a requirement: keys are for tests and docs/seeds.md")
 }
 
 /// `S2-60`, `B123`, `H15`, `R11-7`.
@@ -87,25 +83,11 @@ fn has_key(line: &str) -> bool {
     })
 }
 
-/// Counts the lines by the first prefix that fits; too many are breaches, and so is a number that could be lower.
-fn ratchet(pages: &[Page], left: &[(&str, usize)], bad: impl Fn(&str) -> bool, what: &str) -> Vec<Breach> {
-    let mut found: Vec<Vec<(&str, usize)>> = left.iter().map(|_| Vec::new()).collect();
-    for page in pages {
-        let Some(group) = left.iter().position(|(prefix, _)| page.path.starts_with(prefix)) else { continue };
-        let lines = page.text.lines().enumerate().filter(|(_, line)| bad(line));
-        found[group].extend(lines.map(|(line, _)| (page.path.as_str(), line)));
-    }
-    let mut breaches = Vec::new();
-    for ((prefix, allowed), lines) in left.iter().zip(found) {
-        if lines.len() > *allowed {
-            breaches.push(Breach::whole(
-                prefix,
-                format!("{} lines, {allowed} were left: each {what}", lines.len()),
-            ));
-            breaches.extend(lines.iter().map(|(path, line)| Breach::at(path, *line, what)));
-        }
-    }
-    breaches
+/// A breach for each line that is bad.
+fn breaches<'p>(pages: impl Iterator<Item = &'p Page>, bad: impl Fn(&str) -> bool, what: &str) -> Vec<Breach> {
+    let lines = pages.flat_map(|page| page.text.lines().enumerate().map(move |line| (page, line)));
+    let bad = lines.filter(|(_, (_, line))| bad(line));
+    bad.map(|(page, (number, _))| Breach::at(&page.path, number, what)).collect()
 }
 
 #[cfg(test)]
@@ -137,9 +119,11 @@ mod tests {
     }
 
     #[test]
-    fn more_lines_than_are_left_are_seen() {
-        let pages = [Page::new("crates/tasuki/src/a.rs", "// B123\n// B124\n")];
-        assert_eq!(ratchet(&pages, &[("crates/tasuki/src/", 2)], has_key, "").len(), 0);
-        assert_eq!(ratchet(&pages, &[("crates/tasuki/src/", 1)], has_key, "").len(), 3);
+    fn a_line_without_an_actor_and_a_key_are_seen() {
+        let nameless = format!("// {} waits.\n// A waiter.\nfn {}_waits() {{}}\n", NAMELESS[1], NAMELESS[3]);
+        assert_eq!(actors(&[Page::new("lab/src/a.rs", &nameless)]).len(), 2);
+        let keyed = "// B123\n// a word\n// S2-60\n";
+        assert_eq!(keys(&[Page::new("crates/tasuki/src/a.rs", keyed)]).len(), 2);
+        assert_eq!(keys(&[Page::new("crates/tasuki/tests/a.rs", keyed)]).len(), 0);
     }
 }

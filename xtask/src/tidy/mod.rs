@@ -58,10 +58,25 @@ impl Page {
     }
 }
 
+/// The text of a page; empty if there is none.
+fn text<'p>(pages: &'p [Page], path: &str) -> &'p str {
+    pages.iter().find(|page| page.path == path).map_or("", |page| page.text.as_str())
+}
+
+/// The Rust files of the libraries.
+fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
+    pages.iter().filter(|page| page.in_library()).filter_map(|page| Some((page, page.rust.as_ref()?)))
+}
+
+/// The same, without what the model checker replaces.
+fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
+    library(pages).filter(|(page, _)| !page.path.contains("/src/shim"))
+}
+
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 41] = [
+const RULES: [(&str, Rule); 42] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -87,6 +102,7 @@ const RULES: [(&str, Rule); 41] = [
     ("checks and their options are told", agreement::commands),
     ("packages say what they are", agreement::manifests),
     ("every chapter of the guide is run", agreement::chapters),
+    ("commands that add a package add what their page shows", agreement::additions),
     ("so many models as are told", agreement::model_counts),
     ("the first page has the figures of the results", first_page::figures),
     ("the first page names the versions that are used", first_page::versions),

@@ -1,7 +1,7 @@
 //! "What must never be there", of ARCHITECTURE.md, as far as text can show it: what may be only in some files.
 
-use super::{Breach, Page};
-use crate::source::{Source, balanced, words};
+use super::{Breach, Page, library};
+use crate::source::{balanced, words};
 
 /// What is looked for in the code of `tasuki`, tests left out; where it may be; what the sentence is.
 struct Never {
@@ -85,10 +85,6 @@ const NEVERS: [Never; 13] = [
 /// Public functions whose names say how they wait. The first is asked for by the seeds; a parker is no future; an option of sockets has the name that the system gives it.
 const TWINS: [&str; 6] =
     ["lock_for", "park_timeout", "park_deadline", "shutdown_timeout", "set_user_timeout", "user_timeout"];
-
-fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
-    pages.iter().filter(|page| page.in_library()).filter_map(|page| Some((page, page.rust.as_ref()?)))
-}
 
 pub(crate) fn only_where_it_belongs(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();

@@ -1,7 +1,7 @@
 //! The test programs: every file below `tests/` of a library is a module of one of them. A file that no root names would not be run,
 //! and nothing else would say so.
 
-use super::{Breach, Page};
+use super::{Breach, Page, text};
 use crate::source::balanced;
 
 pub(crate) fn every_file_is_run(pages: &[Page]) -> Vec<Breach> {
@@ -9,7 +9,14 @@ pub(crate) fn every_file_is_run(pages: &[Page]) -> Vec<Breach> {
     for page in pages {
         let Some((tests, file)) = page.path.split_once("/tests/") else { continue };
         let is_root = file == "main.rs" || (file.ends_with("/main.rs") && file.matches('/').count() == 1);
-        if !tests.starts_with("crates/") || tests.matches('/').count() > 1 || is_root {
+        if !tests.starts_with("crates/") || tests.matches('/').count() > 1 {
+            continue;
+        }
+        if is_root {
+            let program = format!("path = \"tests/{file}\"");
+            if !text(pages, &format!("{tests}/Cargo.toml")).contains(&program) {
+                breaches.push(Breach::whole(&page.path, "is no test program: Cargo.toml does not name it"));
+            }
             continue;
         }
         let Some(module) = file.strip_suffix(".rs") else { continue };
@@ -53,6 +60,9 @@ mod tests {
         let lost = ["b/d.rs", "c.rs", "e.rs", "process/c.rs"].map(file);
         let mut pages = vec![root, process, kit];
         pages.extend(fine);
+        assert_eq!(every_file_is_run(&pages).len(), 2, "no manifest names the two programs");
+        let manifest = "path = \"tests/main.rs\"\npath = \"tests/process/main.rs\"\n";
+        pages.push(Page::new("crates/a/Cargo.toml", manifest));
         assert_eq!(every_file_is_run(&pages), []);
         pages.extend(lost);
         assert_eq!(every_file_is_run(&pages).len(), 4);

@@ -1,19 +1,14 @@
 //! The pages that users read. What can be awaited says what a drop of it loses: every public function that is a future, or returns one of ours, has a section
 //! `# Cancel safety`. The page of a type shows how it is used before it says what it promises.
 
-use super::{Breach, Page};
-use crate::source::{Source, words};
+use super::{Breach, Page, library_without_shims as library, text};
+use crate::source::words;
 use std::collections::HashSet;
 
 const SECTION: &str = "# Cancel safety";
 
 /// Futures that a function returns besides what it does: to drop them cancels nothing, as the page of the type says.
 const HANDLES: [&str; 1] = ["JoinHandle"];
-
-fn library(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source)> {
-    let pages = pages.iter().filter(|page| page.in_library() && !page.path.contains("/src/shim"));
-    pages.filter_map(|page| Some((page, page.rust.as_ref()?)))
-}
 
 pub(crate) fn cancel_safety(pages: &[Page]) -> Vec<Breach> {
     let futures = futures(pages);
@@ -36,8 +31,7 @@ pub(crate) fn cancel_safety(pages: &[Page]) -> Vec<Breach> {
 /// The guide says of everything that can be awaited what a drop of it does; of forms that differ in what they own or how many they ask for, once.
 pub(crate) fn drops_are_told(pages: &[Page]) -> Vec<Breach> {
     const CHAPTER: &str = "docs/guide/cancellation.md";
-    let chapter = pages.iter().find(|page| page.path == CHAPTER).map_or("", |page| page.text.as_str());
-    let told: HashSet<&str> = words(chapter).map(|(_, word)| word).collect();
+    let told: HashSet<&str> = words(text(pages, CHAPTER)).map(|(_, word)| word).collect();
     let futures = futures(pages);
     let mut breaches = Vec::new();
     for (page, source) in library(pages).filter(|(page, _)| page.path.starts_with("crates/tasuki/src/")) {

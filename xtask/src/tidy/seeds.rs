@@ -1,18 +1,17 @@
 //! docs/seeds.md: every row has its id once, and names at least one test, model, benchmark or chapter, all of which exist.
 
+use super::rust::REQUIREMENTS;
 use super::{Breach, Page};
+use crate::source::words;
 
 const SEEDS: &str = "docs/seeds.md";
-
-/// How many rows each seed has.
-const ROWS: [usize; 5] = [23, 31, 79, 29, 17];
 
 pub(crate) fn rows(pages: &[Page]) -> Vec<Breach> {
     let Some(page) = pages.iter().find(|page| page.path == SEEDS) else {
         return vec![Breach::whole(SEEDS, "is missing")];
     };
     let mut breaches = Vec::new();
-    let mut expected = ROWS
+    let mut expected = REQUIREMENTS
         .iter()
         .enumerate()
         .flat_map(|(seed, rows)| (1..=*rows).map(move |row| format!("S{seed}-{row:02}")));
@@ -39,10 +38,9 @@ fn exists(pages: &[Page], name: &str) -> bool {
     let Some((kind, what)) = name.split_once(' ') else { return false };
     let function = |file: fn(&str, &str) -> bool| {
         let Some((module, function)) = what.rsplit_once("::") else { return false };
-        let wanted = [format!("fn {function}("), format!("fn {function}<")];
         let module = module.replace("::", "/");
         let mut files = pages.iter().filter(|page| file(&page.path, &module));
-        files.any(|page| wanted.iter().any(|start| page.text.contains(start)))
+        files.any(|page| is_run(&page.text, function))
     };
     match kind {
         "tasuki" => function(|path, module| is_file(path, "tasuki", module)),
@@ -55,6 +53,18 @@ fn exists(pages: &[Page], name: &str) -> bool {
         "guide" => pages.iter().any(|page| page.path == format!("docs/guide/{what}.md")),
         _ => false,
     }
+}
+
+/// Is there a test of this name, or a function that the tests of the file call?
+fn is_run(text: &str, function: &str) -> bool {
+    let ends = |rest: &str| rest.starts_with(['(', '<']);
+    let definitions = format!("fn {function}");
+    let Some((at, _)) = text.match_indices(&definitions).find(|(at, _)| ends(&text[at + definitions.len()..])) else {
+        return false;
+    };
+    let above = text[..at].lines().rev().skip(usize::from(!text[..at].ends_with('\n')));
+    let mut attributes = above.map(str::trim).take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    attributes.any(|line| line == "#[test]") || words(text).filter(|(_, word)| *word == function).count() > 1
 }
 
 /// A file of tests, or one of the library with tests inside.
@@ -72,7 +82,7 @@ mod tests {
     fn references_are_looked_up() {
         let pages = [
             Page::new("crates/tasuki/tests/mutex/api.rs", "#[test]\nfn in_order() {}\n"),
-            Page::new("crates/tasuki/model/tests/mutex.rs", "fn raced() {}\n"),
+            Page::new("crates/tasuki/model/tests/mutex.rs", "each!(raced);\nfn raced() {}\nfn forgotten() {}\n"),
             Page::new("lab/src/workload/mutex.rs", "\"mutex/size\""),
             Page::new("docs/guide/why.md", ""),
         ];
@@ -82,6 +92,7 @@ mod tests {
         for name in [
             "tasuki mutex::api::in",
             "tasuki event::api::in_order",
+            "model mutex::forgotten",
             "tasuki-rt mutex::api::in_order",
             "guide",
             "",
