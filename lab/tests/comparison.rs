@@ -1,7 +1,10 @@
-//! What the README says of peers, as far as a program can show it. What they do not have, no program can show: those cells are from their documentation.
+//! The table of the README that compares the primitives with those of peers: what a peer has is run here, and what it does not have is looked for in its sources.
 
+use std::fs;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::process::Command;
 use std::task::{Context, Poll, Waker};
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
@@ -117,4 +120,74 @@ fn futures_intrusive_has_a_channel_without_room_and_none_that_broadcasts_a_seque
         panic!("there is a state")
     };
     assert_eq!(seen, 2);
+}
+
+/// The types of each peer that the table says it does not have; and one that it has, so that a search that reads nothing fails.
+#[test]
+fn what_peers_do_not_have() {
+    let absent: [(&str, &str, &str, &[&str]); 4] = [
+        ("tokio", "src/sync", "Mutex", &["Condvar", "WaitGroup", "Latch", "AutoResetEvent", "ManualResetEvent", "Rendezvous", "RwLockUpgradableReadGuard"]),
+        ("async-lock", "src", "Mutex", &["Condvar", "WaitGroup", "Latch", "Event", "AutoResetEvent", "ManualResetEvent", "Sender", "Channel"]),
+        ("asyncband", "src", "Mutex", &["Rendezvous", "RwLockUpgradableReadGuard"]),
+        ("futures-intrusive", "src", "GenericMutex", &["RwLock", "GenericRwLock", "Condvar", "WaitGroup", "Latch", "Barrier", "AutoResetEvent", "UnboundedChannel"]),
+    ];
+    for (package, folder, present, absent) in absent {
+        let sources = sources(&package_folder(package).join(folder));
+        let has = |name: &str| {
+            let defines = |line: &str, kind: &str| line.split(kind).skip(1).any(|rest| rest.split(|c: char| !c.is_alphanumeric()).next() == Some(name));
+            sources.lines().any(|line| defines(line, "struct ") || defines(line, "type "))
+        };
+        assert!(has(present), "{package} has a {present}");
+        for name in absent {
+            assert!(!has(name), "{package} has a {name}: the README says that it has not");
+        }
+        // A limit is no method of a wait; `tokio::sync::mpsc::Sender::send_timeout` is another function.
+        assert!(!sources.contains("fn timeout("), "{package}");
+    }
+}
+
+/// Which peers can do without the standard library, and without an allocator.
+#[test]
+fn which_peers_need_the_standard_library() {
+    let root = |package: &str| fs::read_to_string(package_folder(package).join("src/lib.rs")).unwrap();
+    for (package, without_std, needs_allocator) in
+        [("tokio", false, true), ("asyncband", false, true), ("async-lock", true, true), ("futures-intrusive", true, false)]
+    {
+        let root = root(package);
+        assert_eq!(root.contains("no_std"), without_std, "{package}");
+        // An `extern crate alloc` without a condition before it.
+        let allocates = root.contains("\n\nextern crate alloc;");
+        assert_eq!(allocates || !without_std, needs_allocator, "{package}");
+    }
+}
+
+/// Where the sources of a dependency are.
+fn package_folder(package: &str) -> PathBuf {
+    let words = ["metadata", "--format-version", "1", "--offline", "--locked", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")];
+    let output = Command::new(env!("CARGO")).args(words).output().expect("cargo runs");
+    let metadata = String::from_utf8(output.stdout).expect("JSON");
+    let manifests = metadata.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let is_it = |folder: &Path| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let version = name.strip_prefix(package).and_then(|rest| rest.strip_prefix('-'));
+        version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let mut folders = manifests.filter_map(|manifest| Path::new(manifest).parent()).filter(|folder| is_it(folder));
+    folders.next().unwrap_or_else(|| panic!("{package} is a dependency")).to_owned()
+}
+
+/// The code of all Rust files below a folder, without comments.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).expect("there are sources") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let file = fs::read_to_string(&path).expect("it can be read");
+            let code = file.lines().filter(|line| !line.trim_start().starts_with("//"));
+            code.for_each(|line| text.extend([line, "\n"]));
+        }
+    }
+    text
 }
