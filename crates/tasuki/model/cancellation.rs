@@ -274,7 +274,7 @@ fn cancel_of_the_grandparent_races_the_drop_of_all() {
 
 /// The fork has no handles; two of its three children go at once, and then it is needed no more.
 #[test]
-fn children_of_a_fork_that_nobody_holds_go_at_once() {
+fn children_of_a_fork_without_handles_go_at_once() {
     let end: Part = |tree| {
         assert!(!tree.token(4).stop_requested());
         tree.cancel();
@@ -285,7 +285,7 @@ fn children_of_a_fork_that_nobody_holds_go_at_once() {
 
 /// One of the two children of an orphaned fork is cancelled, the other is dropped.
 #[test]
-fn a_fork_that_nobody_holds_loses_its_children_in_two_ways() {
+fn a_fork_without_handles_loses_its_children_in_two_ways() {
     let cancel: Part = |tree| tree.source(2).cancel_with("child");
     let end: Part = |tree| {
         assert_eq!(tree.why(2), "child");

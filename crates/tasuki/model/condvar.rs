@@ -184,7 +184,7 @@ fn a_moved_waiter_gives_up_during_the_unlock() {
 
 /// Three are notified together, more than one step moves: the waiter that is called brings the others, one of whom gives up.
 #[test]
-fn whoever_is_called_brings_the_others() {
+fn the_mover_moves_the_others() {
     race(site::<Fifo>, |site, versus| {
         let [a, b, c, d] = [(); 4].map(|()| site.waiting());
         site.condvar.notify_all();
@@ -223,7 +223,7 @@ fn the_call_is_passed_on() {
 
 /// `notify_all` has those who wait, and no more: a late one is not notified, and not by a cancel either.
 #[test]
-fn notify_all_has_those_who_wait() {
+fn notify_all_notifies_the_waiters_of_its_moment() {
     race(site::<Fifo>, |site, versus| {
         let a = site.waiting();
         let late = move || {

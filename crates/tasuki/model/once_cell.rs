@@ -60,7 +60,7 @@ fn a_look_sees_all_or_nothing() {
 
 /// Waiters without an initialiser, more than a batch of wakers; one gives up, one is polled before its batch has come.
 #[test]
-fn everybody_who_waits_is_released() {
+fn every_waiter_is_released() {
     race(site, |site, versus| {
         let [a, mut b, c] = [(); 3].map(|()| Task::waiting(site.cell.wait()));
         let waiting = move || {
@@ -155,7 +155,7 @@ fn a_dropped_turn_goes_to_the_next() {
 }
 
 #[test]
-fn a_dropped_turn_finds_nobody() {
+fn a_dropped_turn_finds_no_waiter() {
     race(site, a_turn_is_dropped::<true>);
 }
 

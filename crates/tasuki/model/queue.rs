@@ -191,7 +191,7 @@ fn another_waker_races_wake_all() {
     });
 }
 
-/// The list under two editors: one leaves and enters again, one releases all.
+/// The list under two holders of the queue lock: one leaves and enters again, one releases all.
 #[test]
 fn enqueue_and_cancel_race_wake_all() {
     model(gate, |gate| {

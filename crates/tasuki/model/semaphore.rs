@@ -134,7 +134,7 @@ fn releases_in_a_row_publish_all() {
 
 /// One release serves a queue longer than a batch of wakers (which is two in the model).
 #[test]
-fn a_batch_serves_everybody() {
+fn a_batch_grants_every_waiter() {
     model(supply::<Fifo, 0>, |supply| {
         let tasks = [(); 3].map(|()| Task::waiting(supply.semaphore.acquire()));
         let giver = spawn(|| supply.write_and_release(4));

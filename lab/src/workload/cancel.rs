@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_random_order_names_everybody_once() {
+    fn a_random_order_names_every_waiter_once() {
         let mut order = Order::Random.indices(1_000);
         assert_ne!(order, Order::Fifo.indices(1_000));
         order.sort_unstable();

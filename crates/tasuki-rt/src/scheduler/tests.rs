@@ -31,7 +31,7 @@ fn at_most_half_search() {
 }
 
 #[test]
-fn a_notifier_chooses_only_when_nobody_searches() {
+fn a_notifier_chooses_only_when_no_worker_searches() {
     let idle = Idle::new(2);
     assert_eq!(idle.notify(), None);
     assert!(idle.sleep(Rest::of(1)).look);

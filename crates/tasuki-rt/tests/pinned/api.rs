@@ -45,7 +45,7 @@ impl Drop for AtHome {
 }
 
 #[test]
-fn a_pinned_task_is_polled_at_home_whoever_wakes_it() {
+fn a_pinned_task_is_polled_at_home_from_wherever_it_is_woken() {
     let _dog = watchdog(60);
     let runtime = runtime(3);
     let event = Arc::new(Event::auto());

@@ -63,7 +63,7 @@ fn the_cancelled_task_stops() {
 }
 
 #[test]
-fn nobody_passes_the_startup_barrier_early() {
+fn no_task_passes_the_startup_barrier_early() {
     let _dog = watchdog(60);
     let lines = lines("startup_barrier");
     let mut seen: HashMap<&str, usize> = HashMap::new();

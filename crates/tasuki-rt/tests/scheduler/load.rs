@@ -97,7 +97,7 @@ fn a_million_tasks_each_run_once() {
 
 /// S0-01, S0-02: contended locks under every policy of resuming, with tasks that move.
 #[test]
-fn locks_are_exclusive_and_nobody_is_forgotten() {
+fn locks_are_exclusive_and_no_task_is_forgotten() {
     const TASKS: usize = scaled(24, 6);
     const ROUNDS: usize = scaled(300, 3);
     let _dog = watchdog(200);

@@ -155,7 +155,7 @@ fn both_next_slots_are_served() {
 
 /// A worker that is flooded by its own tasks still serves its inbox, the global queue and its timers.
 #[test]
-fn a_flooded_worker_serves_everybody() {
+fn a_flooded_worker_runs_every_task() {
     let _dog = watchdog(60);
     let runtime = runtime(1);
     let stop = Arc::new(AtomicBool::new(false));

@@ -17,7 +17,7 @@ fn message(f: impl FnOnce()) -> String {
 }
 
 #[test]
-fn a_detached_task_that_nobody_can_wake_lives_until_shutdown() {
+fn a_detached_task_without_a_waker_lives_until_shutdown() {
     let _dog = watchdog(30);
     let (runtime, drops) = (runtime(2), Drops::default());
     let held = drops.one();

@@ -53,7 +53,7 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn time_passes_only_when_everybody_waits() {
+fn time_passes_only_when_every_task_waits() {
     // Days of the simulation's clock; of this one's, what the dog allows.
     let _dog = watchdog(60);
     check(scaled(20, 2) as u64, || async {

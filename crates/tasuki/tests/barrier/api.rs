@@ -143,7 +143,7 @@ fn an_arrival_counts_from_its_first_poll() {
 }
 
 #[test]
-fn one_party_needs_nobody() {
+fn one_party_is_complete_alone() {
     let barrier = Barrier::new(1);
     for _ in 0..3 {
         assert!(leader(&barrier));

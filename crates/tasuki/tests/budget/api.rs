@@ -332,7 +332,7 @@ fn a_budget_is_counted_down_and_stays_used_up() {
 
 /// Without a runtime there is none, however often.
 #[test]
-fn nobody_is_charged_without_a_runtime() {
+fn no_operation_is_charged_without_a_runtime() {
     let mutex = Mutex::new(());
     runtime::set_budget(1);
     (0..5).for_each(|_| drop(ready(&mut Box::pin(mutex.lock()))));

@@ -40,7 +40,7 @@ fn s2_55_56_57_a_token_shows_what_its_source_does() {
 }
 
 #[test]
-fn s2_58_61_a_cancel_wakes_all_who_wait_at_once() {
+fn s2_58_61_a_cancel_wakes_all_waiters_at_once() {
     let _dog = watchdog(60);
     for count in [33, 1, 2, 31, 32, 64, 100].into_iter().take(crate::kit::scaled(7, 2)) {
         let source = CancellationSource::new();
@@ -160,7 +160,7 @@ fn the_first_reason_wins() {
 }
 
 #[test]
-fn children_inherit_the_reason_of_whoever_cancelled_them() {
+fn children_inherit_the_reason_of_the_cancel_that_reached_them() {
     let root = CancellationSource::new();
     let (kept, inherits) = (root.child(), root.child());
     let below = inherits.child().token();

@@ -28,7 +28,7 @@ fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn a_cancel_reaches_all_descendants_and_nobody_else() {
+fn a_cancel_reaches_all_descendants_and_no_other_node() {
     let root = CancellationSource::new();
     let [a, b] = [root.child(), root.child()];
     let [aa, ab] = [a.child(), a.token().child()];
@@ -43,7 +43,7 @@ fn a_cancel_reaches_all_descendants_and_nobody_else() {
 }
 
 #[test]
-fn a_cancel_goes_through_nodes_that_nobody_holds() {
+fn a_cancel_goes_through_nodes_without_handles() {
     let count = Count::start();
     let root = CancellationSource::new();
     let leaf = {
@@ -71,7 +71,7 @@ fn a_cancel_goes_through_nodes_that_nobody_holds() {
 }
 
 #[test]
-fn a_node_that_nobody_holds_goes_with_its_last_child_but_one() {
+fn a_node_without_handles_goes_with_its_last_child_but_one() {
     let count = Count::start();
     let root = CancellationSource::new();
     let fork = root.child();
@@ -91,7 +91,7 @@ fn a_node_that_nobody_holds_goes_with_its_last_child_but_one() {
 }
 
 #[test]
-fn descendants_outlive_a_root_that_nobody_holds() {
+fn descendants_outlive_a_root_without_handles() {
     let count = Count::start();
     let root = CancellationSource::new();
     let [one, two] = [root.child(), root.child()];

@@ -106,7 +106,7 @@ fn b029_notifications_add_up() {
 
 /// B003, B039: a `notify_all` has those who wait, and no more; a cancel does not pass it on.
 #[test]
-fn b003_notify_all_has_those_who_wait() {
+fn b003_notify_all_notifies_the_waiters_of_its_moment() {
     let _dog = watchdog(30);
     let (site, spies) = (Site::<Fifo>::new(), Spy::many::<3>());
     let (a, mut b) = (site.wait(&spies[0]), site.wait(&spies[1]));
@@ -292,7 +292,7 @@ fn wakers_reenter() {
 /// S3-29: a waiter that comes back holds the mutex, as far as the search for self-deadlocks knows.
 #[test]
 #[cfg(debug_assertions)]
-fn whoever_comes_back_is_known_to_hold_the_mutex() {
+fn a_wait_that_ends_is_known_to_hold_the_mutex() {
     let _dog = watchdog(30);
     let (site, spy) = (Site::<Fifo>::new(), Spy::new());
     let mut task = Box::pin(tasuki::task::identify(async {

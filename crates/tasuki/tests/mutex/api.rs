@@ -31,7 +31,7 @@ fn free_lock_is_ready_at_once<P: Known>() {
 
 /// S0-08, S0-11, S0-12, S0-15, S1-17, S3-28: every waiter is served once, in order, each by one wake; a woken one is ready at
 /// its first poll.
-fn everybody_in_order<P: Known>() {
+fn every_waiter_in_order<P: Known>() {
     const COUNT: usize = 50;
     let mutex = Mutex::<Vec<usize>, P>::with_policy(Vec::new());
     let mut guard = Some(mutex.try_lock().unwrap());
@@ -230,7 +230,7 @@ fn hand_off<P: Known>() {
 
 for_each_policy! {
     free_lock_is_ready_at_once
-    everybody_in_order
+    every_waiter_in_order
     the_place_is_taken_at_the_first_poll
     h10_try_lock_while_a_grant_is_in_flight
     h4_changing_wakers

@@ -58,7 +58,7 @@ fn values_are_dropped_once() {
 
 /// A waiter gets the value from any caller: `set` works with waiters.
 #[test]
-fn set_releases_those_who_wait() {
+fn set_releases_the_waiters() {
     let _dog = watchdog(30);
     let cell = OnceCell::new();
     let spies: [Spy; 70] = std::array::from_fn(|_| Spy::new());
@@ -155,7 +155,7 @@ fn a_turn_that_comes_to_nothing_goes_on() {
 
 /// With no waiter that wants it, the cell is empty again, and those who wait for the value go on waiting.
 #[test]
-fn a_turn_that_nobody_wants() {
+fn a_turn_that_no_waiter_wants() {
     let _dog = watchdog(30);
     let (cell, spy) = (OnceCell::<u32>::new(), Spy::new());
     let mut value = Box::pin(cell.wait());

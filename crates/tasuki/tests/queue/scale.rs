@@ -175,7 +175,7 @@ fn a_million_waiters_of_a_group_of_a_barrier_and_of_a_token() {
 /// A failed turn of a cell is not slower because many wait for the value: 20,000 walks past all of them would outlast the watchdog. And
 /// the initialisers among them have their turns in the order in which they came.
 #[test]
-fn failed_turns_beside_many_who_wait_for_the_value() {
+fn failed_turns_beside_many_waiters_for_the_value() {
     const FAILS: usize = scaled(20_000, 30);
     let _dog = watchdog(60);
     let cell = OnceCell::<usize>::new();

@@ -52,7 +52,7 @@ fn s2_27_a_try_never_waits_and_never_passes_the_queue() {
 }
 
 #[test]
-fn s2_28_a_release_serves_everybody_it_can_in_order() {
+fn s2_28_a_release_grants_every_waiter_it_can_in_order() {
     let semaphore = Semaphore::new(0);
     let mut waiters = queue(&semaphore, &[1, 2, 3, 1]);
     semaphore.release(5);

@@ -12,7 +12,7 @@ const MAX: usize = Semaphore::MAX_PERMITS;
 
 /// A cancelled waiter always resumed the next one: too many holders.
 #[test]
-fn b007_a_cancelled_waiter_wakes_nobody() {
+fn b007_a_cancelled_waiter_wakes_no_task() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let (mut a, mut b) = (Box::pin(semaphore.acquire()), Box::pin(semaphore.acquire()));
@@ -94,7 +94,7 @@ fn b037_two_polls_are_enough() {
 
 /// A waiter acquired without dequeuing itself; its stale node ate the next wake. Here: a called head that takes.
 #[test]
-fn b051_whoever_takes_is_out_of_the_queue() {
+fn b051_a_waiter_that_takes_is_out_of_the_queue() {
     let semaphore = Semaphore::<Bypass>::with_policy(0);
     let (mut a, mut c) = (Box::pin(semaphore.acquire()), Box::pin(semaphore.acquire()));
     let spy = Spy::new();

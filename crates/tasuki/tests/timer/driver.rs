@@ -58,7 +58,7 @@ fn the_driver_says_which_task_runs() {
 
 /// On a worker of a runtime `.block()` panics, always, and says what to do.
 #[test]
-fn the_driver_says_who_may_not_block() {
+fn the_driver_says_which_threads_may_not_block() {
     let _dog = watchdog(30);
     let told = Told { may_block: false, ..Told::nothing() };
     let (mutex, event) = (Mutex::new(0), Event::new(Reset::Manual, true));
