@@ -1,4 +1,4 @@
-//! What the command line asks for.
+//! Parses the command line: which command, with which options.
 
 use crate::workload::{FAMILIES, hostile};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Where results come from: the processor, what it charges for the two things that locks are made of, and the software.
+//! Describes the machine of a run for the results: processor, kernel, compiler, commit, date; and measures what a pair of locked operations and a bounce of a cache line cost there.
 
 use crate::placement::{Probe, cpus};
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Progress for people: one line that is rewritten on a terminal, plain lines elsewhere.
+//! Shows progress: one line that is rewritten on a terminal, plain lines elsewhere.
 
 use std::cell::Cell;
 use std::fmt::{Arguments, Display};

@@ -1,4 +1,4 @@
-//! Order statistics of a handful of samples.
+//! Median and quantiles of a set of samples.
 
 /// Median and spread of a set of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]

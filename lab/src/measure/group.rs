@@ -1,4 +1,4 @@
-//! Subjects that do the same work.
+//! A group: one workload, and the subjects (primitives of ours or of peers) that are measured on it.
 
 use super::Sample;
 use crate::peer::Kind;

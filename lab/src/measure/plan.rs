@@ -1,4 +1,4 @@
-//! How much to measure.
+//! The measuring plan: how many samples, how long each, when to stop; one for `--quick` and one for full runs.
 
 use super::Group;
 use std::time::Duration;

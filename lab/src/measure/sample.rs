@@ -1,4 +1,4 @@
-//! One measured stretch of work.
+//! One sample: the time, allocations and fairness of one timed stretch of work.
 
 use crate::alloc;
 use std::ops::AddAssign;

@@ -1,4 +1,4 @@
-//! Barriers.
+//! The trait that every measured barrier implements.
 
 use super::Kind;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Channels, and oneshots.
+//! The traits that every measured channel and oneshot implements.
 
 use super::Kind;
 use std::future::Future;

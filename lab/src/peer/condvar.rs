@@ -1,4 +1,4 @@
-//! Condition variables.
+//! The trait that every measured condition variable implements.
 
 use super::Kind;
 use std::future::Future;

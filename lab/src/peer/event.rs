@@ -1,4 +1,4 @@
-//! Events: one waiter passed a signal, many waiters released together.
+//! The traits that every measured event implements: one waiter for a signal, or all waiters at once.
 
 use super::Kind;
 use std::future::Future;

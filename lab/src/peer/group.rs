@@ -1,4 +1,4 @@
-//! Wait groups.
+//! The trait that every measured wait group implements.
 
 use super::Kind;
 use std::future::Future;

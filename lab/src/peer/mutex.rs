@@ -1,4 +1,4 @@
-//! Mutexes: for coroutines of any executor, and of one thread.
+//! The traits that every measured mutex implements: one for any executor, one for a single thread.
 
 use super::Kind;
 use std::future::Future;

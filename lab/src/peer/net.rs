@@ -1,4 +1,4 @@
-//! Runtimes with sockets.
+//! The trait that every measured runtime with sockets implements, and what its servers do.
 
 use super::Kind;
 use std::collections::HashMap;

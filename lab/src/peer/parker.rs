@@ -1,4 +1,4 @@
-//! What a thread parks on.
+//! The trait that every measured thread parker implements.
 
 use super::Kind;
 

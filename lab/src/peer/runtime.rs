@@ -1,4 +1,4 @@
-//! Runtimes.
+//! The trait that every measured runtime implements.
 
 use super::Kind;
 use std::future::Future;

@@ -1,10 +1,10 @@
-//! Readers-writer locks.
+//! The trait that every measured reader-writer lock implements.
 
 use super::Kind;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 
-/// A readers-writer lock around a counter, for coroutines of any executor.
+/// A reader-writer lock around a counter, for coroutines of any executor.
 pub(crate) trait AsyncRwLock: Send + Sync + 'static {
     /// Its name in reports.
     const NAME: &'static str;

@@ -1,4 +1,4 @@
-//! Counting semaphores.
+//! The trait that every measured semaphore implements.
 
 use super::Kind;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Timers.
+//! The trait that every measured timer implements.
 
 use super::Kind;
 use std::future::Future;

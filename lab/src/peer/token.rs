@@ -1,4 +1,4 @@
-//! Requests to stop.
+//! The trait that every measured cancellation token implements.
 
 use super::Kind;
 

@@ -1,4 +1,4 @@
-//! async-executor, with the sleep of async-io as in smol.
+//! async-executor, with the timers of async-io, as smol has them.
 
 use crate::peer::TaskRuntime;
 use crate::workload::stage::{self, Stage};

@@ -1,4 +1,4 @@
-//! async-io: timers of one thread that polls, in an ordered map behind a mutex.
+//! async-io: its timers.
 
 use crate::peer::Timer;
 use std::future::Future;

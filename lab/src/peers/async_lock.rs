@@ -1,4 +1,4 @@
-//! async-lock's mutex: eventually fair, over event-listener.
+//! async-lock: mutex (fair after 0.5 ms), semaphore, reader-writer lock, barrier.
 
 use crate::peer::{AsyncBarrier, AsyncMutex, AsyncRwLock, AsyncSemaphore};
 use std::future::Future;

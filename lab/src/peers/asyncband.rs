@@ -1,4 +1,4 @@
-//! asyncband: mea's successor.
+//! asyncband, mea's successor: its events and shutdown; its other primitives are in `mea_family.rs`.
 
 use super::mea_family::mea_family;
 use crate::peer::{AutoEvent, Broadcast, StopCheck};

@@ -1,4 +1,4 @@
-//! The channels: ours, and those of crates that have nothing else to measure here.
+//! The channels: ours, and those of crates of which nothing else is measured.
 
 use crate::peer::{AsyncChannel, Kind, Oneshot, Received as _, Sent as _};
 use std::future::{Future, IntoFuture, ready};

@@ -1,4 +1,4 @@
-//! crossbeam's parker.
+//! crossbeam: its thread parker.
 
 use crate::peer::Park;
 use crossbeam_utils::sync::{Parker, Unparker};

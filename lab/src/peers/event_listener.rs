@@ -1,5 +1,4 @@
-//! event-listener: a list of listeners that stores nothing, so that state is kept beside it, as its
-//! documentation shows.
+//! event-listener: events, with their state kept beside the listeners, as its documentation shows.
 
 use crate::peer::{AutoEvent, Broadcast, StopCheck};
 use event_listener::Event;

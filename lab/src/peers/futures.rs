@@ -1,4 +1,4 @@
-//! The mutex of futures-util: unfair.
+//! futures-util: its mutex, which is unfair, and `AtomicWaker` as an event with one waiter.
 
 use crate::peer::{AsyncMutex, AutoEvent, Kind};
 use futures_util::task::AtomicWaker;

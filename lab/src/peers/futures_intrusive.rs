@@ -1,4 +1,4 @@
-//! The mutexes of futures-intrusive: fair, unfair, and the unsynchronised one of a single thread.
+//! futures-intrusive: mutex and semaphore, fair and unfair, the mutex of a single thread, and the manual event.
 
 use crate::peer::{AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast, Kind, LocalMutex};
 use futures_intrusive::sync;

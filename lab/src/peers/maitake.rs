@@ -1,4 +1,4 @@
-//! maitake-sync's mutex: fair, over a wait queue.
+//! maitake-sync: mutex, semaphore, reader-writer lock, and its wait queue as an event; all fair.
 
 use crate::peer::{AsyncMutex, AsyncRwLock, AsyncSemaphore, AutoEvent, Broadcast};
 use std::future::Future;

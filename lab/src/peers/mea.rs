@@ -1,4 +1,4 @@
-//! mea: a mutex that is fair, over a semaphore.
+//! mea: its shutdown; its other primitives are in `mea_family.rs`.
 
 use super::mea_family::mea_family;
 use crate::peer::{Broadcast, StopCheck};

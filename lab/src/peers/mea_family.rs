@@ -1,4 +1,4 @@
-//! What mea and asyncband, which came of it, have in common: all but their shutdown, and the events of the one.
+//! What the adapters of mea and of its successor asyncband have in common: everything but shutdown and events.
 
 /// The subjects of one of them.
 macro_rules! mea_family {

@@ -1,4 +1,4 @@
-//! The subjects, one file each, and the lists that name them all.
+//! The measured crates, one file each, and the lists that name everything measured.
 
 mod async_executor;
 mod async_io;

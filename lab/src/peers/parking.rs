@@ -1,4 +1,4 @@
-//! The parker of the parking crate.
+//! parking: its thread parker.
 
 use crate::peer::Park;
 use parking::{Parker, Unparker};

@@ -1,4 +1,4 @@
-//! The floor of every lock: one compare-and-swap to take it, one swap to give it back.
+//! The floors: the bare atomic operations that a lock, a semaphore, a wait group and a token cannot do without.
 
 use crate::peer::{AsyncMutex, AsyncSemaphore, Kind, Membership, StopCheck};
 use std::cell::UnsafeCell;

@@ -1,4 +1,4 @@
-//! The standard library: its blocking mutex as a floor, and the parking of its threads.
+//! The standard library: its blocking mutex as a floor, and thread parking.
 
 use crate::peer::{AsyncMutex, AsyncRwLock, Kind, Park};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! tokio: fair, over a batch semaphore.
+//! tokio: mutex, semaphore, reader-writer lock, `Notify`, barrier, sleeps and timeouts.
 
 use crate::peer::{AsyncBarrier, AsyncMutex, AsyncRwLock, AsyncSemaphore, AutoEvent, Broadcast, Timer};
 use crate::workload::stage::Stage;

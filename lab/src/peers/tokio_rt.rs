@@ -1,4 +1,4 @@
-//! tokio's runtimes: work stealing, and one thread.
+//! tokio's runtimes: work-stealing, and single-threaded.
 
 use crate::peer::{Kind, joined_runtime};
 use crate::workload::stage::Stage;

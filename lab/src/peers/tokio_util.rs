@@ -1,4 +1,4 @@
-//! tokio-util: a token tree behind a mutex, and a tracker of tasks.
+//! tokio-util: its cancellation token (a tree behind a mutex) and its task tracker.
 
 use crate::peer::{Broadcast, Membership, StopCheck};
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! Every number, for programs.
+//! Writes the results as JSON.
 
 use super::{Failure, Outcome, Record, parse};
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! What was measured, and the forms it is shown in.
+//! The results of a run, and their forms: table, JSON, charts, and the page docs/benchmarks.md.
 
 pub(crate) mod figures;
 pub(crate) mod json;

@@ -1,4 +1,4 @@
-//! The results in `docs/benchmarks.md`: one section for each file of results, written by the lab, not by hand.
+//! Writes the results part of docs/benchmarks.md, one section for each file of results.
 
 use super::json::Document;
 use super::svg::{self, Chart};

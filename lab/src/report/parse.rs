@@ -1,4 +1,4 @@
-//! JSON read back: what the lab wrote, and what another run left in a file.
+//! Parses JSON: results that the lab wrote before.
 
 use super::{Failure, Outcome, Record};
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! Every number, for people: one table a cell, fastest first, with ratios.
+//! Prints the results as text: one table a cell, fastest first, with ratios.
 
 use super::{Failure, Record, cells, fastest};
 use crate::peer::Kind;

@@ -1,4 +1,4 @@
-//! What a cell shows, in the words of a user who has not read the lab.
+//! Titles and descriptions of workloads, for a reader who has not read the lab.
 
 /// What a cell measures.
 pub(crate) fn title(workload: &str, n: u64, runtime: &str) -> String {

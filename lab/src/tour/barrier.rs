@@ -1,4 +1,4 @@
-//! A barrier whose parties come and go: an arrival that is cancelled is withdrawn.
+//! Tour stop: a barrier whose arrivals are cancelled now and then, which takes them back.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, rate};

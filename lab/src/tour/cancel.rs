@@ -1,4 +1,4 @@
-//! Waiters that give up, in every order, without touching those who stay.
+//! Tour stop: waiters that are cancelled in every order, while the others stay in the queue.
 
 use super::{Guide, counted, grouped, rate, resident};
 use crate::workload::cancel::Order;

@@ -1,4 +1,4 @@
-//! A channel whose receives and sends are cancelled all the time, and that loses nothing.
+//! Tour stop: a channel whose receives and sends are cancelled all the time, and that loses nothing.
 
 use super::{Guide, grouped, rate};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A bounded queue out of a mutex and two condition variables.
+//! Tour stop: a bounded queue made of a mutex and two condition variables.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, rate};

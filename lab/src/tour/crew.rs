@@ -1,4 +1,4 @@
-//! Tasks of the tour: run somewhere, watched from outside, given up loudly when they are stuck.
+//! Runs the tasks of a tour stop, shows their progress, and fails the stop when there is none for too long.
 
 use super::Guide;
 use crate::alloc::{self, Watch};

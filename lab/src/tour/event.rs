@@ -1,4 +1,4 @@
-//! Events: one waiter for one signal, or all at once.
+//! Tour stop: events that release one waiter for each signal, or all at once.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, note_wait, rate, until};

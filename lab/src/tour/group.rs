@@ -1,4 +1,4 @@
-//! A wait group used again and again, and a latch.
+//! Tour stop: a wait group that is used again and again, and a latch.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, rate};

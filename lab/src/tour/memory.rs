@@ -1,4 +1,4 @@
-//! Sizes, and the memory of the whole tour.
+//! Tour stop: sizes of the primitives, and the memory of the whole tour.
 
 use super::{Guide, resident};
 use tasuki::Mutex;

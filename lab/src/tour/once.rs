@@ -1,4 +1,4 @@
-//! A value that many ask for and one makes, though the first who try fail or give up.
+//! Tour stop: a cell that many tasks want, whose first initialisers fail or are cancelled.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped};

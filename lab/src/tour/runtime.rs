@@ -1,4 +1,4 @@
-//! The runtime itself: many tasks, many sleeps, tasks that stay where they are, tasks that end badly.
+//! Tour stop: the runtime: many tasks, many sleeps, pinned tasks, tasks that panic or are aborted.
 
 use super::crew::LIMIT;
 use super::{Guide, grouped, note_wait, rate, resident, until};

@@ -1,4 +1,4 @@
-//! Readers together, writers alone, in the order they came; an upgrade that no writer slips into.
+//! Tour stop: readers together, writers alone, in the order in which they came; an upgrade that no writer gets ahead of.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, rate};

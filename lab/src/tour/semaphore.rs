@@ -1,4 +1,4 @@
-//! A semaphore whose permits are asked for in different amounts, and served in order.
+//! Tour stop: a semaphore with requests of different sizes, granted in order.
 
 use super::crew::NOTES;
 use super::{Count, Guide, all, grouped, rate};

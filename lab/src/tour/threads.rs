@@ -1,4 +1,4 @@
-//! Plain threads and tasks that wait for the same lock in the same queue.
+//! Tour stop: plain threads and tasks that wait for the same lock in the same queue.
 
 use super::{Guide, all, grouped, rate};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Waits that end by a deadline or by a token, and take nothing with them.
+//! Tour stop: waits that end by a deadline or by a token, and lose nothing.
 
 use super::{Guide, all, grouped, until};
 use std::sync::Arc;

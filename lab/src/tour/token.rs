@@ -1,4 +1,4 @@
-//! Trees of tokens, a million deep and a million wide.
+//! Tour stop: trees of tokens, a million deep and a million wide.
 
 use super::{Guide, grouped, resident};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Condition variables: two tasks that hand a turn to each other.
+//! Condition variables: two tasks that take turns.
 
 use super::{minimal, now};
 use crate::measure::{Bench, Contender, Group, Sample};

@@ -1,4 +1,4 @@
-//! Tasks of two threads that start together, are timed until the last is done, and share a budget.
+//! A starting gate for tasks on two threads: they start together, are timed until the last is done, and share a number of operations.
 
 use crate::exec::yield_now;
 use crate::measure::{Meter, Reading};

@@ -1,4 +1,4 @@
-//! Wait groups: entering and leaving, tasks that are waited for, and many who wait.
+//! Wait groups: add and done, a group of tasks that one task waits for, and many waiters.
 
 use super::{minimal, release};
 use crate::exec::yield_now;

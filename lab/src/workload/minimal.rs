@@ -1,4 +1,4 @@
-//! Tasks run to their end on the lab's own executor.
+//! Runs tasks to their end on the lab's own executor.
 
 use crate::exec::{Executor, yield_now};
 use crate::measure::{Contender, Meter, Reading, Sample};

@@ -1,4 +1,4 @@
-//! What a lock and a wait for it weigh.
+//! Sizes in bytes of every mutex and of its lock future.
 
 use crate::measure::{Bench, Contender, Group};
 use crate::peer::{AsyncMutex, LocalMutex};

@@ -1,4 +1,4 @@
-//! The runtimes of two threads, each thread on a processor of its own; started when first needed.
+//! The runtimes with two threads on which workloads run, each thread on a processor of its own; started when first needed.
 
 use crate::placement::pin_nth;
 use async_executor::Executor;

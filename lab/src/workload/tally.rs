@@ -1,4 +1,4 @@
-//! A waker that counts, and costs next to nothing.
+//! A waker that counts its wakes, at next to no cost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{RawWaker, RawWakerVTable, Waker};

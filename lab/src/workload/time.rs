@@ -1,4 +1,4 @@
-//! Time limits that never run out: armed, polled once, dropped.
+//! Time limits that are never reached: armed, polled once, dropped.
 
 use super::cancel::Order;
 use super::tally::Tally;

@@ -1,4 +1,4 @@
-//! Requests to stop: the check, a wait given up, and many waiters told at once.
+//! Cancellation tokens: the check, a wait that is dropped, and many waiters released at once.
 
 use super::release;
 use crate::measure::{Bench, Contender, Group, Meter, Sample};

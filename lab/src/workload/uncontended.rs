@@ -1,4 +1,4 @@
-//! Taking and giving back a lock that no other task wants.
+//! A lock that no other task wants: lock and unlock, and `try_lock`.
 
 use crate::measure::{Bench, Contender, Group, Meter, Metric, Sample};
 use crate::peer::{AsyncMutex, LocalMutex};

@@ -1,4 +1,4 @@
-//! The channels.
+//! Lists every channel that is measured.
 
 use super::super::channels;
 use super::{list, visitor};

@@ -1,15 +1,15 @@
-//! Readers-writer locks, condition variables and timers.
+//! Lists every reader-writer lock, condition variable and timer that is measured.
 
 use super::super::{async_io, async_lock, asyncband, maitake, mea, saa, standard, tasuki, tokio};
 use super::{list, visitor};
 use crate::peer::{AsyncCondvar, AsyncRwLock, Timer};
 
 visitor! {
-    /// Visits every readers-writer lock with its own type.
+    /// Visits every reader-writer lock with its own type.
     VisitRwLock: AsyncRwLock
 }
 list! {
-    /// Names every readers-writer lock the lab knows.
+    /// Names every reader-writer lock the lab knows.
     each_rwlock: VisitRwLock;
     tasuki::Readers,
     tokio::TokioRwLock,

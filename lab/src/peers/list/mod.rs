@@ -1,4 +1,4 @@
-//! The lists that name every subject, one file a primitive.
+//! Lists of everything that is measured, one file a primitive: each calls a visitor with the type of every subject.
 
 mod channel;
 mod lock;

@@ -1,4 +1,4 @@
-//! The mutexes.
+//! Lists every mutex that is measured.
 
 use super::super::{
     async_lock, asyncband, futures, futures_intrusive, maitake, mea, parking_lot, raw, saa, standard, tasuki,

@@ -1,4 +1,4 @@
-//! The parkers.
+//! Lists every thread parker that is measured.
 
 use super::super::{crossbeam, parking, standard, tasuki};
 use crate::peer::Park;

@@ -1,4 +1,4 @@
-//! The runtimes.
+//! Lists every runtime that is measured.
 
 use super::super::{async_executor, net, tasuki_rt, tokio_rt};
 use super::{list, visitor};

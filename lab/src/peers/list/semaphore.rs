@@ -1,4 +1,4 @@
-//! The semaphores.
+//! Lists every semaphore that is measured.
 
 use super::super::{async_lock, asyncband, futures_intrusive, maitake, mea, raw, saa, tasuki, tokio};
 use super::{list, visitor};

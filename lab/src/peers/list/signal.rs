@@ -1,4 +1,4 @@
-//! Events, groups, barriers and tokens.
+//! Lists every event, wait group, barrier and token that is measured.
 
 use super::super::{
     async_lock, asyncband, event_listener, futures, futures_intrusive, maitake, mea, raw, saa, tasuki, tokio,

@@ -1,4 +1,4 @@
-//! Tasuki's readers-writer lock, condition variable and time.
+//! Tasuki's reader-writer lock, condition variable and timers.
 
 use crate::peer::{AsyncCondvar, AsyncRwLock, Kind, Timer};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! The figures of channels.
+//! Judges the figures of channels.
 
 use super::{Cell, Verdict, verdict};
 use crate::report::fastest;

@@ -1,4 +1,4 @@
-//! The figures of the readers-writer lock, the condition variable and of time.
+//! Judges the figures of the reader-writer lock, the condition variable and timers.
 
 use super::{Cell, NOISE, Verdict, size};
 use crate::report::fastest;

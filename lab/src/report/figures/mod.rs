@@ -1,4 +1,4 @@
-//! The figures the project set out to reach, each judged inside one run.
+//! The figures that the project set out to reach: each is judged within one run, as a ratio to a peer or as a limit.
 
 use super::{Record, cells, fastest};
 use crate::peer::Kind;

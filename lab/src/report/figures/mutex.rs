@@ -1,4 +1,4 @@
-//! The figures of the mutex.
+//! Judges the figures of the mutex.
 
 use super::{Cell, NOISE, Verdict, size, verdict};
 use crate::peer::Kind;

@@ -1,4 +1,4 @@
-//! The figures of sockets.
+//! Judges the figures of sockets.
 
 use super::{Cell, Verdict};
 

@@ -1,4 +1,4 @@
-//! The figures of the parker.
+//! Judges the figures of the parker.
 
 use super::{Cell, NOISE, Verdict};
 use crate::report::fastest;

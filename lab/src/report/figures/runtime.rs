@@ -1,4 +1,4 @@
-//! The figures of the runtime.
+//! Judges the figures of the runtime.
 
 use super::{Cell, Verdict, size, verdict};
 use crate::report::{FAIR, Record, cells, fastest};

@@ -1,4 +1,4 @@
-//! The figures of the semaphore.
+//! Judges the figures of the semaphore.
 
 use super::{Cell, Verdict, size};
 

@@ -1,4 +1,4 @@
-//! The figures of events, groups, barriers and tokens.
+//! Judges the figures of events, wait groups, barriers and tokens.
 
 use super::{Cell, NOISE, Verdict, size, verdict};
 use crate::report::fastest;

@@ -1,4 +1,4 @@
-//! A cell as bars, fastest first.
+//! Draws one cell as a bar chart, fastest first.
 
 use super::{Chart, colour, escaped, file, legend, open, short};
 use crate::report::{Record, words};

@@ -1,4 +1,4 @@
-//! Cost against a number, both on logarithmic scales: what is flat does not depend on it.
+//! Draws cost against a number of tasks or waiters, both on logarithmic scales: a flat curve does not depend on the number.
 
 use super::{Chart, colour, escaped, file, legend, open, short};
 use crate::report::{Record, words};

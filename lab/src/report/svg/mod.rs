@@ -1,4 +1,4 @@
-//! Charts for those who would rather look: bars for a cell, curves for what grows.
+//! Charts: bars for one cell, curves for a series of numbers.
 
 mod bars;
 mod curves;

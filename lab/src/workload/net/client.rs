@@ -1,4 +1,4 @@
-//! The client: one thread with all connections.
+//! The client of the socket workloads: one thread with all connections.
 
 use crate::measure::{Reading, Sample};
 use crate::peer::{KEYS, NetRuntime, NetWork, PLAIN_TEXT};

@@ -1,4 +1,4 @@
-//! What a task weighs beyond its future.
+//! Memory of a task beyond its future.
 
 use super::OWN;
 use crate::alloc;

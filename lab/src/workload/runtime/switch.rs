@@ -1,4 +1,4 @@
-//! From one task to the next.
+//! Switching from one task to the next: yields.
 
 use super::Work;
 use crate::exec;

@@ -1,4 +1,4 @@
-//! Sleeps that are armed together, inside a task, and given up in a random order.
+//! Sleeps that are armed together inside a task, and dropped in a random order.
 
 use super::Work;
 use crate::measure::{Meter, Reading, Sample};

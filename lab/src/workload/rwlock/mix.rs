@@ -1,4 +1,4 @@
-//! Tasks on two threads that read, and now and then write.
+//! Tasks on two threads that read mostly, and write now and then.
 
 use crate::measure::{Bench, Contender, Group, Sample, fairness};
 use crate::peer::AsyncRwLock;

@@ -1,4 +1,4 @@
-//! Readers-writer locks: no other task there, readers on two threads, and mixes of both.
+//! Reader-writer locks: uncontended, readers on two threads, and mixes of readers and writers.
 
 mod mix;
 mod readers;
@@ -9,7 +9,7 @@ use crate::peers::{VisitRwLock, each_rwlock};
 use crate::workload::now;
 use std::hint::black_box;
 
-/// Measures every readers-writer lock.
+/// Measures every reader-writer lock.
 pub(crate) fn run(bench: &mut Bench) {
     let mut weigh = Weigh(Vec::new());
     each_rwlock(&mut weigh);
