@@ -1,4 +1,4 @@
-//! What can go wrong, as small types. Each message says what to do.
+//! The error types of the crate. Each message says what to do.
 
 use crate::task::Panic;
 use std::any::Any;

@@ -1,4 +1,4 @@
-//! The attributes, with their documentation. What they do is in the package `tasuki-rt-macros`, as the compiler wants it.
+//! The attributes `main` and `test`, with their documentation. Their code is in `tasuki-rt-macros`: attributes must be in a package of their own.
 
 /// Runs an `async fn main` on a [`Runtime`](crate::Runtime) of its own, which ends with it.
 ///

@@ -24,17 +24,17 @@
 //!
 //! | from                   | event             | to                          | duty             | fn |
 //! |------------------------|-------------------|-----------------------------|------------------|----|
-//! | `k`, `k + 1 < parties` | arrive            | `k + 1`, waiter appended    | return `Pending` | [`Barrier::join`] |
+//! | `k`, `k + 1 < parties` | arrive            | `k + 1`, waiter enqueued    | return `Pending` | [`Barrier::enqueue`] |
 //! | `parties - 1`          | arrive            | `0`, round released         | wake all, return `Ready` as leader | [`Barrier::complete`] |
 //! | released               | poll              | the same                    | return `Ready`   | [`Broadcast::poll_queued`] |
-//! | `k`, not released      | drop              | `k - 1`, waiter removed     | none             | [`Barrier::withdraw`] |
-//! | released               | drop              | the same                    | none             | [`Barrier::withdraw`] |
+//! | `k`, not released      | drop              | `k - 1`, waiter removed     | none             | [`Barrier::cancel`] |
+//! | released               | drop              | the same                    | none             | [`Barrier::cancel`] |
 //! | any                    | waker panics on clone | the same                | panic goes on    | [`ArriveOp::enqueue`] |
 //! | `parties - 1`          | waker panics on wake  | `0`, round released     | panic goes on    | [`Barrier::complete`] |
 //!
 //! # Invariants
 //! 1. `arrived` is the length of the list, and less than `parties`, whenever the queue is unlocked.
-//! 2. Arriving, withdrawing and completing lock the queue, so they happen in one order: a drop comes before the last
+//! 2. Arriving, cancelling and completing lock the queue, so they happen in one order: a drop comes before the last
 //!    arrival and takes its own back, or after it and finds its round released.
 //! 3. Each completed phase has one leader, the arrival that completed it, and `parties - 1` others.
 //!
@@ -85,14 +85,13 @@ use core::task::{Context, Poll, Waker};
 ///
 /// An arrival is withdrawn when its future is dropped before the phase is complete: the barrier then waits for
 /// another in its place, so no party passes early and no phase has two leaders. Dropping it after the phase was
-/// completed changes nothing. If a drop and the last arrival happen at the same time, one of them is first, and the
-/// other finds it so. Not every barrier takes a dropped arrival back: elsewhere a timeout around an arrival may leave a
-/// party counted that is not there.
+/// completed changes nothing. A drop and the last arrival that race happen in one order or the other, never half of each. Other
+/// barriers may not take a dropped arrival back: there a timeout around an arrival leaves a party counted that is not there.
 ///
 /// # Panic
 ///
 /// `new(0)` panics. A waker that panics does so in the arrival that completed the phase, after all others have been
-/// woken; the phase is complete then, and only its leader did not learn of it.
+/// woken; the phase is complete then, and only its leader was not told.
 ///
 /// # Memory ordering
 ///
@@ -234,17 +233,17 @@ impl Barrier {
 
     /// `k => k + 1`: one more, which has to wait.
     #[inline(always)]
-    fn join(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
+    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
         // Relaxed: guarded by `EDIT`.
         let arrived = self.arrived.load(Ordering::Relaxed) + 1;
-        debug_assert!(arrived < self.parties, "{arrived} of {} wait: who completes the phase?", self.parties);
+        debug_assert!(arrived < self.parties, "{arrived} of {} wait, and no party completes the phase", self.parties);
         // Relaxed: as above.
         self.arrived.store(arrived, Ordering::Relaxed);
         locked.push_back(slot.init(waker, self.waiters.payload(&locked)));
     }
 
     /// `k => k - 1`, unless the phase is complete.
-    fn withdraw(&self, waiter: Pinned<'_>) -> CancelOutcome {
+    fn cancel(&self, waiter: Pinned<'_>) -> CancelOutcome {
         self.waiters.cancel(waiter, |_locked| {
             // Relaxed: guarded by `EDIT`.
             let arrived = self.arrived.load(Ordering::Relaxed);
@@ -282,7 +281,7 @@ impl<'a> ArriveOp<'a> {
         let queue = &barrier.waiters.queue;
         match queue.try_lock(queue.load()) {
             Some(locked) if !barrier.is_last() => {
-                barrier.join(locked, slot, waker);
+                barrier.enqueue(locked, slot, waker);
                 Poll::Pending
             }
             Some(locked) => self.complete(barrier, locked, waker),
@@ -303,7 +302,7 @@ impl<'a> ArriveOp<'a> {
         if barrier.is_last() {
             return self.complete(barrier, locked, waker);
         }
-        barrier.join(locked, slot, waker);
+        barrier.enqueue(locked, slot, waker);
         Poll::Pending
     }
 
@@ -355,7 +354,7 @@ impl Op for ArriveOp<'_> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<BarrierWaitResult> {
-        match self.barrier().withdraw(waiter) {
+        match self.barrier().cancel(waiter) {
             CancelOutcome::Cancelled => None,
             CancelOutcome::AlreadyGranted => Some(BarrierWaitResult::OTHER),
         }

@@ -179,7 +179,7 @@ mod count {
         }
         let operations = if host_executor::HAS_BUDGET { 1 } else { GUEST_OPERATIONS };
         budget.set(operations - 1);
-        // Who polls without a waker that does something does not poll again: the answer is final.
+        // A waker without data (a no-op) never yields: its caller takes one poll for the answer (`now_or_never`).
         let proceeds = waker.data().is_null() || host_executor::proceed(waker);
         let streak = STREAK.try_with(Cell::take).ok().flatten();
         let (streak, overruns) =
@@ -192,7 +192,7 @@ mod count {
     #[inline]
     pub(crate) fn waits() {
         if !NO_GUEST_BUDGET {
-            // A look at what seldom is there, instead of a store that the next locked operation would have to wait for (decision 6).
+            // A load first: a store each time would delay the next locked operation (decision 6).
             let _ = STREAK.try_with(|streak| {
                 if streak.get().is_some() {
                     streak.set(None);

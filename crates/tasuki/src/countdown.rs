@@ -12,7 +12,7 @@
 //! | `n`             | `n` to go; nothing waits                         | any caller                |
 //! | `n·AWAITED`     | `n` to go; waiters, or there have been some      | any caller                |
 //! | `0·AWAITED`     | a `done` has reached zero, and is about to release the waiters | that `done`, or an `add` |
-//! | `n·CLOSING`     | zero is being announced to the waiters; `n` were counted in meanwhile | the editor that set it |
+//! | `n·CLOSING`     | zero is being announced to the waiters; `n` were counted in meanwhile | the holder of the queue lock |
 //!
 //! Each may be less than zero while a `done` without a member is being taken back.
 //!
@@ -70,8 +70,8 @@ const CLOSING: usize = 0b10;
 const SHIFT: u32 = 2;
 const ONE: usize = 1 << SHIFT;
 
-/// What is added without asking first whether there is room. So many threads at once that their additions leave the range of the
-/// word, before they take them back, there are not.
+/// What is added without checking first that there is room; an addition that was too much is taken back. No system has so many threads that
+/// their additions leave the range of the word meanwhile.
 const SMALL: usize = Countdown::MAX >> 16;
 
 /// One value of the word.
@@ -258,7 +258,7 @@ impl Countdown {
         loop {
             // Acquire: pairs with Release in `take_one` and `close`, for the wait that ends here.
             let count = Count(self.count.load(Ordering::Acquire));
-            debug_assert!(!count.has(CLOSING), "closed by an editor, and we are the editor");
+            debug_assert!(!count.has(CLOSING), "only the holder of the queue lock closes, and that is us");
             if count.is_unsettled() {
                 return Announced::Unsettled;
             }

@@ -288,7 +288,7 @@ impl Event {
         }
     }
 
-    /// Takes a signal back that no wait has consumed. Does nothing if the event is not set.
+    /// Removes a signal that no wait has consumed. Does nothing if the event is not set.
     ///
     /// # Examples
     ///
@@ -306,7 +306,7 @@ impl Event {
         locked.clear(SET);
     }
 
-    /// Is it set? True or false only for the moment of the look.
+    /// Whether it is set. The answer may be outdated when it is returned.
     ///
     /// # Examples
     ///

@@ -1,6 +1,6 @@
 //! The one guard: access to a value for as long as something is held.
 //!
-//! What is held, how the value is found and how it is given back is what its *holder* says; the
+//! Its *holder* says what is held, where the value is and how to release it; the
 //! guard types of the crate are this guard over different holders. So there is one `Drop`, one `Deref`
 //! and one place that decides what may cross threads.
 
@@ -59,7 +59,7 @@ pub(crate) mod sealed {
 /// Access to a value for as long as a lock is held; dropping it gives the lock back, on every way out:
 /// the end of the scope, an early return, a panic, a cancelled task.
 ///
-/// Its names are [`MutexGuard`](crate::MutexGuard) and its like.
+/// Usually written as [`MutexGuard`](crate::MutexGuard), [`RwLockReadGuard`](crate::RwLockReadGuard), and so on.
 ///
 /// # Examples
 ///
@@ -96,7 +96,7 @@ impl<H: Holder> Guard<H> {
         Self { holder, _not_automatic: PhantomData }
     }
 
-    /// Unlocks now: what dropping the guard does, said aloud.
+    /// Unlocks now. The same as dropping the guard, but visible in the code.
     ///
     /// # Examples
     ///
@@ -128,7 +128,7 @@ impl<H: Exclusive> Guard<H> {
     /// Unlocks now, and lets the next owner run: the future yields once if a waiter was queued, and is ready
     /// at once otherwise.
     ///
-    /// The lock is given up by the call, not by the first poll; dropping the future changes nothing.
+    /// The lock is released by the call, not by the first poll; dropping the future changes nothing.
     ///
     /// # Cancel safety
     ///
@@ -215,7 +215,7 @@ impl<H: Holder> Drop for Guard<H> {
 /// It has no limits ([`timeout`](crate::future::Wait::timeout) and the others): it waits for nothing, and its second poll is ready at the latest. The lock was released
 /// by the call, so there is nothing that a limit could end or give back.
 #[derive(Debug)]
-#[must_use = "the lock is given up already, but only awaiting this lets the next owner run"]
+#[must_use = "the lock is released already, but only awaiting this lets the next owner run"]
 pub struct HandOff {
     /// Still to yield, because there was a waiter.
     yields: bool,

@@ -20,7 +20,7 @@ use core::task::{Context, Poll};
 
 /// A count that only falls, and a way to wait until it is zero.
 ///
-/// It opens when [`count_down`](Self::count_down) has been called as often as was said at the start, and stays open. The tasks
+/// It opens when [`count_down`](Self::count_down) has been called as often as [`new`](Self::new) was told, and stays open. The tasks
 /// that count and those that wait need not be the same, and one task may count more than once.
 ///
 /// # Examples

@@ -1,4 +1,4 @@
-//! Waiting only so long: a wait with a second wait as its limit.
+//! Limits: a wait with a second wait as its limit, which ends it.
 //!
 //! `.timeout`, `.deadline` and `.or_cancelled` of every wait are this one future, over two waits: the one that is limited, and its limit, which is a wait for a
 //! deadline ([`SleepOp`]) or for a cancel ([`OnCancelOp`]). The poll that finds the limit reached cancels the limited wait, exactly as a drop

@@ -1,4 +1,4 @@
-//! For unit tests: at which line of its file a call panics, as a panic hook is told. A function that panics for its caller names the caller's line.
+//! A helper of unit tests: the line at which a call panics, as the panic hook gets it. A function with `#[track_caller]` must name its caller's line.
 
 use crate::catch_panic::caught;
 use core::cell::Cell;

@@ -61,8 +61,7 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + fmt::Debug + 'static {
 /// `SPIN` (on by default) lets a newcomer look at a held lock for about 250 ns before it queues, only
 /// while no waiter is queued and only where that has paid off on this lock before; where it always has, and once on a new lock, for up to 100 us,
 /// because then the holder has been interrupted. It keeps an accidental overlap of two threads from turning into a
-/// convoy. No queued waiter is ever overtaken; but a task that locks in a loop and never has to wait does not
-/// let the other tasks of its thread run, as with any lock that is free. `Fifo<false>` is the same lock without it.
+/// convoy. No queued waiter is ever overtaken. `Fifo<false>` is the same lock without it.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Which process this is, without a system call each time.
+//! The id of the process, without a system call each time; a fork is noticed.
 //!
 //! The timer of the process must notice a fork: its thread is not in the child (`timer/shared.rs`). To ask the system for the process id costs
 //! more than the rest of an armed deadline. On Linux the id is kept in a page that the kernel fills with zeros in the child of a

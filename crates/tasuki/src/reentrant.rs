@@ -49,8 +49,8 @@ const NO_TASK: u64 = 0;
 
 /// A mutex that its owner, a *task*, may lock again.
 ///
-/// The owner is the task, not the thread and not the future: the branches of one task's `join!` share the lock. Who the task is, says
-/// its runtime or [`task::identify`]; without an identity there is an error, not a hang.
+/// The owner is the task, not the thread and not the future: the branches of one task's `join!` share the lock. Its
+/// runtime, or [`task::identify`], says which task that is; without an identity locking is an error.
 ///
 /// The guard gives `&T`: there may be several at a time. Put a `Cell` or `RefCell` inside to change the value, if the
 /// guards stay in one thread at a time; see *Limits*.
@@ -156,7 +156,7 @@ impl<T> ReentrantMutex<T> {
     }
 
     const_fn! {
-        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///

@@ -1,4 +1,4 @@
-//! What the crate tells `tracing`: deadlocks as events (feature `tracing`), locks and waits as spans that tokio-console understands (feature `console`). Nothing without them. The only
+//! Integration with `tracing`: deadlocks as events (feature `tracing`), locks and waits as spans that tokio-console understands (feature `console`). Empty without these features. The only
 //! file that names the crate.
 //!
 //! A console knows a *resource*, something that can be waited for, and an *async operation*, one wait for it. A lock is a resource from its first wait until it is dropped. What is no lock has no

@@ -1,7 +1,7 @@
 //! The wait group: wait until every task that was counted in is done.
 //!
 //! A [`Countdown`], where the states, transitions, invariants and orderings are. This file adds the
-//! members, whose drop is their `done`, and the words of the panics.
+//! members, which are done when they are dropped, and the panic messages.
 //!
 //! | event                     | becomes                    | fn |
 //! |---------------------------|----------------------------|----|
@@ -229,7 +229,7 @@ impl WaitGroup {
         Wait::new(WaitMembersOp { group: self })
     }
 
-    /// How many are not done. True only for the moment of the look.
+    /// How many are not done. The answer may be outdated when it is returned.
     ///
     /// # Examples
     ///

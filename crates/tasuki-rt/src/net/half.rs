@@ -1,4 +1,4 @@
-//! The halves of a stream.
+//! The read and the write half of a stream, borrowed or owned.
 
 use super::stream::{Stream, read, write, write_all};
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! A socket that accepts TCP connections.
+//! `TcpListener`: a socket that accepts TCP connections.
 
 use super::lookup::{ToSocketAddrs, first_of};
 use super::stream::descriptor;

@@ -1,4 +1,4 @@
-//! A TCP connection.
+//! `TcpStream`: a TCP connection.
 
 use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::lookup::{ToSocketAddrs, first_of};

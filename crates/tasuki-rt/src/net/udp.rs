@@ -1,4 +1,4 @@
-//! A UDP socket.
+//! `UdpSocket`: a UDP socket.
 
 use super::lookup::{ToSocketAddrs, first, first_of};
 use super::stream::descriptor;

@@ -1,4 +1,4 @@
-//! Signals of Unix.
+//! `Signal` and `SignalKind`: Unix signals.
 
 use super::pipe;
 use std::future::{Future, poll_fn};

@@ -77,7 +77,7 @@ pub(super) enum NodeState {
     /// Cancelled, on its way to cancel its children.
     Spreading,
     /// Cancelled; in no list, without children.
-    Apart,
+    Detached,
 }
 
 /// What belongs to the whole tree; used in its first node.
@@ -111,8 +111,8 @@ impl Node {
     }
 
     /// The child of a cancelled node: it needs no parent.
-    pub(super) fn born_cancelled(reason: Reason) -> Self {
-        Self::new(Word::flags(CANCELLED), reason, NodeState::Apart)
+    pub(super) fn new_cancelled(reason: Reason) -> Self {
+        Self::new(Word::flags(CANCELLED), reason, NodeState::Detached)
     }
 
     /// The one load of `stop_requested`.

@@ -1,4 +1,4 @@
-//! Why something was cancelled: nothing, or a text that all descendants share.
+//! The reason of a cancel: none, or a text that a node shares with all its descendants.
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;

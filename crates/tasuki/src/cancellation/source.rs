@@ -1,4 +1,4 @@
-//! `CancellationSource`: the right to cancel; and the guard that cancels when it is dropped.
+//! `CancellationSource`, which cancels, and `DropGuard`, which cancels when it is dropped.
 
 use super::node::NodeRef;
 use super::reason::Reason;
@@ -6,9 +6,9 @@ use super::{CancellationToken, describe, tree};
 use alloc::borrow::Cow;
 use core::fmt;
 
-/// The right to cancel: everything that holds one of its tokens, or descends from it, is asked to stop.
+/// Cancels: asks every task that holds one of its tokens, or a token of a descendant, to stop.
 ///
-/// Cancelling is cooperative: it sets a flag and wakes its waiters. What a task does then is its own affair.
+/// Cancelling is cooperative: it sets a flag and wakes its waiters. What a task does then is up to the task.
 /// A source is a handle: cloning it counts, and all clones are the same source. Dropping sources cancels nothing (see
 /// [`drop_guard`](Self::drop_guard) for that), and tokens outlive their source.
 ///
@@ -39,13 +39,13 @@ use core::fmt;
 /// # Order
 ///
 /// [`request_cancel`](Self::request_cancel) first sets all flags, then runs all wakers. When it returns, every descendant
-/// that existed when it was called is cancelled, also if another call was first and is still at it; and the wakers of all
+/// that existed when it was called is cancelled, also if another call was first and is not finished; and the wakers of all
 /// waiters whose flag this call has set have been run. The flags are set one by one, so a task that asks two tokens of
 /// a tree meanwhile may find one cancelled and the other not yet. No waker runs before the last flag is set: a task
 /// that was woken finds all of it cancelled. One call wakes the waiters of a node in the order in which they came, those of a
 /// parent before those of its children; nothing is said about siblings, nor about two calls at once, which share the work.
 ///
-/// A child made while its parent is being cancelled is cancelled: either the cancel still reaches it, or it is born so.
+/// A child made while its parent is being cancelled is cancelled: either the cancel still reaches it, or it is created cancelled.
 ///
 /// # Reasons
 ///
@@ -169,8 +169,8 @@ impl CancellationSource {
         tree::cancel(&self.node, reason.into().into());
     }
 
-    /// A source that is cancelled with this one, and can be cancelled without it. The child of a cancelled source is born
-    /// cancelled, with the same reason.
+    /// A source that is cancelled with this one, and can be cancelled without it. The child of a cancelled source is
+    /// created cancelled, with the same reason.
     ///
     /// # Examples
     ///

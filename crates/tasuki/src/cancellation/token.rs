@@ -1,4 +1,4 @@
-//! `CancellationToken`: sees that it was cancelled, and waits for it.
+//! `CancellationToken`: observes a cancel, and waits for it.
 
 use super::node::NodeRef;
 use super::reason::Reason;
@@ -7,7 +7,7 @@ use crate::wait::{Single, Wait};
 use core::fmt;
 use core::future::Future;
 
-/// The duty to stop when asked: a token can see that it was cancelled, and wait for it, and cannot cancel.
+/// Observes the cancel of its source: it can be checked and waited for, and it cannot cancel.
 ///
 /// Tokens are passed by value, and any number of tasks share one: a token is a handle, and cloning it counts. Ask with
 /// [`stop_requested`](Self::stop_requested) in a loop that computes; wait with [`on_cancel`](Self::on_cancel) beside

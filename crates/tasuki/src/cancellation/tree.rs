@@ -16,26 +16,26 @@
 //! A cancel lets go of it after every [`STEPS`] steps. The first node's memory stays until the last node
 //! of the tree is gone.
 //!
-//! # Places
+//! # States of a node
 //!
-//! | place       | cancelled | children | in                                          |
+//! | state       | cancelled | children | in                                          |
 //! |-------------|-----------|----------|---------------------------------------------|
 //! | `Linked`    | no        | any      | the list of its parent, if it has one       |
 //! | `Spreading` | yes       | any, not cancelled yet | the list of the tree, `TreeState::spreading` |
-//! | `Apart`     | yes       | none     | nothing                                     |
+//! | `Detached`  | yes       | none     | nothing                                     |
 //!
 //! | from        | event                            | to                                   | fn |
 //! |-------------|----------------------------------|--------------------------------------|----|
-//! | (new)       | `new`, or `child` of one not cancelled | `Linked`                       | [`new_root`], [`LockedTree::adopt`] |
-//! | (new)       | `child` of a cancelled one       | `Apart`                              | [`child`] |
+//! | (new)       | `new`, or `child` of one not cancelled | `Linked`                       | [`new_root`], [`LockedTree::link_child`] |
+//! | (new)       | `child` of a cancelled one       | `Detached`                           | [`child`] |
 //! | `Linked`    | it is cancelled, or its parent is `Spreading` | `Spreading`             | [`LockedTree::cancel_one`] |
-//! | `Spreading` | it has no children left          | `Apart`; gone if orphaned            | [`LockedTree::end_spreading`] |
-//! | `Linked`    | last handle gone, no children    | gone                                 | [`LockedTree::bury_linked`] |
-//! | `Linked`    | last handle gone, one child      | gone, the child takes its place      | [`LockedTree::bury_linked`] |
-//! | `Linked`    | last handle gone, more children  | `Linked`, orphaned                   | [`LockedTree::bury_linked`] |
+//! | `Spreading` | it has no children left          | `Detached`; gone if orphaned         | [`LockedTree::end_spreading`] |
+//! | `Linked`    | last handle gone, no children    | gone                                 | [`LockedTree::retire_linked`] |
+//! | `Linked`    | last handle gone, one child      | gone, the child takes its place      | [`LockedTree::retire_linked`] |
+//! | `Linked`    | last handle gone, more children  | `Linked`, orphaned                   | [`LockedTree::retire_linked`] |
 //! | `Linked`, orphaned | its last child but one goes | gone, the child takes its place    | [`LockedTree::collapse`] |
-//! | `Spreading` | last handle gone                 | `Spreading`, orphaned                | [`LockedTree::bury`] |
-//! | `Apart`     | last handle gone                 | gone                                 | [`LockedTree::bury`] |
+//! | `Spreading` | last handle gone                 | `Spreading`, orphaned                | [`LockedTree::retire`] |
+//! | `Detached`  | last handle gone                 | gone                                 | [`LockedTree::retire`] |
 //!
 //! # A cancel, step by step
 //!
@@ -52,7 +52,7 @@
 //! 2. A node with a handle is a member of its tree. Memory of the first node outlives all members.
 //! 3. `CANCELLED` changes only under the lock of the tree, from unset to set, with the state.
 //! 4. An orphaned `Linked` node has at least two children.
-//! 5. The parent of a `Linked` node is `Linked` or `Spreading`, never `Apart`.
+//! 5. The parent of a `Linked` node is `Linked` or `Spreading`, never `Detached`.
 //! 6. No waiter is enqueued at a cancelled node, so step 3 finds every waiter that was not cancelled.
 //!
 //! # Orderings
@@ -76,7 +76,7 @@ pub(super) fn new_root() -> NodeRef {
     NodeRef::publish(Box::new(Node::root()), None)
 }
 
-/// `(new) => Linked` below `parent`, or `(new) => Apart` if that is cancelled.
+/// `(new) => Linked` below `parent`, or `(new) => Detached` if that is cancelled.
 pub(super) fn child(parent: &NodeRef) -> NodeRef {
     if !parent.is_cancelled() {
         // Before the lock is taken, and dropped after: the allocator may be slow.
@@ -84,13 +84,13 @@ pub(super) fn child(parent: &NodeRef) -> NodeRef {
         let mut locked = LockedTree::new(parent);
         if !parent.is_cancelled() {
             let child = NodeRef::publish(node, Some(parent.tree));
-            locked.adopt(parent.node(), child.node());
+            locked.link_child(parent.node(), child.node());
             return child;
         }
         drop(locked);
     }
     let reason = parent.reason().cloned().unwrap_or(Reason::Unsaid);
-    NodeRef::publish(Box::new(Node::born_cancelled(reason)), None)
+    NodeRef::publish(Box::new(Node::new_cancelled(reason)), None)
 }
 
 /// Cancels a node and all its descendants; see "step by step".
@@ -99,7 +99,7 @@ pub(super) fn cancel(target: &NodeRef, reason: Reason) {
     let mut locked = LockedTree::new(target);
     let mut garbage = Garbage::new();
     if !target.is_cancelled() {
-        locked.secede(target.node(), &mut garbage);
+        locked.unlink_from_parent(target.node(), &mut garbage);
         wakes.target_waited_for = locked.cancel_one(target.node(), reason);
     }
     loop {
@@ -120,9 +120,9 @@ pub(super) fn cancel(target: &NodeRef, reason: Reason) {
 #[inline(never)]
 pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
     let mut garbage = Garbage::new();
-    // SAFETY: a node without handles lives until it is buried, below.
+    // SAFETY: a node without handles lives until it is retired, below.
     let mut locked = LockedTree::new(unsafe { node.as_ref() });
-    locked.bury(node, &mut garbage);
+    locked.retire(node, &mut garbage);
     drop(locked);
     garbage.free();
 }
@@ -167,7 +167,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// `(new) => Linked`, as the youngest child.
-    fn adopt(&mut self, parent: NonNull<Node>, child: NonNull<Node>) {
+    fn link_child(&mut self, parent: NonNull<Node>, child: NonNull<Node>) {
         debug_assert_eq!(self.links(parent).state, NodeState::Linked);
         self.state().members += 1;
         let next = self.links(parent).child;
@@ -202,7 +202,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// Takes a `Linked` node out; an orphaned parent may now be needed no more.
-    fn secede(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn unlink_from_parent(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         let parent = self.links(node).parent;
         self.unlink(node);
         if let Some(parent) = parent {
@@ -225,18 +225,18 @@ impl<'t> LockedTree<'t> {
     }
 
     /// The last handle is gone, whatever the state.
-    fn bury(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn retire(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         match self.links(node).state {
-            NodeState::Linked => self.bury_linked(node, garbage),
+            NodeState::Linked => self.retire_linked(node, garbage),
             NodeState::Spreading => self.change(node, |links| links.orphaned = true),
-            NodeState::Apart => self.discard(node, garbage),
+            NodeState::Detached => self.discard(node, garbage),
         }
     }
 
     /// `Linked => gone`, or orphaned while two children or more need it.
-    fn bury_linked(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn retire_linked(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         if self.links(node).child.is_none() {
-            self.secede(node, garbage);
+            self.unlink_from_parent(node, garbage);
             self.discard(node, garbage);
         } else if let Some(child) = self.only_child(node) {
             self.replace(node, child);
@@ -306,11 +306,11 @@ impl<'t> LockedTree<'t> {
         self.state().spreading.is_some()
     }
 
-    /// `Spreading => Apart`, of the newest; orphaned: `=> gone`.
+    /// `Spreading => Detached`, of the newest; orphaned: `=> gone`.
     fn end_spreading(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
         let TreeLinks { next, orphaned, .. } = self.links(node);
         self.state().spreading = next;
-        self.change(node, |links| (links.state, links.next) = (NodeState::Apart, None));
+        self.change(node, |links| (links.state, links.next) = (NodeState::Detached, None));
         if orphaned {
             self.discard(node, garbage);
         }

@@ -1,4 +1,4 @@
-//! What can go wrong with a channel, as small types that give the message back.
+//! The error types of channels; those of sends give the message back.
 
 use core::error::Error;
 use core::fmt;

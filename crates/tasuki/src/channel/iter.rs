@@ -1,4 +1,4 @@
-//! The messages of a channel as an iterator that blocks its thread, or that ends where no message is pending.
+//! Iterators over the messages of a channel: `iter` blocks its thread, `try_iter` ends where no message is pending.
 
 use super::Receiver;
 use core::iter::FusedIterator;

@@ -1,4 +1,4 @@
-//! Room that is reserved before there is a message: permits of a channel.
+//! Permits of a channel: room that is reserved before there is a message to send.
 
 use super::Sender;
 use super::error::SendError;

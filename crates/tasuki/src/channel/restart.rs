@@ -1,4 +1,4 @@
-//! A wait that is begun again in its place, for streams and sinks.
+//! Restarting a finished wait in place, in the same pinned memory: streams and sinks wait again after each message.
 
 use crate::wait::{Op, Single, Wait};
 use core::mem;

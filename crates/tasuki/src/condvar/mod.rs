@@ -1,11 +1,11 @@
 //! The condition variable: waiters that go on to the queue of their mutex together.
 //!
-//! A notification does not wake its waiter to compete for the mutex. It wakes one waiter, the first in the list (the *called* one); that moves itself and all notified waiters to the
-//! mutex's queue, where they are granted the mutex one after the other. So a `notify_all` of a thousand wakes one. A called waiter may take long until it runs; it holds back only
-//! what was notified together with it, and that only until another is called and runs.
+//! A notification does not wake its waiter to compete for the mutex. It wakes the first waiter in the list, the *mover*: its poll moves itself and all notified waiters to the
+//! mutex's queue, where they are granted the mutex one after the other. So a `notify_all` of a thousand waiters wakes one. If a mover does not run for a while, only the waiters that
+//! were notified together with it are delayed, and only until another mover runs.
 //!
 //! ```text
-//!   condvar's list:  [a] [b] [c] [d]      notify_all: a is called
+//!   condvar's list:  [a] [b] [c] [d]      notify_all: a is woken, as the mover
 //!   mutex's queue:   (empty)              a's poll:   [a] [b] [c] [d] move; a owns the mutex, b is next
 //! ```
 //!
@@ -13,17 +13,17 @@
 //! (`mem::forget`) has none either, though it is still in the list. Only a poll or a drop of a wait is sure that its mutex
 //! is there.
 //!
-//! # Places of a waiter
+//! # States of a waiter
 //!
-//! | place              | mark              | leaves it by |
+//! | is in              | mark              | leaves by |
 //! |--------------------|-------------------|--------------|
-//! | the list           | 0                 | being called or brought, or a cancel |
+//! | the list           | 0                 | being woken as the mover, being moved, or a cancel |
 //! | the list, notified by `notify_one` | `BY_ONE` | the same; a cancel passes the notification on |
-//! | none, called       | `CALLED`          | its poll, which brings; or a cancel, which passes the call on |
+//! | no list, the mover | `MOVER`           | its poll, which moves the notified; or a cancel, which wakes another mover |
 //! | the mutex's queue  | `MOVED`           | a grant; or a cancel, which passes a `notify_one` on |
-//! | none, granted      | `MOVED`           | its poll; or a cancel, which unlocks and passes a `notify_one` on |
+//! | no list, granted   | `MOVED`           | its poll; or a cancel, which unlocks and passes a `notify_one` on |
 //!
-//! `BY_ONE` stays with `CALLED` and `MOVED`. The notified are the first in the list: those before `notified_until`.
+//! `BY_ONE` stays with `MOVER` and `MOVED`. The notified waiters are the first in the list: those before `notified_until`.
 //!
 //! A waiter is moved under the `EDIT` bits of both queues, the condvar's taken first, and for good. So a future that
 //! must touch its place locks the condvar's queue and looks at its mark.
@@ -33,16 +33,16 @@
 //! | event                  | what happens | fn |
 //! |------------------------|--------------|----|
 //! | first poll             | queued here, then the mutex is unlocked | `CondvarOp::enqueue`, `CondvarOp::enqueued` |
-//! | `notify_one`           | one more is notified, the first is called | [`Condvar::notify_one`] |
-//! | `notify_all`           | all are notified, the first is called | [`Condvar::notify_all`] |
-//! | poll, called           | moves to the mutex's queue, with all notified waiters | `CondvarOp::move_notified` |
+//! | `notify_one`           | one more is notified, the first becomes the mover | [`Condvar::notify_one`] |
+//! | `notify_all`           | all are notified, the first becomes the mover | [`Condvar::notify_all`] |
+//! | poll of the mover      | moves to the mutex's queue, with all notified waiters | `CondvarOp::move_notified` |
 //! | poll                   | `Ready` once the mutex is owned | `CondvarOp::poll_queued` |
 //! | drop, or a limit       | leaves its place | `CondvarOp::cancel`, `CondvarOp::discard` |
 //!
 //! # Invariants
-//! 1. While a waiter in the list is notified, there is a called waiter that has neither been polled nor cancelled since: its poll brings
-//!    all notified waiters, its cancel calls another of them.
-//! 2. `notified_until` is touched only by the editor. It is the place of a waiter in the list, or the end.
+//! 1. While a waiter in the list is notified, there is a mover that has neither been polled nor cancelled since: its poll moves
+//!    all notified waiters, its cancel makes another of them the mover.
+//! 2. `notified_until` is touched only by the holder of the queue lock. It is the place of a waiter in the list, or the end.
 //! 3. All in the list wait with the same mutex. Its address is in their payload, to be compared and nothing else.
 //!
 //! # Orderings
@@ -69,14 +69,14 @@ use core::task::Waker;
 
 /// Notified by `notify_one`: the notification is passed on if the wait is cancelled.
 const BY_ONE: u32 = 1;
-/// Out of the list, woken to bring the others.
-const CALLED: u32 = 2;
+/// Out of the list, woken to move the others.
+const MOVER: u32 = 2;
 /// In the mutex's queue, or granted by it.
 const MOVED: u32 = 4;
 
 /// Waits for a condition that a [`Mutex`](crate::Mutex) protects.
 ///
-/// [`wait`](Self::wait) gives the mutex up and waits for a notification in one step, and comes back as the owner. There are no spurious wake-ups, and no
+/// [`wait`](Self::wait) releases the mutex and waits for a notification in one step, and comes back as the owner. There are no spurious wake-ups, and no
 /// notification is kept for later: without waiters it does nothing.
 ///
 /// A condvar is two words; waiting allocates nothing; `Condvar::new` is `const`.
@@ -150,7 +150,7 @@ pub struct Condvar {
     notified_until: UnsafeCell<Cursor>,
 }
 
-// SAFETY: `notified_until` is touched only by the editor; a waiter may be touched from any thread.
+// SAFETY: `notified_until` is touched only by the holder of the queue lock; a waiter may be touched from any thread.
 unsafe impl Send for Condvar {}
 // SAFETY: as above.
 unsafe impl Sync for Condvar {}
@@ -172,9 +172,9 @@ impl Condvar {
         }
     }
 
-    /// Gives the mutex up, waits for a notification, and comes back as the owner of the mutex.
+    /// Releases the mutex, waits for a notification, and comes back as the owner of the mutex.
     ///
-    /// The mutex is given up at the first poll. Nothing that is notified after that is missed.
+    /// The mutex is released at the first poll. No notification after that is missed.
     ///
     /// # Cancel safety
     ///
@@ -247,8 +247,8 @@ impl Condvar {
             return;
         }
         let mut locked = self.queue.lock();
-        let called = self.notify_next(&mut locked);
-        wake(locked.unlock_with(called));
+        let mover = self.notify_next(&mut locked);
+        wake(locked.unlock_with(mover));
     }
 
     /// Notifies all waiters of this moment.
@@ -268,21 +268,21 @@ impl Condvar {
             return;
         }
         self.set_notified_until(&locked, Cursor::END);
-        let called = self.call_front(&mut locked);
-        wake(locked.unlock_with(called));
+        let mover = self.wake_mover(&mut locked);
+        wake(locked.unlock_with(mover));
     }
 
     fn notified_until(&self, _locked: &LockedQueue<'_>) -> Cursor {
-        // SAFETY: the evidence: we are the editor.
+        // SAFETY: the evidence: we hold the queue lock.
         self.notified_until.with(|place| unsafe { *place })
     }
 
     fn set_notified_until(&self, _locked: &LockedQueue<'_>, first_not: Cursor) {
-        // SAFETY: the evidence: we are the editor.
+        // SAFETY: the evidence: we hold the queue lock.
         self.notified_until.with_mut(|place| unsafe { *place = first_not });
     }
 
-    /// One more is notified, if there is one; the first in the list is called, to bring it.
+    /// One more is notified, if there is one; the first in the list becomes the mover.
     fn notify_next(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
         let mut place = self.notified_until(locked);
         // SAFETY: invariant 2.
@@ -291,23 +291,23 @@ impl Condvar {
         // SAFETY: there is a waiter at this place.
         unsafe { locked.advance(&mut place) };
         self.set_notified_until(locked, place);
-        self.call_front(locked)
+        self.wake_mover(locked)
     }
 
-    /// Calls the first in the list, if there is one, which is notified.
-    fn call_front(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+    /// Makes the first in the list, if there is one, the mover. It is notified.
+    fn wake_mover(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
         let Some(front) = locked.front() else { return Deferred::none() };
-        front.set_mark(CALLED | front.mark() & BY_ONE);
+        front.set_mark(MOVER | front.mark() & BY_ONE);
         // SAFETY: there is a front.
         unsafe { locked.grant_front() }
     }
 
-    /// A called waiter is cancelled: another is called, if any is notified.
-    fn pass_call_on(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+    /// The mover is cancelled: another becomes the mover, if any is notified.
+    fn replace_mover(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
         if locked.cursor_front() == self.notified_until(locked) {
             return Deferred::none();
         }
-        self.call_front(locked)
+        self.wake_mover(locked)
     }
 
     /// Takes the first in the list out, if it is notified and waits with this mutex.

@@ -1,9 +1,9 @@
 //! One wait on a condvar: its operation, and the moves of notified waiters to the queue of the mutex.
 //!
-//! The places of a waiter, its marks and the transitions are in the table of [`condvar`](super). A wait locks the condvar's queue first, then the mutex's, and is polled by one of them at a
+//! The states of a waiter, its marks and the transitions are in the table of [`condvar`](super). A wait locks the condvar's queue first, then the mutex's, and is polled by one of them at a
 //! time: its mark says by which.
 
-use super::{BY_ONE, CALLED, Condvar, MOVED};
+use super::{BY_ONE, MOVER, Condvar, MOVED};
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
 use crate::probe::Site;
@@ -22,12 +22,12 @@ pub type WaitNotified<'a, H> = Wait<Single<CondvarOp<'a, H>>>;
 /// How many waiters one hold of both `EDIT` bits may move.
 const STEP: usize = if shim::MODEL { 2 } else { 32 };
 
-/// One step of a wait that was called: the locked queue, and where its waiters move.
+/// One step of a mover: the locked queue, and where its waiters move.
 struct Moves<'e, H> {
     locked: LockedQueue<'e>,
     condvar: &'e Condvar,
     holder: &'e H,
-    /// The called waiter goes first, with its new waker and mark.
+    /// The mover goes first, with its new waker and mark.
     me: Option<(Pinned<'e>, Waker, u32)>,
     /// My waker, if I own the mutex at once.
     spare: Deferred<Option<Waker>>,
@@ -41,7 +41,7 @@ impl<H: Relock> Granter for Moves<'_, H> {
         let (locked, me) = (&mut self.locked, &mut self.me);
         let mut left = STEP;
         let mut next = || match me.take() {
-            // SAFETY: it was called, so it is `Notified`.
+            // SAFETY: it is the mover, so it is `Notified`.
             Some((waiter, waker, mark)) => Some(unsafe { locked.revive(waiter, waker, mark) }),
             None => {
                 left = left.checked_sub(1)?;
@@ -110,7 +110,7 @@ impl<H: Relock> CondvarOp<'_, H> {
         }
     }
 
-    /// Called: moves to the mutex's queue, or owns the mutex at once, and moves all notified waiters.
+    /// The mover: moves to the mutex's queue, or owns the mutex at once, and moves all notified waiters.
     fn move_notified(&self, waiter: Pinned<'_>, mark: u32, cx: &mut Context<'_>) {
         let waker = clone_waker(cx.waker());
         let (condvar, holder) = (self.condvar, self.holder());
@@ -127,21 +127,21 @@ impl<H: Relock> CondvarOp<'_, H> {
         })
     }
 
-    /// A waiter that must be touched: it gets another waker where it is, or is with the mutex already, or is called.
+    /// A waiter that must be touched: it gets another waker where it is, or is with the mutex already, or is the mover.
     #[cold]
     fn poll_in_place(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
         let mut locked = self.condvar.queue.lock();
         let mark = waiter.get().mark();
-        if mark & (CALLED | MOVED) == 0 {
-            // SAFETY: neither called nor moved, so it is in this list.
+        if mark & (MOVER | MOVED) == 0 {
+            // SAFETY: neither the mover nor moved, so it is in this list.
             let old = unsafe { locked.rearm(waiter, waker) };
             drop_waker(locked.unlock_with(old));
             return Poll::Pending;
         }
         drop(locked);
         drop_waker(Some(waker));
-        if mark & CALLED != 0 {
+        if mark & MOVER != 0 {
             self.move_notified(waiter, mark, cx);
         }
         self.poll_moved(waiter, cx)
@@ -163,13 +163,13 @@ impl<H: Relock> CondvarOp<'_, H> {
         Some(self.guard())
     }
 
-    /// Leaves the condvar: the list, or the call.
+    /// Leaves the condvar: the list, or its role as the mover.
     fn cancel_here(&self, mut locked: LockedQueue<'_>, waiter: Pinned<'_>, mark: u32) {
         let mut mine = Deferred::none();
-        if mark & CALLED == 0 {
+        if mark & MOVER == 0 {
             let mut place = self.condvar.notified_until(&locked);
             if place == Cursor::of(waiter) {
-                // SAFETY: it is in this list: not called, and its cancel says that it was not moved.
+                // SAFETY: it is in this list: not the mover, and its cancel says that it was not moved.
                 unsafe { locked.advance(&mut place) };
                 self.condvar.set_notified_until(&locked, place);
             }
@@ -179,15 +179,15 @@ impl<H: Relock> CondvarOp<'_, H> {
             }
         }
         let passes_on = mark & BY_ONE != 0 && self.condvar.notified_until(&locked) != Cursor::END;
-        let called = if passes_on {
+        let mover = if passes_on {
             self.condvar.notify_next(&mut locked)
-        } else if mark & CALLED != 0 {
-            self.condvar.pass_call_on(&mut locked)
+        } else if mark & MOVER != 0 {
+            self.condvar.replace_mover(&mut locked)
         } else {
             Deferred::none()
         };
-        let (called, mine) = locked.unlock_with(called.and(mine));
-        wake(called);
+        let (mover, mine) = locked.unlock_with(mover.and(mine));
+        wake(mover);
         drop_waker(mine);
     }
 }
@@ -219,7 +219,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         None
     }
 
-    /// A notification comes after the mutex was given up, so there is always a wait.
+    /// A notification comes after the mutex was released, so there is always a wait.
     fn is_ready(&self) -> bool {
         false
     }
@@ -250,7 +250,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         match waiter.get().last_mark() {
             Some(mark) => {
-                if mark & CALLED != 0 {
+                if mark & MOVER != 0 {
                     self.move_notified(waiter, mark, cx);
                 }
                 self.poll_moved(waiter, cx)
@@ -277,7 +277,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
         self.cancel_moved(waiter)
     }
 
-    /// The mutex has been given up, and to take it again would be another wait: there is no guard to give back.
+    /// The mutex was released, and locking it again would be another wait: there is no guard to give back.
     fn unfinished<E>(&mut self, limit: E) -> E {
         self.hold = Hold::Nothing;
         limit

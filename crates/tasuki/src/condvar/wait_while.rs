@@ -1,4 +1,4 @@
-//! Waiting on a condvar until a condition no longer holds: a wait after the other, with the lock between them.
+//! `Condvar::wait_while`: waits on a condvar, one wait after another, until a condition no longer holds; it is checked with the mutex locked.
 //!
 //! | state                      | poll finds                        | does                              | to |
 //! |----------------------------|-----------------------------------|-----------------------------------|----|

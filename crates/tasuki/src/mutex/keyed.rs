@@ -122,7 +122,7 @@ impl KeyedRawMutex {
     }
 
     const_fn! {
-        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it.
+        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show.
         #[must_use]
         pub const fn named(mut self, name: &'static str) -> Self {
             self.probe.rename(name);

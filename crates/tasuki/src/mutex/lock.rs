@@ -1,4 +1,4 @@
-//! The operation that locks a mutex, borrowed or counted.
+//! The operation of `Mutex::lock` and `Mutex::lock_owned`: what their futures do at each step of a wait.
 
 use super::raw::RawMutex;
 use crate::guard::Guard;

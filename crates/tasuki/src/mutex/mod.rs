@@ -59,7 +59,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 ///
 /// By the policy `P`: strictly first come, first served ([`Fifo`], the default), newest first
 /// ([`Lifo`](crate::policy::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::policy::Bypass)). With [`Revocable`](crate::policy::Revocable) it is
-/// first come, first served between tasks, whichever of its futures a task polls, but that a revoked future has its turn too, ahead of the others. A place in the queue is taken when the lock future is first polled.
+/// first come, first served between tasks, whichever of its futures a task polls; a revoked future also gets its turn, ahead of the others. A place in the queue is taken when the lock future is first polled.
 ///
 /// # Cancel
 ///
@@ -167,7 +167,7 @@ impl<T, P: Policy> Mutex<T, P> {
     }
 
     const_fn! {
-        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///
@@ -253,7 +253,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     ///
     /// With [`Fifo`], [`Lifo`](crate::policy::Lifo) and [`Revocable`](crate::policy::Revocable) it cannot be had while a grant is on its way to a waiter: no newcomer
     /// passes the queue. With [`Bypass`](crate::policy::Bypass) taking a free lock ahead of the queue is within the
-    /// bound; it may also fail at the moment at which another waiter is enqueued or removed.
+    /// bound; it may also fail while another waiter is being enqueued or removed.
     ///
     /// # Examples
     ///
@@ -269,7 +269,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
         lock::try_lock(self)
     }
 
-    /// Is it held, or on its way to a new owner? True or false only for the moment of the look.
+    /// Whether it is held, or granted to a waiter. The answer may be outdated when it is returned.
     ///
     /// # Examples
     ///

@@ -235,7 +235,7 @@ impl<P: Policy> RawMutex<P> {
     }
 
     fn count_overtake(&self) {
-        // Relaxed, and not one operation: only the owner counts, or the editor of a free lock (invariant 3).
+        // Relaxed, and not one operation: only the owner counts, or the holder of the queue lock of a free lock (invariant 3).
         self.tally.store(self.tally.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 

@@ -12,7 +12,7 @@ use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::task::{Context, Poll};
 
-/// What a waiter wishes.
+/// What a waiter wants: the turn, or only the value. Stored in its payload.
 const WANTS_TURN: usize = 1;
 const WANTS_VALUE: usize = 0;
 

@@ -61,7 +61,7 @@ const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 const ELSEWHERE: u32 = 3;
 
-/// Puts a thread to sleep until its [`Unparker`] says otherwise.
+/// Puts its thread to sleep until an [`Unparker`] wakes it.
 ///
 /// A parker holds at most one token. [`unpark`](Unparker::unpark) leaves it, [`park`](Self::park) takes it,
 /// sleeping until there is one. Whatever was done before the unpark is visible after the park.

@@ -120,34 +120,34 @@ mod portable {
     #[derive(Debug)]
     pub(crate) struct Sleeper {
         /// Held to check the word and fall asleep in one step.
-        door: Mutex<()>,
-        bell: Condvar,
+        checking: Mutex<()>,
+        woken: Condvar,
     }
 
     impl Sleeper {
         pub(crate) const fn new() -> Self {
-            Self { door: Mutex::new(()), bell: Condvar::new() }
+            Self { checking: Mutex::new(()), woken: Condvar::new() }
         }
 
         pub(crate) fn sleep(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
-            let door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
-            // Relaxed: the waker changed the word before it took the door, so the door orders them.
+            let checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+            // Relaxed: `wake` takes this mutex after the word was changed, so the mutex orders them.
             if word.load(Ordering::Relaxed) != expected {
                 return;
             }
             match deadline {
-                None => drop(self.bell.wait(door)),
+                None => drop(self.woken.wait(checking)),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    drop(self.bell.wait_timeout(door, left));
+                    drop(self.woken.wait_timeout(checking, left));
                 }
             }
         }
 
         pub(crate) fn wake(&self, _word: &AtomicU32) {
-            // Through the door: the sleeper is either before its check, and will see the word, or asleep.
-            drop(self.door.lock().unwrap_or_else(PoisonError::into_inner));
-            self.bell.notify_one();
+            // Locked once: the sleeper is then either before its check, and will see the word, or asleep.
+            drop(self.checking.lock().unwrap_or_else(PoisonError::into_inner));
+            self.woken.notify_one();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! To enter a reader-writer lock: three ways, one operation, over a borrowed or counted lock.
+//! The operation of `read`, `upgradable_read` and `write`, written once over the kind of access, for a borrowed or counted lock.
 
 use super::RwLock;
 use super::admission::Kind;

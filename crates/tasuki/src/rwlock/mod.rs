@@ -90,7 +90,7 @@ use raw::RawRwLock;
 ///
 /// # Limits
 ///
-/// `u32::MAX` readers at a time, with room kept for the upgradable one; one more panics, and changes nothing. So does a writer
+/// `u32::MAX` readers at a time (2^28 - 1 with 32 bits), with room kept for the upgradable one; one more panics, and changes nothing. So does a writer
 /// that would wait behind about sixteen million others. A release looks at the waiters that it lets in and at one more, however many wait.
 ///
 /// # Futurelock
@@ -139,7 +139,7 @@ impl<T> RwLock<T> {
     }
 
     const_fn! {
-        /// The same lock, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///
@@ -175,7 +175,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     ///
-    /// With as many readers as there may be (`u32::MAX`), before anything has changed.
+    /// If the number of readers has reached its limit ([Limits](Self#limits)); nothing has changed then.
     ///
     /// # Examples
     ///
@@ -248,7 +248,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Panics
     ///
-    /// With as many readers as there may be (`u32::MAX`), before anything has changed.
+    /// If the number of readers has reached its limit ([Limits](Self#limits)); nothing has changed then.
     ///
     /// # Examples
     ///

@@ -90,7 +90,7 @@ pub struct RawRwLock {
     pub(crate) probe: LockProbe,
 }
 
-// SAFETY: `beside` is touched only by the editor (invariant 3).
+// SAFETY: `beside` is touched only by the holder of the queue lock (invariant 3).
 unsafe impl Sync for RawRwLock {}
 impl RefUnwindSafe for RawRwLock {}
 

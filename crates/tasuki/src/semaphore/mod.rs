@@ -190,7 +190,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     }
 
     const_fn! {
-        /// The same semaphore, under a name by which [`inspect`](crate::inspect) tells of it. Where that is not active the name is not kept.
+        /// The same semaphore with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///
@@ -240,7 +240,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// Waits for so many permits, and takes them in one step.
     ///
-    /// None at all are had at once, unless the semaphore is closed.
+    /// Zero permits are granted at once, unless the semaphore is closed.
     ///
     /// # Errors
     ///
@@ -299,7 +299,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire). A number that no semaphore can have is one that is not there.
+    /// As [`try_acquire`](Self::try_acquire). More than [`Semaphore::MAX_PERMITS`] are never available.
     ///
     /// # Examples
     ///
@@ -354,7 +354,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     }
 
     /// How many permits are free; 0 while there are waiters, because what is then free is kept for them.
-    /// True only for the moment of the look.
+    /// The answer may be outdated when it is returned.
     ///
     /// # Examples
     ///

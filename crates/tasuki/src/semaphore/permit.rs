@@ -87,7 +87,7 @@ impl<H: PermitHolder> Permit<H> {
         self.permits
     }
 
-    /// Keeps the permits from ever going back: the semaphore has so many less.
+    /// Removes the permits from the semaphore for good: they do not go back.
     ///
     /// # Examples
     ///
