@@ -14,7 +14,7 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 /// Bytes asked for less bytes given back while counting, by all threads.
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// The same two, by the threads of the crew alone.
+/// The same two, by the threads of a server alone.
 static CREW_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static CREW_BYTES: AtomicI64 = AtomicI64::new(0);
 

@@ -30,7 +30,7 @@ use cli::{BenchArgs, Command, USAGE};
 use machine::Machine;
 use measure::{Bench, Plan};
 use report::json::Document;
-use report::{figures, paper, svg, table};
+use report::{benchmarks_page, figures, svg, table};
 use screen::Screen;
 use std::io::Write;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Ok(Command::Cell(args)) => supervise::child(args),
         Ok(Command::Serve(subject, work)) => finish(workload::net::serve(&subject, &work)),
         Ok(Command::Verify(file)) => verify(&file),
-        Ok(Command::Report(files)) => finish(paper::publish(&files)),
+        Ok(Command::Report(files)) => finish(benchmarks_page::publish(&files)),
         Ok(Command::Help) => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -78,7 +78,7 @@ fn bench(args: &BenchArgs) -> ExitCode {
     let supervisor = Supervisor { quick: args.quick, patience: args.patience };
     let (screen, count) = (Screen::stderr(), cells.len());
     let mut document = Document { machine: Machine::here(), quick: args.quick, ..Document::default() };
-    show(&paper::origin(&document));
+    show(&benchmarks_page::origin(&document));
     let mut written = Ok(());
     for (index, (what, cell)) in cells.iter().enumerate() {
         screen.live(format_args!("{} of {count}: {}", index + 1, cell.key()));

@@ -95,7 +95,7 @@ fn block_on<F: Future>(future: F) -> bool {
 }
 
 /// A program, and the moments at which it is to go on.
-struct Stage<L> {
+struct TwoThreadRuntime<L> {
     lock: L,
     /// The timer of the program is over.
     timer: Event,
@@ -105,10 +105,10 @@ struct Stage<L> {
 
 /// Runs a program beside a task that holds the lock; whether both end.
 fn ends<L: Lock, F: Future<Output = ()> + 'static>(
-    program: impl FnOnce(Rc<Stage<L>>) -> F,
+    program: impl FnOnce(Rc<TwoThreadRuntime<L>>) -> F,
     identify: bool,
 ) -> bool {
-    let stage = Rc::new(Stage { lock: L::default(), timer: Event::manual(), release: Event::manual() });
+    let stage = Rc::new(TwoThreadRuntime { lock: L::default(), timer: Event::manual(), release: Event::manual() });
     let mut executor = Executor::default();
     let holder = stage.clone();
     executor.spawn(async move {
@@ -130,7 +130,7 @@ fn ends<L: Lock, F: Future<Output = ()> + 'static>(
 }
 
 /// Oxide's RFD 609: a future that waits for the lock, by reference in a `select!` with a timer; the arm of the timer locks too.
-async fn rfd_609<L: Lock>(stage: Rc<Stage<L>>) {
+async fn rfd_609<L: Lock>(stage: Rc<TwoThreadRuntime<L>>) {
     let mut future1 = pin!(async {
         drop(stage.lock.lock().await);
     });
@@ -144,7 +144,7 @@ async fn rfd_609<L: Lock>(stage: Rc<Stage<L>>) {
 }
 
 /// async-lock#91: two futures are polled in one order, and the second is awaited while the first is kept.
-async fn async_lock_91<L: Lock>(stage: Rc<Stage<L>>) {
+async fn async_lock_91<L: Lock>(stage: Rc<TwoThreadRuntime<L>>) {
     let (mut a, mut b) = (pin!(stage.lock.lock()), pin!(stage.lock.lock()));
     poll_fn(|cx| {
         assert!(b.as_mut().poll(cx).is_pending());
@@ -156,7 +156,7 @@ async fn async_lock_91<L: Lock>(stage: Rc<Stage<L>>) {
 }
 
 /// tokio#7892: a future that polls the lock first, and the second time waits for it with its thread.
-async fn tokio_7892<L: Lock>(stage: Rc<Stage<L>>) {
+async fn tokio_7892<L: Lock>(stage: Rc<TwoThreadRuntime<L>>) {
     let mut kept = pin!(stage.lock.lock());
     let mut was_polled = false;
     let blocked = poll_fn(|cx| {
@@ -173,7 +173,7 @@ async fn tokio_7892<L: Lock>(stage: Rc<Stage<L>>) {
 }
 
 /// A set of futures that is polled only where its next result is awaited; the body of the loop locks too. Each future of the set has a waker of its own.
-async fn futures_unordered<L: Lock>(stage: Rc<Stage<L>>) {
+async fn futures_unordered<L: Lock>(stage: Rc<TwoThreadRuntime<L>>) {
     let job = async |n: u32| {
         if n > 0 {
             drop(stage.lock.lock().await);
@@ -238,7 +238,7 @@ fn a_set_of_futures() {
 /// A program without two futures of one task ends with all of them: the executor detects hangs, and nothing else.
 #[test]
 fn a_program_that_is_right_ends() {
-    async fn right<L: Lock>(stage: Rc<Stage<L>>) {
+    async fn right<L: Lock>(stage: Rc<TwoThreadRuntime<L>>) {
         stage.timer.wait().await;
         drop(stage.lock.lock().await);
     }

@@ -130,7 +130,7 @@ pub mod policy;
 mod primitive_ref;
 mod probe;
 #[cfg(feature = "std")]
-mod process;
+mod process_id;
 mod queue;
 #[cfg(feature = "std")]
 mod reentrant;
@@ -139,7 +139,7 @@ pub mod runtime;
 mod rwlock;
 mod semaphore;
 mod shim;
-mod spin;
+mod spin_pause;
 #[cfg(feature = "std")]
 pub mod task;
 #[cfg(feature = "std")]

@@ -1,7 +1,7 @@
 //! async-executor, with the timers of async-io, as smol has them.
 
 use crate::peer::TaskRuntime;
-use crate::workload::stage::{self, Stage};
+use crate::workload::two_thread_runtime::{self, TwoThreadRuntime};
 use async_executor::{Executor, StaticExecutor, Task};
 use futures_lite::future;
 use std::future::Future;
@@ -56,7 +56,7 @@ macro_rules! subject {
 
 subject!(
     /// `Executor`, run by two threads.
-    ExecutorTwo, "async-executor-2", Stage::async_executor(), started
+    ExecutorTwo, "async-executor-2", TwoThreadRuntime::async_executor(), started
 );
 subject!(
     /// `StaticExecutor`, which keeps no list of its tasks, run by two threads.
@@ -75,7 +75,7 @@ fn alone<F: Future>(future: F) -> F::Output {
 }
 
 fn started<F: Future>(future: F) -> F::Output {
-    Stage::async_executor();
+    TwoThreadRuntime::async_executor();
     future::block_on(future)
 }
 
@@ -88,7 +88,7 @@ fn static_executor() -> &'static StaticExecutor {
     static EXECUTOR: OnceLock<&'static StaticExecutor> = OnceLock::new();
     EXECUTOR.get_or_init(|| {
         let executor: &'static StaticExecutor = Executor::new().leak();
-        stage::start_threads(|| executor.run(std::future::pending::<()>()));
+        two_thread_runtime::start_threads(|| executor.run(std::future::pending::<()>()));
         executor
     })
 }

@@ -1,7 +1,7 @@
 //! tokio: mutex, semaphore, reader-writer lock, `Notify`, barrier, sleeps and timeouts.
 
 use crate::peer::{AsyncBarrier, AsyncMutex, AsyncRwLock, AsyncSemaphore, AutoEvent, Broadcast, Timer};
-use crate::workload::stage::Stage;
+use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::future::Future;
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ impl Timer for TokioSleep {
     type Home = ::tokio::runtime::EnterGuard<'static>;
 
     fn home() -> Self::Home {
-        Stage::enter_tokio()
+        TwoThreadRuntime::enter_tokio()
     }
 
     #[inline]
@@ -167,7 +167,7 @@ impl Timer for TokioTimeout {
     type Home = (::tokio::runtime::EnterGuard<'static>, ::tokio::sync::Notify);
 
     fn home() -> Self::Home {
-        (Stage::enter_tokio(), ::tokio::sync::Notify::new())
+        (TwoThreadRuntime::enter_tokio(), ::tokio::sync::Notify::new())
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! tokio's runtimes: work-stealing, and single-threaded.
 
 use crate::peer::{Kind, joined_runtime};
-use crate::workload::stage::Stage;
+use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::future::Future;
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 joined_runtime!(
     /// `multi_thread` with two workers.
-    TokioTwo, Kind::Peer, "tokio-2", Stage::tokio()
+    TokioTwo, Kind::Peer, "tokio-2", TwoThreadRuntime::tokio()
 );
 joined_runtime!(
     /// `current_thread`: the thread of `block_on` runs all tasks.

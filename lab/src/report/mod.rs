@@ -2,11 +2,11 @@
 
 pub(crate) mod figures;
 pub(crate) mod json;
-pub(crate) mod paper;
+pub(crate) mod benchmarks_page;
 pub(crate) mod parse;
 pub(crate) mod svg;
 pub(crate) mod table;
-pub(crate) mod words;
+pub(crate) mod titles;
 
 use crate::peer::Kind;
 

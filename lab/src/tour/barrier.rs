@@ -1,6 +1,6 @@
 //! Tour stop: a barrier whose arrivals are cancelled now and then, which takes them back.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, rate};
 use std::future::Future;
 use std::pin::pin;

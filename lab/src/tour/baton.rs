@@ -1,7 +1,7 @@
 //! A baton passed through all tasks, lap after lap: on one event loop in exactly the order in which they queued,
 //! on all workers so that no task is passed over.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, rate, resident, until};
 use std::future::{Future, poll_fn};
 use std::pin::pin;

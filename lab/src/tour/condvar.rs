@@ -1,6 +1,6 @@
 //! Tour stop: a bounded queue made of a mutex and two condition variables.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, rate};
 use std::collections::VecDeque;
 use std::sync::Arc;

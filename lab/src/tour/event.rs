@@ -1,6 +1,6 @@
 //! Tour stop: events that release one waiter for each signal, or all at once.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, note_wait, rate, until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

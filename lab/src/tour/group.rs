@@ -1,6 +1,6 @@
 //! Tour stop: a wait group that is used again and again, and a latch.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, rate};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Tour stop: a cell that many tasks want, whose first initialisers fail or are cancelled.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Tour stop: the runtime: many tasks, many sleeps, pinned tasks, tasks that panic or are aborted.
 
-use super::crew::LIMIT;
+use super::tasks::LIMIT;
 use super::{Guide, grouped, note_wait, rate, resident, until};
 use crate::alloc;
 use std::sync::Arc;

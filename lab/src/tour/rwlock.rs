@@ -1,6 +1,6 @@
 //! Tour stop: readers together, writers alone, in the order in which they came; an upgrade that no writer gets ahead of.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, rate};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Tour stop: a semaphore with requests of different sizes, granted in order.
 
-use super::crew::NOTES;
+use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, rate};
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,8 +1,8 @@
 //! Barriers: parties that meet again and again, and what becomes of an arrival that is cancelled.
 
-use super::gate::{Gate, Line};
+use super::start_gate::{StartGate, Line};
 use super::minimal;
-use super::stage::Stage;
+use super::two_thread_runtime::TwoThreadRuntime;
 use crate::measure::{Bench, Contender, Group, Sample};
 use crate::peer::AsyncBarrier;
 use crate::peers::{VisitBarrier, each_barrier};
@@ -32,7 +32,7 @@ pub(crate) fn run(bench: &mut Bench) {
     for parties in PARTIES {
         let mut build = Build { two_threads: true, parties, contenders: Vec::new() };
         each_barrier(&mut build);
-        bench.group(Group::on_two_threads("barrier/arrive", parties, Stage::Tokio.name(), build.contenders));
+        bench.group(Group::on_two_threads("barrier/arrive", parties, TwoThreadRuntime::Tokio.name(), build.contenders));
     }
 }
 
@@ -87,7 +87,7 @@ impl VisitBarrier for Build {
 /// What the parties share.
 struct Meeting<B> {
     barrier: Line<B>,
-    gate: Gate,
+    gate: StartGate,
     phases: u64,
     leaders: AtomicU64,
     /// The last phase that began, kept by its leaders: no party may be more than one ahead.
@@ -98,7 +98,7 @@ impl<B: AsyncBarrier> Meeting<B> {
     fn new(parties: usize, ops: u64) -> Self {
         Meeting {
             barrier: Line(B::new(parties)),
-            gate: Gate::new(parties),
+            gate: StartGate::new(parties),
             phases: ops.div_ceil(parties as u64),
             leaders: AtomicU64::new(0),
             begun: Line(AtomicU64::new(0)),
@@ -147,7 +147,7 @@ fn on_two_threads<B: AsyncBarrier>(parties: usize, ops: u64) -> Sample {
     let meeting = Arc::new(Meeting::<B>::new(parties, ops));
     for party in 0..parties {
         let meeting = meeting.clone();
-        Stage::Tokio.spawn(async move {
+        TwoThreadRuntime::Tokio.spawn(async move {
             meeting.gate.enter().await;
             let led = meeting.attend().await;
             meeting.leaders.fetch_add(led, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! Channels: alone, between two tasks, many to one, many to many; oneshots.
 
-use super::gate::{Budget, Gate};
+use super::start_gate::{Budget, StartGate};
 use super::minimal;
 use super::now;
-use super::stage::Stage;
+use super::two_thread_runtime::TwoThreadRuntime;
 use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Meter, Sample, fairness};
 use crate::peer::{AsyncChannel, Oneshot, Received as _, Sent as _};
@@ -30,7 +30,7 @@ pub(crate) fn run(bench: &mut Bench) {
     }
     let mut build = Build { scene: Scene::PingPongOnTokio, contenders: Vec::new() };
     each_channel(&mut build);
-    bench.group(Group::on_two_threads("channel/ping-pong", 2, Stage::Tokio.name(), build.contenders));
+    bench.group(Group::on_two_threads("channel/ping-pong", 2, TwoThreadRuntime::Tokio.name(), build.contenders));
     let shapes = [
         ("channel/hand-off", Shape::new(1, 1, 0).with_room(1)),
         ("channel/stream", Shape::new(1, 1, 0)),
@@ -42,7 +42,7 @@ pub(crate) fn run(bench: &mut Bench) {
     for (workload, shape) in shapes {
         let mut build = Build { scene: Scene::Tokio(shape), contenders: Vec::new() };
         each_channel(&mut build);
-        bench.group(Group::on_two_threads(workload, shape.tasks(), Stage::Tokio.name(), build.contenders));
+        bench.group(Group::on_two_threads(workload, shape.tasks(), TwoThreadRuntime::Tokio.name(), build.contenders));
     }
     let shape = Shape::new(8, 1, 0);
     let mut build = Build { scene: Scene::Tokio(shape), contenders: Vec::new() };
@@ -50,7 +50,7 @@ pub(crate) fn run(bench: &mut Bench) {
     bench.group(Group::on_two_threads(
         "channel/unbounded",
         shape.tasks(),
-        Stage::Tokio.name(),
+        TwoThreadRuntime::Tokio.name(),
         build.contenders,
     ));
     for (workload, waits) in [("channel/oneshot", false), ("channel/oneshot-waiting", true)] {
@@ -168,9 +168,9 @@ fn ping_pong<C: AsyncChannel>(ops: u64) -> Sample {
 /// The same on two threads.
 fn ping_pong_on_tokio<C: AsyncChannel>(ops: u64) -> Sample {
     let ((mut ping, mut pinged), (mut pong, mut ponged)) = (C::new(1), C::new(1));
-    let arena = Arc::new(Arena { budget: Budget::new(ops), gate: Gate::new(2), shape: Shape::new(1, 1, 0) });
+    let arena = Arc::new(Arena { budget: Budget::new(ops), gate: StartGate::new(2), shape: Shape::new(1, 1, 0) });
     let asked = arena.clone();
-    Stage::Tokio.spawn(async move {
+    TwoThreadRuntime::Tokio.spawn(async move {
         asked.gate.enter().await;
         let mut rounds = 0;
         while asked.budget.take() {
@@ -184,7 +184,7 @@ fn ping_pong_on_tokio<C: AsyncChannel>(ops: u64) -> Sample {
         asked.gate.leave(0, rounds);
     });
     let answers = arena.clone();
-    Stage::Tokio.spawn(async move {
+    TwoThreadRuntime::Tokio.spawn(async move {
         answers.gate.enter().await;
         let mut rounds = 0;
         while let Some(n) = C::recv(&mut pinged).await.message() {
@@ -222,21 +222,21 @@ fn hand_off<C: AsyncChannel>(ops: u64) -> Sample {
 /// What the tasks of two threads share.
 struct Arena {
     budget: Budget,
-    gate: Gate,
+    gate: StartGate,
     shape: Shape,
 }
 
 /// One sample on two threads.
 fn on_tokio<C: AsyncChannel>(shape: Shape, ops: u64) -> Sample {
     let (sender, receiver) = C::new(shape.room);
-    let arena = Arc::new(Arena { budget: Budget::new(ops), gate: Gate::new(shape.tasks()), shape });
+    let arena = Arc::new(Arena { budget: Budget::new(ops), gate: StartGate::new(shape.tasks()), shape });
     let others = (1..shape.receivers).map(|_| C::second(&receiver).expect("it has many receivers"));
     let receivers: Vec<_> = others.collect::<Vec<_>>().into_iter().chain([receiver]).collect();
     for task in 0..shape.senders {
-        Stage::Tokio.spawn(sends::<C>(arena.clone(), task, sender.clone()));
+        TwoThreadRuntime::Tokio.spawn(sends::<C>(arena.clone(), task, sender.clone()));
     }
     for (number, receiver) in receivers.into_iter().enumerate() {
-        Stage::Tokio.spawn(receives::<C>(arena.clone(), shape.senders + number, receiver));
+        TwoThreadRuntime::Tokio.spawn(receives::<C>(arena.clone(), shape.senders + number, receiver));
     }
     drop(sender);
     let (reading, served) = arena.gate.run(|| arena.budget.cut());

@@ -4,9 +4,9 @@
 //! run; each counts what it was served. Tasks wait at a gate, yielding, so that they start together
 //! and not from a queue that the start itself made.
 
-use super::gate::{Gate, Line};
-use super::section::Section;
-use super::stage::Stage;
+use super::start_gate::{StartGate, Line};
+use super::critical_section::CriticalSection;
+use super::two_thread_runtime::TwoThreadRuntime;
 use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Metric, Sample, fairness};
 use crate::peer::AsyncMutex;
@@ -24,14 +24,14 @@ const SECTIONS_NS: [u32; 2] = [0, 100];
 
 /// Measures contention under both runtimes.
 pub(crate) fn run(bench: &mut Bench) {
-    for stage in Stage::ALL {
+    for runtime in TwoThreadRuntime::ALL {
         for tasks in TASKS {
             for section_ns in SECTIONS_NS {
                 for yields in [false, true] {
-                    group(bench, Scene { stage, tasks, section_ns, yields, watch: false });
+                    group(bench, Scene { runtime, tasks, section_ns, yields, watch: false });
                 }
             }
-            group(bench, Scene { stage, tasks, section_ns: 0, yields: false, watch: true });
+            group(bench, Scene { runtime, tasks, section_ns: 0, yields: false, watch: true });
         }
     }
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(bench: &mut Bench) {
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     /// The runtime.
-    pub(crate) stage: Stage,
+    pub(crate) runtime: TwoThreadRuntime,
     /// How many share the lock.
     pub(crate) tasks: usize,
     /// Length of the critical section.
@@ -67,7 +67,7 @@ fn group(bench: &mut Bench, scene: Scene) {
     bench.group(Group {
         workload: scene.name(),
         n: scene.tasks as u64,
-        runtime: scene.stage.name(),
+        runtime: scene.runtime.name(),
         probe_ops: 16 * scene.tasks as u64,
         least_ops: 64 * scene.tasks as u64,
         two_threads: true,
@@ -84,9 +84,9 @@ struct Arena<M> {
     acquired: Line<AtomicU64>,
     /// How far to count; on a line of its own, that is only read while all is well.
     total: Line<AtomicU64>,
-    section: Section,
+    section: CriticalSection,
     yields: bool,
-    gate: Gate,
+    gate: StartGate,
     longest_wait: AtomicU64,
 }
 
@@ -96,9 +96,9 @@ impl<M: AsyncMutex> Arena<M> {
             lock: Line(M::new()),
             acquired: Line(AtomicU64::new(0)),
             total: Line(AtomicU64::new(total)),
-            section: Section::of_ns(scene.section_ns),
+            section: CriticalSection::of_ns(scene.section_ns),
             yields: scene.yields,
-            gate: Gate::new(scene.tasks),
+            gate: StartGate::new(scene.tasks),
             longest_wait: AtomicU64::new(0),
         })
     }
@@ -167,9 +167,9 @@ pub(crate) fn sample<M: AsyncMutex>(scene: Scene, ops: u64) -> Sample {
     let arena = Arena::<M>::new(scene, ops);
     for task in 0..scene.tasks {
         if scene.watch {
-            scene.stage.spawn(watch(arena.clone(), task));
+            scene.runtime.spawn(watch(arena.clone(), task));
         } else {
-            scene.stage.spawn(contend(arena.clone(), task));
+            scene.runtime.spawn(contend(arena.clone(), task));
         }
     }
     // Relaxed: the tasks see it when they look again.
@@ -206,9 +206,9 @@ mod tests {
 
     impl VisitMutex for Short {
         fn shared<M: AsyncMutex>(&mut self) {
-            for stage in Stage::ALL {
+            for runtime in TwoThreadRuntime::ALL {
                 for (yields, watch) in [(false, false), (true, false), (false, true)] {
-                    let scene = Scene { stage, tasks: 4, section_ns: 0, yields, watch };
+                    let scene = Scene { runtime, tasks: 4, section_ns: 0, yields, watch };
                     assert_eq!(sample::<M>(scene, 1_000).ops, 1_000);
                 }
             }

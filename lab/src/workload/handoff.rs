@@ -22,16 +22,16 @@ const TASKS: [usize; 4] = [2, 8, 64, 1024];
 
 /// Measures hand-offs under the minimal and under a common executor.
 pub(crate) fn run(bench: &mut Bench) {
-    for (stage, held) in [(Stage::Minimal, false), (Stage::Minimal, true), (Stage::AsyncExecutor, false)] {
+    for (two_threads, held) in [(TwoThreadRuntime::Minimal, false), (TwoThreadRuntime::Minimal, true), (TwoThreadRuntime::AsyncExecutor, false)] {
         for tasks in TASKS {
-            let setting = Setting { stage, held, tasks };
+            let setting = Setting { two_threads, held, tasks };
             let mut build = Build { setting, contenders: Vec::new() };
             each_mutex(&mut build);
             build.push("executor-alone", Kind::Floor, alone);
             bench.group(Group {
                 workload: if held { "mutex/hand-off-held" } else { "mutex/hand-off" }.into(),
                 n: tasks as u64,
-                runtime: stage.name(),
+                runtime: two_threads.name(),
                 probe_ops: 2 * tasks as u64,
                 least_ops: 32 * tasks as u64,
                 two_threads: false,
@@ -46,7 +46,7 @@ pub(crate) fn run(bench: &mut Bench) {
 /// One cell of the workload.
 #[derive(Clone, Copy)]
 struct Setting {
-    stage: Stage,
+    two_threads: TwoThreadRuntime,
     /// Is the lock held over a yield every time?
     held: bool,
     tasks: usize,
@@ -54,24 +54,24 @@ struct Setting {
 
 /// The executor the tasks run on.
 #[derive(Clone, Copy)]
-enum Stage {
+enum TwoThreadRuntime {
     Minimal,
     AsyncExecutor,
 }
 
-impl Stage {
+impl TwoThreadRuntime {
     fn name(self) -> &'static str {
         match self {
-            Stage::Minimal => "minimal",
-            Stage::AsyncExecutor => "async-executor-1",
+            TwoThreadRuntime::Minimal => "minimal",
+            TwoThreadRuntime::AsyncExecutor => "async-executor-1",
         }
     }
 
     /// Runs the tasks to their end.
     fn run<F: Future<Output = ()> + 'static>(self, tasks: impl Iterator<Item = F>) -> Reading {
         match self {
-            Stage::Minimal => minimal::run(tasks),
-            Stage::AsyncExecutor => on_async_executor(tasks),
+            TwoThreadRuntime::Minimal => minimal::run(tasks),
+            TwoThreadRuntime::AsyncExecutor => on_async_executor(tasks),
         }
     }
 }
@@ -97,12 +97,12 @@ struct Ring<M> {
 }
 
 /// Runs one sample; the way a task takes part is given by `pass`.
-fn sample<M, F>(stage: Stage, ring: &Rc<Ring<M>>, pass: fn(Rc<Ring<M>>, usize) -> F) -> Sample
+fn sample<M, F>(two_threads: TwoThreadRuntime, ring: &Rc<Ring<M>>, pass: fn(Rc<Ring<M>>, usize) -> F) -> Sample
 where
     F: Future<Output = ()> + 'static,
 {
     let tasks = ring.served.len();
-    let reading = stage.run((0..tasks).map(|task| pass(ring.clone(), task)));
+    let reading = two_threads.run((0..tasks).map(|task| pass(ring.clone(), task)));
     let served: Vec<u64> = ring.served.iter().map(Cell::get).collect();
     assert!(served.iter().sum::<u64>() >= ring.total, "every operation was made by a task");
     Sample::shared(ring.total, reading, fairness(&served))
@@ -143,13 +143,13 @@ async fn spin_alone(ring: Rc<Ring<()>>, me: usize) {
 
 /// One sample of the executor alone.
 fn alone(setting: Setting, ops: u64) -> Sample {
-    sample(setting.stage, &ring((), setting, ops), spin_alone)
+    sample(setting.two_threads, &ring((), setting, ops), spin_alone)
 }
 
 /// One sample of a mutex, its counter checked.
 fn passes<M: LocalMutex>(setting: Setting, ops: u64) -> Sample {
     let ring = ring(M::new(), setting, ops);
-    let sample = sample(setting.stage, &ring, pass::<M>);
+    let sample = sample(setting.two_threads, &ring, pass::<M>);
     let count = *ring.mutex.try_lock().expect("given back");
     assert_eq!(count, ops, "{}: one increment an operation", M::NAME);
     sample
@@ -190,10 +190,10 @@ mod tests {
 
     impl VisitMutex for Short {
         fn shared<M: AsyncMutex>(&mut self) {
-            for (stage, held) in
-                [(Stage::Minimal, true), (Stage::Minimal, false), (Stage::AsyncExecutor, false)]
+            for (two_threads, held) in
+                [(TwoThreadRuntime::Minimal, true), (TwoThreadRuntime::Minimal, false), (TwoThreadRuntime::AsyncExecutor, false)]
             {
-                assert_eq!(passes::<M>(Setting { stage, held, tasks: 8 }, 800).ops, 800);
+                assert_eq!(passes::<M>(Setting { two_threads, held, tasks: 8 }, 800).ops, 800);
             }
         }
     }

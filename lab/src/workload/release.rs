@@ -4,7 +4,7 @@
 //! apart, each per waiter: registering (first poll), the call that releases, and completing (the poll
 //! that finds it released, and the drop).
 
-use super::tally::Tally;
+use super::counting_waker::WakeCount;
 use crate::measure::{Bench, Contender, Group, Meter, Reading, Sample};
 use crate::peer::{Broadcast, Kind};
 use crate::peers::VisitBroadcast;
@@ -86,7 +86,7 @@ pub(crate) struct Build {
 
 impl VisitBroadcast for Build {
     fn visit<B: Broadcast>(&mut self) {
-        let (what, tally) = (self.what, Tally::new());
+        let (what, tally) = (self.what, WakeCount::new());
         let run = Box::new(move |ops| match what {
             What::Phase(phase, waiters) => storm::<B>(phase, waiters, tally, ops),
             What::GiveUp => give_up::<B>(tally, ops),
@@ -96,7 +96,7 @@ impl VisitBroadcast for Build {
 }
 
 /// Releases `ops` waiters, at most `waiters` at a time, and times one phase.
-fn storm<B: Broadcast>(phase: Phase, waiters: usize, tally: Tally, ops: u64) -> Sample {
+fn storm<B: Broadcast>(phase: Phase, waiters: usize, tally: WakeCount, ops: u64) -> Sample {
     let width = waiters.min(ops as usize);
     let rounds = ops / width as u64;
     let mut subject = B::new();
@@ -112,7 +112,7 @@ fn storm<B: Broadcast>(phase: Phase, waiters: usize, tally: Tally, ops: u64) -> 
 }
 
 /// One release of `width` waiters: each pending before, woken once, ready after.
-fn round<B: Broadcast>(subject: &B, width: usize, tally: Tally) -> [Reading; 3] {
+fn round<B: Broadcast>(subject: &B, width: usize, tally: WakeCount) -> [Reading; 3] {
     let waker = tally.waker();
     let mut cx = Context::from_waker(&waker);
     // Not freed in a panic: futures that have not been dropped must keep their place.
@@ -146,7 +146,7 @@ fn round<B: Broadcast>(subject: &B, width: usize, tally: Tally) -> [Reading; 3] 
 }
 
 /// Waits that are polled once and dropped; of ours no waiter is left to be woken.
-fn give_up<B: Broadcast>(tally: Tally, ops: u64) -> Sample {
+fn give_up<B: Broadcast>(tally: WakeCount, ops: u64) -> Sample {
     let waker = tally.waker();
     let mut cx = Context::from_waker(&waker);
     let mut subject = B::new();
@@ -181,7 +181,7 @@ mod tests {
 
     impl VisitBroadcast for Short {
         fn visit<B: Broadcast>(&mut self) {
-            let tally = Tally::new();
+            let tally = WakeCount::new();
             for phase in [Phase::Register, Phase::Call, Phase::Complete] {
                 assert_eq!(storm::<B>(phase, 20, tally, 40).ops, 40, "{} {phase:?}", B::NAME);
             }

@@ -1,7 +1,7 @@
 //! Time limits that are never reached: armed, polled once, dropped.
 
 use super::cancel::Order;
-use super::tally::Tally;
+use super::counting_waker::WakeCount;
 use crate::measure::{Bench, Contender, Group, Meter, Reading, Sample};
 use crate::peer::Timer;
 use crate::peers::{VisitTimer, each_timer};
@@ -36,14 +36,14 @@ struct Build {
 
 impl VisitTimer for Build {
     fn visit<T: Timer>(&mut self) {
-        let (timers, tally) = (self.timers, Tally::new());
+        let (timers, tally) = (self.timers, WakeCount::new());
         let run = Box::new(move |ops| sample::<T>(timers, tally, ops));
         self.contenders.push(Contender { subject: T::NAME, kind: T::KIND, run });
     }
 }
 
 /// One sample; an operation is a limit from its making to its drop.
-fn sample<T: Timer>(timers: usize, tally: Tally, ops: u64) -> Sample {
+fn sample<T: Timer>(timers: usize, tally: WakeCount, ops: u64) -> Sample {
     let home = T::home();
     let waker = tally.waker();
     let mut cx = Context::from_waker(&waker);
@@ -118,7 +118,7 @@ mod tests {
 
     impl VisitTimer for Short {
         fn visit<T: Timer>(&mut self) {
-            let tally = Tally::new();
+            let tally = WakeCount::new();
             assert_eq!(sample::<T>(1, tally, 10).ops, 10);
             assert_eq!(sample::<T>(100, tally, 200).ops, 200);
             let (home, start) = (T::home(), Instant::now());

@@ -23,7 +23,7 @@ use super::pool::{Pool, Record, first};
 use super::stamp::Stamp;
 use super::{AtomicStatic, coarse_nanoseconds, locked, nanoseconds};
 use crate::probe::LockMode;
-use crate::process;
+use crate::process_id;
 use crate::task::TaskId;
 use std::panic::Location;
 use std::sync::Mutex;
@@ -250,7 +250,7 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     store(&record.own, wait.own.number());
     store(&record.held, 0);
     store(&record.order, 0);
-    store(&record.process, process::id());
+    store(&record.process, process_id::id());
     record.is_limited.store(wait.is_limited, Ordering::Relaxed);
     record.is_old.store(false, Ordering::Relaxed);
     record.is_listed.store(wait.has_readers && wait.want.keeps_readers_out(), Ordering::Relaxed);

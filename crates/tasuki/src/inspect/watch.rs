@@ -33,7 +33,7 @@ use super::report::Deadlock;
 use super::{nanoseconds, waits};
 use crate::catch_panic::caught;
 use crate::host_executor::clock;
-use crate::{process, trace};
+use crate::{process_id, trace};
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -119,7 +119,7 @@ impl Watch {
 }
 
 fn is_of_this_process(cycle: &Cycle) -> bool {
-    let process = process::id();
+    let process = process_id::id();
     cycle.links.iter().all(|link| link.wait.process == process)
 }
 
@@ -128,14 +128,14 @@ fn is_of_this_process(cycle: &Cycle) -> bool {
 pub(super) fn need() {
     // Relaxed: after the fence of `Stamp::publish`; see the header.
     let watcher = WATCHER.load(Ordering::Relaxed);
-    if watcher != process::id() {
+    if watcher != process_id::id() {
         start(watcher);
     }
 }
 
 #[cold]
 fn start(before: u32) {
-    let id = process::id();
+    let id = process_id::id();
     // An interpreter would wait for the thread at the end of every test. Relaxed: the thread that wins starts the watcher.
     if cfg!(miri) || WATCHER.compare_exchange(before, id, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
@@ -185,7 +185,7 @@ impl Watcher {
         fence(Ordering::SeqCst);
         // Another has been started meanwhile, or there is nothing to see.
         !waits::has_candidate(u64::MAX)
-            || WATCHER.compare_exchange(0, process::id(), Ordering::Relaxed, Ordering::Relaxed).is_err()
+            || WATCHER.compare_exchange(0, process_id::id(), Ordering::Relaxed, Ordering::Relaxed).is_err()
     }
 }
 

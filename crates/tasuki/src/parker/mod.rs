@@ -260,7 +260,7 @@ impl Inner {
 
     #[cold]
     fn park_slow(&self, deadline: Option<Instant>) -> bool {
-        crate::queue::nested::wake_deferred();
+        crate::queue::nested_wakes::wake_deferred();
         self.state.sleep_for_token(deadline, |word| self.sleeper.sleep(word, PARKED, deadline))
     }
 
@@ -269,7 +269,7 @@ impl Inner {
         if self.state.empty() {
             return true;
         }
-        crate::queue::nested::wake_deferred();
+        crate::queue::nested_wakes::wake_deferred();
         self.interrupt.get_or_init(|| interrupt.clone());
         if self.state.announce(ELSEWHERE) {
             wait();

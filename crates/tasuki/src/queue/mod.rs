@@ -59,7 +59,7 @@ pub(crate) mod hint;
 pub(crate) mod list;
 mod locked_queue;
 #[cfg(feature = "std")]
-pub(crate) mod nested;
+pub(crate) mod nested_wakes;
 #[cfg(feature = "alloc")]
 pub(crate) mod queue_lock;
 #[cfg(feature = "std")]

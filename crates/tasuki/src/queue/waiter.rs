@@ -459,7 +459,7 @@ pub(crate) fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         probe::foreign_code();
         #[cfg(feature = "std")]
-        super::nested::wake(waker);
+        super::nested_wakes::wake(waker);
         #[cfg(not(feature = "std"))]
         waker.wake();
     }
@@ -472,7 +472,7 @@ pub(super) fn wake_each(
 ) {
     probe::foreign_code();
     #[cfg(feature = "std")]
-    super::nested::wake_each(next);
+    super::nested_wakes::wake_each(next);
     #[cfg(not(feature = "std"))]
     while let Some(waker) = next() {
         waker.wake();

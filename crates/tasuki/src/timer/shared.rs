@@ -21,7 +21,7 @@ use super::Timers;
 use crate::catch_panic::caught;
 use crate::host_executor;
 use crate::parker::Parker;
-use crate::process;
+use crate::process_id;
 use alloc::boxed::Box;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -45,7 +45,7 @@ static STARTING: AtomicU32 = AtomicU32::new(0);
 /// Panics if the system refuses its thread. Nothing has changed then, and the next wait tries again.
 pub(super) fn timers() -> &'static Timers {
     host_executor::check_clock();
-    let process = process::id();
+    let process = process_id::id();
     current(process).unwrap_or_else(|| {
         start(process).unwrap_or_else(|error| {
             panic!("the timer thread did not start ({error}): deadlines need it, or a runtime with timers")
@@ -73,7 +73,7 @@ fn start(process: u32) -> io::Result<&'static Timers> {
             continue;
         }
         // Acquire: pairs with Release in `Starting::drop`. Relaxed on failure: it looks again. mutant: survives: as in `current`.
-        if STARTING.compare_exchange(starting, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if STARTING.compare_exchange(starting, process_id, Ordering::Acquire, Ordering::Relaxed).is_err() {
             continue;
         }
         let _starting = Starting;

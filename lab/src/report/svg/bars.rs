@@ -1,7 +1,7 @@
 //! Draws one cell as a bar chart, fastest first.
 
 use super::{Chart, colour, escaped, file, legend, open, short};
-use crate::report::{Record, words};
+use crate::report::{Record, titles};
 
 /// Height of one bar with its gap.
 const ROW: usize = 21;
@@ -26,7 +26,7 @@ pub(super) fn chart(cell: &[Record], origin: &str) -> Chart {
     let left = LEFT.max(name * LETTER + 16);
     let (width, height) = ((left + BAR as usize + 190).max(860), TOP + ROW * bars.len() + 12);
     let Record { workload, n, runtime, unit, .. } = &cell[0];
-    let title = words::title(workload, *n, runtime);
+    let title = titles::title(workload, *n, runtime);
     let unit = if unit == "ns/op" { "nanoseconds an operation, less is better" } else { unit };
     let mut text = open(width, height, &title, &format!("{unit}. {origin}"));
     text.push_str(&legend(66));

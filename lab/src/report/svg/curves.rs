@@ -1,7 +1,7 @@
 //! Draws cost against a number of tasks or waiters, both on logarithmic scales: a flat curve does not depend on the number.
 
 use super::{Chart, colour, escaped, file, legend, open, short};
-use crate::report::{Record, words};
+use crate::report::{Record, titles};
 
 const WIDTH: usize = 940;
 const HEIGHT: usize = 450;
@@ -39,12 +39,12 @@ pub(super) fn chart(records: &[Record], workload: &str, runtime: &str, origin: &
         return None;
     }
     let scale = Scale { x: (low as f64, high as f64), y: decades(least, most) };
-    let title = words::curve(workload, runtime);
+    let title = titles::curve(workload, runtime);
     let subtitle =
-        format!("nanoseconds an operation against {}, less is better. {origin}", words::axis(workload));
+        format!("nanoseconds an operation against {}, less is better. {origin}", titles::axis(workload));
     let mut text = open(WIDTH, HEIGHT, &title, &subtitle);
     text.push_str(&legend(66));
-    text.push_str(&grid(&scale, &numbers, words::axis(workload)));
+    text.push_str(&grid(&scale, &numbers, titles::axis(workload)));
     text.push_str(&draw(&scale, lines, high));
     text.push_str(&format!(
         "<text x=\"12\" y=\"{}\" fill=\"#667\">{}</text>\n",
@@ -110,7 +110,7 @@ fn grid(scale: &Scale, numbers: &[u64], axis: &str) -> String {
              <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#667\">{}</text>\n",
             left - 8.0,
             y + 4.0,
-            if step < 1.0 { format!("{step:.1}") } else { words::grouped(step as u64) }
+            if step < 1.0 { format!("{step:.1}") } else { titles::grouped(step as u64) }
         ));
     }
     for &n in numbers {
@@ -119,7 +119,7 @@ fn grid(scale: &Scale, numbers: &[u64], axis: &str) -> String {
             "<line x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\" stroke=\"#e4e7ea\"/>\
              <text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\" fill=\"#667\">{}</text>\n",
             bottom + 18.0,
-            words::grouped(n)
+            titles::grouped(n)
         ));
     }
     out.push_str(&format!(
@@ -165,7 +165,7 @@ fn draw(scale: &Scale, mut lines: Vec<Vec<&Record>>, high: u64) -> String {
             escaped(&line[0].subject),
             short(end(line)),
             if line[line.len() - 1].n < high {
-                format!(" at {}", words::grouped(line[line.len() - 1].n))
+                format!(" at {}", titles::grouped(line[line.len() - 1].n))
             } else {
                 String::new()
             }

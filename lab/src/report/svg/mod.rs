@@ -123,7 +123,7 @@ fn escaped(text: &str) -> String {
 /// A number with as many decimals as its size deserves.
 fn short(value: f64) -> String {
     match value.abs() {
-        size if size >= 1_000.0 => super::words::grouped(value.round() as u64),
+        size if size >= 1_000.0 => super::titles::grouped(value.round() as u64),
         size if size >= 100.0 => format!("{value:.0}"),
         _ => format!("{value:.1}"),
     }

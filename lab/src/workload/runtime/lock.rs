@@ -7,8 +7,8 @@ use crate::measure::{Bench, Contender, Group, Sample, fairness};
 use crate::peer::{AsyncMutex, Kind};
 use crate::peers::{VisitMutex, each_mutex};
 use crate::workload::contended::{self, Scene};
-use crate::workload::gate::{Gate, Line};
-use crate::workload::stage::Stage;
+use crate::workload::start_gate::{StartGate, Line};
+use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tasuki::{Mutex, MutexGuard};
@@ -19,12 +19,12 @@ const TASKS: [usize; 3] = [2, 16, 256];
 /// The lock of ours that is measured.
 const OURS: &str = "tasuki-fifo";
 /// Where ours runs.
-const STAGES: [Stage; 5] = [
-    Stage::Tasuki(Resume::Next),
-    Stage::Tasuki(Resume::Local),
-    Stage::Tasuki(Resume::Global),
-    Stage::Tokio,
-    Stage::AsyncExecutor,
+const TWO_THREAD_RUNTIMES: [TwoThreadRuntime; 5] = [
+    TwoThreadRuntime::Tasuki(Resume::Next),
+    TwoThreadRuntime::Tasuki(Resume::Local),
+    TwoThreadRuntime::Tasuki(Resume::Global),
+    TwoThreadRuntime::Tokio,
+    TwoThreadRuntime::AsyncExecutor,
 ];
 
 /// Turns of each task in a sample. Before all queue, the first to come take more turns than others, one of which is as long as a task's budget (128); so many make that a small part of
@@ -56,9 +56,9 @@ struct Build {
 }
 
 impl Build {
-    fn push(&mut self, lock: &str, kind: Kind, stage: Stage, run: Box<dyn FnMut(u64) -> Sample>) {
+    fn push(&mut self, lock: &str, kind: Kind, runtime: TwoThreadRuntime, run: Box<dyn FnMut(u64) -> Sample>) {
         // Never freed: a handful of names a run.
-        let subject = format!("{lock}@{}", stage.name()).leak();
+        let subject = format!("{lock}@{}", runtime.name()).leak();
         self.contenders.push(Contender { subject, kind, run });
     }
 }
@@ -70,14 +70,14 @@ impl VisitMutex for Build {
         if M::BLOCKS || M::NEVER_WAITS || (ours && name != OURS) {
             return;
         }
-        for stage in if ours { &STAGES[..] } else { &Stage::ALL[..] }.iter().copied() {
+        for runtime in if ours { &TWO_THREAD_RUNTIMES[..] } else { &TwoThreadRuntime::ALL[..] }.iter().copied() {
             if ours && self.hand_off {
-                self.push(name, Kind::Ours, stage, Box::new(move |ops| hand_offs(stage, tasks, ops)));
+                self.push(name, Kind::Ours, runtime, Box::new(move |ops| hand_offs(runtime, tasks, ops)));
                 continue;
             }
             // The nearest a peer has: unlock, then yield to any task.
-            let scene = Scene { stage, tasks, section_ns: 0, yields: self.hand_off, watch: false };
-            self.push(name, M::KIND, stage, Box::new(move |ops| contended::sample::<M>(scene, ops)));
+            let scene = Scene { runtime, tasks, section_ns: 0, yields: self.hand_off, watch: false };
+            self.push(name, M::KIND, runtime, Box::new(move |ops| contended::sample::<M>(scene, ops)));
         }
     }
 }
@@ -87,18 +87,18 @@ struct Arena {
     lock: Line<Mutex<u64>>,
     /// How far to count; on a line of its own, that is only read while all is well.
     total: Line<AtomicU64>,
-    gate: Gate,
+    gate: StartGate,
 }
 
 /// One sample; an operation is one turn with the lock, given away with `hand_off`.
-fn hand_offs(stage: Stage, tasks: usize, ops: u64) -> Sample {
+fn hand_offs(runtime: TwoThreadRuntime, tasks: usize, ops: u64) -> Sample {
     let arena = Arc::new(Arena {
         lock: Line(Mutex::new(0)),
         total: Line(AtomicU64::new(ops)),
-        gate: Gate::new(tasks),
+        gate: StartGate::new(tasks),
     });
     for task in 0..tasks {
-        stage.spawn(pass(arena.clone(), task));
+        runtime.spawn(pass(arena.clone(), task));
     }
     // Relaxed: the tasks see it when they look again.
     let (reading, served) = arena.gate.run(|| arena.total.0.store(0, Ordering::Relaxed));
@@ -129,12 +129,12 @@ mod tests {
 
     #[test]
     fn every_stage_ends_with_its_counters_right() {
-        for stage in STAGES {
-            assert_eq!(hand_offs(stage, 4, 1_000).ops, 1_000);
+        for runtime in TWO_THREAD_RUNTIMES {
+            assert_eq!(hand_offs(runtime, 4, 1_000).ops, 1_000);
         }
         let mut build = Build { tasks: 4, hand_off: false, contenders: Vec::new() };
         each_mutex(&mut build);
         let ours = build.contenders.iter_mut().filter(|contender| contender.kind == Kind::Ours);
-        assert_eq!(ours.map(|contender| assert_eq!((contender.run)(1_000).ops, 1_000)).count(), STAGES.len());
+        assert_eq!(ours.map(|contender| assert_eq!((contender.run)(1_000).ops, 1_000)).count(), TWO_THREAD_RUNTIMES.len());
     }
 }

@@ -9,7 +9,7 @@ use crate::alloc;
 use crate::measure::{Reading, Sample};
 use crate::peer::TaskRuntime;
 use crate::placement::{cpus, current_cpu, pin};
-use crate::workload::gate::Line;
+use crate::workload::start_gate::Line;
 use futures_util::task::AtomicWaker;
 use std::future::poll_fn;
 use std::sync::Arc;

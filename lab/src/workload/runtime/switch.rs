@@ -4,7 +4,7 @@ use super::Work;
 use crate::exec;
 use crate::measure::Sample;
 use crate::peer::TaskRuntime;
-use crate::workload::gate::Gate;
+use crate::workload::start_gate::StartGate;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Work for SelfWake {
 /// All tasks begin together and yield equally often; an operation is one yield.
 async fn take_turns<R: TaskRuntime, F: Future + Send + 'static>(ops: u64, turn: fn() -> F) -> Sample {
     let each = ops.div_ceil(TASKS);
-    let gate = Arc::new(Gate::new(TASKS as usize));
+    let gate = Arc::new(StartGate::new(TASKS as usize));
     let player = |me| {
         let gate = gate.clone();
         async move {

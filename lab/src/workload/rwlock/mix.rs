@@ -3,9 +3,9 @@
 use crate::measure::{Bench, Contender, Group, Sample, fairness};
 use crate::peer::AsyncRwLock;
 use crate::peers::{VisitRwLock, each_rwlock};
-use crate::workload::gate::{Budget, Gate, Line};
+use crate::workload::start_gate::{Budget, StartGate, Line};
 use crate::workload::now;
-use crate::workload::stage::Stage;
+use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub(super) fn run(bench: &mut Bench) {
         let mut build = Build { percent, contenders: Vec::new() };
         each_rwlock(&mut build);
         let workload = format!("rwlock/mix-{}-{percent}", 100 - percent);
-        bench.group(Group::on_two_threads(workload, TASKS, Stage::Tokio.name(), build.contenders));
+        bench.group(Group::on_two_threads(workload, TASKS, TwoThreadRuntime::Tokio.name(), build.contenders));
     }
 }
 
@@ -42,7 +42,7 @@ impl VisitRwLock for Build {
 struct Arena<L> {
     lock: Line<L>,
     budget: Budget,
-    gate: Gate,
+    gate: StartGate,
     percent: u64,
     writes: AtomicU64,
 }
@@ -52,12 +52,12 @@ pub(super) fn sample<L: AsyncRwLock>(percent: u64, ops: u64) -> Sample {
     let arena = Arc::new(Arena {
         lock: Line(L::new()),
         budget: Budget::new(ops),
-        gate: Gate::new(TASKS),
+        gate: StartGate::new(TASKS),
         percent,
         writes: AtomicU64::new(0),
     });
     for task in 0..TASKS {
-        Stage::Tokio.spawn(take_part(arena.clone(), task));
+        TwoThreadRuntime::Tokio.spawn(take_part(arena.clone(), task));
     }
     let (reading, served) = arena.gate.run(|| arena.budget.cut());
     let ops = served.iter().sum::<u64>();

@@ -4,7 +4,7 @@ use crate::measure::{Bench, Contender, Group, Meter, Reading, Sample};
 use crate::peer::AsyncRwLock;
 use crate::peers::{VisitRwLock, each_rwlock};
 use crate::placement::pin_nth;
-use crate::workload::gate::Line;
+use crate::workload::start_gate::Line;
 use crate::workload::now;
 use std::future::Future;
 use std::pin::pin;

@@ -8,9 +8,9 @@ use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Sample, fairness};
 use crate::peer::AsyncSemaphore;
 use crate::peers::{VisitSemaphore, each_semaphore};
-use crate::workload::gate::{Budget, Gate, Line};
+use crate::workload::start_gate::{Budget, StartGate, Line};
 use crate::workload::minimal;
-use crate::workload::stage::Stage;
+use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn run(bench: &mut Bench) {
     }
     let mut build = Build { scene: Scene::Tokio, contenders: Vec::new() };
     each_semaphore(&mut build);
-    bench.group(Group::on_two_threads("semaphore/held", TASKS, Stage::Tokio.name(), build.contenders));
+    bench.group(Group::on_two_threads("semaphore/held", TASKS, TwoThreadRuntime::Tokio.name(), build.contenders));
 }
 
 /// Measures sharing of so many permits on one thread.
@@ -118,15 +118,15 @@ async fn take_turns<S: AsyncSemaphore>(ring: Rc<Ring<S>>, me: usize) {
 struct Arena<S> {
     semaphore: Line<S>,
     budget: Budget,
-    gate: Gate,
+    gate: StartGate,
 }
 
 /// One sample on two threads.
 fn on_tokio<S: AsyncSemaphore>(ops: u64) -> Sample {
     let semaphore = Line(S::new(PERMITS));
-    let arena = Arc::new(Arena { semaphore, budget: Budget::new(ops), gate: Gate::new(TASKS) });
+    let arena = Arc::new(Arena { semaphore, budget: Budget::new(ops), gate: StartGate::new(TASKS) });
     for task in 0..TASKS {
-        Stage::Tokio.spawn(contend(arena.clone(), task));
+        TwoThreadRuntime::Tokio.spawn(contend(arena.clone(), task));
     }
     let (reading, served) = arena.gate.run(|| arena.budget.cut());
     let ops = served.iter().sum::<u64>();

@@ -51,7 +51,7 @@ impl<P: Policy> RawMutex<P> {
 
     /// Looks at the word for so long, unless it takes the lock or finds that it must queue.
     fn watch(&self, nanoseconds: u32) -> Watched {
-        for _ in 0..crate::spin::pauses(nanoseconds) {
+        for _ in 0..crate::spin_pause::pauses(nanoseconds) {
             shim::spin_hint();
             let word = self.queue.load();
             if word == FREE {

@@ -2,7 +2,7 @@
 
 use super::json::Document;
 use super::svg::{self, Chart};
-use super::{Record, cells, fastest, figures, words};
+use super::{Record, cells, fastest, figures, titles};
 use crate::peer::Kind;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -133,7 +133,7 @@ fn section(name: &str, document: &Document) -> String {
     }
     out.push_str("\n</details>\n");
     for failure in &document.failures {
-        let what = words::title(&failure.workload, failure.n, &failure.runtime);
+        let what = titles::title(&failure.workload, failure.n, &failure.runtime);
         out.push_str(&format!(
             "\n- {what}: {} {}: {}\n",
             failure.subject,
@@ -157,8 +157,8 @@ fn row(cell: &[Record]) -> String {
     };
     format!(
         "| {} | `{workload}` {} {runtime} | {} | {} | {ratio} | {} | {unit} |\n",
-        words::title(workload, *n, runtime),
-        words::grouped(*n),
+        titles::title(workload, *n, runtime),
+        titles::grouped(*n),
         ours.map_or("–".into(), value),
         named(fair),
         named(any)
@@ -174,7 +174,7 @@ fn ours(cell: &[Record]) -> Option<&Record> {
 fn value(record: &Record) -> String {
     let fairness = if record.fairness < 0.995 { format!(" ({:.2})", record.fairness) } else { String::new() };
     let number = match record.median {
-        size if size >= 1_000.0 => words::grouped(size.round() as u64),
+        size if size >= 1_000.0 => titles::grouped(size.round() as u64),
         size if size >= 100.0 => format!("{size:.0}"),
         size => format!("{size:.1}"),
     };
@@ -220,7 +220,7 @@ fn differences(runs: &[Run]) -> String {
         lines.collect::<Vec<_>>().join(" | ")
     ));
     for (workload, n, runtime) in COMPARED {
-        out.push_str(&format!("| {} |", words::title(workload, n, runtime)));
+        out.push_str(&format!("| {} |", titles::title(workload, n, runtime)));
         for document in &documents {
             out.push_str(&format!(" {} |", compared(document, (workload, n, runtime))));
         }

@@ -5,12 +5,12 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 /// How often its wakers were woken. For the workloads of one thread: nothing is read-modify-written.
 #[derive(Clone, Copy)]
-pub(crate) struct Tally(&'static AtomicU64);
+pub(crate) struct WakeCount(&'static AtomicU64);
 
-impl Tally {
+impl WakeCount {
     /// A new count; it is never freed, since a waker may outlive everything.
-    pub(crate) fn new() -> Tally {
-        Tally(Box::leak(Box::default()))
+    pub(crate) fn new() -> WakeCount {
+        WakeCount(Box::leak(Box::default()))
     }
 
     /// How often so far.
@@ -32,7 +32,7 @@ fn raw(counter: *const ()) -> RawWaker {
 
 /// Counts one wake.
 fn count(counter: *const ()) {
-    // SAFETY: the pointer comes from `Tally::waker`.
+    // SAFETY: the pointer comes from `WakeCount::waker`.
     let counter = unsafe { &*counter.cast::<AtomicU64>() };
     // Relaxed: a number of one thread.
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

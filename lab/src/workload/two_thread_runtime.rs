@@ -13,7 +13,7 @@ pub(crate) const WORKERS: usize = 2;
 
 /// A runtime of two threads.
 #[derive(Clone, Copy)]
-pub(crate) enum Stage {
+pub(crate) enum TwoThreadRuntime {
     /// tokio's work-stealing scheduler.
     Tokio,
     /// async-executor, run by two threads.
@@ -22,18 +22,18 @@ pub(crate) enum Stage {
     Tasuki(Resume),
 }
 
-impl Stage {
+impl TwoThreadRuntime {
     /// Those of the peers.
-    pub(crate) const ALL: [Stage; 2] = [Stage::Tokio, Stage::AsyncExecutor];
+    pub(crate) const ALL: [TwoThreadRuntime; 2] = [TwoThreadRuntime::Tokio, TwoThreadRuntime::AsyncExecutor];
 
     /// Its name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Stage::Tokio => "tokio-2",
-            Stage::AsyncExecutor => "async-executor-2",
-            Stage::Tasuki(Resume::Next) => "tasuki-rt-next",
-            Stage::Tasuki(Resume::Local) => "tasuki-rt-local",
-            Stage::Tasuki(Resume::Global) => "tasuki-rt-global",
+            TwoThreadRuntime::Tokio => "tokio-2",
+            TwoThreadRuntime::AsyncExecutor => "async-executor-2",
+            TwoThreadRuntime::Tasuki(Resume::Next) => "tasuki-rt-next",
+            TwoThreadRuntime::Tasuki(Resume::Local) => "tasuki-rt-local",
+            TwoThreadRuntime::Tasuki(Resume::Global) => "tasuki-rt-global",
         }
     }
 
@@ -45,9 +45,9 @@ impl Stage {
     /// Starts a task.
     pub(crate) fn spawn(self, task: impl Future<Output = ()> + Send + 'static) {
         match self {
-            Stage::Tokio => drop(Self::tokio().spawn(task)),
-            Stage::AsyncExecutor => Self::async_executor().spawn(task).detach(),
-            Stage::Tasuki(resume) => drop(Self::tasuki(resume).spawn(task)),
+            TwoThreadRuntime::Tokio => drop(Self::tokio().spawn(task)),
+            TwoThreadRuntime::AsyncExecutor => Self::async_executor().spawn(task).detach(),
+            TwoThreadRuntime::Tasuki(resume) => drop(Self::tasuki(resume).spawn(task)),
         }
     }
 

@@ -11,17 +11,17 @@ const TRIES: usize = 20;
 
 /// Work that takes about a given time and touches no memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Section(u32);
+pub(crate) struct CriticalSection(u32);
 
-impl Section {
+impl CriticalSection {
     /// A section of `ns` nanoseconds, by a calibration done once in a process.
-    pub(crate) fn of_ns(ns: u32) -> Section {
+    pub(crate) fn of_ns(ns: u32) -> CriticalSection {
         if ns == 0 {
-            return Section(0);
+            return CriticalSection(0);
         }
         static NS_PER_TURN: OnceLock<f64> = OnceLock::new();
         let each = NS_PER_TURN.get_or_init(calibrate);
-        Section((f64::from(ns) / each).ceil() as u32)
+        CriticalSection((f64::from(ns) / each).ceil() as u32)
     }
 
     /// Does the work. Not inlined, so that all subjects run the same loop, wherever the compiler put theirs: it is one instruction
@@ -38,7 +38,7 @@ impl Section {
 fn calibrate() -> f64 {
     let once = || {
         let start = Instant::now();
-        Section(TURNS).run();
+        CriticalSection(TURNS).run();
         start.elapsed().as_nanos() as f64 / f64::from(TURNS)
     };
     (0..TRIES).map(|_| once()).fold(f64::INFINITY, f64::min).max(0.01)

@@ -17,7 +17,7 @@ pub(crate) struct Line<T>(pub(crate) T);
 
 /// Where the tasks of one sample begin and end. Tasks wait at it yielding, so that they start together
 /// and not from a queue that the start itself made.
-pub(crate) struct Gate {
+pub(crate) struct StartGate {
     ready: AtomicUsize,
     open: AtomicBool,
     finished: AtomicUsize,
@@ -27,10 +27,10 @@ pub(crate) struct Gate {
     starter: Thread,
 }
 
-impl Gate {
+impl StartGate {
     /// A gate for so many tasks; `run` is called by this thread.
-    pub(crate) fn new(tasks: usize) -> Gate {
-        Gate {
+    pub(crate) fn new(tasks: usize) -> StartGate {
+        StartGate {
             ready: AtomicUsize::new(0),
             open: AtomicBool::new(false),
             finished: AtomicUsize::new(0),
