@@ -14,12 +14,12 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 /// Bytes asked for less bytes given back while counting, by all threads.
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// The same two, by the threads of a server alone.
+/// The same two, by the workers of the tour alone.
 static CREW_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static CREW_BYTES: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
-    /// Whether this thread is one of the crew.
+    /// Whether this thread is a worker of the tour.
     static ENLISTED: Cell<bool> = const { Cell::new(false) };
     /// Allocations counted so far, by this thread.
     static OWN: Cell<u64> = const { Cell::new(0) };
@@ -118,13 +118,13 @@ pub(crate) fn live_bytes() -> i64 {
     BYTES.load(Ordering::Relaxed)
 }
 
-/// Makes this thread one of the crew, whose allocations are counted apart.
+/// Makes this thread a worker of the tour: its allocations are counted apart.
 pub(crate) fn enlist() {
     ENLISTED.set(true);
 }
 
-/// How many allocations of the crew were counted so far, and by how many bytes it made the heap grow.
-pub(crate) fn of_crew() -> (u64, i64) {
+/// How many allocations of these workers were counted so far, and by how many bytes they made the heap grow.
+pub(crate) fn of_workers() -> (u64, i64) {
     (CREW_ALLOCATIONS.load(Ordering::Relaxed), CREW_BYTES.load(Ordering::Relaxed))
 }
 

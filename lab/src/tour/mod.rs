@@ -182,7 +182,7 @@ fn resident() -> String {
 mod tests {
     use super::*;
 
-    /// One test: workers of another tour in this process would be counted among the crew of this one.
+    /// One test: workers of another tour in this process would be counted among the workers of this one.
     #[test]
     fn the_quick_tour_passes_and_a_false_claim_fails_it() {
         for workers in [None, Some(1), Some(3)] {

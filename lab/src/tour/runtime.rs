@@ -40,11 +40,11 @@ fn idle(guide: &Guide, tasks: usize) -> Result<(), String> {
         let future_bytes = size_of_val(&wait(0));
         let mut handles = Vec::with_capacity(tasks);
         let watch = alloc::Watch::start();
-        let (start, before) = (Instant::now(), alloc::of_crew().1);
+        let (start, before) = (Instant::now(), alloc::of_workers().1);
         handles.extend((0..tasks).map(|me| spawn(wait(me))));
         // Acquire: pairs with Release in `note_wait`.
         until(|| waiting.load(Ordering::Acquire) == tasks).await;
-        let (taken, bytes) = (start.elapsed(), alloc::of_crew().1 - before);
+        let (taken, bytes) = (start.elapsed(), alloc::of_workers().1 - before);
         drop(watch);
         let beyond = (bytes as f64 / tasks as f64).ceil() - future_bytes as f64;
         let memory = resident();

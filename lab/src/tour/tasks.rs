@@ -103,11 +103,11 @@ impl Count {
     /// Begins to count.
     pub(super) fn start() -> Self {
         let watch = Watch::start();
-        Count { _watch: watch, allocations: alloc::of_crew().0, start: Instant::now() }
+        Count { _watch: watch, allocations: alloc::of_workers().0, start: Instant::now() }
     }
 
     /// What it took.
     pub(super) fn stop(self) -> (Duration, u64) {
-        (self.start.elapsed(), alloc::of_crew().0 - self.allocations)
+        (self.start.elapsed(), alloc::of_workers().0 - self.allocations)
     }
 }

@@ -76,7 +76,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 42] = [
+const RULES: [(&str, Rule); 43] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -111,6 +111,7 @@ const RULES: [(&str, Rule); 42] = [
     ("keys of requirements stay in tests", language::keys),
     ("the code map names every file, and no other", documents::code_map),
     ("every file of tests is run", programs::every_file_is_run),
+    ("what must not compile has a twin that does", programs::refusals_have_twins),
     ("every promise of the seeds names what shows it", seeds::rows),
     ("what is awaited says what a drop loses", public_docs::cancel_safety),
     ("the guide says what every drop does", public_docs::drops_are_told),

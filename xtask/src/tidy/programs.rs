@@ -1,5 +1,5 @@
 //! The test programs: every file below `tests/` of a library is a module of one of them. A file that no root names would not be run,
-//! and nothing else would say so.
+//! and nothing else would say so. And programs that must not compile have a twin that does: they are refused for their reason, not for a slip.
 
 use super::{Breach, Page, text};
 use crate::source::balanced;
@@ -33,6 +33,30 @@ pub(crate) fn every_file_is_run(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// `tests/compile_fail.md`: after each paragraph there is at least one program that compiles, if there is one that must not.
+pub(crate) fn refusals_have_twins(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| page.path.contains("/tests/compile_fail")) {
+        let (mut refused_at, mut has_twin, mut fenced) = (None, false, false);
+        for (line, text) in page.text.lines().chain(["The end."]).enumerate() {
+            if let Some(language) = text.strip_prefix("```") {
+                fenced = !fenced;
+                match language {
+                    _ if !fenced => {}
+                    _ if language.starts_with("compile_fail") => refused_at = Some(line),
+                    _ => has_twin = true,
+                }
+            } else if !fenced && !text.trim().is_empty() {
+                if let Some(at) = refused_at.take().filter(|_| !has_twin) {
+                    breaches.push(Breach::at(&page.path, at, "has no twin that compiles"));
+                }
+                has_twin = false;
+            }
+        }
+    }
+    breaches
+}
+
 /// Does the file have `mod name;`, inside `mod folder { ... }` if there is a folder?
 fn declares(page: &Page, folder: &str, name: &str) -> bool {
     let Some(source) = &page.rust else { return false };
@@ -49,6 +73,16 @@ fn declares(page: &Page, folder: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_without_a_twin_is_seen() {
+        let (refused, twin) = ("```compile_fail,E0277\nlet a = b;\n```\n", "```\nlet a = 1;\n```\n");
+        let text = format!("First.\n\n{refused}\n{refused}\n{twin}\nSecond.\n\n{refused}\nThird.\n\n{twin}");
+        let page = |text: &str| Page::new("crates/a/tests/compile_fail.md", text);
+        let lines: Vec<usize> = refusals_have_twins(&[page(&text)]).iter().map(|breach| breach.line).collect();
+        assert_eq!(lines, [17]);
+        assert_eq!(refusals_have_twins(&[page(refused)]).len(), 1);
+    }
 
     #[test]
     fn a_file_that_no_root_names_is_seen() {

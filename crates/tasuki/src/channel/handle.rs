@@ -207,6 +207,9 @@ impl<T> RefUnwindSafe for Handle<T> {}
 /// assert_eq!(sum, 4950);
 /// # }
 /// ```
+#[doc(alias = "mpsc")]
+#[doc(alias = "mpmc")]
+#[doc(alias = "sync_channel")]
 #[track_caller]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     assert!(
@@ -231,6 +234,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// drop(sender);
 /// assert_eq!(receiver.iter().sum::<i32>(), 4950);
 /// ```
+#[doc(alias = "unbounded_channel")]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     pair(Handle::new(UNBOUNDED_FIRST, UNBOUNDED_CAPACITY, UNBOUNDED_KEEP))
 }
