@@ -126,15 +126,60 @@ fn futures_intrusive_has_a_channel_without_room_and_none_that_broadcasts_a_seque
 #[test]
 fn what_peers_do_not_have() {
     let absent: [(&str, &str, &str, &[&str]); 4] = [
-        ("tokio", "src/sync", "Mutex", &["Condvar", "WaitGroup", "Latch", "AutoResetEvent", "ManualResetEvent", "Rendezvous", "RwLockUpgradableReadGuard"]),
-        ("async-lock", "src", "Mutex", &["Condvar", "WaitGroup", "Latch", "Event", "AutoResetEvent", "ManualResetEvent", "Sender", "Channel"]),
+        (
+            "tokio",
+            "src/sync",
+            "Mutex",
+            &[
+                "Condvar",
+                "WaitGroup",
+                "Latch",
+                "AutoResetEvent",
+                "ManualResetEvent",
+                "Rendezvous",
+                "RwLockUpgradableReadGuard",
+            ],
+        ),
+        (
+            "async-lock",
+            "src",
+            "Mutex",
+            &[
+                "Condvar",
+                "WaitGroup",
+                "Latch",
+                "Event",
+                "AutoResetEvent",
+                "ManualResetEvent",
+                "Sender",
+                "Channel",
+            ],
+        ),
         ("asyncband", "src", "Mutex", &["Rendezvous", "RwLockUpgradableReadGuard"]),
-        ("futures-intrusive", "src", "GenericMutex", &["RwLock", "GenericRwLock", "Condvar", "WaitGroup", "Latch", "Barrier", "AutoResetEvent", "UnboundedChannel"]),
+        (
+            "futures-intrusive",
+            "src",
+            "GenericMutex",
+            &[
+                "RwLock",
+                "GenericRwLock",
+                "Condvar",
+                "WaitGroup",
+                "Latch",
+                "Barrier",
+                "AutoResetEvent",
+                "UnboundedChannel",
+            ],
+        ),
     ];
     for (package, folder, present, absent) in absent {
         let sources = sources(&package_folder(package).join(folder));
         let has = |name: &str| {
-            let defines = |line: &str, kind: &str| line.split(kind).skip(1).any(|rest| rest.split(|c: char| !c.is_alphanumeric()).next() == Some(name));
+            let defines = |line: &str, kind: &str| {
+                line.split(kind)
+                    .skip(1)
+                    .any(|rest| rest.split(|c: char| !c.is_alphanumeric()).next() == Some(name))
+            };
             sources.lines().any(|line| defines(line, "struct ") || defines(line, "type "))
         };
         assert!(has(present), "{package} has a {present}");
@@ -150,9 +195,12 @@ fn what_peers_do_not_have() {
 #[test]
 fn which_peers_need_the_standard_library() {
     let root = |package: &str| fs::read_to_string(package_folder(package).join("src/lib.rs")).unwrap();
-    for (package, without_std, needs_allocator) in
-        [("tokio", false, true), ("asyncband", false, true), ("async-lock", true, true), ("futures-intrusive", true, false)]
-    {
+    for (package, without_std, needs_allocator) in [
+        ("tokio", false, true),
+        ("asyncband", false, true),
+        ("async-lock", true, true),
+        ("futures-intrusive", true, false),
+    ] {
         let root = root(package);
         assert_eq!(root.contains("no_std"), without_std, "{package}");
         // An `extern crate alloc` without a condition before it.
@@ -163,7 +211,15 @@ fn which_peers_need_the_standard_library() {
 
 /// Where the sources of a dependency are.
 fn package_folder(package: &str) -> PathBuf {
-    let words = ["metadata", "--format-version", "1", "--offline", "--locked", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")];
+    let words = [
+        "metadata",
+        "--format-version",
+        "1",
+        "--offline",
+        "--locked",
+        "--manifest-path",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+    ];
     let output = Command::new(env!("CARGO")).args(words).output().expect("cargo runs");
     let metadata = String::from_utf8(output.stdout).expect("JSON");
     let manifests = metadata.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split('"').next());
@@ -172,7 +228,8 @@ fn package_folder(package: &str) -> PathBuf {
         let version = name.strip_prefix(package).and_then(|rest| rest.strip_prefix('-'));
         version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let mut folders = manifests.filter_map(|manifest| Path::new(manifest).parent()).filter(|folder| is_it(folder));
+    let mut folders =
+        manifests.filter_map(|manifest| Path::new(manifest).parent()).filter(|folder| is_it(folder));
     folders.next().unwrap_or_else(|| panic!("{package} is a dependency")).to_owned()
 }
 

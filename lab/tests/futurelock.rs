@@ -108,7 +108,8 @@ fn ends<L: Lock, F: Future<Output = ()> + 'static>(
     program: impl FnOnce(Rc<TwoThreadRuntime<L>>) -> F,
     identify: bool,
 ) -> bool {
-    let stage = Rc::new(TwoThreadRuntime { lock: L::default(), timer: Event::manual(), release: Event::manual() });
+    let stage =
+        Rc::new(TwoThreadRuntime { lock: L::default(), timer: Event::manual(), release: Event::manual() });
     let mut executor = Executor::default();
     let holder = stage.clone();
     executor.spawn(async move {

@@ -236,7 +236,11 @@ impl Barrier {
     fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
         // Relaxed: guarded by `EDIT`.
         let arrived = self.arrived.load(Ordering::Relaxed) + 1;
-        debug_assert!(arrived < self.parties, "{arrived} of {} wait, and no party completes the phase", self.parties);
+        debug_assert!(
+            arrived < self.parties,
+            "{arrived} of {} wait, and no party completes the phase",
+            self.parties
+        );
         // Relaxed: as above.
         self.arrived.store(arrived, Ordering::Relaxed);
         locked.push_back(slot.init(waker, self.waiters.payload(&locked)));

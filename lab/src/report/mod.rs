@@ -1,8 +1,8 @@
 //! The results of a run, and their forms: table, JSON, charts, and the page docs/benchmarks.md.
 
+pub(crate) mod benchmarks_page;
 pub(crate) mod figures;
 pub(crate) mod json;
-pub(crate) mod benchmarks_page;
 pub(crate) mod parse;
 pub(crate) mod svg;
 pub(crate) mod table;

@@ -9,7 +9,6 @@ mod baton;
 mod cancel;
 mod channel;
 mod condvar;
-mod tasks;
 mod event;
 mod group;
 mod memory;
@@ -17,6 +16,7 @@ mod once;
 mod runtime;
 mod rwlock;
 mod semaphore;
+mod tasks;
 mod threads;
 mod time;
 mod token;
@@ -24,10 +24,10 @@ mod token;
 use crate::alloc;
 use crate::cli::TourArgs;
 use crate::screen::Screen;
-use tasks::{Count, all, note_wait, until};
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tasks::{Count, all, note_wait, until};
 use tasuki_rt::Runtime;
 
 /// A stop of the tour: its title and what happens there.

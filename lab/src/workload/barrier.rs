@@ -1,7 +1,7 @@
 //! Barriers: parties that meet again and again, and what becomes of an arrival that is cancelled.
 
-use super::start_gate::{StartGate, Line};
 use super::minimal;
+use super::start_gate::{Line, StartGate};
 use super::two_thread_runtime::TwoThreadRuntime;
 use crate::measure::{Bench, Contender, Group, Sample};
 use crate::peer::AsyncBarrier;
@@ -32,7 +32,12 @@ pub(crate) fn run(bench: &mut Bench) {
     for parties in PARTIES {
         let mut build = Build { two_threads: true, parties, contenders: Vec::new() };
         each_barrier(&mut build);
-        bench.group(Group::on_two_threads("barrier/arrive", parties, TwoThreadRuntime::Tokio.name(), build.contenders));
+        bench.group(Group::on_two_threads(
+            "barrier/arrive",
+            parties,
+            TwoThreadRuntime::Tokio.name(),
+            build.contenders,
+        ));
     }
 }
 

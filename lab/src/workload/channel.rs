@@ -1,8 +1,8 @@
 //! Channels: alone, between two tasks, many to one, many to many; oneshots.
 
-use super::start_gate::{Budget, StartGate};
 use super::minimal;
 use super::now;
+use super::start_gate::{Budget, StartGate};
 use super::two_thread_runtime::TwoThreadRuntime;
 use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Meter, Sample, fairness};
@@ -30,7 +30,12 @@ pub(crate) fn run(bench: &mut Bench) {
     }
     let mut build = Build { scene: Scene::PingPongOnTokio, contenders: Vec::new() };
     each_channel(&mut build);
-    bench.group(Group::on_two_threads("channel/ping-pong", 2, TwoThreadRuntime::Tokio.name(), build.contenders));
+    bench.group(Group::on_two_threads(
+        "channel/ping-pong",
+        2,
+        TwoThreadRuntime::Tokio.name(),
+        build.contenders,
+    ));
     let shapes = [
         ("channel/hand-off", Shape::new(1, 1, 0).with_room(1)),
         ("channel/stream", Shape::new(1, 1, 0)),
@@ -42,7 +47,12 @@ pub(crate) fn run(bench: &mut Bench) {
     for (workload, shape) in shapes {
         let mut build = Build { scene: Scene::Tokio(shape), contenders: Vec::new() };
         each_channel(&mut build);
-        bench.group(Group::on_two_threads(workload, shape.tasks(), TwoThreadRuntime::Tokio.name(), build.contenders));
+        bench.group(Group::on_two_threads(
+            workload,
+            shape.tasks(),
+            TwoThreadRuntime::Tokio.name(),
+            build.contenders,
+        ));
     }
     let shape = Shape::new(8, 1, 0);
     let mut build = Build { scene: Scene::Tokio(shape), contenders: Vec::new() };
@@ -168,7 +178,8 @@ fn ping_pong<C: AsyncChannel>(ops: u64) -> Sample {
 /// The same on two threads.
 fn ping_pong_on_tokio<C: AsyncChannel>(ops: u64) -> Sample {
     let ((mut ping, mut pinged), (mut pong, mut ponged)) = (C::new(1), C::new(1));
-    let arena = Arc::new(Arena { budget: Budget::new(ops), gate: StartGate::new(2), shape: Shape::new(1, 1, 0) });
+    let arena =
+        Arc::new(Arena { budget: Budget::new(ops), gate: StartGate::new(2), shape: Shape::new(1, 1, 0) });
     let asked = arena.clone();
     TwoThreadRuntime::Tokio.spawn(async move {
         asked.gate.enter().await;

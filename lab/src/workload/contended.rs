@@ -4,8 +4,8 @@
 //! run; each counts what it was served. Tasks wait at a gate, yielding, so that they start together
 //! and not from a queue that the start itself made.
 
-use super::start_gate::{StartGate, Line};
 use super::critical_section::CriticalSection;
+use super::start_gate::{Line, StartGate};
 use super::two_thread_runtime::TwoThreadRuntime;
 use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Metric, Sample, fairness};

@@ -22,7 +22,11 @@ const TASKS: [usize; 4] = [2, 8, 64, 1024];
 
 /// Measures hand-offs under the minimal and under a common executor.
 pub(crate) fn run(bench: &mut Bench) {
-    for (two_threads, held) in [(TwoThreadRuntime::Minimal, false), (TwoThreadRuntime::Minimal, true), (TwoThreadRuntime::AsyncExecutor, false)] {
+    for (two_threads, held) in [
+        (TwoThreadRuntime::Minimal, false),
+        (TwoThreadRuntime::Minimal, true),
+        (TwoThreadRuntime::AsyncExecutor, false),
+    ] {
         for tasks in TASKS {
             let setting = Setting { two_threads, held, tasks };
             let mut build = Build { setting, contenders: Vec::new() };
@@ -97,7 +101,11 @@ struct Ring<M> {
 }
 
 /// Runs one sample; the way a task takes part is given by `pass`.
-fn sample<M, F>(two_threads: TwoThreadRuntime, ring: &Rc<Ring<M>>, pass: fn(Rc<Ring<M>>, usize) -> F) -> Sample
+fn sample<M, F>(
+    two_threads: TwoThreadRuntime,
+    ring: &Rc<Ring<M>>,
+    pass: fn(Rc<Ring<M>>, usize) -> F,
+) -> Sample
 where
     F: Future<Output = ()> + 'static,
 {
@@ -190,9 +198,11 @@ mod tests {
 
     impl VisitMutex for Short {
         fn shared<M: AsyncMutex>(&mut self) {
-            for (two_threads, held) in
-                [(TwoThreadRuntime::Minimal, true), (TwoThreadRuntime::Minimal, false), (TwoThreadRuntime::AsyncExecutor, false)]
-            {
+            for (two_threads, held) in [
+                (TwoThreadRuntime::Minimal, true),
+                (TwoThreadRuntime::Minimal, false),
+                (TwoThreadRuntime::AsyncExecutor, false),
+            ] {
                 assert_eq!(passes::<M>(Setting { two_threads, held, tasks: 8 }, 800).ops, 800);
             }
         }

@@ -106,12 +106,15 @@ pub(crate) fn additions(pages: &[Page]) -> Vec<Breach> {
                 match manifest {
                     None => told(format!("there is no package {package}")),
                     Some(manifest) => {
-                        let has = |name: &str| manifest.lines().any(|line| line.starts_with(&format!("{name} = ")));
+                        let has =
+                            |name: &str| manifest.lines().any(|line| line.starts_with(&format!("{name} = ")));
                         let missing = features.iter().filter(|name| !name.is_empty() && !has(name));
                         missing.for_each(|name| told(format!("{package} has no feature {name}")));
                         let (attribute, feature) = ATTRIBUTE;
                         if page.text.contains(attribute) && has(feature) && !features.contains(&feature) {
-                            told(format!("the page shows `{attribute}..]`, which needs `--features {feature}`"));
+                            told(format!(
+                                "the page shows `{attribute}..]`, which needs `--features {feature}`"
+                            ));
                         }
                     }
                 }
@@ -200,12 +203,26 @@ mod tests {
 
     #[test]
     fn a_command_that_adds_too_little_is_seen() {
-        let manifest = ("crates/rt/Cargo.toml", "[features]\ndefault = []\nmacros = []\n\n[dependencies]\nnet = \"1\"\n");
-        let page = |command: &str| found(additions, &[manifest, ("docs/a.md", &format!("#[tasuki_rt::test]\n`cargo add {command}` it\n"))]);
+        let manifest = (
+            "crates/rt/Cargo.toml",
+            "[features]\ndefault = []\nmacros = []\n\n[dependencies]\nnet = \"1\"\n",
+        );
+        let page = |command: &str| {
+            found(
+                additions,
+                &[manifest, ("docs/a.md", &format!("#[tasuki_rt::test]\n`cargo add {command}` it\n"))],
+            )
+        };
         assert_eq!(page("rt --path ../tasuki/crates/rt --features macros").len(), 0);
         assert_eq!(page("tokio --features full").len(), 0);
-        assert_eq!(page("rt --path ../tasuki/crates/rt"), ["docs/a.md: the page shows `#[tasuki_rt::..]`, which needs `--features macros`"]);
-        assert_eq!(page("rt --path ../tasuki/crates/rt --features macros,net"), ["docs/a.md: crates/rt has no feature net"]);
+        assert_eq!(
+            page("rt --path ../tasuki/crates/rt"),
+            ["docs/a.md: the page shows `#[tasuki_rt::..]`, which needs `--features macros`"]
+        );
+        assert_eq!(
+            page("rt --path ../tasuki/crates/rt --features macros,net"),
+            ["docs/a.md: crates/rt has no feature net"]
+        );
         assert_eq!(page("rt --path ../tasuki/crates/gone"), ["docs/a.md: there is no package crates/gone"]);
     }
 

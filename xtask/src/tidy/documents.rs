@@ -140,8 +140,11 @@ fn slug(heading: &str) -> String {
 pub(crate) fn code_map(pages: &[Page]) -> Vec<Breach> {
     const MAP: &str = "ARCHITECTURE.md";
     let row = |line: &'_ str| Some(line.strip_prefix("| `src/")?.split_once("` |")?.0.to_owned());
-    let mapped: Vec<(usize, String)> =
-        text(pages, MAP).lines().enumerate().filter_map(|(number, line)| Some((number, row(line)?))).collect();
+    let mapped: Vec<(usize, String)> = text(pages, MAP)
+        .lines()
+        .enumerate()
+        .filter_map(|(number, line)| Some((number, row(line)?)))
+        .collect();
     let files: Vec<&str> = pages
         .iter()
         .filter(|page| page.in_library() && page.rust.is_some())

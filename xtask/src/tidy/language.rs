@@ -84,7 +84,11 @@ fn has_key(line: &str) -> bool {
 }
 
 /// A breach for each line that is bad.
-fn breaches<'p>(pages: impl Iterator<Item = &'p Page>, bad: impl Fn(&str) -> bool, what: &str) -> Vec<Breach> {
+fn breaches<'p>(
+    pages: impl Iterator<Item = &'p Page>,
+    bad: impl Fn(&str) -> bool,
+    what: &str,
+) -> Vec<Breach> {
     let lines = pages.flat_map(|page| page.text.lines().enumerate().map(move |line| (page, line)));
     let bad = lines.filter(|(_, (_, line))| bad(line));
     bad.map(|(page, (number, _))| Breach::at(&page.path, number, what)).collect()

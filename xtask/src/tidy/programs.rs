@@ -79,7 +79,8 @@ mod tests {
         let (refused, twin) = ("```compile_fail,E0277\nlet a = b;\n```\n", "```\nlet a = 1;\n```\n");
         let text = format!("First.\n\n{refused}\n{refused}\n{twin}\nSecond.\n\n{refused}\nThird.\n\n{twin}");
         let page = |text: &str| Page::new("crates/a/tests/compile_fail.md", text);
-        let lines: Vec<usize> = refusals_have_twins(&[page(&text)]).iter().map(|breach| breach.line).collect();
+        let lines: Vec<usize> =
+            refusals_have_twins(&[page(&text)]).iter().map(|breach| breach.line).collect();
         assert_eq!(lines, [17]);
         assert_eq!(refusals_have_twins(&[page(refused)]).len(), 1);
     }

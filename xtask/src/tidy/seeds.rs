@@ -59,11 +59,14 @@ fn exists(pages: &[Page], name: &str) -> bool {
 fn is_run(text: &str, function: &str) -> bool {
     let ends = |rest: &str| rest.starts_with(['(', '<']);
     let definitions = format!("fn {function}");
-    let Some((at, _)) = text.match_indices(&definitions).find(|(at, _)| ends(&text[at + definitions.len()..])) else {
+    let Some((at, _)) =
+        text.match_indices(&definitions).find(|(at, _)| ends(&text[at + definitions.len()..]))
+    else {
         return false;
     };
     let above = text[..at].lines().rev().skip(usize::from(!text[..at].ends_with('\n')));
-    let mut attributes = above.map(str::trim).take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+    let mut attributes =
+        above.map(str::trim).take_while(|line| line.starts_with("#[") || line.starts_with("//"));
     attributes.any(|line| line == "#[test]") || words(text).filter(|(_, word)| *word == function).count() > 1
 }
 
@@ -82,7 +85,10 @@ mod tests {
     fn references_are_looked_up() {
         let pages = [
             Page::new("crates/tasuki/tests/mutex/api.rs", "#[test]\nfn in_order() {}\n"),
-            Page::new("crates/tasuki/model/tests/mutex.rs", "each!(raced);\nfn raced() {}\nfn forgotten() {}\n"),
+            Page::new(
+                "crates/tasuki/model/tests/mutex.rs",
+                "each!(raced);\nfn raced() {}\nfn forgotten() {}\n",
+            ),
             Page::new("lab/src/workload/mutex.rs", "\"mutex/size\""),
             Page::new("docs/guide/why.md", ""),
         ];

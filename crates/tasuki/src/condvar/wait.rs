@@ -3,7 +3,7 @@
 //! The states of a waiter, its marks and the transitions are in the table of [`condvar`](super). A wait locks the condvar's queue first, then the mutex's, and is polled by one of them at a
 //! time: its mark says by which.
 
-use super::{BY_ONE, MOVER, Condvar, MOVED};
+use super::{BY_ONE, Condvar, MOVED, MOVER};
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
 use crate::probe::Site;

@@ -73,7 +73,7 @@ fn start(process: u32) -> io::Result<&'static Timers> {
             continue;
         }
         // Acquire: pairs with Release in `Starting::drop`. Relaxed on failure: it looks again. mutant: survives: as in `current`.
-        if STARTING.compare_exchange(starting, process_id, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if STARTING.compare_exchange(starting, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
             continue;
         }
         let _starting = Starting;

@@ -7,7 +7,7 @@ use crate::measure::{Bench, Contender, Group, Sample, fairness};
 use crate::peer::{AsyncMutex, Kind};
 use crate::peers::{VisitMutex, each_mutex};
 use crate::workload::contended::{self, Scene};
-use crate::workload::start_gate::{StartGate, Line};
+use crate::workload::start_gate::{Line, StartGate};
 use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +56,13 @@ struct Build {
 }
 
 impl Build {
-    fn push(&mut self, lock: &str, kind: Kind, runtime: TwoThreadRuntime, run: Box<dyn FnMut(u64) -> Sample>) {
+    fn push(
+        &mut self,
+        lock: &str,
+        kind: Kind,
+        runtime: TwoThreadRuntime,
+        run: Box<dyn FnMut(u64) -> Sample>,
+    ) {
         // Never freed: a handful of names a run.
         let subject = format!("{lock}@{}", runtime.name()).leak();
         self.contenders.push(Contender { subject, kind, run });
@@ -70,7 +76,9 @@ impl VisitMutex for Build {
         if M::BLOCKS || M::NEVER_WAITS || (ours && name != OURS) {
             return;
         }
-        for runtime in if ours { &TWO_THREAD_RUNTIMES[..] } else { &TwoThreadRuntime::ALL[..] }.iter().copied() {
+        for runtime in
+            if ours { &TWO_THREAD_RUNTIMES[..] } else { &TwoThreadRuntime::ALL[..] }.iter().copied()
+        {
             if ours && self.hand_off {
                 self.push(name, Kind::Ours, runtime, Box::new(move |ops| hand_offs(runtime, tasks, ops)));
                 continue;
@@ -135,6 +143,9 @@ mod tests {
         let mut build = Build { tasks: 4, hand_off: false, contenders: Vec::new() };
         each_mutex(&mut build);
         let ours = build.contenders.iter_mut().filter(|contender| contender.kind == Kind::Ours);
-        assert_eq!(ours.map(|contender| assert_eq!((contender.run)(1_000).ops, 1_000)).count(), TWO_THREAD_RUNTIMES.len());
+        assert_eq!(
+            ours.map(|contender| assert_eq!((contender.run)(1_000).ops, 1_000)).count(),
+            TWO_THREAD_RUNTIMES.len()
+        );
     }
 }

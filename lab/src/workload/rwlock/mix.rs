@@ -3,8 +3,8 @@
 use crate::measure::{Bench, Contender, Group, Sample, fairness};
 use crate::peer::AsyncRwLock;
 use crate::peers::{VisitRwLock, each_rwlock};
-use crate::workload::start_gate::{Budget, StartGate, Line};
 use crate::workload::now;
+use crate::workload::start_gate::{Budget, Line, StartGate};
 use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::hint::black_box;
 use std::sync::Arc;

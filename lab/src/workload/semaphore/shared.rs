@@ -8,8 +8,8 @@ use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Sample, fairness};
 use crate::peer::AsyncSemaphore;
 use crate::peers::{VisitSemaphore, each_semaphore};
-use crate::workload::start_gate::{Budget, StartGate, Line};
 use crate::workload::minimal;
+use crate::workload::start_gate::{Budget, Line, StartGate};
 use crate::workload::two_thread_runtime::TwoThreadRuntime;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -30,7 +30,12 @@ pub(crate) fn run(bench: &mut Bench) {
     }
     let mut build = Build { scene: Scene::Tokio, contenders: Vec::new() };
     each_semaphore(&mut build);
-    bench.group(Group::on_two_threads("semaphore/held", TASKS, TwoThreadRuntime::Tokio.name(), build.contenders));
+    bench.group(Group::on_two_threads(
+        "semaphore/held",
+        TASKS,
+        TwoThreadRuntime::Tokio.name(),
+        build.contenders,
+    ));
 }
 
 /// Measures sharing of so many permits on one thread.
