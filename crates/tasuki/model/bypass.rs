@@ -3,7 +3,9 @@
 //! An unlock that may be overtaken leaves the lock free and calls the head; the head then competes with newcomers
 //! that come. Each such opening is counted against the bound, whether or not it is used.
 
-use crate::support::{LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
+use crate::support::{
+    LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, sign_and_unlock, spawn, try_and_sign,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tasuki::policy::Bypass;
 
@@ -33,10 +35,7 @@ fn the_called_head_takes_a_free_lock() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let head = Task::waiting(mutex.lock());
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         head.run().sign('a');
         join([unlocker]);
         assert_eq!(at_rest(mutex), "ma");
@@ -49,8 +48,7 @@ fn a_barger_races_the_called_head() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let head = Task::waiting(mutex.lock());
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         assert_eq!(head.rings(), 1);
         let barger = spawn(move || try_and_sign(mutex, 't'));
         head.run().sign('a');
@@ -66,8 +64,7 @@ fn a_called_head_is_cancelled_while_the_lock_is_free() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         assert_eq!((a.rings(), b.rings()), (1, 0));
         let canceller = spawn(move || drop(a));
         b.run().sign('b');
@@ -81,10 +78,7 @@ fn a_cancel_of_the_head_races_the_opening() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         drop(a);
         b.run().sign('b');
         join([unlocker]);
@@ -97,13 +91,7 @@ fn a_cancel_of_the_second_races_the_opening() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b, c] = [(); 3].map(|()| Task::waiting(mutex.lock()));
-        let threads = [
-            spawn(move || {
-                held.sign('m');
-                drop(held);
-            }),
-            spawn(move || drop(b)),
-        ];
+        let threads = [spawn(move || sign_and_unlock(held, 'm')), spawn(move || drop(b))];
         a.run().sign('a');
         c.run().sign('c');
         join(threads);
@@ -119,10 +107,7 @@ fn a_cancel_of_the_called_head_races_the_unlock_of_a_barger() {
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
         drop(held);
         let barger = mutex.try_lock().expect("open");
-        let unlocker = spawn(move || {
-            barger.sign('t');
-            drop(barger);
-        });
+        let unlocker = spawn(move || sign_and_unlock(barger, 't'));
         drop(a);
         b.run().sign('b');
         join([unlocker]);
@@ -138,10 +123,7 @@ fn the_baton_goes_to_a_called_head() {
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
         drop(held);
         let barger = mutex.try_lock().expect("open");
-        let unlocker = spawn(move || {
-            barger.sign('t');
-            drop(barger);
-        });
+        let unlocker = spawn(move || sign_and_unlock(barger, 't'));
         a.run().sign('a');
         b.run().sign('b');
         join([unlocker]);
@@ -158,10 +140,7 @@ fn going_back_to_sleep_races_the_unlock_of_a_barger() {
         let head = Task::waiting(mutex.lock());
         drop(held);
         let barger = mutex.try_lock().expect("open");
-        let unlocker = spawn(move || {
-            barger.sign('t');
-            drop(barger);
-        });
+        let unlocker = spawn(move || sign_and_unlock(barger, 't'));
         head.run().sign('a');
         join([unlocker]);
         assert_eq!(at_rest(mutex), "ta");
@@ -190,13 +169,7 @@ fn another_waker_of_the_second_races_the_opening() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, mut b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
-        let threads = [
-            spawn(move || {
-                held.sign('m');
-                drop(held);
-            }),
-            spawn(move || a.run().sign('a')),
-        ];
+        let threads = [spawn(move || sign_and_unlock(held, 'm')), spawn(move || a.run().sign('a'))];
         b.change_alarm();
         b.run().sign('b');
         join(threads);

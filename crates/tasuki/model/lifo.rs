@@ -1,6 +1,8 @@
 //! The mutex, newest first.
 
-use crate::support::{LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
+use crate::support::{
+    LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, sign_and_unlock, spawn, try_and_sign,
+};
 use std::task::Poll;
 use tasuki::policy::Lifo;
 
@@ -20,8 +22,7 @@ fn the_newest_is_served_first() {
         let held = mutex.try_lock().unwrap();
         let [a, b, c] = [(); 3].map(|()| Task::waiting(mutex.lock()));
         let threads = [spawn(move || a.run().sign('a')), spawn(move || b.run().sign('b'))];
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         c.run().sign('c');
         join(threads);
         assert_eq!(at_rest(mutex), "mcba");
@@ -34,10 +35,7 @@ fn a_newcomer_races_unlock() {
     model(log_mutex::<Lifo>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let older = Task::waiting(mutex.lock());
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         let mut newer = Task::new(mutex.lock());
         assert!(newer.poll().is_pending(), "the older waiter has not run yet");
         let older = spawn(move || older.run().sign('a'));
@@ -52,10 +50,7 @@ fn cancel_races_unlock(mutex: &'static LogMutex<Lifo>, waiters: &str, cancelled:
     let held = mutex.try_lock().unwrap();
     let mut tasks: Vec<_> = waiters.chars().map(|name| (name, Task::waiting(mutex.lock()))).collect();
     let (gone, given_up) = tasks.remove(cancelled);
-    let unlocker = spawn(move || {
-        held.sign('m');
-        drop(held);
-    });
+    let unlocker = spawn(move || sign_and_unlock(held, 'm'));
     let canceller = spawn(move || drop(given_up));
     for (name, task) in tasks.into_iter().rev() {
         task.run().sign(name);
@@ -85,8 +80,7 @@ fn a_granted_future_is_dropped_on_another_thread() {
     model(log_mutex::<Lifo>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         assert_eq!((a.rings(), b.rings()), (0, 1));
         let dropper = spawn(move || drop(b));
         a.run().sign('a');
@@ -100,10 +94,7 @@ fn try_lock_never_passes_the_queue() {
     model(log_mutex::<Lifo>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         assert!(!try_and_sign(mutex, 't'), "the waiters have not run yet");
         join([unlocker]);
         b.run().sign('b');
@@ -117,10 +108,7 @@ fn another_waker_races_the_grant() {
     model(log_mutex::<Lifo>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, mut b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         b.change_alarm();
         match b.poll() {
             Poll::Ready(log) => log.sign('b'),

@@ -1,7 +1,8 @@
 //! The mutex, first come, first served.
 
 use crate::support::{
-    Data, LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign,
+    Data, LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, sign_and_unlock, spawn,
+    try_and_sign,
 };
 use loom::alloc::Track;
 use std::sync::Arc;
@@ -38,10 +39,7 @@ fn cancel_races_unlock(mutex: &'static LogMutex<Plain>, waiters: &str, cancelled
     let held = mutex.try_lock().unwrap();
     let mut tasks: Vec<_> = waiters.chars().map(|name| (name, Task::waiting(mutex.lock()))).collect();
     let (gone, given_up) = tasks.remove(cancelled);
-    let unlocker = spawn(move || {
-        held.sign('m');
-        drop(held);
-    });
+    let unlocker = spawn(move || sign_and_unlock(held, 'm'));
     let canceller = spawn(move || drop(given_up));
     for (name, task) in tasks {
         task.run().sign(name);
@@ -85,10 +83,7 @@ fn cancel_at_the_border_of_waiting_and_notified() {
     model(log_mutex::<Plain>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let only = Task::waiting(mutex.lock());
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         drop(only);
         let got = try_and_sign(mutex, 't');
         join([unlocker]);
@@ -122,8 +117,7 @@ fn a_granted_future_is_dropped_on_another_thread() {
     model(log_mutex::<Plain>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         assert_eq!(a.rings(), 1);
         let dropper = spawn(move || drop(a));
         b.run().sign('b');
@@ -138,10 +132,7 @@ fn another_waker_races_the_grant() {
     model(log_mutex::<Plain>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let mut task = Task::waiting(mutex.lock());
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         task.change_alarm();
         task.run().sign('a');
         join([unlocker]);
@@ -155,17 +146,13 @@ fn a_poll_races_the_grant() {
     model(log_mutex::<Plain>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let mut task = Task::waiting(mutex.lock());
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         let log = match task.poll() {
             Poll::Ready(log) => log,
             Poll::Pending => task.finish(),
         };
         drop(task);
-        log.sign('a');
-        drop(log);
+        sign_and_unlock(log, 'a');
         join([unlocker]);
         assert_eq!(at_rest(mutex), "ma");
     });
@@ -178,8 +165,7 @@ fn try_lock_never_passes_the_queue() {
         let task = Task::waiting(mutex.lock());
         let threads = [
             spawn(move || {
-                held.sign('m');
-                drop(held);
+                sign_and_unlock(held, 'm');
                 false
             }),
             spawn(move || try_and_sign(mutex, 't')),
@@ -221,8 +207,7 @@ fn try_lock_races_cancel_and_unlock() {
             }),
             spawn(move || try_and_sign(mutex, 't')),
         ];
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         let tried = join(threads)[1];
         assert_eq!(at_rest(mutex), if tried { "mt" } else { "m" });
     });
@@ -315,8 +300,7 @@ fn newcomers_race_the_pass() {
         let held = mutex.try_lock().unwrap();
         let first = Task::waiting(mutex.lock());
         let threads = [spawn(move || lock_and_sign(mutex, 'b')), spawn(move || first.run().sign('a'))];
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         join(threads);
         assert_eq!(at_rest(mutex), "mab");
     });

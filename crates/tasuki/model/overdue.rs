@@ -2,7 +2,7 @@
 //!
 //! The task is that of [`task::identify`]; the ends of its further polls are told by hand.
 
-use crate::support::{Log, Task, at_rest, join, log_mutex, model, spawn, try_and_sign};
+use crate::support::{Log, Task, at_rest, join, log_mutex, model, sign_and_unlock, spawn, try_and_sign};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -44,8 +44,7 @@ fn the_end_of_a_poll_races_a_claim() {
         let held = mutex.try_lock().unwrap();
         let (a, id) = kept(mutex);
         let b = Task::waiting(mutex.lock());
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         poll_of(id);
         let claimer = spawn(move || a.run().sign('a'));
         poll_of(id);
@@ -80,10 +79,7 @@ fn the_end_of_a_poll_races_the_grant() {
         let held = mutex.try_lock().unwrap();
         let (a, id) = kept(mutex);
         let b = Task::waiting(mutex.lock());
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         poll_of(id);
         poll_of(id);
         join([unlocker]);

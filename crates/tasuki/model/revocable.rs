@@ -2,7 +2,9 @@
 //!
 //! Siblings share an alarm, by which the mutex knows them. A future that is *snoozed* is not polled, though it was woken.
 
-use crate::support::{Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
+use crate::support::{
+    Task, at_rest, join, lock_and_sign, log_mutex, model, sign_and_unlock, spawn, try_and_sign,
+};
 use std::future::Future;
 use tasuki::policy::Revocable;
 use tasuki::{Condvar, MutexGuard};
@@ -32,8 +34,7 @@ fn a_claim_races_a_revocation() {
         let held = mutex.try_lock().unwrap();
         let a = Task::waiting(mutex.lock());
         let mut b = Task::sibling(mutex.lock(), &a);
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         look_twice(&mut b);
         let claimer = spawn(move || a.run().sign('a'));
         b.run().sign('b');
@@ -50,8 +51,7 @@ fn a_cancel_races_a_revocation() {
         let held = mutex.try_lock().unwrap();
         let a = Task::waiting(mutex.lock());
         let mut b = Task::sibling(mutex.lock(), &a);
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         look_twice(&mut b);
         let canceller = spawn(move || drop(a));
         b.run().sign('b');
@@ -67,10 +67,7 @@ fn unlock_against_sibling(is_queued: bool) {
         let a = Task::waiting(mutex.lock());
         let mut b = Task::sibling(mutex.lock(), &a);
         assert!(!is_queued || b.poll().is_pending());
-        let unlocker = spawn(move || {
-            held.sign('m');
-            drop(held);
-        });
+        let unlocker = spawn(move || sign_and_unlock(held, 'm'));
         b.run().sign('b');
         a.run().sign('a');
         join([unlocker]);
@@ -96,8 +93,7 @@ fn two_siblings_race() {
         let held = mutex.try_lock().unwrap();
         let a = Task::waiting(mutex.lock());
         let [mut b, mut c] = [(); 2].map(|()| Task::sibling(mutex.lock(), &a));
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         [&mut b, &mut c].into_iter().for_each(look_twice);
         let thread = spawn(move || b.run().sign('b'));
         c.run().sign('c');
@@ -120,8 +116,7 @@ fn a_revoked_future_comes_back() {
         let log = b.finish();
         let stranger = Task::waiting(mutex.lock());
         let threads = [spawn(move || a.run().sign('a')), spawn(move || stranger.run().sign('s'))];
-        log.sign('b');
-        drop(log);
+        sign_and_unlock(log, 'b');
         join(threads);
         let log = at_rest(mutex);
         assert!(log == "bas" || log == "bsa", "{log}");
@@ -145,8 +140,7 @@ fn a_revoked_future_is_dropped() {
             }),
             spawn(move || try_and_sign(mutex, 't')),
         ];
-        log.sign('b');
-        drop(log);
+        sign_and_unlock(log, 'b');
         let tried = join(threads)[1];
         assert_eq!(at_rest(mutex), if tried { "bt" } else { "b" });
     });
@@ -159,8 +153,7 @@ fn another_waker_races_a_revocation() {
         let held = mutex.try_lock().unwrap();
         let mut a = Task::waiting(mutex.lock());
         let mut b = Task::sibling(mutex.lock(), &a);
-        held.sign('m');
-        drop(held);
+        sign_and_unlock(held, 'm');
         look_twice(&mut b);
         a.change_alarm();
         let claimer = spawn(move || a.run().sign('a'));

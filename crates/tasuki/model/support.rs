@@ -15,6 +15,7 @@ use std::alloc::{Layout, dealloc};
 use std::cell::RefCell;
 use std::future::Future;
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -242,6 +243,11 @@ pub(crate) fn log_mutex<P: Policy>() -> LogMutex<P> {
 /// Waits for the lock, signs, unlocks.
 pub(crate) fn lock_and_sign<P: Policy>(mutex: &LogMutex<P>, name: char) {
     Task::new(mutex.lock()).run().sign(name);
+}
+
+/// The end of a section: signs and unlocks.
+pub(crate) fn sign_and_unlock(guard: impl Deref<Target = Log>, name: char) {
+    guard.sign(name);
 }
 
 /// Signs if the lock is to be had.
