@@ -176,3 +176,35 @@ fn resume_global_lets_another_worker_run_the_owner() {
         waiter.await.unwrap();
     });
 }
+
+/// S0-20: which queue the new owner of a lock is in while the poll of its releaser goes on. There is one worker, so that none takes it out.
+#[test]
+fn resume_says_in_which_queue_the_owner_is() {
+    let _dog = watchdog(30);
+    for (resume, is_global) in [(Resume::Next, false), (Resume::Local, false), (Resume::Global, true)] {
+        let runtime = Runtime::builder().workers(1).resume(resume).build().unwrap();
+        let handle = runtime.handle();
+        let in_global = runtime.block_on(runtime.spawn(async move {
+            let mutex = Arc::new(Mutex::new(()));
+            let guard = mutex.clone().lock_owned().await;
+            let waits = flag();
+            let told = waits.clone();
+            let waiter = spawn(async move {
+                told.store(true, Ordering::SeqCst); // and is enqueued in the same poll
+                drop(mutex.lock().await);
+            });
+            while !waits.load(Ordering::SeqCst) {
+                yield_now().await;
+            }
+            let queued = || (handle.metrics().queued(), handle.metrics().workers()[0].queued());
+            let before = queued();
+            drop(guard);
+            let after = queued();
+            waiter.await.unwrap();
+            (before, after)
+        }));
+        let ((global, local), after) = in_global.unwrap();
+        let expected = if is_global { (global + 1, local) } else { (global, local + 1) };
+        assert_eq!(after, expected, "{resume:?}");
+    }
+}
