@@ -69,12 +69,16 @@ fn values_without_a_size() {
     assert_eq!(format!("{:?}", debug.try_lock().unwrap()), "\"abc\"");
 }
 
-/// Whatever the guard, dropping it unlocks and serves the next.
+/// Whatever the guard, dropping it unlocks and grants the lock to the next.
 fn unlocks<P: Policy>(mutex: &Arc<Mutex<(u32, Vec<u8>), P>>, guard: impl Sized) {
+    unlocks_by(mutex, || drop(guard));
+}
+
+fn unlocks_by<P: Policy>(mutex: &Arc<Mutex<(u32, Vec<u8>), P>>, release: impl FnOnce()) {
     let spy = Spy::new();
     let mut next = Box::pin(mutex.lock());
     pending(&mut next, &spy);
-    drop(guard);
+    release();
     assert_eq!(spy.wakes(), 1);
     drop(ready(&mut next));
     assert!(!mutex.is_locked());
@@ -95,6 +99,15 @@ fn every_guard<P: Policy>() {
     unlocks(&mutex, OwnedMappedMutexGuard::map(twice, |bytes| &mut bytes[1..]));
     unlocks(&mutex, MutexGuard::filter_map(lock(), |pair| pair.1.get_mut(2)).unwrap());
     unlocks(&mutex, OwnedMutexGuard::filter_map(lock_owned(), |pair| pair.1.first_mut()).unwrap());
+    // S0-09, S2-13: without a drop.
+    let guard = lock();
+    unlocks_by(&mutex, || MutexGuard::unlock(guard));
+    let guard = lock_owned();
+    unlocks_by(&mutex, || OwnedMutexGuard::unlock(guard));
+    let guard = MutexGuard::map(lock(), |pair| &mut pair.0);
+    unlocks_by(&mutex, || MappedMutexGuard::unlock(guard));
+    let guard = OwnedMutexGuard::map(lock_owned(), |pair| &mut pair.0);
+    unlocks_by(&mutex, || OwnedMappedMutexGuard::unlock(guard));
     // In `Err` the guard comes back, locked.
     let Err(guard) = MutexGuard::filter_map(lock(), |pair| pair.1.get_mut(7)) else { panic!("no such part") };
     assert!(mutex.is_locked());
