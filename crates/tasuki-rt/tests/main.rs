@@ -63,6 +63,8 @@ mod tasks {
     mod guards;
     // Tasks are listed where they are noted.
     #[cfg(debug_assertions)]
+    mod deadlocks;
+    #[cfg(debug_assertions)]
     mod dump;
     mod handle;
     mod hostile;

@@ -14,6 +14,7 @@ pub use crate::mutex::keyed::{
 };
 pub use crate::mutex::raw::overdue::poll_ended;
 pub use crate::parker::park_in;
+pub use crate::probe::SignalWait;
 pub use crate::queue::nested_wakes::wake_deferred;
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker, ready};
-use tasuki::runtime::Charge;
+use tasuki::runtime::{Charge, SignalWait};
 use tasuki::task::TaskId;
 
 /// The result of a task, and the right to abort it.
@@ -46,7 +46,12 @@ pub struct JoinHandle<T> {
     charge: Charge,
     /// A poll has left a waker in the cell.
     waits: bool,
+    /// The task that polls it waits for this one, too.
+    wait: SignalWait,
 }
+
+/// How the wait is called where waits are listed.
+pub(crate) const WAIT: &str = "tasuki_rt::JoinHandle";
 
 /// The result of a task, as its handle sees it.
 enum Awaited<T> {
@@ -66,7 +71,7 @@ unsafe impl<T: Send> Sync for JoinHandle<T> {}
 impl<T> JoinHandle<T> {
     pub(crate) fn new(task: Task<TaskOutput<T>, Meta>, cell: NonNull<()>) -> Self {
         let result = Awaited::Coming { task: task.fallible(), cell };
-        Self { result, charge: Charge::default(), waits: false }
+        Self { result, charge: Charge::default(), waits: false, wait: SignalWait::new() }
     }
 
     /// The identity of the task, the same that [`tasuki::task::current`] gives inside it.
@@ -158,6 +163,9 @@ impl<T> JoinHandle<T> {
         let poll = self.register(cx);
         if poll.is_pending() {
             context::simulation(|sim| sim.joins(self.id()));
+            self.wait.waits(&WAIT);
+        } else {
+            self.wait.ends();
         }
         poll
     }

@@ -1,11 +1,12 @@
 //! What a simulation says when it has failed: which task was spawned where, what it did last, and what it waits for.
 
 use crate::context::SpawnSite;
+use crate::task::join;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::panic::Location;
 use std::sync::Arc;
-use tasuki::inspect;
+use tasuki::inspect::{self, WaitSnapshot};
 use tasuki::runtime::TaskId;
 
 /// How many of the last steps are shown.
@@ -111,7 +112,9 @@ impl Tasks {
         let name = |id: TaskId| self.name(id);
         let ids: BTreeMap<usize, TaskId> = self.numbers.iter().map(|(id, number)| (*number, *id)).collect();
         for number in (self.workers..self.list.len()).filter(|number| !self.list[*number].ended) {
-            let own = snapshot.waits.iter().filter(|wait| ids.get(&number) == Some(&wait.task));
+            let is_own = |wait: &&WaitSnapshot| ids.get(&number) == Some(&wait.task);
+            // Which task it waits for is said below.
+            let own = snapshot.waits.iter().filter(|wait| is_own(wait) && wait.future != join::WAIT);
             let mut own: Vec<_> = own.map(|wait| (wait.at, wait.describe(name))).collect();
             // By place, and not by age: the same run has the same report, whatever the clock says.
             own.sort_unstable();

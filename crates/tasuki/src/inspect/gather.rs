@@ -69,16 +69,16 @@ fn wait(view: &WaitView, now: u64) -> Option<WaitSnapshot> {
 
 fn lock(id: LockId, record: &LockRecord, waiters: usize) -> LockSnapshot {
     let mut holders = Vec::new();
-    let unknown_holders = record.each_holder(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
-    let [waited, held] = record.histograms();
+    let unknown_holders = record.holders.each(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
+    let (waited, held) = (record.figures.waits(), record.holders.holds());
     LockSnapshot {
         id: id.number(),
         label: record.label(),
         holders,
         unknown_holders,
         waiters,
-        contentions: u64::from(record.contentions()),
-        longest_queue: record.longest_queue(),
+        contentions: u64::from(record.figures.contentions()),
+        longest_queue: record.figures.longest_queue(),
         waited,
         held,
     }
@@ -97,7 +97,7 @@ fn keep_first<T, K: Ord>(all: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) 
 fn granted() -> HashSet<u64> {
     let mut granted = HashSet::new();
     locks::each(|_, record| {
-        record.each_holder(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
+        record.holders.each(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
     });
     granted
 }
@@ -109,7 +109,7 @@ fn locks(waiters: &HashMap<LockId, usize>, limit: usize) -> (Vec<LockSnapshot>, 
     let total = all.len();
     if limit < total {
         keep_first(&mut all, limit, |(id, record, waiters)| {
-            (Reverse(*waiters), Reverse(record.contentions()), *id)
+            (Reverse(*waiters), Reverse(record.figures.contentions()), *id)
         });
     }
     (all.into_iter().map(|(id, record, waiters)| lock(id, record, waiters)).collect(), total)
@@ -158,7 +158,7 @@ pub(super) fn snapshot(limit: usize) -> Snapshot {
 pub(super) fn queue(lock: LockId) -> (usize, Duration) {
     let mut granted = HashSet::new();
     if let Some(record) = lock.record() {
-        record.each_holder(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
+        record.holders.each(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
     }
     let (mut count, mut oldest) = (0, u64::MAX);
     waits::each_waiter(lock, |view| {

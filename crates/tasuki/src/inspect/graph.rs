@@ -55,10 +55,13 @@ impl Blocker {
         }
     }
 
-    /// Differs from that of every other holder, and of the same one at another time.
+    /// Differs from that of every other holder, and of the same one at another time, or before it has claimed the lock.
     fn turn(&self) -> u64 {
         match self {
-            Self::Holder(holder) => u64::from(holder.turn) << 32 | u64::from(holder.held.number()),
+            Self::Holder(holder) => {
+                let turn = u64::from(holder.turn) << 1 | u64::from(holder.is_claimed);
+                turn << 32 | u64::from(holder.held.number())
+            }
             Self::Writer(wait) => wait.id,
         }
     }
@@ -129,7 +132,7 @@ fn is_before(writer: &WaitView, wait: &WaitView) -> bool {
 pub(super) fn is_granted(wait: &WaitView) -> bool {
     let mut is_granted = false;
     if let Some(record) = wait.lock.record() {
-        record.each_holder(|holder| is_granted |= holder.wait == wait.id);
+        record.holders.each(|holder| is_granted |= holder.wait == wait.id);
     }
     is_granted
 }
@@ -170,13 +173,13 @@ impl LockNode {
     fn of(lock: LockId) -> Self {
         let mut node = Self::default();
         let Some(record) = lock.record() else { return node };
-        let unknown = record.each_holder(|holder| {
+        let unknown = record.holders.each(|holder| {
             node.granted.extend((holder.wait != 0).then_some(holder.wait));
             node.holders.push(holder);
         });
         node.is_reentrant = record.label().kind == LockKind::ReentrantMutex;
         node.has_unknown = unknown > 0;
-        node.free = record.free_permits();
+        node.free = record.holders.free_permits();
         // Dropped meanwhile, it is held by none, and its record may be another lock's.
         if lock.is_current() { node } else { Self::default() }
     }
@@ -413,7 +416,7 @@ pub(super) fn holders_waited_for(before: u64) -> Vec<u64> {
     locks.dedup();
     let mut tasks = Vec::new();
     for record in locks.into_iter().filter_map(LockId::record) {
-        record.each_holder(|holder| tasks.push(holder.task));
+        record.holders.each(|holder| tasks.push(holder.task));
     }
     tasks.sort_unstable();
     tasks.dedup();

@@ -24,13 +24,14 @@
 //! # What is not
 //!
 //! * A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) ends by itself, and so does a task that has such a wait or a sleep beside the others.
-//! * A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), channels) can be given by any task: it is no part of a cycle.
+//! * A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), [`OnceCell`](crate::OnceCell), channels, and the end of a task of `tasuki-rt`) can be given by any task: it is no part of a cycle, and
+//!   a task that waits for one beside its locks is in none.
 //! * A task without an identity is not known: under an executor that is neither `tasuki-rt` nor, with the feature, tokio, wrap it in
 //!   [`task::identify`](crate::task::identify).
-//! * Where a foreign `select!` or `join!` has a branch that waits for something foreign, only the other branches are seen. If those stay in a cycle for a second, it is told, though
-//!   the foreign branch may end it.
+//! * Only these waits are seen. Where a `select!` or `join!` has a branch that waits for something else, a future of another crate or a socket, also of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is told, though
+//!   that branch may end it.
 //! * A guard is in the name of the task that took it until another one uses it, upgrades it or downgrades it, and a future in that of the task that polled it last. One that was sent to another
-//!   task, and has not been used there, is told as the taker's. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
+//!   task, and has not been used there, is told as the taker's; of one that several tasks share, the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
 //! * What was taken without an identity, and before a task had used the lock, or as one of several holders, stays unknown, though a task use it later.
 //! * Of tasks that wait for each other in several cycles one cycle is told. When it is gone, the next one is.
 
@@ -321,7 +322,7 @@ mod active {
     /// Panics if the task is in a cycle of locks with holders: in strict mode, after its wait was enqueued.
     #[cold]
     pub(crate) fn check_cycle(task: u64) {
-        // SeqCst: pairs with the same fence of another task whose wait closes the cycle; see `waits.rs`.
+        // SeqCst: pairs with the same fence of another task whose wait closes the cycle; see `waits/mod.rs`.
         fence(Ordering::SeqCst);
         let Some(cycle) = graph::cycle_of(task).filter(|cycle| cycle.has(task)) else { return };
         let Some(deadlock) = Deadlock::new(&cycle) else { return };

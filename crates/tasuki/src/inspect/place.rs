@@ -7,7 +7,8 @@
 //! | free | taken by the one holder of a lock | held, claimed | [`Place::fill`] |
 //! | free | taken by one of several | busy, then held and claimed, or granted | [`Place::try_take`], then [`Place::fill`] or [`Place::grant`] |
 //! | free | granted to a waiter | held, granted | [`Place::grant`] |
-//! | held, granted | the waiter's poll finds the grant | busy, then held, granted and claimed | [`Place::fill`] |
+//! | held, granted | the poll of its waiter finds the grant | held, granted and claimed | [`Place::fill`] |
+//! | held, granted | the same, by another task than it was granted to | busy, then held, granted and claimed | [`Place::fill`] |
 //! | held | another task uses the guard | busy, then held | [`Place::touch`] |
 //! | free | a guard is used that was taken when the lock had no record | busy, then held and claimed | [`Place::touch`] |
 //! | held | the holder goes on in another mode, or claims its upgrade | held, claimed | [`Place::change`] |
@@ -15,7 +16,7 @@
 //! | held | released | free | [`Place::free`] |
 //!
 //! # Invariants
-//! 1. Only the holder writes, or the releaser that grants, or the one that took the place by a compare-exchange ([`Place::try_take`]).
+//! 1. Only the holder writes, or the releaser that grants, or the one that took the place by a compare-exchange ([`Place::try_take`]). Of tasks that share a guard, the one whose compare-exchange made it busy ([`Place::touch`]).
 //! 2. The other fields are written only while the place is free or busy, never while it is held.
 //! 3. The turn changes whenever the holder does: two looks that find the same turn have found the same holder.
 //! 4. `wait` says something only while the state has `GRANTED`, which stays until the place is free: a wait that was granted is not taken for one that goes on.
@@ -113,8 +114,13 @@ impl Place {
         self.write(before, HELD | CLAIMED, hold)
     }
 
-    #[cold]
     fn claim(&self, before: u64, hold: NewHold) -> bool {
+        // Mostly it is what the releaser wrote for it: the same hold, of which only is to be said that it is known. Relaxed: invariant 1.
+        let at = self.at.load(Ordering::Relaxed).cast_const();
+        if self.is_of(hold.task) && core::ptr::eq(at, hold.at) && before & GRANTED != 0 {
+            self.change(hold.mode);
+            return false;
+        }
         self.begin_change(before);
         self.write(before, HELD | CLAIMED | before & GRANTED, hold)
     }
@@ -150,14 +156,18 @@ impl Place {
                 .is_ok()
     }
 
-    /// The guard is used by this task, which is the holder from now on; also if the lock was taken when it had no record yet, and the place is free.
+    /// The guard is used by this task, which is the holder from now on, unless another that shares the guard uses it at the same time; also if the lock was taken when it had no record yet, and the place is free.
     pub(super) fn touch(&self, task: u64) {
-        // Relaxed: invariant 1.
+        // Relaxed: a look, which the exchange confirms.
         let before = self.state.load(Ordering::Relaxed);
-        if before & HELD != 0 && self.is_of(task) {
+        if before & BUSY != 0 || before & HELD != 0 && self.is_of(task) {
             return;
         }
-        self.begin_change(before);
+        // Tasks that share a guard may use it at the same time: one of them writes, whichever. Acquire: pairs with Release of another's `touch` before. Relaxed on failure: nothing is written.
+        let busy = before & !HELD | BUSY;
+        if self.state.compare_exchange(before, busy, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return;
+        }
         // Release: pairs with the Acquire fence in `look`, as in `write`.
         fence(Ordering::Release);
         if before & HELD == 0 {

@@ -142,7 +142,11 @@ impl fmt::Display for Told<'_> {
 impl fmt::Display for Renamed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(told, subject, name) = self;
-        write!(f, "{} waits at {}", subject(told.task), place(told.at))?;
+        write!(f, "{} waits", subject(told.task))?;
+        // A runtime's own future has none.
+        if told.at.is_some() || told.lock.is_some() {
+            write!(f, " at {}", place(told.at))?;
+        }
         if let Some(waited) = told.waited {
             write!(f, " for {waited:.1?}")?;
         }

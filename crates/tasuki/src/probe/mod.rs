@@ -59,12 +59,19 @@ pub(crate) enum LockMode {
     Permits,
 }
 
+#[cfg(all(any(debug_assertions, feature = "inspect"), feature = "std"))]
+mod limits;
 #[cfg(not(all(any(debug_assertions, feature = "inspect"), feature = "std")))]
 #[path = "no_notes.rs"]
 mod notes;
 #[cfg(all(any(debug_assertions, feature = "inspect"), feature = "std"))]
 mod notes;
 
+#[cfg(feature = "std")]
+mod signal_wait;
+
 #[cfg(feature = "alloc")]
 pub(crate) use notes::limited;
 pub(crate) use notes::{GrantProbe, Held, LockProbe, Site, Target, WaitBegin, WaitNote};
+#[cfg(feature = "std")]
+pub use signal_wait::SignalWait;

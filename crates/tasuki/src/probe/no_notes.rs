@@ -145,6 +145,18 @@ impl WaitNote {
     #[inline(always)]
     pub(crate) fn polled(self) {}
 
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(crate) fn of_signal(_name: &'static &'static str) -> Self {
+        Self
+    }
+
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(crate) fn is_none(self) -> bool {
+        true
+    }
+
     #[inline(always)]
     pub(crate) fn leave(self) {}
 }

@@ -4,6 +4,8 @@
 //! nothing. `no_notes.rs` is the same surface, empty.
 
 use super::LockMode;
+use super::limits::is_limited;
+pub(crate) use super::limits::limited;
 use crate::catch_panic::caught;
 use crate::inspect::LockKind;
 #[cfg(feature = "console")]
@@ -14,7 +16,6 @@ use crate::inspect::waits::{self, NewWait, Want};
 use crate::inspect::{AtomicStatic, begin_wait, check_cycle, queue};
 use crate::shim::MODEL;
 use crate::task::{self, SelfDeadlock, TaskId};
-use core::cell::Cell;
 use core::fmt;
 use core::panic::Location;
 use core::time::Duration;
@@ -56,28 +57,6 @@ fn ask_number() -> u64 {
 
 fn me() -> Option<TaskId> {
     TaskId::from_number(my_number())
-}
-
-std::thread_local! {
-    /// How many limits there are around the poll that runs.
-    static LIMITS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Runs a poll that a limit ends, if nothing else does.
-pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
-    struct Less;
-    impl Drop for Less {
-        fn drop(&mut self) {
-            let _ = LIMITS.try_with(|limits| limits.set(limits.get().wrapping_sub(1)));
-        }
-    }
-    let _ = LIMITS.try_with(|limits| limits.set(limits.get().wrapping_add(1)));
-    let _less = Less;
-    poll()
-}
-
-fn is_limited() -> bool {
-    LIMITS.try_with(Cell::get).unwrap_or(0) > 0
 }
 
 /// What a lock tells: which tasks have it, and how it is called.
@@ -170,14 +149,14 @@ impl LockProbe {
             None => self.make_record(),
             Some(record) => record,
         };
-        record.set(me, at.0);
+        record.holders.set(me, at.0);
     }
 
     /// The lock is about to be released, by its one holder.
     #[inline(always)]
     pub(crate) fn clear(&self) {
         if let Some(record) = self.record.get_published() {
-            record.clear();
+            record.holders.clear();
         }
     }
 
@@ -185,7 +164,7 @@ impl LockProbe {
     pub(crate) fn grant(&self, note: WaitNote) {
         let Some(record) = self.record().filter(|_| note.0 != 0) else { return };
         if let (task, wait, Some(at)) = waits::granted(note.0) {
-            record.grant(task, at, wait);
+            record.holders.grant(task, at, wait);
         }
     }
 
@@ -208,8 +187,8 @@ impl LockProbe {
     #[inline(always)]
     pub(crate) fn touch(&self) {
         if let Some(record) = self.record.get_published() {
-            if MODEL || !record.is_held_by(Held::FIRST, task::running::get()) {
-                record.touch(Held::FIRST, my_number());
+            if MODEL || !record.holders.is_held_by(Held::FIRST, task::running::get()) {
+                record.holders.touch(Held::FIRST, my_number());
             }
         }
     }
@@ -219,8 +198,8 @@ impl LockProbe {
     pub(crate) fn touch_held(&self, held: Held) {
         if let Some(record) = self.record() {
             let me = my_number();
-            if !record.is_held_by(held, me) {
-                record.touch(held, me);
+            if !record.holders.is_held_by(held, me) {
+                record.holders.touch(held, me);
             }
         }
     }
@@ -234,7 +213,7 @@ impl LockProbe {
         // Permits are counted from the beginning: one holder that is not known is enough to go on.
         let is_noted = me.is_some() || mode == LockMode::Permits;
         let record = if is_noted { self.used_record() } else { self.record() };
-        record.map_or(Held::NONE, |record| record.add(me.map_or(0, TaskId::get), mode, at.0, 0))
+        record.map_or(Held::NONE, |record| record.holders.add(me.map_or(0, TaskId::get), mode, at.0, 0))
     }
 
     /// For those that grant the lock.
@@ -248,7 +227,7 @@ impl LockProbe {
         let held = if note.0 == 0 { Held::NONE } else { waits::held(note.0) };
         match (self.record(), held) {
             (Some(record), held) if held != Held::NONE => {
-                record.claim(held, my_number(), mode, at.0);
+                record.holders.claim(held, my_number(), mode, at.0);
                 held
             }
             _ => self.add(mode, at),
@@ -259,14 +238,14 @@ impl LockProbe {
     pub(crate) fn change(&self, held: Held, mode: LockMode) {
         self.touch_held(held);
         if let Some(record) = self.record() {
-            record.change(held, mode);
+            record.holders.change(held, mode);
         }
     }
 
     /// So many permits are free while there are waiters. Called with the queue locked.
     pub(crate) fn set_free_permits(&self, permits: usize) {
         if let Some(record) = self.record() {
-            record.set_free_permits(u32::try_from(permits).unwrap_or(u32::MAX));
+            record.holders.set_free_permits(u32::try_from(permits).unwrap_or(u32::MAX));
         }
     }
 
@@ -274,14 +253,14 @@ impl LockProbe {
     #[inline(always)]
     pub(crate) fn touch_shared(&self, owner: u64) {
         if self.record().is_some() && my_number() != owner {
-            self.record().into_iter().for_each(|record| record.touch(Held::FIRST, 0));
+            self.record().into_iter().for_each(|record| record.holders.touch(Held::FIRST, 0));
         }
     }
 
     /// One of several holders is about to release the lock.
     pub(crate) fn remove(&self, held: Held) {
         if let Some(record) = self.record().filter(|_| held != Held::NONE) {
-            record.remove(held);
+            record.holders.remove(held);
         }
     }
 
@@ -293,7 +272,7 @@ impl LockProbe {
     pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
         let record = self.record();
         let waiters = record.map_or((0, Duration::ZERO), |record| queue(record.id()));
-        ShownLock(record.and_then(LockRecord::first_holder), waiters)
+        ShownLock(record.and_then(|record| record.holders.first()), waiters)
     }
 }
 
@@ -306,7 +285,7 @@ impl GrantProbe<'_> {
     pub(crate) fn grant(self, mode: LockMode, note: WaitNote) {
         let Some(record) = self.0.record().filter(|_| note.0 != 0) else { return };
         if let (task, wait, Some(at)) = waits::granted(note.0) {
-            waits::set_held(note.0, record.add(task, mode, at, wait));
+            waits::set_held(note.0, record.holders.add(task, mode, at, wait));
         }
     }
 
@@ -314,7 +293,7 @@ impl GrantProbe<'_> {
     pub(crate) fn grant_upgrade(self, note: WaitNote) {
         let Some(record) = self.0.record().filter(|_| note.0 != 0) else { return };
         let (wait, own) = waits::upgraded(note.0);
-        record.grant_upgrade(own, wait);
+        record.holders.grant_upgrade(own, wait);
     }
 }
 
@@ -397,7 +376,7 @@ impl<'a> Target<'a> {
             .lock
             .filter(|_| !is_own)
             .and_then(LockProbe::record)
-            .and_then(|record| record.held_by(me.get()));
+            .and_then(|record| record.holders.held_by(me.get()));
         if let Some(held_at) = held_at {
             task::report(&SelfDeadlock::new(me, held_at, at.0, is_limited()));
         }
@@ -426,6 +405,20 @@ impl WaitNote {
         }
     }
 
+    /// A wait of the running task for a signal, which has begun: no future of this crate has it.
+    pub(crate) fn of_signal(name: &'static &'static str) -> Self {
+        let Some(me) = me() else { return Self::NONE };
+        let begin = WaitBegin::of(me, Target::SIGNAL, name, None);
+        let note = begin.note();
+        // No wait for a signal closes a cycle.
+        let _ = begin.enqueued();
+        note
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
     /// The wait is over. Called once, by its own future.
     pub(crate) fn leave(self) {
         if self.0 != 0 {
@@ -447,6 +440,16 @@ impl WaitBegin {
     pub(crate) fn new(target: Target<'_>, name: &'static &'static str, at: Site) -> Self {
         let Some(me) = me() else { return Self { number: 0, task: 0 } };
         target.check(me, at);
+        Self::of(me, target, name, Some(at.0))
+    }
+
+    #[inline]
+    fn of(
+        me: TaskId,
+        target: Target<'_>,
+        name: &'static &'static str,
+        at: Option<&'static Location<'static>>,
+    ) -> Self {
         let lock = target.lock.and_then(LockProbe::used_record);
         let Target { want, own, .. } = target;
         let has_readers = target.lock.is_some_and(|lock| lock.kind == LockKind::RwLock);
@@ -456,7 +459,7 @@ impl WaitBegin {
             want,
             own,
             is_limited: is_limited(),
-            at: at.0,
+            at,
             name,
             has_readers,
         });

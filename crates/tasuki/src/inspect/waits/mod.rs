@@ -2,9 +2,16 @@
 //!
 //! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. A task that waits once at a time, and few do more, has a record that
 //! its number leads to, one of [`DIRECT`]: a wait takes it by one compare-exchange, publishes it by a store and a fence and frees it by a store. If that record is in use, by another wait of the task or by a task whose number
-//! leads to the same, the wait has one of a pool. Such a wait, and one whose future was polled by another task than the one that began it, is in one of 65,536 lists by the number of its task, each under a lock of its own; waits for a time have lists of their own, of which a look sees one.
+//! leads to the same, the wait has one of a pool. Such a wait, and one whose future was polled by another task than the one that began it, is in a list by the number of its task; and of the waits for a lock that has readers those that keep readers out are in a list of the lock (`lists.rs`).
+//! Whatever else is to be known of a lock's waits is found by a look at all (`looks.rs`).
 //!
-//! Of the waits for a lock that has readers those that keep readers out are in a list of the lock, too. Whatever else is to be known of a lock's waits is found by a look at all.
+//! | event | fn |
+//! |---|---|
+//! | a poll is about to wait | [`prepare`]; [`discard`] if it need not after all |
+//! | its waiter is enqueued | [`enqueued`], with the queue locked; then [`publish`] |
+//! | its future is polled again | [`polled`] |
+//! | its waiter is granted, moved to another queue, revoked | [`granted`], [`set_held`], [`moved`], [`revoked`], with the queue locked |
+//! | the wait is over | [`leave`] |
 //!
 //! # Invariants
 //! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`); only `lock`, `want`, `held` and `order` change later, by the holder of
@@ -18,22 +25,25 @@
 //! a wait is published before the graph is looked at, with a `SeqCst` fence between the two (`check_cycle`): of two waits that close a cycle together, the later fence comes after what the other
 //! task did before its own, so that one of the two looks sees the whole cycle.
 
+mod lists;
+mod looks;
+
 use super::locks::{Held, LockId, LockRecord};
 use super::pool::{Pool, Record, first};
 use super::stamp::Stamp;
-use super::{AtomicStatic, coarse_nanoseconds, locked, nanoseconds};
+use super::{AtomicStatic, coarse_nanoseconds, nanoseconds};
 use crate::probe::LockMode;
 use crate::process_id;
 use crate::task::TaskId;
+use lists::{link, list, unlink, unlist};
+pub(super) use looks::{
+    WaitView, each, each_candidate, each_of, each_waiter, each_writer, has_candidate, is_published, sleeps,
+};
 use std::panic::Location;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::vec::Vec;
 
 /// How many records the number of a task leads to. A power of two. An interpreter would take seconds to walk them all.
 const DIRECT: usize = if cfg!(miri) { 8 } else { 1 << 14 };
-/// A power of two: a million waiting tasks are sixteen in a bucket.
-const BUCKETS: usize = if cfg!(miri) { 16 } else { 1 << 16 };
 
 /// What a wait asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,35 +96,10 @@ pub(crate) struct NewWait {
     /// What the waiter holds already: of an upgrade. How many it asks for: of permits.
     pub(crate) own: Held,
     pub(crate) is_limited: bool,
-    pub(crate) at: &'static Location<'static>,
+    pub(crate) at: Option<&'static Location<'static>>,
     pub(crate) name: &'static &'static str,
     /// The lock has readers.
     pub(crate) has_readers: bool,
-}
-
-/// A wait, as a look sees it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WaitView {
-    pub(super) id: u64,
-    pub(super) task: u64,
-    pub(super) lock: LockId,
-    pub(super) want: Want,
-    pub(super) own: Held,
-    pub(super) is_limited: bool,
-    pub(super) at: Option<&'static Location<'static>>,
-    pub(super) name: &'static str,
-    /// Nanoseconds of the process.
-    pub(super) since: u64,
-    /// Its order in the queue of the lock; the last if that is not known.
-    pub(super) order: u32,
-    /// In which process it began.
-    pub(super) process: u32,
-}
-
-impl WaitView {
-    pub(super) fn is_unlimited_lock(&self) -> bool {
-        self.lock != LockId::NONE && !self.is_limited
-    }
 }
 
 pub(crate) struct WaitRecord {
@@ -186,10 +171,6 @@ impl Record for WaitRecord {
 /// The records that the numbers of tasks lead to; they are numbered from 1 on, those of the pool after them.
 static BY_TASK: [WaitRecord; DIRECT] = [const { WaitRecord::NEW }; DIRECT];
 static POOL: Pool<WaitRecord, { first(4096) }> = Pool::new();
-static HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
-/// Of waits for a time: a task may have thousands of them, and one is enough to keep it out of every cycle.
-static TIME_HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
-
 // All Relaxed from here on: see the header.
 fn load(number: &AtomicU32) -> u32 {
     number.load(Ordering::Relaxed)
@@ -206,14 +187,6 @@ fn is_of_pool(number: u32) -> bool {
 #[inline]
 fn get(number: u32) -> &'static WaitRecord {
     BY_TASK.get(number as usize - 1).unwrap_or_else(|| POOL.get(number - DIRECT as u32))
-}
-
-fn bucket(task: u64) -> &'static Mutex<u32> {
-    &HEADS[task as usize % BUCKETS]
-}
-
-fn time_bucket(task: u64) -> &'static Mutex<u32> {
-    &TIME_HEADS[task as usize % BUCKETS]
 }
 
 /// A record that no other wait has. 0 if there is none left.
@@ -241,7 +214,7 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     }
     let record = get(number);
     let lock = wait.lock.map_or(LockId::NONE, LockRecord::id);
-    let is_timed = wait.lock.is_some_and(LockRecord::times_wait);
+    let is_timed = wait.lock.is_some_and(|lock| lock.figures.times_wait());
     record.task.store(task, Ordering::Relaxed);
     record.lock.store(lock.number(), Ordering::Relaxed);
     record.counted.replace(wait.lock);
@@ -254,7 +227,7 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     record.is_limited.store(wait.is_limited, Ordering::Relaxed);
     record.is_old.store(false, Ordering::Relaxed);
     record.is_listed.store(wait.has_readers && wait.want.keeps_readers_out(), Ordering::Relaxed);
-    record.at.set(wait.at);
+    record.at.replace(wait.at);
     record.name.set(wait.name);
     record.since.store(coarse_nanoseconds(), Ordering::Relaxed);
     record.timed_since.store(if is_timed { nanoseconds() } else { 0 }, Ordering::Relaxed);
@@ -274,7 +247,7 @@ pub(crate) fn discard(number: u32) {
 pub(crate) fn enqueued(number: u32) {
     let record = get(number);
     if let Some(lock) = record.counted() {
-        store(&record.order, lock.enqueued());
+        store(&record.order, lock.figures.enqueued());
     }
 }
 
@@ -301,7 +274,8 @@ pub(crate) fn leave(number: u32) {
         if since != 0 || record.is_old.load(Ordering::Relaxed) {
             record.count_time(lock, since);
         }
-        lock.left(record.task.load(Ordering::Relaxed), load(&record.want) == Want::Exclusive as u32);
+        let is_exclusive = load(&record.want) == Want::Exclusive as u32;
+        lock.figures.left(is_exclusive && lock.holders.is_first(record.task.load(Ordering::Relaxed)));
     }
     if record.is_listed.load(Ordering::Relaxed) {
         unlist(number, record);
@@ -315,78 +289,7 @@ pub(crate) fn leave(number: u32) {
     }
 }
 
-/// Into the bucket of its task.
-#[cold]
-fn link(number: u32, record: &WaitRecord) {
-    let mut head = locked(record.head());
-    store(&record.prev, 0);
-    store(&record.next, *head);
-    if *head != 0 {
-        store(&get(*head).prev, number);
-    }
-    *head = number;
-    record.is_linked.store(true, Ordering::Relaxed);
-}
-
-/// Out of the bucket of its task.
-#[cold]
-fn unlink(record: &WaitRecord) {
-    let mut head = locked(record.head());
-    let (prev, next) = (load(&record.prev), load(&record.next));
-    if prev == 0 {
-        *head = next;
-    } else {
-        store(&get(prev).next, next);
-    }
-    if next != 0 {
-        store(&get(next).prev, prev);
-    }
-    record.is_linked.store(false, Ordering::Relaxed);
-}
-
-/// Lists the wait with the writers of its lock.
-fn list(number: u32, record: &WaitRecord) {
-    let Some(of) = record.counted() else { return };
-    let mut head = locked(&of.writers);
-    store(&record.prev_writer, 0);
-    store(&record.next_writer, *head);
-    if *head != 0 {
-        store(&get(*head).prev_writer, number);
-    }
-    *head = number;
-}
-
-fn unlist(number: u32, record: &WaitRecord) {
-    let Some(of) = record.counted() else { return };
-    let mut head = locked(&of.writers);
-    let (prev, next) = (load(&record.prev_writer), load(&record.next_writer));
-    if prev != 0 {
-        store(&get(prev).next_writer, next);
-    } else if *head == number {
-        *head = next;
-    }
-    if next != 0 {
-        store(&get(next).prev_writer, prev);
-    }
-}
-
-/// The records of a bucket, which is locked.
-fn chain(head: u32) -> impl Iterator<Item = (u32, &'static WaitRecord)> {
-    let mut at = head;
-    std::iter::from_fn(move || {
-        let (number, record) = (at, (at != 0).then(|| get(at))?);
-        at = load(&record.next);
-        Some((number, record))
-    })
-}
-
 impl WaitRecord {
-    /// The list that it is in, if it is of the pool. A wait for a time stays one.
-    fn head(&self) -> &'static Mutex<u32> {
-        let task = self.task.load(Ordering::Relaxed);
-        if load(&self.want) == Want::Time as u32 { time_bucket(task) } else { bucket(task) }
-    }
-
     /// The lock that it was enqueued for, and not the one that it was moved to; unless it has been dropped.
     #[inline]
     fn counted(&self) -> Option<&'static LockRecord> {
@@ -396,7 +299,7 @@ impl WaitRecord {
     #[cold]
     fn count_time(&self, lock: &LockRecord, timed_since: u64) {
         let since = if timed_since == 0 { self.since.load(Ordering::Relaxed) } else { timed_since };
-        lock.waited(nanoseconds().saturating_sub(since));
+        lock.figures.waited(nanoseconds().saturating_sub(since));
     }
 
     fn is_unlimited_lock(&self) -> bool {
@@ -405,23 +308,6 @@ impl WaitRecord {
 
     fn is_of(&self, task: u64) -> bool {
         self.task.load(Ordering::Relaxed) == task
-    }
-
-    /// What is in the record of this number, if it is published.
-    fn view(&self, number: u32) -> Option<WaitView> {
-        self.stamp.look(|uses| WaitView {
-            id: id(uses, number),
-            task: self.task.load(Ordering::Relaxed),
-            lock: LockId::from_number(self.lock.load(Ordering::Relaxed)),
-            want: Want::ALL[load(&self.want) as usize],
-            own: Held::from_number(load(&self.own)),
-            is_limited: self.is_limited.load(Ordering::Relaxed),
-            at: self.at.get(),
-            name: self.name.get().copied().unwrap_or_default(),
-            since: self.since.load(Ordering::Relaxed),
-            order: load(&self.order).wrapping_sub(1),
-            process: load(&self.process),
-        })
     }
 }
 
@@ -460,11 +346,6 @@ pub(crate) fn upgraded(number: u32) -> (u64, Held) {
     (id(record.stamp.count(), number), Held::from_number(load(&record.own)))
 }
 
-/// Does this wait still go on?
-pub(super) fn is_published(wait: u64) -> bool {
-    get(wait as u32).view(wait as u32).is_some_and(|view| view.id == wait)
-}
-
 /// The place that a grant took for a waiter.
 pub(crate) fn set_held(number: u32, held: Held) {
     store(&get(number).held, held.number());
@@ -486,81 +367,4 @@ pub(crate) fn revoked(number: u32) {
     let record = get(number);
     record.lock.store(0, Ordering::Relaxed);
     store(&record.want, Want::Signal as u32);
-}
-
-/// What is in the record that a task's number leads to, if it is of that task and in no bucket.
-fn direct(task: u64) -> Option<WaitView> {
-    let place = task as usize % DIRECT;
-    let record = &BY_TASK[place];
-    let view = record.view(place as u32 + 1).filter(|view| view.task == task);
-    view.filter(|_| !record.is_linked.load(Ordering::Relaxed))
-}
-
-/// The waits of a task, the first that began first: all but those for a time, and one of those, which is enough to know that the task goes on.
-pub(super) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
-    let view = |(number, record): (u32, &WaitRecord)| record.view(number);
-    direct(task).into_iter().for_each(&mut see);
-    let is_of = |(_, record): &(u32, &WaitRecord)| record.is_of(task);
-    let linked: Vec<WaitView> = chain(*locked(bucket(task))).filter(is_of).filter_map(view).collect();
-    linked.into_iter().rev().for_each(&mut see);
-    chain(*locked(time_bucket(task))).find(is_of).and_then(view).into_iter().for_each(see);
-}
-
-/// Does the task wait for a time? Then it goes on by itself.
-pub(super) fn sleeps(task: u64) -> bool {
-    let is_direct = direct(task).is_some_and(|view| view.want == Want::Time);
-    is_direct || chain(*locked(time_bucket(task))).any(|(_, record)| record.is_of(task))
-}
-
-/// All records that were ever used, and some that were not.
-fn records() -> impl Iterator<Item = (u32, &'static WaitRecord)> {
-    let direct = (1..).zip(&BY_TASK);
-    direct.chain((1..=POOL.used()).map(|number| (number + DIRECT as u32, POOL.get(number))))
-}
-
-/// The lock of every wait for one that has no limit and began before this time. From the records themselves, without a lock: some may have ended meanwhile.
-pub(super) fn each_candidate(before: u64, mut see: impl FnMut(LockId)) {
-    candidates(before).for_each(|record| see(LockId::from_number(record.lock.load(Ordering::Relaxed))));
-}
-
-/// Is there one?
-pub(super) fn has_candidate(before: u64) -> bool {
-    candidates(before).next().is_some()
-}
-
-fn candidates(before: u64) -> impl Iterator<Item = &'static WaitRecord> {
-    records().map(|(_, record)| record).filter(move |record| {
-        let is_old = record.stamp.is_published() && record.since.load(Ordering::Relaxed) < before;
-        if is_old && before != u64::MAX {
-            // It may be another wait by now: then that one is counted, too.
-            record.is_old.store(true, Ordering::Relaxed);
-        }
-        is_old && record.is_unlimited_lock()
-    })
-}
-
-/// Every wait of all tasks; not of one moment.
-pub(super) fn each(see: impl FnMut(WaitView)) {
-    records().filter_map(|(number, record)| record.view(number)).for_each(see);
-}
-
-/// Every wait in the queue of this lock that keeps readers out.
-pub(super) fn each_writer(lock: LockId, mut see: impl FnMut(WaitView)) {
-    let Some(of) = lock.record() else { return };
-    let head = locked(&of.writers);
-    let mut at = *head;
-    while at != 0 {
-        let record = get(at);
-        record.view(at).into_iter().for_each(&mut see);
-        at = load(&record.next_writer);
-    }
-}
-
-/// Every wait for this lock, whether it has been granted or not. Looks at the waits of all.
-pub(super) fn each_waiter(lock: LockId, mut see: impl FnMut(WaitView)) {
-    each(|view| {
-        if view.lock == lock {
-            see(view);
-        }
-    });
 }

@@ -1,0 +1,126 @@
+//! Which cycles of real tasks are told, and which are none: what `tasuki::inspect` promises of them, beside waits of the runtime's own.
+
+use crate::kit::{runtime, until, watchdog};
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::sync::Arc;
+use tasuki::inspect::{Certainty, deadlocks, snapshot};
+use tasuki::task::TaskId;
+use tasuki::{Barrier, Event, Mutex, RwLock};
+use tasuki_rt::{JoinHandle, Runtime};
+
+/// The certainties of the cycles that have one of these tasks.
+fn told(tasks: &[TaskId]) -> Vec<Certainty> {
+    let has = |id: &TaskId| tasks.contains(id);
+    let found = deadlocks().into_iter().filter(|found| found.hops.iter().any(|hop| has(&hop.task)));
+    found.map(|found| found.certainty).collect()
+}
+
+/// Does each of these wait for a lock that another has?
+fn all_wait(tasks: &[TaskId]) -> bool {
+    let waits = snapshot().waits;
+    tasks.iter().all(|task| waits.iter().any(|wait| wait.task == *task && !wait.behind.is_empty()))
+}
+
+/// Two locks and a meeting between the first and the second one of each task.
+struct Locks(Mutex<u32>, Mutex<u32>, Barrier);
+
+fn locks() -> Arc<Locks> {
+    Arc::new(Locks(Mutex::new(0), Mutex::new(0), Barrier::new(2)))
+}
+
+/// The second lock, then the first.
+fn opposite(runtime: &Runtime, locks: &Arc<Locks>) -> JoinHandle<()> {
+    let locks = locks.clone();
+    runtime.spawn(async move {
+        let _second = locks.1.lock().await;
+        locks.2.arrive_and_wait().await;
+        drop(locks.0.lock().await);
+    })
+}
+
+/// A `select!` of a lock and of another task's end: the task goes on when that ends. It was told as a deadlock.
+#[test]
+fn a_task_that_also_waits_for_another_one_goes_on() {
+    let _dog = watchdog(60);
+    let (runtime, locks, end) = (runtime(2), locks(), Arc::new(Event::manual()));
+    let (mine, ends) = (locks.clone(), end.clone());
+    let one = runtime.spawn(async move {
+        let first = mine.0.lock().await;
+        let other = tasuki_rt::spawn(async move { ends.wait().await });
+        mine.2.arrive_and_wait().await;
+        match select(other, pin!(mine.1.lock())).await {
+            Either::Left((ended, _)) => ended.unwrap(),
+            Either::Right(_) => panic!("the other task has it, and waits for this one"),
+        }
+        drop(first);
+    });
+    let two = opposite(&runtime, &locks);
+    let tasks = [one.id(), two.id()];
+    runtime.start().unwrap();
+    until(|| all_wait(&tasks));
+    assert_eq!(told(&tasks), [], "the first task goes on when the one that it awaits ends");
+    let dump = runtime.dump().to_string();
+    assert!(dump.contains(" in `tasuki_rt::JoinHandle`"), "{dump}");
+    end.set();
+    runtime.block_on(async {
+        one.await.unwrap();
+        two.await.unwrap();
+    });
+}
+
+/// The same after the handle was dropped, and while another task has it: then it is a deadlock. An abort of one of them ends it.
+#[test]
+fn a_handle_that_is_dropped_or_elsewhere_keeps_no_task_out() {
+    let _dog = watchdog(60);
+    let (runtime, locks) = (runtime(2), locks());
+    let (mine, third) = (locks.clone(), runtime.spawn(std::future::pending::<()>()));
+    let one = runtime.spawn(async move {
+        let mut third = Some(third);
+        let first = mine.0.lock().await;
+        // Polled once, and given to another task, which polls it.
+        assert!(futures_util::poll!(third.as_mut().unwrap()).is_pending());
+        let elsewhere = tasuki_rt::spawn(third.take().unwrap());
+        mine.2.arrive_and_wait().await;
+        let mut elsewhere = Some(elsewhere);
+        assert!(futures_util::poll!(elsewhere.as_mut().unwrap()).is_pending());
+        drop(elsewhere.take());
+        drop(mine.1.lock().await);
+        drop(first);
+    });
+    let two = opposite(&runtime, &locks);
+    let tasks = [one.id(), two.id()];
+    runtime.start().unwrap();
+    until(|| all_wait(&tasks));
+    until(|| told(&tasks) == [Certainty::Deadlock]);
+    one.abort();
+    assert!(runtime.block_on(one).unwrap_err().is_aborted());
+    runtime.block_on(two).unwrap();
+    assert_eq!(told(&tasks), []);
+}
+
+/// A guard that a task gave as its output is the user's: in no cycle before it is used, and in one after.
+#[test]
+fn a_guard_that_outlives_its_task() {
+    let _dog = watchdog(60);
+    let (runtime, lock) = (runtime(2), Arc::new(RwLock::new(0)));
+    let (mine, used, use_it) = (lock.clone(), Arc::new(Event::manual()), Arc::new(Event::manual()));
+    let (tells, told_to) = (used.clone(), use_it.clone());
+    let one = runtime.spawn(async move {
+        let mut guard = tasuki_rt::spawn(mine.clone().write_owned()).await.unwrap();
+        let mut wait = pin!(mine.read());
+        assert!(futures_util::poll!(wait.as_mut()).is_pending());
+        tells.set();
+        told_to.wait().await;
+        *guard += 1;
+        drop(wait.await);
+    });
+    let me = [one.id()];
+    runtime.start().unwrap();
+    runtime.block_on(used.wait());
+    assert_eq!(told(&me), [], "the guard is in the name of a task that has ended");
+    use_it.set();
+    until(|| told(&me) == [Certainty::Deadlock]);
+    one.abort();
+    assert!(runtime.block_on(one).unwrap_err().is_aborted());
+}

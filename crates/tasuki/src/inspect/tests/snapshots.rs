@@ -1,0 +1,83 @@
+//! Snapshots: locks, holders, waits and figures as values; and the sizes that docs/inspect.md states.
+
+use super::{Actor, tasks, two};
+use crate::inspect::{self, LockLabel, LockSnapshot};
+use crate::{Mutex, Semaphore};
+use std::boxed::Box;
+use std::string::ToString;
+use std::vec::Vec;
+
+/// Locks with their holders and figures, waits with what they are behind; and `Debug` says the same.
+#[test]
+fn a_snapshot() {
+    let (one, two) = two();
+    let mutex = Mutex::new(0).named("snapshot");
+    let held = one.run(|| mutex.try_lock().unwrap());
+    let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    two.waits(first.as_mut());
+    one.waits(second.as_mut());
+    let this = |lock: &&LockSnapshot| lock.label.name == Some("snapshot");
+    let snapshot = inspect::snapshot();
+    let lock = snapshot.locks.iter().find(this).expect("it is used");
+    assert_eq!((lock.waiters, lock.contentions, lock.longest_queue), (2, 0, 2));
+    assert_eq!(lock.holders.iter().map(|holder| holder.task).collect::<Vec<_>>(), [one.0]);
+    let waits: Vec<_> =
+        snapshot.waits.iter().filter(|wait| wait.lock.is_some_and(|(id, _)| id == lock.id)).collect();
+    assert_eq!(waits.iter().map(|wait| wait.task).collect::<Vec<_>>(), [two.0, one.0], "the longest first");
+    assert!(waits[0].to_string().contains("the mutex `snapshot`, which task") && !waits[0].is_granted);
+    assert!(snapshot.deadlocks.iter().any(|deadlock| tasks(deadlock) == [one.0]));
+    let shown = std::format!("{mutex:?} {first:?}");
+    assert!(shown.contains(", 2 wait, the longest for ") && shown.contains("phase: Queued"), "{shown}");
+    one.run(|| drop(held));
+    let shown = std::format!("{first:?} {second:?}");
+    assert!(shown.contains("phase: Granted") && shown.contains("phase: Queued"), "{shown}");
+    let granted =
+        inspect::snapshot().waits.into_iter().find(|wait| wait.task == two.0).expect("not polled yet");
+    assert!(
+        granted.is_granted && granted.to_string().contains("has not polled the future since"),
+        "{granted}"
+    );
+    drop(two.poll(first.as_mut()));
+    drop(one.poll(second.as_mut()));
+    let snapshot = inspect::snapshot();
+    let lock = snapshot.locks.iter().find(this).expect("it is used");
+    assert_eq!((lock.waiters, lock.contentions, lock.longest_queue), (0, 2, 2));
+    assert!(lock.holders.is_empty() && (1..=2).contains(&lock.waited.count()), "the first wait is timed");
+    assert!((1..=3).contains(&lock.held.count()), "the first hold is timed, and few others");
+    drop((first, second));
+    drop(mutex);
+    assert!(!inspect::snapshot().locks.iter().any(|lock| this(&lock)), "a lock that is dropped is forgotten");
+}
+
+/// Of very many waits behind very many holders only so many are shown, and all are counted.
+#[test]
+fn a_limited_snapshot() {
+    let semaphore = Semaphore::new(1_000).named("crowd");
+    let holders: Vec<_> = (0..1_000).map(|_| Actor::new().run(|| semaphore.try_acquire().unwrap())).collect();
+    let mut waits: Vec<_> = (0..1_000).map(|_| (Actor::new(), Box::pin(semaphore.acquire()))).collect();
+    waits.iter_mut().for_each(|(actor, wait)| actor.waits(wait.as_mut()));
+    let snapshot = inspect::snapshot_limited(10);
+    assert!(snapshot.waits.len() == 10 && snapshot.total_waits >= 1_000 && snapshot.locks.len() <= 10);
+    assert!(snapshot.waits.is_sorted_by_key(|wait| core::cmp::Reverse(wait.waited)), "the longest");
+    let this = |label: &LockLabel| label.name == Some("crowd");
+    let lock = snapshot.locks.iter().find(|lock| this(&lock.label)).expect("it has most waiters");
+    let holders_found = lock.holders.len() + lock.unknown_holders;
+    assert_eq!((lock.waiters, lock.longest_queue, holders_found), (1_000, 1_000, 1_000));
+    let site = snapshot.sites.iter().find(|site| site.lock.is_some_and(|(id, _)| id == lock.id));
+    assert_eq!(site.map(|site| site.count), Some(1_000));
+    assert!(snapshot.waits.iter().all(|wait| wait.behind.len() <= 64));
+    assert!(inspect::snapshot().waits.len() >= 1_000);
+    drop((waits, holders));
+}
+
+/// What docs/inspect.md says, on a machine of 64 bits.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn sizes() {
+    let records = (size_of::<inspect::locks::LockRecord>(), size_of::<inspect::waits::WaitRecord>());
+    assert_eq!(records, (480, 112));
+    assert_eq!(size_of::<crate::probe::LockProbe>(), if cfg!(feature = "console") { 88 } else { 40 });
+    let futures = (size_of::<crate::future::Lock<'_, ()>>(), size_of::<crate::future::WaitEvent<'_>>());
+    let spans = if cfg!(feature = "console") { 8 } else { 0 };
+    assert!(futures.0.max(futures.1) <= 64 + 32 + spans, "{futures:?}");
+}

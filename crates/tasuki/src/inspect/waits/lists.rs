@@ -1,0 +1,99 @@
+//! The lists of waits: those of a task that has more than one wait, and those for a lock that keep readers out.
+//!
+//! A task that waits once at a time is found by its number, without a list (`mod.rs`). All other waits are in one of 65,536 buckets by the number of their task, each under a lock of its own. Waits for a time have buckets of their own: a task may have thousands of them, and a
+//! look wants one. The list of a lock's writers is under the lock of its record.
+//!
+//! Links are numbers of records, Relaxed: they are read and written under the lock of their list. A thread that holds the lock of a list takes no other.
+
+use super::{WaitRecord, Want, get, load, store};
+use crate::inspect::locked;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+/// A power of two: a million waiting tasks are sixteen in a bucket.
+const BUCKETS: usize = if cfg!(miri) { 16 } else { 1 << 16 };
+
+static HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
+/// Of waits for a time: a task may have thousands of them, and one is enough to keep it out of every cycle.
+static TIME_HEADS: [Mutex<u32>; BUCKETS] = [const { Mutex::new(0) }; BUCKETS];
+
+pub(super) fn bucket(task: u64) -> &'static Mutex<u32> {
+    &HEADS[task as usize % BUCKETS]
+}
+
+pub(super) fn time_bucket(task: u64) -> &'static Mutex<u32> {
+    &TIME_HEADS[task as usize % BUCKETS]
+}
+
+/// Into the bucket of its task.
+#[cold]
+pub(super) fn link(number: u32, record: &WaitRecord) {
+    let mut head = locked(record.head());
+    store(&record.prev, 0);
+    store(&record.next, *head);
+    if *head != 0 {
+        store(&get(*head).prev, number);
+    }
+    *head = number;
+    record.is_linked.store(true, Ordering::Relaxed);
+}
+
+/// Out of the bucket of its task.
+#[cold]
+pub(super) fn unlink(record: &WaitRecord) {
+    let mut head = locked(record.head());
+    let (prev, next) = (load(&record.prev), load(&record.next));
+    if prev == 0 {
+        *head = next;
+    } else {
+        store(&get(prev).next, next);
+    }
+    if next != 0 {
+        store(&get(next).prev, prev);
+    }
+    record.is_linked.store(false, Ordering::Relaxed);
+}
+
+/// Lists the wait with the writers of its lock.
+pub(super) fn list(number: u32, record: &WaitRecord) {
+    let Some(of) = record.counted() else { return };
+    let mut head = locked(&of.writers);
+    store(&record.prev_writer, 0);
+    store(&record.next_writer, *head);
+    if *head != 0 {
+        store(&get(*head).prev_writer, number);
+    }
+    *head = number;
+}
+
+pub(super) fn unlist(number: u32, record: &WaitRecord) {
+    let Some(of) = record.counted() else { return };
+    let mut head = locked(&of.writers);
+    let (prev, next) = (load(&record.prev_writer), load(&record.next_writer));
+    if prev != 0 {
+        store(&get(prev).next_writer, next);
+    } else if *head == number {
+        *head = next;
+    }
+    if next != 0 {
+        store(&get(next).prev_writer, prev);
+    }
+}
+
+/// The records of a bucket, which is locked.
+pub(super) fn chain(head: u32) -> impl Iterator<Item = (u32, &'static WaitRecord)> {
+    let mut at = head;
+    std::iter::from_fn(move || {
+        let (number, record) = (at, (at != 0).then(|| get(at))?);
+        at = load(&record.next);
+        Some((number, record))
+    })
+}
+
+impl WaitRecord {
+    /// The list that it is in, if it is of the pool. A wait for a time stays one.
+    fn head(&self) -> &'static Mutex<u32> {
+        let task = self.task.load(Ordering::Relaxed);
+        if load(&self.want) == Want::Time as u32 { time_bucket(task) } else { bucket(task) }
+    }
+}

@@ -1,0 +1,137 @@
+//! Looks at the waits that go on: of a task, of a lock, of all. The graph and the snapshots are made of them.
+//!
+//! A look takes no lock but that of a bucket, and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
+
+use super::lists::{bucket, chain, time_bucket};
+use super::{BY_TASK, DIRECT, POOL, WaitRecord, Want, get, id, load};
+use crate::inspect::locked;
+use crate::inspect::locks::{Held, LockId};
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+use std::vec::Vec;
+
+/// A wait, as a look sees it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::inspect) struct WaitView {
+    pub(in crate::inspect) id: u64,
+    pub(in crate::inspect) task: u64,
+    pub(in crate::inspect) lock: LockId,
+    pub(in crate::inspect) want: Want,
+    pub(in crate::inspect) own: Held,
+    pub(in crate::inspect) is_limited: bool,
+    pub(in crate::inspect) at: Option<&'static Location<'static>>,
+    pub(in crate::inspect) name: &'static str,
+    /// Nanoseconds of the process.
+    pub(in crate::inspect) since: u64,
+    /// Its order in the queue of the lock; the last if that is not known.
+    pub(in crate::inspect) order: u32,
+    /// In which process it began.
+    pub(in crate::inspect) process: u32,
+}
+
+impl WaitView {
+    pub(in crate::inspect) fn is_unlimited_lock(&self) -> bool {
+        self.lock != LockId::NONE && !self.is_limited
+    }
+}
+
+impl WaitRecord {
+    /// What is in the record of this number, if it is published.
+    pub(super) fn view(&self, number: u32) -> Option<WaitView> {
+        self.stamp.look(|uses| WaitView {
+            id: id(uses, number),
+            task: self.task.load(Ordering::Relaxed),
+            lock: LockId::from_number(self.lock.load(Ordering::Relaxed)),
+            want: Want::ALL[load(&self.want) as usize],
+            own: Held::from_number(load(&self.own)),
+            is_limited: self.is_limited.load(Ordering::Relaxed),
+            at: self.at.get(),
+            name: self.name.get().copied().unwrap_or_default(),
+            since: self.since.load(Ordering::Relaxed),
+            order: load(&self.order).wrapping_sub(1),
+            process: load(&self.process),
+        })
+    }
+}
+
+/// Does this wait still go on?
+pub(in crate::inspect) fn is_published(wait: u64) -> bool {
+    get(wait as u32).view(wait as u32).is_some_and(|view| view.id == wait)
+}
+
+/// What is in the record that a task's number leads to, if it is of that task and in no bucket.
+fn direct(task: u64) -> Option<WaitView> {
+    let place = task as usize % DIRECT;
+    let record = &BY_TASK[place];
+    let view = record.view(place as u32 + 1).filter(|view| view.task == task);
+    view.filter(|_| !record.is_linked.load(Ordering::Relaxed))
+}
+
+/// The waits of a task, the first that began first: all but those for a time, and one of those, which is enough to know that the task goes on.
+pub(in crate::inspect) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
+    let view = |(number, record): (u32, &WaitRecord)| record.view(number);
+    direct(task).into_iter().for_each(&mut see);
+    let is_of = |(_, record): &(u32, &WaitRecord)| record.is_of(task);
+    let linked: Vec<WaitView> = chain(*locked(bucket(task))).filter(is_of).filter_map(view).collect();
+    linked.into_iter().rev().for_each(&mut see);
+    chain(*locked(time_bucket(task))).find(is_of).and_then(view).into_iter().for_each(see);
+}
+
+/// Does the task wait for a time? Then it goes on by itself.
+pub(in crate::inspect) fn sleeps(task: u64) -> bool {
+    let is_direct = direct(task).is_some_and(|view| view.want == Want::Time);
+    is_direct || chain(*locked(time_bucket(task))).any(|(_, record)| record.is_of(task))
+}
+
+/// All records that were ever used, and some that were not.
+fn records() -> impl Iterator<Item = (u32, &'static WaitRecord)> {
+    let direct = (1..).zip(&BY_TASK);
+    direct.chain((1..=POOL.used()).map(|number| (number + DIRECT as u32, POOL.get(number))))
+}
+
+/// The lock of every wait for one that has no limit and began before this time. From the records themselves, without a lock: some may have ended meanwhile.
+pub(in crate::inspect) fn each_candidate(before: u64, mut see: impl FnMut(LockId)) {
+    candidates(before).for_each(|record| see(LockId::from_number(record.lock.load(Ordering::Relaxed))));
+}
+
+/// Is there one?
+pub(in crate::inspect) fn has_candidate(before: u64) -> bool {
+    candidates(before).next().is_some()
+}
+
+fn candidates(before: u64) -> impl Iterator<Item = &'static WaitRecord> {
+    records().map(|(_, record)| record).filter(move |record| {
+        let is_old = record.stamp.is_published() && record.since.load(Ordering::Relaxed) < before;
+        if is_old && before != u64::MAX {
+            // It may be another wait by now: then that one is counted, too.
+            record.is_old.store(true, Ordering::Relaxed);
+        }
+        is_old && record.is_unlimited_lock()
+    })
+}
+
+/// Every wait of all tasks; not of one moment.
+pub(in crate::inspect) fn each(see: impl FnMut(WaitView)) {
+    records().filter_map(|(number, record)| record.view(number)).for_each(see);
+}
+
+/// Every wait in the queue of this lock that keeps readers out.
+pub(in crate::inspect) fn each_writer(lock: LockId, mut see: impl FnMut(WaitView)) {
+    let Some(of) = lock.record() else { return };
+    let head = locked(&of.writers);
+    let mut at = *head;
+    while at != 0 {
+        let record = get(at);
+        record.view(at).into_iter().for_each(&mut see);
+        at = load(&record.next_writer);
+    }
+}
+
+/// Every wait for this lock, whether it has been granted or not. Looks at the waits of all.
+pub(in crate::inspect) fn each_waiter(lock: LockId, mut see: impl FnMut(WaitView)) {
+    each(|view| {
+        if view.lock == lock {
+            see(view);
+        }
+    });
+}
