@@ -22,7 +22,7 @@
 //! | `/` | the page: one file, without access to a network |
 //! | `/snapshot.json` | the last sample and the history |
 //! | `/events` | the same as server-sent events, twice a second |
-//! | `/dump.txt` | all waits and tasks of now as text, at most 10,000 of each: for the command line |
+//! | `/dump.txt` | all waits and tasks as text, at most 10,000 of each, of now or of a moment ago: for the command line |
 //!
 //! # What it costs, and what it lets in
 //!
@@ -31,13 +31,21 @@
 //! a task may wait for that: some milliseconds for 100,000 tasks.
 //!
 //! It listens on the loopback address, and answers only requests that were made under a name of this machine, so that no web site can read it; any other address needs a
-//! [token](Inspector::token). There is no TLS: use a tunnel. Nothing can be changed through it. At most 32 connections are served at a time, each with limits of bytes and time.
+//! [token](Inspector::token). What a browser asks for in the name of another site is refused with a token, too. There is no TLS: use a tunnel. Nothing can be changed through it.
+//!
+//! | what a client may take | limit |
+//! |---|---|
+//! | a request | 8 KiB, 64 fields, no body, 5 seconds from the first byte to the last |
+//! | an answer, or an event | 10 seconds; then the client is cut off |
+//! | connections | 32 at a time, of which 16 streams of events; the next one is answered with 503 |
+//! | looks at the program | none: all are sent the last sample. `/dump.txt` is one, which all share that ask while it is made, or within nine times its length and three seconds |
 //!
 //! # Features
 //!
 //! * `rt`, on by default: [`Inspector::runtime`].
 //! * `inspect`: release builds note locks, waits and tasks, as debug builds always do. Without it a release build shows workers and queues only.
 
+mod dumps;
 mod history;
 mod json;
 mod request;

@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) authorization: Option<String>,
     /// From which page a script asks.
     pub(crate) origin: Option<String>,
+    /// From where a browser says that the request comes: the field Sec-Fetch-Site.
+    pub(crate) site: Option<String>,
 }
 
 /// Reads from a stream that may block until a time.
@@ -86,6 +88,7 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request, Refusal> {
             "host" => &mut request.host,
             "authorization" => &mut request.authorization,
             "origin" => &mut request.origin,
+            "sec-fetch-site" => &mut request.site,
             "transfer-encoding" => return Err(Refusal(413, "a request has no body here")),
             "content-length" if value != "0" => return Err(Refusal(413, "a request has no body here")),
             _ => continue,
@@ -126,7 +129,8 @@ fn parse_line(line: &str) -> Result<Request, Refusal> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let token = query.split('&').find_map(|pair| pair.strip_prefix("token=")).map(str::to_owned);
     let path = path.to_owned();
-    Ok(Request { is_head: method == "HEAD", path, token, host: None, authorization: None, origin: None })
+    let is_head = method == "HEAD";
+    Ok(Request { is_head, path, token, host: None, authorization: None, origin: None, site: None })
 }
 
 #[cfg(test)]

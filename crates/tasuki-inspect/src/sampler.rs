@@ -3,6 +3,7 @@
 //! It looks twice a second while a client reads the events, every two seconds otherwise, so that there is a history when the page is opened; and mostly for less than a tenth of the
 //! time: after a look that took long, as among very many tasks in a debug build, it sleeps for nine times as long, up to three seconds.
 
+use crate::dumps::Dumps;
 use crate::history::History;
 use crate::json::Json;
 use crate::sample::{Sample, Sources};
@@ -18,6 +19,11 @@ const UNWATCHED: Duration = Duration::from_secs(2);
 const REST: u32 = 9;
 /// But it is looked at least so often.
 const LONGEST_REST: Duration = Duration::from_secs(3);
+/// After a look that took so long there is none for this time.
+pub(crate) fn rest(took: Duration) -> Duration {
+    (took * REST).min(LONGEST_REST)
+}
+
 /// So many waits and tasks are in a dump.
 const DUMPED: usize = 10_000;
 
@@ -28,6 +34,7 @@ pub(crate) struct Samples {
     /// There is a new sample, a client that watches, or the end.
     changed: Condvar,
     sources: Sources,
+    dumps: Dumps,
 }
 
 #[derive(Debug)]
@@ -56,7 +63,8 @@ impl Samples {
         let mut sampler = Sampler::new();
         let text = sampler.look(&sources);
         let state = State { number: 1, text, watchers: 0, is_asked: false, has_ended: false };
-        (Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), sources }), sampler)
+        let (state, changed, dumps) = (Mutex::new(state), Condvar::new(), Dumps::default());
+        (Arc::new(Self { state, changed, sources, dumps }), sampler)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,9 +94,9 @@ impl Samples {
         Watched(self)
     }
 
-    /// As text, of now.
-    pub(crate) fn dump(&self) -> String {
-        self.sources.text(DUMPED)
+    /// As text, of now or of a moment ago.
+    pub(crate) fn dump(&self) -> Arc<str> {
+        self.dumps.text(Instant::now, || self.sources.text(DUMPED))
     }
 
     pub(crate) fn have_ended(&self) -> bool {
@@ -125,7 +133,7 @@ impl Samples {
         loop {
             let period = if state.watchers > 0 { WATCHED } else { UNWATCHED };
             let period = if state.is_asked { Duration::ZERO } else { period };
-            let left = period.max((took * REST).min(LONGEST_REST)).saturating_sub(start.elapsed());
+            let left = period.max(rest(took)).saturating_sub(start.elapsed());
             if state.has_ended || left.is_zero() {
                 state.is_asked = false;
                 return state.has_ended;

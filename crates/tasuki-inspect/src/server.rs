@@ -1,7 +1,7 @@
 //! The server: one thread accepts, one thread for each connection answers, as many as [`Limits`] allow. No executor takes part, so it answers while the program is stuck.
 //!
 //! Everything that a client can do is bounded: the bytes and the time of its request, the time of its answer, the number of connections, and of those the number of streams of events. A
-//! connection ends with its answer. What is sent is the text of the last sample, shared by all: a client costs no look at the program. (`/dump.txt` does, a bounded one.)
+//! connection ends with its answer. What is sent is the text of the last sample, shared by all: a client costs no look at the program. (`/dump.txt` does, a bounded one, which is shared too: `dumps.rs`.)
 
 use crate::request::{self, Refusal, Request};
 use crate::sampler::Samples;
@@ -128,8 +128,12 @@ impl Server {
         }
     }
 
-    /// May this client ask? By the token; and where there is none, only as this machine: a page of another site whose name leads here is refused.
+    /// May this client ask? By the token; and where there is none, only as this machine: a page of another site whose name leads here is refused. What a browser asks for in the name of another site
+    /// gets nothing but the page, which says nothing of the program: a link leads there.
     fn allowed(&self, request: &Request) -> Result<(), Refusal> {
+        if request.site.as_deref() == Some("cross-site") && request.path != "/" {
+            return Err(Refusal(403, "asked by another web site: open the page itself"));
+        }
         match &self.token {
             Some(token) => {
                 let bearer = request.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer "));
@@ -347,6 +351,27 @@ mod tests {
         assert_eq!(answer(connect(), b""), "");
         while answer(connect(), b"GET / HTTP/1.1\r\n").starts_with("HTTP/1.1 503 ") {}
         while !answer(connect(), REQUEST).starts_with("HTTP/1.1 200 ") {}
+    }
+
+    /// One byte after the other, each in time: the head as a whole is late.
+    #[test]
+    fn a_client_that_dribbles_is_cut_off() {
+        let page = page(Limits { connections: 1, head_time: Duration::from_millis(30), ..Limits::DEFAULT });
+        let mut slow = TcpStream::connect(page.address()).unwrap();
+        slow.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\nX: ").unwrap();
+        let mut byte = [0];
+        let read = loop {
+            if slow.write_all(b"x").is_err() {
+                break 0;
+            }
+            match slow.read(&mut byte) {
+                Ok(count) => break count,
+                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(_) => break 0,
+            }
+        };
+        assert_eq!(read, 0, "cut off by its time, before it is refused for its bytes");
     }
 
     /// Streams of events leave room for questions.

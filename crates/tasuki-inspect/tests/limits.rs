@@ -79,6 +79,31 @@ fn foreign_names_are_refused() {
     }
 }
 
+/// A browser says in whose name it asks. Another site gets the page, which says nothing of the program, so that a link works; with a token, too.
+#[test]
+fn other_sites_are_refused() {
+    let (open, locked) = (inspector().start().unwrap(), inspector().token(TOKEN).start().unwrap());
+    let ask = |page: &Inspection, path: &str, site: &str| {
+        status(
+            page,
+            &format!(
+                "GET {path}?token={TOKEN} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: {site}\r\n\r\n"
+            ),
+        )
+    };
+    for page in [&open, &locked] {
+        for path in ["/snapshot.json", "/events", "/dump.txt", "/nowhere"] {
+            assert_eq!(ask(page, path, "cross-site"), "403", "{path}");
+        }
+        assert_eq!(ask(page, "/", "cross-site"), "200");
+        for site in ["same-origin", "none", "same-site"] {
+            assert_eq!(ask(page, "/snapshot.json", site), "200", "{site}");
+        }
+    }
+    let twice = "GET /snapshot.json HTTP/1.1\r\nSec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n\r\n";
+    assert_eq!(status(&open, twice), "400");
+}
+
 #[test]
 fn what_is_malformed_is_refused() {
     let page = inspector().start().unwrap();
