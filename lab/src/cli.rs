@@ -15,8 +15,8 @@ usage: lab [tour] [--quick] [--workers N]
 
   tour    every primitive on tasuki-rt: 1,000,000 tasks, 1,000,000 cancelled waiters, all checked
   bench   measures Tasuki beside its peers: mutex, parker, semaphore, event, wait-group, barrier,
-          token, rwlock, condvar, channel, time, runtime, net. One process a cell; a subject that panics or hangs there
-          is reported, and the run goes on. Fails at the end if one of ours did
+          token, rwlock, condvar, channel, time, runtime, net, inspect. One process a cell; a subject that panics or
+          hangs there is reported, and the run goes on. Fails at the end if one of ours did
   stuck   plants the five classic hangs one after another, and shows what each says while it hangs
   serve   one server of bench net by itself, until stdin ends; says where it listens: for strace, perf and valgrind
   verify  whether FILE, written by bench all --json, has every cell

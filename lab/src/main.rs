@@ -76,6 +76,9 @@ fn bench(args: &BenchArgs) -> ExitCode {
         return ExitCode::from(2);
     }
     let supervisor = Supervisor { quick: args.quick, patience: args.patience };
+    if cells.iter().any(|(what, _)| *what == workload::inspect::NAME) {
+        workload::inspect::build();
+    }
     let (screen, count) = (Screen::stderr(), cells.len());
     let mut document = Document { machine: Machine::here(), quick: args.quick, ..Document::default() };
     show(&benchmarks_page::origin(&document));

@@ -1,8 +1,8 @@
-//! `cargo xtask inspect-cost`: what the feature `inspect` costs. One program (`crates/tasuki-rt/examples/inspect_cost.rs`) is built with it and without; the instructions of both are counted, and both are
+//! `cargo xtask inspect-cost`: what the feature `inspect` costs. One program (`lab/inspect-cost`) is built with it and without; the instructions of both are counted, and both are
 //! run in turns.
 //!
 //! Without the feature nothing of the records may be in the program. With it, the limits are those of `docs/inspect.md`. Instructions need valgrind; times say little on a busy machine, so the median of the
-//! rounds' ratios counts.
+//! rounds' ratios counts. `lab bench inspect` has the same two programs: there more is timed, and memory is told.
 
 use crate::args::Args;
 use crate::report::{Outcome, Report};
@@ -21,10 +21,8 @@ const RECORDS: [&str; 3] = ["inspect5locks", "inspect5waits", "inspect5watch"];
 fn build(with: bool) -> Result<PathBuf, String> {
     let features = if with { "--features inspect" } else { "" };
     let folder = target().join(if with { "inspect-on" } else { "inspect-off" });
-    let words =
-        format!("build --release -p tasuki-rt --no-default-features {features} --example inspect_cost");
-    run_loud(cargo(&words).env("CARGO_TARGET_DIR", &folder))?;
-    Ok(folder.join("release/examples/inspect_cost"))
+    run_loud(cargo(&format!("build --release -p inspect-cost {features}")).env("CARGO_TARGET_DIR", &folder))?;
+    Ok(folder.join("release/inspect-cost"))
 }
 
 /// Nothing of the records is in the program that is built without.

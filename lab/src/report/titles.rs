@@ -90,6 +90,7 @@ fn family(workload: &str, n: u64, runtime: &str) -> String {
         ("runtime", "memory") => "Memory of a waiting task beyond its future".into(),
         ("runtime", "mutex") => format!("{tasks} share one lock on two threads of each runtime"),
         ("net", what) => net(what, n),
+        ("inspect", what) => inspect(what, n),
         ("runtime", "hand-off") => format!("{tasks} hand one lock off on two threads of each runtime"),
         _ if workload.starts_with("mutex/contended/section-") => {
             let section = if workload.contains("section-100") { ", 100 ns at a time" } else { "" };
@@ -161,6 +162,19 @@ pub(crate) fn grouped(number: u64) -> String {
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// What is noted, and what that costs.
+fn inspect(what: &str, n: u64) -> String {
+    match what {
+        "uncontended" => "With `inspect`: a lock that no other task wants".into(),
+        "semaphore" => "With `inspect`: a permit that no other task wants".into(),
+        "rwlock-read" => "With `inspect`: a read lock that no other task wants".into(),
+        "wait-grant" => "With `inspect`: a wait, its grant and its claim, without a scheduler".into(),
+        "contended" => format!("With `inspect`: {} share one lock on tasuki-rt", count(n, "task")),
+        "lock-bytes" => "With `inspect`: memory of a mutex that was used".into(),
+        _ => "With `inspect`: memory of a future that waits".into(),
+    }
 }
 
 /// What a workload of sockets is.

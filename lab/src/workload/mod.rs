@@ -15,6 +15,7 @@ pub(crate) mod event;
 pub(crate) mod group;
 pub(crate) mod handoff;
 pub(crate) mod hostile;
+pub(crate) mod inspect;
 pub(crate) mod minimal;
 pub(crate) mod net;
 pub(crate) mod parker;
@@ -51,7 +52,7 @@ fn channels(bench: &mut Bench) {
 pub(crate) type Family = (&'static str, fn(&mut Bench));
 
 /// All families.
-pub(crate) const FAMILIES: [Family; 13] = [
+pub(crate) const FAMILIES: [Family; 14] = [
     ("mutex", mutex),
     ("parker", parker::run),
     ("semaphore", semaphore::run),
@@ -65,6 +66,7 @@ pub(crate) const FAMILIES: [Family; 13] = [
     ("time", time::run),
     ("runtime", runtime::run),
     ("net", net::run),
+    ("inspect", inspect::run),
 ];
 
 /// Describes every workload of a family; nothing if there is none of that name.

@@ -4,6 +4,7 @@ use super::{Record, cells, fastest};
 use crate::peer::Kind;
 
 mod channel;
+mod inspect;
 mod lock;
 mod mutex;
 mod net;
@@ -62,6 +63,7 @@ pub(crate) fn judge(records: &[Record]) -> Vec<Verdict> {
             "semaphore" => semaphore::judge(cell, &mut verdicts),
             "runtime" => runtime::judge(cell, &mut verdicts),
             "net" => net::judge(cell, &mut verdicts),
+            "inspect" => inspect::judge(cell, &mut verdicts),
             "rwlock" | "condvar" | "time" => lock::judge(cell, &mut verdicts),
             _ => signal::judge(cell, &mut verdicts),
         }
@@ -133,10 +135,12 @@ fn size(cell: Cell<'_>, limit: f64, out: &mut Vec<Verdict>) {
 
 /// Nothing is allocated by ours, in any cell whose runtime does not allocate by itself.
 fn allocations(records: &[Record], out: &mut Vec<Verdict>) {
-    // A table of runtimes shows their own allocations; an operation of a oneshot makes one, which is one allocation.
+    // A table of runtimes shows their own allocations, tasks that are spawned in a sample are some; an operation of a oneshot makes one, which is one allocation.
     let quiet = |record: &&Record| {
         !record.runtime.starts_with("async-executor")
-            && !["runtime/", "channel/oneshot"].iter().any(|family| record.workload.starts_with(family))
+            && !["runtime/", "channel/oneshot", "inspect/contended"]
+                .iter()
+                .any(|family| record.workload.starts_with(family))
     };
     let ours = records.iter().filter(|record| record.kind == Kind::Ours && record.unit == "ns/op");
     let worst = ours.filter(quiet).max_by(|left, right| left.allocs_per_op.total_cmp(&right.allocs_per_op));
