@@ -91,9 +91,11 @@ fn compile(report: &mut Report) {
             shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
         });
     }
+    let runtime = ["", "--no-default-features", "--all-features"];
     for words in FEATURES
         .map(|features| format!("-p tasuki {features}"))
         .into_iter()
+        .chain(runtime.map(|features| format!("-p tasuki-rt {features}")))
         .chain(["-p tasuki-inspect".into()])
     {
         report.step(&format!("Rust {OLDEST} {words}"), || {

@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const SPAWNS: usize = 0;
 const YIELDS: usize = 1;
 const WAITS: usize = 2;
-const TASKS: usize = 3;
+const ENDS: usize = 3;
+const TASKS: usize = 4;
 
 /// In a queue, or to be queued after the poll.
 const SCHEDULED: usize = 1;
@@ -117,7 +118,7 @@ impl Pool {
                 self.wake(Some(worker), YIELDS);
                 false
             }
-            YIELDS => true,
+            YIELDS | ENDS => true,
             _ => {
                 let mut event = self.event.lock().unwrap();
                 event.1 = !event.0;
@@ -201,34 +202,59 @@ impl Sleeper for FallingAsleep<'_> {
     }
 }
 
-/// The workers, of which one is awake at first, and a thread outside that does this; all tasks end, or it is a deadlock.
-fn program(workers: usize, preemptions: usize, tasks: &'static [usize], silent: bool, outside: fn(&Pool)) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    let executions = std::sync::Arc::new(AtomicUsize::new(0));
-    let counted = executions.clone();
-    model.check(move || {
-        counted.fetch_add(1, Ordering::Relaxed);
-        let pool = Pool::new(workers, tasks.len(), silent);
-        (1..workers).for_each(|worker| assert!(pool.idle.sleep(Rest::of(worker)).look));
-        if tasks == [WAITS] {
-            pool.wake(None, WAITS);
+/// What is run. All tasks end, or it is a deadlock.
+#[derive(Clone, Copy)]
+struct Program {
+    workers: usize,
+    preemptions: usize,
+    tasks: &'static [usize],
+    /// Those that are in the global queue at first, and those that the first worker has.
+    queued: &'static [usize],
+    local: &'static [usize],
+    /// What a thread outside does.
+    outside: Option<fn(&Pool)>,
+    silent: bool,
+}
+
+impl Program {
+    const fn new(workers: usize, preemptions: usize, tasks: &'static [usize]) -> Self {
+        Self { workers, preemptions, tasks, queued: &[], local: &[], outside: None, silent: false }
+    }
+
+    fn run(self) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(self.preemptions);
+        let executions = std::sync::Arc::new(AtomicUsize::new(0));
+        let counted = executions.clone();
+        model.check(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            self.execute();
+        });
+        // A `Builder` has no log of its own, and `loom::model` takes no bound.
+        println!("Completed in {} iterations", executions.load(Ordering::Relaxed));
+    }
+
+    fn execute(self) {
+        let pool = Pool::new(self.workers, self.tasks.len(), self.silent);
+        // The first worker is awake at first, the others are not.
+        (1..self.workers).for_each(|worker| assert!(pool.idle.sleep(Rest::of(worker)).look));
+        self.queued.iter().for_each(|task| pool.wake(None, *task));
+        for task in self.local {
+            pool.states[*task].store(SCHEDULED, Ordering::Relaxed);
+            pool.locals[0].lock().unwrap().push_back(*task);
         }
-        let outside = thread::spawn(move || outside(pool));
+        let outside = self.outside.map(|outside| thread::spawn(move || outside(pool)));
         let others: Vec<_> =
-            (1..workers).map(|worker| thread::spawn(move || pool.work_when_woken(worker))).collect();
+            (1..self.workers).map(|worker| thread::spawn(move || pool.work_when_woken(worker))).collect();
         pool.work(0, false);
-        outside.join().unwrap();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        outside.into_iter().chain(others).for_each(|thread| thread.join().unwrap());
         let polls = |task: usize| pool.polls[task].load(Ordering::Relaxed);
-        assert!(tasks.iter().all(|task| match *task {
-            SPAWNS => polls(SPAWNS) == 1,
+        assert!(self.tasks.iter().all(|task| match *task {
+            SPAWNS | ENDS => polls(*task) == 1,
             YIELDS => polls(YIELDS) == 2,
             _ => (1..=2).contains(&polls(WAITS)),
         }));
-    });
-    // A `Builder` has no log of its own, and `loom::model` takes no bound.
-    println!("Completed in {} iterations", executions.load(Ordering::Relaxed));
+    }
 }
 
 fn spawn_all(pool: &Pool) {
@@ -239,22 +265,47 @@ fn spawn_all(pool: &Pool) {
 
 #[test]
 fn one_worker_runs_them_all() {
-    program(1, 3, &[SPAWNS, YIELDS, WAITS], false, spawn_all);
+    Program { outside: Some(spawn_all), ..Program::new(1, 3, &[SPAWNS, YIELDS, WAITS]) }.run();
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_the_notification_a_task_stays() {
-    program(1, 3, &[SPAWNS, YIELDS, WAITS], true, spawn_all);
+    let all = Program::new(1, 3, &[SPAWNS, YIELDS, WAITS]);
+    Program { outside: Some(spawn_all), silent: true, ..all }.run();
 }
 
 #[test]
 fn two_workers_and_a_task_that_spawns_one_that_yields() {
-    program(2, 2, &[SPAWNS, YIELDS], false, |pool| pool.wake(None, SPAWNS));
+    let outside = |pool: &Pool| pool.wake(None, SPAWNS);
+    Program { outside: Some(outside), ..Program::new(2, 2, &[SPAWNS, YIELDS]) }.run();
 }
 
 /// Spawned before, and woken before, in or after its first poll.
 #[test]
 fn two_workers_and_a_task_that_is_woken_early() {
-    program(2, 2, &[WAITS], false, Pool::set_event);
+    let woken = Program { queued: &[WAITS], ..Program::new(2, 2, &[WAITS]) };
+    Program { outside: Some(Pool::set_event), ..woken }.run();
+}
+
+// The parts of these two, each alone, with three preemptions.
+
+/// While the first worker falls asleep.
+#[test]
+fn two_workers_and_a_task_from_outside() {
+    let outside = |pool: &Pool| pool.wake(None, ENDS);
+    Program { outside: Some(outside), ..Program::new(2, 3, &[ENDS]) }.run();
+}
+
+/// The second worker sleeps, and is woken for the second task in the queue of the first.
+#[test]
+fn two_workers_and_two_tasks_from_inside() {
+    Program { local: &[SPAWNS, ENDS], ..Program::new(2, 3, &[SPAWNS, YIELDS, ENDS]) }.run();
+}
+
+/// As above, and it is woken in or after that poll from outside.
+#[test]
+fn two_workers_and_a_task_that_is_woken_from_outside() {
+    let woken = Program { local: &[WAITS], ..Program::new(2, 3, &[WAITS]) };
+    Program { outside: Some(Pool::set_event), ..woken }.run();
 }

@@ -21,7 +21,7 @@
 //! 2. While closures are queued there is a thread, which looks into the queue before it waits or ends.
 //! 3. No closure is run or dropped under the lock.
 
-use crate::context::{self, Context, ThreadRole};
+use crate::context::{Context, ThreadRole};
 use crate::metrics::BlockingMetrics;
 use crate::scheduler::Shared;
 use crate::task::Runnable;
@@ -212,6 +212,7 @@ fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
     if refuses {
         return Err(io::ErrorKind::WouldBlock.into());
     }
+    shared.threads.start_here();
     let settings = shared.threads.settings.clone();
     let id = shared.id;
     let body = move || {
@@ -235,11 +236,9 @@ impl Drop for ThreadEnds {
 fn main(context: &Context) {
     let shared = &context.shared;
     context.enter(|| {
-        context::block_for(shared.id, || {
-            while let Some(work) = shared.blocking.next() {
-                run(context, work);
-            }
-        });
+        while let Some(work) = shared.blocking.next() {
+            run(context, work);
+        }
     });
 }
 

@@ -156,7 +156,7 @@ impl Builder {
     }
 
     /// Is called on each thread, worker or for blocking work, before it does anything else. A panic of it is reported by the panic hook and goes no further, as with the
-    /// other hooks. A later call replaces the earlier one's function.
+    /// other hooks. A later call replaces the earlier one's function. The end of the runtime waits for it: shutting down inside of it is an error, as in a task.
     ///
     /// # Examples
     ///

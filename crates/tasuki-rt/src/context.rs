@@ -55,8 +55,8 @@ thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
     /// The runtime of the current context, or of a guard made later. As above.
     static ENTERED: Cell<*const Arc<Shared>> = const { Cell::new(ptr::null()) };
-    /// The runtime whose blocking work this thread does; none has the number 0.
-    static BLOCKS_FOR: Cell<u32> = const { Cell::new(0) };
+    /// The runtime that started this thread, whose end may wait for it; none has the number 0. From the hook of its start to the destructors of its thread-local variables.
+    static THREAD_OF: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Looks at the context of this thread. `look` runs no foreign code.
@@ -158,21 +158,14 @@ impl SpawnSite<'_> {
     }
 }
 
-/// Runs a closure of `spawn_blocking`, which is a task of the runtime with this number; or a hook that its end waits for.
-pub(crate) fn block_for<T>(id: u32, work: impl FnOnce() -> T) -> T {
-    struct Restore(u32);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            let _ = BLOCKS_FOR.try_with(|id| id.set(self.0));
-        }
-    }
-    let _restore = Restore(BLOCKS_FOR.try_with(|before| before.replace(id)).unwrap_or(0));
-    work()
+/// This thread is one of the runtime with this number, a worker or one for blocking work, for the rest of its life.
+pub(crate) fn becomes_thread_of(id: u32) {
+    let _ = THREAD_OF.try_with(|runtime| runtime.set(id));
 }
 
-/// Is this thread in the blocking work of this runtime, or in a hook that its end waits for?
-pub(crate) fn blocks_for(shared: &Shared) -> bool {
-    BLOCKS_FOR.try_with(Cell::get) == Ok(shared.id)
+/// Has this runtime started this thread? Then whatever runs on it, a task, blocking work, a hook or a destructor, cannot wait for the end of the runtime.
+pub(crate) fn is_thread_of(shared: &Shared) -> bool {
+    THREAD_OF.try_with(Cell::get) == Ok(shared.id)
 }
 
 impl Context {

@@ -212,7 +212,7 @@ impl From<JoinError> for io::Error {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShutdownError {
-    /// Called on a worker thread, or in a closure of `spawn_blocking` that would be waited for: they cannot wait for themselves.
+    /// Called inside a task, or on another thread of the runtime, in blocking work or a hook: they would be waited for, and cannot wait for themselves.
     InsideTask,
     /// The time was over while a task was still running; its thread ends when the task lets go of it.
     TimedOut,

@@ -214,7 +214,11 @@ impl EventLoop {
         // A closure that is refused is dropped afterwards: it is foreign code.
         let refused = context::with_own(&self.shared, |context| {
             match context.map(|here| &here.role) {
-                Some(ThreadRole::Worker(local)) if local.index == self.index => local.post(item),
+                Some(ThreadRole::Worker(local)) if local.index == self.index => {
+                    // Behind what this thread has posted from elsewhere, before it was on this loop or while it is on another one.
+                    local.take_inbox(&self.shared);
+                    local.post(item);
+                }
                 Some(ThreadRole::Sim(sim)) => sim.put(Some(self.index), item),
                 _ => return self.shared.send(self.index, item),
             }

@@ -50,7 +50,7 @@ use tasuki::task::TaskId;
 ///
 /// # Cancel
 ///
-/// Dropping it drops all tasks, on this thread, and waits for blocking work that is running.
+/// Dropping it drops all tasks, on this thread, and waits for blocking work that is running. In the child of a fork the drop does nothing, if there were threads for blocking work: they are in the parent.
 ///
 /// # Panic
 ///
@@ -121,12 +121,17 @@ impl LocalRuntime {
             loop {
                 if main.take() {
                     let mut cx = std::task::Context::from_waker(&waker);
+                    self.shared.remotes[0].counters.polls.count();
                     let poll = context.poll(id, || {
                         context::polled_with(&waker);
-                        future.as_mut().as_pin_mut().expect("dropped after the last poll").poll(&mut cx)
+                        let poll =
+                            future.as_mut().as_pin_mut().expect("dropped after the last poll").poll(&mut cx);
+                        if poll.is_ready() {
+                            future.set(None);
+                        }
+                        poll
                     });
                     if let Poll::Ready(output) = poll {
-                        context.poll(id, || future.set(None));
                         local.found(&context.shared);
                         return output;
                     }
@@ -246,10 +251,13 @@ impl LocalRuntime {
 
 impl Drop for LocalRuntime {
     fn drop(&mut self) {
-        self.shared.close();
-        if let Some(context) = self.context.take() {
-            shutdown::leave(*context);
+        let Some(context) = self.context.take() else { return };
+        if self.shared.threads.are_elsewhere() {
+            // The child of a fork: blocking work that is waited for would not end.
+            return std::mem::forget(context);
         }
+        self.shared.close();
+        shutdown::leave(*context);
     }
 }
 

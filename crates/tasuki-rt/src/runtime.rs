@@ -78,12 +78,17 @@ use tasuki::task::TaskId;
 ///
 /// # Limits
 ///
-/// 65,535 workers; 2³¹ tasks at the same time in each of several shares.
+/// 65,535 workers; as many tasks as there is memory for.
 ///
 /// # Futurelock
 ///
 /// The runtime polls tasks, not futures: what a task holds and does not poll is as stuck here as elsewhere. See
 /// [`tasuki::Mutex`].
+///
+/// # Fork
+///
+/// The threads of a runtime that has been started, also those for blocking work, are not in the child of a fork. There `start`, `block_on` and the shutdown are errors at once, and the drop does nothing: its
+/// tasks live in the parent. Nothing else of it should be used. A runtime that was made and not started, or is made in the child, works.
 ///
 /// # When to use something else
 ///
@@ -380,8 +385,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] on a worker thread, and in a closure of `spawn_blocking` or an `on_thread_stop`, which the end of the runtime
-    /// waits for: nothing has been done. [`ShutdownError::TasksLeft`] when the time is over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
+    /// [`ShutdownError::InsideTask`] inside a task of any runtime, and on every thread of this one, also in a closure of `spawn_blocking`, a hook or the destructor of a thread-local variable: the
+    /// end of the runtime waits for them. Nothing has been done then. [`ShutdownError::TasksLeft`] when the time is over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
     /// [`shutdown_timeout`](Self::shutdown_timeout), or with the runtime.
     ///
     /// # Panics
@@ -405,8 +410,11 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn drain(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        if context::is_worker() || context::blocks_for(&self.shared) {
+        if context::is_worker() || context::is_thread_of(&self.shared) {
             return Err(ShutdownError::InsideTask);
+        }
+        if self.shared.threads.are_elsewhere() {
+            return Err(ShutdownError::TasksLeft);
         }
         let deadline = Instant::now().checked_add(timeout);
         self.shared.task_counts.begin_drain();
@@ -427,11 +435,11 @@ impl Runtime {
     ///
     /// A task that is being polled is dropped when it returns; blocking work that is running is waited for, and so are the hooks of
     /// [`on_thread_stop`](Builder::on_thread_stop). When these are over in time, destructors of thread-local variables are waited for too, without a limit. To let the tasks end first, [`drain`](Self::drain) them. Calling
-    /// it again waits again. Dropping the runtime is the same without a limit; inside a task it does not wait.
+    /// it again waits again. Dropping the runtime is the same without a limit; where this function is an error, the drop ends the runtime all the same, and does not wait.
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] on a worker thread, in blocking work of the runtime and in its `on_thread_stop`: nothing has been done. [`ShutdownError::TimedOut`]
+    /// [`ShutdownError::InsideTask`] inside a task of any runtime, and on every thread of this one ([`drain`](Self::drain) names them): nothing has been done. [`ShutdownError::TimedOut`]
     /// if a task, blocking work or a hook did not return in time: the shutdown goes on without the caller.
     ///
     /// # Examples
@@ -445,8 +453,11 @@ impl Runtime {
     /// assert_eq!(runtime.tasks(), 0);
     /// ```
     pub fn shutdown_timeout(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        if context::is_worker() || context::blocks_for(&self.shared) {
+        if context::is_worker() || context::is_thread_of(&self.shared) {
             return Err(ShutdownError::InsideTask);
+        }
+        if self.shared.threads.are_elsewhere() {
+            return Err(ShutdownError::TimedOut);
         }
         self.shared.close_all();
         if self.shared.wait_for_threads(timeout) { Ok(()) } else { Err(ShutdownError::TimedOut) }
@@ -456,7 +467,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         // A worker cannot wait for itself: the workers end by themselves.
-        if self.shutdown_timeout(Duration::MAX).is_err() {
+        if self.shutdown_timeout(Duration::MAX).is_err() && !self.shared.threads.are_elsewhere() {
             self.shared.close_all();
         }
     }

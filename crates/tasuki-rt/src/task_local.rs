@@ -6,7 +6,8 @@
 //! # Invariants
 //! 1. The list of a thread has only frames of calls that have not returned: a frame takes itself out when its call returns or unwinds, in reverse order.
 //! 2. The value of a frame is not moved, dropped or changed while the frame is in the list: the call that made the frame has it borrowed.
-//! 3. A key is the address of a `static`, so one address has one type.
+//! 3. A key is the address of a `static`, and invariant in its type, so one address has one type. A subtype would be another one: a function for every lifetime is also one for a
+//!    single lifetime, and a value put under the second type could be taken out under the first.
 
 use crate::error::NotInScope;
 use std::cell::Cell;
@@ -69,7 +70,8 @@ macro_rules! task_local {
 pub struct TaskLocal<T: 'static> {
     /// Something to have an address by: two statics of no size might share one.
     _address: Cell<u8>,
-    _value: PhantomData<fn() -> T>,
+    /// Invariant in `T` (invariant 3).
+    _value: PhantomData<fn(T) -> T>,
 }
 
 // SAFETY: the cell is never touched; only its address counts. Values are reached on the thread that polls their scope.

@@ -6,6 +6,7 @@ use crate::scheduler::{Shared, UnstartedWorker, shutdown, worker};
 use crate::task::contain_panic;
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -88,10 +89,11 @@ impl ThreadSettings {
             builder = builder.stack_size(bytes);
         }
         builder.spawn(move || {
+            // From its first hook to its last destructor: a shutdown waits for the thread, which must not wait for the shutdown.
+            context::becomes_thread_of(id);
             start.call();
             let ended = body();
-            // A shutdown waits for the hook, which must not wait for the shutdown.
-            context::block_for(id, || stop.call());
+            stop.call();
             // What the hooks have captured, if this is the last thread.
             drop((start, stop));
             drop(ended);
@@ -103,6 +105,8 @@ impl ThreadSettings {
 pub(crate) struct Threads {
     pub(crate) settings: ThreadSettings,
     state: Mutex<State>,
+    /// The process that started the first of them; 0 before.
+    process: AtomicU32,
 }
 
 #[derive(Default)]
@@ -113,7 +117,23 @@ struct State {
 
 impl Threads {
     pub(crate) fn new(settings: ThreadSettings) -> Self {
-        Self { settings, state: Mutex::default() }
+        Self { settings, state: Mutex::default(), process: AtomicU32::new(0) }
+    }
+
+    /// One is about to be started.
+    pub(crate) fn start_here(&self) {
+        // Only there a process forks, and elsewhere some have no number.
+        if cfg!(unix) {
+            // Relaxed: a child of a fork sees what its parent wrote, and nothing else is said by it.
+            self.process.store(std::process::id(), Ordering::Relaxed);
+        }
+    }
+
+    /// Were they started by the process of which this one is a fork? Then they are not here, and perhaps hold locks for ever.
+    pub(crate) fn are_elsewhere(&self) -> bool {
+        // Relaxed: as above.
+        let process = self.process.load(Ordering::Relaxed);
+        process != 0 && process != std::process::id()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -138,6 +158,11 @@ impl Drop for WorkerEnds {
 impl Shared {
     /// Starts the threads that have not been started. If the system refuses one, the runtime closes.
     pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
+        if self.threads.are_elsewhere() {
+            let why =
+                "the threads of this runtime are in the process that forked: make a runtime in this one";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         let mut state = self.threads.state();
         let mut unstarted = std::mem::take(&mut state.unstarted).into_iter();
         while let Some(first) = unstarted.next() {
@@ -162,6 +187,7 @@ impl Shared {
         let settings = &self.threads.settings;
         let (shared, index) = (self.clone(), first.index);
         let processor = settings.processors.get(index % settings.processors.len().max(1)).copied();
+        self.threads.start_here();
         // In a box that comes back if the thread does not start.
         let slot = Arc::new(Mutex::new(Some(first)));
         let given = slot.clone();
@@ -183,8 +209,8 @@ impl Shared {
     /// Refuses new tasks and asks the workers to leave; those that were not started leave here.
     pub(crate) fn close_all(self: &Arc<Self>) {
         self.close();
-        if (context::is_worker() || context::blocks_for(self)) && self.blocking.has_threads() {
-            // Blocking work is waited for, which may be the caller's own: by threads that leave at once, not here.
+        if self.blocking.has_threads() {
+            // Blocking work is waited for, longer than the caller may, or it is the caller's own: by threads that leave at once, not here.
             drop(self.start());
         }
         let unstarted = std::mem::take(&mut self.threads.state().unstarted);

@@ -326,15 +326,20 @@ impl Interval {
     /// The tick after the one that was due then.
     fn after(&self, due: Instant) -> Next {
         let now = now();
-        let missed = now.saturating_duration_since(due).as_nanos() / self.period.as_nanos();
-        let next = match (self.behaviour, u32::try_from(missed)) {
-            (_, Ok(0)) | (MissedTickBehavior::Burst, _) => due.checked_add(self.period),
-            (MissedTickBehavior::Skip, Ok(missed)) if missed < u32::MAX => {
-                self.period.checked_mul(missed + 1).and_then(|step| due.checked_add(step))
-            }
-            // By choice, or so many that the rhythm is lost.
-            _ => now.checked_add(self.period),
+        let late = now.saturating_duration_since(due);
+        let next = match self.behaviour {
+            _ if late < self.period => due.checked_add(self.period),
+            MissedTickBehavior::Burst => due.checked_add(self.period),
+            MissedTickBehavior::Delay => now.checked_add(self.period),
+            MissedTickBehavior::Skip => now.checked_add(self.period - remainder(late, self.period)),
         };
         next.map_or(Next::Never, Next::At)
     }
+}
+
+/// What is left of a time after as many whole periods as it has.
+fn remainder(time: Duration, period: Duration) -> Duration {
+    const NANOS: u128 = Duration::from_secs(1).as_nanos();
+    let nanos = time.as_nanos() % period.as_nanos();
+    Duration::new((nanos / NANOS) as u64, (nanos % NANOS) as u32)
 }

@@ -44,7 +44,7 @@
 //! | a signal interrupts a wait or an operation | nothing: both are repeated |
 //! | the runtime shuts down | its tasks are dropped with their sockets, which closes them; operations elsewhere on its other sockets are errors, also those that wait |
 //! | a socket is used by another runtime or thread | it works, and is woken by a worker of its own runtime; `into_std` and `from_std`, which every socket has, move it for good |
-//! | the receiver of an unconnected `UnixDatagram` is full | `send_to` tries again after pauses of up to 16 ms |
+//! | the receiver of an unconnected `UnixDatagram` is full, or the listener of a `UnixStream` has too many connections to accept | `send_to` and `connect` try again after pauses of up to 16 ms |
 //!
 //! Tested on Linux. On macOS and Windows it is compiled in CI, and not run.
 

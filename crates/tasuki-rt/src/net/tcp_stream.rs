@@ -290,17 +290,21 @@ impl TcpStream {
         self.io.io().set_nodelay(nodelay)
     }
 
-    /// Asks a silent peer for a sign of life after this time; `None` never does.
+    /// Asks a silent peer for a sign of life after this time, in whole seconds, rounded up; `None` never does.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Those of the system, also for zero and for more than it can count (on Linux 32,767 s): nothing has changed then.
     pub fn set_keepalive(&self, after: Option<Duration>) -> io::Result<()> {
         let socket = SockRef::from(self.io.io());
-        match after {
-            Some(after) => socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(after)),
-            None => socket.set_keepalive(false),
+        let Some(after) = after else { return socket.set_keepalive(false) };
+        let before = socket.keepalive()?;
+        let set = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(whole_seconds(after)));
+        if set.is_err() {
+            // It is switched on before its time is set.
+            let _ = socket.set_keepalive(before);
         }
+        set
     }
 
     /// Is a silent peer asked for a sign of life?
@@ -313,14 +317,21 @@ impl TcpStream {
     }
 
     /// How long what was written may stay unacknowledged, or the peer take nothing more, before the connection ends with `TimedOut` (`TCP_USER_TIMEOUT`; Linux and Android). `None` leaves it to the system,
-    /// which tries for a quarter of an hour. A peer that vanishes is noticed by this while something is written to it, and by [`set_keepalive`](Self::set_keepalive) while nothing is.
+    /// which tries for a quarter of an hour. In milliseconds, rounded up. A peer that vanishes is noticed by this while something is written to it, and by [`set_keepalive`](Self::set_keepalive) while nothing is.
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// `InvalidInput` for zero, by which the system would mean `None`; those of the system.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn set_user_timeout(&self, after: Option<Duration>) -> io::Result<()> {
-        SockRef::from(self.io.io()).set_tcp_user_timeout(after)
+        if after.is_some_and(|after| after.is_zero()) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a timeout of zero: pass `None` to leave it to the system",
+            ));
+        }
+        let round_up = |after: Duration| after.saturating_add(Duration::from_nanos(999_999));
+        SockRef::from(self.io.io()).set_tcp_user_timeout(after.map(round_up))
     }
 
     /// How long what was written may stay unacknowledged; `None` if the system decides.
@@ -333,13 +344,13 @@ impl TcpStream {
         SockRef::from(self.io.io()).tcp_user_timeout()
     }
 
-    /// How long the close of the connection goes on in the background; zero resets it instead.
+    /// How long the close of the connection goes on in the background, in whole seconds, rounded up; zero resets it instead.
     ///
     /// # Errors
     ///
     /// Those of the system.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        SockRef::from(self.io.io()).set_linger(linger)
+        SockRef::from(self.io.io()).set_linger(linger.map(whole_seconds))
     }
 
     /// How many routers a packet passes at most.
@@ -359,4 +370,12 @@ impl TcpStream {
     pub fn ttl(&self) -> io::Result<u32> {
         self.io.io().ttl()
     }
+}
+
+/// Rounded up: half a second must not become the zero that means something else, nor must more seconds than the system can count.
+fn whole_seconds(time: Duration) -> Duration {
+    // On Windows it counts to that, elsewhere further.
+    const MOST: u64 = if cfg!(windows) { u16::MAX as u64 } else { i32::MAX as u64 };
+    let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+    Duration::from_secs(seconds.min(MOST))
 }

@@ -3,6 +3,7 @@
 use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::stream::{PollStream, descriptor, poll_stream, read, read_exact, shut_down, write, write_all};
 use super::tcp_listener::accept;
+use crate::context::charge;
 use crate::io::readiness::Direction;
 use crate::io::registered::{Registered, would_block};
 use crate::time::sleep;
@@ -17,9 +18,25 @@ use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The pauses between two attempts to send to a receiver that is full.
+/// The pauses between two attempts to reach a peer that is full, of which the system does not report when it has room again.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+
+/// A yield, then longer and longer pauses.
+#[derive(Default)]
+struct Pauses(Duration);
+
+impl Pauses {
+    async fn pause(&mut self) {
+        let pause = self.0;
+        self.0 = (2 * pause).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        if pause.is_zero() {
+            yield_now().await;
+        } else {
+            sleep(pause).await;
+        }
+    }
+}
 
 /// Accepts connections of Unix sockets. See [`TcpListener`](super::TcpListener) for order, cancelling, and what happens without descriptors.
 ///
@@ -128,6 +145,11 @@ descriptor!(UnixStream);
 impl UnixStream {
     /// Connects to the listener of this name.
     ///
+    /// # A listener that is full
+    ///
+    /// As many connections as it allows wait to be accepted. The system does not report when there are fewer, so it is tried again, after the pauses of
+    /// [`UnixDatagram::send_to`]. To wait only so long, use a [`timeout`](crate::timeout()).
+    ///
     /// # Cancel safety
     ///
     /// The connection that is being made is closed.
@@ -136,7 +158,16 @@ impl UnixStream {
     ///
     /// Those of the system; those of [`from_std`](Self::from_std).
     pub async fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
-        let io = Registered::not_ready(mio::net::UnixStream::connect(path)?)?;
+        // Here, for it may fail without a wait.
+        charge().await;
+        let (path, mut pauses) = (path.as_ref(), Pauses::default());
+        let stream = loop {
+            match mio::net::UnixStream::connect(path) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => pauses.pause().await,
+                result => break result?,
+            }
+        };
+        let io = Registered::not_ready(stream)?;
         io.ready(Direction::Write).await?;
         match io.io().take_error()? {
             Some(error) => Err(error),
@@ -439,19 +470,13 @@ impl UnixDatagram {
     ///
     /// Those of the system; after its runtime has shut down.
     pub async fn send_to(&self, bytes: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        let path = path.as_ref();
-        let mut pause = Duration::ZERO;
+        let (path, mut pauses) = (path.as_ref(), Pauses::default());
         loop {
             let sent = self.io.async_try(Direction::Write, |io| io.send_to(bytes, path)).await;
             if !would_block(&sent) {
                 return sent;
             }
-            if pause.is_zero() {
-                yield_now().await;
-            } else {
-                sleep(pause).await;
-            }
-            pause = (2 * pause).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            pauses.pause().await;
         }
     }
 

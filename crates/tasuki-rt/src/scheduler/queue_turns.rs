@@ -59,7 +59,7 @@ impl Local {
 
     /// Everything in the inbox goes to the end of the home queue.
     #[inline]
-    pub(super) fn take_inbox(&self, shared: &Shared) {
+    pub(crate) fn take_inbox(&self, shared: &Shared) {
         let inbox = &shared.remotes[self.index].inbox;
         if !inbox.looks_empty() {
             self.home.borrow_mut().append(inbox.take_all());

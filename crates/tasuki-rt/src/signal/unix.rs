@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::task::Poll;
+use tasuki::runtime::Charge;
 
 /// Which signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,12 +109,15 @@ impl Signal {
     ///
     /// Nothing is lost.
     pub async fn recv(&mut self) {
+        let mut charge = Charge::default();
         loop {
             let slot = pipe::slot(self.kind.0);
             if let Some(count) = slot.newer_than(self.seen) {
+                poll_fn(|cx| charge.poll(cx)).await;
                 self.seen = count;
                 return;
             }
+            charge.waive();
             let mut wait = pin!(slot.arrived.wait());
             poll_fn(|cx| {
                 // Enqueued first, then a look: a signal that comes between the two finds the waiter.

@@ -342,7 +342,8 @@ fn start(
 fn count_new_task(context: Option<&Context>, shared: &Shared, home: Option<usize>) -> bool {
     let here = context.and_then(Context::worker);
     // Blocking work is a task, too.
-    let inside = context.is_some_and(|context| context.event_loop().is_some()) || context::blocks_for(shared);
+    let inside =
+        context.is_some_and(|context| context.event_loop().is_some()) || context::is_thread_of(shared);
     shared.task_counts.begin(row(home, here), inside)
 }
 

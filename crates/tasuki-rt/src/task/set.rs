@@ -58,6 +58,11 @@ enum Member<T> {
     Ended(TaskId, Result<T, JoinError>),
 }
 
+/// None has ended.
+fn no_completions() -> Arc<Completions<Event>> {
+    Arc::new(Completions::new(Event::auto()))
+}
+
 /// The result of a member, and which it was.
 type Joined<T> = (TaskId, Result<T, JoinError>);
 
@@ -83,8 +88,7 @@ impl<T> JoinSet<T> {
     /// assert!(tasuki_rt::JoinSet::<()>::new().is_empty());
     /// ```
     pub fn new() -> Self {
-        let completions = Arc::new(Completions::new(Event::auto()));
-        Self { slots: Vec::new(), free: Vec::new(), completions }
+        Self { slots: Vec::new(), free: Vec::new(), completions: no_completions() }
     }
 
     /// How many tasks have not been joined.
@@ -471,7 +475,7 @@ impl<T> JoinSet<T> {
         let slots = std::mem::take(&mut self.slots);
         self.free.clear();
         self.completions.close();
-        self.completions = Self::new().completions.clone();
+        self.completions = no_completions();
         slots.into_iter().flatten().for_each(|member| contain_panic(|| drop(member)));
     }
 }

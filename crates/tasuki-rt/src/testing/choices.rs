@@ -147,11 +147,13 @@ pub(super) struct Chooser {
     strategy: Strategy,
     record: Vec<Choice>,
     made: usize,
+    /// A search asked for an option that there is not.
+    differs: bool,
 }
 
 impl Chooser {
     pub(super) fn new(strategy: Strategy) -> Self {
-        Self { strategy, record: Vec::new(), made: 0 }
+        Self { strategy, record: Vec::new(), made: 0, differs: false }
     }
 
     /// What runs next. Those that have not yielded come first in `options`.
@@ -211,8 +213,10 @@ impl Chooser {
         let at = self.made;
         let (taken, of) = match (&mut self.strategy, taken) {
             (Strategy::Search { prefix, left }, _) => {
-                let taken = prefix.get(at).map_or(0, |taken| *taken as usize);
+                let wanted = prefix.get(at).map_or(0, |taken| *taken as usize);
                 let of = if *left > 0 { options } else { free };
+                let taken = wanted.min(of - 1);
+                self.differs |= taken != wanted;
                 *left -= u32::from(taken >= free);
                 (taken, of)
             }
@@ -225,8 +229,7 @@ impl Chooser {
 
     /// The default, without another option.
     fn forced(&mut self) -> usize {
-        self.note(0, 1);
-        0
+        self.decide(Some(0), 1, 1)
     }
 
     fn note(&mut self, taken: usize, of: usize) {
@@ -238,7 +241,13 @@ impl Chooser {
 
     /// All decisions, in order; cut off where they were too many.
     pub(super) fn into_record(self) -> Record {
-        Record { complete: self.made == self.record.len(), choices: self.record }
+        let ended_early =
+            matches!(&self.strategy, Strategy::Search { prefix, .. } if self.made < prefix.len());
+        Record {
+            complete: self.made == self.record.len(),
+            differs: self.differs || ended_early,
+            choices: self.record,
+        }
     }
 }
 
@@ -248,6 +257,8 @@ pub(super) struct Record {
     pub(super) choices: Vec<Choice>,
     /// None is missing.
     pub(super) complete: bool,
+    /// It did not have the decisions that a search has seen before it.
+    pub(super) differs: bool,
 }
 
 impl Record {

@@ -159,7 +159,7 @@ impl Exhaustive {
     ///
     /// # Panics
     ///
-    /// As [`check`](super::check()).
+    /// As [`check`](super::check()). Also if the test does something else under the same decisions than it did before, as one that looks at the real clock may: then a search means nothing.
     ///
     /// # Examples
     ///
@@ -193,6 +193,10 @@ impl Exhaustive {
                 let found = Found { failure, history: run.history, origin: Origin::Search };
                 give_up(&self.settings, found, &mut test);
             }
+            assert!(
+                !run.history.record.differs,
+                "the test does something else under the same schedule: nothing may decide in it that is not of the simulation (a clock, a random number, a thread, a static)"
+            );
             complete &= run.history.record.complete;
             prefix = next_prefix(&run.history.record);
         }

@@ -133,6 +133,26 @@ fn the_end_of_a_runtime_waits_for_it() {
     opens.join().unwrap();
 }
 
+/// Also where no worker was started, which would wait for it: the caller goes away when its time is over.
+#[test]
+fn a_shutdown_waits_for_it_no_longer_than_it_may() {
+    let _dog = watchdog(60);
+    for started in [false, true] {
+        let runtime = runtime(2);
+        let (work, go_on, begun) = gate();
+        let work = runtime.spawn_blocking(work);
+        if started {
+            runtime.start().unwrap();
+        }
+        begun.recv().unwrap();
+        assert_eq!(runtime.shutdown_timeout(MS), Err(ShutdownError::TimedOut));
+        assert!(!work.is_finished());
+        go_on.send(()).unwrap();
+        assert_eq!(runtime.shutdown_timeout(Duration::MAX), Ok(()));
+        assert!(work.is_finished());
+    }
+}
+
 /// The last handle of a runtime is dropped by its own blocking work, which cannot wait for itself.
 #[test]
 fn a_runtime_may_be_dropped_inside_it() {

@@ -123,6 +123,48 @@ fn other_threads_and_deadlines_wake_it() {
     });
 }
 
+/// What the thread posts before `block_on` runs before what it posts inside: it is one thread, and one loop.
+#[test]
+fn posts_keep_their_order_across_block_on() {
+    let _dog = watchdog(60);
+    let runtime = local();
+    let here = runtime.block_on(async { EventLoop::current().unwrap() });
+    let (order, done) = (Arc::new(std::sync::Mutex::new(Vec::new())), Arc::new(Event::manual()));
+    let post = |n: usize| {
+        let (order, done) = (order.clone(), done.clone());
+        let note = move || {
+            order.lock().unwrap().push(n);
+            if n == 5 {
+                done.set();
+            }
+        };
+        here.post(note).unwrap();
+    };
+    (0..2).for_each(&post);
+    runtime.block_on(async {
+        (2..4).for_each(&post);
+        yield_now().await;
+        // On another loop, which ends here, the same thread is elsewhere.
+        struct Posts<F: Fn(usize)>(F);
+        impl<F: Fn(usize)> Drop for Posts<F> {
+            fn drop(&mut self) {
+                (self.0)(4);
+            }
+        }
+        let other = local();
+        let (order, here) = (order.clone(), here.clone());
+        let posts = Posts(move |n| {
+            let order = order.clone();
+            here.post(move || order.lock().unwrap().push(n)).unwrap();
+        });
+        drop(other.spawn_local(async move { drop(posts) }));
+        drop(other);
+        post(5);
+        done.wait().await;
+    });
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
+}
+
 #[test]
 fn panics_and_nesting() {
     let _dog = watchdog(60);

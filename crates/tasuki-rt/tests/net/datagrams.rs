@@ -99,6 +99,49 @@ mod unix {
         path
     }
 
+    /// The listener has as many connections waiting as it allows. The system refuses the next one for the moment, and does not report when there is room: it is tried again after pauses.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_connect_to_a_full_listener_is_tried_again() {
+        let _dog = watchdog(60);
+        let path = path("full");
+        let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+        socket.listen(1).unwrap();
+        runtime(1).block_on(async {
+            let listener = UnixListener::from_std(socket.into()).unwrap();
+            let clients: Vec<_> = (0..8_u8)
+                .map(|n| {
+                    let path = path.clone();
+                    spawn(async move {
+                        let mut client = UnixStream::connect(&path).await.unwrap();
+                        client.write_all(&[n]).await.unwrap();
+                    })
+                })
+                .collect();
+            // More than fit begin before the first is accepted, and one of them is given up.
+            tasuki_rt::yield_now().await;
+            let limit = std::time::Duration::from_millis(2);
+            let given_up = tasuki_rt::timeout(limit, UnixStream::connect(&path)).await;
+            assert!(matches!(given_up, Err(_) | Ok(Ok(_))), "{given_up:?}");
+            drop(given_up);
+            let mut seen = Vec::new();
+            while seen.len() < 8 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut byte = [0];
+                if stream.read(&mut byte).await.unwrap() == 1 {
+                    seen.push(byte[0]);
+                }
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6, 7]);
+            for client in clients {
+                client.await.unwrap();
+            }
+        });
+        std::fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn streams_connect_and_split() {
         let _dog = watchdog(60);

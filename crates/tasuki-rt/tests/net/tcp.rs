@@ -285,6 +285,49 @@ fn options_and_addresses() {
     });
 }
 
+/// The system counts whole seconds or milliseconds, and zero means something else each time: a shorter time is not taken for it, nor is one beyond the last number.
+#[test]
+fn short_and_long_times_of_options_are_not_zero() {
+    let _dog = watchdog(60);
+    runtime(1).block_on(async {
+        let (client, _server) = pair().await.unwrap();
+        let socket = socket2::SockRef::from(&client);
+        let (short, second) = (Duration::from_micros(1), Duration::from_secs(1));
+        let (late, last) = (Duration::from_secs(1 << 32), Duration::from_secs(i32::MAX as u64));
+        for (linger, set) in [
+            (Duration::ZERO, Duration::ZERO),
+            (short, second),
+            (second, second),
+            (second + short, 2 * second),
+            (late, last),
+            (Duration::MAX, last),
+        ] {
+            client.set_linger(Some(linger)).unwrap();
+            if cfg!(target_os = "linux") {
+                assert_eq!(socket.linger().unwrap(), Some(set), "{linger:?}");
+            }
+        }
+        client.set_linger(None).unwrap();
+        client.set_keepalive(Some(short)).unwrap();
+        assert!(client.keepalive().unwrap());
+        client.set_keepalive(None).unwrap();
+        #[cfg(target_os = "linux")]
+        {
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), second);
+            for refused in [Duration::ZERO, late] {
+                assert!(client.set_keepalive(Some(refused)).is_err());
+                assert!(!client.keepalive().unwrap(), "as before");
+            }
+            client.set_user_timeout(Some(short)).unwrap();
+            assert_eq!(client.user_timeout().unwrap(), Some(Duration::from_millis(1)));
+            let error = client.set_user_timeout(Some(Duration::ZERO)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            client.set_user_timeout(None).unwrap();
+            assert_eq!(client.user_timeout().unwrap(), None);
+        }
+    });
+}
+
 /// To the standard library and back; what was waited for before is forgotten.
 #[test]
 fn sockets_come_from_the_standard_library_and_go_back() {

@@ -7,6 +7,8 @@ mod kit;
 mod allocation;
 mod caller;
 mod crowd;
+#[cfg(target_os = "linux")]
+mod fork;
 mod held_workers;
 mod idle;
 mod sockets;

@@ -2,8 +2,9 @@
 
 use crate::kit::process::alone;
 use crate::kit::{MS, until, watchdog};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 use tasuki_rt::{Runtime, ShutdownError, spawn_blocking};
@@ -81,6 +82,60 @@ fn a_shutdown_waits_for_hooks_no_longer_than_it_may() {
         assert_eq!(counts.get(0), 1 + usize::from(blocking));
         assert!(results.lock().unwrap().iter().all(|result| *result == Some(Err(ShutdownError::InsideTask))));
     }
+}
+
+/// Wherever a thread of the runtime is, it cannot wait for its own end: shutting down is an error there, also in the hook of its start and in the destructor of a thread-local variable.
+#[test]
+fn no_thread_waits_for_its_own_end() {
+    /// The last handle of a runtime, in a thread-local variable of one of its threads.
+    struct Last(Arc<Runtime>, mpsc::Sender<Result<(), ShutdownError>>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0.shutdown_timeout(MS));
+        }
+    }
+    thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+
+    alone(|| {
+        for blocking in [false, true] {
+            let _dog = watchdog(60);
+            let (tell, told) = mpsc::channel();
+            let own = Arc::new(OnceLock::<Weak<Runtime>>::new());
+            let (ours, telling) = (own.clone(), Mutex::new(tell.clone()));
+            let hook = move || {
+                if let Some(runtime) = ours.get().and_then(Weak::upgrade) {
+                    telling.lock().unwrap().send(runtime.drain(MS)).unwrap();
+                    telling.lock().unwrap().send(runtime.shutdown_timeout(MS)).unwrap();
+                }
+            };
+            let runtime = Arc::new(Runtime::builder().workers(1).on_thread_start(hook).build().unwrap());
+            own.set(Arc::downgrade(&runtime)).unwrap();
+            let last = Last(runtime.clone(), tell);
+            let ((begins, begun), (go_on, held)) = (mpsc::channel(), mpsc::channel::<()>());
+            let keeps = move || {
+                LAST.set(Some(last));
+                begins.send(()).unwrap();
+                let _ = held.recv();
+            };
+            let work =
+                if blocking { runtime.spawn_blocking(keeps) } else { runtime.spawn(async { keeps() }) };
+            if !blocking {
+                runtime.start().unwrap();
+            }
+            for _ in 0..2 {
+                assert_eq!(told.recv().unwrap(), Err(ShutdownError::InsideTask), "in the hook of its start");
+            }
+            begun.recv().unwrap();
+            assert_eq!(runtime.shutdown_timeout(MS), Err(ShutdownError::TimedOut));
+            drop((runtime, work, go_on));
+            // The thread ends, and drops the last handle. The channel ends with the hook, and that with the runtime.
+            let rest: Vec<_> = told.iter().collect();
+            assert!(
+                !rest.is_empty() && rest.iter().all(|told| *told == Err(ShutdownError::InsideTask)),
+                "{rest:?}"
+            );
+        }
+    });
 }
 
 /// A hook that panics, or that uses the runtime, stops nothing.

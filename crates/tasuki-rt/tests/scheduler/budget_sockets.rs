@@ -1,7 +1,8 @@
 //! The rows of sockets in the table of awaitables (`budget_table.rs`).
 
 use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, row};
-use std::io::{Read, Write};
+use std::io::Write;
+use std::net::SocketAddr;
 use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket, lookup_host};
 use tasuki_rt::yield_now;
 
@@ -31,84 +32,68 @@ async fn datagrams() -> (UdpSocket, std::net::UdpSocket) {
     (UdpSocket::from_std(socket).unwrap(), peer)
 }
 
+/// A row for each operation, by the name of its function: what they need, made anew for each, and the operations. One by one: of two in a row one that is charged would hide
+/// one that is not.
+macro_rules! each {
+    ($setup:tt, $($name:literal => $operation:expr),* $(,)?) => {
+        vec![$(row!($name, [$name], $setup, $operation)),*]
+    };
+}
+
+#[allow(
+    unused_mut,
+    unused_variables,
+    reason = "not every operation needs all that is made for those of a type"
+)]
 pub(super) fn rows() -> Vec<Row> {
-    let mut rows = vec![
-        row!(
-            "stream, ready",
-            ["readable", "writable"],
-            {
-                let (stream, _peer) = stream().await;
-            },
-            {
-                stream.readable().await.unwrap();
-                stream.writable().await.unwrap();
-            }
-        ),
-        row!(
-            "stream, read",
-            ["read", "read_exact"],
-            {
-                let (mut stream, _peer) = stream().await;
-            },
-            {
-                stream.read(&mut [0]).await.unwrap();
-                stream.read_exact(&mut [0]).await.unwrap();
-            }
-        ),
-        row!(
-            "stream, read only",
-            [],
-            {
-                let (mut stream, _peer) = stream().await;
-            },
-            stream.read(&mut [0]).await.unwrap()
-        ),
-        row!(
-            "stream, write",
-            ["write", "write_all"],
-            {
-                let (mut stream, _peer) = stream().await;
-            },
-            {
-                stream.write(&[0]).await.unwrap();
-                stream.write_all(&[0]).await.unwrap();
-            }
-        ),
-        row!(
-            "stream, peek",
-            ["peek"],
-            {
-                let (stream, _peer) = stream().await;
-            },
-            stream.peek(&mut [0]).await.unwrap()
-        ),
-        row!(
-            "datagrams, from",
-            ["recv_from", "peek_from"],
-            {
-                let (socket, _peer) = datagrams().await;
-            },
-            {
-                socket.peek_from(&mut [0]).await.unwrap();
-                socket.recv_from(&mut [0]).await.unwrap();
-            }
-        ),
-        row!(
-            "datagrams",
-            ["recv", "send", "send_to"],
-            {
-                let (socket, peer) = datagrams().await;
-                let address = peer.local_addr().unwrap();
-            },
-            {
-                socket.recv(&mut [0]).await.unwrap();
-                socket.send(b"x").await.unwrap();
-                let _ = socket.send_to(b"x", address).await;
-            }
-        ),
+    let streams = each!(
+        {
+            let (mut stream, _peer) = stream().await;
+        },
+        "TcpStream::readable" => stream.readable().await.unwrap(),
+        "TcpStream::writable" => stream.writable().await.unwrap(),
+        "TcpStream::read" => stream.read(&mut [0]).await.unwrap(),
+        "TcpStream::read_exact" => stream.read_exact(&mut [0]).await.unwrap(),
+        "TcpStream::write" => stream.write(&[0]).await.unwrap(),
+        "TcpStream::write_all" => stream.write_all(&[0]).await.unwrap(),
+        "TcpStream::peek" => stream.peek(&mut [0]).await.unwrap(),
+    );
+    let halves = each!(
+        {
+            let (mut stream, _peer) = stream().await;
+            let (mut read, mut write) = stream.split();
+        },
+        "ReadHalf::read" => read.read(&mut [0]).await.unwrap(),
+        "WriteHalf::write" => write.write(&[0]).await.unwrap(),
+        "WriteHalf::write_all" => write.write_all(&[0]).await.unwrap(),
+    );
+    let owned_halves = each!(
+        {
+            let (stream, _peer) = stream().await;
+            let (mut read, mut write) = stream.into_split();
+        },
+        "OwnedReadHalf::read" => read.read(&mut [0]).await.unwrap(),
+        "OwnedWriteHalf::write" => write.write(&[0]).await.unwrap(),
+        "OwnedWriteHalf::write_all" => write.write_all(&[0]).await.unwrap(),
+    );
+    let datagrams = each!(
+        {
+            let (socket, peer) = datagrams().await;
+            let address = peer.local_addr().unwrap();
+        },
+        "UdpSocket::connect" => socket.connect(address).await.unwrap(),
+        "UdpSocket::readable" => socket.readable().await.unwrap(),
+        "UdpSocket::writable" => socket.writable().await.unwrap(),
+        "UdpSocket::recv" => socket.recv(&mut [0]).await.unwrap(),
+        "UdpSocket::recv_from" => socket.recv_from(&mut [0]).await.unwrap(),
+        "UdpSocket::peek_from" => socket.peek_from(&mut [0]).await.unwrap(),
+        "UdpSocket::send" => socket.send(b"x").await.unwrap(),
+        "UdpSocket::send_to" => _ = socket.send_to(b"x", address).await,
+    );
+    let others = vec![
         row!(
             "listener",
-            ["accept"],
+            ["TcpListener::accept"],
             {
                 let listener = TcpListener::bind(LOOPBACK).await.unwrap();
                 let address = listener.local_addr().unwrap();
@@ -118,31 +103,141 @@ pub(super) fn rows() -> Vec<Row> {
             drop(listener.accept().await.unwrap())
         ),
         row!("names", ["lookup_host"], {}, lookup_host(LOOPBACK).await.unwrap()),
-        row!("bind", ["bind"], {}, drop(UdpSocket::bind(LOOPBACK).await.unwrap())),
+        row!("bind", ["TcpListener::bind"], {}, drop(TcpListener::bind(LOOPBACK).await.unwrap())),
+        row!("bind, datagrams", ["UdpSocket::bind"], {}, drop(UdpSocket::bind(LOOPBACK).await.unwrap())),
+        // A connect that must wait does so; one that fails at once is charged.
         row!(
-            "connect",
-            ["connect"],
+            "connect to no address",
+            ["TcpStream::connect"],
             {
-                let (socket, peer) = datagrams().await;
-                let address = peer.local_addr().unwrap();
+                let nowhere: &[SocketAddr] = &[];
             },
-            socket.connect(address).await.unwrap()
+            drop(TcpStream::connect(nowhere).await.unwrap_err())
         ),
     ];
+    let mut all = vec![streams, halves, owned_halves, datagrams, others];
     #[cfg(unix)]
-    rows.push(row!(
-        "descriptor",
-        ["read_with", "write_with"],
-        {
-            let (one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
-            one.set_nonblocking(true).unwrap();
-            other.write_all(&[7; 10 * WAITING]).unwrap();
-            let one = tasuki_rt::io::Async::new(one).unwrap();
-        },
-        {
-            one.read_with(|mut io| io.read(&mut [0])).await.unwrap();
-            one.write_with(|mut io| io.write(&[0])).await.unwrap();
-        }
-    ));
-    rows
+    all.extend(unix::rows());
+    #[cfg(target_os = "linux")]
+    all.push(vec![unix::signals()]);
+    all.into_iter().flatten().collect()
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::*;
+    use std::io::Read;
+    use tasuki_rt::io::Async;
+    use tasuki_rt::net::{UnixDatagram, UnixListener, UnixStream};
+
+    fn stream() -> (UnixStream, std::os::unix::net::UnixStream) {
+        let (stream, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        peer.write_all(&[7; 10 * WAITING]).unwrap();
+        (UnixStream::from_std(stream).unwrap(), peer)
+    }
+
+    /// As many datagrams as the system lets wait: few. So the loops send to themselves.
+    fn datagrams() -> (UnixDatagram, std::path::PathBuf) {
+        let name = format!("tasuki-rt-budget-{}-{:?}", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.connect(&path).unwrap();
+        (socket, path)
+    }
+
+    #[allow(unused_mut, unused_variables, reason = "as above")]
+    pub(super) fn rows() -> Vec<Vec<Row>> {
+        let streams = each!(
+            {
+                let (mut stream, _peer) = stream();
+            },
+            "UnixStream::readable" => stream.readable().await.unwrap(),
+            "UnixStream::writable" => stream.writable().await.unwrap(),
+            "UnixStream::read" => stream.read(&mut [0]).await.unwrap(),
+            "UnixStream::read_exact" => stream.read_exact(&mut [0]).await.unwrap(),
+            "UnixStream::write" => stream.write(&[0]).await.unwrap(),
+            "UnixStream::write_all" => stream.write_all(&[0]).await.unwrap(),
+            "UnixStream::connect" => drop(UnixStream::connect("/no/such/socket").await.unwrap_err()),
+        );
+        let datagrams = each!(
+            {
+                let (socket, path) = datagrams();
+                std::fs::remove_file(&path).unwrap();
+            },
+            "UnixDatagram::send" => {
+                socket.send(b"x").await.unwrap();
+                take(&socket);
+            },
+            "UnixDatagram::send_to" => _ = socket.send_to(b"x", &path).await.unwrap_err(),
+            "UnixDatagram::recv" => {
+                put(&socket);
+                socket.recv(&mut [0]).await.unwrap();
+            },
+            "UnixDatagram::recv_from" => {
+                put(&socket);
+                socket.recv_from(&mut [0]).await.unwrap();
+            },
+        );
+        let descriptors = each!(
+            {
+                let (one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+                one.set_nonblocking(true).unwrap();
+                other.write_all(&[7; 10 * WAITING]).unwrap();
+                let one = Async::new(one).unwrap();
+            },
+            "Async::readable" => one.readable().await.unwrap(),
+            "Async::writable" => one.writable().await.unwrap(),
+            "Async::read_with" => one.read_with(|mut io| io.read(&mut [0])).await.unwrap(),
+            "Async::write_with" => one.write_with(|mut io| io.write(&[0])).await.unwrap(),
+        );
+        let listener = row!(
+            "listener of Unix sockets",
+            ["UnixListener::accept"],
+            {
+                let name = format!("tasuki-rt-accept-{}", std::process::id());
+                let path = std::env::temp_dir().join(name);
+                let _ = std::fs::remove_file(&path);
+                let socket =
+                    socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+                socket.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+                socket.listen(1024).unwrap();
+                let listener = UnixListener::from_std(socket.into()).unwrap();
+                let connect = |_| std::os::unix::net::UnixStream::connect(&path).unwrap();
+                let _peers: Vec<_> = (0..WAITING).map(connect).collect();
+                std::fs::remove_file(&path).unwrap();
+            },
+            drop(listener.accept().await.unwrap())
+        );
+        vec![streams, datagrams, descriptors, vec![listener]]
+    }
+
+    /// One datagram for the socket, which is connected to itself; not by an operation that is charged.
+    fn put(socket: &UnixDatagram) {
+        socket2::SockRef::from(socket).send(b"x").unwrap();
+    }
+
+    /// Takes it again, likewise.
+    fn take(socket: &UnixDatagram) {
+        socket2::SockRef::from(socket).recv(&mut [std::mem::MaybeUninit::uninit()]).unwrap();
+    }
+
+    /// A signal that has come is noticed by each that has waited since before.
+    #[cfg(target_os = "linux")]
+    pub(super) fn signals() -> Row {
+        use tasuki_rt::signal::unix::{SignalKind, signal};
+        row!(
+            "signals",
+            ["Signal::recv"],
+            {
+                // Without an effect where it is not awaited.
+                let kind = SignalKind::window_change();
+                let mut signals: Vec<_> = (0..=WAITING).map(|_| signal(kind).unwrap()).collect();
+                // SAFETY: it is handled.
+                assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+                signals.pop().unwrap().recv().await;
+            },
+            signals.pop().unwrap().recv().await
+        )
+    }
 }

@@ -108,7 +108,7 @@ fn of_the_runtime() -> Vec<Row> {
         ),
         row!(
             "interval",
-            ["tick"],
+            ["Interval::tick"],
             {
                 let mut ticks = interval(Duration::from_nanos(1));
             },
@@ -130,7 +130,7 @@ fn of_the_runtime() -> Vec<Row> {
         ),
         row!(
             "JoinSet",
-            ["join_next"],
+            ["JoinSet::join_next"],
             {
                 let mut set = JoinSet::new();
                 let mut ended = Vec::new();
@@ -144,16 +144,16 @@ fn of_the_runtime() -> Vec<Row> {
         ),
         row!(
             "JoinSet, with id",
-            ["join_next_with_id"],
+            ["JoinSet::join_next_with_id"],
             {
                 let mut set = JoinSet::<()>::new();
             },
             drop(set.join_next_with_id().await)
         ),
-        row!("JoinSet, all", ["join_all"], {}, drop(JoinSet::<()>::new().join_all().await)),
+        row!("JoinSet, all", ["JoinSet::join_all"], {}, drop(JoinSet::<()>::new().join_all().await)),
         row!(
             "JoinSet, shutdown",
-            ["shutdown"],
+            ["JoinSet::shutdown"],
             {
                 let mut set = JoinSet::<()>::new();
             },
@@ -215,32 +215,56 @@ fn name_after<'t>(text: &'t str, before: &str) -> Option<&'t str> {
     (end > 0).then(|| &rest[..end])
 }
 
-/// The names of the public awaitables of a source file, by statement: aliases of our futures, futures, functions that are futures.
+/// The public awaitables of a source file; those that are functions of a type have its name before theirs.
 fn awaitables(source: &str, names: &mut BTreeMap<String, bool>) {
+    let (mut of_type, mut item) = (None, String::new());
+    for line in source.lines() {
+        // As it is formatted, what begins at the margin is an item, and ends there.
+        if let Some(rest) = line.strip_prefix("unsafe impl").or_else(|| line.strip_prefix("impl")) {
+            awaitables_in(&std::mem::take(&mut item), None, names);
+            let rest = rest.rsplit_once(" for ").map_or(rest, |(_, of)| of);
+            let rest = match rest.strip_prefix('<') {
+                Some(generics) => generics.split_once("> ").map_or("", |(_, rest)| rest),
+                None => rest,
+            };
+            of_type = name_after(rest.trim_start(), "").map(str::to_owned);
+        }
+        item.push_str(line);
+        item.push('\n');
+        if line == "}" {
+            awaitables_in(&std::mem::take(&mut item), of_type.take().as_deref(), names);
+        }
+    }
+    awaitables_in(&item, None, names);
+}
+
+/// The names of the public awaitables of an item, by statement: aliases of our futures, futures, functions that are futures.
+fn awaitables_in(source: &str, of_type: Option<&str>, names: &mut BTreeMap<String, bool>) {
+    let of = |name: &str| of_type.map_or(name.to_owned(), |of| format!("{of}::{name}"));
     let code: String = source
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
         .flat_map(|line| [line, " "])
         .collect();
     for statement in code.split(['{', '}', ';']) {
-        let mut found = |name: Option<&str>, is_public| {
+        let mut found = |name: Option<String>, is_public| {
             if let Some(name) = name {
-                *names.entry(name.to_owned()).or_default() |= is_public;
+                *names.entry(name).or_default() |= is_public;
             }
         };
         if statement.contains("pub type ") && statement.contains("= Wait<") {
-            found(name_after(statement, "pub type "), true);
+            found(name_after(statement, "pub type ").map(str::to_owned), true);
         }
         if statement.contains("pub async fn ") {
-            found(name_after(statement, "pub async fn "), true);
+            found(name_after(statement, "pub async fn ").map(of), true);
         }
         if statement.contains("pub fn ")
             && (statement.contains("-> impl Future") || statement.contains("-> Pin<Box<dyn"))
         {
-            found(name_after(statement, "pub fn "), true);
+            found(name_after(statement, "pub fn ").map(of), true);
         }
         if statement.contains("impl") && statement.contains(" Future for ") {
-            found(name_after(statement, " Future for "), false);
+            found(name_after(statement, " Future for ").map(str::to_owned), false);
         }
     }
 }

@@ -113,6 +113,23 @@ fn times_of_polls() {
     assert_eq!(workers, 3);
 }
 
+/// The future of a local runtime's `block_on` is polled by its worker: each poll is counted and measured once, its drop with the last.
+#[test]
+fn polls_of_a_local_runtime() {
+    let _dog = watchdog(60);
+    let runtime = Runtime::builder().time_polls(true).build_local().unwrap();
+    let handle = runtime.handle();
+    for round in 1..=3 {
+        runtime.block_on(async {
+            // The main future twice, the task once.
+            drop(spawn(async {}));
+            yield_now().await;
+        });
+        let metrics = handle.metrics();
+        assert_eq!((metrics.polls(), metrics.poll_times().unwrap().count()), (3 * round, 3 * round));
+    }
+}
+
 #[test]
 fn in_a_simulation_tasks_are_counted() {
     Simulation::new(1).run(async {

@@ -77,6 +77,55 @@ fn try_join_next_takes_what_there_is() {
     });
 }
 
+/// A set that was emptied, by whatever way there is, is as a new one: what is put into it afterwards is joined.
+#[test]
+fn an_emptied_set_is_used_again() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let mut set = JoinSet::new();
+        for round in 0..8 {
+            let gate = Arc::new(Event::manual());
+            for _ in 0..3 {
+                let gate = gate.clone();
+                set.spawn(async move {
+                    gate.wait().await;
+                    0
+                });
+            }
+            if round >= 4 {
+                gate.set();
+            }
+            match round % 4 {
+                0 => set.detach_all(),
+                1 => set.shutdown().await,
+                2 => {
+                    set.abort_all();
+                    while set.join_next().await.is_some() {}
+                }
+                _ => {
+                    gate.set();
+                    while !set.is_empty() {
+                        if set.try_join_next().is_none() {
+                            yield_now().await;
+                        }
+                    }
+                }
+            }
+            assert!(set.is_empty() && set.join_next().await.is_none());
+            set.spawn(async move { round });
+            assert_eq!(set.join_next().await.unwrap().unwrap(), round);
+            // Also one that has ended when it is put in.
+            let ended = spawn(async move { round });
+            while !ended.is_finished() {
+                yield_now().await;
+            }
+            set.insert(ended);
+            assert_eq!(set.join_next().await.unwrap().unwrap(), round);
+        }
+    });
+}
+
 /// A result whose destructor panics.
 struct PanicsWhenDropped;
 

@@ -381,5 +381,14 @@ fn missed_ticks() {
         sleep(3_600_000 * MS).await;
         assert!(ticks.tick().await <= now());
         assert!(ticks.tick().await >= first + 3_600_000 * MS);
+        // More were missed than 32 bits count: the rhythm stays all the same.
+        let (period, late) = (Duration::from_nanos(1_300), 7_200_000 * MS);
+        let mut ticks = interval(period);
+        let first = ticks.tick().await;
+        sleep(late).await;
+        ticks.tick().await;
+        let next = ticks.tick().await - first;
+        assert_eq!(next.as_nanos() % period.as_nanos(), 0, "{next:?}");
+        assert!(next > late && next <= late + period, "{next:?}");
     });
 }

@@ -1,0 +1,86 @@
+//! The child of a fork: the threads of its parent's runtimes are not there.
+
+use crate::kit::process::alone;
+use crate::kit::{runtime, until, watchdog};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use tasuki_rt::{LocalRuntime, Runtime, ShutdownError};
+
+/// Runs it in a child of this process; true if that ends, and says that it was so.
+fn in_child(so: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child has this thread only; it uses nothing whose lock another thread could have, and ends here.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_so = catch_unwind(AssertUnwindSafe(so)).unwrap_or(false);
+        // SAFETY: ends the child without the destructors of its parent.
+        unsafe { libc::_exit(if is_so { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: the child was started above, and the status is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+fn does_not_start(runtime: &Runtime) -> bool {
+    let error = runtime.start().unwrap_err().to_string();
+    let panicked = catch_unwind(AssertUnwindSafe(|| runtime.block_on(async {})));
+    error.contains("process that forked") && panicked.is_err()
+}
+
+/// What would wait for the threads of the parent is an error, and the drop waits for none; in the parent nothing has changed.
+#[test]
+fn the_threads_of_a_runtime_are_not_in_a_child() {
+    alone(|| {
+        let _dog = watchdog(60);
+        std::panic::set_hook(Box::new(|_| ()));
+        for blocking in [false, true] {
+            let runtime = runtime(2);
+            if blocking {
+                let work = runtime.spawn_blocking(|| ());
+                until(|| work.is_finished());
+            } else {
+                runtime.block_on(async {});
+            }
+            let mut kept = Some(runtime);
+            assert!(in_child(|| {
+                let runtime = kept.take().unwrap();
+                let refused = does_not_start(&runtime);
+                let drained = runtime.drain(Duration::MAX) == Err(ShutdownError::TasksLeft);
+                let ended = runtime.shutdown_timeout(Duration::MAX) == Err(ShutdownError::TimedOut);
+                drop(runtime);
+                refused && drained && ended
+            }));
+            let runtime = kept.unwrap();
+            assert_eq!(runtime.block_on(runtime.spawn(async { 1 })).unwrap(), 1);
+            assert_eq!(runtime.shutdown_timeout(Duration::MAX), Ok(()));
+        }
+    });
+}
+
+/// One that was not started is as good there as here, and so is a new one.
+#[test]
+fn a_runtime_without_threads_works_in_a_child() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let mut kept = Some(runtime(2));
+        assert!(in_child(|| {
+            let answer = |runtime: Runtime| runtime.block_on(runtime.spawn(async { 7 })).unwrap();
+            answer(kept.take().unwrap()) == 7 && answer(runtime(1)) == 7
+        }));
+        let local = LocalRuntime::new().unwrap();
+        let mut kept = Some(local);
+        assert!(in_child(|| {
+            let local = kept.take().unwrap();
+            local.block_on(local.spawn_local(async { 7 })).unwrap() == 7
+        }));
+        // With a thread for blocking work, the drop does not wait for it.
+        let local = kept.unwrap();
+        assert_eq!(local.block_on(local.spawn_blocking(|| 7)).unwrap(), 7);
+        let mut kept = Some(local);
+        assert!(in_child(|| {
+            drop(kept.take());
+            true
+        }));
+        drop(kept);
+    });
+}
