@@ -1,7 +1,7 @@
 //! Which types cross threads, and which may be moved. A public type without a row fails the test.
 
 use crate::kit::sources;
-use crate::kit::traits::{Both, Neither, SendOnly, traits};
+use crate::kit::traits::{Both, Neither, SendOnly, matrix, traits};
 use std::future::Ready;
 use std::marker::PhantomPinned;
 use tasuki_rt::testing::{Exhaustive, Explored, ForeignWakes, Simulation};
@@ -12,19 +12,6 @@ use tasuki_rt::{
     OwnedLoopMutexGuard, OwnedMappedLoopMutexGuard, PollTimes, Resume, Runtime, Scoped, ShutdownError,
     SpawnPlace, TaskBuilder, TaskDump, TaskLocal, TaskState, WorkerId, WorkerMetrics,
 };
-
-/// The traits of types, `Name[arguments]`, with their names.
-macro_rules! matrix {
-    ($($expected:literal: $($name:ident $([$($argument:tt)*])?),* $(,)?;)*) => {{
-        $($(assert_eq!(
-            traits!($name $(<$($argument)*>)?),
-            $expected,
-            "{}",
-            stringify!($name $([$($argument)*])?)
-        );)*)*
-        vec![$($(stringify!($name)),*),*]
-    }};
-}
 
 #[test]
 #[cfg_attr(miri, ignore = "reads files")]

@@ -1,7 +1,7 @@
 //! The short paths: a send and a receive that need no call while the channel is locked.
 //!
 //! Most operations find an open channel in which none waits, and slots that were used before, at the beginning of its memory. They are written out here, for that case alone, so
-//! that the compiler keeps everything in registers that it need not save: what a frame stores delays the compare-exchange of the queue lock. All other cases are in `locked.rs`, out of line, under the same hold of
+//! that the compiler needs no saved registers: spilled registers would delay the compare-exchange of the queue lock. All other cases are in `locked.rs`, out of line, under the same hold of
 //! the lock. The transitions are two of those in `core.rs`: `free => pending` and `pending => free`.
 
 use super::locked::Locked;

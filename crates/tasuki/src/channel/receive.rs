@@ -174,7 +174,7 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// A queued receive is dropped.
     #[inline(always)]
-    pub(super) fn abandon(&self, waiter: Pinned<'_>) {
+    pub(super) fn cancel_dropped(&self, waiter: Pinned<'_>) {
         if self.leave(waiter) == Some(Verdict::Granted) {
             self.attach_back(waiter);
         }
@@ -359,8 +359,8 @@ impl<H: Side> Op for RecvOp<H> {
     }
 
     #[inline]
-    fn abandon(&mut self, waiter: Pinned<'_>) {
-        self.side.core().abandon(waiter);
+    fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
+        self.side.core().cancel_dropped(waiter);
     }
 }
 

@@ -136,8 +136,8 @@ impl<H: Side> Op for RecvManyOp<'_, H> {
         limit
     }
 
-    fn abandon(&mut self, waiter: Pinned<'_>) {
-        self.side.core().abandon(waiter);
+    fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
+        self.side.core().cancel_dropped(waiter);
     }
 }
 

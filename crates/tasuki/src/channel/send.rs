@@ -318,7 +318,7 @@ impl<H: Side> Op for SendOp<H> {
     }
 
     #[inline(always)]
-    fn abandon(&mut self, waiter: Pinned<'_>) {
+    fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
         if let Some(Verdict::Granted) = self.core().leave_senders(waiter) {
             self.parcel.is_gone();
         }

@@ -10,7 +10,7 @@
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
-//! | `Queued`   | drop                   | `abandon`: `cancel`, `discard` | |
+//! | `Queued`   | drop                   | `cancel_dropped`: `cancel`, `discard` | |
 //! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled` |
 //! | `Finished`, `Cancelled` | poll       | panics       |            |
 //! | `Finished` | a stream or a sink goes on | –        | `Idle`     |
@@ -115,16 +115,16 @@ pub trait Op {
     /// The future is dropped while it is queued: leaves the queue, whatever the state, and passes on what had been granted.
     #[doc(hidden)]
     #[inline(always)]
-    fn abandon(&mut self, waiter: Pinned<'_>) {
+    fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
         if let Some(output) = self.cancel(waiter) {
-            abandon_output(self, output);
+            discard_output(self, output);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn abandon_output<O: Op + ?Sized>(op: &mut O, output: O::Output) {
+fn discard_output<O: Op + ?Sized>(op: &mut O, output: O::Output) {
     op.discard(output);
 }
 
@@ -360,15 +360,15 @@ impl<O: Op> Single<O> {
         self.op.cancel(waiter)
     }
 
-    /// The future is dropped with a place in the queue. Usually that is all, so nothing else is kept ready here: what a frame
-    /// stores delays the compare-exchange of the queue lock.
+    /// The future is dropped with a place in the queue. Kept out of line, with no rarer case in it: spilled registers would delay the
+    /// compare-exchange of the queue lock.
     #[inline(never)]
     fn cancel_on_drop(&mut self) {
         // A drop happens once, whatever panics, so the phase may stay: one store less before the queue is locked.
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         let _leave = LeaveOnDrop(waiter.get().note());
-        self.op.abandon(waiter);
+        self.op.cancel_dropped(waiter);
     }
 }
 

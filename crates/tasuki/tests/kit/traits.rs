@@ -45,6 +45,20 @@ macro_rules! traits {
 }
 pub(crate) use traits;
 
+/// The traits of types, `Name[arguments]`, with their names.
+macro_rules! matrix {
+    ($($expected:literal: $($name:ident $([$($argument:tt)*])?),* $(,)?;)*) => {{
+        $($(assert_eq!(
+            traits!($name $(<$($argument)*>)?),
+            $expected,
+            "{}",
+            stringify!($name $([$($argument)*])?)
+        );)*)*
+        vec![$($(stringify!($name)),*),*]
+    }};
+}
+pub(crate) use matrix;
+
 /// Both; only `Send`; only `Sync`; neither.
 pub(crate) type Both = u32;
 pub(crate) type SendOnly = Cell<u32>;

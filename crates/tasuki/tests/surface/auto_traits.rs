@@ -2,7 +2,7 @@
 //! B067, B105, B109. What must not compile is in `compile_fail.md`, which the documentation tests run.
 
 use crate::kit::sources;
-use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
+use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, matrix, traits};
 use std::future::Ready;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -93,19 +93,6 @@ for_the_policy!(lifo, Lifo);
 for_the_policy!(bypass, Bypass);
 for_the_policy!(bypass_never, Bypass<0>);
 for_the_policy!(revocable, Revocable);
-
-/// The traits of types, `Name[arguments]`, with their names.
-macro_rules! matrix {
-    ($($expected:literal: $($name:ident $([$($argument:tt)*])?),* $(,)?;)*) => {{
-        $($(assert_eq!(
-            traits!($name $(<$($argument)*>)?),
-            $expected,
-            "{}",
-            stringify!($name $([$($argument)*])?)
-        );)*)*
-        vec![$($(stringify!($name)),*),*]
-    }};
-}
 
 /// Every public type, each with a value that crosses threads and with one that does not, where it has a value.
 #[test]

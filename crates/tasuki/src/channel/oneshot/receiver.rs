@@ -261,7 +261,7 @@ impl<E: End> Op for OneshotRecvOp<E> {
         }
     }
 
-    fn abandon(&mut self, waiter: Pinned<'_>) {
+    fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
         // What was granted has not moved.
         self.leave(waiter);
     }

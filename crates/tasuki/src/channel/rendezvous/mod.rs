@@ -466,7 +466,7 @@ impl<T> Op for TakeOverOp<'_, T> {
         }
     }
 
-    fn abandon(&mut self, waiter: Pinned<'_>) {
+    fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
         self.core.leave(waiter);
     }
 }
