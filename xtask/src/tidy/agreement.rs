@@ -1,4 +1,4 @@
-//! What stands in two places agrees: the checks and their options, the fields of the manifests, the chapters of the guide, the commands that add a package, the numbers of models.
+//! What stands in two places agrees: the checks and their options, the steps of CI, the fields of the manifests, the chapters of the guide, the commands that add a package, the numbers of models.
 
 use super::{Breach, Page, text};
 
@@ -38,6 +38,38 @@ pub(crate) fn commands(pages: &[Page]) -> Vec<Breach> {
         let option = options.split(['[', ' ', ']']).filter(|word| word.starts_with("--"));
         for option in option.filter(|option| !taken.is_some_and(|taken| taken.contains(*option))) {
             breaches.push(Breach::at(TABLE, line, format!("the usage of {name} does not have {option}")));
+        }
+    }
+    breaches
+}
+
+/// CONTRIBUTING's table says of each command whether CI runs it, and with which options; `ci.rs` is what CI runs.
+pub(crate) fn steps_of_ci(pages: &[Page]) -> Vec<Breach> {
+    const TABLE: &str = "CONTRIBUTING.md";
+    let ci = text(pages, "xtask/src/ci.rs");
+    let mut breaches = Vec::new();
+    for (line, row) in text(pages, TABLE).lines().enumerate() {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let Some(command) = cells[0].strip_prefix("| `").map(|cell| cell.trim_end_matches('`')) else {
+            continue;
+        };
+        let [_, said, ..] = cells[..] else { continue };
+        // A check is called by its module; another command stands there as it is.
+        let check =
+            command.strip_prefix("cargo xtask ").map(|rest| rest.split(' ').next().unwrap_or_default());
+        let step = match check {
+            Some(name) => ci.lines().find(|line| line.contains(&format!("{}::run(", name.replace('-', "_")))),
+            None if !command.contains("cargo test") => continue,
+            None => ci.lines().find(|line| line.contains(command.trim_start_matches("cargo "))),
+        };
+        let is_run = !said.starts_with("no");
+        if is_run != step.is_some() {
+            let what = if is_run { "does not run" } else { "runs" };
+            breaches.push(Breach::at(TABLE, line, format!("CI {what} `{command}`")));
+        }
+        let options = said.split('`').skip(1).step_by(2).filter(|option| option.starts_with("--"));
+        for option in options.filter(|option| step.is_some_and(|step| !step.contains(*option))) {
+            breaches.push(Breach::at(TABLE, line, format!("CI runs {command} without {option}")));
         }
     }
     breaches
@@ -175,6 +207,27 @@ mod tests {
             "CONTRIBUTING.md: the usage of a does not have --y",
         ];
         assert_eq!(found(commands, &pages), wanted);
+    }
+
+    #[test]
+    fn what_ci_runs_is_told() {
+        let ci = "report.step(\"a\", || whole(a::run(Args::of(&[\"--quick\"]))));\nshell::run(&mut cargo(\"test --workspace\"))\nwhole(b_c::run(Args::of(&[])))\n";
+        let row = |command: &str, said: &str| {
+            let table = format!("| Command | In CI |\n|---|---|\n| `{command}` | {said} | yes |\n");
+            found(steps_of_ci, &[("xtask/src/ci.rs", ci), ("CONTRIBUTING.md", &table)])
+        };
+        for (command, said) in [
+            ("cargo xtask a [--quick]", "`--quick`"),
+            ("cargo test --workspace", "yes"),
+            ("cargo xtask b-c", "yes"),
+            ("cargo xtask d", "no: too long"),
+        ] {
+            assert_eq!(row(command, said), [""; 0], "{command}");
+        }
+        assert_eq!(row("cargo xtask a", "no").len(), 1);
+        assert_eq!(row("cargo xtask d", "yes").len(), 1);
+        assert_eq!(row("cargo test --release", "yes").len(), 1);
+        assert_eq!(row("cargo xtask b-c", "`--small`").len(), 1);
     }
 
     #[test]

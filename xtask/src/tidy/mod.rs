@@ -76,7 +76,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 43] = [
+const RULES: [(&str, Rule); 44] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -100,6 +100,7 @@ const RULES: [(&str, Rule); 43] = [
     ("numbers in documents are those of the code", truth::numbers),
     ("every feature is told", truth::features),
     ("checks and their options are told", agreement::commands),
+    ("what CI runs is told", agreement::steps_of_ci),
     ("packages say what they are", agreement::manifests),
     ("every chapter of the guide is run", agreement::chapters),
     ("commands that add a package add what their page shows", agreement::additions),
