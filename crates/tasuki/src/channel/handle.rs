@@ -41,7 +41,14 @@ const UNBOUNDED_FIRST: u32 = 32;
 /// So many slots stay when an unbounded channel is empty; the end of a segment.
 const UNBOUNDED_KEEP: u32 = 1024;
 /// As many as segments of doubling size can have.
-pub(super) const UNBOUNDED_CAPACITY: u32 = 1 << 31;
+const UNBOUNDED_CAPACITY: u32 = 1 << 31;
+
+impl<T> HeapCore<T> {
+    /// For how many messages there is room; `None` if it is unbounded. One with a bound keeps as many slots, whatever the bound is.
+    pub(super) fn bound(&self) -> Option<usize> {
+        (self.keep == self.capacity).then(|| self.capacity())
+    }
+}
 
 /// So many handles a side can have. There is room for as many threads above it, each of which adds one before it finds that there are too many.
 const MAX_HANDLES: usize = usize::MAX / 2;
@@ -187,7 +194,8 @@ impl<T> RefUnwindSafe for Handle<T> {}
 ///
 /// # Panics
 ///
-/// If `capacity` is zero (use [`rendezvous`](super::rendezvous())) or more than 2^32 - 2.
+/// If `capacity` is zero (use [`rendezvous`](super::rendezvous())), more than 2^32 - 2, or more than an address space has bytes for: all slots are allocated at once. If there is no memory for them the
+/// process ends, as with a `Vec`.
 ///
 /// # Examples
 ///
@@ -253,6 +261,16 @@ mod tests {
     fn one_line_is_written() {
         assert_eq!((align_of::<Shared<u64>>(), core::mem::offset_of!(Shared<u64>, core)), (64, 0));
         const { assert!(HeapCore::<u64>::WRITTEN <= 64) };
+    }
+
+    /// A bound of as many messages as an unbounded channel can have is a bound. With a few slots only: so much memory is not to be had everywhere.
+    #[test]
+    fn every_bound_is_a_bound() {
+        for capacity in [1, 32, UNBOUNDED_KEEP, UNBOUNDED_CAPACITY - 1, UNBOUNDED_CAPACITY, MAX_SLOTS] {
+            let (sender, receiver) = pair::<u8>(Handle::new(1, capacity, capacity));
+            assert_eq!((sender.capacity(), receiver.capacity()), (Some(capacity as usize), Some(capacity as usize)));
+        }
+        assert_eq!(unbounded::<u8>().0.capacity(), None);
     }
 
     /// Handles that are made and forgotten without end, by clones or by upgrades: the count does not overflow, and stays what it was.

@@ -24,13 +24,13 @@ pub(super) struct State {
     pub(super) free: u32,
     /// Slots from here on have never been used.
     pub(super) fresh: u32,
-    pub(super) allocated: u32,
     /// The ticket of the next message that is granted for the first time.
-    ticket: u32,
+    ticket: i64,
     /// The pending messages that were granted before and put back: they come before the others.
     pub(super) returned: Returned,
     /// So many slots are reserved.
     pub(super) permits: u32,
+    pub(super) allocated: u32,
     /// There is no receiver any more.
     pub(super) deserted: bool,
 }
@@ -42,10 +42,10 @@ impl State {
             last: NONE,
             free: NONE,
             fresh: 0,
-            allocated,
             ticket: 0,
             returned: Returned::new(),
             permits: 0,
+            allocated,
             deserted: false,
         }
     }
@@ -57,6 +57,9 @@ pub(super) struct Locked<'c, T, S: Store<T>> {
     state: *mut State,
     pub(super) queue: LockedQueue<'c>,
 }
+
+/// Before all tickets that were issued, for a message that was received and comes back.
+const RECEIVED: i64 = 1 << 60;
 
 /// A waiter that a step has served, on its way to be woken.
 enum Step {
@@ -197,16 +200,16 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// A message is granted for the first time: a later one gets a greater ticket.
     #[inline(always)]
-    fn issue_ticket(&mut self, at: Numbered<'c, T>) -> u32 {
+    fn issue_ticket(&mut self, at: Numbered<'c, T>) -> i64 {
         let ticket = self.state().ticket;
-        self.state_mut().ticket = ticket.wrapping_add(1);
+        self.state_mut().ticket = ticket + 1;
         at.slot.ticket.set(ticket);
         ticket
     }
 
     /// The ticket of a message that leaves the channel, should it have to come back.
     #[inline(always)]
-    pub(super) fn ticket(&mut self, popped: &Popped<'c, T>) -> u32 {
+    pub(super) fn ticket(&mut self, popped: &Popped<'c, T>) -> i64 {
         if popped.returned { popped.at.slot.ticket.get() } else { self.issue_ticket(popped.at) }
     }
 
@@ -283,7 +286,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// A message that had been taken is granted again, in a new slot, beyond the capacity if need be. Gives it back if there is no memory for that.
-    pub(super) fn restore(&mut self, message: T, ticket: u32) -> Result<u32, T> {
+    pub(super) fn restore(&mut self, message: T, ticket: i64) -> Result<u32, T> {
         let content = Content::new(message);
         // SAFETY: the message is there.
         let Some(filled) = (unsafe { self.fill_slot(&content) }) else {
@@ -327,9 +330,17 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Unlocks the queue; there is no step to make. A channel without a message gives the memory of most of its slots back.
     #[inline(always)]
     pub(super) fn unlock_idle(self) {
-        if self.state().allocated > self.core.keep && self.core.used() == 0 {
+        if self.may_shrink_with(0) {
             self.shrink();
         }
+    }
+
+    /// Is there memory to be given back, and has no slot a message but so many that are pending? Room that is reserved has no slot.
+    #[inline(always)]
+    pub(super) fn may_shrink_with(&self, pending: u32) -> bool {
+        self.state().allocated > self.core.keep
+            && self.core.pending.get() == pending
+            && self.core.held.get() == self.state().permits
     }
 
     #[cold]
@@ -344,10 +355,10 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// A ticket for a message that was received and comes back: before those of all messages that are in the channel, and behind that of the last that came back so.
-    pub(super) fn ticket_of_a_received_message(&mut self) -> u32 {
+    pub(super) fn ticket_of_a_received_message(&mut self) -> i64 {
         let ticket = self.state().ticket;
-        self.state_mut().ticket = ticket.wrapping_add(1);
-        ticket.wrapping_sub(1 << 30)
+        self.state_mut().ticket = ticket + 1;
+        ticket - RECEIVED
     }
 
     /// One step towards a state in which no waiter can be served; `None` if it is that. A slot that the caller has emptied becomes free, or has the message of the first sender then.

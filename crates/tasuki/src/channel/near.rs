@@ -44,8 +44,7 @@ impl<T, S: Store<T>> Locked<'_, T, S> {
     #[inline(always)]
     pub(super) fn recv_near(&mut self) -> Option<T> {
         let (core, pending) = (self.core, self.core.pending.get());
-        let may_shrink = self.state().allocated > core.keep && core.used() == 1;
-        if pending == 0 || self.state().returned.len() > 0 || may_shrink {
+        if pending == 0 || self.state().returned.len() > 0 || self.may_shrink_with(1) {
             return None;
         }
         let number = self.state().first;

@@ -8,6 +8,7 @@ use super::error::TryRecvError;
 use super::locked::{Locked, Popped};
 use super::store::{NONE, Store, pack, unpack};
 use crate::error::Closed;
+use crate::queue::batch::while_unwinding;
 use crate::queue::grant_loop::grant_loop;
 use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _};
@@ -217,7 +218,7 @@ enum Enqueued<'c, T, S: Store<T>> {
 struct Undo<'a, T, S: Store<T>> {
     core: &'a Core<T, S>,
     message: ManuallyDrop<T>,
-    ticket: u32,
+    ticket: i64,
     waiter: Option<Pinned<'a>>,
 }
 
@@ -251,7 +252,7 @@ impl<T, S: Store<T>> Drop for Undo<'_, T, S> {
             let allocated = locked.state().allocated;
             drop(locked);
             if !self.core.grow(allocated) {
-                return;
+                return while_unwinding(|| drop(message));
             }
         }
     }

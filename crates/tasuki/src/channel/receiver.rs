@@ -1,7 +1,7 @@
 //! [`Receiver`]: the side of a channel that receives.
 
 use super::error::TryRecvError;
-use super::handle::{Handle, HeapCore, Release, UNBOUNDED_CAPACITY};
+use super::handle::{Handle, HeapCore, Release};
 use super::receive::{RecvOp, Side};
 use super::receive_many::RecvManyOp;
 use super::store::Heap;
@@ -231,8 +231,7 @@ impl<T> Receiver<T> {
     /// assert_eq!((sender.capacity(), receiver.capacity()), (Some(2), Some(2)));
     /// ```
     pub fn capacity(&self) -> Option<usize> {
-        let capacity = self.core().capacity();
-        (capacity != UNBOUNDED_CAPACITY as usize).then_some(capacity)
+        self.core().bound()
     }
 
     /// Is it a handle to the same channel?

@@ -1,7 +1,7 @@
 //! [`Sender`]: the side of a channel that sends.
 
 use super::error::{TryReserveError, TrySendError};
-use super::handle::{Handle, HeapCore, Release, UNBOUNDED_CAPACITY};
+use super::handle::{Handle, HeapCore, Release};
 use super::permit::{Many, One, Owned, OwnedPermit, Permit, Permits};
 use super::receive::Side;
 use super::send::{Reserve as _, ReserveOp, SendOp};
@@ -360,8 +360,7 @@ impl<T> Sender<T> {
     /// assert_eq!((sender.capacity(), receiver.capacity()), (Some(2), Some(2)));
     /// ```
     pub fn capacity(&self) -> Option<usize> {
-        let capacity = self.core().capacity();
-        (capacity != UNBOUNDED_CAPACITY as usize).then_some(capacity)
+        self.core().bound()
     }
 
     /// Is it a handle to the same channel?

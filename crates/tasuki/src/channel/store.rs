@@ -27,8 +27,8 @@ pub struct Slot<T> {
     pub(super) next: Cell<u32>,
     /// With `next`, the trees below a message that was put back (`returned.rs`). Under the queue lock only.
     pub(super) right: Cell<u32>,
-    /// The order among messages that were granted; wraps. Under the queue lock only, or by the owner of a granted slot.
-    pub(super) ticket: Cell<u32>,
+    /// The order among messages that were granted. Under the queue lock only, or by the owner of a granted slot.
+    pub(super) ticket: Cell<i64>,
     /// The message, in a pending or granted slot.
     pub(super) value: UnsafeCell<MaybeUninit<T>>,
 }
@@ -79,7 +79,7 @@ impl<T> Copy for Numbered<'_, T> {}
 
 impl<T> Numbered<'_, T> {
     /// The ticket of a message that was granted; under the lock.
-    pub(super) fn ticket(self) -> u32 {
+    pub(super) fn ticket(self) -> i64 {
         self.slot.ticket.get()
     }
 }

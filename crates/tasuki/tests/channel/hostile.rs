@@ -6,9 +6,9 @@ use crate::kit::watchdog::watchdog;
 use std::future::Future;
 use std::mem::forget;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tasuki::CancellationSource;
+use tasuki::{CancellationSource, Closed};
 use tasuki::channel::oneshot::Slot;
 use tasuki::channel::{Channel, Receiver, TryRecvError, TrySendError, bounded, oneshot};
 
@@ -266,6 +266,65 @@ fn a_sender_whose_waker_panics() {
         sender.try_send(4).unwrap();
         assert_eq!(sender.try_send(5), Err(TrySendError::Full(5)), "the capacity is what it was");
     }
+}
+
+/// A receive of a channel without an allocation panics because the waker of a sender does, in which another receive has panicked the same way: that one's message has the spare slot, and this one's is
+/// dropped with its panic, once, whatever its destructor does.
+#[test]
+fn a_second_message_without_a_slot_is_dropped_with_its_panic() {
+    struct Message(u8, Arc<Mutex<Vec<u8>>>);
+    impl Drop for Message {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0);
+            assert_ne!(self.0, 1, "a hostile message");
+        }
+    }
+    let drops = Arc::new(Mutex::new(Vec::new()));
+    let message = |number| Message(number, drops.clone());
+    let channel: &'static Channel<Message, 2> = Box::leak(Box::default());
+    let mut outer = Box::pin(channel.recv());
+    pending(&mut outer, &Spy::new());
+    let inner = Arc::new(Mutex::new(Box::pin(channel.recv())));
+    pending(&mut inner.lock().unwrap(), &Spy::new());
+    (1..3).for_each(|number| assert!(channel.try_send(message(number)).is_ok()));
+    let mut sends = [3, 4].map(|number| Box::pin(channel.send(message(number))));
+    let second = Spy::hostile(Call::Wake, || panic!("a hostile waker"));
+    let first = Spy::hostile(Call::Wake, {
+        let inner = inner.clone();
+        move || {
+            assert!(panics(|| poll(&mut inner.lock().unwrap(), &Spy::new())));
+            panic!("a hostile waker");
+        }
+    });
+    for (send, spy) in sends.iter_mut().zip([&first, &second]) {
+        pending(send, spy);
+        spy.arm(1);
+    }
+    assert!(panics(|| poll(&mut outer, &Spy::new())) && first.fired() && second.fired());
+    assert_eq!(*drops.lock().unwrap(), [1]);
+    assert!(sends.iter_mut().all(|send| ready(send).is_ok()));
+    drop(outer);
+    assert_eq!(ready(&mut inner.lock().unwrap_or_else(PoisonError::into_inner)).map(|message| message.0), Ok(2));
+    let rest = [channel.try_recv(), channel.try_recv()].map(|received| received.map(|message| message.0));
+    assert_eq!((rest, channel.len()), ([Ok(3), Ok(4)], 0));
+    assert!(channel.try_send(message(5)).is_ok());
+}
+
+/// The waker of a receiver that is refused panics in the claim of the last message, which is then with its receive again; dropped there, it is the next message, though another receiver has been told that none comes.
+#[test]
+fn a_refused_receiver_whose_waker_panics() {
+    let (sender, receiver) = bounded(1);
+    let spy = Spy::hostile(Call::Wake, || panic!("a hostile waker"));
+    let (mut granted, mut refused) = (Box::pin(receiver.recv()), Box::pin(receiver.recv()));
+    pending(&mut granted, &Spy::new());
+    pending(&mut refused, &spy);
+    sender.try_send(1).unwrap();
+    drop(sender);
+    spy.arm(1);
+    assert!(panics(|| poll(&mut granted, &Spy::new())) && spy.fired());
+    assert_eq!(ready(&mut refused), Err(Closed));
+    drop(granted);
+    assert_eq!([receiver.try_recv(), receiver.try_recv()], [Ok(1), Err(TryRecvError::Closed)]);
 }
 
 /// Wakers that call everything, from inside every call.

@@ -1,6 +1,6 @@
 //! What channels cost: the sizes of handles and futures, allocations, and very many waiters or messages.
 
-use crate::kit::alloc::allocations;
+use crate::kit::alloc::{allocations, bytes_here};
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{pending, poll, ready};
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
@@ -133,6 +133,26 @@ fn an_unbounded_channel_grows_and_shrinks() {
         assert_eq!(receiver.try_iter().count(), 1000);
     });
     assert_eq!(allocated, 0);
+}
+
+/// The memory of many messages is given back when the last of them has gone, not with the last handle: also if no receiver is left, and beside a permit, whose room has no slot.
+#[test]
+fn memory_goes_with_the_messages() {
+    let start = bytes_here();
+    let (sender, receiver) = unbounded();
+    let (permit, mut receiver) = (sender.try_reserve().unwrap(), Some(receiver));
+    let count = scaled(100_000, 4_000);
+    for no_receiver_is_left in [false, true] {
+        (0..count).for_each(|n| sender.try_send(n).unwrap());
+        let full = bytes_here() - start;
+        match &receiver {
+            Some(receiver) if !no_receiver_is_left => assert_eq!(receiver.try_iter().count(), count),
+            _ => drop(receiver.take()),
+        }
+        let left = bytes_here() - start;
+        assert!(left < full / 2, "{left} of {full} bytes are left without a message");
+    }
+    assert_eq!(permit.send(1), Err(SendError(1)));
 }
 
 /// A close of a channel with very many waiters or messages: neither recursion nor a lock that is held throughout.

@@ -161,7 +161,7 @@ impl<T> Sender<T> {
         self.shared.core.closed.wait()
     }
 
-    /// Closes: sends give their message back, receives end. False if it was closed.
+    /// Closes: sends give their message back, those that wait too; receives end, when no message of a [`try_send`](Sender::try_send) is left. False if it was closed.
     pub fn close(&self) -> bool {
         self.shared.core.close()
     }
@@ -187,11 +187,11 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// [`Closed`], if it is closed, or is closed during the wait.
+    /// [`Closed`], if it is closed, or is closed during the wait, and no message of a [`try_send`](Sender::try_send) is left. While such a message is another receive's, it waits.
     ///
     /// # Cancel safety
     ///
-    /// A receive that is dropped loses its place in the queue, never a message: that is with its sender until a poll returns it.
+    /// A receive that is dropped loses its place in the queue, never a message: that is with its sender until a poll returns it. One of a [`try_send`](Sender::try_send) goes to the next receiver.
     ///
     /// # Examples
     ///
@@ -217,7 +217,7 @@ impl<T> Receiver<T> {
         self.shared.core.try_recv()
     }
 
-    /// Closes: sends give their message back, receives end. False if it was closed.
+    /// Closes: sends give their message back, those that wait too; receives end, when no message of a [`try_send`](Sender::try_send) is left. False if it was closed.
     pub fn close(&self) -> bool {
         self.shared.core.close()
     }
