@@ -70,6 +70,7 @@ pub(crate) mod word;
 
 use crate::probe;
 use crate::shim::{self, AtomicPtr, Ordering, Section, const_fn};
+use crate::spin_pause;
 use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
@@ -79,12 +80,13 @@ use word::{EDIT, WAITERS, Word};
 
 pub(crate) use locked_queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};
 
-/// A thread looks this often at a queue that is locked before it yields. The queue lock is held for some tens of instructions, and most of what takes longer is cut into steps of 32 or 64 waiters, so
-/// more looks than this, with the pauses between them, mean that the holder has lost its processor.
-const LOOKS_BEFORE_YIELD: u32 = if shim::MODEL { 1 } else { 8 };
-/// The pauses before the looks double up to two to this power. A look takes the word's cache line away from the holder; a longer pause
-/// leaves the holder time for more than one hold of the lock while it has the line.
-const LONGEST_PAUSE: u32 = 5;
+/// The first looks at a queue that is locked come after one pause each: the queue lock is held for some tens of instructions, and if two threads have met by chance it is free then.
+const SHORT_LOOKS: u32 = if shim::MODEL { 1 } else { 2 };
+/// Then a thread looks so often after long pauses, and yields after that. Most of what takes longer than some tens of instructions is cut into steps of 32 or 64 waiters, so the holder has lost its processor.
+const LONG_LOOKS: u32 = if shim::MODEL { 0 } else { 3 };
+/// The first of the long pauses, in nanoseconds; the others are twice as long. A look takes the cache line of the word away from the holder, which mostly comes back for it: where threads contend all the time, one that stays
+/// away leaves the line to the other for dozens of operations (decision 28).
+const LONG_PAUSE: u32 = 1_600;
 
 /// The word and, through it, the list.
 #[derive(Debug)]
@@ -265,7 +267,7 @@ impl WaitQueue {
     }
 }
 
-/// A short bounded spin, then yields of the thread.
+/// A bounded spin, then yields of the thread.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     looks: u32,
@@ -279,13 +281,15 @@ impl Backoff {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait(&mut self) {
-        if self.looks < LOOKS_BEFORE_YIELD {
-            for _ in 0..1 << self.looks.min(LONGEST_PAUSE) {
-                shim::spin_hint();
-            }
-            self.looks += 1;
-        } else {
-            shim::yield_thread();
+        let pauses = match self.looks.checked_sub(SHORT_LOOKS) {
+            None => 1,
+            Some(0) if LONG_LOOKS > 0 => spin_pause::pauses(LONG_PAUSE),
+            Some(looks) if looks < LONG_LOOKS => spin_pause::pauses(2 * LONG_PAUSE),
+            Some(_) => return shim::yield_thread(),
+        };
+        self.looks += 1;
+        for _ in 0..pauses {
+            shim::spin_hint();
         }
     }
 }
