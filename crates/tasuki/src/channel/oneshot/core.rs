@@ -40,7 +40,7 @@ use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::waiter::{Payload, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FLAG_A, FLAG_B as RECEIVER_GONE, WAITERS, Word};
-use crate::queue::{Backoff, QueueGuard as _, WaitQueue};
+use crate::queue::{Backoff, LockedQueue, QueueGuard as _, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::WaiterSlot;
 use core::cell::Cell;
@@ -105,9 +105,30 @@ impl<T> Core<T> {
         self.finish_slow()
     }
 
-    /// The receiver waits, has closed or has gone.
+    /// The receiver waits, mostly. Without a frame: what it would store delays the compare-exchange.
     #[inline(never)]
     fn finish_slow(&self) -> Finished {
+        let word = self.queue.load();
+        match word.has(WAITERS).then(|| self.queue.try_lock(word)).flatten() {
+            Some(locked) => Self::grant(locked),
+            None => self.finish_rare(),
+        }
+    }
+
+    /// `head => SENDER_GONE`: the receiver that waits has the message, or the end.
+    #[inline(always)]
+    fn grant(mut locked: LockedQueue<'_>) -> Finished {
+        locked.set(SENDER_GONE);
+        // SAFETY: there is a waiter; it is never woken without a grant.
+        let waker = unsafe { locked.grant_sleeping_front() }.some();
+        wake_owner(locked.unlock_with(waker));
+        Finished::Received
+    }
+
+    /// The queue is locked, or the receiver has closed or has gone.
+    #[cold]
+    #[inline(never)]
+    fn finish_rare(&self) -> Finished {
         let mut backoff = Backoff::new();
         let mut word = self.queue.load();
         loop {
@@ -119,15 +140,10 @@ impl<T> Core<T> {
                 let _ = self.queue.load_with(Ordering::Acquire);
                 return Finished::Alone;
             } else if word.has(WAITERS) {
-                let Some(mut locked) = self.queue.try_lock(word) else {
-                    word = self.queue.load();
-                    continue;
-                };
-                locked.set(SENDER_GONE);
-                // SAFETY: there is a waiter; it is never woken without a grant.
-                let waker = unsafe { locked.grant_sleeping_front() }.some();
-                wake_owner(locked.unlock_with(waker));
-                return Finished::Received;
+                match self.queue.try_lock(word) {
+                    Some(locked) => return Self::grant(locked),
+                    None => word = self.queue.load(),
+                }
             } else if word == CLOSED {
                 return Finished::Refused;
             } else {

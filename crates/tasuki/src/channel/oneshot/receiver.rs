@@ -3,7 +3,7 @@
 use super::super::error::TryRecvError;
 use super::core::{CLOSED, Core, Cursor, SENDER_GONE};
 use crate::error::Closed;
-use crate::queue::waiter::{WaiterState as State, clone_waker, drop_waker};
+use crate::queue::waiter::{WaiterState as State, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, Removed};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
@@ -228,23 +228,8 @@ impl<E: End> Op for OneshotRecvOp<E> {
     #[inline]
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let core = self.end.core();
-        match waiter.get().state() {
-            State::Notified => Poll::Ready(core.take().ok_or(Closed)),
-            _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
-            _ => {
-                let waker = clone_waker(cx.waker());
-                let mut locked = core.queue.lock();
-                if waiter.get().state() == State::Notified {
-                    drop(locked);
-                    drop_waker(Some(waker));
-                    return Poll::Ready(core.take().ok_or(Closed));
-                }
-                // SAFETY: not `Notified`, so it is in this list (invariant 3 of the queue).
-                let old = unsafe { locked.rearm(waiter, waker) };
-                drop_waker(locked.unlock_with(old));
-                Poll::Pending
-            }
-        }
+        // SAFETY: enqueued in this queue, the only one it can be in.
+        unsafe { core.queue.poll_queued(waiter, cx) }.map(|()| core.take().ok_or(Closed))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
