@@ -25,7 +25,7 @@
 //! memory is freed. Additions are Relaxed: the caller has a handle.
 
 use super::core::Core;
-use super::store::{Heap, MAX_SLOTS, Slot};
+use super::store::{GROWING_FIRST, Heap, MAX_SLOTS, Slot};
 use super::{Receiver, Sender};
 use crate::shim::{AtomicUsize, Ordering, Tracked};
 use alloc::alloc::{alloc, dealloc, handle_alloc_error};
@@ -36,8 +36,6 @@ use core::ptr::NonNull;
 /// The channel of a handle.
 pub(super) type HeapCore<T> = Core<T, Heap<T>>;
 
-/// The first slots of an unbounded channel.
-const UNBOUNDED_FIRST: u32 = 32;
 /// So many slots stay when an unbounded channel is empty; the end of a segment.
 const UNBOUNDED_KEEP: u32 = 1024;
 /// As many as segments of doubling size can have.
@@ -244,7 +242,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// ```
 #[doc(alias = "unbounded_channel")]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    pair(Handle::new(UNBOUNDED_FIRST, UNBOUNDED_CAPACITY, UNBOUNDED_KEEP))
+    pair(Handle::new(GROWING_FIRST, UNBOUNDED_CAPACITY, UNBOUNDED_KEEP))
 }
 
 fn pair<T>(handle: Handle<T>) -> (Sender<T>, Receiver<T>) {
@@ -268,7 +266,10 @@ mod tests {
     fn every_bound_is_a_bound() {
         for capacity in [1, 32, UNBOUNDED_KEEP, UNBOUNDED_CAPACITY - 1, UNBOUNDED_CAPACITY, MAX_SLOTS] {
             let (sender, receiver) = pair::<u8>(Handle::new(1, capacity, capacity));
-            assert_eq!((sender.capacity(), receiver.capacity()), (Some(capacity as usize), Some(capacity as usize)));
+            assert_eq!(
+                (sender.capacity(), receiver.capacity()),
+                (Some(capacity as usize), Some(capacity as usize))
+            );
         }
         assert_eq!(unbounded::<u8>().0.capacity(), None);
     }

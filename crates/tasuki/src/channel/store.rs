@@ -12,7 +12,7 @@ use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr;
 #[cfg(feature = "alloc")]
-pub(super) use heap::Heap;
+pub(super) use heap::{GROWING_FIRST, Heap};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -184,6 +184,9 @@ mod heap {
     /// Segment `k` has `first << k` slots, as many as there are before it.
     const SEGMENTS: usize = 32;
 
+    /// The first slots of a channel that grows with its messages. A power of two, and a constant: a division takes longer than all the rest of finding a slot.
+    pub(in super::super) const GROWING_FIRST: u32 = 32;
+
     type Table<T> = [AtomicPtr<Slot<T>>; SEGMENTS];
 
     /// Slots behind the header of a channel, and further segments of doubling size.
@@ -212,15 +215,20 @@ mod heap {
             Self { base, first, table: AtomicPtr::new(ptr::null_mut()) }
         }
 
-        #[cold]
+        #[inline(never)]
         fn far(&self, number: u32) -> *mut Slot<T> {
-            let segment = (number / self.first).ilog2();
+            let segment = match self.first {
+                GROWING_FIRST => number / GROWING_FIRST,
+                // A bounded channel has a message beyond its capacity: a waker panicked.
+                first => number / first,
+            }
+            .ilog2();
             // Relaxed: see the type.
             let table = self.table.load(Ordering::Relaxed);
             // SAFETY: there is such a slot, so there is a table, which lives as long as the store.
             let table = unsafe { &*table };
             // Relaxed: see the type.
-            let slots = table[segment as usize].load(Ordering::Relaxed);
+            let slots = table[segment as usize % SEGMENTS].load(Ordering::Relaxed);
             let offset = u64::from(number) - (u64::from(self.first) << segment);
             // SAFETY: the number is within its segment.
             unsafe { slots.add(offset as usize) }

@@ -8,9 +8,9 @@ use std::mem::forget;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tasuki::{CancellationSource, Closed};
 use tasuki::channel::oneshot::Slot;
 use tasuki::channel::{Channel, Receiver, TryRecvError, TrySendError, bounded, oneshot};
+use tasuki::{CancellationSource, Closed};
 
 /// A receive of a oneshot is in its queue for ever. The next one takes its place.
 #[test]
@@ -304,7 +304,10 @@ fn a_second_message_without_a_slot_is_dropped_with_its_panic() {
     assert_eq!(*drops.lock().unwrap(), [1]);
     assert!(sends.iter_mut().all(|send| ready(send).is_ok()));
     drop(outer);
-    assert_eq!(ready(&mut inner.lock().unwrap_or_else(PoisonError::into_inner)).map(|message| message.0), Ok(2));
+    assert_eq!(
+        ready(&mut inner.lock().unwrap_or_else(PoisonError::into_inner)).map(|message| message.0),
+        Ok(2)
+    );
     let rest = [channel.try_recv(), channel.try_recv()].map(|received| received.map(|message| message.0));
     assert_eq!((rest, channel.len()), ([Ok(3), Ok(4)], 0));
     assert!(channel.try_send(message(5)).is_ok());
