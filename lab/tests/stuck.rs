@@ -11,6 +11,39 @@ fn part<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     part
 }
 
+/// A line without what differs from run to run: numbers of tasks, and times.
+fn lasting(line: &str) -> String {
+    let mut last = "";
+    let mut words = Vec::new();
+    for word in line.trim_start().trim_start_matches("tasuki: ").split(' ') {
+        let is_number = word.starts_with(|letter: char| letter.is_ascii_digit());
+        words.push(if is_number && matches!(last, "task" | "for") { "?" } else { word });
+        last = word;
+    }
+    words.join(" ")
+}
+
+/// The chapter of the guide shows what is printed.
+fn is_in_the_guide(text: &str) {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/hangs.md");
+    let guide: Vec<String> = std::fs::read_to_string(file).unwrap().lines().map(lasting).collect();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with("== ")) {
+        assert!(guide.contains(&lasting(line)), "docs/guide/hangs.md does not show {line:?}");
+    }
+}
+
+#[test]
+fn numbers_and_times_do_not_count() {
+    let line = lasting(
+        "  task 4 (spawned at a.rs:1:2) waits at a.rs:3:4 for 1.5s for the mutex `x`, which task 5 took at 6",
+    );
+    assert_eq!(
+        line,
+        "task ? (spawned at a.rs:1:2) waits at a.rs:3:4 for ? for the mutex `x`, which task ? took at 6"
+    );
+    assert_eq!(lasting("tasuki: deadlock: 2 tasks"), "deadlock: 2 tasks");
+}
+
 #[test]
 #[cfg_attr(not(any(debug_assertions, feature = "inspect")), ignore = "it would build the lab")]
 fn each_hang_says_what_it_is() {
@@ -38,4 +71,5 @@ fn each_hang_says_what_it_is() {
     let asleep = part(&text, "a holder asleep");
     assert!(asleep.iter().any(|line| line.contains("`cache`, which task")), "{asleep:?}");
     assert!(asleep.iter().any(|line| line.contains("Sleep")), "{asleep:?}");
+    is_in_the_guide(&text);
 }

@@ -14,6 +14,7 @@ mod bytes;
 mod operations;
 
 use std::io::{BufRead, Write};
+use std::pin::Pin;
 use std::time::Instant;
 use tasuki_rt::Runtime;
 
@@ -24,28 +25,28 @@ static ALLOCATOR: bytes::Counting = bytes::Counting;
 const WORKERS: usize = 2;
 
 /// Operations, nanoseconds, allocations; or one of them and bytes.
-fn measure(runtime: &Runtime, kind: &str, ops: u64) -> (u64, f64, u64) {
-    let in_task = |future: std::pin::Pin<Box<dyn Future<Output = u64> + Send>>| {
-        let (allocated, start) = (bytes::allocations(), Instant::now());
-        let ops = runtime.block_on(runtime.spawn(future)).expect("it does not panic");
-        (ops, start.elapsed().as_nanos() as f64, bytes::allocations() - allocated)
-    };
-    match kind {
-        "uncontended" => in_task(Box::pin(operations::uncontended(ops))),
-        "semaphore" => in_task(Box::pin(operations::semaphore(ops))),
-        "rwlock-read" => in_task(Box::pin(operations::rwlock_read(ops))),
-        "contended" => in_task(Box::pin(operations::contended(ops))),
-        "wait-grant" => {
-            let (allocated, start) = (bytes::allocations(), Instant::now());
-            let ops = operations::wait_grant(ops);
-            (ops, start.elapsed().as_nanos() as f64, bytes::allocations() - allocated)
-        }
-        "lock-bytes" => (1, runtime.block_on(runtime.spawn(bytes::of_lock())).expect("it does not panic"), 0),
-        "waiter-bytes" => {
-            (1, runtime.block_on(runtime.spawn(bytes::of_waiter())).expect("it does not panic"), 0)
-        }
+type Answer = (u64, f64, u64);
+
+/// What the future takes, from its first poll to its last: not what it takes to spawn it.
+async fn timed(operations: impl Future<Output = u64>) -> Answer {
+    let (allocated, start) = (bytes::allocations(), Instant::now());
+    let ops = operations.await;
+    (ops, start.elapsed().as_nanos() as f64, bytes::allocations() - allocated)
+}
+
+fn measure(runtime: &Runtime, kind: &str, ops: u64) -> Answer {
+    let task: Pin<Box<dyn Future<Output = Answer> + Send>> = match kind {
+        "uncontended" => Box::pin(timed(operations::uncontended(ops))),
+        "semaphore" => Box::pin(timed(operations::semaphore(ops))),
+        "rwlock-read" => Box::pin(timed(operations::rwlock_read(ops))),
+        "contended" => Box::pin(timed(operations::contended(ops))),
+        "lock-bytes" => Box::pin(async { (1, bytes::of_lock().await, 0) }),
+        "waiter-bytes" => Box::pin(async { (1, bytes::of_waiter().await, 0) }),
+        // Without the runtime: it polls its tasks itself.
+        "wait-grant" => return runtime.block_on(timed(async move { operations::wait_grant(ops) })),
         other => panic!("no kind {other:?}"),
-    }
+    };
+    runtime.block_on(runtime.spawn(task)).expect("it does not panic")
 }
 
 /// What a line asks for.

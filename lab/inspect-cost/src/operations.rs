@@ -26,7 +26,7 @@ pub(crate) async fn uncontended(ops: u64) -> u64 {
 pub(crate) async fn semaphore(ops: u64) -> u64 {
     let semaphore = Semaphore::new(2);
     for _ in 0..ops {
-        drop(black_box(black_box(&semaphore).acquire().await));
+        drop(black_box(&semaphore).acquire().await);
     }
     assert_eq!(semaphore.available_permits(), 2);
     ops
