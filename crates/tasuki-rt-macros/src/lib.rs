@@ -127,12 +127,21 @@ fn takes_nothing(signature: &[TokenTree]) -> Result<bool, Wrong> {
             if !parameters.stream().is_empty() {
                 return Err(Wrong::new("the function must not have parameters", parameters.span()));
             }
-            Ok(!rest.is_empty())
+            Ok(returns(rest))
         }
         [_, TokenTree::Ident(_), generic, ..] => {
             Err(Wrong::new("the function must not be generic", generic.span()))
         }
         _ => Err(Wrong::new("expected a name and `()`", signature[0].span())),
+    }
+}
+
+/// `-> Type`, if that is not `()`; a `where` may follow, or stand there alone.
+fn returns(rest: &[TokenTree]) -> bool {
+    let is_unit = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis && group.stream().is_empty());
+    match rest {
+        [TokenTree::Punct(dash), _, of, ..] if dash.as_char() == '-' => !is_unit(of),
+        _ => false,
     }
 }
 

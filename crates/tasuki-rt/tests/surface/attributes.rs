@@ -97,3 +97,24 @@ async fn all_schedules() {
     assert_eq!(*seen.lock().await, 1);
     task.await.unwrap();
 }
+
+/// Neither of these returns anything, though something stands behind the parentheses.
+#[allow(trivial_bounds, clippy::unused_unit, reason = "that is what is tried")]
+mod returns_nothing {
+    #[tasuki_rt::test(simulate, seeds = 2)]
+    async fn a_unit() -> () {}
+
+    #[tasuki_rt::test(exhaustive)]
+    async fn a_bound()
+    where
+        u8: Copy,
+    {
+    }
+
+    #[tasuki_rt::test]
+    async fn both() -> ()
+    where
+        u8: Copy,
+    {
+    }
+}
