@@ -1,10 +1,10 @@
 //! Receives that are forgotten, receives that a limit ends while foreign code panics, wakers that panic, and wakers that use the channel: the channel goes on.
 
+use crate::kit::alloc::{forget, leak};
 use crate::kit::poll::{catch, panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
-use std::mem::forget;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,8 +80,8 @@ fn a_forgotten_receive_of_a_oneshot_keeps_no_side_from_ending() {
 fn is_cancelled_while_a_sender_panics<F: Future>(
     receive: impl FnOnce(&'static Channel<u8, 1>, &'static CancellationSource) -> F,
 ) {
-    let channel: &'static Channel<u8, 1> = Box::leak(Box::default());
-    let source: &'static CancellationSource = Box::leak(Box::default());
+    let channel: &'static Channel<u8, 1> = leak(Default::default());
+    let source: &'static CancellationSource = leak(Default::default());
     let (sender, panicking) =
         (Arc::new(Mutex::new(None)), Arc::new(Spy::hostile(Call::Wake, || panic!("a waker"))));
     let mut receive = Box::pin(receive(channel, source));
@@ -115,7 +115,7 @@ fn is_cancelled_while_a_sender_panics<F: Future>(
 #[test]
 fn a_cancelled_receive_whose_claim_panics_gives_its_message_back() {
     is_cancelled_while_a_sender_panics(|channel, source| {
-        let token: &'static _ = Box::leak(Box::new(source.token()));
+        let token: &'static _ = leak(source.token());
         channel.recv().or_cancelled(token)
     });
 }
@@ -124,7 +124,7 @@ fn a_cancelled_receive_whose_claim_panics_gives_its_message_back() {
 #[test]
 fn a_cancelled_receive_of_many_whose_claim_panics_gives_its_message_back() {
     let (sender, receiver) = bounded(1);
-    let source: &'static CancellationSource = Box::leak(Box::default());
+    let source: &'static CancellationSource = leak(Default::default());
     let token = source.token();
     let panicking = Arc::new(Spy::hostile(Call::Wake, || panic!("a waker")));
     let mut buffer = Vec::new();
@@ -187,7 +187,7 @@ fn newcomers_between_two_batches_wait_their_turn() {
 #[test]
 fn others_get_in_while_a_close_wakes_many() {
     let (sender, receiver) = bounded::<u8>(1);
-    let receiver: &'static Receiver<u8> = Box::leak(Box::new(receiver));
+    let receiver: &'static Receiver<u8> = leak(receiver);
     let (waits, seen) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
     let hook = {
         let (waits, seen, sender) = (waits.clone(), seen.clone(), sender.clone());
@@ -281,7 +281,7 @@ fn a_second_message_without_a_slot_is_dropped_with_its_panic() {
     }
     let drops = Arc::new(Mutex::new(Vec::new()));
     let message = |number| Message(number, drops.clone());
-    let channel: &'static Channel<Message, 2> = Box::leak(Box::default());
+    let channel: &'static Channel<Message, 2> = leak(Default::default());
     let mut outer = Box::pin(channel.recv());
     pending(&mut outer, &Spy::new());
     let inner = Arc::new(Mutex::new(Box::pin(channel.recv())));

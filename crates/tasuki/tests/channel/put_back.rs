@@ -80,6 +80,25 @@ fn an_output_that_comes_back_precedes_what_is_granted() {
     }
 }
 
+/// A message that a panic gave back has a slot beyond the capacity, whatever that is: also if it is as many as the first slots of a channel that grows.
+#[test]
+fn a_slot_beyond_any_capacity() {
+    for capacity in [1, 2, 31, 32, 33, 64, 100] {
+        let (sender, receiver) = bounded(capacity);
+        (0..capacity).for_each(|n| sender.try_send(n).unwrap());
+        for round in 0..3 {
+            let spy = Spy::hostile(Call::Wake, || panic!("a waker"));
+            let mut send = Box::pin(sender.send(capacity));
+            pending(&mut send, &spy);
+            spy.arm(1);
+            assert!(panics(|| receiver.try_recv()) && spy.fired(), "{capacity}, round {round}");
+            assert_eq!((ready(&mut send), receiver.len()), (Ok(()), capacity + 1));
+            assert_eq!(receiver.try_iter().collect::<Vec<_>>(), (0..=capacity).collect::<Vec<_>>());
+            (0..capacity).for_each(|n| sender.try_send(n).unwrap());
+        }
+    }
+}
+
 /// Very many granted receives are dropped in any order: each costs some steps for each doubling of their number (`channel/returned.rs` counts them), and messages that are put back among those
 /// that are received meanwhile are in order.
 #[test]

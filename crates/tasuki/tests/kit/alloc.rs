@@ -4,8 +4,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 use tasuki::CancellationSource;
 
 /// The size of a node's block; found by [`measure`].
@@ -102,4 +103,22 @@ pub(crate) fn nodes_everywhere() -> isize {
 /// Bytes: made on this thread, minus freed on it.
 pub(crate) fn bytes_here() -> isize {
     HERE.with(|here| here.bytes.get())
+}
+
+/// What tests forget on purpose: reachable from here, so that Miri does not take it for a leak of ours.
+static FORGOTTEN: Mutex<Vec<AtomicPtr<()>>> = Mutex::new(Vec::new());
+
+/// Forgets a boxed future.
+pub(crate) fn forget<F>(future: Pin<Box<F>>) {
+    let place = (&raw const *future).cast_mut().cast();
+    FORGOTTEN.lock().unwrap().push(AtomicPtr::new(place));
+    std::mem::forget(future);
+}
+
+/// A value that lives as long as the program.
+pub(crate) fn leak<T>(value: T) -> &'static T {
+    let leaked: *mut T = Box::into_raw(Box::new(value));
+    FORGOTTEN.lock().unwrap().push(AtomicPtr::new(leaked.cast()));
+    // SAFETY: it is not freed.
+    unsafe { &*leaked }
 }
