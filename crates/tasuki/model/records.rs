@@ -180,26 +180,23 @@ fn a_look_at_a_guard_that_is_sent() {
 /// Two tasks share a guard, and use it at the same time: the hold stays what it is, whichever of them has it then. One lost how the lock is held, and where it was taken.
 #[test]
 fn a_look_at_a_guard_that_two_tasks_use() {
-    model(
-        || new_place(),
-        |place| {
-            place.fill(hold(1));
-            let users = [2, 3].map(|task| spawn(move || place.touch(task)));
-            let of_one = |found: Hold| {
-                assert_eq!((found.mode, found.at, found.is_claimed), (1, Some(site(1)), true));
-                found.task
-            };
-            let looker = spawn(move || {
-                if let Look::Held(found) = place.look() {
-                    assert!((1..=3).contains(&of_one(found)));
-                }
-            });
-            join(users);
-            join([looker]);
-            let Look::Held(found) = place.look() else { panic!("it is held") };
-            assert!((2..=3).contains(&of_one(found)));
-        },
-    );
+    model(new_place, |place| {
+        place.fill(hold(1));
+        let users = [2, 3].map(|task| spawn(move || place.touch(task)));
+        let of_one = |found: Hold| {
+            assert_eq!((found.mode, found.at, found.is_claimed), (1, Some(site(1)), true));
+            found.task
+        };
+        let looker = spawn(move || {
+            if let Look::Held(found) = place.look() {
+                assert!((1..=3).contains(&of_one(found)));
+            }
+        });
+        join(users);
+        join([looker]);
+        let Look::Held(found) = place.look() else { panic!("it is held") };
+        assert!((2..=3).contains(&of_one(found)));
+    });
 }
 
 /// Readers take places beside each other, and again those that were released.
