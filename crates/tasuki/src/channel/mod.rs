@@ -69,7 +69,7 @@
 //!
 //! # Limits
 //!
-//! At most 2^32 - 2 messages; no limit on the number of waiters. A message is moved under the queue lock, by the send and by a receive that need not wait: box
+//! At most 2^32 - 2 messages, 2^31 in an unbounded channel; no limit on the number of waiters. A message is moved under the queue lock, by the send and by a receive that need not wait: box
 //! messages of more than some hundred bytes. A future that was granted a message and is then neither polled nor dropped keeps the message, and its room.
 //!
 //! # When to use something else
