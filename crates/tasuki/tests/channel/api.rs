@@ -168,6 +168,7 @@ fn a_closed_channel_waits_for_what_is_granted_or_reserved() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the timer thread never ends")]
 fn limits_give_the_message_back() {
     let (sender, receiver) = bounded(1);
     sender.try_send(1).unwrap();
