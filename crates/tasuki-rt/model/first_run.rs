@@ -6,7 +6,7 @@
 //! queue, of the event, and of the flag and the count by which the program ends are atomic, and order nothing else, for the model checker does not know them. Three preemptions with one worker (53,000
 //! executions); two with two workers (73,000 and 187,000), for which the program is cut into two. With three these two do not end in hours, so their parts are models of their own, with as many preemptions as the others have: a
 //! task from outside, one that is woken from outside (73,000 executions each with two preemptions), two tasks from inside (16). With three preemptions, which is for releases (`cargo xtask model --preemptions 3 --cap 7200 rt::first_run`), the
-//! first has 2,391,476 executions, in half an hour beside other work, and the last one 19.
+//! first two have 2,391,476 executions each, in half an hour beside other work, and the last one 19.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;
