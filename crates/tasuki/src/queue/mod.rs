@@ -82,11 +82,9 @@ pub(crate) use locked_queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuar
 
 /// The first looks at a queue that is locked come after one pause each: the queue lock is held for some tens of instructions, and if two threads have met by chance it is free then.
 const SHORT_LOOKS: u32 = if shim::MODEL { 1 } else { 2 };
-/// Then a thread looks so often after long pauses, and yields after that. Most of what takes longer than some tens of instructions is cut into steps of 32 or 64 waiters, so the holder has lost its processor.
-const LONG_LOOKS: u32 = if shim::MODEL { 0 } else { 3 };
-/// The first of the long pauses, in nanoseconds; the others are twice as long. A look takes the cache line of the word away from the holder, which mostly comes back for it: where threads contend all the time, one that stays
-/// away leaves the line to the other for dozens of operations (decision 28).
-const LONG_PAUSE: u32 = 1_600;
+/// Then a thread looks after each of these pauses, in nanoseconds, and yields after that. Most of what takes longer than some tens of instructions is cut into steps of 32 or 64 waiters, so the holder has lost its processor.
+/// A look takes the cache line of the word away from the holder, which mostly comes back for it: where threads contend all the time, one that stays away leaves the line to the other for dozens of operations (decision 28).
+const LONG_PAUSES: &[u32] = if shim::MODEL { &[] } else { &[1_600, 3_200, 3_200] };
 
 /// The word and, through it, the list.
 #[derive(Debug)]
@@ -283,9 +281,10 @@ impl Backoff {
     pub(crate) fn wait(&mut self) {
         let pauses = match self.looks.checked_sub(SHORT_LOOKS) {
             None => 1,
-            Some(0) if LONG_LOOKS > 0 => spin_pause::pauses(LONG_PAUSE),
-            Some(looks) if looks < LONG_LOOKS => spin_pause::pauses(2 * LONG_PAUSE),
-            Some(_) => return shim::yield_thread(),
+            Some(long) => match LONG_PAUSES.get(long as usize) {
+                Some(&pause) => spin_pause::pauses(pause),
+                None => return shim::yield_thread(),
+            },
         };
         self.looks += 1;
         for _ in 0..pauses {
