@@ -186,8 +186,10 @@ fn explore(options: &Options, schedules: Schedules, function: &Function) -> Toke
             let arguments = [rust(&format!("{number},"))].into_iter().chain(test);
             vec![rust("::testing::check"), group(Delimiter::Parenthesis, arguments), rust(";")]
         }
-        Schedules::Exhaustive => {
-            vec![rust("::testing::Exhaustive::new().check"), group(Delimiter::Parenthesis, test), rust(";")]
+        Schedules::Exhaustive(most) => {
+            let limit = most.map_or_else(String::new, |most| format!(".schedules({most})"));
+            let check = rust(&format!("::testing::Exhaustive::new(){limit}.check"));
+            vec![check, group(Delimiter::Parenthesis, test), rust(".expect_complete();")]
         }
     };
     let explore = [rust("let _ ="), options.krate.clone()].into_iter().chain(explore);

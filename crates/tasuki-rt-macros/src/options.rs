@@ -1,4 +1,4 @@
-//! What is written in the brackets of an attribute: `workers = 4`, `local`, `simulate`, `seeds = 1_000`, `exhaustive`, `crate = path`.
+//! What is written in the brackets of an attribute: `workers = 4`, `local`, `simulate`, `seeds = 1_000`, `exhaustive`, `schedules = 1_000`, `crate = path`.
 
 use crate::{Wrong, default_crate, word};
 use proc_macro::{Literal, Span, TokenStream, TokenTree};
@@ -10,7 +10,8 @@ const SEEDS: u64 = 100;
 #[derive(Clone, Copy)]
 pub(crate) enum Schedules {
     Random(u64),
-    Exhaustive,
+    /// All, but at most so many if it says how many.
+    Exhaustive(Option<u64>),
 }
 
 pub(crate) struct Options {
@@ -37,8 +38,8 @@ impl Options {
     }
 
     pub(crate) fn of_test(tokens: TokenStream) -> Result<Self, Wrong> {
-        let names = ["workers", "local", "crate", "simulate", "seeds", "exhaustive"];
-        let message = "the options are `workers = N`, `local`, `simulate`, `seeds = N`, `exhaustive` and `crate = path`";
+        let names = ["workers", "local", "crate", "simulate", "seeds", "exhaustive", "schedules"];
+        let message = "the options are `workers = N`, `local`, `simulate`, `seeds = N`, `exhaustive`, `schedules = N` and `crate = path`";
         Self::parse(tokens, &names, message)
     }
 
@@ -60,8 +61,12 @@ impl Options {
         if let (Some(at), Some(_)) = (exhaustive, &seeds) {
             return Err(Wrong::new("all schedules are explored: `exhaustive` has no `seeds`", at));
         }
+        let most = find("schedules").map(Entry::number).transpose()?;
+        if let (None, Some((_, literal))) = (exhaustive, &most) {
+            return Err(Wrong::new("`schedules` is the limit of `exhaustive`", literal.span()));
+        }
         let schedules = if exhaustive.is_some() {
-            Some(Schedules::Exhaustive)
+            Some(Schedules::Exhaustive(most.map(|(number, _)| number)))
         } else if let Some((number, _)) = seeds {
             Some(Schedules::Random(number))
         } else {

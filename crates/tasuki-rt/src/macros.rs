@@ -39,7 +39,8 @@ pub use tasuki_rt_macros::main;
 /// | `local` | once, on a [`LocalRuntime`](crate::LocalRuntime) |
 /// | `simulate` | under 100 random schedules, with a virtual clock: [`testing::check`](crate::testing::check()) |
 /// | `simulate, seeds = N` | the same, under so many |
-/// | `exhaustive` | under all schedules up to a bound: [`testing::Exhaustive`](crate::testing::Exhaustive) |
+/// | `exhaustive` | under all schedules with at most two switches; fails if they are more than 100,000: [`testing::Exhaustive`](crate::testing::Exhaustive) |
+/// | `exhaustive, schedules = N` | the same; fails if they are more than `N` |
 /// | `crate = path` | where this crate is, if it has another name |
 ///
 /// A test may return a `Result`; an error fails it. Other attributes of tests, such as `#[should_panic]` and `#[ignore]`, work as always.

@@ -59,6 +59,8 @@ pub struct Exhaustive {
 pub struct Explored {
     schedules: u64,
     complete: bool,
+    /// One schedule was run again, that of `TASUKI_SCHEDULE`: nothing was searched.
+    replayed: bool,
 }
 
 impl Explored {
@@ -74,7 +76,7 @@ impl Explored {
         self.schedules
     }
 
-    /// Were those all? If not, [`Exhaustive::schedules`] stopped it.
+    /// Were those all? If not, [`Exhaustive::schedules`] stopped it, or `TASUKI_SCHEDULE` named the one that was run.
     ///
     /// # Examples
     ///
@@ -84,6 +86,26 @@ impl Explored {
     /// ```
     pub fn is_complete(self) -> bool {
         self.complete
+    }
+
+    /// Fails the test if those were not all. A schedule that is run again, by `TASUKI_SCHEDULE`, is always enough.
+    ///
+    /// # Panics
+    ///
+    /// If the search is not complete.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// tasuki_rt::testing::Exhaustive::new().check(|| async {}).expect_complete();
+    /// ```
+    #[track_caller]
+    pub fn expect_complete(self) {
+        assert!(
+            self.complete || self.replayed,
+            "the search is not complete after {} schedules: allow more of them, or make the test smaller",
+            self.schedules
+        );
     }
 }
 
@@ -176,10 +198,10 @@ impl Exhaustive {
     /// ```
     #[track_caller]
     pub fn check<F: Future<Output = ()> + 'static>(self, mut test: impl FnMut() -> F) -> Explored {
-        let mut explored = Explored { schedules: 0, complete: false };
+        let mut explored = Explored { schedules: 0, complete: false, replayed: false };
         if let Some((strategy, origin)) = from_environment() {
             super::run_once(&self.settings, strategy, origin, test());
-            return Explored { schedules: 1, complete: false };
+            return Explored { schedules: 1, complete: false, replayed: true };
         }
         let (mut prefix, mut complete) = (Some(Vec::new()), true);
         while let Some(next) = prefix.take() {

@@ -2,6 +2,7 @@
 
 use crate::kit::MS;
 use std::cell::Cell;
+use std::process::Command;
 use std::sync::Arc;
 use tasuki::{Event, Mutex};
 use tasuki_rt::{EventLoop, WorkerId, now, sleep, spawn, spawn_on};
@@ -96,6 +97,35 @@ async fn all_schedules() {
     event.wait().await;
     assert_eq!(*seen.lock().await, 1);
     task.await.unwrap();
+}
+
+/// Two tasks that each yield have more than two schedules: what was not run cannot have passed.
+#[tasuki_rt::test(exhaustive, schedules = 2)]
+#[should_panic(expected = "the search is not complete after 2 schedules")]
+async fn too_many_schedules() {
+    let tasks = [(); 2].map(|()| spawn(tasuki_rt::yield_now()));
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tasuki_rt::test(exhaustive, schedules = 1_000)]
+async fn enough_schedules() {
+    spawn(async {}).await.unwrap();
+}
+
+/// A test that repeats one schedule has not searched, and passes all the same.
+#[test]
+#[cfg_attr(miri, ignore = "starts a program")]
+fn one_schedule_is_enough_where_it_is_named() {
+    for told in [("TASUKI_SEED", "1"), ("TASUKI_SCHEDULE", "-")] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "surface::attributes::enough_schedules"]);
+        command.env_remove("TASUKI_SEED").env_remove("TASUKI_SCHEDULE").envs([told]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+    }
 }
 
 /// Neither of these returns anything, though something stands behind the parentheses.
