@@ -23,6 +23,7 @@ mod net {
     mod datagrams;
     mod faults;
     mod tcp;
+    mod tcp_options;
     mod traits;
 }
 mod pinned {
@@ -77,6 +78,7 @@ mod testing {
     mod api;
     mod explore;
     mod planted;
+    mod searches;
 }
 mod time {
     mod api;

@@ -3,12 +3,11 @@
 use crate::kit::{runtime, until, watchdog};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 use tasuki_rt::net::{TcpListener, TcpStream};
 use tasuki_rt::{JoinSet, spawn};
 
@@ -260,71 +259,6 @@ fn several_tasks_accept_from_one_listener() {
             ended.unwrap();
         }
         connect.join().unwrap();
-    });
-}
-
-#[test]
-fn options_and_addresses() {
-    let _dog = watchdog(60);
-    runtime(1).block_on(async {
-        let (client, server) = pair().await.unwrap();
-        assert_eq!(client.local_addr().unwrap(), server.peer_addr().unwrap());
-        assert_eq!(client.peer_addr().unwrap(), server.local_addr().unwrap());
-        client.set_nodelay(true).unwrap();
-        assert!(client.nodelay().unwrap() && !server.nodelay().unwrap());
-        assert!(!client.keepalive().unwrap());
-        client.set_keepalive(Some(Duration::from_secs(60))).unwrap();
-        assert!(client.keepalive().unwrap());
-        client.set_keepalive(None).unwrap();
-        assert!(!client.keepalive().unwrap());
-        client.set_ttl(9).unwrap();
-        assert_eq!(client.ttl().unwrap(), 9);
-        client.set_linger(Some(Duration::ZERO)).unwrap();
-        assert!(client.take_error().unwrap().is_none());
-        client.shutdown(Shutdown::Both).unwrap();
-    });
-}
-
-/// The system counts whole seconds or milliseconds, and zero means something else each time: a shorter time is not taken for it, nor is one beyond the last number.
-#[test]
-fn short_and_long_times_of_options_are_not_zero() {
-    let _dog = watchdog(60);
-    runtime(1).block_on(async {
-        let (client, _server) = pair().await.unwrap();
-        let socket = socket2::SockRef::from(&client);
-        let (short, second) = (Duration::from_micros(1), Duration::from_secs(1));
-        let (late, last) = (Duration::from_secs(1 << 32), Duration::from_secs(i32::MAX as u64));
-        for (linger, set) in [
-            (Duration::ZERO, Duration::ZERO),
-            (short, second),
-            (second, second),
-            (second + short, 2 * second),
-            (late, last),
-            (Duration::MAX, last),
-        ] {
-            client.set_linger(Some(linger)).unwrap();
-            if cfg!(target_os = "linux") {
-                assert_eq!(socket.linger().unwrap(), Some(set), "{linger:?}");
-            }
-        }
-        client.set_linger(None).unwrap();
-        client.set_keepalive(Some(short)).unwrap();
-        assert!(client.keepalive().unwrap());
-        client.set_keepalive(None).unwrap();
-        #[cfg(target_os = "linux")]
-        {
-            assert_eq!(socket.tcp_keepalive_time().unwrap(), second);
-            for refused in [Duration::ZERO, late] {
-                assert!(client.set_keepalive(Some(refused)).is_err());
-                assert!(!client.keepalive().unwrap(), "as before");
-            }
-            client.set_user_timeout(Some(short)).unwrap();
-            assert_eq!(client.user_timeout().unwrap(), Some(Duration::from_millis(1)));
-            let error = client.set_user_timeout(Some(Duration::ZERO)).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-            client.set_user_timeout(None).unwrap();
-            assert_eq!(client.user_timeout().unwrap(), None);
-        }
     });
 }
 

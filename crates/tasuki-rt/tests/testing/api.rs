@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tasuki::{Event, Mutex, Semaphore};
-use tasuki_rt::testing::{Exhaustive, ForeignWakes, Simulation, check, foreign_wakes};
+use tasuki_rt::testing::{ForeignWakes, Simulation, check, foreign_wakes};
 use tasuki_rt::{
     EventLoop, JoinHandle, JoinSet, WorkerId, checkpoint, interval, now, sleep, spawn, spawn_blocking,
     spawn_local, spawn_on, timeout, yield_now,
@@ -320,50 +320,6 @@ fn a_test_that_does_not_end_fails() {
     });
     let message = endless.unwrap_err();
     assert!(message.downcast_ref::<String>().unwrap().contains("not ended after 1000 polls"));
-}
-
-/// A search whose test is another one each time says so, whatever the test does: fewer decisions than before, other ones, or an earlier end.
-#[test]
-fn a_search_of_a_test_that_changes_says_so() {
-    let _dog = watchdog(60);
-    for (first, then) in [(3, 1), (1, 3), (3, 0), (2, 3), (4, 2)] {
-        let mut runs = 0;
-        let searched = catch_unwind(AssertUnwindSafe(|| {
-            Exhaustive::new().workers(2).check(|| {
-                runs += 1;
-                let tasks = if runs % 2 == 1 { first } else { then };
-                async move {
-                    let mutex = Arc::new(Mutex::new(0));
-                    let mut set = JoinSet::new();
-                    for _ in 0..tasks {
-                        let mutex = mutex.clone();
-                        set.spawn(async move { *mutex.lock().await += 1 });
-                    }
-                    while set.join_next().await.is_some() {}
-                }
-            })
-        }));
-        let payload = searched.unwrap_err();
-        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap();
-        assert!(text.contains("something else under the same schedule"), "{first} {then}: {text}");
-    }
-}
-
-/// A task that never waits yields in a search as well, where no switch is left for it.
-#[test]
-fn a_search_is_not_stopped_by_a_task_that_never_waits() {
-    let _dog = watchdog(60);
-    let explored = Exhaustive::new().switches(1).schedules(20).check(|| async {
-        let done = Arc::new(Event::manual());
-        let told = done.clone();
-        drop(spawn(async move { told.set() }));
-        let mutex = Mutex::new(0);
-        while !done.is_set() {
-            *mutex.lock().await += 1;
-        }
-    });
-    assert!(explored.schedules() > 1);
 }
 
 /// A race that some schedules lose is found, and what is printed repeats it.
