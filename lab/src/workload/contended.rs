@@ -11,11 +11,13 @@ use crate::exec::yield_now;
 use crate::measure::{Bench, Contender, Group, Metric, Sample, fairness};
 use crate::peer::AsyncMutex;
 use crate::peers::{VisitMutex, each_mutex};
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// How many tasks share the lock.
 const TASKS: [usize; 3] = [2, 16, 256];
@@ -127,11 +129,13 @@ async fn contend<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
 
 /// The same, counting how many acquisitions go by while a waiter is queued.
 async fn watch<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
+    // Before the gate: it allocates.
+    let watched = poll_fn(|cx| Poll::Ready(OwnWakes::of(cx.waker()))).await;
     arena.gate.enter().await;
     let (mut served, mut longest) = (0, 0);
     loop {
         let queued_at = {
-            let (mut guard, queued_at) = lock_watched(&arena).await;
+            let (mut guard, queued_at) = lock_watched(&arena, &watched).await;
             if *guard >= arena.total.0.load(Ordering::Relaxed) {
                 break;
             }
@@ -148,18 +152,66 @@ async fn watch<M: AsyncMutex>(arena: Arc<Arena<M>>, me: usize) {
     arena.gate.leave(me, served);
 }
 
-/// Locks, and tells the number of acquisitions right after it was queued, if it was.
-async fn lock_watched<M: AsyncMutex>(arena: &Arena<M>) -> (M::Guard<'_>, Option<u64>) {
+/// Locks, and tells the number of acquisitions right after it was queued, if it was. A poll that has woken its own task has not queued it: it was a yield, by a budget.
+async fn lock_watched<'a, M: AsyncMutex>(
+    arena: &'a Arena<M>,
+    watched: &Arc<OwnWakes>,
+) -> (M::Guard<'a>, Option<u64>) {
     let mut lock = pin!(arena.lock.0.lock());
+    let waker = Waker::from(watched.clone());
     let mut queued_at = None;
-    poll_fn(|cx| match lock.as_mut().poll(cx) {
-        Poll::Ready(guard) => Poll::Ready((guard, queued_at)),
-        Poll::Pending => {
-            queued_at.get_or_insert_with(|| arena.acquired.0.load(Ordering::Relaxed));
-            Poll::Pending
+    poll_fn(|_| {
+        let polled = watched.during(|| lock.as_mut().poll(&mut Context::from_waker(&waker)));
+        match polled {
+            (Poll::Ready(guard), _) => Poll::Ready((guard, queued_at)),
+            (Poll::Pending, woke_itself) => {
+                if !woke_itself {
+                    queued_at.get_or_insert_with(|| arena.acquired.0.load(Ordering::Relaxed));
+                }
+                Poll::Pending
+            }
         }
     })
     .await
+}
+
+/// The waker of a task, which notices a wake-up by the poll of that task itself.
+struct OwnWakes {
+    task: Waker,
+    woke_itself: AtomicBool,
+}
+
+thread_local! {
+    /// The task that is being polled on this thread.
+    static POLLED: Cell<*const OwnWakes> = const { Cell::new(ptr::null()) };
+}
+
+impl OwnWakes {
+    fn of(task: &Waker) -> Arc<Self> {
+        Arc::new(Self { task: task.clone(), woke_itself: AtomicBool::new(false) })
+    }
+
+    /// What `poll` returns, and whether it woke this task.
+    fn during<T>(&self, poll: impl FnOnce() -> T) -> (T, bool) {
+        POLLED.set(self);
+        let polled = poll();
+        POLLED.set(ptr::null());
+        // Relaxed: written by this thread.
+        (polled, self.woke_itself.swap(false, Ordering::Relaxed))
+    }
+}
+
+impl Wake for OwnWakes {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if ptr::eq(POLLED.get(), &raw const **self) {
+            self.woke_itself.store(true, Ordering::Relaxed);
+        }
+        self.task.wake_by_ref();
+    }
 }
 
 /// Runs one sample.
