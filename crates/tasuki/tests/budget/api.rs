@@ -1,6 +1,7 @@
 //! The budget that a runtime gives to a poll. Exhausted, what is ready is not touched and its task is woken; what must wait enqueues at
 //! once, so the order of enqueueing does not depend on budgets (B123).
 
+use crate::kit::driver::Told;
 use crate::kit::poll::{panic_of, panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
 use std::future::Future;
@@ -9,53 +10,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::policy::Bypass;
-use tasuki::runtime::{self, Driver, TaskId, Timers};
+use tasuki::runtime::{self, TaskId};
 use tasuki::{
     Barrier, CancellationSource, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
     RwLockUpgradableReadGuard, Semaphore, WaitGroup,
 };
 
-/// A runtime that says only that it is there, and who runs.
-struct There(TaskId);
-
-impl Driver for There {
-    fn task(&self) -> Option<TaskId> {
-        Some(self.0)
-    }
-
-    fn timers(&self) -> Option<Arc<Timers>> {
-        None
-    }
-
-    fn may_block(&self) -> bool {
-        true
-    }
-
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-}
-
-/// A runtime whose tasks have no identity.
-struct Nameless;
-
-impl Driver for Nameless {
-    fn task(&self) -> Option<TaskId> {
-        None
-    }
-
-    fn timers(&self) -> Option<Arc<Timers>> {
-        None
-    }
-
-    fn may_block(&self) -> bool {
-        true
-    }
-}
-
-/// A poll by that runtime, with so much left to it.
+/// A poll by a runtime that says only which task runs, with so much left to it.
 fn with_budget<R>(operations: u32, f: impl FnOnce() -> R) -> R {
-    runtime::enter(&There(TaskId::fresh()), || {
+    runtime::enter(&Told::of(TaskId::fresh()), || {
         runtime::set_budget(operations);
         f()
     })
@@ -155,7 +118,7 @@ fn a_refusal_yields() {
     assert!(yields(semaphore.clone().acquire_owned(), || true).is_err());
     assert!(yields(semaphore.acquire_many(0), || true).is_err());
     let (nested, spy) = (ReentrantMutex::new(1), Spy::new());
-    runtime::enter(&Nameless, || {
+    runtime::enter(&Told::nothing(), || {
         runtime::set_budget(0);
         let mut refused = Box::pin(nested.lock());
         pending(&mut refused, &spy);

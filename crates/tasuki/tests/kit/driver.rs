@@ -23,6 +23,11 @@ impl Told {
         Self { timers: None, task: None, may_block: true, now: Cell::new(Instant::now()) }
     }
 
+    /// The task that runs has this identity.
+    pub(crate) fn of(task: TaskId) -> Self {
+        Self { task: Some(task), ..Self::nothing() }
+    }
+
     pub(crate) fn with_timers(timers: &Arc<Timers>) -> Self {
         Self { timers: Some(timers.clone()), ..Self::nothing() }
     }

@@ -1,18 +1,18 @@
 //! `Revocable`: every string of operations of two tasks with several waiters each, against a model of a few lines: what is ready, what is woken and how often, after every
 //! step. A waiter may be polled by either task, and dropped in every state. Tasks are told apart by their wakers, or by identities where every waiter has wakers of its own.
 
+use crate::kit::driver::Told;
 use crate::kit::rng::Seed;
 use crate::kit::scaled;
 use crate::kit::spec::{self, Model, System, enumerate};
 use crate::kit::tally;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::OnceLock;
 use std::task::Context;
 use tasuki::future::Lock;
 use tasuki::policy::{Policy, Revocable};
-use tasuki::runtime::{self, Driver, TaskId, Timers};
+use tasuki::runtime::{self, TaskId};
 use tasuki::{Mutex, MutexGuard};
 
 const MAX_WAITERS: usize = 4;
@@ -246,25 +246,9 @@ impl Model for Spec {
 }
 
 /// A runtime whose task it is.
-struct Task(TaskId);
-
-impl Driver for Task {
-    fn task(&self) -> Option<TaskId> {
-        Some(self.0)
-    }
-
-    fn timers(&self) -> Option<Arc<Timers>> {
-        None
-    }
-
-    fn may_block(&self) -> bool {
-        true
-    }
-}
-
-fn task(number: usize) -> Task {
+fn task(number: usize) -> Told {
     static TASK_IDS: OnceLock<[TaskId; TASKS]> = OnceLock::new();
-    Task(TASK_IDS.get_or_init(|| std::array::from_fn(|_| TaskId::fresh()))[number])
+    Told::of(TASK_IDS.get_or_init(|| std::array::from_fn(|_| TaskId::fresh()))[number])
 }
 
 type Slot<'m, P> = Option<Pin<Box<Lock<'m, u32, P>>>>;
