@@ -157,6 +157,8 @@ async fn ask(stream: impl hyper::rt::Read + hyper::rt::Write + Unpin + Send + 's
         // Bodies of every size, up to many reads.
         let body = "x".repeat(n * n * 1_000);
         let request = Request::post(format!("/{n}")).header("host", NAME).body(body.clone()).unwrap();
+        // The end of the last answer is known here before the connection's own task has seen it.
+        sender.ready().await.unwrap();
         let answer = sender.send_request(request).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
         assert!(text_of(answer.into_body()).await == format!("/{n}: {body}"), "answer {n}");
