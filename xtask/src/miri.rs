@@ -35,10 +35,11 @@ const CAP: Duration = Duration::from_secs(3600);
 pub(crate) const PACKAGES: [&str; 2] = ["tasuki", "tasuki-rt"];
 
 /// What Miri cannot run, and why.
-const BEYOND: [(&str, &str); 9] = [
+const BEYOND: [(&str, &str); 10] = [
     ("-p tasuki-rt --test main -- net::datagrams::", "sockets"),
     ("-p tasuki-rt --test main -- net::faults::", "sockets"),
     ("-p tasuki-rt --test main -- net::tcp::", "sockets"),
+    ("-p tasuki-rt --test main -- net::tcp_options::", "sockets"),
     ("-p tasuki-rt --test main -- net::traits::", "sockets"),
     ("-p tasuki-rt --test process -- sockets::", "sockets"),
     ("-p tasuki-rt --test main -- programs::http::", "sockets"),
@@ -214,6 +215,20 @@ mod tests {
         let programs = ["--lib".to_owned(), "--test mutex".to_owned()];
         assert_eq!(runs(&programs, 3, false).len(), 6);
         assert_eq!(runs(&programs, 3, true).len(), 12);
+    }
+
+    /// A new file of tests with sockets would fail under Miri, hours later: it is named in [`BEYOND`], or each of its tests is ignored there.
+    #[test]
+    fn tests_with_sockets_are_left_out() {
+        let tests = root().join("crates/tasuki-rt/tests/net");
+        for file in std::fs::read_dir(&tests).expect("there are tests of sockets") {
+            let path = file.expect("it can be read").path();
+            let text = std::fs::read_to_string(&path).expect("it is text");
+            let module = format!("net::{}::", path.file_stem().expect("a file").to_string_lossy());
+            let is_beyond = BEYOND.iter().any(|(program, _)| program.ends_with(&module));
+            let ignored = text.matches("#[cfg_attr(miri, ignore").count();
+            assert!(is_beyond || ignored == text.matches("#[test]").count(), "{module} would be run");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rust source as text with its comments and literals told apart: enough of a lexer for `tidy` and `mutants`.
+//! Rust source as text with its comments and literals told apart: enough of a lexer for `tidy`, `surface` and `mutants`.
 
 use std::ops::Range;
 

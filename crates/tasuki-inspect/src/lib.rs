@@ -26,7 +26,7 @@
 //!
 //! # What it costs, and what it lets in
 //!
-//! Two threads: one samples, every two seconds and twice a second while a client watches, less often where a look takes long; one accepts. No executor takes part, so it answers while all workers hang. Memory is
+//! Threads: one samples, every two seconds and twice a second while a client watches, less often where a look takes long; one accepts; and one more for each connection. No executor takes part, so it answers while all workers hang. Memory is
 //! bounded: the hundred longest waits and most contended locks are listed and the rest is counted, the history has 150 slots of two seconds. While the tasks of a runtime are counted, a spawn or the end of
 //! a task may wait for that: some milliseconds for 100,000 tasks.
 //!

@@ -46,7 +46,7 @@ use tasuki::task::TaskId;
 ///
 /// # Start
 ///
-/// The worker threads start with the first [`block_on`](Self::block_on), or with [`start`](Self::start): whatever was spawned before that runs from then on, and what was pinned finds its worker. A
+/// The worker threads start with the first [`block_on`](Self::block_on) or [`drain`](Self::drain), or with [`start`](Self::start): whatever was spawned before that runs from then on, and what was pinned finds its worker. A
 /// program that only spawns from outside has to call [`start`](Self::start); other runtimes start their threads as soon as they are built.
 ///
 /// # Order

@@ -224,7 +224,7 @@ impl<T, const N: usize> Channel<T, N> {
         self.len() == 0
     }
 
-    /// For how many messages there is room: `N`.
+    /// How many messages the channel can hold, also when some are in it: `N`.
     ///
     /// # Examples
     ///
@@ -232,6 +232,7 @@ impl<T, const N: usize> Channel<T, N> {
     /// let channel = tasuki::channel::Channel::<u8, 2>::new();
     /// assert_eq!(channel.capacity(), 2);
     /// ```
+    #[doc(alias = "max_capacity")]
     pub fn capacity(&self) -> usize {
         N
     }

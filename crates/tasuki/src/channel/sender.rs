@@ -351,7 +351,7 @@ impl<T> Sender<T> {
         self.len() == 0
     }
 
-    /// For how many messages there is room; `None` if it is unbounded.
+    /// How many messages the channel can hold, also when some are in it; `None` if it is unbounded.
     ///
     /// # Examples
     ///
@@ -359,6 +359,7 @@ impl<T> Sender<T> {
     /// let (sender, receiver) = tasuki::channel::bounded::<u8>(2);
     /// assert_eq!((sender.capacity(), receiver.capacity()), (Some(2), Some(2)));
     /// ```
+    #[doc(alias = "max_capacity")]
     pub fn capacity(&self) -> Option<usize> {
         self.core().bound()
     }
