@@ -3,7 +3,7 @@
 //!
 //! TaskCounts, registry, the task's entry in it, the global queue and the countdown of the workers are the runtime's own. The task cell stands for another's, which is not ours to model: it promises that
 //! a task is in at most one place, and that a wake of a task that has ended does nothing. The worker takes the steps of
-//! `scheduler/shutdown.rs`.
+//! `scheduler/shutdown/mod.rs`.
 
 use crate::parts::chain::{Link, Linked};
 use crate::parts::progress::ShutdownProgress;

@@ -21,7 +21,7 @@
 //! 2. While closures are queued there is a thread, which looks into the queue before it waits or ends.
 //! 3. No closure is run or dropped under the lock.
 
-use crate::context::{Context, ThreadRole};
+use crate::context::{self, Context, ThreadRole};
 use crate::metrics::BlockingMetrics;
 use crate::scheduler::Shared;
 use crate::task::Runnable;
@@ -61,6 +61,8 @@ struct State {
     idle: usize,
     limit: usize,
     closed: bool,
+    /// The last thread to end says that a worker has ended.
+    ends_worker: bool,
     /// Threads are refused, in tests.
     refuses: bool,
 }
@@ -96,7 +98,16 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
 impl Pool {
     pub(crate) fn new(limit: usize, keep_alive: Duration) -> Self {
         let queue = VecDeque::new();
-        let state = State { queue, threads: 0, unended: 0, idle: 0, limit, closed: false, refuses: false };
+        let state = State {
+            queue,
+            threads: 0,
+            unended: 0,
+            idle: 0,
+            limit,
+            closed: false,
+            ends_worker: false,
+            refuses: false,
+        };
         Self { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new(), keep_alive }
     }
 
@@ -109,7 +120,7 @@ impl Pool {
         let mut state = self.state();
         if state.closed {
             drop(state);
-            return drop(work);
+            return context::drop_refused(shared, work);
         }
         state.queue.push_back(work);
         // Each idle thread takes one.
@@ -121,30 +132,26 @@ impl Pool {
             let refuses = state.refuses;
             drop(state);
             if let Err(error) = start(shared.clone(), refuses) {
-                self.not_started(&error);
+                self.not_started(shared, &error);
             }
         }
     }
 
     /// The system refused a thread: another one will take the closure, if there is another.
     #[cold]
-    fn not_started(&self, error: &io::Error) {
+    fn not_started(&self, shared: &Shared, error: &io::Error) {
         let mut state = self.state();
         state.threads -= 1;
-        state.unended -= 1;
-        if state.threads > 0 {
-            return;
-        }
-        let queue = std::mem::take(&mut state.queue);
-        self.ended.notify_all();
+        let queue = if state.threads == 0 { std::mem::take(&mut state.queue) } else { VecDeque::new() };
         drop(state);
         for work in queue {
             let refusal = io::Error::new(error.kind(), error.to_string());
             let _ = REFUSAL.try_with(|place| place.set(Some(refusal)));
-            work.run();
+            context::run_refused(shared, || _ = work.run());
             // Still there if the task was aborted.
             let _ = REFUSAL.try_with(Cell::take);
         }
+        self.has_ended(shared);
     }
 
     /// A closure for this thread; `None` when it should end, and no longer counts.
@@ -181,10 +188,26 @@ impl Pool {
         std::mem::take(&mut state.queue)
     }
 
-    /// A thread has ended, and its hook has returned.
-    fn has_ended(&self) {
-        self.state().unended -= 1;
+    /// A thread has ended, and its hook has returned; or it was not started.
+    fn has_ended(&self, shared: &Shared) {
+        let mut state = self.state();
+        state.unended -= 1;
+        let ends_worker = state.unended == 0 && state.ends_worker;
+        drop(state);
         self.ended.notify_all();
+        if ends_worker {
+            shared.shutdown.has_ended();
+        }
+    }
+
+    /// Leaves it to the last thread to say that a worker has ended, for a caller that does not wait for blocking work. False if the pool is not closed, or there is no thread: then it is for the
+    /// caller to say.
+    #[must_use]
+    pub(crate) fn ends_worker(&self) -> bool {
+        let mut state = self.state();
+        let ends_worker = state.closed && state.unended > 0 && !state.ends_worker;
+        state.ends_worker |= ends_worker;
+        ends_worker
     }
 
     /// Waits until a closure or a thread ends, or this time is over. False if there is no thread.
@@ -201,11 +224,6 @@ impl Pool {
         let state = self.state();
         BlockingMetrics { threads: state.threads, idle: state.idle, queued: state.queue.len() }
     }
-
-    /// Is there a thread?
-    pub(crate) fn has_threads(&self) -> bool {
-        self.state().threads > 0
-    }
 }
 
 fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
@@ -215,12 +233,12 @@ fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
     shared.threads.start_here();
     let settings = shared.threads.settings.clone();
     let id = shared.id;
-    let body = move || {
+    let body = |shared: Arc<Shared>| {
         let ended = ThreadEnds(shared.clone());
         main(&Context::new(shared, ThreadRole::Outside));
         ended
     };
-    settings.spawn(id, "block", body).map(drop)
+    settings.spawn(id, "block", shared, body).map(drop).map_err(|(error, _)| error)
 }
 
 /// Dropped when a thread has ended, and its hook has returned.
@@ -228,7 +246,7 @@ struct ThreadEnds(Arc<Shared>);
 
 impl Drop for ThreadEnds {
     fn drop(&mut self) {
-        self.0.blocking.has_ended();
+        self.0.blocking.has_ended(&self.0);
     }
 }
 

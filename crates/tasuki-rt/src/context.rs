@@ -57,6 +57,8 @@ thread_local! {
     static ENTERED: Cell<*const Arc<Shared>> = const { Cell::new(ptr::null()) };
     /// The runtime that started this thread, whose end may wait for it; none has the number 0. From the hook of its start to the destructors of its thread-local variables.
     static THREAD_OF: Cell<u32> = const { Cell::new(0) };
+    /// The runtime of which this thread drops a task that was refused.
+    static DROPS_FOR: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Looks at the context of this thread. `look` runs no foreign code.
@@ -161,6 +163,28 @@ impl SpawnSite<'_> {
 /// This thread is one of the runtime with this number, a worker or one for blocking work, for the rest of its life.
 pub(crate) fn becomes_thread_of(id: u32) {
     let _ = THREAD_OF.try_with(|runtime| runtime.set(id));
+}
+
+/// Drops a task of this runtime, which was refused, on a thread that may be another's.
+pub(crate) fn drop_refused<T>(shared: &Shared, task: T) {
+    run_refused(shared, || drop(task));
+}
+
+/// The same for what a poll drops. The task is counted until it is gone: its destructor cannot wait for the end of the runtime.
+pub(crate) fn run_refused(shared: &Shared, drops: impl FnOnce()) {
+    struct Restore(u32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let _ = DROPS_FOR.try_with(|runtime| runtime.set(self.0));
+        }
+    }
+    let _restore = Restore(DROPS_FOR.try_with(|runtime| runtime.replace(shared.id)).unwrap_or(0));
+    drops();
+}
+
+/// Does the end of this runtime wait for what this thread does, or may it not wait for any? Then it cannot wait for that end.
+pub(crate) fn is_waited_for(shared: &Shared) -> bool {
+    is_worker() || is_thread_of(shared) || DROPS_FOR.try_with(Cell::get) == Ok(shared.id)
 }
 
 /// Has this runtime started this thread? Then whatever runs on it, a task, blocking work, a hook or a destructor, cannot wait for the end of the runtime.

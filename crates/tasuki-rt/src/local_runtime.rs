@@ -42,7 +42,7 @@ use tasuki::task::TaskId;
 ///
 /// The thread in `block_on` is an event loop: [`spawn_local`](crate::spawn_local()), [`EventLoop`](crate::EventLoop) and [`LoopMutex`](crate::LoopMutex) work in its future
 /// too. Everything else is as in a [`Runtime`](crate::Runtime) with one worker. It starts threads for blocking work, and none else while it exists; sleeps that outlive it are kept by a
-/// thread that ends with the last of them.
+/// thread that ends with the last of them; if the system refuses that, by the thread that keeps the deadlines of the process (if it refuses that too, the drop panics).
 ///
 /// # Between two calls of `block_on`
 ///
@@ -257,7 +257,7 @@ impl Drop for LocalRuntime {
             return std::mem::forget(context);
         }
         self.shared.close();
-        shutdown::leave(*context);
+        shutdown::leave_here(*context);
     }
 }
 

@@ -342,7 +342,8 @@ impl Runtime {
     /// dropped.
     ///
     /// When the system refuses a thread the closure waits for one that there is; when there is none, the handle gives an error
-    /// ([`JoinError::is_refused`](crate::JoinError::is_refused)).
+    /// ([`JoinError::is_refused`](crate::JoinError::is_refused)). So a closure that waits for another, which waits for a thread, may wait for ever, as it may when
+    /// `max_blocking_threads` are busy.
     ///
     /// # Examples
     ///
@@ -410,7 +411,7 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn drain(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        if context::is_worker() || context::is_thread_of(&self.shared) {
+        if context::is_waited_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
         }
         if self.shared.threads.are_elsewhere() {
@@ -453,7 +454,7 @@ impl Runtime {
     /// assert_eq!(runtime.tasks(), 0);
     /// ```
     pub fn shutdown_timeout(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        if context::is_worker() || context::is_thread_of(&self.shared) {
+        if context::is_waited_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
         }
         if self.shared.threads.are_elsewhere() {

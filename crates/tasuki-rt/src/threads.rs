@@ -2,7 +2,8 @@
 
 use crate::affinity;
 use crate::context;
-use crate::scheduler::{Shared, UnstartedWorker, shutdown, worker};
+use crate::scheduler::shutdown::{self, abandoned_wheel::AbandonedWheel};
+use crate::scheduler::{Shared, UnstartedWorker, worker};
 use crate::task::contain_panic;
 use std::fmt;
 use std::io;
@@ -76,23 +77,25 @@ impl ThreadSettings {
         if self.processors.is_empty() { Ok(()) } else { affinity::check(&self.processors) }
     }
 
-    /// Starts a thread of this kind, of the runtime with this number. What the body returns is dropped when the hook of its stop has returned, and says that the thread has ended.
-    pub(crate) fn spawn<E>(
+    /// Starts a thread of this kind, of the runtime with this number. What the body is given comes back if the system refuses the thread. What it returns is dropped when the hook
+    /// of its stop has returned, and says that the thread has ended.
+    pub(crate) fn spawn<V: Send + 'static, E>(
         &self,
         id: u32,
         suffix: &str,
-        body: impl FnOnce() -> E + Send + 'static,
-    ) -> io::Result<thread::JoinHandle<()>> {
+        given: V,
+        body: impl FnOnce(V) -> E + Send + 'static,
+    ) -> Result<thread::JoinHandle<()>, (io::Error, V)> {
         let (start, stop) = (self.on_start.clone(), self.on_stop.clone());
         let mut builder = thread::Builder::new().name(format!("{}-{suffix}", self.name));
         if let Some(bytes) = self.stack_size {
             builder = builder.stack_size(bytes);
         }
-        builder.spawn(move || {
+        start_with(builder, given, move |given| {
             // From its first hook to its last destructor: a shutdown waits for the thread, which must not wait for the shutdown.
             context::becomes_thread_of(id);
             start.call();
-            let ended = body();
+            let ended = body(given);
             stop.call();
             // What the hooks have captured, if this is the last thread.
             drop((start, stop));
@@ -140,18 +143,47 @@ impl Threads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The calling thread, a worker's, is not joined.
+    fn detach_this(&self) {
+        let this = thread::current().id();
+        self.state().handles.retain(|handle| handle.thread().id() != this);
+    }
+
     /// The workers whose threads `start` is to start.
     pub(crate) fn keep(&self, unstarted: Vec<UnstartedWorker>) {
         self.state().unstarted = unstarted;
     }
 }
 
+/// Starts a thread with a value, which comes back if the system refuses it.
+pub(crate) fn start_with<V: Send + 'static>(
+    builder: thread::Builder,
+    value: V,
+    body: impl FnOnce(V) + Send + 'static,
+) -> Result<thread::JoinHandle<()>, (io::Error, V)> {
+    let slot = Arc::new(Mutex::new(Some(value)));
+    let given = slot.clone();
+    let take = |slot: &Mutex<Option<V>>| {
+        slot.lock().unwrap_or_else(PoisonError::into_inner).take().expect("taken by the thread, or else here")
+    };
+    builder.spawn(move || body(take(&given))).map_err(|error| (error, take(&slot)))
+}
+
 /// Dropped when a worker has ended, and its hook has returned.
-struct WorkerEnds(Arc<Shared>);
+struct WorkerEnds(Option<(Arc<Shared>, Option<AbandonedWheel>)>);
 
 impl Drop for WorkerEnds {
     fn drop(&mut self) {
-        self.0.shutdown.has_ended();
+        let Some((shared, wheel)) = self.0.take() else { return };
+        let refused = wheel.and_then(|wheel| wheel.start_thread().err());
+        if refused.is_some() {
+            shared.threads.detach_this();
+        }
+        shared.shutdown.has_ended();
+        drop(shared);
+        if let Some(wheel) = refused {
+            wheel.turn_until_empty();
+        }
     }
 }
 
@@ -172,7 +204,7 @@ impl Shared {
                     // What a task does when it is dropped may ask for the threads.
                     drop(state);
                     self.close();
-                    shutdown::leave_unstarted(self, failed.into_iter().chain(unstarted).collect());
+                    shutdown::leave_unstarted(self, [failed].into_iter().chain(unstarted).collect());
                     return Err(error);
                 }
             }
@@ -183,36 +215,25 @@ impl Shared {
     fn start_worker(
         self: &Arc<Self>,
         first: UnstartedWorker,
-    ) -> Result<thread::JoinHandle<()>, (io::Error, Option<UnstartedWorker>)> {
+    ) -> Result<thread::JoinHandle<()>, (io::Error, UnstartedWorker)> {
         let settings = &self.threads.settings;
         let (shared, index) = (self.clone(), first.index);
         let processor = settings.processors.get(index % settings.processors.len().max(1)).copied();
         self.threads.start_here();
-        // In a box that comes back if the thread does not start.
-        let slot = Arc::new(Mutex::new(Some(first)));
-        let given = slot.clone();
-        let take = |slot: &Mutex<Option<UnstartedWorker>>| {
-            slot.lock().unwrap_or_else(PoisonError::into_inner).take()
-        };
-        let body = move || {
+        let body = move |first| {
             if let Some(processor) = processor {
                 // Checked when the runtime was built. One that was taken from the process since then is done without.
                 let _ = affinity::pin_thread(processor);
             }
-            let ended = WorkerEnds(shared.clone());
-            worker::main(shared, take(&given).expect("given to one thread"));
-            ended
+            let wheel = worker::main(shared.clone(), first);
+            WorkerEnds(Some((shared, wheel)))
         };
-        settings.spawn(self.id, &index.to_string(), body).map_err(|error| (error, take(&slot)))
+        settings.spawn(self.id, &index.to_string(), first, body)
     }
 
     /// Refuses new tasks and asks the workers to leave; those that were not started leave here.
     pub(crate) fn close_all(self: &Arc<Self>) {
         self.close();
-        if self.blocking.has_threads() {
-            // Blocking work is waited for, longer than the caller may, or it is the caller's own: by threads that leave at once, not here.
-            drop(self.start());
-        }
         let unstarted = std::mem::take(&mut self.threads.state().unstarted);
         shutdown::leave_unstarted(self, unstarted);
     }

@@ -6,7 +6,7 @@
 use super::chain::Chain;
 use super::idle::{Nap, Place, Rest, Sleeper};
 use super::queue_turns::QueueTurn;
-use super::shutdown;
+use super::shutdown::{self, abandoned_wheel::AbandonedWheel};
 use super::sockets::{AskedForSockets, Delivery};
 use super::steal::Observation;
 use super::{Item, Job, Shared, UnstartedWorker};
@@ -428,13 +428,13 @@ pub(crate) fn run_job(job: Job) {
     contain_panic(|| uncharged(|| job.call()));
 }
 
-/// The life of a worker thread.
-pub(crate) fn main(shared: Arc<Shared>, unstarted: UnstartedWorker) {
+/// The life of a worker thread; what is left of it are its sleeps.
+pub(crate) fn main(shared: Arc<Shared>, unstarted: UnstartedWorker) -> Option<AbandonedWheel> {
     let local = Box::new(Local::new(&shared, unstarted));
     let context = Context::new(shared.clone(), ThreadRole::Worker(local));
     context.enter(|| {
         let ThreadRole::Worker(local) = &context.role else { unreachable!("made above") };
         local.work(&context);
     });
-    shutdown::leave(context);
+    shutdown::leave(context)
 }

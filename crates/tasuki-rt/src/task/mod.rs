@@ -144,7 +144,8 @@ impl Meta {
             }
             context.worker()
         });
-        shared.task_counts.end(row(self.home(), here));
+        let row = if self.entry.is_blocking_work() { Row::Blocking } else { row(self.home(), here) };
+        shared.task_counts.end(row);
     }
 }
 
@@ -231,7 +232,9 @@ impl<T> Spawned<T> {
     /// The handle. Drops the future if it was refused, which is foreign code: not inside [`context::with`].
     #[inline]
     pub(crate) fn handle(self) -> JoinHandle<T> {
-        drop(self.refused);
+        if let Some((runnable, shared)) = self.refused {
+            context::drop_refused(&shared, runnable);
+        }
         self.handle
     }
 }
@@ -255,7 +258,7 @@ where
 {
     let kind = if home.is_some() { "local" } else { "task" };
     // SAFETY: promised by the caller.
-    let (runnable, handle) = unsafe { make(shared, home, future, kind, site) };
+    let (runnable, handle) = unsafe { make(shared, Entry::new(home), future, kind, site) };
     Spawned { handle, refused: start(shared, home, runnable, site) }
 }
 
@@ -266,11 +269,12 @@ where
     W: FnOnce() -> T + Send + 'static,
 {
     // SAFETY: the future and its output are `Send`.
-    let (runnable, handle) = unsafe { make(shared, None, Work(Some(work)), "blocking", site) };
-    if context::with_own(shared, |context| count_new_task(context, shared, None)) {
+    let (runnable, handle) =
+        unsafe { make(shared, Entry::of_blocking_work(), Work(Some(work)), "blocking", site) };
+    if context::with_own(shared, |context| count_new_task(context, shared, Row::Blocking)) {
         shared.blocking.push(shared, runnable);
     } else {
-        drop(runnable);
+        context::drop_refused(shared, runnable);
     }
     handle
 }
@@ -283,7 +287,7 @@ where
 #[inline]
 unsafe fn make<F>(
     shared: &Arc<Shared>,
-    home: Option<usize>,
+    entry: Entry,
     future: F,
     kind: &'static str,
     site: SpawnSite<'_>,
@@ -299,7 +303,7 @@ where
         id,
         // The pointer of the `Arc`, not of a reference: holds are made of it.
         shared: NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an `Arc` points somewhere"),
-        entry: Entry::new(home),
+        entry,
         notes: TaskNotes::new(site, kind),
     };
     // SAFETY: the future is polled and dropped where its caller allows it: runnables of pinned tasks stay at home
@@ -326,7 +330,7 @@ fn start(
     site: SpawnSite<'_>,
 ) -> Option<(Runnable, Arc<Shared>)> {
     context::with_own(shared, |context| {
-        if !count_new_task(context, shared, home) {
+        if !count_new_task(context, shared, row(home, context.and_then(Context::worker))) {
             return Some((runnable, shared.clone()));
         }
         match context.map(|context| &context.role) {
@@ -339,12 +343,11 @@ fn start(
 
 /// Counts a task; false if it is refused. `context` is that of the thread, if it belongs to this runtime.
 #[inline]
-fn count_new_task(context: Option<&Context>, shared: &Shared, home: Option<usize>) -> bool {
-    let here = context.and_then(Context::worker);
+fn count_new_task(context: Option<&Context>, shared: &Shared, row: Row) -> bool {
     // Blocking work is a task, too.
     let inside =
         context.is_some_and(|context| context.event_loop().is_some()) || context::is_thread_of(shared);
-    shared.task_counts.begin(row(home, here), inside)
+    shared.task_counts.begin(row, inside)
 }
 
 /// Why a task has no output. Small, because every task has room for one.

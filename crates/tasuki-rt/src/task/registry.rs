@@ -49,12 +49,15 @@ const ENDED: u32 = 1 << 29;
 /// A task's part of the registry; lives in its cell.
 pub(crate) struct Entry {
     word: AtomicU32,
-    /// The worker that the task is pinned to, or [`ANYWHERE`]. Here, where it fills a gap.
+    /// The worker that the task is pinned to, [`ANYWHERE`], or [`BLOCKING`]. Here, where it fills a gap.
     home: u32,
     links: UnsafeCell<Links>,
 }
 
+/// Any worker may run it.
 const ANYWHERE: u32 = u32::MAX;
+/// It is blocking work, which no worker runs.
+const BLOCKING: u32 = u32::MAX - 1;
 
 /// The neighbours, as pointers to their cells. Guarded by the lock of the shard.
 struct Links {
@@ -111,14 +114,25 @@ unsafe impl Sync for Entry {}
 
 impl Entry {
     pub(crate) fn new(home: Option<usize>) -> Self {
-        let home = home.map_or(ANYWHERE, |home| home as u32);
+        Self::with_home(home.map_or(ANYWHERE, |home| home as u32))
+    }
+
+    pub(crate) fn of_blocking_work() -> Self {
+        Self::with_home(BLOCKING)
+    }
+
+    fn with_home(home: u32) -> Self {
         Self { word: AtomicU32::new(0), home, links: UnsafeCell::new(Links { prev: None, next: None }) }
     }
 
     /// The worker that the task is pinned to.
     #[inline]
     pub(crate) fn home(&self) -> Option<usize> {
-        (self.home != ANYWHERE).then_some(self.home as usize)
+        (self.home < BLOCKING).then_some(self.home as usize)
+    }
+
+    pub(crate) fn is_blocking_work(&self) -> bool {
+        self.home == BLOCKING
     }
 
     /// any => ended. After the task has been removed from its list.

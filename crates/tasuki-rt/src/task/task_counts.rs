@@ -1,7 +1,7 @@
 //! How many tasks a runtime has, and which threads may still spawn.
 //!
 //! Every spawn and every end of a task counts here; `drain` and shutdown wait for zero. Counted in rows, so that threads that spawn do not meet: one for each worker, for the tasks pinned to it; one more for
-//! each worker, for the other tasks that begin or end on its thread; and one for what begins or ends elsewhere. A row has
+//! each worker, for the other tasks that begin or end on its thread; one for what begins or ends elsewhere; and one for blocking work, which ends by itself. A row has
 //! two counters that only grow. The door is in the row, beside the counters: a spawn learns in the same step whether it is
 //! shut, and the thread that shuts it learns which tasks were counted before.
 //!
@@ -43,6 +43,8 @@ pub(crate) enum Row {
     Worker(usize),
     /// Not pinned, on another thread.
     Outside,
+    /// Blocking work, on any thread.
+    Blocking,
 }
 
 /// On cache lines of its own.
@@ -65,7 +67,7 @@ pub(crate) struct TaskCounts {
 
 impl TaskCounts {
     pub(crate) fn new(workers: usize) -> Self {
-        let rows = (0..=2 * workers).map(|_| RowCounts::default()).collect();
+        let rows = (0..2 * workers + 2).map(|_| RowCounts::default()).collect();
         Self { rows, workers, look: Mutex::new(()), bell: Condvar::new() }
     }
 
@@ -75,6 +77,7 @@ impl TaskCounts {
             Row::Pinned(home) => home,
             Row::Worker(worker) => self.workers + worker,
             Row::Outside => 2 * self.workers,
+            Row::Blocking => 2 * self.workers + 1,
         }]
     }
 
@@ -173,5 +176,10 @@ impl TaskCounts {
     /// How many tasks that are not pinned have not ended.
     pub(crate) fn others(&self) -> usize {
         Self::sum(&self.rows[self.workers..])
+    }
+
+    /// The same, without blocking work: how many tasks only a worker ends.
+    pub(crate) fn others_of_workers(&self) -> usize {
+        Self::sum(&self.rows[self.workers..=2 * self.workers])
     }
 }

@@ -11,6 +11,7 @@ mod crowd;
 mod fork;
 mod held_workers;
 mod idle;
+mod refused_threads;
 mod sockets;
 #[cfg(feature = "tracing")]
 mod spans;

@@ -23,6 +23,29 @@ fn is_refused(runtime: &Runtime) -> bool {
     runtime.block_on(runtime.spawn(async {})).is_err_and(|error| error.is_shut_down())
 }
 
+/// What a future owns shuts the runtime down, while that drains and refuses the future: an error there, and not a wait for its own end.
+#[test]
+fn a_refused_future_does_not_wait_for_its_own_end() {
+    struct ShutsDown(Arc<Runtime>, Arc<Mutex<Vec<Result<(), ShutdownError>>>>);
+    impl Drop for ShutsDown {
+        fn drop(&mut self) {
+            let results = [self.0.drain(Duration::MAX), self.0.shutdown_timeout(Duration::MAX)];
+            self.1.try_lock().unwrap().extend(results);
+        }
+    }
+    let _dog = watchdog(60);
+    let (runtime, results) = (Arc::new(runtime(2)), Arc::default());
+    drop(runtime.spawn(pending::<()>()));
+    assert_eq!(runtime.drain(MS), Err(ShutdownError::TasksLeft));
+    let held = || ShutsDown(runtime.clone(), Arc::clone(&results));
+    let (first, second, third) = (held(), held(), held());
+    drop(runtime.spawn(async move { drop(first) }));
+    drop(runtime.spawn_on(WorkerId::new(0), || async move { drop(second) }));
+    drop(runtime.spawn_blocking(|| drop(third)));
+    assert_eq!(*results.try_lock().unwrap(), [Err(ShutdownError::InsideTask); 6]);
+    assert_eq!(runtime.shutdown_timeout(Duration::MAX), Ok(()));
+}
+
 #[test]
 fn tasks_of_every_kind_end_before_the_threads() {
     let _dog = watchdog(60);

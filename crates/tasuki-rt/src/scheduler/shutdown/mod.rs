@@ -2,17 +2,17 @@
 //!
 //! How far it has come is [`progress`]. Every future is dropped on a thread that may, in its context; no worker leaves while a task of its own exists.
 
+pub(crate) mod abandoned_wheel;
 pub(crate) mod progress;
 
 use super::worker::Local;
 use super::{Item, Shared, UnstartedWorker};
 use crate::context::{Context, ThreadRole};
 use crate::task::contain_panic;
+use abandoned_wheel::AbandonedWheel;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
-use tasuki::Parker;
-use tasuki::runtime::Timers;
+use std::time::Duration;
 
 /// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
 const ON_ITS_WAY: Duration = Duration::from_micros(100);
@@ -20,28 +20,56 @@ const ON_ITS_WAY: Duration = Duration::from_micros(100);
 /// How long the last worker sleeps, at most, while blocking work runs, before it looks for tasks to drop again.
 const BLOCKING_WORK: Duration = Duration::from_millis(5);
 
-/// A runtime that was never started: the caller leaves for each worker in turn.
+/// A runtime that was never started, or not wholly: the caller leaves for each worker in turn.
+///
+/// It does not wait for blocking work, which may be its own, or take longer than it may wait: the last thread of that work says that the worker has ended.
 pub(crate) fn leave_unstarted(shared: &Arc<Shared>, unstarted: Vec<UnstartedWorker>) {
     for worker in unstarted {
         let local = Box::new(Local::new(shared, worker));
-        leave(Context::new(shared.clone(), ThreadRole::Worker(local)));
-        shared.shutdown.has_ended();
+        let wheel = leave_by(Context::new(shared.clone(), ThreadRole::Worker(local)), |context, local| {
+            drop_others(context, local, || shared.task_counts.others_of_workers() == 0);
+        });
+        if !shared.blocking.ends_worker() {
+            shared.shutdown.has_ended();
+        }
+        contain_panic(|| leave_to_others(wheel));
     }
 }
 
-/// Steps 3 to 6 of a shutdown, for one worker.
-pub(crate) fn leave(context: Context) {
+/// Steps 3 to 5 of a shutdown, for one worker; what is left of it are its sleeps.
+pub(crate) fn leave(context: Context) -> Option<AbandonedWheel> {
+    leave_by(context, |context, local| {
+        let shared = &context.shared;
+        drop_others(context, local, || shared.task_counts.others() == 0);
+        // Those that are left are idle, and end.
+        while shared.blocking.wait(BLOCKING_WORK) {}
+    })
+}
+
+/// The same on a thread that goes on: that of a `LocalRuntime`.
+pub(crate) fn leave_here(context: Context) {
+    let wheel = leave(context);
+    if thread::panicking() { contain_panic(|| leave_to_others(wheel)) } else { leave_to_others(wheel) }
+}
+
+/// Panics if the system refuses every thread for it.
+fn leave_to_others(wheel: Option<AbandonedWheel>) {
+    if let Some(wheel) = wheel {
+        wheel.leave_to_others();
+    }
+}
+
+fn leave_by(context: Context, last: impl FnOnce(&Context, &Local)) -> Option<AbandonedWheel> {
     context.enter(|| {
         let ThreadRole::Worker(local) = &context.role else { unreachable!("only workers leave") };
         drop_own(&context, local);
         if context.shared.shutdown.left_home() {
-            drop_others(&context, local);
+            last(&context, local);
         }
     });
     let Context { role, .. } = context;
     let ThreadRole::Worker(local) = role else { unreachable!("only workers leave") };
-    let Local { timers, parker, .. } = *local;
-    keep_turning(timers, parker);
+    AbandonedWheel::of(*local)
 }
 
 /// Drops all tasks pinned here, then everything else that is in this worker's places.
@@ -70,8 +98,8 @@ pub(super) fn close_inbox(context: &Context, local: &Local) {
     }
 }
 
-/// The last worker drops the tasks that are not pinned.
-fn drop_others(context: &Context, local: &Local) {
+/// The last worker drops the tasks that are not pinned, until it has dropped all.
+fn drop_others(context: &Context, local: &Local, dropped_all: impl Fn() -> bool) {
     let shared = &context.shared;
     // Before blocking work is waited for: it may wait for a socket.
     shared.sockets.close();
@@ -85,15 +113,13 @@ fn drop_others(context: &Context, local: &Local) {
         {
             drop_item(context, item);
         }
-        if shared.task_counts.others() == 0 {
+        if dropped_all() {
             break;
         }
         if !shared.blocking.wait(BLOCKING_WORK) {
             local.parker.park_timeout(ON_ITS_WAY);
         }
     }
-    // Those that are left are idle, and end.
-    while shared.blocking.wait(BLOCKING_WORK) {}
 }
 
 /// Drops a task, under its name, or a closure that will not be called.
@@ -105,29 +131,4 @@ pub(crate) fn drop_item(context: &Context, item: Item) {
         }
         Item::Job(job) => contain_panic(|| drop(job)),
     }
-}
-
-/// The sleeps left on the wheel belong to futures that were carried elsewhere: a thread wakes them, and ends with the last, also when that is
-/// cancelled. Or to tasks that the last worker is about to drop.
-fn keep_turning(timers: Arc<Timers>, parker: Parker) {
-    timers.ring_when_empty();
-    if turn(&timers).is_none() {
-        return;
-    }
-    let turn = move || {
-        while let Some(next) = turn(&timers) {
-            parker.park_deadline(next);
-        }
-    };
-    let started = thread::Builder::new().name("tasuki-rt-timers".into()).spawn(turn);
-    drop(started);
-}
-
-/// Wakes the sleeps of a wheel that are due, and says when the next one is.
-fn turn(timers: &Timers) -> Option<Instant> {
-    // A waker that panics is its owner's mistake; come back at once for the others.
-    let now = Instant::now();
-    let mut next = Some(now);
-    contain_panic(|| next = timers.advance(now));
-    next
 }
