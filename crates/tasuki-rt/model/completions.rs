@@ -8,18 +8,18 @@ use loom::thread;
 use std::sync::Arc;
 
 /// An event that one thread waits for, and whether a member has ended.
-struct Told {
+struct SetEvent {
     event: Notify,
     ended: AtomicBool,
 }
 
-type Set = Completions<Told>;
+type Set = Completions<SetEvent>;
 
 fn set() -> Arc<Set> {
-    Arc::new(Completions::new(Told { event: Notify::new(), ended: AtomicBool::new(false) }))
+    Arc::new(Completions::new(SetEvent { event: Notify::new(), ended: AtomicBool::new(false) }))
 }
 
-fn wake(completion: &Arc<Completion<Told>>) {
+fn wake(completion: &Arc<Completion<SetEvent>>) {
     if completion.announce() {
         completion.set.event.event.notify();
     }

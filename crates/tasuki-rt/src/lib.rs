@@ -86,7 +86,7 @@ mod task_local;
 pub mod testing;
 mod threads;
 mod time;
-mod tracked;
+mod wait_group_ext;
 
 pub use builder::{Builder, Resume};
 pub use error::{JoinError, LoopEnded, NoRuntime, NotInScope, NotOnEventLoop, ShutdownError};
@@ -115,7 +115,7 @@ pub use task_local::{Scoped, TaskLocal};
 pub use tasuki::Elapsed;
 pub use tasuki::runtime::{Sleep, TaskId};
 pub use time::{Interval, MissedTickBehavior, interval, interval_at, now, sleep, sleep_until, timeout};
-pub use tracked::WaitGroupExt;
+pub use wait_group_ext::WaitGroupExt;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile_fail.md")]

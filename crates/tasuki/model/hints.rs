@@ -78,9 +78,9 @@ fn a_reader_writer_lock_with_any_hints() {
     );
 }
 
-/// Two that take a permit by turns, with and without a wait, while what is free changes: the count is guessed, whatever was stored.
+/// Two that take a permit by turns, with and without a wait, while what is free changes: the count is taken from the hint, whatever was stored.
 #[test]
-fn a_semaphore_with_any_guesses() {
+fn a_semaphore_with_any_hints() {
     with_every_hint(
         || Semaphore::new(1),
         |semaphore| {

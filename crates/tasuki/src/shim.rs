@@ -112,7 +112,7 @@ mod real {
     pub(crate) use AtomicU32 as AtomicGauge;
 
     /// A number that may be wrong at any time.
-    pub(crate) use AtomicU16 as AtomicGuess;
+    pub(crate) use AtomicU16 as AtomicCountHint;
 
     /// An answer that may be wrong at any time; here it is the one that was stored.
     #[inline(always)]
@@ -205,7 +205,7 @@ mod model {
     pub(crate) use std::sync::atomic::AtomicU32 as AtomicGauge;
 
     /// A number that may be wrong at any time; the model does not see it either.
-    pub(crate) use std::sync::atomic::AtomicU16 as AtomicGuess;
+    pub(crate) use std::sync::atomic::AtomicU16 as AtomicCountHint;
 
     /// An answer that may be wrong at any time.
     pub(crate) fn hint(stored: impl FnOnce() -> bool) -> bool {

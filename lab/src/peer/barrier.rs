@@ -13,12 +13,12 @@ pub(crate) trait AsyncBarrier: Send + Sync + 'static {
     const BYTES: usize;
     /// Most parties it can have.
     const MOST: usize = usize::MAX;
-    /// What an arrival is told at the end of its phase.
-    type Told: Send;
+    /// What an arrival gets at the end of its phase.
+    type WaitResult: Send;
     /// A barrier for so many parties.
     fn new(parties: usize) -> Self;
     /// The subject's own future.
-    fn arrive(&self) -> impl Future<Output = Self::Told> + Send;
+    fn arrive(&self) -> impl Future<Output = Self::WaitResult> + Send;
     /// Whether it was the one leader of its phase.
-    fn is_leader(told: &Self::Told) -> bool;
+    fn is_leader(result: &Self::WaitResult) -> bool;
 }

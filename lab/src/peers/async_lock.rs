@@ -55,20 +55,20 @@ pub(crate) struct AsyncLockBarrier(::async_lock::Barrier);
 impl AsyncBarrier for AsyncLockBarrier {
     const NAME: &'static str = "async-lock";
     const BYTES: usize = size_of::<::async_lock::Barrier>();
-    type Told = ::async_lock::BarrierWaitResult;
+    type WaitResult = ::async_lock::BarrierWaitResult;
 
     fn new(parties: usize) -> Self {
         AsyncLockBarrier(::async_lock::Barrier::new(parties))
     }
 
     #[inline]
-    fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+    fn arrive(&self) -> impl Future<Output = Self::WaitResult> + Send {
         self.0.wait()
     }
 
     #[inline]
-    fn is_leader(told: &Self::Told) -> bool {
-        told.is_leader()
+    fn is_leader(result: &Self::WaitResult) -> bool {
+        result.is_leader()
     }
 }
 

@@ -55,20 +55,20 @@ macro_rules! mea_family {
         impl $crate::peer::AsyncBarrier for Barrier {
             const NAME: &'static str = $name;
             const BYTES: usize = size_of::<::$api::barrier::Barrier>();
-            type Told = ::$api::barrier::BarrierWaitResult;
+            type WaitResult = ::$api::barrier::BarrierWaitResult;
 
             fn new(parties: usize) -> Self {
                 Barrier(::$api::barrier::Barrier::new(parties as u32))
             }
 
             #[inline]
-            fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+            fn arrive(&self) -> impl Future<Output = Self::WaitResult> + Send {
                 self.0.wait()
             }
 
             #[inline]
-            fn is_leader(told: &Self::Told) -> bool {
-                told.is_leader()
+            fn is_leader(result: &Self::WaitResult) -> bool {
+                result.is_leader()
             }
         }
 

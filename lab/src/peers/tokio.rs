@@ -101,20 +101,20 @@ pub(crate) struct TokioBarrier(::tokio::sync::Barrier);
 impl AsyncBarrier for TokioBarrier {
     const NAME: &'static str = "tokio";
     const BYTES: usize = size_of::<::tokio::sync::Barrier>();
-    type Told = ::tokio::sync::BarrierWaitResult;
+    type WaitResult = ::tokio::sync::BarrierWaitResult;
 
     fn new(parties: usize) -> Self {
         TokioBarrier(::tokio::sync::Barrier::new(parties))
     }
 
     #[inline]
-    fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+    fn arrive(&self) -> impl Future<Output = Self::WaitResult> + Send {
         self.0.wait()
     }
 
     #[inline]
-    fn is_leader(told: &Self::Told) -> bool {
-        told.is_leader()
+    fn is_leader(result: &Self::WaitResult) -> bool {
+        result.is_leader()
     }
 }
 

@@ -13,7 +13,7 @@ const NAMELESS: [&str; 5] = [
 ];
 
 /// Words of a private language, and the word of the field that CONTRIBUTING's table has instead. As whole words, in comments and documents.
-const PRIVATE: [(&str, &str); 12] = [
+const PRIVATE: [(&str, &str); 14] = [
     ("an edit", "a locked section: the queue is locked and unlocked"),
     ("the edit", "the locked section"),
     ("one edit", "one locked section"),
@@ -26,6 +26,8 @@ const PRIVATE: [(&str, &str); 12] = [
     ("those who", "waiters, callers, tasks"),
     ("the one who", "the waiter, the holder"),
     ("face of", "what it is"),
+    ("the door", "say what is accepted or refused"),
+    ("the bell", "the condition variable, the waker"),
 ];
 
 pub(crate) fn actors(pages: &[Page]) -> Vec<Breach> {

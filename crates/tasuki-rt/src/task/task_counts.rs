@@ -2,10 +2,10 @@
 //!
 //! Every spawn and every end of a task counts here; `drain` and shutdown wait for zero. Counted in rows, so that threads that spawn do not meet: one for each worker, for the tasks pinned to it; one more for
 //! each worker, for the other tasks that begin or end on its thread; one for what begins or ends elsewhere; and one for blocking work, which ends by itself. A row has
-//! two counters that only grow. The door is in the row, beside the counters: a spawn learns in the same step whether it is
-//! shut, and the thread that shuts it learns which tasks were counted before.
+//! two counters that only grow. Two bits of each counter say which spawns are still accepted: a spawn learns that in the step that counts it, and the thread that
+//! sets a bit learns which tasks were counted before.
 //!
-//! # States of the door
+//! # Which spawns are accepted
 //!
 //! | from | event | to | what may spawn then | fn |
 //! |---|---|---|---|---|
@@ -21,15 +21,15 @@
 //!
 //! # Orderings
 //! Release in `end` pairs with Acquire in `sum`: a thread that sees an end sees the beginning (invariant 2), and what was done in between. Fence E in
-//! `ring_if_last` pairs with itself: of two tasks that end in two rows while a drain waits, one sees both ends, and notifies it.
+//! `notify_if_last` pairs with itself: of two tasks that end in two rows while a drain waits, one sees both ends, and notifies it.
 
 use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence};
 use std::sync::PoisonError;
 use std::time::Instant;
 
-/// The door is shut to those from outside.
+/// Spawns from outside of the runtime are refused.
 const DRAINING: u64 = 1 << 62;
-/// The door is shut.
+/// All spawns are refused.
 const CLOSED: u64 = 1 << 63;
 /// The rest of a counter.
 const COUNT: u64 = DRAINING - 1;
@@ -60,15 +60,15 @@ struct RowCounts {
 pub(crate) struct TaskCounts {
     rows: Box<[RowCounts]>,
     workers: usize,
-    /// Taken before the bell is rung: so a look at the rows is not followed by a sleep that misses it.
+    /// Taken before the condition variable is notified: so a look at the rows is not followed by a sleep that misses it.
     look: Mutex<()>,
-    bell: Condvar,
+    last_ended: Condvar,
 }
 
 impl TaskCounts {
     pub(crate) fn new(workers: usize) -> Self {
         let rows = (0..2 * workers + 2).map(|_| RowCounts::default()).collect();
-        Self { rows, workers, look: Mutex::new(()), bell: Condvar::new() }
+        Self { rows, workers, look: Mutex::new(()), last_ended: Condvar::new() }
     }
 
     #[inline]
@@ -85,42 +85,42 @@ impl TaskCounts {
     #[inline]
     #[must_use]
     pub(crate) fn begin(&self, row: Row, inside: bool) -> bool {
-        // Relaxed: what is done later in the life of the task, or of its spawner, is released by an end; and the thread that shuts
-        // the door has changed this very counter, before or after.
-        let door = self.row(row).begun.fetch_add(1, Ordering::Relaxed) & !COUNT;
-        door == 0 || (door == DRAINING && inside)
+        // Relaxed: what is done later in the life of the task, or of its spawner, is released by an end; and the thread that
+        // refuses spawns has changed this very counter, before or after.
+        let refused = self.row(row).begun.fetch_add(1, Ordering::Relaxed) & !COUNT;
+        refused == 0 || (refused == DRAINING && inside)
     }
 
     /// A task has ended: its future is gone.
     #[inline]
     pub(crate) fn end(&self, row: Row) {
         // Release: pairs with Acquire in `sum`.
-        let door = self.row(row).ended.fetch_add(1, Ordering::Release) & !COUNT;
-        if door & DRAINING != 0 {
-            self.ring_if_last();
+        let refused = self.row(row).ended.fetch_add(1, Ordering::Release) & !COUNT;
+        if refused & DRAINING != 0 {
+            self.notify_if_last();
         }
     }
 
     #[cold]
-    fn ring_if_last(&self) {
+    fn notify_if_last(&self) {
         // Fence E: SeqCst, pairs with itself on another thread.
         fence(Ordering::SeqCst);
         if self.len() == 0 {
             drop(self.look.lock().unwrap_or_else(PoisonError::into_inner));
-            self.bell.notify_all();
+            self.last_ended.notify_all();
         }
     }
 
-    /// Shuts the door to those from outside.
+    /// open => draining: refuses spawns from outside of the runtime.
     pub(crate) fn begin_drain(&self) {
         for row in &self.rows {
-            // Relaxed: a spawn that was counted before is in the number; one that is counted later sees the door.
+            // Relaxed: a spawn that was counted before is in the number; one that is counted later sees the bit.
             row.begun.fetch_or(DRAINING, Ordering::Relaxed);
             row.ended.fetch_or(DRAINING, Ordering::Relaxed);
         }
     }
 
-    /// Shuts the door to all spawns.
+    /// any => closed: refuses all spawns.
     pub(crate) fn close(&self) {
         for row in &self.rows {
             // Relaxed: as above.
@@ -142,14 +142,14 @@ impl TaskCounts {
         let mut look = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.close_if_empty() {
             let Some(deadline) = deadline else {
-                look = self.bell.wait(look).unwrap_or_else(PoisonError::into_inner);
+                look = self.last_ended.wait(look).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            look = self.bell.wait_timeout(look, left).unwrap_or_else(PoisonError::into_inner).0;
+            look = self.last_ended.wait_timeout(look, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }

@@ -1,7 +1,7 @@
 //! Every schedule of a small program, up to a number of deviations: a depth-first search over the decisions of its runs.
 
 use super::choices::{Record, Strategy};
-use super::sim::Settings;
+use super::virtual_workers::Settings;
 use super::{Found, Origin, attempt, from_environment, give_up};
 use std::future::Future;
 use std::time::Duration;

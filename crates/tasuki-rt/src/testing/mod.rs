@@ -97,19 +97,18 @@ mod choices;
 mod exhaustive;
 mod report;
 mod shrink;
-mod sim;
 mod simulation;
+mod virtual_workers;
 
 pub use exhaustive::{Exhaustive, Explored};
-pub(crate) use sim::Sim;
 pub use simulation::Simulation;
+pub(crate) use virtual_workers::Sim;
 
 use crate::builder::Builder;
 use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::scheduler::Shared;
 use crate::task::{self, PanicPayload};
 use choices::Strategy;
-use sim::{History, Settings};
 use std::cell::Cell;
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -117,6 +116,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use virtual_workers::{History, Settings};
 
 /// Runs a test under so many schedules, or under the one that `TASUKI_SEED` or `TASUKI_SCHEDULE` names.
 ///

@@ -1,7 +1,7 @@
 //! `Simulation`: one run of a test, by a seed or a schedule, and its settings.
 
 use super::choices::{Schedule, Strategy};
-use super::sim::Settings;
+use super::virtual_workers::Settings;
 use super::{Origin, run_once};
 use std::future::Future;
 use std::time::Duration;

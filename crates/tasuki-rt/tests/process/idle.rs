@@ -1,4 +1,4 @@
-//! S4-03: an idle runtime is asleep.
+//! An idle runtime sleeps: it uses no processor time (S4-03).
 
 /// One worker sleeps in the poll, the others on their parkers; sockets are open, and tasks wait for them, with and without a deadline.
 #[cfg(all(target_os = "linux", feature = "net"))]

@@ -11,23 +11,22 @@
 #[path = "../kit/alloc.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
 mod alloc;
-mod book;
-mod crew;
 #[path = "../../../tasuki/tests/kit/mod.rs"]
 mod kit;
+mod lateness;
 mod ops;
-mod punctual;
+mod shared_state;
 #[cfg(feature = "net")]
 mod sockets;
 mod stall;
-mod world;
+mod task_log;
+mod tasks;
 
 use alloc::live as live_bytes;
-use book::Book;
-use crew::{Kind, meddler, spawn_task};
 use kit::env_or;
 use kit::rng::{Rng, Seed};
-use punctual::Punctuality;
+use lateness::Lateness;
+use shared_state::SharedState;
 use std::future::{Future, poll_fn};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -35,8 +34,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
+use task_log::TaskLog;
+use tasks::{Kind, meddler, spawn_task};
 use tasuki_rt::{Resume, Runtime};
-use world::World;
 
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
@@ -64,8 +64,8 @@ struct Soak {
     sums: [u64; 4],
     base: usize,
     bytes: usize,
-    watched: Arc<Mutex<Arc<Book>>>,
-    punctuality: Punctuality,
+    watched: Arc<Mutex<Arc<TaskLog>>>,
+    lateness: Lateness,
     /// Bytes that came through sockets.
     received: u64,
     /// The longest that a task waited which should run at once.
@@ -119,7 +119,7 @@ impl Soak {
         stall::start_clock();
         let now = Instant::now();
         let (rng, base) = (Rng::new(seed), usize::MAX);
-        let punctuality = Punctuality::default();
+        let lateness = Lateness::default();
         Self {
             seed,
             workers,
@@ -131,7 +131,7 @@ impl Soak {
             base,
             bytes: 0,
             watched,
-            punctuality,
+            lateness,
             received: 0,
             worst: Duration::ZERO,
         }
@@ -149,7 +149,7 @@ impl Soak {
             let current = runtime.take().unwrap_or_else(|| self.runtime());
             runtime = self.epoch(current);
             if runtime.is_none() {
-                self.punctuality.measure(&mut self.rng);
+                self.lateness.measure(&mut self.rng);
                 self.check_memory();
             }
             self.epochs += 1;
@@ -157,54 +157,54 @@ impl Soak {
         drop(runtime);
         self.say();
         // Among the tests, which share the machine with others, nothing is judged by time.
-        self.punctuality.judge(time >= JUDGED);
+        self.lateness.judge(time >= JUDGED);
     }
 
     /// Runs a crowd for a while; gives the runtime back if it goes on.
     fn epoch(&mut self, runtime: Runtime) -> Option<Runtime> {
-        let world = Arc::new(World::new());
-        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = world.book.clone();
+        let shared = Arc::new(SharedState::new());
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = shared.log.clone();
         let over = Arc::new(AtomicBool::new(false));
         if self.rng.per_mille(500) {
-            self.encounters(&runtime, &world);
+            self.encounters(&runtime, &shared);
         }
-        let meddlers = [0; 2].map(|_| meddler(world.clone(), over.clone(), self.rng.next()));
+        let meddlers = [0; 2].map(|_| meddler(shared.clone(), over.clone(), self.rng.next()));
         let end = End::ALL[self.rng.below(End::ALL.len())];
-        self.load(&runtime, &world);
+        self.load(&runtime, &shared);
         over.store(end == End::Alone, SeqCst);
-        let runtime = finish(runtime, &world, end);
-        wait_until(|| world.book.live_tasks() == 0);
-        wait_until(|| world.posts.load(SeqCst) == world.posts_gone.load(SeqCst));
+        let runtime = finish(runtime, &shared, end);
+        wait_until(|| shared.log.live_tasks() == 0);
+        wait_until(|| shared.posts.load(SeqCst) == shared.posts_gone.load(SeqCst));
         over.store(true, SeqCst);
         meddlers.into_iter().for_each(|meddler| meddler.join().expect("it does not panic"));
-        while world.take(0).is_some() {}
-        drop(world.take_wakers());
+        while shared.take(0).is_some() {}
+        drop(shared.take_wakers());
         // What a shutdown that was not waited for has left goes last.
-        wait_until(|| Arc::strong_count(&world) == 1);
-        world.check();
-        self.received += world.received.load(SeqCst);
-        let book = &world.book;
-        let counts = [&book.opened, &book.finished, &book.cut, &book.steps];
+        wait_until(|| Arc::strong_count(&shared) == 1);
+        shared.check();
+        self.received += shared.received.load(SeqCst);
+        let log = &shared.log;
+        let counts = [&log.opened, &log.finished, &log.cut, &log.steps];
         self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count.load(SeqCst));
         runtime
     }
 
-    fn spawn(&mut self, runtime: &Runtime, world: &Arc<World>, depth: u8) {
+    fn spawn(&mut self, runtime: &Runtime, shared: &Arc<SharedState>, depth: u8) {
         let (kind, seed) = (Kind::pick(&mut self.rng), self.rng.next());
-        let handle = spawn_task(Some(runtime), world, kind, seed, depth, None);
+        let handle = spawn_task(Some(runtime), shared, kind, seed, depth, None);
         if self.rng.per_mille(500) {
-            world.keep(handle, self.rng.below(256));
+            shared.keep(handle, self.rng.below(256));
         }
     }
 
     /// A few at a time, until they have gone: in a crowd the wake-ups of others make up for a lost one.
-    fn encounters(&mut self, runtime: &Runtime, world: &Arc<World>) {
+    fn encounters(&mut self, runtime: &Runtime, shared: &Arc<SharedState>) {
         runtime.start().expect("threads can be started");
         let until = Instant::now() + Duration::from_millis(500);
         let lone = Runtime::builder().workers(1).build().expect("a runtime can be made");
         lone.start().expect("threads can be started");
         while Instant::now() < until {
-            (0..1 + self.rng.below(3)).for_each(|_| self.spawn(runtime, world, 1));
+            (0..1 + self.rng.below(3)).for_each(|_| self.spawn(runtime, shared, 1));
             wait_until(|| runtime.tasks() == 0);
             for asked in [&lone, runtime] {
                 match stall::probe(asked, &mut self.rng, 5) {
@@ -216,15 +216,15 @@ impl Soak {
     }
 
     /// Keeps a crowd alive for a while.
-    fn load(&mut self, runtime: &Runtime, world: &Arc<World>) {
+    fn load(&mut self, runtime: &Runtime, shared: &Arc<SharedState>) {
         let crowd = [5, 20, 200, 2000][self.rng.below(4)];
         let until = Instant::now() + Duration::from_millis(100 + self.rng.next() % 600);
         if self.rng.per_mille(800) {
             runtime.start().expect("threads can be started");
         }
         while Instant::now() < until {
-            while world.book.live_tasks() < crowd {
-                self.spawn(runtime, world, 3);
+            while shared.log.live_tasks() < crowd {
+                self.spawn(runtime, shared, 3);
             }
             runtime.start().expect("threads can be started");
             thread::sleep(Duration::from_millis(1));
@@ -266,18 +266,18 @@ impl Soak {
     }
 }
 
-fn finish(runtime: Runtime, world: &World, end: End) -> Option<Runtime> {
+fn finish(runtime: Runtime, shared: &SharedState, end: End) -> Option<Runtime> {
     let soon = Duration::from_millis(2);
     match end {
         End::Alone | End::Quiet => {
             if end == End::Quiet {
-                world.stop.request_cancel();
+                shared.stop.request_cancel();
             }
             wait_until(|| runtime.tasks() == 0);
             return Some(runtime);
         }
         End::Drain => {
-            world.stop.request_cancel();
+            shared.stop.request_cancel();
             runtime.drain(Duration::MAX).expect("called from outside");
         }
         End::Impatient => {
@@ -292,16 +292,16 @@ fn finish(runtime: Runtime, world: &World, end: End) -> Option<Runtime> {
 }
 
 /// The dog: something happens, or it barks.
-fn watch(watched: &Mutex<Arc<Book>>, note: &str) {
+fn watch(watched: &Mutex<Arc<TaskLog>>, note: &str) {
     let (mut pulse, mut still) = (0, 0);
     loop {
         thread::sleep(TICK);
-        let book = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let now = book.pulse();
+        let log = watched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = log.pulse();
         still = if now == pulse { still + 1 } else { 0 };
         pulse = now;
         if still > PATIENCE_TICKS {
-            let (left, threads) = (book.report(&ops::NAMES), stall::report());
+            let (left, threads) = (log.report(&ops::NAMES), stall::report());
             fail(note, &format!("nothing happens; still there:\n{left}\n{threads}"));
         }
     }

@@ -1,9 +1,9 @@
 //! What a task does: one step after the other, at random.
 
-use crate::book::{Chaos, Ticket};
-use crate::crew::{Kind, spawn_task};
 use crate::kit::rng::Rng;
-use crate::world::{Pair, Posted, Seated, World};
+use crate::shared_state::{Pair, Posted, Seated, SharedState};
+use crate::task_log::{Chaos, Ticket};
+use crate::tasks::{Kind, spawn_task};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -77,23 +77,23 @@ pub(crate) async fn glance<F: Future>(future: F, rng: &mut Rng) {
     }
 }
 
-pub(crate) async fn step(world: &Arc<World>, rng: &mut Rng, ticket: &Ticket, depth: u8) {
+pub(crate) async fn step(shared: &Arc<SharedState>, rng: &mut Rng, ticket: &Ticket, depth: u8) {
     let what = rng.below(NAMES.len());
     ticket.step(what);
     match what {
-        0 => hold(world, &world.fifo, &world.added[0], rng).await,
-        1 => hold(world, &world.lifo, &world.added[1], rng).await,
-        2 => hold(world, &world.bypass, &world.added[2], rng).await,
-        3..=5 => read_or_write(world, what, rng).await,
-        6 => sit(world, &world.seats.fifo, &world.seated[0], rng).await,
-        7 => sit(world, &world.seats.bypass, &world.seated[1], rng).await,
-        8 | 9 => signal(world, what, rng).await,
-        10 => basket(world, rng).await,
-        11 => once(world, rng).await,
-        12 => nest(world, rng).await,
-        13 => group(world, rng, depth).await,
+        0 => hold(shared, &shared.fifo, &shared.added[0], rng).await,
+        1 => hold(shared, &shared.lifo, &shared.added[1], rng).await,
+        2 => hold(shared, &shared.bypass, &shared.added[2], rng).await,
+        3..=5 => read_or_write(shared, what, rng).await,
+        6 => sit(shared, &shared.seats.fifo, &shared.seated[0], rng).await,
+        7 => sit(shared, &shared.seats.bypass, &shared.seated[1], rng).await,
+        8 | 9 => signal(shared, what, rng).await,
+        10 => basket(shared, rng).await,
+        11 => once(shared, rng).await,
+        12 => nest(shared, rng).await,
+        13 => group(shared, rng, depth).await,
         14 => meet(rng).await,
-        15 => token(world, rng).await,
+        15 => token(shared, rng).await,
         16 => time(rng).await,
         17 => {
             if rng.per_mille(500) {
@@ -102,24 +102,24 @@ pub(crate) async fn step(world: &Arc<World>, rng: &mut Rng, ticket: &Ticket, dep
                 checkpoint().await
             }
         }
-        18 => offspring(world, rng, depth),
-        19 => join(world, rng).await,
-        20 => set(world, rng).await,
+        18 => offspring(shared, rng, depth),
+        19 => join(shared, rng).await,
+        20 => set(shared, rng).await,
         21 => at_home(rng).await,
-        22 => blocking(world, rng).await,
-        23 => meddle(world, rng).await,
+        22 => blocking(shared, rng).await,
+        23 => meddle(shared, rng).await,
         #[cfg(feature = "net")]
-        _ => crate::sockets::converse(world, rng).await,
+        _ => crate::sockets::converse(shared, rng).await,
         #[cfg(not(feature = "net"))]
         _ => yield_now().await,
     }
 }
 
-async fn hold<P: Policy>(world: &World, mutex: &Mutex<Pair, P>, added: &AtomicU64, rng: &mut Rng) {
+async fn hold<P: Policy>(shared: &SharedState, mutex: &Mutex<Pair, P>, added: &AtomicU64, rng: &mut Rng) {
     let guard = match rng.below(10) {
         0 => mutex.try_lock(),
         1 => mutex.lock().timeout(short(rng)).await.ok(),
-        2 => mutex.lock().or_cancelled(&world.stop.token()).await.ok(),
+        2 => mutex.lock().or_cancelled(&shared.stop.token()).await.ok(),
         3 => return glance(mutex.lock(), rng).await,
         _ => Some(mutex.lock().await),
     };
@@ -133,8 +133,8 @@ async fn hold<P: Policy>(world: &World, mutex: &Mutex<Pair, P>, added: &AtomicU6
     }
 }
 
-async fn read_or_write(world: &World, what: usize, rng: &mut Rng) {
-    let (lock, added) = (&world.rwlock, &world.added[3]);
+async fn read_or_write(shared: &SharedState, what: usize, rng: &mut Rng) {
+    let (lock, added) = (&shared.rwlock, &shared.added[3]);
     match (what, rng.below(4)) {
         (3, 0) => glance(lock.read(), rng).await,
         (3, _) => {
@@ -171,13 +171,18 @@ async fn read_or_write(world: &World, what: usize, rng: &mut Rng) {
     }
 }
 
-async fn sit<P: SemaphorePolicy>(world: &World, seats: &Semaphore<P>, inside: &AtomicUsize, rng: &mut Rng) {
+async fn sit<P: SemaphorePolicy>(
+    shared: &SharedState,
+    seats: &Semaphore<P>,
+    inside: &AtomicUsize,
+    rng: &mut Rng,
+) {
     let count = 1 + rng.below(4);
     let permit = match rng.below(6) {
         0 => return glance(seats.acquire_many(count), rng).await,
         1 => seats.try_acquire_many(count).ok(),
         2 => seats.acquire_many(count).timeout(short(rng)).await.ok().and_then(Result::ok),
-        3 => seats.acquire_many(count).or_cancelled(&world.stop.token()).await.ok().and_then(Result::ok),
+        3 => seats.acquire_many(count).or_cancelled(&shared.stop.token()).await.ok().and_then(Result::ok),
         _ => seats.acquire_many(count).await.ok(),
     };
     let Some(mut permit) = permit else { return };
@@ -190,71 +195,71 @@ async fn sit<P: SemaphorePolicy>(world: &World, seats: &Semaphore<P>, inside: &A
     }
 }
 
-async fn signal(world: &World, what: usize, rng: &mut Rng) {
+async fn signal(shared: &SharedState, what: usize, rng: &mut Rng) {
     match (what, rng.below(3)) {
         (8, 0) => {
-            world.auto_set.fetch_add(1, SeqCst);
-            world.auto.set();
+            shared.auto_set.fetch_add(1, SeqCst);
+            shared.auto.set();
         }
         (8, _) => {
-            if world.auto.wait().timeout(short(rng)).await.is_ok() {
-                world.auto_seen.fetch_add(1, SeqCst);
+            if shared.auto.wait().timeout(short(rng)).await.is_ok() {
+                shared.auto_seen.fetch_add(1, SeqCst);
             }
         }
         (_, 0) => {
-            world.manual.set();
-            world.manual.reset();
+            shared.manual.set();
+            shared.manual.reset();
         }
-        (_, 1) => drop(world.manual.wait().timeout(short(rng)).await),
+        (_, 1) => drop(shared.manual.wait().timeout(short(rng)).await),
         // Another task sets it, or all is over.
-        _ => drop(world.manual.wait().or_cancelled(&world.stop.token()).timeout(10 * short(rng)).await),
+        _ => drop(shared.manual.wait().or_cancelled(&shared.stop.token()).timeout(10 * short(rng)).await),
     }
 }
 
-async fn basket(world: &World, rng: &mut Rng) {
+async fn basket(shared: &SharedState, rng: &mut Rng) {
     if rng.per_mille(450) {
-        let mut basket = world.basket.lock().await;
+        let mut basket = shared.basket.lock().await;
         basket.push_back(rng.next());
-        world.put.fetch_add(1, SeqCst);
+        shared.put.fetch_add(1, SeqCst);
         drop(basket);
         if rng.per_mille(800) {
-            world.filled.notify_one()
+            shared.filled.notify_one()
         } else {
-            world.filled.notify_all()
+            shared.filled.notify_all()
         }
         return;
     }
-    let basket = world.basket.lock().await;
-    let wait = world.filled.wait_while(basket, |basket| basket.is_empty());
+    let basket = shared.basket.lock().await;
+    let wait = shared.filled.wait_while(basket, |basket| basket.is_empty());
     if let Ok(mut basket) = wait.timeout(short(rng)).await {
         assert!(basket.pop_front().is_some(), "woken without cause");
-        world.taken.fetch_add(1, SeqCst);
+        shared.taken.fetch_add(1, SeqCst);
     }
 }
 
-async fn once(world: &World, rng: &mut Rng) {
+async fn once(shared: &SharedState, rng: &mut Rng) {
     let lucky = rng.per_mille(20);
-    let value = world.once.get_or_try_init(|| async {
+    let value = shared.once.get_or_try_init(|| async {
         yield_now().await;
         if !lucky {
             return Err(());
         }
-        world.inits.fetch_add(1, SeqCst);
+        shared.inits.fetch_add(1, SeqCst);
         Ok(7)
     });
     assert!(value.await.is_ok_and(|value| *value == 7) || !lucky);
 }
 
-async fn nest(world: &World, rng: &mut Rng) {
-    let outer = world.nested.lock().await.expect("tasks have an identity");
+async fn nest(shared: &SharedState, rng: &mut Rng) {
+    let outer = shared.nested.lock().await.expect("tasks have an identity");
     let before = outer.load(SeqCst);
     dwell(rng).await;
-    let inner = world.nested.lock().await.expect("tasks have an identity");
+    let inner = shared.nested.lock().await.expect("tasks have an identity");
     assert_eq!((ReentrantMutexGuard::depth(&inner), outer.load(SeqCst)), (2, before));
     inner.fetch_add(1, SeqCst);
 }
 
-async fn group(world: &Arc<World>, rng: &mut Rng, depth: u8) {
+async fn group(shared: &Arc<SharedState>, rng: &mut Rng, depth: u8) {
     if depth == 0 {
         return;
     }
@@ -267,8 +272,8 @@ async fn group(world: &Arc<World>, rng: &mut Rng, depth: u8) {
             done.fetch_add(1, SeqCst);
             drop(member);
         };
-        let handle = spawn_task(None, world, Kind::pick(rng), rng.next(), depth - 1, Some(Box::new(end)));
-        world.keep(handle, rng.below(256));
+        let handle = spawn_task(None, shared, Kind::pick(rng), rng.next(), depth - 1, Some(Box::new(end)));
+        shared.keep(handle, rng.below(256));
     }
     group.wait().await;
     assert_eq!(done.load(SeqCst), count, "released before all were done");
@@ -295,8 +300,8 @@ async fn meet(rng: &mut Rng) {
     assert!(leaders.load(SeqCst) <= 4);
 }
 
-async fn token(world: &World, rng: &mut Rng) {
-    let child = world.stop.child();
+async fn token(shared: &SharedState, rng: &mut Rng) {
+    let child = shared.stop.child();
     let grandchild = child.token().child();
     let patience = short(rng);
     let token = grandchild.token();
@@ -326,32 +331,32 @@ async fn time(rng: &mut Rng) {
     }
 }
 
-fn offspring(world: &Arc<World>, rng: &mut Rng, depth: u8) {
+fn offspring(shared: &Arc<SharedState>, rng: &mut Rng, depth: u8) {
     if depth > 0 {
-        let handle = spawn_task(None, world, Kind::pick(rng), rng.next(), depth - 1, None);
+        let handle = spawn_task(None, shared, Kind::pick(rng), rng.next(), depth - 1, None);
         if rng.per_mille(700) {
-            world.keep(handle, rng.below(256));
+            shared.keep(handle, rng.below(256));
         }
     }
 }
 
-async fn join(world: &World, rng: &mut Rng) {
-    let Some(mut handle) = world.take(rng.below(256)) else { return };
+async fn join(shared: &SharedState, rng: &mut Rng) {
+    let Some(mut handle) = shared.take(rng.below(256)) else { return };
     if rng.per_mille(400) {
         handle.abort();
     }
     // Two tasks may wait for each other: not for ever.
     match timeout(short(rng), &mut handle).await {
-        Ok(result) => world.judge(result),
-        Err(_) => world.keep(handle, rng.below(256)),
+        Ok(result) => shared.judge(result),
+        Err(_) => shared.keep(handle, rng.below(256)),
     }
 }
 
-async fn set(world: &Arc<World>, rng: &mut Rng) {
+async fn set(shared: &Arc<SharedState>, rng: &mut Rng) {
     let mut set = JoinSet::new();
     let count = 1 + rng.below(6);
     for _ in 0..count {
-        set.insert(spawn_task(None, world, Kind::pick(rng), rng.next(), 0, None));
+        set.insert(spawn_task(None, shared, Kind::pick(rng), rng.next(), 0, None));
     }
     match rng.below(4) {
         0 => return,
@@ -361,7 +366,7 @@ async fn set(world: &Arc<World>, rng: &mut Rng) {
     }
     let mut joined = 0;
     while let Some(result) = set.join_next().await {
-        world.judge(result);
+        shared.judge(result);
         joined += 1;
     }
     assert_eq!(joined, count);
@@ -396,14 +401,14 @@ async fn at_home(rng: &mut Rng) {
     while set.join_next().await.is_some() {}
 }
 
-async fn blocking(world: &Arc<World>, rng: &mut Rng) {
-    let ticket = world.book.open("blocking", false);
-    let (world, patience) = (world.clone(), short(rng));
+async fn blocking(shared: &Arc<SharedState>, rng: &mut Rng) {
+    let ticket = shared.log.open("blocking", false);
+    let (shared, patience) = (shared.clone(), short(rng));
     let work = spawn_blocking(move || {
-        let mut guard = world.fifo.lock().block();
+        let mut guard = shared.fifo.lock().block();
         guard.read();
         std::thread::sleep(patience / 20);
-        guard.add(&world.added[0]);
+        guard.add(&shared.added[0]);
         drop(guard);
         ticket.finish()
     });
@@ -412,17 +417,17 @@ async fn blocking(world: &Arc<World>, rng: &mut Rng) {
     }
 }
 
-async fn meddle(world: &Arc<World>, rng: &mut Rng) {
+async fn meddle(shared: &Arc<SharedState>, rng: &mut Rng) {
     match rng.below(6) {
         0 | 1 => {
-            let posted = Posted(world.clone());
-            world.posts.fetch_add(1, SeqCst);
+            let posted = Posted(shared.clone());
+            shared.posts.fetch_add(1, SeqCst);
             // Refused or run, it is dropped.
             let _ = EventLoop::current().expect("a task runs on a loop").post(move || drop(posted));
         }
-        2 | 3 => world.keep_waker(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await),
+        2 | 3 => shared.keep_waker(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await),
         4 => {
-            if let Some(handle) = world.take(rng.below(256)) {
+            if let Some(handle) = shared.take(rng.below(256)) {
                 handle.abort();
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::kit::rng::Rng;
 use crate::ops::{glance, short};
-use crate::world::World;
+use crate::shared_state::SharedState;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,18 +13,18 @@ use tasuki_rt::{JoinSet, sleep, timeout, yield_now};
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
 /// A connection, and what is done with it. Where no socket can be had, because the runtime is about to end or the process has no descriptor left, nothing is.
-pub(crate) async fn converse(world: &Arc<World>, rng: &mut Rng) {
+pub(crate) async fn converse(shared: &Arc<SharedState>, rng: &mut Rng) {
     // So many at a time, whatever the crowd: a process has a thousand descriptors.
-    let Ok(_line) = world.lines.try_acquire() else { return };
+    let Ok(_line) = shared.lines.try_acquire() else { return };
     match rng.below(8) {
-        0 => drop(datagrams(world, rng).await),
+        0 => drop(datagrams(shared, rng).await),
         1 => drop(lone_listener(rng).await),
         way => {
             let Ok((client, server)) = connect(rng).await else { return };
             match way {
                 2 => reset(client, server, rng).await,
                 3 => drop((client, server)),
-                _ => send_and_receive(world, client, server, rng).await,
+                _ => send_and_receive(shared, client, server, rng).await,
             }
         }
     }
@@ -58,10 +58,15 @@ fn byte(n: usize) -> u8 {
 }
 
 /// One side writes as it likes, the other reads with cancelled reads between: every byte comes, in order.
-async fn send_and_receive(world: &Arc<World>, mut client: TcpStream, server: TcpStream, rng: &mut Rng) {
+async fn send_and_receive(
+    shared: &Arc<SharedState>,
+    mut client: TcpStream,
+    server: TcpStream,
+    rng: &mut Rng,
+) {
     let length = [1, 100, 10_000, 300_000][rng.below(4)];
     let mut set = JoinSet::new();
-    let (seed, received, sender) = (rng.next(), world.clone(), Sender::default());
+    let (seed, received, sender) = (rng.next(), shared.clone(), Sender::default());
     let has_gone = sender.0.clone();
     set.spawn(async move {
         if receive(server, length, Rng::new(seed), &has_gone).await {
@@ -164,7 +169,7 @@ async fn reset(client: TcpStream, mut server: TcpStream, rng: &mut Rng) {
 }
 
 /// Datagrams that answer each other, one at a time: loopback loses none.
-async fn datagrams(world: &World, rng: &mut Rng) -> io::Result<()> {
+async fn datagrams(shared: &SharedState, rng: &mut Rng) -> io::Result<()> {
     let (here, there) = (UdpSocket::bind(LOOPBACK).await?, UdpSocket::bind(LOOPBACK).await?);
     let address = there.local_addr()?;
     for n in 0..1 + rng.below(20) as u8 {
@@ -175,7 +180,7 @@ async fn datagrams(world: &World, rng: &mut Rng) -> io::Result<()> {
         let mut bytes = [0; 8];
         let (count, _) = there.recv_from(&mut bytes).await?;
         assert_eq!((count, bytes), (8, [n; 8]), "a cancelled receive took a datagram");
-        world.received.fetch_add(8, SeqCst);
+        shared.received.fetch_add(8, SeqCst);
     }
     Ok(())
 }

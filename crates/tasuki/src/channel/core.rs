@@ -158,7 +158,7 @@ impl<T, S: Store<T>> Core<T, S> {
         assert!(grown, "a channel has slots for its capacity");
     }
 
-    /// As [`lock`](Self::lock), of a channel that is open and in which none waits: the short path.
+    /// As [`lock`](Self::lock), of a channel that is open and in which none waits: the fast path.
     #[inline(always)]
     pub(super) fn try_lock_idle(&self) -> Option<Locked<'_, T, S>> {
         Some(self.locked(self.queue.try_lock_idle()?))

@@ -79,13 +79,13 @@
 
 mod core;
 mod error;
+mod fast_path;
 #[cfg(feature = "alloc")]
 mod handle;
 mod inline;
 #[cfg(feature = "std")]
 mod iter;
 mod locked;
-mod near;
 pub mod oneshot;
 mod parcel;
 #[cfg(feature = "alloc")]

@@ -22,7 +22,7 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
         match self.try_lock_idle() {
-            Some(mut locked) => match locked.recv_near() {
+            Some(mut locked) => match locked.recv_fast() {
                 Some(message) => Ok(message),
                 None => self.recv_locked(locked),
             },
@@ -35,7 +35,7 @@ impl<T, S: Store<T>> Core<T, S> {
         self.recv_locked(self.lock())
     }
 
-    /// Out of line, so that the short path keeps no register for it: what its frame would store delays the compare-exchange.
+    /// Out of line, so that the fast path keeps no register for it: what its frame would store delays the compare-exchange.
     #[inline(never)]
     fn recv_locked<'c>(&'c self, mut locked: Locked<'c, T, S>) -> Result<T, TryRecvError> {
         match locked.pop_available() {

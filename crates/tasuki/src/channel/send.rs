@@ -29,7 +29,7 @@ pub(super) enum Sent {
 }
 
 impl<T, S: Store<T>> Core<T, S> {
-    /// Sends a message to a channel that is open, in which none waits, and that has room: the short path. False: nothing has changed.
+    /// Sends a message to a channel that is open, in which none waits, and that has room: the fast path. False: nothing has changed.
     ///
     /// SAFETY: the message is there, and its future asks, which is not queued. If it is sent it has been taken.
     #[inline(always)]
@@ -39,16 +39,16 @@ impl<T, S: Store<T>> Core<T, S> {
             return false;
         }
         // SAFETY: the caller's contract.
-        let near = unsafe { locked.send_near(content) };
+        let sent = unsafe { locked.send_fast(content) };
         // SAFETY: the caller's contract; it has not been sent.
-        near || unsafe { Self::send_far(locked, content) }
+        sent || unsafe { Self::send_out_of_line(locked, content) }
     }
 
-    /// The same where that needs calls. Out of line, so that the short path keeps no register for it: what its frame would store delays the compare-exchange.
+    /// The same where that needs calls. Out of line, so that the fast path keeps no register for it: what its frame would store delays the compare-exchange.
     ///
     /// SAFETY: as [`send_idle`](Self::send_idle); there is room, and none waits.
     #[inline(never)]
-    unsafe fn send_far(mut locked: Locked<'_, T, S>, content: &Content<T>) -> bool {
+    unsafe fn send_out_of_line(mut locked: Locked<'_, T, S>, content: &Content<T>) -> bool {
         // SAFETY: the caller's contract. No receiver waits, so there is no waker.
         unsafe { locked.send(content) }.is_some()
     }
@@ -90,15 +90,15 @@ impl<T, S: Store<T>> Core<T, S> {
         let content = Content::new(message);
         let Some(mut locked) = self.try_lock_idle() else { return self.try_send_slow(content) };
         // SAFETY: the message is there, and the caller's.
-        if locked.covers(1) && unsafe { locked.send_near(&content) } {
+        if locked.covers(1) && unsafe { locked.send_fast(&content) } {
             return Ok(());
         }
-        Self::try_send_far(locked, content)
+        Self::try_send_out_of_line(locked, content)
     }
 
-    /// As [`send_far`](Self::send_far), with the message: a message whose address is taken has to be stored.
+    /// As [`send_out_of_line`](Self::send_out_of_line), with the message: a message whose address is taken has to be stored.
     #[inline(never)]
-    fn try_send_far(locked: Locked<'_, T, S>, content: Content<T>) -> Result<(), TrySendError<T>> {
+    fn try_send_out_of_line(locked: Locked<'_, T, S>, content: Content<T>) -> Result<(), TrySendError<T>> {
         let (core, allocated) = (locked.core, locked.state().allocated);
         // SAFETY: the message is there, and the caller's.
         match unsafe { Self::send_locked(locked, &content) } {

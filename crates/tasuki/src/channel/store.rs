@@ -107,7 +107,7 @@ pub trait Store<T> {
 
     /// The same, if it is found without a call and the number is that of a slot at all ([`NONE`] is not).
     #[doc(hidden)]
-    fn near(&self, number: u32) -> Option<*mut Slot<T>>;
+    fn direct_slot(&self, number: u32) -> Option<*mut Slot<T>>;
 
     /// More slots, behind the first `allocated` ones; `None` if there can be no more. Not under the queue lock.
     #[doc(hidden)]
@@ -157,7 +157,7 @@ impl<T, const N: usize> Store<T> for Inline<T, N> {
     }
 
     #[inline(always)]
-    fn near(&self, number: u32) -> Option<*mut Slot<T>> {
+    fn direct_slot(&self, number: u32) -> Option<*mut Slot<T>> {
         (number as usize <= N).then(|| self.slot(number))
     }
 
@@ -256,14 +256,14 @@ mod heap {
 
         #[inline(always)]
         fn slot(&self, number: u32) -> *mut Slot<T> {
-            match self.near(number) {
+            match self.direct_slot(number) {
                 Some(slot) => slot,
                 None => self.far(number),
             }
         }
 
         #[inline(always)]
-        fn near(&self, number: u32) -> Option<*mut Slot<T>> {
+        fn direct_slot(&self, number: u32) -> Option<*mut Slot<T>> {
             // SAFETY: so many slots begin at the base.
             (number < self.first).then(|| unsafe { self.base.add(number as usize) })
         }

@@ -1,9 +1,9 @@
 //! The semaphore: a number of permits that tasks acquire and release.
 //!
-//! This file is the surface, with the contract on the page of [`Semaphore`]. `raw.rs` has the word and its transitions, `guess.rs` what the word most likely is, `supply.rs` the grants,
+//! This file is the surface, with the contract on the page of [`Semaphore`]. `raw.rs` has the word and its transitions, `count_hint.rs` what the word most likely is, `supply.rs` the grants,
 //! `permit.rs` the permits, `owned.rs` the functions that keep an `Arc`.
 
-mod guess;
+mod count_hint;
 #[cfg(feature = "alloc")]
 mod owned;
 mod permit;

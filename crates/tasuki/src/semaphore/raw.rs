@@ -18,7 +18,7 @@
 //! | `head·CLOSED`   | closed, and the waiters are being refused                     |
 //!
 //! Each with `EDIT` while the queue is locked. Neither an acquisition nor a release looks at the word first, where one task at a time has permits: they
-//! guess it (`guess.rs`).
+//! take it to be what a hint says (`count_hint.rs`).
 //!
 //! # Transitions
 //!
@@ -53,7 +53,7 @@
 //! 1. Permits are conserved: free + granted + held = initial + released - forgotten.
 //! 2. With the queue unlocked, and no grant loop on its way: with waiters, what is free does not cover the front; or (`Bypass`) it covers the front alone, the front
 //!    has been woken, and may still be overtaken.
-//! 3. The count in `surplus` means something only with waiters, and is touched only with the queue locked. The guess beside it is an atomic, and any value is right.
+//! 3. The count in `surplus` means something only with waiters, and is touched only with the queue locked. The hint beside it is an atomic, and any value is right.
 //! 4. After `CLOSED` is set no waiter is enqueued and none is granted.
 //! 5. A check that fails has changed nothing.
 //!
@@ -84,7 +84,7 @@ pub(super) const CLOSED: usize = FLAG_A;
 #[derive(Debug)]
 pub(crate) struct RawSemaphore<P> {
     queue: WaitQueue,
-    /// What is free with waiters queued (invariant 3), and a guess of what is free without.
+    /// What is free with waiters queued (invariant 3), and a hint of what is free without.
     pub(super) surplus: Surplus,
     /// Where `inspect/` is active, which tasks hold permits.
     pub(super) probe: LockProbe,
@@ -94,7 +94,7 @@ pub(crate) struct RawSemaphore<P> {
 // A panic leaves nothing half done: the state is complete before any foreign call.
 impl<P> RefUnwindSafe for RawSemaphore<P> {}
 
-// SAFETY: the count in `surplus` is touched only with the queue locked (invariant 3), and the guess is an atomic; the queue is `Sync`, a policy is no data.
+// SAFETY: the count in `surplus` is touched only with the queue locked (invariant 3), and the hint is an atomic; the queue is `Sync`, a policy is no data.
 unsafe impl<P> Sync for RawSemaphore<P> {}
 
 impl<P: SemaphorePolicy> RawSemaphore<P> {
@@ -114,7 +114,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// `count => count - n`, at the first try, with `n` at most [`MAX_COUNT`]. `false` is inconclusive: take the slow path.
     #[inline(always)]
     pub(crate) fn take_fast(&self, permits: usize) -> bool {
-        let Some(word) = self.surplus.guess.get() else { return self.take_seen(permits) };
+        let Some(word) = self.surplus.count_hint.get() else { return self.take_seen(permits) };
         let Some(less) = word.try_minus(permits) else { return false };
         // Acquire: as in `take_at`.
         self.queue.replace(word, less, Ordering::Acquire).is_ok()
@@ -129,7 +129,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         // Acquire: as in `take_at`.
         let taken = self.queue.replace(word, less, Ordering::Acquire).is_ok();
         if taken {
-            self.surplus.guess.learn(word.count());
+            self.surplus.count_hint.learn(word.count());
         }
         taken
     }
@@ -148,7 +148,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
 
     #[inline(never)]
     fn try_take_slow(&self, permits: usize) -> Result<(), TryAcquireError> {
-        self.surplus.guess.miss();
+        self.surplus.count_hint.miss();
         loop {
             let word = self.queue.load_settled();
             if word.has(CLOSED) {
@@ -203,7 +203,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         slot: WaiterSlot<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Closed>> {
-        self.surplus.guess.miss();
+        self.surplus.count_hint.miss();
         // A caller that need not wait clones no waker.
         if !must_queue::<P>(self.queue.load(), permits) {
             match self.try_take_slow(permits) {
@@ -322,7 +322,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     #[track_caller]
     #[inline(always)]
     pub(crate) fn release(&self, permits: usize) {
-        let word = self.surplus.guess.after(permits).unwrap_or_else(|| self.queue.load());
+        let word = self.surplus.count_hint.after(permits).unwrap_or_else(|| self.queue.load());
         // One test, as in `take_seen`.
         if let Some(more) = word.try_plus(permits) {
             // Release: as in `put_at`.
@@ -351,12 +351,12 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         self.release_busy(permits);
     }
 
-    /// The queue was locked, the word has changed, or it was guessed and is another.
+    /// The queue was locked, the word has changed, or it is not what the hint said.
     #[cold]
     #[track_caller]
     #[inline(never)]
     fn release_busy(&self, permits: usize) {
-        self.surplus.guess.miss();
+        self.surplus.count_hint.miss();
         let mut backoff = Backoff::new();
         loop {
             let word = self.queue.load();

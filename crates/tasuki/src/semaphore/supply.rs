@@ -12,7 +12,7 @@
 //! The states, the transitions and the invariants that are cited here are those of `raw.rs`.
 
 use super::SemaphorePolicy;
-use super::guess::Guess;
+use super::count_hint::CountHint;
 use super::raw::{CLOSED, RawSemaphore};
 use crate::error::{Closed, TryAcquireError};
 use crate::probe::LockMode;
@@ -32,13 +32,13 @@ pub(super) struct Supply<'s, P> {
     pub(super) free: usize,
 }
 
-/// What is free with waiters queued, in six bytes: the other two of the word are the guess. The count is touched only with the queue locked (invariant 3), the guess is an atomic.
+/// What is free with waiters queued, in six bytes: the other two of the word are the hint. The count is touched only with the queue locked (invariant 3), the hint is an atomic.
 #[derive(Debug)]
 pub(super) struct Surplus {
     low: UnsafeCell<u32>,
     high: UnsafeCell<u16>,
     /// Here, because two structures would not share a word.
-    pub(super) guess: Guess,
+    pub(super) count_hint: CountHint,
 }
 
 // A count has room in it.
@@ -48,7 +48,7 @@ impl Surplus {
     const_fn! {
         /// No surplus, in a semaphore that begins with so many permits.
         pub(super) const fn new(permits: usize) -> Self {
-            Self { low: UnsafeCell::new(0), high: UnsafeCell::new(0), guess: Guess::new(permits) }
+            Self { low: UnsafeCell::new(0), high: UnsafeCell::new(0), count_hint: CountHint::new(permits) }
         }
     }
 

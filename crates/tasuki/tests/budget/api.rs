@@ -1,7 +1,7 @@
 //! The budget that a runtime gives to a poll. Exhausted, what is ready is not touched and its task is woken; what must wait enqueues at
 //! once, so the order of enqueueing does not depend on budgets (B123).
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panic_of, panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
 use std::future::Future;
@@ -18,7 +18,7 @@ use tasuki::{
 
 /// A poll by a runtime that says only which task runs, with so much left to it.
 fn with_budget<R>(operations: u32, f: impl FnOnce() -> R) -> R {
-    runtime::enter(&Told::of(TaskId::fresh()), || {
+    runtime::enter(&FakeDriver::of(TaskId::fresh()), || {
         runtime::set_budget(operations);
         f()
     })
@@ -118,7 +118,7 @@ fn a_refusal_yields() {
     assert!(yields(semaphore.clone().acquire_owned(), || true).is_err());
     assert!(yields(semaphore.acquire_many(0), || true).is_err());
     let (nested, spy) = (ReentrantMutex::new(1), Spy::new());
-    runtime::enter(&Told::nothing(), || {
+    runtime::enter(&FakeDriver::new(), || {
         runtime::set_budget(0);
         let mut refused = Box::pin(nested.lock());
         pending(&mut refused, &spy);

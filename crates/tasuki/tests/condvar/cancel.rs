@@ -326,7 +326,7 @@ fn a_notification_at_the_last_moment_goes_on() {
     let (mutex, condvar, limits) = (Mutex::new(0), Condvar::new(), Limits::new());
     let spies = Spy::many::<2>();
     let mut limited = Box::pin(condvar.wait(mutex.try_lock().unwrap()).deadline(limits.deadline()));
-    runtime::enter(&limits.told, || pending(&mut limited, &spies[0]));
+    runtime::enter(&limits.driver, || pending(&mut limited, &spies[0]));
     let mut other = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
     pending(&mut other, &spies[1]);
     // Called, and the time is over; and the mutex is not to be had.

@@ -1,4 +1,4 @@
-//! H3 on the condvar: a waker's clone, wake and drop are foreign code and may do anything. B061, B063, B065, B133, H3, H15.
+//! Hostile wakers (H3) on the condvar: a waker's clone, wake and drop are foreign code and may do anything. B061, B063, B065, B133, H3, H15.
 //!
 //! Six actions x four calls x every moment at which the condvar, or the mutex for it, makes such a call. After each both work, every waiter
 //! who is notified comes back, and every waker made was dropped or woken exactly once.

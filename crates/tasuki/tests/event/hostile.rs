@@ -1,4 +1,4 @@
-//! H3 on the event: a waker's clone, wake and drop are foreign code and may do anything. B061, B063, B129, H15.
+//! Hostile wakers (H3) on the event: a waker's clone, wake and drop are foreign code and may do anything. B061, B063, B129, H15.
 //!
 //! Six actions x the calls that an event makes x every place where it makes one, auto and manual, in one batch of
 //! wakers and in several. After each the event works, and every waker was dropped or woken exactly once.

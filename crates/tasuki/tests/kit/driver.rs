@@ -1,4 +1,4 @@
-//! A runtime that says what it is told to.
+//! A fake driver: a runtime that answers what the test has set, with a clock that is moved by hand.
 
 use super::poll::pending;
 use super::waker::Spy;
@@ -10,26 +10,26 @@ use std::time::{Duration, Instant};
 use tasuki::runtime::{self, Driver, Sleep, TaskId, Timers};
 use tasuki::{CancellationSource, CancellationToken};
 
-/// What a runtime says here: its clock is moved by hand.
-pub(crate) struct Told {
+/// Answers what its fields say.
+pub(crate) struct FakeDriver {
     pub(crate) timers: Option<Arc<Timers>>,
     pub(crate) task: Option<TaskId>,
     pub(crate) may_block: bool,
     pub(crate) now: Cell<Instant>,
 }
 
-impl Told {
-    pub(crate) fn nothing() -> Self {
+impl FakeDriver {
+    pub(crate) fn new() -> Self {
         Self { timers: None, task: None, may_block: true, now: Cell::new(Instant::now()) }
     }
 
     /// The task that runs has this identity.
     pub(crate) fn of(task: TaskId) -> Self {
-        Self { task: Some(task), ..Self::nothing() }
+        Self { task: Some(task), ..Self::new() }
     }
 
     pub(crate) fn with_timers(timers: &Arc<Timers>) -> Self {
-        Self { timers: Some(timers.clone()), ..Self::nothing() }
+        Self { timers: Some(timers.clone()), ..Self::new() }
     }
 
     /// Turns the wheel to the present.
@@ -50,7 +50,7 @@ impl Told {
     }
 }
 
-impl Driver for Told {
+impl Driver for FakeDriver {
     fn task(&self) -> Option<TaskId> {
         self.task
     }
@@ -70,7 +70,7 @@ impl Driver for Told {
 
 /// A wheel that stands still until the end, and a token.
 pub(crate) struct Limits {
-    pub(crate) told: Told,
+    pub(crate) driver: FakeDriver,
     pub(crate) source: CancellationSource,
     pub(crate) token: CancellationToken,
 }
@@ -80,18 +80,18 @@ impl Limits {
 
     pub(crate) fn new() -> Self {
         let source = CancellationSource::new();
-        let told = Told::with_timers(&Arc::new(Timers::new(Waker::noop().clone())));
-        Self { told, token: source.token(), source }
+        let driver = FakeDriver::with_timers(&Arc::new(Timers::new(Waker::noop().clone())));
+        Self { driver, token: source.token(), source }
     }
 
     /// Before the end.
     pub(crate) fn deadline(&self) -> Instant {
-        self.told.now.get() + Self::TIME
+        self.driver.now.get() + Self::TIME
     }
 
     /// The time is over, and the token is cancelled.
     pub(crate) fn end(&self) {
-        self.told.pass(2 * Self::TIME);
+        self.driver.pass(2 * Self::TIME);
         self.source.request_cancel();
     }
 }

@@ -1,4 +1,4 @@
-//! H3: a waker's clone, wake, `wake_by_ref` and drop are foreign code and may do anything. Six deeds, and the cast of the scenes in which
+//! Hostile wakers (H3): a waker's clone, wake, `wake_by_ref` and drop are foreign code and may do anything. Six deeds, and the cast of the scenes in which
 //! each primitive meets them.
 
 use super::poll::{catch, panics, pending, poll, poll_with};

@@ -50,7 +50,7 @@ fn play<T, E>(
     at_rest: impl FnOnce(bool) -> bool,
 ) {
     let spy = Spy::hostile(Call::Drop, || panic!("a hostile waker"));
-    runtime::enter(&limits.told, || pending(&mut wait, &spy));
+    runtime::enter(&limits.driver, || pending(&mut wait, &spy));
     match story {
         Story::Ended => {
             limits.end();
@@ -92,7 +92,7 @@ fn play<T, E>(
     assert!(at_rest(story == Story::Granted), "not at rest after {story:?}");
     assert_eq!(spy.alive(), 0, "wakers are left after {story:?}");
     limits.end();
-    assert_eq!(limits.told.pass(Duration::from_secs(1_000)), None, "sleeps are left");
+    assert_eq!(limits.driver.pass(Duration::from_secs(1_000)), None, "sleeps are left");
 }
 
 /// Every story on a wait, with a deadline, a token, both, and one inside the other.
@@ -374,7 +374,7 @@ fn what_is_free_is_had_in_no_time() {
     let limits = Limits::new();
     limits.end();
     let (mutex, lock) = (Mutex::new(0), RwLock::new(0));
-    drop(ready(&mut Box::pin(mutex.lock().deadline(limits.told.now.get()))).unwrap());
+    drop(ready(&mut Box::pin(mutex.lock().deadline(limits.driver.now.get()))).unwrap());
     drop(ready(&mut Box::pin(lock.write().timeout(Duration::ZERO))).unwrap());
     assert!(ready(&mut Box::pin(lock.write().or_cancelled(&limits.token))).is_err());
     assert!(ready(&mut Box::pin(mutex.lock().timeout(Duration::ZERO).or_cancelled(&limits.token))).is_err());

@@ -1,4 +1,4 @@
-//! H1, futurelock (Oxide RFD 609): a lock future that was polled once and is then neither polled nor dropped gets its turn
+//! Futurelock (H1, Oxide RFD 609): a lock future that was polled once and is then neither polled nor dropped gets its turn
 //! and keeps it, unless its policy is `Revocable` (`revocable.rs`).
 
 use crate::kit::policy::{Known, for_each_policy};

@@ -1,4 +1,4 @@
-//! H3 on the mutex: a waker's clone, wake, wake_by_ref and drop are foreign code and may do anything.
+//! Hostile wakers (H3) on the mutex: a waker's clone, wake, wake_by_ref and drop are foreign code and may do anything.
 //! B061, B063, B065, B129, B133, H15; S0-22.
 //!
 //! Six actions x four calls x every place where the mutex makes such a call x every policy. After each the

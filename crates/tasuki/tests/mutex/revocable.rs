@@ -1,7 +1,7 @@
 //! `Revocable`: a grant that its task does not claim goes to another future of the same task. The programs of the futurelock (Oxide RFD 609), which futures are of one task, and where a
 //! revoked waiter comes back. `revocable_end.rs` has the ends of its wait, `revocable_spec.rs` all short strings of operations.
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{pending, poll, poll_with, ready, yield_now};
 use crate::kit::rng::Seed;
 use crate::kit::waker::Spy;
@@ -189,7 +189,7 @@ fn a_waker_that_says_nothing_revokes_nothing() {
 fn an_identity_says_more_than_a_waker() {
     let _dog = watchdog(10);
     let (mutex, [spy, child]) = (Revoking::with_policy(0), Spy::many());
-    let [mine, other] = [(); 2].map(|()| Told { task: Some(TaskId::fresh()), ..Told::nothing() });
+    let [mine, other] = [(); 2].map(|()| FakeDriver { task: Some(TaskId::fresh()), ..FakeDriver::new() });
     let held = mutex.try_lock().unwrap();
     let mut snoozed = lock(&mutex);
     runtime::enter(&mine, || pending(&mut snoozed, &child));
@@ -229,7 +229,7 @@ fn a_future_moves_to_another_task() {
 fn a_set_of_futures_moves_to_another_task() {
     let _dog = watchdog(10);
     let (mutex, [child, spy]) = (Revoking::with_policy(0), Spy::many());
-    let [before, after] = [(); 2].map(|()| Told { task: Some(TaskId::fresh()), ..Told::nothing() });
+    let [before, after] = [(); 2].map(|()| FakeDriver { task: Some(TaskId::fresh()), ..FakeDriver::new() });
     let held = mutex.try_lock().unwrap();
     let mut moved = lock(&mutex);
     runtime::enter(&before, || pending(&mut moved, &child));
@@ -300,8 +300,8 @@ fn a_revoked_future_comes_back_behind_a_grant() {
 fn try_lock_revokes_nothing() {
     let _dog = watchdog(10);
     let (mutex, spy) = (Revoking::with_policy(0), Spy::new());
-    let told = Told { task: Some(TaskId::fresh()), ..Told::nothing() };
-    runtime::enter(&told, || {
+    let driver = FakeDriver { task: Some(TaskId::fresh()), ..FakeDriver::new() };
+    runtime::enter(&driver, || {
         let mut snoozed = granted(&mutex, &spy);
         (0..10).for_each(|_| assert!(mutex.try_lock().is_none()));
         assert!(mutex.is_locked());

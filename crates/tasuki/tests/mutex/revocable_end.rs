@@ -1,7 +1,7 @@
 //! `Revocable`: every way in which a revoked wait can end: dropped, by a limit, by a panic of foreign code, as a wait of a condvar.
 
 use super::revocable::{Revoking, granted, lock, revoked, third_look};
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panics, pending, poll, poll_with, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
@@ -142,25 +142,25 @@ fn a_drop_panics_while_the_lock_is_taken() {
     for is_revoked in [false, true] {
         let mutex = Revoking::with_policy(0);
         let (spy, hostile) = (Spy::new(), Spy::hostile(Call::Drop, || panic!("a hostile waker")));
-        let told = Told { task: Some(TaskId::fresh()), ..Told::nothing() };
+        let driver = FakeDriver { task: Some(TaskId::fresh()), ..FakeDriver::new() };
         let take = |spy: &Spy| {
             let waker = spy.waker();
             let (mut snoozed, guard) = if is_revoked {
-                let (snoozed, guard) = runtime::enter(&told, || revoked(&mutex, &self::Spy::new()));
+                let (snoozed, guard) = runtime::enter(&driver, || revoked(&mutex, &self::Spy::new()));
                 (snoozed, Some(guard))
             } else {
-                (runtime::enter(&told, || granted(&mutex, &self::Spy::new())), None)
+                (runtime::enter(&driver, || granted(&mutex, &self::Spy::new())), None)
             };
             drop(guard);
             let mut other = lock(&mutex);
             let future = if is_revoked { &mut snoozed } else { &mut other };
             if !is_revoked {
                 (0..2).for_each(|_| {
-                    runtime::enter(&told, || assert!(poll_with(future, &waker).is_pending()));
+                    runtime::enter(&driver, || assert!(poll_with(future, &waker).is_pending()));
                 });
             }
             spy.arm(1);
-            assert!(panics(|| runtime::enter(&told, || poll_with(future, &waker).is_ready())));
+            assert!(panics(|| runtime::enter(&driver, || poll_with(future, &waker).is_ready())));
             spy.arm(0);
             assert!(mutex.is_locked(), "it is the panicked future's");
             drop((other, snoozed));

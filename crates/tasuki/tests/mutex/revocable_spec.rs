@@ -1,7 +1,7 @@
 //! `Revocable`: every string of operations of two tasks with several waiters each, against a model of a few lines: what is ready, what is woken and how often, after every
 //! step. A waiter may be polled by either task, and dropped in every state. Tasks are told apart by their wakers, or by identities where every waiter has wakers of its own.
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::rng::Seed;
 use crate::kit::scaled;
 use crate::kit::spec::{self, Model, System, enumerate};
@@ -246,9 +246,9 @@ impl Model for Spec {
 }
 
 /// A runtime whose task it is.
-fn task(number: usize) -> Told {
+fn task(number: usize) -> FakeDriver {
     static TASK_IDS: OnceLock<[TaskId; TASKS]> = OnceLock::new();
-    Told::of(TASK_IDS.get_or_init(|| std::array::from_fn(|_| TaskId::fresh()))[number])
+    FakeDriver::of(TASK_IDS.get_or_init(|| std::array::from_fn(|_| TaskId::fresh()))[number])
 }
 
 type Slot<'m, P> = Option<Pin<Box<Lock<'m, u32, P>>>>;

@@ -1,4 +1,4 @@
-//! The parker: S4-01..S4-16; B045, B047, B073, B085.
+//! The parker: tokens, sleeps with and without a deadline, parkers that go while they are woken (S4-01..S4-16; B045, B047, B073, B085).
 
 use crate::kit::process::{this_thread, until_asleep};
 use crate::kit::scaled;

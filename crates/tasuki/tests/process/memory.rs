@@ -1,4 +1,4 @@
-//! B127, as the operating system sees it.
+//! Memory as the operating system sees it: trees of cancellation sources that come and go leave none behind (B127).
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use crate::kit::process::alone;

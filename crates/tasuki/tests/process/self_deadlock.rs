@@ -1,4 +1,4 @@
-//! S3-29: a task that waits for a lock that it holds is found, with both places; a panic only in strict mode.
+//! A task that waits for a lock that it holds is found, with both places (S3-29); a panic only in strict mode.
 //!
 //! One test function: the hook and the strict mode belong to the process.
 

@@ -1,4 +1,4 @@
-//! H3 on the reader-writer lock: a waker's clone, wake and drop are foreign code and may do anything; and futures dropped in every
+//! Hostile wakers (H3) on the reader-writer lock: a waker's clone, wake and drop are foreign code and may do anything; and futures dropped in every
 //! state. B061, B063, B065, B129, B133, H2, H3, H4, H6, H15.
 //!
 //! Six actions x four calls x every moment at which the lock makes such a call. After each the lock works, every waiter is

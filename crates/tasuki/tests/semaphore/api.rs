@@ -114,7 +114,7 @@ fn s2_29_no_wait_allocates() {
 fn s2_30_small_and_named() {
     const WORD: usize = size_of::<usize>();
     // Where `inspect` is active a semaphore has a name and a record, a permit knows which place it has there, and a future where it was asked for; with `console` there are
-    // spans too. With 32 bits the guess of the count has no room beside the other numbers.
+    // spans too. With 32 bits the hint of the count has no room beside the other numbers.
     let (semaphore, permit, future) = match (tasuki::inspect::is_active(), size_of::<usize>()) {
         (true, 4) => (8, 3, 16),
         (false, 4) => (3, 2, 12),

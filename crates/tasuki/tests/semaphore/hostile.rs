@@ -1,4 +1,4 @@
-//! H3 on the semaphore: a waker's clone, wake and drop are foreign code and may do anything.
+//! Hostile wakers (H3) on the semaphore: a waker's clone, wake and drop are foreign code and may do anything.
 //! B061, B063, B065, B129, B133, H15; S0-22.
 //!
 //! Six actions x every call that the semaphore makes on a waker x every place where it makes one x both policies.

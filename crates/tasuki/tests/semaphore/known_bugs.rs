@@ -1,4 +1,4 @@
-//! Defects that others had, as scenarios: each is named after its entry in the corpus.
+//! Defects that other semaphores had, as scenarios: each is named after its number in the list of known defects (CONTRIBUTING.md says what these numbers are).
 
 use crate::kit::poll::{panic_of, panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};

@@ -1,7 +1,7 @@
 //! What every type promises beside its methods, as tables: unwind safety as std's, variance as std's, and panics that name the
 //! caller's file.
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::panics::panics_in;
 use crate::kit::poll::poll_with;
 use crate::kit::sources;
@@ -338,7 +338,7 @@ fn panics_name_the_caller() {
     let full = Arc::new(WaitGroup::new());
     full.add(WaitGroup::MAX_MEMBERS);
     let (mutex, stranger) = (Mutex::new(0), Semaphore::new(1));
-    let told = Told { may_block: false, ..Told::nothing() };
+    let driver = FakeDriver { may_block: false, ..FakeDriver::new() };
     let calls: Vec<(&str, Call<'_>)> = vec![
         ("barrier::new", Box::new(|| _ = Barrier::new(0))),
         ("channel/handle::bounded", Box::new(|| _ = channel::bounded::<u8>(0))),
@@ -370,7 +370,7 @@ fn panics_name_the_caller() {
         ("wait_group::done", Box::new(|| group.done())),
         ("wait_group::member", Box::new(|| drop(full.member()))),
         ("wait_group::member_owned", Box::new(|| drop(full.clone().member_owned()))),
-        ("wait::block", Box::new(|| runtime::enter(&told, || drop(mutex.lock().block())))),
+        ("wait::block", Box::new(|| runtime::enter(&driver, || drop(mutex.lock().block())))),
     ];
     let mut names: BTreeSet<&str> = calls.iter().map(|(name, _)| *name).collect();
     for (name, call) in calls {

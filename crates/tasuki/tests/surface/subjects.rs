@@ -1,7 +1,7 @@
 //! Every public awaitable, in a state in which it has to wait: how a wait begins, what grants it, and whether everything is as it was in the end. The
 //! rows are compared with the sources (`foreign_panics.rs`).
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::future::pending as never;
@@ -246,10 +246,10 @@ fn sleep() -> Subject {
     }
     impl Waits for Sleeps {
         fn poll_once(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-            let told = Told::with_timers(&self.timers);
+            let driver = FakeDriver::with_timers(&self.timers);
             // SAFETY: a projection; nothing is moved out.
             let sleep = unsafe { self.map_unchecked_mut(|this| &mut this.sleep) };
-            runtime::enter(&told, || sleep.poll(cx))
+            runtime::enter(&driver, || sleep.poll(cx))
         }
 
         fn is_over(&self) -> bool {
@@ -277,7 +277,7 @@ fn sleep() -> Subject {
 /// Each wait is a task of its own.
 fn reentrant() -> Subject {
     struct AsTask<A> {
-        told: Told,
+        driver: FakeDriver,
         wait: A,
     }
     impl<A: Awaitable> Waits for AsTask<A> {
@@ -286,22 +286,22 @@ fn reentrant() -> Subject {
             let this = unsafe { self.get_unchecked_mut() };
             // SAFETY: as above.
             let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
-            runtime::enter(&this.told, || wait.poll(cx).map(drop))
+            runtime::enter(&this.driver, || wait.poll(cx).map(drop))
         }
 
         fn is_over(&self) -> bool {
             self.wait.is_terminated()
         }
     }
-    fn told() -> Told {
-        Told { task: Some(task::TaskId::fresh()), ..Told::nothing() }
+    fn driver() -> FakeDriver {
+        FakeDriver { task: Some(task::TaskId::fresh()), ..FakeDriver::new() }
     }
     let (mutex, kept) = keep(ReentrantMutex::new(0));
-    let held = runtime::enter(&told(), || mutex.try_lock().unwrap().unwrap());
-    let make = || -> Waiting { Box::pin(AsTask { told: told(), wait: mutex.lock() }) };
+    let held = runtime::enter(&driver(), || mutex.try_lock().unwrap().unwrap());
+    let make = || -> Waiting { Box::pin(AsTask { driver: driver(), wait: mutex.lock() }) };
     let intact = |_| {
         let lock = || mutex.try_lock().unwrap();
-        runtime::enter(&told(), lock).is_some_and(|_held| runtime::enter(&told(), lock).is_none())
+        runtime::enter(&driver(), lock).is_some_and(|_held| runtime::enter(&driver(), lock).is_none())
     };
     Subject {
         make: Box::new(make),

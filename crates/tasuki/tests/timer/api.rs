@@ -1,7 +1,7 @@
 //! Sleeps, and what turns their wheel. S2-65, S3-19, S3-21; B025, B131, B139,
 //! H2, H3, H4, H5, H6, H15.
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panic_of, pending, poll, ready};
 use crate::kit::rng::Seed;
 use crate::kit::scaled;
@@ -28,11 +28,11 @@ const MS: Duration = Duration::from_millis(1);
 fn no_time_at_all_is_over_at_once() {
     let _dog = watchdog(30);
     let (timers, alarm) = wheel();
-    let told = Told::with_timers(&timers);
-    runtime::enter(&told, || {
+    let driver = FakeDriver::with_timers(&timers);
+    runtime::enter(&driver, || {
         ready(&mut Box::pin(runtime::sleep(Duration::ZERO)));
-        ready(&mut Box::pin(runtime::sleep_until(told.now.get())));
-        ready(&mut Box::pin(runtime::sleep_until(told.now.get() - MS)));
+        ready(&mut Box::pin(runtime::sleep_until(driver.now.get())));
+        ready(&mut Box::pin(runtime::sleep_until(driver.now.get() - MS)));
     });
     assert_eq!(alarm.wakes(), 0);
     assert_eq!(Arc::strong_count(&timers), 2, "the wheel was not needed");
@@ -42,26 +42,26 @@ fn no_time_at_all_is_over_at_once() {
 fn a_time_that_no_clock_can_say_never_comes() {
     let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
-    let mut sleep = told.sleep(Duration::MAX, &spy);
-    told.pass(Duration::from_secs(1_000 * 365 * 86_400));
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
+    let mut sleep = driver.sleep(Duration::MAX, &spy);
+    driver.pass(Duration::from_secs(1_000 * 365 * 86_400));
     pending(&mut sleep, &spy);
     assert_eq!(spy.wakes(), 0);
     drop(sleep);
-    assert_eq!((spy.alive(), told.pass(MS)), (0, None));
+    assert_eq!((spy.alive(), driver.pass(MS)), (0, None));
 }
 
 #[test]
 fn the_time_begins_with_the_first_poll() {
     let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
     let mut sleep = Box::pin(runtime::sleep(5 * MS));
-    told.pass(100 * MS);
-    runtime::enter(&told, || pending(&mut sleep, &spy));
-    told.pass(4 * MS);
+    driver.pass(100 * MS);
+    runtime::enter(&driver, || pending(&mut sleep, &spy));
+    driver.pass(4 * MS);
     assert_eq!(spy.wakes(), 0);
-    told.pass(2 * MS);
+    driver.pass(2 * MS);
     assert_eq!(spy.wakes(), 1);
     ready(&mut sleep);
     assert!(panic_of(|| poll(&mut sleep, &spy).is_ready()).contains("Sleep"), "H5");
@@ -72,17 +72,17 @@ fn the_time_begins_with_the_first_poll() {
 fn an_armed_deadline_that_is_earlier_keeps_the_alarm_silent() {
     let _dog = watchdog(30);
     let (timers, alarm) = wheel();
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
-    let _first = told.sleep(50 * MS, &spy);
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
+    let _first = driver.sleep(50 * MS, &spy);
     assert_eq!(alarm.wakes(), 1);
-    let _later = [(); 100].map(|()| told.sleep(60 * MS, &spy));
-    let _same = told.sleep(50 * MS, &spy);
+    let _later = [(); 100].map(|()| driver.sleep(60 * MS, &spy));
+    let _same = driver.sleep(50 * MS, &spy);
     assert_eq!(alarm.wakes(), 1);
-    let _earlier = told.sleep(20 * MS, &spy);
+    let _earlier = driver.sleep(20 * MS, &spy);
     assert_eq!(alarm.wakes(), 2);
     // The turner looks: it knows of all of them.
-    told.pass(Duration::ZERO).unwrap();
-    let _between = told.sleep(30 * MS, &spy);
+    driver.pass(Duration::ZERO).unwrap();
+    let _between = driver.sleep(30 * MS, &spy);
     assert_eq!((alarm.wakes(), spy.wakes()), (2, 0));
 }
 
@@ -103,18 +103,18 @@ fn drop_matrix() {
             for position in 0..3 {
                 let context = format!("{moment:?} at {position}, {time:?}");
                 let (timers, _alarm) = wheel();
-                let (told, spies) = (Told::with_timers(&timers), [(); 3].map(|()| Spy::new()));
+                let (driver, spies) = (FakeDriver::with_timers(&timers), [(); 3].map(|()| Spy::new()));
                 let mut sleeps = Vec::new();
                 for (number, spy) in spies.iter().enumerate() {
                     let skip = (number, moment) == (position, Moment::NeverPolled);
-                    let sleep = if skip { Box::pin(runtime::sleep(time)) } else { told.sleep(time, spy) };
+                    let sleep = if skip { Box::pin(runtime::sleep(time)) } else { driver.sleep(time, spy) };
                     sleeps.push(Some(sleep));
                 }
                 if matches!(moment, Moment::NeverPolled | Moment::Asleep) {
                     sleeps[position] = None;
                     assert_eq!(spies[position].alive(), 0, "{context}");
                 }
-                told.pass(time + MS);
+                driver.pass(time + MS);
                 if moment == Moment::Finished {
                     ready(sleeps[position].as_mut().unwrap());
                 }
@@ -124,7 +124,7 @@ fn drop_matrix() {
                     assert_eq!((spy.wakes(), spy.alive()), (usize::from(woken), 0), "{context}: {number}");
                 }
                 sleeps.iter_mut().flatten().for_each(ready);
-                assert_eq!(told.pass(time), None, "{context}: a sleep is left");
+                assert_eq!(driver.pass(time), None, "{context}: a sleep is left");
             }
         }
     }
@@ -135,14 +135,14 @@ fn drop_matrix() {
 fn only_the_last_waker_counts() {
     let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
-    let told = Told::with_timers(&timers);
+    let driver = FakeDriver::with_timers(&timers);
     let (first, second) = (Spy::new(), Spy::new());
-    let mut sleep = told.sleep(5 * MS, &first);
+    let mut sleep = driver.sleep(5 * MS, &first);
     for spy in [&second, &first, &second, &second, &second] {
         pending(&mut sleep, spy);
     }
     pending(&mut sleep, &first);
-    told.pass(6 * MS);
+    driver.pass(6 * MS);
     assert_eq!((first.wakes(), second.wakes()), (1, 0));
     assert_eq!((first.alive(), second.alive()), (0, 0));
     ready(&mut sleep);
@@ -153,28 +153,28 @@ fn only_the_last_waker_counts() {
 fn a_panicking_waker_does_not_stop_the_others() {
     let _dog = watchdog(10);
     let (timers, _alarm) = wheel();
-    let (told, spies) = (Told::with_timers(&timers), [(); 100].map(|()| Spy::new()));
-    let mut sleeps = spies.each_ref().map(|spy| told.sleep(5 * MS, spy));
+    let (driver, spies) = (FakeDriver::with_timers(&timers), [(); 100].map(|()| Spy::new()));
+    let mut sleeps = spies.each_ref().map(|spy| driver.sleep(5 * MS, spy));
     for number in [0, 31, 32, 99] {
         spies[number].on(Call::Wake, move || panic!("waker {number}"));
         spies[number].arm(1);
     }
-    assert_eq!(panic_of(|| told.pass(10 * MS)), "waker 0");
+    assert_eq!(panic_of(|| driver.pass(10 * MS)), "waker 0");
     assert!(spies.iter().all(|spy| (spy.wakes(), spy.alive()) == (1, 0)));
     sleeps.iter_mut().for_each(ready);
-    assert_eq!(told.pass(MS), None);
+    assert_eq!(driver.pass(MS), None);
 }
 
 /// A step wakes a bounded number; the wheel is due until the last step, and then at the next deadline.
 #[test]
 fn a_step_is_bounded_and_due_says_what_is_left() {
     let (timers, _alarm) = wheel();
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
     assert_eq!(timers.due(), None);
-    let _crowd: Vec<_> = (0..100).map(|_| told.sleep(5 * MS, &spy)).collect();
-    let _later = told.sleep(50 * MS, &spy);
+    let _crowd: Vec<_> = (0..100).map(|_| driver.sleep(5 * MS, &spy)).collect();
+    let _later = driver.sleep(50 * MS, &spy);
     let first = timers.due().unwrap();
-    let now = told.now.get() + 7 * MS;
+    let now = driver.now.get() + 7 * MS;
     let mut steps = 0;
     while timers.advance_step(now) == Advanced::More {
         assert!(timers.due() == Some(first) && spy.wakes() <= 32 * (steps + 1));
@@ -188,9 +188,9 @@ fn a_step_is_bounded_and_due_says_what_is_left() {
 #[test]
 fn the_last_cancel_rings_if_it_was_asked_to() {
     let (timers, alarm) = wheel();
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
-    drop(told.sleep(5 * MS, &spy));
-    let sleeps = [told.sleep(5 * MS, &spy), told.sleep(9 * MS, &spy)];
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
+    drop(driver.sleep(5 * MS, &spy));
+    let sleeps = [driver.sleep(5 * MS, &spy), driver.sleep(9 * MS, &spy)];
     timers.ring_when_empty();
     let rung = alarm.wakes();
     let [first, last] = sleeps;
@@ -198,7 +198,7 @@ fn the_last_cancel_rings_if_it_was_asked_to() {
     assert_eq!(alarm.wakes(), rung);
     drop(last);
     assert_eq!(alarm.wakes(), rung + 1);
-    assert_eq!(told.advance(), None);
+    assert_eq!(driver.advance(), None);
 }
 
 /// B131: an alarm that panics leaves no sleep on the wheel that is gone.
@@ -207,15 +207,15 @@ fn a_panicking_alarm_leaves_nothing_behind() {
     let _dog = watchdog(30);
     let (alarm, spy) = (Spy::hostile(Call::WakeByRef, || panic!("the alarm")), Spy::new());
     let timers = Arc::new(Timers::new(alarm.waker()));
-    let told = Told::with_timers(&timers);
-    told.pass(Duration::ZERO);
+    let driver = FakeDriver::with_timers(&timers);
+    driver.pass(Duration::ZERO);
     let mut sleep = Box::pin(runtime::sleep(5 * MS));
     alarm.arm(1);
-    runtime::enter(&told, || assert_eq!(panic_of(|| poll(&mut sleep, &spy).is_ready()), "the alarm"));
+    runtime::enter(&driver, || assert_eq!(panic_of(|| poll(&mut sleep, &spy).is_ready()), "the alarm"));
     // It sleeps all the same, and can be cancelled like any other.
-    let mut other = told.sleep(5 * MS, &spy);
+    let mut other = driver.sleep(5 * MS, &spy);
     drop(sleep);
-    told.pass(6 * MS);
+    driver.pass(6 * MS);
     assert_eq!((spy.wakes(), spy.alive()), (1, 0));
     ready(&mut other);
 }
@@ -227,10 +227,10 @@ fn wakers_may_call_anything() {
     let _dog = watchdog(10);
     for (dropped, in_the_same_batch) in [(1, true), (40, false), (70, false)] {
         let (timers, _alarm) = wheel();
-        let told = Told::with_timers(&timers);
+        let driver = FakeDriver::with_timers(&timers);
         let (calm, hostile, other) = (Spy::new(), Spy::new(), Arc::new(Spy::new()));
-        let mut first = told.sleep(4 * MS, &hostile);
-        let mut crowd: Vec<_> = (0..80).map(|_| Some(told.sleep(5 * MS, &calm))).collect();
+        let mut first = driver.sleep(4 * MS, &hostile);
+        let mut crowd: Vec<_> = (0..80).map(|_| Some(driver.sleep(5 * MS, &calm))).collect();
         let victims = Arc::new(StdMutex::new((crowd[dropped].take(), crowd[79].take(), None)));
         let (held, inner, wheel) = (victims.clone(), other.clone(), timers.clone());
         hostile.on(Call::Wake, move || {
@@ -241,14 +241,14 @@ fn wakers_may_call_anything() {
             drop(dropped);
             let mut polled = polled.unwrap();
             pending(&mut polled, &inner);
-            let now = Told::with_timers(&wheel);
+            let now = FakeDriver::with_timers(&wheel);
             let mut victims = held.lock().unwrap();
             victims.1 = Some(polled);
             victims.2 = Some(now.sleep(Duration::from_secs(100_000), &inner));
             wheel.advance(now.now.get());
         });
         hostile.arm(1);
-        told.pass(6 * MS);
+        driver.pass(6 * MS);
         assert!(hostile.fired());
         assert_eq!((calm.wakes(), calm.alive()), (78 + usize::from(in_the_same_batch), 0));
         assert_eq!((other.wakes(), other.alive()), (1, 1));
@@ -257,7 +257,7 @@ fn wakers_may_call_anything() {
         ready(victims.lock().unwrap().1.as_mut().unwrap());
         drop(hostile);
         drop(victims.lock().unwrap().2.take());
-        assert_eq!((other.alive(), told.pass(MS)), (0, None));
+        assert_eq!((other.alive(), driver.pass(MS)), (0, None));
     }
 }
 
@@ -268,15 +268,15 @@ fn a_forgotten_sleep_keeps_its_wheel() {
     /// Leak checkers do not mind what a static points to.
     static FORGOTTEN: AtomicPtr<Sleep> = AtomicPtr::new(std::ptr::null_mut());
     let (timers, _alarm) = wheel();
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
     // SAFETY: it is neither moved nor freed.
-    let forgotten = Box::into_raw(unsafe { Pin::into_inner_unchecked(told.sleep(5 * MS, &spy)) });
+    let forgotten = Box::into_raw(unsafe { Pin::into_inner_unchecked(driver.sleep(5 * MS, &spy)) });
     FORGOTTEN.store(forgotten, SeqCst);
-    let mut sleep = told.sleep(5 * MS, &spy);
+    let mut sleep = driver.sleep(5 * MS, &spy);
     let weak = Arc::downgrade(&timers);
-    told.pass(6 * MS);
+    driver.pass(6 * MS);
     ready(&mut sleep);
-    drop((told, timers, sleep));
+    drop((driver, timers, sleep));
     assert!(weak.upgrade().is_some(), "the forgotten one has it still");
 }
 
@@ -286,11 +286,11 @@ fn a_sleep_that_is_late_to_be_armed() {
     let _dog = watchdog(30);
     for ahead in [10, 100, 10_000, 1_000_000] {
         let (timers, alarm) = wheel();
-        let (told, spy) = (Told::with_timers(&timers), Spy::new());
-        timers.advance(told.now.get() + ahead * MS);
-        let mut sleep = told.sleep(5 * MS, &spy);
+        let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
+        timers.advance(driver.now.get() + ahead * MS);
+        let mut sleep = driver.sleep(5 * MS, &spy);
         assert_eq!(alarm.wakes(), 1, "the turner must know");
-        timers.advance(told.now.get() + ahead * MS);
+        timers.advance(driver.now.get() + ahead * MS);
         assert_eq!(spy.wakes(), 1, "{ahead} ms ahead");
         ready(&mut sleep);
     }
@@ -301,9 +301,9 @@ fn a_sleep_that_is_late_to_be_armed() {
 fn turning_back_changes_nothing() {
     let _dog = watchdog(30);
     let (timers, _alarm) = wheel();
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
-    let start = told.now.get();
-    let mut sleep = told.sleep(100 * MS, &spy);
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
+    let start = driver.now.get();
+    let mut sleep = driver.sleep(100 * MS, &spy);
     timers.advance(start + 50 * MS);
     let next = timers.advance(start).unwrap();
     assert!(next > start && next <= start + 101 * MS);
@@ -335,13 +335,13 @@ fn two_turners_and_a_crowd() {
                 let (timers, finished, mut rng) =
                     (&timers, &finished, crate::kit::rng::Rng::new(seed.0 + number));
                 scope.spawn(move || {
-                    let told = Told::with_timers(timers);
+                    let driver = FakeDriver::with_timers(timers);
                     for _ in 0..scaled(300, 5) {
-                        told.now.set(Instant::now());
+                        driver.now.set(Instant::now());
                         let spy = Spy::new();
-                        let begun = told.now.get();
+                        let begun = driver.now.get();
                         let time = Duration::from_micros(1 + rng.below(3_000) as u64);
-                        let mut sleep = told.sleep(time, &spy);
+                        let mut sleep = driver.sleep(time, &spy);
                         if rng.below(3) == 0 {
                             drop(sleep);
                         } else {

@@ -1,6 +1,6 @@
 //! The driver through which a runtime tells the primitives what they must know, and learns what it must. S3-21.
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
@@ -18,16 +18,16 @@ const MS: Duration = Duration::from_millis(1);
 fn deadlines_are_kept_where_the_driver_says() {
     let _dog = watchdog(30);
     let timers = Arc::new(Timers::new(Waker::noop().clone()));
-    let (told, spy) = (Told::with_timers(&timers), Spy::new());
+    let (driver, spy) = (FakeDriver::with_timers(&timers), Spy::new());
     let mutex = Mutex::new(0);
     let guard = mutex.try_lock().unwrap();
     let mut lock = Box::pin(mutex.lock().timeout(5 * MS));
-    runtime::enter(&told, || pending(&mut lock, &spy));
+    runtime::enter(&driver, || pending(&mut lock, &spy));
     std::thread::sleep(20 * MS);
     assert_eq!(spy.wakes(), 0, "only the test turns this wheel");
     pending(&mut lock, &Spy::new());
     pending(&mut lock, &spy);
-    told.pass(6 * MS);
+    driver.pass(6 * MS);
     assert_eq!(spy.wakes(), 1);
     assert!(matches!(poll(&mut lock, &spy), std::task::Poll::Ready(Err(Elapsed))));
     drop(guard);
@@ -37,22 +37,22 @@ fn deadlines_are_kept_where_the_driver_says() {
 #[test]
 fn the_driver_says_which_task_runs() {
     let _dog = watchdog(30);
-    let told = Told { task: Some(TaskId::fresh()), ..Told::nothing() };
+    let driver = FakeDriver { task: Some(TaskId::fresh()), ..FakeDriver::new() };
     assert_eq!(task::current(), None);
-    runtime::enter(&told, || {
-        assert_eq!(task::current(), told.task);
+    runtime::enter(&driver, || {
+        assert_eq!(task::current(), driver.task);
         // The innermost says it: an identity of its own, another runtime, none.
         let mut named = Box::pin(task::identify(async { task::current() }));
         let id = named.id();
         assert_eq!(ready(&mut named), Some(id));
-        let inner = Told::nothing();
+        let inner = FakeDriver::new();
         runtime::enter(&inner, || assert_eq!(task::current(), None));
-        assert_eq!(task::current(), told.task);
+        assert_eq!(task::current(), driver.task);
         assert!(panics(|| runtime::enter(&inner, || panic!("in a task"))));
-        assert_eq!(task::current(), told.task, "also after a panic");
+        assert_eq!(task::current(), driver.task, "also after a panic");
     });
     assert_eq!(task::current(), None);
-    assert!(panics(|| runtime::enter(&told, || panic!("in a task"))));
+    assert!(panics(|| runtime::enter(&driver, || panic!("in a task"))));
     assert_eq!(task::current(), None);
 }
 
@@ -60,10 +60,10 @@ fn the_driver_says_which_task_runs() {
 #[test]
 fn the_driver_says_which_threads_may_not_block() {
     let _dog = watchdog(30);
-    let told = Told { may_block: false, ..Told::nothing() };
+    let driver = FakeDriver { may_block: false, ..FakeDriver::new() };
     let (mutex, event) = (Mutex::new(0), Event::new(Reset::Manual, true));
     let (rwlock, condvar, semaphore) = (RwLock::new(0), Condvar::new(), Semaphore::new(1));
-    runtime::enter(&told, || {
+    runtime::enter(&driver, || {
         let message = panic_of(|| drop(mutex.lock().block()));
         assert!(message.contains(".await"), "{message}");
         assert!(panics(|| event.wait().block()), "also where there is nothing to wait for");
@@ -97,11 +97,11 @@ fn wakes_say_their_kind() {
     pending(&mut lock, &listener);
     listener.arm(1);
     // On a thread of a runtime: no other asks.
-    runtime::enter(&Told::nothing(), || drop(guard));
+    runtime::enter(&FakeDriver::new(), || drop(guard));
     assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
     pending(&mut wait, &listener);
     listener.arm(1);
-    runtime::enter(&Told::nothing(), || event.set());
+    runtime::enter(&FakeDriver::new(), || event.set());
     assert_eq!(seen.lock().unwrap()[2..], [WakeKind::Plain, WakeKind::Plain]);
     assert_eq!(runtime::wake_kind(), WakeKind::Plain);
     drop(ready(&mut lock));
@@ -125,8 +125,8 @@ fn a_called_head_is_woken_as_one_kind() {
     pending(&mut first, &listener);
     pending(&mut second, &listener);
     listener.arm(2);
-    runtime::enter(&Told::nothing(), || drop(guard));
+    runtime::enter(&FakeDriver::new(), || drop(guard));
     assert!(!mutex.is_locked(), "the first was called, and owns nothing");
-    runtime::enter(&Told::nothing(), || drop(first));
+    runtime::enter(&FakeDriver::new(), || drop(first));
     assert_eq!(*seen.lock().unwrap(), [WakeKind::Baton, WakeKind::Baton]);
 }

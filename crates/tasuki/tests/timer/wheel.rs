@@ -2,7 +2,7 @@
 //! No sleep ends early, every one that is due has ended, and a turner that sleeps until the wheel said misses nothing.
 //! S3-19, S2-65; H9, H14. `TASUKI_SEED` repeats a run.
 
-use crate::kit::driver::Told;
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{pending, ready};
 use crate::kit::rng::{Rng, Seed};
 use crate::kit::scaled;
@@ -25,7 +25,7 @@ struct Sleeper {
 
 /// The wheel, and what it should do.
 struct World {
-    clock: Told,
+    clock: FakeDriver,
     alarm: Spy,
     sleepers: Vec<Sleeper>,
     /// When the wheel said to come back; none: when the alarm rings.
@@ -39,7 +39,7 @@ impl World {
     fn new() -> Self {
         let alarm = Spy::new();
         let timers = Arc::new(Timers::new(alarm.waker()));
-        let clock = Told::with_timers(&timers);
+        let clock = FakeDriver::with_timers(&timers);
         let mut world =
             Self { clock, alarm, sleepers: Vec::new(), promised: None, vague: Duration::ZERO, rung: 0 };
         world.advance(Duration::ZERO);

@@ -55,7 +55,7 @@ impl AsyncBarrier for SaaBarrier {
     const NAME: &'static str = "saa";
     const BYTES: usize = size_of::<Barrier>();
     const MOST: usize = 63;
-    type Told = bool;
+    type WaitResult = bool;
 
     fn new(parties: usize) -> Self {
         assert!(parties <= Self::MOST, "more would be clamped");
@@ -63,12 +63,12 @@ impl AsyncBarrier for SaaBarrier {
     }
 
     #[inline]
-    fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+    fn arrive(&self) -> impl Future<Output = Self::WaitResult> + Send {
         self.0.wait_async()
     }
 
     #[inline]
-    fn is_leader(told: &Self::Told) -> bool {
-        *told
+    fn is_leader(result: &Self::WaitResult) -> bool {
+        *result
     }
 }

@@ -64,20 +64,20 @@ impl AsyncBarrier for Parties {
     const NAME: &'static str = "tasuki";
     const KIND: Kind = Kind::Ours;
     const BYTES: usize = size_of::<Barrier>();
-    type Told = BarrierWaitResult;
+    type WaitResult = BarrierWaitResult;
 
     fn new(parties: usize) -> Self {
         Parties(Barrier::new(parties))
     }
 
     #[inline]
-    fn arrive(&self) -> impl Future<Output = Self::Told> + Send {
+    fn arrive(&self) -> impl Future<Output = Self::WaitResult> + Send {
         self.0.arrive_and_wait()
     }
 
     #[inline]
-    fn is_leader(told: &Self::Told) -> bool {
-        told.is_leader()
+    fn is_leader(result: &Self::WaitResult) -> bool {
+        result.is_leader()
     }
 }
 

@@ -1,4 +1,4 @@
-//! H3: the waker's clone, wake and drop are foreign code. Each of six things they might do, in each call that a gate makes,
+//! Hostile wakers (H3): the waker's clone, wake and drop are foreign code. Each of six things they might do, in each call that a gate makes,
 //! at each moment when it makes one, alone and in a crowd of more than a batch.
 //!
 //! Out of reach for safe Rust, so not here: `wake_by_ref` (a gate wakes by value only, which is asserted); to poll or drop

@@ -1,4 +1,4 @@
-//! The short paths: a send and a receive that need no call while the channel is locked.
+//! The fast paths: a send and a receive that need no call while the channel is locked.
 //!
 //! Most operations find an open channel in which none waits, and slots that were used before, at the beginning of its memory. They are written out here, for that case alone, so
 //! that the compiler needs no saved registers: spilled registers would delay the compare-exchange of the queue lock. All other cases are in `locked.rs`, out of line, under the same hold of
@@ -10,17 +10,17 @@ use super::store::Store;
 use core::mem;
 
 impl<T, S: Store<T>> Locked<'_, T, S> {
-    /// Sends a message, for which there is room, to a channel in which none waits, if that needs no call: no message was put back, and the slots are near. False: nothing has changed.
+    /// Sends a message, for which there is room, to a channel in which none waits, if that needs no call: no message was put back, and the slots are found without the table of segments. False: nothing has changed.
     ///
     /// SAFETY: as [`Content::take`]. If it is sent, the message has been taken.
     #[inline(always)]
-    pub(super) unsafe fn send_near(&mut self, content: &Content<T>) -> bool {
+    pub(super) unsafe fn send_fast(&mut self, content: &Content<T>) -> bool {
         let (core, pending) = (self.core, self.core.pending.get());
-        let Some(taken) = core.store.near(self.state().free) else { return false };
+        let Some(taken) = core.store.direct_slot(self.state().free) else { return false };
         let last = match pending {
             0 => None,
             _ if self.state().returned.len() > 0 => return false,
-            _ => match core.store.near(self.state().last) {
+            _ => match core.store.direct_slot(self.state().last) {
                 None => return false,
                 last => last,
             },
@@ -40,16 +40,16 @@ impl<T, S: Store<T>> Locked<'_, T, S> {
         true
     }
 
-    /// Receives from a channel in which none waits, if that needs no call: there is a message, none was put back, its slot is near, and no memory is to be given back. `None`: nothing has changed.
+    /// Receives from a channel in which none waits, if that needs no call: there is a message, none was put back, its slot is found without the table of segments, and no memory is to be given back. `None`: nothing has changed.
     #[inline(always)]
-    pub(super) fn recv_near(&mut self) -> Option<T> {
+    pub(super) fn recv_fast(&mut self) -> Option<T> {
         let (core, pending) = (self.core, self.core.pending.get());
         if pending == 0 || self.state().returned.len() > 0 || self.may_shrink_with(1) {
             return None;
         }
         let number = self.state().first;
         // SAFETY: the first pending message is in a slot that has been used.
-        let slot = unsafe { &*core.store.near(number)? };
+        let slot = unsafe { &*core.store.direct_slot(number)? };
         // Behind the last one it is anything, and so is then the first of no messages.
         self.state_mut().first = slot.next.get();
         // SAFETY: a pending message, and not pending from now on.

@@ -1,4 +1,4 @@
-//! A guess of the count, beside the word: an acquisition need not look at the word before it tries to change it.
+//! A hint of the count, beside the word: an acquisition need not look at the word before it tries to change it.
 //!
 //! A load of a word that a locked operation has just written waits for that operation on many processors (decision 12). The word of a mutex most likely is a constant. That of
 //! a semaphore is a count, and no constant stands for it; but where one task at a time takes a permit and gives it back, every acquisition finds the same count, and every release finds that count less
@@ -6,42 +6,42 @@
 //!
 //! | stored       | event                                    | becomes      | fn |
 //! |--------------|------------------------------------------|--------------|----|
-//! | (new)        | the semaphore is made                    | trusted, its first count; none above [`MOST`] | [`Guess::new`] |
-//! | anything     | an acquisition or a release does not succeed with its first exchange | none | [`Guess::miss`] |
-//! | none, another candidate, or trusted meanwhile | an acquisition that looked succeeds | its count, a candidate; none above [`MOST`] | [`Guess::learn`] |
-//! | candidate    | the next one that looked finds the same  | trusted      | [`Guess::learn`] |
+//! | (new)        | the semaphore is made                    | trusted, its first count; none above [`MOST`] | [`CountHint::new`] |
+//! | anything     | an acquisition or a release does not succeed with its first exchange | none | [`CountHint::miss`] |
+//! | none, another candidate, or trusted meanwhile | an acquisition that looked succeeds | its count, a candidate; none above [`MOST`] | [`CountHint::learn`] |
+//! | candidate    | the next one that looked finds the same  | trusted      | [`CountHint::learn`] |
 //!
-//! Two that agree are asked for, so that a semaphore with several holders, whose count is another each time, looks, and does not try in vain. A count above [`MOST`] is never guessed.
+//! Two that agree are asked for, so that a semaphore with several holders, whose count is another each time, looks, and does not try in vain. A count above [`MOST`] is never stored.
 //!
-//! The guess is compared by the exchange and decides nothing else, so it may be wrong at any time; the models run with every sequence of answers whether to use it (`hints::shuffle`).
+//! The hint is compared by the exchange and decides nothing else, so it may be wrong at any time; the models run with every sequence of answers whether to use it (`hints::shuffle`).
 //!
 //! # Orderings
 //! All Relaxed: it publishes nothing.
 
 use crate::queue::word::Word;
-use crate::shim::{self, AtomicGuess, Ordering, const_fn};
+use crate::shim::{self, AtomicCountHint, Ordering, const_fn};
 
 /// Use it without a look.
 const TRUSTED: u16 = 1 << 15;
 /// Nothing is known.
 const NONE: u16 = TRUSTED - 1;
-/// The greatest count that is guessed.
+/// The greatest count that is stored.
 const MOST: usize = NONE as usize - 1;
 
 /// What is free before an acquisition, most likely.
 #[derive(Debug)]
-pub(super) struct Guess(AtomicGuess);
+pub(super) struct CountHint(AtomicCountHint);
 
 const fn candidate(count: usize) -> u16 {
     if count <= MOST { count as u16 } else { NONE }
 }
 
-impl Guess {
+impl CountHint {
     const_fn! {
         /// Of a semaphore that begins with this count.
         pub(super) const fn new(count: usize) -> Self {
             let first = candidate(count);
-            Self(AtomicGuess::new(if first == NONE { NONE } else { first | TRUSTED }))
+            Self(AtomicCountHint::new(if first == NONE { NONE } else { first | TRUSTED }))
         }
     }
 

@@ -1,9 +1,9 @@
 //! The tasks, and the threads that meddle with them from outside.
 
-use crate::book::Ticket;
 use crate::kit::rng::Rng;
 use crate::ops;
-use crate::world::World;
+use crate::shared_state::SharedState;
+use crate::task_log::Ticket;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(crate) type AtEnd = Box<dyn FnOnce() + Send>;
 /// Spawns a task on the runtime, or from inside on one's own.
 pub(crate) fn spawn_task(
     outside: Option<&Runtime>,
-    world: &Arc<World>,
+    shared: &Arc<SharedState>,
     kind: Kind,
     seed: u64,
     depth: u8,
@@ -51,8 +51,8 @@ pub(crate) fn spawn_task(
         (Kind::Local, None) => ("local task", true),
         _ => ("task", false),
     };
-    let ticket = world.book.open(name, pinned);
-    let body = live(world.clone(), ticket, Rng::new(seed), depth, AtLast(at_end));
+    let ticket = shared.log.open(name, pinned);
+    let body = live(shared.clone(), ticket, Rng::new(seed), depth, AtLast(at_end));
     match (kind, outside) {
         (Kind::Pinned(number), Some(runtime)) => {
             runtime.spawn_on(WorkerId::new(number % runtime.workers()), || at_home(body))
@@ -87,38 +87,38 @@ impl Drop for AtLast {
     }
 }
 
-async fn live(world: Arc<World>, ticket: Ticket, mut rng: Rng, depth: u8, end: AtLast) -> u64 {
+async fn live(shared: Arc<SharedState>, ticket: Ticket, mut rng: Rng, depth: u8, end: AtLast) -> u64 {
     let mut ticket = ticket;
     ticket.begin();
-    let token = world.stop.token();
+    let token = shared.stop.token();
     for _ in 0..1 + rng.below(12) {
         if token.stop_requested() {
             break;
         }
-        ops::step(&world, &mut rng, &ticket, depth).await;
+        ops::step(&shared, &mut rng, &ticket, depth).await;
     }
     drop(end);
     ticket.finish()
 }
 
 /// A foreign thread: locks, joins, aborts, wakes, for as long as it may.
-pub(crate) fn meddler(world: Arc<World>, over: Arc<AtomicBool>, seed: u64) -> thread::JoinHandle<()> {
+pub(crate) fn meddler(shared: Arc<SharedState>, over: Arc<AtomicBool>, seed: u64) -> thread::JoinHandle<()> {
     let work = move || {
         let mut rng = Rng::new(seed);
         while !over.load(SeqCst) {
             match rng.below(5) {
                 0 => {
-                    let mut guard = world.bypass.lock().block();
+                    let mut guard = shared.bypass.lock().block();
                     guard.read();
-                    guard.add(&world.added[2]);
+                    guard.add(&shared.added[2]);
                 }
-                1 => drop(world.seats.fifo.acquire().timeout(Duration::from_micros(200)).block()),
-                2 => world.take_wakers().into_iter().for_each(Waker::wake),
-                3 => drop(world.take(rng.below(256)).inspect(JoinHandle::abort)),
+                1 => drop(shared.seats.fifo.acquire().timeout(Duration::from_micros(200)).block()),
+                2 => shared.take_wakers().into_iter().for_each(Waker::wake),
+                3 => drop(shared.take(rng.below(256)).inspect(JoinHandle::abort)),
                 _ => {
-                    if let Some(handle) = world.take(rng.below(256)) {
+                    if let Some(handle) = shared.take(rng.below(256)) {
                         handle.abort();
-                        world.judge(wait_for(handle));
+                        shared.judge(wait_for(handle));
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! The accounts: every task that was spawned, what it does, how it ended.
+//! The log of the tasks: every task that was spawned, what it does, how it ended.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
@@ -21,7 +21,7 @@ struct Entry {
 
 /// The accounts of one epoch.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct TaskLog {
     pub(crate) opened: AtomicU64,
     pub(crate) finished: AtomicU64,
     /// Dropped before their end: aborted, panicked, or with their runtime.
@@ -30,13 +30,13 @@ pub(crate) struct Book {
     live: Mutex<HashMap<u64, Arc<Entry>>>,
 }
 
-impl Book {
+impl TaskLog {
     /// For a task that is about to be spawned.
     pub(crate) fn open(self: &Arc<Self>, kind: &'static str, pinned: bool) -> Ticket {
         let number = self.opened.fetch_add(1, SeqCst);
         let entry = Arc::new(Entry { doing: AtomicU8::new(NOT_BEGUN), kind });
         self.live().insert(number, entry.clone());
-        Ticket { book: self.clone(), entry, number, pinned, home: None, finished: false }
+        Ticket { log: self.clone(), entry, number, pinned, home: None, finished: false }
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Entry>>> {
@@ -76,7 +76,7 @@ impl Book {
 /// Lives in the future of a task, and closes its account when that is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    book: Arc<Book>,
+    log: Arc<TaskLog>,
     entry: Arc<Entry>,
     number: u64,
     pinned: bool,
@@ -93,7 +93,7 @@ impl Ticket {
 
     pub(crate) fn step(&self, doing: usize) {
         self.entry.doing.store(doing as u8, SeqCst);
-        self.book.steps.fetch_add(1, SeqCst);
+        self.log.steps.fetch_add(1, SeqCst);
         self.check_home();
     }
 
@@ -112,8 +112,8 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.check_home();
-        let count = if self.finished { &self.book.finished } else { &self.book.cut };
+        let count = if self.finished { &self.log.finished } else { &self.log.cut };
         count.fetch_add(1, SeqCst);
-        assert!(self.book.live().remove(&self.number).is_some(), "a task ended twice");
+        assert!(self.log.live().remove(&self.number).is_some(), "a task ended twice");
     }
 }

@@ -22,7 +22,7 @@ const SLEEPS: usize = 20;
 
 /// All samples.
 #[derive(Debug, Default)]
-pub(crate) struct Punctuality {
+pub(crate) struct Lateness {
     samples: usize,
     /// Of these, taken while the machine itself was late.
     excused: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Punctuality {
     stall: Duration,
 }
 
-impl Punctuality {
+impl Lateness {
     /// Some more samples.
     pub(crate) fn measure(&mut self, rng: &mut Rng) {
         let stop = Arc::new(AtomicBool::new(false));

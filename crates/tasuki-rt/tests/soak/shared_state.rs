@@ -1,6 +1,6 @@
 //! What the tasks share, and what must be true of it.
 
-use crate::book::{Book, Chaos};
+use crate::task_log::{Chaos, TaskLog};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -48,7 +48,7 @@ impl Drop for Seated<'_> {
 }
 
 /// A closure that was posted: run or dropped, it is counted once.
-pub(crate) struct Posted(pub(crate) Arc<World>);
+pub(crate) struct Posted(pub(crate) Arc<SharedState>);
 
 impl Drop for Posted {
     fn drop(&mut self) {
@@ -91,8 +91,8 @@ impl std::ops::Deref for Lines {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct World {
-    pub(crate) book: Arc<Book>,
+pub(crate) struct SharedState {
+    pub(crate) log: Arc<TaskLog>,
     pub(crate) stop: CancellationSource,
     pub(crate) fifo: Mutex<Pair>,
     pub(crate) lifo: Mutex<Pair, Lifo>,
@@ -125,7 +125,7 @@ pub(crate) struct World {
     wakers: StdMutex<Vec<Waker>>,
 }
 
-impl World {
+impl SharedState {
     pub(crate) fn new() -> Self {
         Self { auto: Event::auto(), manual: Event::manual(), ..Self::default() }
     }
@@ -163,7 +163,7 @@ impl World {
     /// A result must be one that can be: `number` of the task, or the panic that was meant, or an end that was wanted.
     pub(crate) fn judge(&self, result: Result<u64, JoinError>) {
         match result {
-            Ok(number) => assert!(number < self.book.opened.load(SeqCst)),
+            Ok(number) => assert!(number < self.log.opened.load(SeqCst)),
             Err(error) if error.is_panic() => {
                 assert!(
                     error.into_panic().is_ok_and(|payload| payload.is::<Chaos>()),
@@ -176,7 +176,7 @@ impl World {
 
     /// All tasks have left: all is free, and the sums agree.
     pub(crate) fn check(&self) {
-        self.book.check();
+        self.log.check();
         let pairs = [
             self.fifo.try_lock().expect("free").read(),
             self.lifo.try_lock().expect("free").read(),
