@@ -22,15 +22,20 @@ use crate::probe::foreign_code;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "std")]
-use count::count_yield;
-#[cfg(feature = "std")]
 pub(crate) use count::waits;
 #[cfg(feature = "std")]
 pub use count::{charge, set_budget, uncharged, yields};
+#[cfg(feature = "std")]
+use count::{charge_without_refill, count_yield};
 
 /// Nothing is counted.
 #[cfg(not(feature = "std"))]
 pub(crate) const fn charge(_cx: &Context<'_>) -> bool {
+    true
+}
+
+#[cfg(not(feature = "std"))]
+const fn charge_without_refill(_cx: &Context<'_>) -> bool {
     true
 }
 
@@ -69,6 +74,15 @@ impl Charge {
     /// Takes one from the budget, at the first call. `Pending`, with the task woken, if the budget is exhausted: the caller has
     /// done nothing yet, and does nothing now.
     pub fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
+        self.poll_by(cx, charge)
+    }
+
+    /// As [`poll`](Self::poll), of what is awaited to let other tasks run: yields also with the last operation that the driver has given, and does not ask it for more.
+    pub(crate) fn poll_without_refill(&mut self, cx: &Context<'_>) -> Poll<()> {
+        self.poll_by(cx, charge_without_refill)
+    }
+
+    fn poll_by(&mut self, cx: &Context<'_>, charge: impl FnOnce(&Context<'_>) -> bool) -> Poll<()> {
         if self.taken {
             return Poll::Ready(());
         }
@@ -139,6 +153,13 @@ mod count {
         });
         // Where a thread ends there is no poll.
         charged.unwrap_or(true)
+    }
+
+    /// As [`charge`]; false also for the last operation that the driver of this thread has given.
+    pub(super) fn charge_without_refill(cx: &Context<'_>) -> bool {
+        // Asked first: the charge takes it.
+        let is_last = crate::runtime::is_entered() && BUDGET.try_with(Cell::get) == Ok(1);
+        charge(cx) && !is_last
     }
 
     /// How often something on this thread has yielded that would have been ready; wraps. A limit that is polled beside an operation asks before and

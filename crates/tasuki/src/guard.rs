@@ -125,8 +125,11 @@ impl<H: Holder> Guard<H> {
 }
 
 impl<H: Exclusive> Guard<H> {
-    /// Unlocks now, and lets the next owner run: the future yields once if a waiter was queued, and is ready
+    /// Unlocks now, and lets the next owner run: the future yields once if a waiter was queued, and mostly is ready
     /// at once otherwise.
+    ///
+    /// Tasks that want the lock need not be queued for it: they may wait for their turn to run. So on a runtime that gives a task its budget in instalments, as `tasuki-rt` does, a
+    /// hand-off also yields with the last operation of an instalment: eight turns of nothing but lock and hand-off.
     ///
     /// The lock is released by the call, not by the first poll; dropping the future changes nothing.
     ///
@@ -231,7 +234,7 @@ impl Future for HandOff {
             wake_again(cx);
             return Poll::Pending;
         }
-        self.charge.poll(cx)
+        self.charge.poll_without_refill(cx)
     }
 }
 

@@ -267,6 +267,26 @@ fn wrappers_yield_before_they_poll() {
     assert_eq!((spy.wakes(), polls.get()), (2, 2));
 }
 
+/// Other tasks may want the lock without being queued for it: a hand-off does not ask the driver for more, and yields with the last operation that it has.
+#[test]
+fn a_hand_off_yields_with_the_last_operation() {
+    let (mutex, spy) = (Mutex::new(()), Spy::new());
+    let turn = || {
+        ready(&mut Box::pin(mutex.lock()));
+        Box::pin(MutexGuard::hand_off(mutex.try_lock().unwrap()))
+    };
+    with_budget(6, || {
+        ready(&mut turn());
+        ready(&mut turn());
+        let mut last = turn();
+        pending(&mut last, &spy);
+        assert_eq!(spy.wakes(), 1);
+        ready(&mut last);
+    });
+    // No driver gives anything here, so there is no last.
+    assert!((0..100).all(|_| poll(&mut turn(), &spy).is_ready()));
+}
+
 #[test]
 fn a_budget_is_counted_down_and_stays_used_up() {
     let mutex = Mutex::new(());
