@@ -147,8 +147,8 @@ fn middling_polls_use_both_workers() {
     assert!(apart.load(Ordering::Relaxed));
 }
 
-/// S0-20: with `Resume::Global` the new owner of a lock is in the queue that all workers share: another worker runs it while the
-/// releaser's poll goes on, which waits for that.
+/// With `Resume::Global` another worker runs the new owner of a lock while the releaser's poll goes on, which waits for that. (It would with the other
+/// settings, too, after a look of the watcher: in which queue the owner is, the test below says.)
 #[test]
 fn resume_global_lets_another_worker_run_the_owner() {
     let _dog = watchdog(30);

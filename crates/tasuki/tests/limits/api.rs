@@ -1,6 +1,7 @@
 //! Deadlines and tokens on waits (S2-65, S3-19, S3-23): what was granted is returned, what was not is withdrawn.
-//! With the shared timer, whose thread never ends; `limits_each.rs` has no need of it.
+//! With the shared timer, whose thread never ends; `each.rs` has no need of it.
 
+use crate::kit::driver::FakeDriver;
 use crate::kit::panics::panics_in;
 use crate::kit::poll::{panic_of, pending, poll_with, ready};
 use crate::kit::scaled;
@@ -44,6 +45,16 @@ fn a_timeout_ends_the_wait_and_not_earlier() {
     let begun = Instant::now();
     assert_eq!(mutex.lock_for(SHORT).block().unwrap_err(), Elapsed);
     assert!(begun.elapsed() >= SHORT);
+    // By a clock that the test moves: not a moment earlier.
+    let driver = FakeDriver::with_timers(&Arc::new(Timers::new(Waker::noop().clone())));
+    let (mut lock, spy) = (Box::pin(mutex.lock_for(LONG)), Spy::new());
+    runtime::enter(&driver, || pending(&mut lock, &spy));
+    driver.pass(LONG - SHORT);
+    pending(&mut lock, &spy);
+    assert_eq!(spy.wakes(), 0, "the time is not over");
+    driver.pass(2 * SHORT);
+    assert_eq!(spy.wakes(), 1);
+    assert_eq!(ready(&mut lock).unwrap_err(), Elapsed);
     drop(guard);
     assert!(mutex.try_lock().is_some(), "the withdrawn wait holds nothing");
 }
