@@ -20,6 +20,8 @@
 //! 1. `idle ≤ threads ≤ limit`, `threads ≤ unended`; `threads` counts those that are being started, and `unended` also those whose hook of the stop has not returned.
 //! 2. While closures are queued there is a thread, which looks into the queue before it waits or ends.
 //! 3. No closure is run or dropped under the lock.
+//! 4. The destructors of thread-local variables of every thread are waited for by the thread that joins the handles: the handle of a thread is in `handles` until the thread ends, by itself, before the pool closes; then
+//!    it is `last_ended`, and the thread joins the one that was there.
 
 use crate::context::{self, Context, ThreadRole};
 use crate::metrics::BlockingMetrics;
@@ -33,6 +35,7 @@ use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tasuki::runtime::uncharged;
 
@@ -59,6 +62,8 @@ struct State {
     threads: usize,
     unended: usize,
     idle: usize,
+    handles: Vec<JoinHandle<()>>,
+    last_ended: Option<JoinHandle<()>>,
     limit: usize,
     closed: bool,
     /// The last thread to end says that a worker has ended.
@@ -97,12 +102,13 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
 
 impl Pool {
     pub(crate) fn new(limit: usize, keep_alive: Duration) -> Self {
-        let queue = VecDeque::new();
         let state = State {
-            queue,
+            queue: VecDeque::new(),
             threads: 0,
             unended: 0,
             idle: 0,
+            handles: Vec::new(),
+            last_ended: None,
             limit,
             closed: false,
             ends_worker: false,
@@ -131,8 +137,13 @@ impl Pool {
             state.unended += 1;
             let refuses = state.refuses;
             drop(state);
-            if let Err(error) = start(shared.clone(), refuses) {
-                self.not_started(shared, &error);
+            match start(shared.clone(), refuses) {
+                Ok(handle) => {
+                    self.state().handles.push(handle);
+                    // It may have ended, and wait for its handle.
+                    self.ended.notify_all();
+                }
+                Err(error) => self.not_started(shared, &error),
             }
         }
     }
@@ -200,6 +211,33 @@ impl Pool {
         }
     }
 
+    /// The calling thread ends. Gives its handle to the next one that ends, or to the end of the pool, and comes back with that of the one before, to be joined; `None` if the pool has closed, which
+    /// joins all.
+    fn leave(&self) -> Option<JoinHandle<()>> {
+        let this = thread::current().id();
+        let mut state = self.state();
+        loop {
+            if let Some(at) = state.handles.iter().position(|handle| handle.thread().id() == this) {
+                if state.closed {
+                    return None;
+                }
+                let own = state.handles.swap_remove(at);
+                return state.last_ended.replace(own);
+            }
+            // The thread that started it has not brought it yet.
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// When all threads have ended: waits for the destructors of their thread-local variables.
+    pub(crate) fn join(&self) {
+        let mut state = self.state();
+        let last = state.last_ended.take();
+        let handles = std::mem::take(&mut state.handles);
+        drop(state);
+        handles.into_iter().chain(last).for_each(|handle| drop(handle.join()));
+    }
+
     /// Leaves it to the last thread to say that a worker has ended, for a caller that does not wait for blocking work. False if the pool is not closed, or there is no thread: then it is for the
     /// caller to say.
     #[must_use]
@@ -226,7 +264,7 @@ impl Pool {
     }
 }
 
-fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
+fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<JoinHandle<()>> {
     if refuses {
         return Err(io::ErrorKind::WouldBlock.into());
     }
@@ -238,7 +276,7 @@ fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<()> {
         main(&Context::new(shared, ThreadRole::Outside));
         ended
     };
-    settings.spawn(id, "block", shared, body).map(drop).map_err(|(error, _)| error)
+    settings.spawn(id, "block", shared, body).map_err(|(error, _)| error)
 }
 
 /// Dropped when a thread has ended, and its hook has returned.
@@ -246,7 +284,11 @@ struct ThreadEnds(Arc<Shared>);
 
 impl Drop for ThreadEnds {
     fn drop(&mut self) {
+        let earlier = self.0.blocking.leave();
         self.0.blocking.has_ended(&self.0);
+        if let Some(earlier) = earlier {
+            let _ = earlier.join();
+        }
     }
 }
 

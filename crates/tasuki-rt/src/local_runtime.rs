@@ -258,6 +258,7 @@ impl Drop for LocalRuntime {
         }
         self.shared.close();
         shutdown::leave_here(*context);
+        self.shared.blocking.join();
     }
 }
 

@@ -246,6 +246,7 @@ impl Shared {
         }
         let handles = std::mem::take(&mut self.threads.state().handles);
         handles.into_iter().for_each(|handle| drop(handle.join()));
+        self.blocking.join();
         true
     }
 }

@@ -368,10 +368,18 @@ impl<T> JoinSet<T> {
     pub async fn join_all(mut self) -> Vec<T> {
         let mut outputs = Vec::with_capacity(self.len());
         while let Some((_, result)) = self.next().await {
-            match result.map_err(JoinError::into_panic) {
-                Ok(output) => outputs.push(output),
-                Err(Ok(payload)) => resume_unwind(payload),
-                Err(Err(error)) => panic!("`JoinSet::join_all`: {error}"),
+            let error = match result {
+                Ok(output) => {
+                    outputs.push(output);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            // Not while the panic unwinds: one of them that panics as well would end the process.
+            outputs.drain(..).for_each(|output| contain_panic(|| drop(output)));
+            match error.into_panic() {
+                Ok(payload) => resume_unwind(payload),
+                Err(error) => panic!("`JoinSet::join_all`: {error}"),
             }
         }
         outputs
@@ -396,7 +404,10 @@ impl<T> JoinSet<T> {
     /// ```
     pub async fn shutdown(&mut self) {
         self.abort_all();
-        while self.next().await.is_some() {}
+        while let Some(result) = self.next().await {
+            // Foreign: a panic of one goes no further, and the others are waited for.
+            contain_panic(|| drop(result));
+        }
     }
 
     async fn next(&mut self) -> Option<Joined<T>> {

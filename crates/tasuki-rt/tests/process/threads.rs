@@ -84,6 +84,52 @@ fn a_shutdown_waits_for_hooks_no_longer_than_it_may() {
     }
 }
 
+/// The destructors of thread-local variables are waited for, also those of threads for blocking work: of one that is idle, and of two that have ended by themselves. Those were not waited for.
+#[test]
+fn destructors_of_thread_local_variables_are_waited_for() {
+    struct Late(Arc<AtomicUsize>);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            thread::sleep(50 * MS);
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    thread_local!(static LATE: RefCell<Option<Late>> = const { RefCell::new(None) });
+
+    alone(|| {
+        let _dog = watchdog(60);
+        for keep_alive in [Duration::ZERO, Duration::from_secs(3600)] {
+            for local in [false, true] {
+                let (dropped, counts) = (Arc::new(AtomicUsize::new(0)), Counts::default());
+                let builder = Runtime::builder().thread_keep_alive(keep_alive).on_thread_stop(counts.add(0));
+                let keeps = || {
+                    let late = Late(dropped.clone());
+                    move || LATE.set(Some(late))
+                };
+                let ends = |n| until(|| !keep_alive.is_zero() || counts.get(0) == n);
+                if local {
+                    let runtime = builder.build_local().unwrap();
+                    for n in 1..=2 {
+                        runtime.block_on(runtime.spawn_blocking(keeps())).unwrap();
+                        ends(n);
+                    }
+                } else {
+                    let runtime = builder.workers(1).build().unwrap();
+                    for n in 1..=2 {
+                        runtime.block_on(runtime.spawn_blocking(keeps())).unwrap();
+                        ends(n);
+                    }
+                    let keeps = keeps();
+                    runtime.block_on(runtime.spawn(async { keeps() })).unwrap();
+                    runtime.shutdown_timeout(Duration::from_secs(60)).unwrap();
+                }
+                // An idle thread has replaced its first by its second.
+                assert_eq!(dropped.load(Ordering::SeqCst), 2 + usize::from(!local));
+            }
+        }
+    });
+}
+
 /// Wherever a thread of the runtime is, it cannot wait for its own end: shutting down is an error there, also in the hook of its start and in the destructor of a thread-local variable.
 #[test]
 fn no_thread_waits_for_its_own_end() {

@@ -153,7 +153,19 @@ fn results_that_panic_when_they_are_dropped() {
         assert!(set.is_empty());
     }
     (0..3).for_each(|_| set.insert(ended()));
+    runtime.block_on(set.shutdown());
+    assert!(set.is_empty());
+    (0..3).for_each(|_| set.insert(ended()));
     drop(set);
+
+    // Two outputs have been taken when a task panics.
+    let mut set = JoinSet::new();
+    (0..2).for_each(|_| set.insert(ended()));
+    let last = runtime.spawn(async { panic!("the last") });
+    until(|| last.is_finished());
+    set.insert(last);
+    let payload = catch_unwind(AssertUnwindSafe(|| runtime.block_on(set.join_all()))).err().unwrap();
+    assert_eq!(payload.downcast_ref(), Some(&"the last"));
 }
 
 /// A handle that has given its result is refused, and the set is as it was.
