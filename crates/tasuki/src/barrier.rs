@@ -46,11 +46,11 @@
 use crate::queue::broadcast::{Broadcast, CancelOutcome};
 use crate::queue::waiter::{clone_waker, drop_waker};
 use crate::queue::word::Word;
-use crate::queue::{LockedQueue, Pinned};
+use crate::queue::{LockedQueue, Pinned, QueueWaker};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// A meeting point: no party passes until a fixed number of them has arrived.
 ///
@@ -233,7 +233,7 @@ impl Barrier {
 
     /// `k => k + 1`: one more, which has to wait.
     #[inline(always)]
-    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker) {
+    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: QueueWaker) {
         // Relaxed: guarded by `EDIT`.
         let arrived = self.arrived.load(Ordering::Relaxed) + 1;
         debug_assert!(
@@ -281,7 +281,12 @@ impl<'a> ArriveOp<'a> {
 
     /// One more arrival. A function of its own, which saves no registers: what is stored before the queue is locked delays that.
     #[inline(never)]
-    fn arrive(&mut self, barrier: &Barrier, slot: WaiterSlot<'_>, waker: Waker) -> Poll<BarrierWaitResult> {
+    fn arrive(
+        &mut self,
+        barrier: &Barrier,
+        slot: WaiterSlot<'_>,
+        waker: QueueWaker,
+    ) -> Poll<BarrierWaitResult> {
         let queue = &barrier.waiters.queue;
         match queue.try_lock(queue.load()) {
             Some(locked) if !barrier.is_last() => {
@@ -300,7 +305,7 @@ impl<'a> ArriveOp<'a> {
         &mut self,
         barrier: &Barrier,
         slot: WaiterSlot<'_>,
-        waker: Waker,
+        waker: QueueWaker,
     ) -> Poll<BarrierWaitResult> {
         let locked = barrier.waiters.queue.lock();
         if barrier.is_last() {
@@ -317,7 +322,7 @@ impl<'a> ArriveOp<'a> {
         &mut self,
         barrier: &Barrier,
         locked: LockedQueue<'_>,
-        waker: Waker,
+        waker: QueueWaker,
     ) -> Poll<BarrierWaitResult> {
         self.barrier = None;
         let result = barrier.complete(locked);

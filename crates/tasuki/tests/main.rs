@@ -106,6 +106,7 @@ mod surface {
     mod promises;
     mod subjects;
     mod two_panics;
+    mod unwinding;
     mod wait_sites;
 }
 mod timer {

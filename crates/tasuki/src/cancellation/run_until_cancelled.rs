@@ -35,8 +35,9 @@ pub struct UntilCancelled<'a, F> {
 }
 
 struct Running<'a, F> {
-    on_cancel: OnCancel<'a>,
+    /// Dropped first: should that panic, the wait is dropped without a second panic.
     future: F,
+    on_cancel: OnCancel<'a>,
 }
 
 impl<'a, F> UntilCancelled<'a, F> {
@@ -45,7 +46,7 @@ impl<'a, F> UntilCancelled<'a, F> {
     where
         F: Future,
     {
-        let running = Some(Running { on_cancel: token.on_cancel(), future });
+        let running = Some(Running { future, on_cancel: token.on_cancel() });
         Wait::of(Self { token, running, charge: Charge::default() })
     }
 

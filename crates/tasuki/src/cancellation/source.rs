@@ -219,7 +219,7 @@ impl fmt::Debug for CancellationSource {
 
 /// Cancels its source when it is dropped; made by [`CancellationSource::drop_guard`].
 ///
-/// If the drop happens because of a panic and a waker panics too, the process is aborted, as with every panic in a drop.
+/// If the drop happens because of a panic and a waker panics too, the second panic is dropped.
 ///
 /// # Examples
 ///

@@ -10,8 +10,7 @@ use super::store::{NONE, Numbered, Slot, Store, pack};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{wake, wake_owner};
-use crate::queue::{Deferred, LockedQueue, QueueGuard};
-use core::task::Waker;
+use crate::queue::{Deferred, LockedQueue, QueueGuard, QueueWaker};
 
 /// What the queue lock protects, beside the two counts of the channel, which are also hints.
 #[derive(Debug)]
@@ -63,8 +62,8 @@ const RECEIVED: i64 = 1 << 60;
 
 /// A waiter that a step has served, on its way to be woken.
 enum Step {
-    Receiver(Deferred<Option<Waker>>),
-    Sender(Deferred<Option<Waker>>),
+    Receiver(Deferred<Option<QueueWaker>>),
+    Sender(Deferred<Option<QueueWaker>>),
 }
 
 /// A message that has left the list of those that are pending.
@@ -173,7 +172,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     ///
     /// SAFETY: as `fill_slot`.
     #[inline(always)]
-    pub(super) unsafe fn send(&mut self, content: &Content<T>) -> Option<Deferred<Option<Waker>>> {
+    pub(super) unsafe fn send(&mut self, content: &Content<T>) -> Option<Deferred<Option<QueueWaker>>> {
         // SAFETY: the caller's contract.
         let filled = unsafe { self.fill_slot(content) }?;
         // While steps are owed a message may be pending beside a receiver that waits: it comes first.
@@ -215,7 +214,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// Grants a message to the first receiver, which there is.
     #[inline(always)]
-    fn grant(&mut self, number: u32) -> Deferred<Option<Waker>> {
+    fn grant(&mut self, number: u32) -> Deferred<Option<QueueWaker>> {
         let front = self.queue.front().expect("a receiver waits");
         // SAFETY: the queue is locked, and it is in the list.
         unsafe { front.set_pointer(pack(number)) };

@@ -1,5 +1,6 @@
 //! The message of a send, in its future: taken by the future itself, or by the granter that moves it into a slot.
 
+use crate::queue::batch::while_unwinding;
 use crate::shim::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomPinned;
@@ -69,7 +70,7 @@ impl<A, T> Drop for Parcel<A, T> {
     fn drop(&mut self) {
         if self.to.is_some() {
             crate::probe::foreign_code();
-            drop(self.take());
+            while_unwinding(|| drop(self.take()));
         }
     }
 }

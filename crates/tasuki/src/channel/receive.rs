@@ -11,11 +11,11 @@ use crate::error::Closed;
 use crate::queue::batch::while_unwinding;
 use crate::queue::grant_loop::grant_loop;
 use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker};
-use crate::queue::{Pinned, QueueGuard as _};
+use crate::queue::{Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::mem::ManuallyDrop;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 impl<T, S: Store<T>> Core<T, S> {
     /// Takes the oldest pending message.
@@ -53,7 +53,12 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// Takes the message of a slot that was popped, frees the slot, makes the steps, and drops a waker that is not needed.
     #[inline(always)]
-    fn take<'c>(&'c self, mut locked: Locked<'c, T, S>, popped: Popped<'c, T>, spare: Option<Waker>) -> T {
+    fn take<'c>(
+        &'c self,
+        mut locked: Locked<'c, T, S>,
+        popped: Popped<'c, T>,
+        spare: Option<QueueWaker>,
+    ) -> T {
         // SAFETY: it was pending, and has just been popped.
         let message = unsafe { locked.read(popped.at) };
         if !locked.owes_a_step() && spare.is_none() {
@@ -120,7 +125,7 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// Enqueues a receive, unless a message is pending or the channel drained: the number of its slot then, with the lock.
     #[inline(always)]
-    fn enqueue(&self, slot: WaiterSlot<'_>, waker: Waker) -> Enqueued<'_, T, S> {
+    fn enqueue(&self, slot: WaiterSlot<'_>, waker: QueueWaker) -> Enqueued<'_, T, S> {
         let mut locked = self.lock();
         if let Some(popped) = locked.pop_available() {
             return Enqueued::Message(locked, popped, waker);
@@ -209,8 +214,8 @@ impl AfterPanic {
 
 enum Enqueued<'c, T, S: Store<T>> {
     Waits,
-    Drained(Waker),
-    Message(Locked<'c, T, S>, Popped<'c, T>, Waker),
+    Drained(QueueWaker),
+    Message(Locked<'c, T, S>, Popped<'c, T>, QueueWaker),
 }
 
 /// A message on its way out. If it does not get there, because foreign code panics, it gets a slot again: granted to the waiter that it was granted to, or

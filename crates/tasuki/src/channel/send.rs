@@ -13,17 +13,17 @@ use crate::error::{Closed, GivenBack};
 use crate::queue::waiter::{
     Payload, Verdict, WaiterState as State, clone_waker, drop_spare, drop_waker, wake_owner,
 };
-use crate::queue::{Pinned, QueueGuard as _};
+use crate::queue::{Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::pin::Pin;
 use core::ptr;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// What became of a message.
 pub(super) enum Sent {
     /// It was sent; this receiver is to be woken.
-    Yes(Option<Waker>),
+    Yes(Option<QueueWaker>),
     Full,
     Closed,
 }

@@ -4,8 +4,7 @@ use super::core::SENDERS;
 use super::locked::Locked;
 use super::parcel::Content;
 use super::store::{NONE, Numbered, Store};
-use crate::queue::{Deferred, NewWaiter, Pinned};
-use core::task::Waker;
+use crate::queue::{Deferred, NewWaiter, Pinned, QueueWaker};
 
 impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Enqueues a sender.
@@ -21,7 +20,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     ///
     /// SAFETY: it is in the senders' queue of this channel, and `Waiting`.
     #[inline(always)]
-    pub(super) unsafe fn remove_sender(&mut self, waiter: Pinned<'_>) -> (Deferred<Waker>, bool) {
+    pub(super) unsafe fn remove_sender(&mut self, waiter: Pinned<'_>) -> (Deferred<QueueWaker>, bool) {
         // SAFETY: as in `push_sender`.
         let mut senders = unsafe { self.core.senders.lock_under(&self.queue) };
         let was_first = senders.is_front(waiter);
@@ -46,7 +45,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     pub(super) fn serve_sender(
         &mut self,
         emptied: Option<Numbered<'c, T>>,
-    ) -> Option<Deferred<Option<Waker>>> {
+    ) -> Option<Deferred<Option<QueueWaker>>> {
         if !self.queue.word().has(SENDERS) {
             self.free_emptied(emptied);
             return None;

@@ -60,12 +60,11 @@ use crate::mutex::Relock;
 use crate::probe::Site;
 use crate::queue::waiter::{Waiter, wake};
 use crate::queue::word::{EDIT, WAITERS, Word};
-use crate::queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard as _, WaitQueue};
+use crate::queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard as _, QueueWaker, WaitQueue};
 use crate::shim::{UnsafeCell, const_fn};
 use crate::wait::Wait;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
-use core::task::Waker;
 
 /// Notified by `notify_one`: the notification is passed on if the wait is cancelled.
 const BY_ONE: u32 = 1;
@@ -283,7 +282,7 @@ impl Condvar {
     }
 
     /// One more is notified, if there is one; the first in the list becomes the mover.
-    fn notify_next(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+    fn notify_next(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<QueueWaker>> {
         let mut place = self.notified_until(locked);
         // SAFETY: invariant 2.
         let Some(waiter) = (unsafe { locked.get(place) }) else { return Deferred::none() };
@@ -295,7 +294,7 @@ impl Condvar {
     }
 
     /// Makes the first in the list, if there is one, the mover. It is notified.
-    fn wake_mover(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+    fn wake_mover(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<QueueWaker>> {
         let Some(front) = locked.front() else { return Deferred::none() };
         front.set_mark(MOVER | front.mark() & BY_ONE);
         // SAFETY: there is a front.
@@ -303,7 +302,7 @@ impl Condvar {
     }
 
     /// The mover is cancelled: another becomes the mover, if any is notified.
-    fn replace_mover(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+    fn replace_mover(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<QueueWaker>> {
         if locked.cursor_front() == self.notified_until(locked) {
             return Deferred::none();
         }

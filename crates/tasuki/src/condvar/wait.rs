@@ -10,11 +10,11 @@ use crate::probe::Site;
 use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop};
 use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_waker, wake};
-use crate::queue::{Cursor, Deferred, LockedQueue, Pinned, QueueGuard, QueueUnlocked, Removed};
+use crate::queue::{Cursor, Deferred, LockedQueue, Pinned, QueueGuard, QueueUnlocked, QueueWaker, Removed};
 use crate::shim;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// The future of [`Condvar::wait`].
 pub type WaitNotified<'a, H> = Wait<Single<CondvarOp<'a, H>>>;
@@ -28,9 +28,9 @@ struct Moves<'e, H> {
     condvar: &'e Condvar,
     holder: &'e H,
     /// The mover goes first, with its new waker and mark.
-    me: Option<(Pinned<'e>, Waker, u32)>,
+    me: Option<(Pinned<'e>, QueueWaker, u32)>,
     /// My waker, if I own the mutex at once.
-    spare: Deferred<Option<Waker>>,
+    spare: Deferred<Option<QueueWaker>>,
 }
 
 impl<H> QueueGuard for Moves<'_, H> {}

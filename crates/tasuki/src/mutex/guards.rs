@@ -5,9 +5,9 @@ use crate::guard::{self, Exclusive, Holder, Narrow};
 use crate::policy::Policy;
 use crate::primitive_ref::{LockRef, RawRef};
 use crate::probe::Site;
-use crate::queue::{Deferred, Detached, Pinned};
+use crate::queue::{Deferred, Detached, Pinned, QueueWaker};
 use core::fmt;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> guard::sealed::Sealed for R {}
 
@@ -42,7 +42,7 @@ pub trait Relock: Exclusive {
 
     /// Takes over waiters of another queue, which is locked; see `RawMutex::adopt`.
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>>;
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<QueueWaker>>;
 
     /// Can a grant of the mutex be revoked until it is claimed?
     const IS_REVOCABLE: bool;
@@ -69,7 +69,7 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Relock for R {
     }
 
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
-    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
+    fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<QueueWaker>> {
         self.raw().adopt(next)
     }
 

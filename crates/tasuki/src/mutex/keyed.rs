@@ -39,13 +39,13 @@ use crate::primitive_ref::PrimitiveRef;
 use crate::probe::{LockMode, LockProbe, Site, Target};
 use crate::queue::waiter::{Payload, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{FLAG_A as LOCKED, Word};
-use crate::queue::{LockedQueue, Pinned, QueueGuard as _, Removed, WaitQueue};
+use crate::queue::{LockedQueue, Pinned, QueueGuard as _, QueueWaker, Removed, WaitQueue};
 use crate::shim::{AtomicUsize, Ordering, const_fn};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroUsize;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use std::thread_local;
 
 const FREE: Word = Word::flags(0);
@@ -164,7 +164,7 @@ impl KeyedRawMutex {
     }
 
     /// Enqueues, or takes the lock if it has become free.
-    fn enqueue_or_lock(&self, key: Key, slot: WaiterSlot<'_>, waker: Waker) -> Poll<()> {
+    fn enqueue_or_lock(&self, key: Key, slot: WaiterSlot<'_>, waker: QueueWaker) -> Poll<()> {
         let mut locked = self.queue.lock();
         if locked.word().has(LOCKED) {
             locked.push_back(slot.init(waker, Payload::key(key.0.get())));

@@ -7,13 +7,12 @@
 //! then the panic goes on. Without `std` nothing can catch it; the remaining wakers are woken while it
 //! unwinds, and a second panic aborts.
 
-use super::{Deferred, QueueUnlocked, waiter};
+use super::{Deferred, QueueUnlocked, QueueWaker, waiter};
 #[cfg(feature = "std")]
-use crate::catch_panic::{PanicPayload, catch, discard};
+use crate::catch_panic::{PanicPayload, catch, caught, discard};
 #[cfg(feature = "std")]
 use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
-use core::task::Waker;
 
 /// How many wakers one hold of `EDIT` may collect. The lock is held shortly, so that the next
 /// thread gets it soon, and the batch stays on the stack. The model needs only to see the border crossed.
@@ -23,7 +22,7 @@ const CAPACITY: usize = if crate::shim::MODEL { 2 } else { 32 };
 #[derive(Debug)]
 #[must_use = "these wakers must be woken, after the queue has been unlocked"]
 pub(crate) struct WakeBatch {
-    wakers: [MaybeUninit<Waker>; CAPACITY],
+    wakers: [MaybeUninit<QueueWaker>; CAPACITY],
     /// The wakers in `woken..len` are initialised and have not been woken.
     woken: usize,
     len: usize,
@@ -39,7 +38,7 @@ impl WakeBatch {
     }
 
     /// Adds what came out of a slot. The batch is not full.
-    pub(crate) fn push(&mut self, waker: Deferred<Option<Waker>>) {
+    pub(crate) fn push(&mut self, waker: Deferred<Option<QueueWaker>>) {
         if let Some(waker) = waker.into_inner() {
             self.wakers[self.len].write(waker);
             self.len += 1;
@@ -48,7 +47,7 @@ impl WakeBatch {
 
     /// Adds what `next` gives, until it gives nothing or the batch is full.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, mut next: impl FnMut() -> Option<Waker>) {
+    pub(crate) fn fill(&mut self, mut next: impl FnMut() -> Option<QueueWaker>) {
         let mut len = self.len;
         for slot in &mut self.wakers[len..] {
             let Some(waker) = next() else { break };
@@ -139,12 +138,21 @@ impl Panics {
     }
 }
 
-/// What a destructor of ours does for a call that may be panicking: foreign code may run in it. If the thread unwinds, a panic of that code is dropped, for
-/// it would end the process.
+/// Foreign code that may run in a destructor. If the thread unwinds, a panic of that code is dropped, for it would end the process.
+#[inline(always)]
 pub(crate) fn while_unwinding(call: impl FnOnce()) {
-    let mut panics = Panics::default();
-    panics.catch(call);
-    panics.resume();
+    #[cfg(feature = "std")]
+    if std::thread::panicking() {
+        return caught_here(call);
+    }
+    call();
+}
+
+#[cfg(feature = "std")]
+#[cold]
+#[inline(never)]
+fn caught_here(call: impl FnOnce()) {
+    let _ = caught(call);
 }
 
 #[cfg(feature = "std")]

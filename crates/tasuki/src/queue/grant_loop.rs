@@ -12,8 +12,7 @@
 //! A waker that panics does not end the loop: waiters that can be granted are granted all the same, and the panic goes on at the end.
 
 use super::batch::{Panics, WakeBatch};
-use super::{Deferred, QueueGuard, QueueUnlocked};
-use core::task::Waker;
+use super::{Deferred, QueueGuard, QueueUnlocked, QueueWaker};
 
 /// A locked queue, with the state of its primitive, from which waiters can be granted.
 pub(crate) trait Granter: QueueGuard {
@@ -34,7 +33,7 @@ pub(crate) fn grant_loop<G: Granter>(granter: G, lock: impl Fn() -> G) {
 /// The same after a waiter has been granted from this granter, which is still to be woken. Opens what else had come out of
 /// the queue.
 pub(crate) fn grant_loop_after<G: Granter, T>(
-    granted: Deferred<Option<Waker>>,
+    granted: Deferred<Option<QueueWaker>>,
     deferred: Deferred<T>,
     mut granter: G,
     lock: impl Fn() -> G,

@@ -14,11 +14,10 @@
 use super::list;
 use super::waiter::{self, Verdict, Waiter, WaiterState};
 use super::word::{EDIT, WAITERS, Word};
-use super::{NewWaiter, Pinned, WaitQueue};
+use super::{NewWaiter, Pinned, QueueWaker, WaitQueue};
 use crate::probe::{self, WaitNote};
 use crate::shim::{Ordering, Section};
 use core::mem::ManuallyDrop;
-use core::task::Waker;
 
 /// The evidence of holding `EDIT`. Nothing foreign runs while it exists (invariant 6).
 #[derive(Debug)]
@@ -95,10 +94,10 @@ impl<T> Deferred<T> {
     }
 }
 
-impl Deferred<Waker> {
+impl Deferred<QueueWaker> {
     /// As what may be nothing.
     #[inline(always)]
-    pub(crate) fn some(self) -> Deferred<Option<Waker>> {
+    pub(crate) fn some(self) -> Deferred<Option<QueueWaker>> {
         Deferred::new(Some(self.into_inner()))
     }
 }
@@ -111,7 +110,7 @@ impl Deferred<()> {
     }
 }
 
-impl Deferred<Option<Waker>> {
+impl Deferred<Option<QueueWaker>> {
     /// No waker.
     #[inline(always)]
     pub(crate) fn none() -> Self {
@@ -241,7 +240,7 @@ impl<'q> LockedQueue<'q> {
     ///
     /// SAFETY: there is a waiter.
     #[inline(always)]
-    pub(crate) unsafe fn grant_front(&mut self) -> Deferred<Option<Waker>> {
+    pub(crate) unsafe fn grant_front(&mut self) -> Deferred<Option<QueueWaker>> {
         // SAFETY: the caller's contract.
         unsafe { self.notify_front(Verdict::Granted) }
     }
@@ -251,7 +250,7 @@ impl<'q> LockedQueue<'q> {
     ///
     /// SAFETY: there is a waiter, and it is `Waiting`.
     #[inline(always)]
-    pub(crate) unsafe fn grant_sleeping_front(&mut self) -> Deferred<Waker> {
+    pub(crate) unsafe fn grant_sleeping_front(&mut self) -> Deferred<QueueWaker> {
         // SAFETY: the caller's contract.
         let front = unsafe { self.pop_front() };
         // SAFETY: we hold `EDIT` and have just taken it out of the list; it is `Waiting`.
@@ -262,14 +261,14 @@ impl<'q> LockedQueue<'q> {
     ///
     /// SAFETY: there is a waiter.
     #[inline]
-    pub(crate) unsafe fn refuse_front(&mut self) -> Deferred<Option<Waker>> {
+    pub(crate) unsafe fn refuse_front(&mut self) -> Deferred<Option<QueueWaker>> {
         // SAFETY: the caller's contract.
         unsafe { self.notify_front(Verdict::Refused) }
     }
 
     /// SAFETY: there is a waiter.
     #[inline(always)]
-    unsafe fn notify_front(&mut self, verdict: Verdict) -> Deferred<Option<Waker>> {
+    unsafe fn notify_front(&mut self, verdict: Verdict) -> Deferred<Option<QueueWaker>> {
         // SAFETY: the caller's contract.
         let front = unsafe { self.pop_front() };
         // SAFETY: we hold `EDIT` and have just taken it out of the list.
@@ -360,7 +359,7 @@ impl<'q> LockedQueue<'q> {
     ///
     /// SAFETY: there is a waiter.
     #[inline]
-    pub(crate) unsafe fn wake_front(&mut self) -> Deferred<Option<Waker>> {
+    pub(crate) unsafe fn wake_front(&mut self) -> Deferred<Option<QueueWaker>> {
         debug_assert!(self.has_waiters(), "no waiter in {:?}", self.word);
         // SAFETY: we hold `EDIT`; the head is in the list.
         Deferred::new(unsafe { waiter::wake_only(self.word.head()) })
@@ -397,7 +396,7 @@ impl<'q> LockedQueue<'q> {
     ///
     /// SAFETY: the waiter is `Waiting` and in the list of this queue.
     #[inline(always)]
-    pub(crate) unsafe fn remove_sleeping(&mut self, waiter: Pinned<'_>) -> Deferred<Waker> {
+    pub(crate) unsafe fn remove_sleeping(&mut self, waiter: Pinned<'_>) -> Deferred<QueueWaker> {
         let node = waiter.as_ptr();
         let head = self.word.some_head();
         if node == head {
@@ -415,7 +414,11 @@ impl<'q> LockedQueue<'q> {
     ///
     /// SAFETY: the waiter is in the list of this queue, in a snapshot of it, or in the list of a queue that is locked under it.
     #[inline]
-    pub(crate) unsafe fn rearm(&mut self, waiter: Pinned<'_>, waker: Waker) -> Deferred<Option<Waker>> {
+    pub(crate) unsafe fn rearm(
+        &mut self,
+        waiter: Pinned<'_>,
+        waker: QueueWaker,
+    ) -> Deferred<Option<QueueWaker>> {
         debug_assert_ne!(waiter.get().state(), WaiterState::Notified);
         // SAFETY: we hold `EDIT`; the waiter is in the list, and its own future asks.
         Deferred::new(unsafe { waiter.get().rearm(waker) })
@@ -434,7 +437,7 @@ impl<'q> LockedQueue<'q> {
     /// A waiter that was notified here goes on to another queue, with another waker and a new mark; by its own future.
     ///
     /// SAFETY: the waiter is `Notified`.
-    pub(crate) unsafe fn revive(&mut self, waiter: Pinned<'_>, waker: Waker, mark: u32) -> Detached {
+    pub(crate) unsafe fn revive(&mut self, waiter: Pinned<'_>, waker: QueueWaker, mark: u32) -> Detached {
         // SAFETY: it was notified, so only its future knows it; and that is the caller.
         unsafe { waiter.get().revive(waker, mark) };
         Detached(waiter.as_ptr())
@@ -468,7 +471,7 @@ impl<'q> LockedQueue<'q> {
     }
 
     /// Grants a waiter that comes from another queue, without its having been in this one.
-    pub(crate) fn grant(&mut self, waiter: Detached) -> Deferred<Option<Waker>> {
+    pub(crate) fn grant(&mut self, waiter: Detached) -> Deferred<Option<QueueWaker>> {
         // SAFETY: both queues are locked by the caller, and it is out of the list.
         Deferred::new(unsafe { waiter::notify(waiter.0, Verdict::Granted) })
     }
@@ -520,7 +523,7 @@ pub(crate) enum Removed {
     /// It was granted before; it is not in the list.
     AlreadyGranted,
     /// It is out of the list, and this was in its slot.
-    Waker(Deferred<Option<Waker>>),
+    Waker(Deferred<Option<QueueWaker>>),
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ mod locked_queue;
 pub(crate) mod nested_wakes;
 #[cfg(feature = "alloc")]
 pub(crate) mod queue_lock;
+mod queue_waker;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
 mod snapshot;
@@ -79,6 +80,7 @@ use waiter::{Waiter, WaiterState, clone_waker, drop_waker};
 use word::{EDIT, WAITERS, Word};
 
 pub(crate) use locked_queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard, QueueUnlocked, Removed};
+pub(crate) use queue_waker::QueueWaker;
 
 /// The first looks at a queue that is locked come after one pause each: the queue lock is held for some tens of instructions, and if two threads have met by chance it is free then.
 const SHORT_LOOKS: u32 = if shim::MODEL { 1 } else { 2 };

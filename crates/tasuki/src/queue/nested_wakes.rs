@@ -26,13 +26,13 @@
 //! Only for one thread, so there are no orderings. Without `std` there are no variables of a thread, and wakes nest as
 //! deep as the wakers make them.
 
+use super::QueueWaker;
 use super::batch::Panics;
 use crate::runtime::{self, WakeKind};
 use crate::shim::MODEL;
 use alloc::collections::VecDeque;
 use core::cell::{Cell, RefCell};
 use core::ptr;
-use core::task::Waker;
 use std::thread_local;
 
 /// So many bytes of stack may be between two wakes that are nested.
@@ -46,7 +46,7 @@ thread_local! {
 
 /// A waker to be woken later, as what it would have been woken now.
 struct DeferredWake {
-    waker: Waker,
+    waker: QueueWaker,
     kind: WakeKind,
 }
 
@@ -58,7 +58,7 @@ impl DeferredWake {
 
 /// Wakes, now or after the wake that this one is in.
 #[inline]
-pub(super) fn wake(waker: Waker) {
+pub(super) fn wake(waker: QueueWaker) {
     let local = 0_u8;
     let here = (&raw const local).addr();
     if is_shallow(here) { waker.wake() } else { wake_at(here, waker) }
@@ -66,7 +66,7 @@ pub(super) fn wake(waker: Waker) {
 
 /// Wakes what `next` gives, until it gives nothing. The depth is the same for all of them, so it is asked for once.
 #[inline(always)]
-pub(super) fn wake_each(mut next: impl FnMut() -> Option<Waker>) {
+pub(super) fn wake_each(mut next: impl FnMut() -> Option<QueueWaker>) {
     let local = 0_u8;
     if is_shallow((&raw const local).addr()) {
         while let Some(waker) = next() {
@@ -91,7 +91,7 @@ fn is_shallow(here: usize) -> bool {
 /// Not where this thread's wakes usually are: shallower, or deeper.
 #[cold]
 #[inline(never)]
-fn wake_at(here: usize, waker: Waker) {
+fn wake_at(here: usize, waker: QueueWaker) {
     // The variables may be gone at the end of a thread: nothing is kept then.
     let shallower = SHALLOWEST.try_with(|shallowest| {
         let is_shallower = here > shallowest.get();
@@ -108,7 +108,7 @@ fn wake_at(here: usize, waker: Waker) {
 }
 
 /// Wakes, and then whatever was kept meanwhile. The first panic goes on at the end.
-fn wake_as_root(waker: Waker) {
+fn wake_as_root(waker: QueueWaker) {
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {

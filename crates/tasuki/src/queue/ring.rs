@@ -4,8 +4,7 @@
 
 use super::list;
 use super::waiter::{self, Verdict, Waiter};
-use super::{Deferred, LockedQueue, Pinned};
-use core::task::Waker;
+use super::{Deferred, LockedQueue, Pinned, QueueWaker};
 
 /// The fixed point of a ring. It keeps pointers to itself from its first use on: it must not move after that, nor be kept in a `Box`
 /// that moves (which ends every pointer that does not come from that box), nor be dropped while a waiter is in the ring.
@@ -37,7 +36,7 @@ impl Ring {
     }
 
     /// Takes the first waiter out and notifies it; `None` if there is none.
-    pub(crate) fn grant_front(&self, locked: &mut LockedQueue<'_>) -> Option<Deferred<Option<Waker>>> {
+    pub(crate) fn grant_front(&self, locked: &mut LockedQueue<'_>) -> Option<Deferred<Option<QueueWaker>>> {
         let front = self.take_front(locked)?;
         // SAFETY: the evidence; it has just been taken out of the ring.
         Some(Deferred::new(unsafe { waiter::notify(front, Verdict::Granted) }))

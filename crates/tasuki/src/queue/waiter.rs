@@ -31,6 +31,8 @@
 //! `state`: Release in [`notify`] and [`notify_waiting`] pairs with Acquire in [`Waiter::state`]: what the granter did before
 //! the grant happens before what the new owner does after it. All other writes happen under `EDIT`.
 
+use super::QueueWaker;
+use super::batch::while_unwinding;
 use super::list::Links;
 use crate::probe::{self, WaitNote};
 use crate::shim::{AtomicI8, AtomicU32, Ordering, UnsafeCell};
@@ -146,7 +148,7 @@ const REFUSED: i8 = 3;
 #[repr(align(16))]
 pub(crate) struct Waiter {
     pub(super) links: Links,
-    waker: UnsafeCell<MaybeUninit<Waker>>,
+    waker: UnsafeCell<MaybeUninit<QueueWaker>>,
     state: AtomicI8,
     /// Where the future stands; only the future itself touches it. Here, and not beside the waiter, because here there is room for it: the alignment would make it cost 16 bytes.
     pub(crate) phase: Cell<Phase>,
@@ -165,7 +167,7 @@ unsafe impl Sync for Waiter {}
 
 impl Waiter {
     /// A complete waiter, ready to be put into a list.
-    pub(crate) fn new(waker: Waker, payload: Payload, note: WaitNote) -> Self {
+    pub(crate) fn new(waker: QueueWaker, payload: Payload, note: WaitNote) -> Self {
         Self {
             links: Links::new(),
             waker: UnsafeCell::new(MaybeUninit::new(waker)),
@@ -296,7 +298,7 @@ impl Waiter {
     /// `Notified => Waiting`, to be put into another queue.
     ///
     /// SAFETY: the caller is the waiter's own future and has seen `Notified`.
-    pub(super) unsafe fn revive(&self, waker: Waker, mark: u32) {
+    pub(super) unsafe fn revive(&self, waker: QueueWaker, mark: u32) {
         // SAFETY: `Notified`: no other thread has a pointer to the waiter.
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
         self.set_mark(mark);
@@ -336,7 +338,7 @@ impl Waiter {
     ///
     /// SAFETY: the caller is the waiter's own future, holds `EDIT`, and the waiter is in the list.
     #[inline]
-    pub(crate) unsafe fn rearm(&self, waker: Waker) -> Option<Waker> {
+    pub(crate) unsafe fn rearm(&self, waker: QueueWaker) -> Option<QueueWaker> {
         // SAFETY: the caller's contract.
         let old = unsafe { self.disarm() };
         // SAFETY: under `EDIT`, by the waiter's own future: no other thread looks at the slot.
@@ -351,7 +353,7 @@ impl Waiter {
     /// SAFETY: the caller holds `EDIT`; the waiter is in the list; the slot is not read again before it
     /// is written.
     #[inline]
-    pub(crate) unsafe fn disarm(&self) -> Option<Waker> {
+    pub(crate) unsafe fn disarm(&self) -> Option<QueueWaker> {
         // Relaxed: only the holder of `EDIT` changes the state of a listed waiter.
         if self.state.load(Ordering::Relaxed) == WAITING {
             // SAFETY: invariant 4: a `Waiting` slot is full.
@@ -363,7 +365,7 @@ impl Waiter {
 
     /// SAFETY: the slot is full, the caller holds `EDIT` and moves the state away from `Waiting`.
     #[inline(always)]
-    unsafe fn take_waker(&self) -> Waker {
+    unsafe fn take_waker(&self) -> QueueWaker {
         // A shared access on purpose, see `will_wake`.
         // SAFETY: the caller's contract.
         self.waker.with(|slot| unsafe { (*slot).assume_init_read() })
@@ -375,7 +377,7 @@ impl Waiter {
 /// SAFETY: the caller holds `EDIT` and has taken the waiter out of the list, where it was until now.
 #[inline(always)]
 #[must_use = "the new owner must be woken, after the queue has been unlocked"]
-pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Waker> {
+pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<QueueWaker> {
     // SAFETY: invariant 2: a listed waiter is alive, and stays so while we hold `EDIT`.
     let waker = unsafe { (*waiter).disarm() };
     // SAFETY: as above.
@@ -394,7 +396,7 @@ pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Wak
 /// SAFETY: as [`notify`], and the state is `Waiting`.
 #[inline(always)]
 #[must_use = "the new owner must be woken, after the queue has been unlocked"]
-pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> Waker {
+pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> QueueWaker {
     // SAFETY: invariant 2, as in `notify`.
     let node = unsafe { &*waiter };
     debug_assert_eq!(node.state(), WaiterState::Waiting);
@@ -410,7 +412,7 @@ pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> Waker {
 /// SAFETY: the caller holds `EDIT` and the waiter is in the list.
 #[inline]
 #[must_use = "the waiter must be woken, after the queue has been unlocked"]
-pub(crate) unsafe fn wake_only(waiter: *mut Waiter) -> Option<Waker> {
+pub(crate) unsafe fn wake_only(waiter: *mut Waiter) -> Option<QueueWaker> {
     // SAFETY: invariant 2: a listed waiter is alive.
     let waiter = unsafe { &*waiter };
     // SAFETY: the state moves away from `Waiting` below.
@@ -422,29 +424,26 @@ pub(crate) unsafe fn wake_only(waiter: *mut Waiter) -> Option<Waker> {
 
 /// Clones a waker; never under `EDIT`.
 #[inline]
-pub(crate) fn clone_waker(waker: &Waker) -> Waker {
+pub(crate) fn clone_waker(waker: &Waker) -> QueueWaker {
     probe::foreign_code();
-    waker.clone()
+    QueueWaker::new(waker.clone())
 }
 
 /// Drops a waker; never under `EDIT`.
 #[inline]
-pub(crate) fn drop_waker(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        probe::foreign_code();
-        drop(waker);
-    }
+pub(crate) fn drop_waker(waker: Option<QueueWaker>) {
+    drop(waker);
 }
 
 /// Drops a waker that was cloned in vain, because the poll got what it wanted after all. If that panics,
 /// its output is not returned to any caller: `give_back` releases it.
 #[cold]
-pub(crate) fn drop_spare(waker: Waker, give_back: impl FnOnce()) {
+pub(crate) fn drop_spare(waker: QueueWaker, give_back: impl FnOnce()) {
     struct GiveBack<F: FnOnce()>(Option<F>);
     impl<F: FnOnce()> Drop for GiveBack<F> {
         fn drop(&mut self) {
             if let Some(give_back) = self.0.take() {
-                super::batch::while_unwinding(give_back);
+                while_unwinding(give_back);
             }
         }
     }
@@ -453,22 +452,24 @@ pub(crate) fn drop_spare(waker: Waker, give_back: impl FnOnce()) {
     on_panic.0 = None;
 }
 
-/// Wakes; never under `EDIT`.
+/// Wakes; never under `EDIT`. While a panic unwinds (a guard is dropped by it), a panic of the waker is dropped.
 #[inline]
-pub(crate) fn wake(waker: Option<Waker>) {
+pub(crate) fn wake(waker: Option<QueueWaker>) {
     if let Some(waker) = waker {
         probe::foreign_code();
-        #[cfg(feature = "std")]
-        super::nested_wakes::wake(waker);
-        #[cfg(not(feature = "std"))]
-        waker.wake();
+        while_unwinding(|| {
+            #[cfg(feature = "std")]
+            super::nested_wakes::wake(waker);
+            #[cfg(not(feature = "std"))]
+            waker.wake();
+        });
     }
 }
 
 /// Wakes what `next` gives, until it gives nothing; never under `EDIT`.
 #[inline(always)]
 pub(super) fn wake_each(
-    #[cfg_attr(feature = "std", expect(unused_mut))] mut next: impl FnMut() -> Option<Waker>,
+    #[cfg_attr(feature = "std", expect(unused_mut))] mut next: impl FnMut() -> Option<QueueWaker>,
 ) {
     probe::foreign_code();
     #[cfg(feature = "std")]
@@ -483,14 +484,14 @@ pub(super) fn wake_each(
 ///
 /// The wake is called, not inlined: with it a guard's drop would be too big to be inlined itself, and a call of that is five stores ahead of the compare-exchange of the unlock (decision 6).
 #[inline(always)]
-pub(crate) fn wake_owner(waker: Option<Waker>) {
+pub(crate) fn wake_owner(waker: Option<QueueWaker>) {
     if let Some(waker) = waker {
         wake_one_owner(waker);
     }
 }
 
 #[inline(never)]
-fn wake_one_owner(waker: Waker) {
+fn wake_one_owner(waker: QueueWaker) {
     // A look at what seldom changes, instead of two stores that the next locked operation would have to wait for.
     #[cfg(feature = "std")]
     if crate::runtime::is_entered() {
@@ -502,6 +503,6 @@ fn wake_one_owner(waker: Waker) {
 /// Tells the driver of this thread, which may ask, that the wake passes a baton. Apart, because it saves registers.
 #[cfg(feature = "std")]
 #[inline(never)]
-fn wake_baton(waker: Waker) {
+fn wake_baton(waker: QueueWaker) {
     crate::runtime::waking_as(crate::runtime::WakeKind::Baton, || wake(Some(waker)));
 }

@@ -18,10 +18,9 @@ use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::Granter;
 use crate::queue::waiter::{Payload, Waiter};
 use crate::queue::word::{FLAG_A as WRITER, FLAG_B as UPGRADABLE, MAX_COUNT};
-use crate::queue::{Deferred, LockedQueue, QueueGuard};
+use crate::queue::{Deferred, LockedQueue, QueueGuard, QueueWaker};
 use crate::shim::UnsafeCell;
 use core::ptr;
-use core::task::Waker;
 
 /// How many may read at a time, the upgradable reader among them. Newcomers are let in while there are fewer plain readers than
 /// this less one: the upgradable reader, which entered under the same rule, can then always become a plain one.
@@ -130,9 +129,9 @@ pub(super) enum FirstGrant {
     /// It must wait, and so must all.
     None,
     /// It was granted, and no other can be.
-    Alone(Deferred<Waker>),
+    Alone(Deferred<QueueWaker>),
     /// It was granted, and so can be another.
-    Among(Deferred<Option<Waker>>),
+    Among(Deferred<Option<QueueWaker>>),
 }
 
 /// The locked queue, with the counts of the holders.
@@ -247,7 +246,7 @@ impl<'l> Admission<'l> {
 
     /// Grants the first waiter, if the lock is open to it.
     #[inline(always)]
-    fn try_grant_front(&mut self) -> Option<Deferred<Waker>> {
+    fn try_grant_front(&mut self) -> Option<Deferred<QueueWaker>> {
         let kind = self.locked.front().map(Kind::of).filter(|kind| self.is_open_to(*kind))?;
         self.add_holder(kind);
         self.stoppers.removed(kind);

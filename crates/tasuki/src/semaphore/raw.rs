@@ -69,13 +69,13 @@ use crate::probe::LockProbe;
 use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker};
 use crate::queue::word::{EDIT, FLAG_A, MAX_COUNT, WAITERS, Word};
-use crate::queue::{Backoff, Pinned, QueueGuard as _, WaitQueue};
+use crate::queue::{Backoff, Pinned, QueueGuard as _, QueueWaker, WaitQueue};
 use crate::shim::{Ordering, const_fn};
 use crate::wait::WaiterSlot;
 use core::marker::PhantomData;
 use core::mem;
 use core::panic::RefUnwindSafe;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// No permit can be acquired any more.
 pub(super) const CLOSED: usize = FLAG_A;
@@ -218,7 +218,12 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Enqueues behind other waiters. Nothing but the list changes: what is free stays what it is, and does not cover the front.
     // Kept out of line: spilled registers would delay the compare-exchange.
     #[inline(never)]
-    fn enqueue_behind(&self, permits: usize, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<(), Closed>> {
+    fn enqueue_behind(
+        &self,
+        permits: usize,
+        slot: WaiterSlot<'_>,
+        waker: QueueWaker,
+    ) -> Poll<Result<(), Closed>> {
         let word = self.queue.load();
         if must_queue::<P>(word, permits) {
             if let Some(mut locked) = self.queue.try_lock(word) {
@@ -235,7 +240,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         &self,
         permits: usize,
         slot: WaiterSlot<'_>,
-        waker: Waker,
+        waker: QueueWaker,
     ) -> Poll<Result<(), Closed>> {
         let mut supply = self.lock();
         let taken = match supply.take(permits) {

@@ -20,9 +20,9 @@ use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{Verdict, wake};
 use crate::queue::word::MAX_COUNT;
-use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed};
+use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, QueueWaker, Removed};
 use crate::shim::{UnsafeCell, const_fn};
-use core::task::{Poll, Waker};
+use core::task::Poll;
 
 /// The locked queue, and the permits that are free. The evidence that invariant 3 asks for.
 #[must_use = "the queue is unlocked when this is dropped"]
@@ -78,9 +78,9 @@ enum FrontGrant {
     /// There is no waiter, or the front must go on waiting: no further waiter can be granted.
     None,
     /// It was granted or refused, and is out of the queue; there may be more to grant.
-    Removed(Deferred<Option<Waker>>),
+    Removed(Deferred<Option<QueueWaker>>),
     /// It was woken to take what is free, and keeps its place; no further waiter can be granted.
-    Woken(Deferred<Option<Waker>>),
+    Woken(Deferred<Option<QueueWaker>>),
 }
 
 impl<'s, P: SemaphorePolicy> Supply<'s, P> {
@@ -192,7 +192,7 @@ impl<'s, P: SemaphorePolicy> Supply<'s, P> {
     }
 
     /// Removes a waiter that has not been granted; by its own future.
-    pub(super) fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Deferred<Option<Waker>> {
+    pub(super) fn remove(&mut self, waiter: Pinned<'_>, verdict: Verdict) -> Deferred<Option<QueueWaker>> {
         // SAFETY: the waiters of a semaphore are never moved to another queue.
         match unsafe { self.locked.remove_as(waiter, verdict) } {
             Removed::Waker(waker) => waker,
@@ -225,7 +225,7 @@ impl<'s, P: SemaphorePolicy> Supply<'s, P> {
 
     /// More than one waiter can be granted; the first has been.
     #[inline(never)]
-    fn grant_rest_after<T>(self, first: Deferred<Option<Waker>>, deferred: Deferred<T>) -> T {
+    fn grant_rest_after<T>(self, first: Deferred<Option<QueueWaker>>, deferred: Deferred<T>) -> T {
         let raw = self.raw;
         grant_loop_after(first, deferred, self, || raw.lock())
     }

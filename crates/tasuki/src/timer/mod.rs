@@ -29,7 +29,7 @@ use crate::probe::{Target, foreign_code};
 use crate::queue::batch::{Panics, WakeBatch};
 use crate::queue::queue_lock::QueueLock;
 use crate::queue::waiter::{Payload, clone_waker, drop_waker};
-use crate::queue::{Pinned, QueueGuard as _, Removed};
+use crate::queue::{Pinned, QueueGuard as _, QueueWaker, Removed};
 use crate::runtime;
 use crate::shim::{AtomicBool, AtomicU64, Ordering};
 use crate::wait::{Awaitable as _, Op, Single, Wait, WaiterSlot};
@@ -174,7 +174,7 @@ impl Timers {
 
     /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, and must be rung for.
     #[must_use = "the alarm must be rung"]
-    fn arm(&self, slot: WaiterSlot<'_>, waker: Waker, tick: u64) -> bool {
+    fn arm(&self, slot: WaiterSlot<'_>, waker: QueueWaker, tick: u64) -> bool {
         let mut guard = self.wheel.lock();
         let waiter = slot.init(waker, Payload::due(tick)).into_pinned();
         let (locked, wheel) = guard.parts();
@@ -388,7 +388,7 @@ impl Op for SleepOp {
         if let Some(sleep) = self.host_sleep() {
             // In no queue: `poll_queued` and `cancel` ask the host. A waiter that is never published, with a waker that keeps nothing.
             let poll = sleep.poll(cx);
-            let _ = slot.init(Waker::noop().clone(), Payload::due(0));
+            let _ = slot.init(clone_waker(Waker::noop()), Payload::due(0));
             self.when = When::Armed(at);
             return poll;
         }

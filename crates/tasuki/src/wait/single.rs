@@ -36,7 +36,7 @@ use super::{Awaitable, Cancel};
 use crate::budget::{charge, waits, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
 use crate::queue::waiter::{Payload, Phase, Verdict, Waiter, WaiterState};
-use crate::queue::{NewWaiter, Pinned};
+use crate::queue::{NewWaiter, Pinned, QueueWaker};
 use crate::trace::WaitSpans;
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -45,7 +45,7 @@ use core::marker::{PhantomData, PhantomPinned};
 use core::mem::{self, MaybeUninit};
 use core::pin::Pin;
 use core::ptr::NonNull;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// An operation that may have to wait. The primitives implement it; its functions take types that
 /// cannot be named elsewhere, so no other crate can.
@@ -139,7 +139,7 @@ pub struct WaiterSlot<'f> {
 impl<'f> WaiterSlot<'f> {
     /// Makes the waiter, complete, ready to be published. Called with the queue locked, if it is that of a lock.
     #[inline(always)]
-    pub(crate) fn init(self, waker: Waker, payload: Payload) -> NewWaiter<'f> {
+    pub(crate) fn init(self, waker: QueueWaker, payload: Payload) -> NewWaiter<'f> {
         self.note.enqueued();
         // SAFETY: `Single::poll` gives out a slot for its pinned memory, and only while there is no waiter in it.
         unsafe { self.slot.write(Waiter::new(waker, payload, self.note)) };

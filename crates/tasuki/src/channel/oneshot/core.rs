@@ -40,13 +40,13 @@ use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::waiter::{Payload, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FLAG_A, FLAG_B as RECEIVER_GONE, WAITERS, Word};
-use crate::queue::{Backoff, LockedQueue, QueueGuard as _, WaitQueue};
+use crate::queue::{Backoff, LockedQueue, QueueGuard as _, QueueWaker, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell, const_fn};
 use crate::wait::WaiterSlot;
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// The sender has sent, or was dropped.
 pub(super) const SENDER_GONE: usize = FLAG_A;
@@ -241,7 +241,7 @@ impl<T> Core<T> {
 
     /// The sender has ended meanwhile, it is closed, or a receive was forgotten.
     #[cold]
-    fn enqueue_slow(&self, slot: WaiterSlot<'_>, waker: Waker) -> Poll<Result<T, Closed>> {
+    fn enqueue_slow(&self, slot: WaiterSlot<'_>, waker: QueueWaker) -> Poll<Result<T, Closed>> {
         loop {
             let word = self.queue.load_settled();
             if word.has(SENDER_GONE) || word == CLOSED {

@@ -55,7 +55,7 @@ use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake};
 use crate::queue::word::{FLAG_A as CLOSED, Word};
-use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, Removed, WaitQueue};
+use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, QueueWaker, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell};
 use crate::wait::WaiterSlot;
 use alloc::boxed::Box;
@@ -63,7 +63,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, replace};
 use core::ptr;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 /// The mark of a receiver in `queue`, and of one in `woken`.
 pub(super) const WAITS: u32 = 0;
@@ -115,8 +115,8 @@ pub(super) struct Locked<'c, T> {
 }
 
 enum Step {
-    Receiver(Deferred<Option<Waker>>),
-    Sender(Deferred<Option<Waker>>),
+    Receiver(Deferred<Option<QueueWaker>>),
+    Sender(Deferred<Option<QueueWaker>>),
 }
 
 impl<'c, T> Locked<'c, T> {
@@ -157,7 +157,7 @@ impl<'c, T> Locked<'c, T> {
     }
 
     /// Takes the first message, which there is: one that is kept, or that of the first sender, which is granted.
-    fn take(&mut self) -> (Message<T>, Deferred<Option<Waker>>) {
+    fn take(&mut self) -> (Message<T>, Deferred<Option<QueueWaker>>) {
         if let Some(handed) = self.counts().kept.pop() {
             self.counts().handed -= 1;
             return (Message::Handed(handed), Deferred::none());
@@ -175,7 +175,7 @@ impl<'c, T> Locked<'c, T> {
     }
 
     /// Grants a box to the first receiver, which there is.
-    pub(super) fn hand(&mut self, handed: Box<Handed<T>>) -> Deferred<Option<Waker>> {
+    pub(super) fn hand(&mut self, handed: Box<Handed<T>>) -> Deferred<Option<QueueWaker>> {
         let front = self.queue.front().expect("a receiver waits");
         // SAFETY: the queue is locked, and it is in the list.
         unsafe { front.set_pointer(handed.into_pointer()) };
@@ -211,6 +211,20 @@ impl<'c, T> Locked<'c, T> {
         self.woken().push_back_detached(detached);
         self.counts().woken += 1;
         Some(Step::Receiver(waker))
+    }
+
+    /// May there be a step to make? `false` is certain.
+    fn owes_a_step(&mut self) -> bool {
+        self.is_closed() || self.queue.has_waiters() && self.has_message()
+    }
+
+    /// Makes all steps, unlocks the queue, and wakes: first the sender that was granted, and all others also if a waker panics.
+    fn finish_after(mut self, sender: Deferred<Option<QueueWaker>>) {
+        let core = self.core;
+        if self.owes_a_step() {
+            return grant_loop_after(sender, Deferred::nothing(), self, || core.lock());
+        }
+        wake(self.unlock_with(sender));
     }
 
     /// Makes all steps, unlocks the queue, wakes, and opens what had come out of it.
@@ -302,7 +316,7 @@ impl<T> Core<T> {
     fn deliver(&self, mut locked: Locked<'_, T>, waiter: Option<Pinned<'_>>) -> T {
         let (message, sender) = locked.take();
         let undo = Undo { core: self, message: ManuallyDrop::new(message), waiter };
-        wake(locked.finish_with(sender));
+        locked.finish_after(sender);
         undo.disarm()
     }
 

@@ -476,3 +476,79 @@ impl<T> fmt::Debug for TakeOverOp<'_, T> {
         f.debug_struct("TakeOverOp").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future as _;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::{Wake, Waker};
+
+    /// A send that is enqueued and owes its step, as another thread can find it.
+    struct Unsettled<'a>(HandOverOp<'a, u32>);
+
+    impl Op for Unsettled<'_> {
+        type Output = Result<(), SendError<u32>>;
+        type Unfinished<E> = GivenBack<E, u32>;
+        const NAME: &'static str = "tasuki::channel::rendezvous::HandOver";
+
+        fn try_now(&mut self) -> Option<Self::Output> {
+            self.0.try_now()
+        }
+
+        fn is_ready(&self) -> bool {
+            self.0.is_ready()
+        }
+
+        fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            self.0.enqueue(slot, cx)
+        }
+
+        fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            self.0.poll_queued(waiter, cx)
+        }
+
+        fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
+            self.0.cancel(waiter)
+        }
+
+        fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E> {
+            self.0.unfinished(limit)
+        }
+    }
+
+    /// Counts its wakes, or panics in the first.
+    struct Woken(AtomicU32, bool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.1, "a hostile waker");
+        }
+    }
+
+    /// A receive takes the message of a sender, and has to wake another receiver for the next one, whose waker panics: the sender is woken all the same, and its message is
+    /// not lost.
+    #[test]
+    fn a_sender_whose_message_was_taken_is_woken() {
+        let core = Core::new();
+        let woken = |panics| Arc::new(Woken(AtomicU32::new(0), panics));
+        let (hostile, of_sender) = (Waker::from(woken(true)), woken(false));
+        let waker = Waker::from(of_sender.clone());
+        let send = |message| Wait::new(Unsettled(HandOverOp { parcel: Parcel::new(&core, message) }));
+        let mut receive = Box::pin(Wait::new(TakeOverOp { core: &core }));
+        assert!(receive.as_mut().poll(&mut Context::from_waker(&hostile)).is_pending());
+        let mut sends = [1, 2].map(|message| Box::pin(send(message)));
+        for send in &mut sends {
+            assert!(send.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| core.try_recv())).is_err());
+        assert_eq!(of_sender.0.load(Ordering::Relaxed), 1, "one message was taken");
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(sends[0].as_mut().poll(&mut cx), Poll::Ready(Ok(())));
+        assert_eq!(receive.as_mut().poll(&mut cx), Poll::Ready(Ok(1)));
+        assert_eq!(core.try_recv(), Ok(2));
+        assert_eq!(sends[1].as_mut().poll(&mut cx), Poll::Ready(Ok(())));
+    }
+}

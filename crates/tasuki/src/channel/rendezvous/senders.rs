@@ -6,19 +6,19 @@ use super::core::{Core, WAITS};
 use super::handed::Handed;
 use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::WAITERS;
-use crate::queue::{Deferred, Pinned, QueueGuard as _};
+use crate::queue::{Deferred, Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::WaiterSlot;
 use core::ptr;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 impl<T> Core<T> {
     /// Enqueues a sender; the waker if it is closed. A step is owed.
     pub(super) fn enqueue_sender(
         &self,
         slot: WaiterSlot<'_>,
-        waker: Waker,
+        waker: QueueWaker,
         content: &Content<T>,
-    ) -> Option<Waker> {
+    ) -> Option<QueueWaker> {
         let mut locked = self.lock();
         if locked.is_closed() {
             return Some(waker);

@@ -6,8 +6,7 @@
 use super::{LOCKED, RawMutex, WOKEN};
 use crate::policy::Policy;
 use crate::queue::waiter::{WaiterState, drop_waker, wake_owner};
-use crate::queue::{Deferred, Pinned, QueueGuard as _, Removed};
-use core::task::Waker;
+use crate::queue::{Deferred, Pinned, QueueGuard as _, QueueWaker, Removed};
 
 impl<P: Policy> RawMutex<P> {
     /// Removes the waiter; true if the lock had been granted, so that the caller owns it.
@@ -26,7 +25,7 @@ impl<P: Policy> RawMutex<P> {
     /// One attempt to remove a waiter that is `Waiting`. `None`: it is not, or the queue is locked;
     /// nothing has changed.
     #[inline(always)]
-    fn try_cancel_waiting(&self, waiter: Pinned<'_>) -> Option<Waker> {
+    fn try_cancel_waiting(&self, waiter: Pinned<'_>) -> Option<QueueWaker> {
         if waiter.get().state() != WaiterState::Waiting {
             return None;
         }

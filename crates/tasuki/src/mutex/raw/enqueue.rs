@@ -7,9 +7,9 @@ use super::revoke::AskingTask;
 use super::{EDIT, FREE, LOCKED, RawMutex, WOKEN};
 use crate::policy::{Order, Policy};
 use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_spare, drop_waker};
-use crate::queue::{Backoff, Deferred, Detached, LockedQueue, Pinned, QueueGuard as _};
+use crate::queue::{Backoff, Deferred, Detached, LockedQueue, Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::WaiterSlot;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 impl<P: Policy> RawMutex<P> {
     /// The first poll that has to wait: enqueues, or takes the lock if it has become free. `is_counted`: does the future keep an `Arc` of the mutex?
@@ -39,7 +39,7 @@ impl<P: Policy> RawMutex<P> {
     /// The holder runs and there is no waiter, or the queue is locked, or the word has changed, or the lock has become free.
     #[cold]
     #[inline(never)]
-    fn enqueue_or_lock_slow(&self, slot: WaiterSlot<'_>, waker: Waker, is_counted: bool) -> Poll<()> {
+    fn enqueue_or_lock_slow(&self, slot: WaiterSlot<'_>, waker: QueueWaker, is_counted: bool) -> Poll<()> {
         if self.is_worth_a_spin(self.queue.load()) && self.spin() {
             return self.taken_after_all(waker);
         }
@@ -61,7 +61,7 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// The lock was to be had, and the waker is not needed.
-    fn taken_after_all(&self, waker: Waker) -> Poll<()> {
+    fn taken_after_all(&self, waker: QueueWaker) -> Poll<()> {
         drop_spare(waker, || {
             self.unlock();
         });
@@ -76,7 +76,13 @@ impl<P: Policy> RawMutex<P> {
 
     /// A new waiter is enqueued, at the end that the policy names. ([`adopt`](Self::adopt) does the same for waiters of a condvar.)
     #[inline(always)]
-    fn enqueue(&self, mut locked: LockedQueue<'_>, slot: WaiterSlot<'_>, waker: Waker, task: AskingTask) {
+    fn enqueue(
+        &self,
+        mut locked: LockedQueue<'_>,
+        slot: WaiterSlot<'_>,
+        waker: QueueWaker,
+        task: AskingTask,
+    ) {
         if !locked.has_waiters() {
             self.hint.look_first();
         }
@@ -137,7 +143,7 @@ impl<P: Policy> RawMutex<P> {
 
     /// Takes over waiters of another queue, which is locked: the first becomes the owner if the lock is free,
     /// the others queue. The owner's waker is to be called after both are unlocked.
-    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<Waker>> {
+    pub(crate) fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<QueueWaker>> {
         let mut locked = self.queue.lock();
         let mut owner = Deferred::none();
         while let Some(waiter) = next() {

@@ -50,7 +50,7 @@ use crate::probe::foreign_code;
 use crate::queue::queue_lock::{QueueLock, QueueLockGuard};
 use crate::queue::waiter::wake_owner;
 use crate::queue::word::FLAG_A as HAS_GRANTS;
-use crate::queue::{Deferred, LockedQueue, QueueGuard as _};
+use crate::queue::{Deferred, LockedQueue, QueueGuard as _, QueueWaker};
 use crate::shim::{MODEL, static_array};
 use crate::task::TaskId;
 use core::cell::Cell;
@@ -92,7 +92,7 @@ pub struct UnclaimedGrant {
 /// Revokes the grant of a lock.
 ///
 /// SAFETY: the lock is one of the type that the function was made for, and its record is linked in the locked chain.
-type Revoke = unsafe fn(*const (), QueueLockGuard<'static, Chain>) -> Result<Option<Waker>, Busy>;
+type Revoke = unsafe fn(*const (), QueueLockGuard<'static, Chain>) -> Result<Option<QueueWaker>, Busy>;
 
 /// The queue of the lock was locked by another thread.
 struct Busy;
@@ -208,7 +208,7 @@ fn change_looks(task: usize, from: Looks, to: Looks) -> bool {
 }
 
 /// Revokes one grant of the task that is due; `None` if there is none.
-fn revoke_due(task: usize) -> Option<Result<Option<Waker>, Busy>> {
+fn revoke_due(task: usize) -> Option<Result<Option<QueueWaker>, Busy>> {
     let mut locked = bucket(task).lock();
     let due = locked.value().of_task(task).find(|grant| grant.looks.get() == Looks::Due)?;
     // If it stays, because its queue is locked, it is due again at the end of the next poll.
@@ -224,7 +224,7 @@ fn revoke_due(task: usize) -> Option<Result<Option<Waker>, Busy>> {
 unsafe fn revoke_overdue<P: Policy>(
     lock: *const (),
     mut chain: QueueLockGuard<'static, Chain>,
-) -> Result<Option<Waker>, Busy> {
+) -> Result<Option<QueueWaker>, Busy> {
     // Not an argument of this function, nor of one that unlocks the queue: with the last store it may be gone.
     // SAFETY: O1: the record is linked, so the mutex is there.
     let mutex = unsafe { &*lock.cast::<RawMutex<P>>() };
@@ -286,7 +286,7 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// A grant was revoked, and the lock is not for the caller: the next waiter is granted, or it is free.
-    fn pass_on(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+    fn pass_on(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<QueueWaker>> {
         if !locked.has_waiters() {
             locked.clear(LOCKED);
             return Deferred::none();

@@ -57,7 +57,7 @@ use super::{FREE, LOCKED, RawMutex, WOKEN};
 use crate::budget::wake_again;
 use crate::policy::Policy;
 use crate::queue::waiter::{Payload, Verdict, Waiter, WaiterState, clone_waker, drop_waker};
-use crate::queue::{Deferred, Detached, LockedQueue, Pinned, QueueGuard as _};
+use crate::queue::{Deferred, Detached, LockedQueue, Pinned, QueueGuard as _, QueueWaker};
 use crate::shim::Ordering;
 use core::ptr::without_provenance_mut;
 use core::task::{Context, Poll, Waker};
@@ -181,7 +181,10 @@ impl<P: Policy> RawMutex<P> {
     ///
     /// SAFETY: there is a waiter.
     #[inline(always)]
-    pub(super) unsafe fn grant_revocably(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<Waker>> {
+    pub(super) unsafe fn grant_revocably(
+        &self,
+        locked: &mut LockedQueue<'_>,
+    ) -> Deferred<Option<QueueWaker>> {
         debug_assert!(!locked.word().has(WOKEN), "a lock that is granted has no holder: {:?}", locked.word());
         // Relaxed, and not one operation: R3.
         self.tally.store(self.tally.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -198,7 +201,7 @@ impl<P: Policy> RawMutex<P> {
         &self,
         locked: &mut LockedQueue<'_>,
         waiter: Detached,
-    ) -> Deferred<Option<Waker>> {
+    ) -> Deferred<Option<QueueWaker>> {
         self.hint.look_first();
         locked.set(LOCKED);
         locked.push_front_detached(waiter);
@@ -326,9 +329,9 @@ impl<P: Policy> RawMutex<P> {
         &self,
         locked: &mut LockedQueue<'_>,
         waiter: Pinned<'_>,
-        waker: Waker,
+        waker: QueueWaker,
         asker: Asker<'_>,
-    ) -> (Poll<()>, Deferred<Option<Waker>>) {
+    ) -> (Poll<()>, Deferred<Option<QueueWaker>>) {
         let node = waiter.get();
         let mark = self.noted(locked, node, asker);
         let is_second_time = mark.has(Mark::WAS_REVOKED);

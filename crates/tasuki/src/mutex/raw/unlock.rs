@@ -11,9 +11,8 @@ use super::{FREE, HELD, LOCKED, RawMutex, WOKEN};
 use crate::policy::Policy;
 use crate::queue::waiter::wake_owner;
 use crate::queue::word::Word;
-use crate::queue::{Deferred, LockedQueue, QueueGuard as _};
+use crate::queue::{Deferred, LockedQueue, QueueGuard as _, QueueWaker};
 use crate::shim::Ordering;
-use core::task::Waker;
 
 /// What an unlock found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +51,7 @@ impl<P: Policy> RawMutex<P> {
     /// caller wakes.
     #[inline(never)]
     #[must_use = "the waiter must be woken"]
-    fn unlock_slow(&self, word: Word) -> Option<Waker> {
+    fn unlock_slow(&self, word: Word) -> Option<QueueWaker> {
         debug_assert!(word.has(LOCKED), "unlock of a mutex that is not locked: {word:?}");
         match self.queue.try_lock(word) {
             Some(locked) => self.unlock_locked(locked),
@@ -63,13 +62,13 @@ impl<P: Policy> RawMutex<P> {
     /// The queue is locked, or the word has changed. A call of its own: what it saves would be stored ahead of the one attempt.
     #[cold]
     #[inline(never)]
-    fn unlock_busy(&self) -> Option<Waker> {
+    fn unlock_busy(&self) -> Option<QueueWaker> {
         self.unlock_locked(self.queue.lock())
     }
 
     /// The release, with the queue locked. The policy decides here between the baton and the free lock.
     #[inline(always)]
-    fn unlock_locked(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
+    fn unlock_locked(&self, mut locked: LockedQueue<'_>) -> Option<QueueWaker> {
         // Asked first: here there usually are waiters.
         if !locked.has_waiters() {
             locked.clear(LOCKED);
@@ -87,7 +86,7 @@ impl<P: Policy> RawMutex<P> {
     ///
     /// SAFETY: there is a waiter.
     #[inline(always)]
-    unsafe fn grant(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
+    unsafe fn grant(&self, mut locked: LockedQueue<'_>) -> Option<QueueWaker> {
         self.probe.grant(locked.front_note());
         if P::REVOCABLE {
             // SAFETY: the caller's contract.
@@ -113,7 +112,7 @@ impl<P: Policy> RawMutex<P> {
     /// `head·LOCKED => head·WOKEN`: the lock is free, and the head is woken to compete for it, unless it was woken before and has not been polled.
     ///
     /// SAFETY: there is a waiter.
-    unsafe fn free(&self, mut locked: LockedQueue<'_>) -> Option<Waker> {
+    unsafe fn free(&self, mut locked: LockedQueue<'_>) -> Option<QueueWaker> {
         self.count_overtake();
         locked.clear(LOCKED);
         let mut waker = Deferred::none();
