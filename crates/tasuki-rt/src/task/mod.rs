@@ -403,9 +403,16 @@ impl<T> Drop for TaskOutput<T> {
     fn drop(&mut self) {
         match self.0.take() {
             Some(Err(Cause::Panicked(panic))) => unobserved(panic.into_payload()),
-            Some(result) => contain_panic(|| drop(result)),
+            Some(result) => drop_foreign(result),
             None => (),
         }
+    }
+}
+
+/// Drops what a task or a posted closure leaves behind. A panic of it goes no further than the panic hook; in a simulation it is a failure.
+pub(crate) fn drop_foreign<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        unobserved(payload);
     }
 }
 
@@ -495,7 +502,7 @@ impl<F: Future> Future for Body<F> {
 impl<F> Drop for Body<F> {
     fn drop(&mut self) {
         if let Some(panic) = self.end() {
-            discard(panic.into_payload());
+            unobserved(panic.into_payload());
         }
         self.meta.forget();
     }

@@ -5,8 +5,8 @@
 
 use super::abort::AbortHandle;
 use super::completions::{Completion, Completions};
-use super::contain_panic;
 use super::join::JoinHandle;
+use super::{contain_panic, drop_foreign};
 use crate::context;
 use crate::error::JoinError;
 use crate::event_loop::WorkerId;
@@ -376,7 +376,7 @@ impl<T> JoinSet<T> {
                 Err(error) => error,
             };
             // Not while the panic unwinds: one of them that panics as well would end the process.
-            outputs.drain(..).for_each(|output| contain_panic(|| drop(output)));
+            outputs.drain(..).for_each(drop_foreign);
             match error.into_panic() {
                 Ok(payload) => resume_unwind(payload),
                 Err(error) => panic!("`JoinSet::join_all`: {error}"),
@@ -406,7 +406,7 @@ impl<T> JoinSet<T> {
         self.abort_all();
         while let Some(result) = self.next().await {
             // Foreign: a panic of one goes no further, and the others are waited for.
-            contain_panic(|| drop(result));
+            drop_foreign(result);
         }
     }
 
@@ -487,7 +487,7 @@ impl<T> JoinSet<T> {
         self.free.clear();
         self.completions.close();
         self.completions = no_completions();
-        slots.into_iter().flatten().for_each(|member| contain_panic(|| drop(member)));
+        slots.into_iter().flatten().for_each(drop_foreign);
     }
 }
 
@@ -502,7 +502,7 @@ impl<T> Drop for JoinSet<T> {
         self.abort_all();
         self.completions.close();
         // A result that has come is foreign: a panic of one goes no further, and the others are dropped.
-        self.slots.drain(..).flatten().for_each(|member| contain_panic(|| drop(member)));
+        self.slots.drain(..).flatten().for_each(drop_foreign);
     }
 }
 

@@ -33,7 +33,8 @@
 //! [`sleep`](crate::sleep()) and every `.timeout()` follow a virtual clock. It stands still while anything can run and jumps to the next deadline when
 //! nothing can; an hour takes no time, and a sleep of 10 ms takes exactly 10 ms. As in a runtime, deadlines are rounded up to a
 //! millisecond. A task that does nothing but yield, waiting for something to happen, uses up time too: 1 µs a poll at first, twice as much after each
-//! 1,000 polls in which nothing else happened. A deadline that is 10,000 years away never comes.
+//! 1,000 polls in which nothing else happened. A deadline that is 10,000 years away never comes, nor does that of a sleep which
+//! is carried out of its simulation: the clock has stopped.
 //!
 //! # What fails
 //!
@@ -42,6 +43,7 @@
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits and where it was
 //!   spawned; with debug assertions also what it waits for, and of a lock where it asked for it and which task has taken it, and where.
 //! * It does not end within the polls that [`Simulation::polls`] allows.
+//! * The destructor of a task, of an output that is not taken, or of a posted closure panics.
 //!
 //! Tasks that still wait when the test has ended are dropped, as at the end of a runtime.
 //!

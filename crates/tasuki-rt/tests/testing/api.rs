@@ -3,7 +3,7 @@
 
 use crate::kit::{MS, scaled, watchdog};
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::rc::Rc;
@@ -283,6 +283,42 @@ fn a_panic_that_is_not_observed_fails_the_test() {
     });
     assert!(posted.is_err());
     check(3, || async { assert!(spawn(async { panic!("seen") }).await.unwrap_err().is_panic()) });
+}
+
+/// So does an assertion in a destructor, also at the end of the test, when tasks and closures are dropped that have not ended.
+#[test]
+fn a_destructor_that_panics_fails_the_test() {
+    struct Asserts;
+    impl Drop for Asserts {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking(), "in a destructor");
+        }
+    }
+    async fn holds(_: Asserts) {
+        pending::<()>().await;
+    }
+    let _dog = watchdog(60);
+    let fails = |drops: fn()| {
+        let run = catch_unwind(|| Simulation::new(1).run(async move { drops() }));
+        run.is_err_and(|payload| payload.downcast_ref() == Some(&"in a destructor"))
+    };
+    assert!(fails(|| drop(spawn(holds(Asserts)))), "not polled");
+    assert!(fails(|| {
+        let asserts = Asserts;
+        EventLoop::current().unwrap().post(move || drop(asserts)).unwrap();
+    }));
+    let ended = |output: fn()| {
+        catch_unwind(|| {
+            Simulation::new(1).run(async move {
+                output();
+                sleep(MS).await;
+            });
+        })
+        .is_err()
+    };
+    assert!(ended(|| drop(spawn(holds(Asserts)))), "it waits");
+    assert!(ended(|| drop(spawn(async { Asserts }))), "an output");
+    assert!(!ended(|| drop(spawn(async {}))));
 }
 
 /// A foreign thread is waited for: a second without a word, as long as it takes with one.

@@ -8,7 +8,7 @@ pub(crate) mod progress;
 use super::worker::Local;
 use super::{Item, Shared, UnstartedWorker};
 use crate::context::{Context, ThreadRole};
-use crate::task::contain_panic;
+use crate::task::{contain_panic, drop_foreign};
 use abandoned_wheel::AbandonedWheel;
 use std::sync::Arc;
 use std::thread;
@@ -129,6 +129,6 @@ pub(crate) fn drop_item(context: &Context, item: Item) {
             let id = runnable.metadata().id;
             context.poll(id, || drop(runnable));
         }
-        Item::Job(job) => contain_panic(|| drop(job)),
+        Item::Job(job) => drop_foreign(job),
     }
 }
