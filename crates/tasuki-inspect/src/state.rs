@@ -49,7 +49,7 @@ fn holder(json: &mut Json, holder: &HolderSnapshot) {
 }
 
 fn durations(json: &mut Json, key: &str, durations: &Durations) {
-    json.key(key).array(durations.classes(), |json, (_, count)| json.number(count));
+    json.key(key).array(durations.buckets(), |json, (_, count)| json.number(count));
 }
 
 /// Everything, as one line.

@@ -191,8 +191,23 @@ impl<T> LoopMutex<T> {
     /// static MUTEX: tasuki_rt::LoopMutex<i32> = tasuki_rt::LoopMutex::new(1);
     /// assert!(!MUTEX.is_locked());
     /// ```
+    #[track_caller]
     pub const fn new(value: T) -> Self {
         Self { raw: KeyedRawMutex::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// The same mutex with a name, which the reports of [`tasuki::inspect`] show. Where `inspect` is not active the name is not kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// static ACCOUNTS: tasuki_rt::LoopMutex<u32> = tasuki_rt::LoopMutex::new(0).named("accounts");
+    /// assert!(!ACCOUNTS.is_locked());
+    /// ```
+    #[must_use]
+    pub const fn named(mut self, name: &'static str) -> Self {
+        self.raw.rename(name);
+        self
     }
 
     /// The value. Owning the mutex proves that it is not locked.
@@ -355,8 +370,16 @@ impl<T: ?Sized> LoopMutex<T> {
 }
 
 impl<T: Default> Default for LoopMutex<T> {
+    #[track_caller]
     fn default() -> Self {
         Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for LoopMutex<T> {
+    #[track_caller]
+    fn from(value: T) -> Self {
+        Self::new(value)
     }
 }
 

@@ -324,8 +324,16 @@ impl<T: ?Sized> Guard<&ReentrantMutex<T>> {
 }
 
 impl<T: Default> Default for ReentrantMutex<T> {
+    #[track_caller]
     fn default() -> Self {
         Self::new(T::default())
+    }
+}
+
+impl<T> From<T> for ReentrantMutex<T> {
+    #[track_caller]
+    fn from(value: T) -> Self {
+        Self::new(value)
     }
 }
 

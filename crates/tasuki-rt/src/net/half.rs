@@ -1,6 +1,6 @@
 //! The read and the write half of a stream, borrowed or owned.
 
-use super::stream::{Stream, read, write, write_all};
+use super::stream::{Stream, read, read_exact, write, write_all};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -89,6 +89,19 @@ impl<S: Stream> ReadHalf<'_, S> {
         read(self.stream(), into).await
     }
 
+    /// Reads until the room is full.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: what was read before the future was dropped is in the buffer, and how much is not known.
+    ///
+    /// # Errors
+    ///
+    /// `UnexpectedEof` if the stream ends before; those of [`read`](Self::read).
+    pub async fn read_exact(&mut self, into: &mut [u8]) -> io::Result<()> {
+        read_exact(self.stream(), into).await
+    }
+
     #[cfg_attr(
         not(any(feature = "tokio-io", feature = "hyper")),
         allow(dead_code, reason = "for their traits")
@@ -119,6 +132,19 @@ impl<S: Stream> OwnedReadHalf<S> {
     /// Those of the system, such as a reset by the peer; after its runtime has shut down.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         read(self.stream(), into).await
+    }
+
+    /// Reads until the room is full.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: what was read before the future was dropped is in the buffer, and how much is not known.
+    ///
+    /// # Errors
+    ///
+    /// `UnexpectedEof` if the stream ends before; those of [`read`](Self::read).
+    pub async fn read_exact(&mut self, into: &mut [u8]) -> io::Result<()> {
+        read_exact(self.stream(), into).await
     }
 
     #[cfg_attr(

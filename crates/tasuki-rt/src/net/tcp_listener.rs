@@ -120,6 +120,33 @@ impl TcpListener {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.io().local_addr()
     }
+
+    /// An error that came without an operation.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, if it does not say.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.io().take_error()
+    }
+
+    /// How many routers a packet passes at most, also of connections that are accepted from then on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.io.io().set_ttl(ttl)
+    }
+
+    /// How many routers a packet passes at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.io.io().ttl()
+    }
 }
 
 /// An accept that passes over peers that have gone, and waits once for a descriptor.

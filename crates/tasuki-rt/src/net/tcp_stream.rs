@@ -353,6 +353,15 @@ impl TcpStream {
         SockRef::from(self.io.io()).set_linger(linger.map(whole_seconds))
     }
 
+    /// How long the close of the connection goes on in the background; `None` if the system decides.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        SockRef::from(self.io.io()).linger()
+    }
+
     /// How many routers a packet passes at most.
     ///
     /// # Errors

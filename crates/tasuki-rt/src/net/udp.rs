@@ -211,13 +211,22 @@ impl UdpSocket {
         self.io.io().peer_addr()
     }
 
-    /// May it send to broadcast addresses?
+    /// Allows it to send to broadcast addresses, or forbids it.
     ///
     /// # Errors
     ///
     /// Those of the system.
     pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
         self.io.io().set_broadcast(broadcast)
+    }
+
+    /// May it send to broadcast addresses?
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn broadcast(&self) -> io::Result<bool> {
+        self.io.io().broadcast()
     }
 
     /// How many routers a datagram passes at most.
@@ -227,6 +236,24 @@ impl UdpSocket {
     /// Those of the system.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.io.io().set_ttl(ttl)
+    }
+
+    /// How many routers a datagram passes at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.io.io().ttl()
+    }
+
+    /// An error that came without an operation.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, if it does not say.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.io().take_error()
     }
 
     /// Receives what is sent to a group, on one interface.

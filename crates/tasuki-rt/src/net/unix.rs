@@ -115,6 +115,15 @@ impl UnixListener {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.io().local_addr()
     }
+
+    /// An error that came without an operation.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, if it does not say.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.io().take_error()
+    }
 }
 
 /// A connection of Unix sockets. See [`TcpStream`](super::TcpStream) for order and cancelling.
@@ -500,6 +509,24 @@ impl UnixDatagram {
     /// Those of the system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.io().local_addr()
+    }
+
+    /// The name of the chosen peer.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, also if none was chosen.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.io().peer_addr()
+    }
+
+    /// An error that came without an operation.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, if it does not say.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.io.io().take_error()
     }
 }
 

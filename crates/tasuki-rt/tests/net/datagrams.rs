@@ -150,6 +150,7 @@ mod unix {
             assert!(UnixStream::connect(&path).await.is_err(), "no listener");
             let listener = UnixListener::bind(&path).unwrap();
             assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(path.as_path()));
+            assert!(listener.take_error().unwrap().is_none());
             let server = spawn(async move {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut bytes = [0; 64];
@@ -209,7 +210,10 @@ mod unix {
             let unnamed = UnixDatagram::unbound().unwrap();
             unnamed.send_to(b"two!", &path).await.unwrap();
             assert_eq!(named.recv_from(&mut bytes).await.unwrap().0, 4);
+            assert!(unnamed.peer_addr().is_err(), "none was chosen");
             unnamed.connect(&path).unwrap();
+            assert_eq!(unnamed.peer_addr().unwrap().as_pathname(), Some(path.as_path()));
+            assert!(unnamed.take_error().unwrap().is_none());
             unnamed.send(b"three").await.unwrap();
             assert_eq!(named.recv(&mut bytes).await.unwrap(), 5);
             // More than there is room for: the sender waits for the receiver.

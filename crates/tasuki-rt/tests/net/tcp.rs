@@ -64,16 +64,8 @@ async fn client(address: SocketAddr, number: usize, rounds: usize) -> io::Result
         let sent = vec![(number ^ round) as u8; 1 + number * round];
         let (mut read, mut write) = stream.split();
         let mut received = vec![0; sent.len()];
-        let mut filled = 0;
         // The answer to a long one begins before its end was sent.
-        let sending = write.write_all(&sent);
-        let receiving = async {
-            while filled < received.len() {
-                filled += read.read(&mut received[filled..]).await?;
-            }
-            io::Result::Ok(())
-        };
-        both(sending, receiving).await?;
+        both(write.write_all(&sent), read.read_exact(&mut received)).await?;
         assert_eq!(sent, received);
     }
     Ok(())
@@ -166,7 +158,11 @@ fn halves_end_their_directions_and_reunite() {
         assert_eq!(server.read(&mut bytes).await.unwrap(), 8);
         assert_eq!(server.read(&mut bytes).await.unwrap(), 0, "the half that writes was dropped");
         server.write_all(b"answer").await.unwrap();
-        assert_eq!(read.read(&mut bytes).await.unwrap(), 6);
+        read.read_exact(&mut bytes[..5]).await.unwrap();
+        assert_eq!(read.read(&mut bytes[5..]).await.unwrap(), 1);
+        assert_eq!(&bytes[..6], b"answer");
+        drop(server);
+        assert_eq!(read.read_exact(&mut bytes).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
 
         let (one, other) = pair().await.unwrap();
         let ((read_one, write_one), (read_other, write_other)) = (one.into_split(), other.into_split());

@@ -1,10 +1,11 @@
-//! The options of a TCP connection: what is set is read again, and no time is taken for another.
+//! The options of TCP connections, listeners and datagram sockets: what is set is read again, and no time is taken for another.
 
 use super::tcp::pair;
 use crate::kit::{runtime, watchdog};
 use std::io;
 use std::net::Shutdown;
 use std::time::Duration;
+use tasuki_rt::net::{TcpListener, UdpSocket};
 
 #[test]
 fn options_and_addresses() {
@@ -22,7 +23,10 @@ fn options_and_addresses() {
         assert!(!client.keepalive().unwrap());
         client.set_ttl(9).unwrap();
         assert_eq!(client.ttl().unwrap(), 9);
+        client.set_linger(Some(Duration::from_secs(3))).unwrap();
+        assert_eq!(client.linger().unwrap(), Some(Duration::from_secs(3)));
         client.set_linger(Some(Duration::ZERO)).unwrap();
+        assert_eq!((client.linger().unwrap(), server.linger().unwrap()), (Some(Duration::ZERO), None));
         assert!(client.take_error().unwrap().is_none());
         client.shutdown(Shutdown::Both).unwrap();
     });
@@ -68,5 +72,29 @@ fn short_and_long_times_of_options_are_not_zero() {
             client.set_user_timeout(None).unwrap();
             assert_eq!(client.user_timeout().unwrap(), None);
         }
+    });
+}
+
+#[test]
+fn options_of_a_listener() {
+    let _dog = watchdog(60);
+    runtime(1).block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.set_ttl(9).unwrap();
+        assert_eq!(listener.ttl().unwrap(), 9);
+        assert!(listener.take_error().unwrap().is_none());
+    });
+}
+
+#[test]
+fn options_of_a_datagram_socket() {
+    let _dog = watchdog(60);
+    runtime(1).block_on(async {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        assert!(!socket.broadcast().unwrap());
+        socket.set_broadcast(true).unwrap();
+        socket.set_ttl(9).unwrap();
+        assert!(socket.broadcast().unwrap() && socket.ttl().unwrap() == 9);
+        assert!(socket.take_error().unwrap().is_none());
     });
 }

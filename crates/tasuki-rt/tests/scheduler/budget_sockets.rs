@@ -64,6 +64,7 @@ pub(super) fn rows() -> Vec<Row> {
             let (mut read, mut write) = stream.split();
         },
         "ReadHalf::read" => read.read(&mut [0]).await.unwrap(),
+        "ReadHalf::read_exact" => read.read_exact(&mut [0]).await.unwrap(),
         "WriteHalf::write" => write.write(&[0]).await.unwrap(),
         "WriteHalf::write_all" => write.write_all(&[0]).await.unwrap(),
     );
@@ -73,6 +74,7 @@ pub(super) fn rows() -> Vec<Row> {
             let (mut read, mut write) = stream.into_split();
         },
         "OwnedReadHalf::read" => read.read(&mut [0]).await.unwrap(),
+        "OwnedReadHalf::read_exact" => read.read_exact(&mut [0]).await.unwrap(),
         "OwnedWriteHalf::write" => write.write(&[0]).await.unwrap(),
         "OwnedWriteHalf::write_all" => write.write_all(&[0]).await.unwrap(),
     );

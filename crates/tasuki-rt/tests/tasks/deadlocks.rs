@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tasuki::inspect::{Certainty, deadlocks, snapshot};
 use tasuki::task::TaskId;
 use tasuki::{Barrier, Event, Mutex, RwLock};
-use tasuki_rt::{JoinHandle, Runtime};
+use tasuki_rt::{JoinHandle, LoopMutex, Runtime, WorkerId, spawn_local, yield_now};
 
 /// The certainties of the cycles that have one of these tasks.
 fn told(tasks: &[TaskId]) -> Vec<Certainty> {
@@ -123,4 +123,32 @@ fn a_guard_that_outlives_its_task() {
     until(|| told(&me) == [Certainty::Deadlock]);
     one.abort();
     assert!(runtime.block_on(one).unwrap_err().is_aborted());
+}
+
+/// A wait for a loop mutex names the lock, or says where it was made: by every constructor in this file.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "noted with debug assertions only")]
+fn loop_mutexes_have_names_and_places() {
+    let _dog = watchdog(60);
+    let made =
+        [LoopMutex::new(0), LoopMutex::from(0), LoopMutex::default(), LoopMutex::new(0).named("journal")];
+    for (number, mutex) in made.into_iter().enumerate() {
+        let (runtime, mutex) = (runtime(1), Arc::new(mutex));
+        let waits = mutex.clone();
+        let (made_at, name) = runtime
+            .block_on(runtime.spawn_on(WorkerId::new(0), move || async move {
+                let guard = mutex.clone().lock_owned().await.unwrap();
+                let waiter = spawn_local(async move { drop(waits.lock().await) });
+                yield_now().await;
+                let label = snapshot().waits.into_iter().find(|wait| wait.task == waiter.id());
+                drop(guard);
+                waiter.await.unwrap();
+                label.and_then(|wait| wait.lock).map(|(_, label)| (label.made_at, label.name)).unwrap()
+            }))
+            .unwrap();
+        match number {
+            3 => assert_eq!(name, Some("journal")),
+            _ => assert!(made_at.unwrap().file().ends_with("deadlocks.rs"), "made at {made_at:?}"),
+        }
+    }
 }

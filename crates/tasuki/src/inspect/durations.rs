@@ -40,10 +40,10 @@ impl Durations {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let (times, count) = tasuki::inspect::Durations::default().classes().next().unwrap();
+    /// let (times, count) = tasuki::inspect::Durations::default().buckets().next().unwrap();
     /// assert_eq!((times, count), (Duration::ZERO..Duration::from_micros(1), 0));
     /// ```
-    pub fn classes(&self) -> impl Iterator<Item = (Range<Duration>, u32)> + '_ {
+    pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u32)> + '_ {
         self.0.iter().enumerate().map(|(class, count)| (times_of(class), *count))
     }
 

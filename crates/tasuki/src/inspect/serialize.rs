@@ -139,7 +139,7 @@ impl Serialize for Hop {
 
 impl Serialize for Durations {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let counts: Vec<u32> = self.classes().map(|(_, count)| count).collect();
+        let counts: Vec<u32> = self.buckets().map(|(_, count)| count).collect();
         counts.serialize(to)
     }
 }

@@ -122,11 +122,9 @@ impl KeyedRawMutex {
     }
 
     const_fn! {
-        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show.
-        #[must_use]
-        pub const fn named(mut self, name: &'static str) -> Self {
+        /// Gives the lock a name, which the reports of [`inspect`](crate::inspect) show.
+        pub const fn rename(&mut self, name: &'static str) {
             self.probe.rename(name);
-            self
         }
     }
 

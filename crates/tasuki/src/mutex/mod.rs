@@ -298,6 +298,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
 }
 
 impl<T: Default, P: Policy> Default for Mutex<T, P> {
+    #[track_caller]
     fn default() -> Self {
         Self::with_policy(T::default())
     }
@@ -305,6 +306,7 @@ impl<T: Default, P: Policy> Default for Mutex<T, P> {
 
 /// For the default policy only, so that `Mutex::from(5)` says which; others have [`with_policy`](Mutex::with_policy).
 impl<T> From<T> for Mutex<T> {
+    #[track_caller]
     fn from(value: T) -> Self {
         Self::new(value)
     }

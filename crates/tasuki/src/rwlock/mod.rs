@@ -310,12 +310,14 @@ impl<T: ?Sized> RwLock<T> {
 }
 
 impl<T: Default> Default for RwLock<T> {
+    #[track_caller]
     fn default() -> Self {
         Self::new(T::default())
     }
 }
 
 impl<T> From<T> for RwLock<T> {
+    #[track_caller]
     fn from(value: T) -> Self {
         Self::new(value)
     }

@@ -272,7 +272,7 @@ fn wrappers_yield_before_they_poll() {
 fn a_hand_off_yields_with_the_last_operation() {
     let (mutex, spy) = (Mutex::new(()), Spy::new());
     let turn = || {
-        ready(&mut Box::pin(mutex.lock()));
+        drop(ready(&mut Box::pin(mutex.lock())));
         Box::pin(MutexGuard::hand_off(mutex.try_lock().unwrap()))
     };
     with_budget(6, || {

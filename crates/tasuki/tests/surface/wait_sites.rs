@@ -1,4 +1,4 @@
-//! Every wait says where in the user's code it was asked for: a site inside the crate would tell nothing. A table over all futures of the crate.
+//! Every wait says where in the user's code it was asked for, and where its lock was made: a site inside the crate would tell nothing. A table over all futures of the crate.
 
 #![cfg(all(any(debug_assertions, feature = "inspect"), not(miri)))]
 
@@ -27,6 +27,9 @@ fn waits_here(what: &str, future: impl Future) {
     for wait in waits {
         let at = wait.at.unwrap_or_else(|| panic!("{what} has no site"));
         assert!(at.file().ends_with("wait_sites.rs"), "{what} was asked for at {at}");
+        if let Some(made) = wait.lock.map(|(_, label)| label.made_at.expect("it has no name")) {
+            assert!(made.file().ends_with("wait_sites.rs"), "the lock of {what} was made at {made}");
+        }
     }
 }
 
@@ -57,6 +60,30 @@ fn locks() {
     }));
     assert!(poll(holder.as_mut()).is_pending());
     waits_here("ReentrantMutex::lock", reentrant.lock());
+}
+
+/// Locks by every constructor: the place where one was made is that of the call.
+#[test]
+fn constructors() {
+    let mutexes = [Mutex::new(0), Mutex::with_policy(0), Mutex::from(0), Mutex::default()];
+    for mutex in &mutexes {
+        let _held = mutex.try_lock();
+        waits_here("Mutex::lock", mutex.lock());
+    }
+    for lock in &[RwLock::new(0), RwLock::from(0), RwLock::default()] {
+        let _held = lock.try_write();
+        waits_here("RwLock::read", lock.read());
+    }
+    let semaphores: [Semaphore; 2] = [Semaphore::new(0), Semaphore::with_policy(0)];
+    semaphores.iter().for_each(|semaphore| waits_here("Semaphore::acquire", semaphore.acquire()));
+    for mutex in &[ReentrantMutex::new(0), ReentrantMutex::from(0), ReentrantMutex::default()] {
+        let mut holder = Box::pin(task::identify(async {
+            let _guard = mutex.lock().await;
+            std::future::pending::<()>().await;
+        }));
+        assert!(poll(holder.as_mut()).is_pending());
+        waits_here("ReentrantMutex::lock", mutex.lock());
+    }
 }
 
 #[test]

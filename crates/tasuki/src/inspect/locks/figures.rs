@@ -123,7 +123,7 @@ mod tests {
             let mut counts = [0; CLASSES];
             counts[class(nanos)] = 1;
             let time = Duration::from_nanos(nanos);
-            let found = Durations(counts).classes().any(|(times, count)| count == 1 && times.contains(&time));
+            let found = Durations(counts).buckets().any(|(times, count)| count == 1 && times.contains(&time));
             assert!(found, "{time:?}");
         }
     }
