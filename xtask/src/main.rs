@@ -102,7 +102,7 @@ const TASKS: [Task; 18] = [
     (
         "repeat",
         "[--runs N] [--package NAME] [--only CONDITION] [FILTER]",
-        "the tests under the same conditions",
+        "the tests under the conditions of `tour`",
         repeat::run,
     ),
     ("tidy", "", "the rules of the house that text can show", tidy::run),

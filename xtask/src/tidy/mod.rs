@@ -5,6 +5,7 @@ mod benchmarks;
 mod documents;
 mod first_page;
 mod hazards;
+mod headers;
 mod language;
 mod nevers;
 pub(crate) mod orderings;
@@ -76,7 +77,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 44] = [
+const RULES: [(&str, Rule); 47] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -88,6 +89,9 @@ const RULES: [(&str, Rule); 44] = [
     ("exchanged pointers are looked at", hazards::pointer_exchanges),
     ("nothing unfinished", rust::unfinished),
     ("unsafe cites an invariant", rust::unsafe_cites),
+    ("every file begins with a sentence", headers::first_lines),
+    ("pages of primitives have their sections", headers::sections),
+    ("slow paths are out of line", headers::slow_is_out_of_line),
     ("files stay small", rust::file_length),
     ("functions stay small", rust::function_length),
     ("models end by themselves", rust::no_silent_caps),
