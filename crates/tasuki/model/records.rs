@@ -3,9 +3,9 @@
 //! The files of the protocol are built here with the atomics of the model, for the library has its records in statics, which those cannot be in.
 
 use crate::support::{join, model, spawn};
+use holder_slot::{Hold, HolderSlot, Look, NewHold, UNUSED};
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use place::{Hold, Look, NewHold, Place, UNUSED};
 use stamp::{Generation, Stamp};
 use std::panic::Location;
 
@@ -17,17 +17,18 @@ mod sync {
     pub(super) const TRIES: usize = 2;
 }
 
-#[path = "../src/inspect/place.rs"]
-mod place;
+#[path = "../src/inspect/holder_slot.rs"]
+mod holder_slot;
 #[path = "../src/inspect/stamp.rs"]
 mod stamp;
 
-fn new_place() -> Place {
-    Place {
+fn new_slot() -> HolderSlot {
+    HolderSlot {
         state: AtomicU64::new(UNUSED),
         task: AtomicU64::new(0),
         at: sync::AtomicPtr::new(std::ptr::null_mut()),
         wait: AtomicU64::new(0),
+        lock: AtomicU64::new(0),
         since: AtomicU64::new(0),
     }
 }
@@ -53,28 +54,28 @@ fn hold(task: u64) -> NewHold {
     NewHold { task, at: site(task), mode: (task % 4) as u32 }
 }
 
-/// What is held, if the look has found something: then the task, the place and the mode are of one hold.
-fn looked(place: &Place) -> Option<Hold> {
-    let Look::Held(found) = place.look() else { return None };
+/// What is held, if the look has found something: then the task, the site and the mode are of one hold.
+fn looked(slot: &HolderSlot) -> Option<Hold> {
+    let Look::Held(found) = slot.look() else { return None };
     assert_eq!((found.at, u64::from(found.mode)), (Some(site(found.task)), found.task % 4), "of one hold");
     Some(found)
 }
 
 /// The hold of a task, by a lock that has one holder.
-fn take(lock: &Mutex<()>, place: &Place, task: u64) {
+fn take(lock: &Mutex<()>, slot: &HolderSlot, task: u64) {
     let _guard = lock.lock().unwrap();
-    place.fill(hold(task));
-    let _ = place.free();
+    slot.fill(hold(task));
+    slot.free();
 }
 
 /// Two tasks take a lock one after the other while two looks come.
 #[test]
 fn a_look_at_a_lock_that_is_taken_and_released() {
     model(
-        || (Mutex::new(()), new_place()),
-        |(lock, place)| {
-            let threads = [1, 2].map(|task| spawn(move || take(lock, place, task)));
-            let looks = [looked(place), looked(place)].map(|found| found.map(|found| (found.turn, found)));
+        || (Mutex::new(()), new_slot()),
+        |(lock, slot)| {
+            let threads = [1, 2].map(|task| spawn(move || take(lock, slot, task)));
+            let looks = [looked(slot), looked(slot)].map(|found| found.map(|found| (found.turn, found)));
             if let [Some((before, first)), Some((after, second))] = looks {
                 assert!(
                     before <= after && (before != after || first == second),
@@ -82,7 +83,7 @@ fn a_look_at_a_lock_that_is_taken_and_released() {
                 );
             }
             join(threads);
-            assert_eq!(place.look(), Look::Free);
+            assert_eq!(slot.look(), Look::Free);
         },
     );
 }
@@ -92,23 +93,23 @@ fn a_look_at_a_lock_that_is_taken_and_released() {
 fn a_look_at_a_grant() {
     const WAIT: u64 = 7;
     model(
-        || (Mutex::new(false), new_place()),
-        |(lock, place)| {
-            place.fill(hold(1));
+        || (Mutex::new(false), new_slot()),
+        |(lock, slot)| {
+            slot.fill(hold(1));
             let releaser = spawn(move || {
                 let mut granted = lock.lock().unwrap();
-                let _ = place.free();
-                place.grant(hold(2), WAIT);
+                slot.free();
+                slot.grant(hold(2), WAIT);
                 *granted = true;
             });
             let waiter = spawn(move || {
                 if *lock.lock().unwrap() {
-                    place.fill(hold(2));
-                    let _ = place.free();
+                    slot.fill(hold(2));
+                    slot.free();
                 }
             });
             let looker = spawn(move || {
-                if let Some(found) = looked(place) {
+                if let Some(found) = looked(slot) {
                     assert_eq!(found.wait, if found.task == 2 { WAIT } else { 0 });
                     assert!(found.is_claimed || found.task == 2);
                 }
@@ -124,22 +125,22 @@ fn a_look_at_an_upgrade() {
     const WAIT: u64 = 7;
     const ALONE: u32 = 3;
     model(
-        || (Mutex::new(false), new_place()),
-        |(lock, place)| {
-            place.fill(hold(1));
+        || (Mutex::new(false), new_slot()),
+        |(lock, slot)| {
+            slot.fill(hold(1));
             let releaser = spawn(move || {
                 let mut granted = lock.lock().unwrap();
-                place.grant_upgrade(ALONE, WAIT);
+                slot.grant_upgrade(ALONE, WAIT);
                 *granted = true;
             });
             let upgrader = spawn(move || {
                 if *lock.lock().unwrap() {
-                    place.change(ALONE);
-                    let _ = place.free();
+                    slot.change(ALONE);
+                    slot.free();
                 }
             });
             let looker = spawn(move || {
-                if let Look::Held(found) = place.look() {
+                if let Look::Held(found) = slot.look() {
                     let is_upgraded = found.mode == ALONE;
                     assert_eq!((found.task, found.wait), (1, if is_upgraded { WAIT } else { 0 }));
                     assert!(found.is_claimed || is_upgraded);
@@ -154,20 +155,20 @@ fn a_look_at_an_upgrade() {
 #[test]
 fn a_look_at_a_guard_that_is_sent() {
     model(
-        || (AtomicU32::new(0), new_place()),
-        |(sent, place)| {
-            place.fill(hold(1));
+        || (AtomicU32::new(0), new_slot()),
+        |(sent, slot)| {
+            slot.fill(hold(1));
             let user = spawn(move || {
                 // Acquire: pairs with Release below, as that of a channel.
                 if sent.load(Ordering::Acquire) == 1 {
-                    place.touch(2);
-                    let _ = place.free();
+                    slot.touch(2);
+                    slot.free();
                 }
             });
             // Release: as above.
             sent.store(1, Ordering::Release);
             let looker = spawn(move || {
-                if let Look::Held(found) = place.look() {
+                if let Look::Held(found) = slot.look() {
                     assert!(found.at == Some(site(1)) && matches!(found.task, 1 | 2) && found.is_claimed);
                     assert_eq!(found.turn % 64, (found.task - 1) as u32, "another holder, another turn");
                 }
@@ -180,62 +181,86 @@ fn a_look_at_a_guard_that_is_sent() {
 /// Two tasks share a guard, and use it at the same time: the hold stays what it is, whichever of them has it then. One lost how the lock is held, and where it was taken.
 #[test]
 fn a_look_at_a_guard_that_two_tasks_use() {
-    model(new_place, |place| {
-        place.fill(hold(1));
-        let users = [2, 3].map(|task| spawn(move || place.touch(task)));
+    model(new_slot, |slot| {
+        slot.fill(hold(1));
+        let users = [2, 3].map(|task| spawn(move || slot.touch(task)));
         let of_one = |found: Hold| {
             assert_eq!((found.mode, found.at, found.is_claimed), (1, Some(site(1)), true));
             found.task
         };
         let looker = spawn(move || {
-            if let Look::Held(found) = place.look() {
+            if let Look::Held(found) = slot.look() {
                 assert!((1..=3).contains(&of_one(found)));
             }
         });
         join(users);
         join([looker]);
-        let Look::Held(found) = place.look() else { panic!("it is held") };
+        let Look::Held(found) = slot.look() else { panic!("it is held") };
         assert!((2..=3).contains(&of_one(found)));
     });
 }
 
-/// Readers take places beside each other, and again those that were released.
+/// A thread notes holders of two locks in its one slot, one after the other, which another thread frees: it takes the slot only when that has, and what a look finds is of one lock.
 #[test]
-fn a_look_at_readers() {
-    model(
-        || [new_place(), new_place()],
-        |places| {
-            let read = |task: u64| {
-                let place = places.iter().find(|place| place.try_take()).expect("one for each");
-                place.fill(hold(task));
-                assert!(place.is_of(task), "no other has the place");
-                let _ = place.free();
-            };
-            let other = spawn(move || read(1));
-            let third = spawn(move || places.iter().filter_map(looked).count());
-            read(2);
-            join([other]);
-            assert!(join([third])[0] <= 2);
-        },
-    );
+fn a_look_at_the_slot_of_a_thread() {
+    model(new_slot, |slot| {
+        assert!(slot.try_fill(hold(1), 11).is_some());
+        // The guard is with another thread.
+        let releaser = spawn(move || slot.free());
+        let looker = spawn(move || {
+            if let Some(found) = looked(slot) {
+                assert_eq!(found.lock, found.task + 10, "of one lock");
+            }
+        });
+        let owner = spawn(move || {
+            if slot.try_fill(hold(2), 12).is_some() {
+                assert!(slot.is_of(2), "no other thread fills it");
+            }
+        });
+        join([releaser, looker, owner]);
+        let held = looked(slot);
+        assert!(held.is_none_or(|held| held.task == 2), "what was freed is not there any more");
+    });
+}
+
+/// The same, where the second holder is granted the lock: its wait is that of the second.
+#[test]
+fn a_look_at_a_grant_in_the_slot_of_a_thread() {
+    const WAIT: u64 = 7;
+    model(new_slot, |slot| {
+        assert!(slot.try_fill(hold(1), 11).is_some());
+        let releaser = spawn(move || slot.free());
+        let looker = spawn(move || {
+            if let Some(found) = looked(slot) {
+                assert_eq!(
+                    (found.lock, found.wait),
+                    (found.task + 10, if found.task == 2 { WAIT } else { 0 })
+                );
+            }
+        });
+        let owner = spawn(move || {
+            let _ = slot.try_grant(hold(2), 12, WAIT);
+        });
+        join([releaser, looker, owner]);
+    });
 }
 
 /// A lock is dropped, and its record is another's, while a look has the number of the first: it finds holders of that, or that it is gone.
 #[test]
 fn a_look_at_a_lock_that_is_dropped() {
     model(
-        || (Generation(AtomicU32::new(0)), new_place()),
-        |(generation, place)| {
+        || (Generation(AtomicU32::new(0)), new_slot()),
+        |(generation, slot)| {
             let owner = spawn(move || {
-                place.fill(hold(1));
-                let _ = place.free();
+                slot.fill(hold(1));
+                slot.free();
                 generation.next();
-                place.reset();
-                place.fill(hold(2));
+                slot.reset();
+                slot.fill(hold(2));
             });
             let looker = spawn(move || {
                 if generation.get() == 0 {
-                    let found = looked(place);
+                    let found = looked(slot);
                     if generation.is_still(0) {
                         assert!(found.is_none_or(|found| found.task == 1), "the holder of another lock");
                     }

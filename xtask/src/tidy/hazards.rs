@@ -8,7 +8,7 @@ use crate::source::{Source, balanced, words};
 const EXCHANGE_POINTERS: [&str; 5] = [
     "crates/tasuki/src/inspect/mod.rs",
     // Exchanges a number beside its pointer.
-    "crates/tasuki/src/inspect/place.rs",
+    "crates/tasuki/src/inspect/holder_slot.rs",
     "crates/tasuki/src/queue/mod.rs",
     // Exchanges a number beside its pointer.
     "crates/tasuki/src/timer/shared.rs",

@@ -67,9 +67,9 @@ fn wait(view: &WaitView, now: u64) -> Option<WaitSnapshot> {
     })
 }
 
-fn lock(id: LockId, record: &LockRecord, waiters: usize) -> LockSnapshot {
+fn lock(id: LockId, record: &'static LockRecord, waiters: usize) -> LockSnapshot {
     let mut holders = Vec::new();
-    let unknown_holders = record.holders.each(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
+    let unknown_holders = record.each_holder(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
     let (waited, held) = (record.figures.waits(), record.holders.holds());
     LockSnapshot {
         id: id.number(),
@@ -97,7 +97,7 @@ fn keep_first<T, K: Ord>(all: &mut Vec<T>, limit: usize, key: impl Fn(&T) -> K) 
 fn granted() -> HashSet<u64> {
     let mut granted = HashSet::new();
     locks::each(|_, record| {
-        record.holders.each(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
+        record.each_holder(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
     });
     granted
 }
@@ -158,7 +158,7 @@ pub(super) fn snapshot(limit: usize) -> Snapshot {
 pub(super) fn queue(lock: LockId) -> (usize, Duration) {
     let mut granted = HashSet::new();
     if let Some(record) = lock.record() {
-        record.holders.each(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
+        record.each_holder(|holder| granted.extend((holder.wait != 0).then_some(holder.wait)));
     }
     let (mut count, mut oldest) = (0, u64::MAX);
     waits::each_waiter(lock, |view| {

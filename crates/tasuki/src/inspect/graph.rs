@@ -56,13 +56,13 @@ impl Blocker {
     }
 
     /// Differs from that of every other holder, and of the same one at another time, or before it has claimed the lock.
-    fn turn(&self) -> u64 {
+    fn turn(&self) -> [u64; 2] {
         match self {
             Self::Holder(holder) => {
                 let turn = u64::from(holder.turn) << 1 | u64::from(holder.is_claimed);
-                turn << 32 | u64::from(holder.held.number())
+                [turn, holder.held.address() as u64]
             }
-            Self::Writer(wait) => wait.id,
+            Self::Writer(wait) => [wait.id, 0],
         }
     }
 }
@@ -91,7 +91,7 @@ impl Cycle {
 
     /// Do all waits of the cycle with this signature still go on?
     pub(super) fn has_waits(signature: &[u64]) -> bool {
-        signature.iter().step_by(3).all(|wait| waits::is_published(*wait))
+        signature.chunks_exact(4).map(|link| &link[0]).all(|wait| waits::is_published(*wait))
     }
 
     /// Is the task one of the cycle, and does not only wait for it?
@@ -103,7 +103,10 @@ impl Cycle {
     pub(super) fn signature(&self) -> Vec<u64> {
         self.links
             .iter()
-            .flat_map(|link| [link.wait.id, link.wait.lock.number(), link.blocker.turn()])
+            .flat_map(|link| {
+                let [turn, holder] = link.blocker.turn();
+                [link.wait.id, link.wait.lock.number(), turn, holder]
+            })
             .collect()
     }
 }
@@ -132,7 +135,7 @@ fn is_before(writer: &WaitView, wait: &WaitView) -> bool {
 pub(super) fn is_granted(wait: &WaitView) -> bool {
     let mut is_granted = false;
     if let Some(record) = wait.lock.record() {
-        record.holders.each(|holder| is_granted |= holder.wait == wait.id);
+        record.each_holder(|holder| is_granted |= holder.wait == wait.id);
     }
     is_granted
 }
@@ -173,7 +176,7 @@ impl LockNode {
     fn of(lock: LockId) -> Self {
         let mut node = Self::default();
         let Some(record) = lock.record() else { return node };
-        let unknown = record.holders.each(|holder| {
+        let unknown = record.each_holder(|holder| {
             node.granted.extend((holder.wait != 0).then_some(holder.wait));
             node.holders.push(holder);
         });
@@ -244,7 +247,7 @@ impl LockNode {
             Want::Upgradable => upgradable > 0 || is_behind(),
             // If enough are free, it is behind others, which may be gone by themselves.
             Want::Permits => {
-                let is_short = wait.own.number() > self.free;
+                let is_short = wait.permits > self.free;
                 is_short && !self.has_unknown && all > 0 && all == self.holders.len()
             }
         }
@@ -416,7 +419,7 @@ pub(super) fn holders_waited_for(before: u64) -> Vec<u64> {
     locks.dedup();
     let mut tasks = Vec::new();
     for record in locks.into_iter().filter_map(LockId::record) {
-        record.holders.each(|holder| tasks.push(holder.task));
+        record.each_holder(|holder| tasks.push(holder.task));
     }
     tasks.sort_unstable();
     tasks.dedup();

@@ -41,12 +41,12 @@ mod gather;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod graph;
 #[cfg(any(debug_assertions, feature = "inspect"))]
+mod holder_slot;
+#[cfg(any(debug_assertions, feature = "inspect"))]
 mod knots;
 mod labels;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod locks;
-#[cfg(any(debug_assertions, feature = "inspect"))]
-mod place;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod pool;
 // Not under Miri, where each takes a minute; there is no unsafe code in what they test.
@@ -168,7 +168,7 @@ pub(crate) use active::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queu
 #[cfg(any(debug_assertions, feature = "inspect"))]
 use active::{coarse_nanoseconds, hook, locked, prints, try_locked};
 
-/// What `place.rs` and `stamp.rs` are made of; the model of both has others.
+/// What `holder_slot.rs` and `stamp.rs` are made of; the model of both has others.
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod sync {
     pub(super) use core::hint::spin_loop as spin_hint;

@@ -13,7 +13,7 @@
 //! 2. No two uses have the same stamp.
 //!
 //! # Orderings
-//! A sequence lock, as a [`Place`](super::place::Place) is: Release in [`Stamp::publish`] pairs with Acquire in [`Stamp::look`]; the Release fence in [`Stamp::try_take`] with the Acquire fence in
+//! A sequence lock, as a [`HolderSlot`](super::holder_slot::HolderSlot) is: Release in [`Stamp::publish`] pairs with Acquire in [`Stamp::look`]; the Release fence in [`Stamp::try_take`] with the Acquire fence in
 //! [`Stamp::look`]; Release in [`Stamp::free`] with Acquire in [`Stamp::try_take`].
 //! A wait that can be part of a cycle is published before it is asked whether the watcher runs, with a `SeqCst` fence between the two: the watcher must not end when such a wait has begun (`watch.rs`).
 //! [`Generation`]: Acquire fence in [`Generation::is_still`], for what was read before; what is written into the record of another lock comes after [`Generation::next`].
@@ -110,7 +110,7 @@ impl Generation {
 
     /// Is the record, which was read since this was its generation, still of the same lock? Then all that was read is of that.
     pub(super) fn is_still(&self, generation: u32) -> bool {
-        // Acquire: pairs with Release in `Place::write`: what another lock's holder wrote came after `next`.
+        // Acquire: pairs with Release in `HolderSlot::write`: what another lock's holder wrote came after `next`.
         fence(Ordering::Acquire);
         self.get() == generation
     }

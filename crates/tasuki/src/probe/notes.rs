@@ -187,8 +187,8 @@ impl LockProbe {
     #[inline(always)]
     pub(crate) fn touch(&self) {
         if let Some(record) = self.record.get_published() {
-            if MODEL || !record.holders.is_held_by(Held::FIRST, task::running::get()) {
-                record.holders.touch(Held::FIRST, my_number());
+            if MODEL || !record.holders.is_first(task::running::get()) {
+                record.holders.touch(my_number());
             }
         }
     }
@@ -196,24 +196,26 @@ impl LockProbe {
     /// The guard of one of several holders is used.
     #[inline(always)]
     pub(crate) fn touch_held(&self, held: Held) {
-        if let Some(record) = self.record() {
-            let me = my_number();
-            if !record.holders.is_held_by(held, me) {
-                record.holders.touch(held, me);
-            }
+        if !MODEL && !held.is_by(task::running::get()) {
+            held.touch(my_number());
         }
     }
 
     /// The running task has the lock, perhaps beside others.
+    #[inline(always)]
     pub(crate) fn add(&self, mode: LockMode, at: Site) -> Held {
         if MODEL {
             return Held::NONE;
         }
-        let me = me();
+        let me = my_number();
         // Permits are counted from the beginning: one holder that is not known is enough to go on.
-        let is_noted = me.is_some() || mode == LockMode::Permits;
-        let record = if is_noted { self.used_record() } else { self.record() };
-        record.map_or(Held::NONE, |record| record.holders.add(me.map_or(0, TaskId::get), mode, at.0, 0))
+        let is_noted = me != 0 || mode == LockMode::Permits;
+        // That of no lock is not told from the others here, either.
+        match self.record.get_published() {
+            None if !is_noted => Held::NONE,
+            None => self.make_record().add_holder(me, mode, at.0, 0),
+            Some(record) => record.add_holder(me, mode, at.0, 0),
+        }
     }
 
     /// For those that grant the lock.
@@ -222,24 +224,25 @@ impl LockProbe {
         GrantProbe(self)
     }
 
-    /// The waiter has been polled, and found the grant.
+    /// The lock was taken at once, or the waiter has been polled, and found the grant.
+    #[inline(always)]
     pub(crate) fn claim(&self, mode: LockMode, note: WaitNote, at: Site) -> Held {
-        let held = if note.0 == 0 { Held::NONE } else { waits::held(note.0) };
-        match (self.record(), held) {
-            (Some(record), held) if held != Held::NONE => {
-                record.holders.claim(held, my_number(), mode, at.0);
-                held
-            }
-            _ => self.add(mode, at),
+        if note.0 == 0 { self.add(mode, at) } else { self.claim_grant(mode, note, at) }
+    }
+
+    fn claim_grant(&self, mode: LockMode, note: WaitNote, at: Site) -> Held {
+        let held = waits::held(note.0);
+        if held == Held::NONE {
+            return self.add(mode, at);
         }
+        held.claim(my_number(), mode, at.0);
+        held
     }
 
     /// What is held is held in another way, by the running task.
     pub(crate) fn change(&self, held: Held, mode: LockMode) {
         self.touch_held(held);
-        if let Some(record) = self.record() {
-            record.holders.change(held, mode);
-        }
+        held.change(mode);
     }
 
     /// So many permits are free while there are waiters. Called with the queue locked.
@@ -253,15 +256,14 @@ impl LockProbe {
     #[inline(always)]
     pub(crate) fn touch_shared(&self, owner: u64) {
         if self.record().is_some() && my_number() != owner {
-            self.record().into_iter().for_each(|record| record.holders.touch(Held::FIRST, 0));
+            self.record().into_iter().for_each(|record| record.holders.touch(0));
         }
     }
 
     /// One of several holders is about to release the lock.
+    #[inline(always)]
     pub(crate) fn remove(&self, held: Held) {
-        if let Some(record) = self.record().filter(|_| held != Held::NONE) {
-            record.holders.remove(held);
-        }
+        LockRecord::remove_holder(|| self.record.get_published(), held);
     }
 
     fn reference(&self) -> LockId {
@@ -272,7 +274,7 @@ impl LockProbe {
     pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
         let record = self.record();
         let waiters = record.map_or((0, Duration::ZERO), |record| queue(record.id()));
-        ShownLock(record.and_then(|record| record.holders.first()), waiters)
+        ShownLock(record.and_then(|record| record.first_holder()), waiters)
     }
 }
 
@@ -285,15 +287,16 @@ impl GrantProbe<'_> {
     pub(crate) fn grant(self, mode: LockMode, note: WaitNote) {
         let Some(record) = self.0.record().filter(|_| note.0 != 0) else { return };
         if let (task, wait, Some(at)) = waits::granted(note.0) {
-            waits::set_held(note.0, record.holders.add(task, mode, at, wait));
+            waits::set_held(note.0, record.add_holder(task, mode, at, wait));
         }
     }
 
     /// The upgrade of this waiter, which holds the lock already, is about to be granted. Called with the queue locked.
     pub(crate) fn grant_upgrade(self, note: WaitNote) {
-        let Some(record) = self.0.record().filter(|_| note.0 != 0) else { return };
-        let (wait, own) = waits::upgraded(note.0);
-        record.holders.grant_upgrade(own, wait);
+        if note.0 != 0 {
+            let (wait, own) = waits::upgraded(note.0);
+            own.grant_upgrade(wait);
+        }
     }
 }
 
@@ -333,27 +336,29 @@ impl fmt::Debug for ShownLock {
 pub struct Target<'a> {
     lock: Option<&'a LockProbe>,
     want: Want,
+    /// Of an upgrade: what is held already.
     own: Held,
+    permits: u32,
 }
 
 impl<'a> Target<'a> {
     /// A signal that any task may give.
-    pub(crate) const SIGNAL: Self = Self { lock: None, want: Want::Signal, own: Held::NONE };
+    pub(crate) const SIGNAL: Self = Self { lock: None, want: Want::Signal, own: Held::NONE, permits: 0 };
     /// A time.
     pub(crate) const TIME: Self = Self { want: Want::Time, ..Self::SIGNAL };
 
     pub(crate) const fn lock(lock: &'a LockProbe, mode: LockMode) -> Self {
-        Self { lock: Some(lock), want: Want::of(mode), own: Held::NONE }
+        Self { lock: Some(lock), want: Want::of(mode), ..Self::SIGNAL }
     }
 
     /// The lock is held in a weaker way, which does not keep this wait from its end.
     pub(crate) const fn upgrade(lock: &'a LockProbe, own: Held) -> Self {
-        Self { lock: Some(lock), want: Want::Upgrade, own }
+        Self { lock: Some(lock), want: Want::Upgrade, own, permits: 0 }
     }
 
     pub(crate) fn permits(lock: &'a LockProbe, permits: usize) -> Self {
-        let own = Held::from_number(u32::try_from(permits).unwrap_or(u32::MAX));
-        Self { lock: Some(lock), want: Want::Permits, own }
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        Self { lock: Some(lock), want: Want::Permits, permits, ..Self::SIGNAL }
     }
 
     /// The span of the lock.
@@ -376,7 +381,7 @@ impl<'a> Target<'a> {
             .lock
             .filter(|_| !is_own)
             .and_then(LockProbe::record)
-            .and_then(|record| record.holders.held_by(me.get()));
+            .and_then(|record| record.held_by(me.get()));
         if let Some(held_at) = held_at {
             task::report(&SelfDeadlock::new(me, held_at, at.0, is_limited()));
         }
@@ -451,13 +456,14 @@ impl WaitBegin {
         at: Option<&'static Location<'static>>,
     ) -> Self {
         let lock = target.lock.and_then(LockProbe::used_record);
-        let Target { want, own, .. } = target;
+        let Target { want, own, permits, .. } = target;
         let has_readers = target.lock.is_some_and(|lock| lock.kind == LockKind::RwLock);
         let number = waits::prepare(&NewWait {
             task: me,
             lock,
             want,
             own,
+            permits,
             is_limited: is_limited(),
             at,
             name,

@@ -1,45 +1,43 @@
 //! The holders of a lock: which tasks have it, where they took it, and whether they know it.
 //!
-//! A record has four places for holders (`place.rs`), and a map under a lock for more. A lock that has one holder at a time writes the first place,
-//! without a locked operation. A lock that is shared takes a place by one compare-exchange, and its guard knows which ([`Held`]).
+//! A holder that has the lock alone is in the slot of the record (`holder_slot.rs`), written without a locked operation. Of the others, readers and holders of permits, each is in a slot of the thread
+//! that took or granted the lock (`thread_slots.rs`), and its guard knows which ([`Held`]); if that thread has no slot left, in one of a pool, which is in a list of the lock (`extra_slots.rs`).
 //!
 //! | from | event | to | fn |
 //! |---|---|---|---|
-//! | free | taken without a wait | taken | [`Holders::set`], [`Holders::add`] |
-//! | free | granted to a waiter | unclaimed | [`Holders::grant`], [`Holders::add`] |
-//! | unclaimed | the waiter's poll finds the grant | taken | [`Holders::set`], [`Holders::claim`] |
-//! | taken, of an upgradable reader | its upgrade is granted | unclaimed, for itself alone | [`Holders::grant_upgrade`] |
-//! | unclaimed, or taken | it is upgraded, or downgraded | taken | [`Holders::change`] |
-//! | taken | another task uses the guard | taken, by that task, or by [`UNKNOWN`] | [`Holders::touch`] |
-//! | any | released | free | [`Holders::clear`], [`Holders::remove`] |
+//! | free | taken without a wait | taken | [`Holders::set`], [`LockRecord::add_holder`] |
+//! | free | granted to a waiter | unclaimed | [`Holders::grant`], [`LockRecord::add_holder`] |
+//! | unclaimed | the waiter's poll finds the grant | taken | [`Holders::set`], [`Held::claim`] |
+//! | taken, of an upgradable reader | its upgrade is granted | unclaimed, for itself alone | [`Held::grant_upgrade`] |
+//! | unclaimed, or taken | it is upgraded, or downgraded | taken | [`Held::change`] |
+//! | taken | another task uses the guard | taken, by that task, or by [`UNKNOWN`] | [`Holders::touch`], [`Held::touch`] |
+//! | any | released | free | [`Holders::clear`], [`LockRecord::remove_holder`] |
 //!
-//! A holder without an identity has a place only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a place. It is
-//! then [`UNKNOWN`], which is no task. All others are counted. With the feature `critical-section` the holders beyond the
-//! places are counted, too: a list allocates, and a release may run in an interrupt handler.
+//! A holder without an identity has a slot only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a slot. It is
+//! then [`UNKNOWN`], which is no task. All others are counted, and so are those for which there is memory for no more.
 //!
-//! Two looks at the clock for every hold would cost more than the lock. So one hold in 64 of each place is timed, the first included. Holders beyond the places are not timed.
+//! Two looks at the clock for every hold would cost more than the lock. So the first hold of a lock is timed, and one in 64 of each slot; holders in slots of the pool are not.
 //!
 //! # Invariant
-//! A place is written by the holder, or by the releaser that grants, before the lock can be had by another. Nothing that a primitive does depends on it.
+//! A slot is written by the holder, or by the releaser that grants, before the lock can be had by another. Nothing that a primitive does depends on it. A writer of a lock that has readers is alone: it has the slot of the record, and keeps it
+//! as a reader after a downgrade; the next writer comes after it.
 
+use super::extra_slots::{EXTRA, ExtraSlots};
 use super::figures::Histogram;
+use super::thread_slots::{self, NEW_SLOT};
+use super::{LockId, LockRecord};
 use crate::inspect::durations::Durations;
-use crate::inspect::place::{Hold, Look, NewHold, Place, UNUSED};
-use crate::inspect::{locked, nanoseconds};
+use crate::inspect::holder_slot::{Hold, HolderSlot, Look, NewHold};
+use crate::inspect::nanoseconds;
 use crate::probe::LockMode;
-use std::collections::BTreeMap;
+use core::fmt;
 use std::panic::Location;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// How many holders a record has without an allocation.
-const PLACES: usize = 4;
-/// Nothing may be allocated where a lock is released.
-const IS_BOUNDED: bool = cfg!(feature = "critical-section");
 /// The task of a holder that has no identity.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What a place says of a task; 0 is code without an identity.
+/// What a slot says of a task; 0 is code without an identity.
 fn known(task: u64) -> u64 {
     if task == 0 { UNKNOWN } else { task }
 }
@@ -58,24 +56,77 @@ const fn stored(mode: LockMode) -> u32 {
     }
 }
 
-/// Which place of a record a guard has: 0 is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The slot of all holders that are only counted. Never held, and its `since` says what it is.
+static COUNTED: HolderSlot = HolderSlot { since: AtomicU64::new(EXTRA), ..NEW_SLOT };
+
+/// The slot of a holder, as its guard knows.
+#[derive(Clone, Copy)]
 #[must_use = "the guard must keep it"]
-pub(crate) struct Held(u32);
+pub(crate) struct Held(Option<&'static HolderSlot>);
 
 impl Held {
-    pub(crate) const NONE: Self = Self(0);
-    /// That of the one holder.
-    pub(crate) const FIRST: Self = Self(1);
-    /// Held by code without an identity.
-    const UNKNOWN: Self = Self(u32::MAX);
+    pub(crate) const NONE: Self = Self(None);
+    /// Held by code without an identity: counted.
+    const COUNTED: Self = Self(Some(&COUNTED));
 
-    pub(in crate::inspect) fn number(self) -> u32 {
+    /// As a wait keeps it.
+    pub(in crate::inspect) fn slot(self) -> Option<&'static HolderSlot> {
         self.0
     }
 
-    pub(crate) fn from_number(number: u32) -> Self {
-        Self(number)
+    pub(in crate::inspect) fn of_slot(slot: Option<&'static HolderSlot>) -> Self {
+        Self(slot)
+    }
+
+    /// Differs from that of every other holder.
+    pub(in crate::inspect) fn address(self) -> usize {
+        self.0.map_or(0, |slot| core::ptr::from_ref(slot).addr())
+    }
+
+    /// Is it known already that this is held by this task? False is inconclusive.
+    #[inline(always)]
+    pub(crate) fn is_by(self, task: u64) -> bool {
+        self.0.is_none_or(|slot| slot.is_of(task))
+    }
+
+    /// The slot, if it is that of one holder.
+    fn own(self) -> Option<&'static HolderSlot> {
+        self.0.filter(|_| self != Self::COUNTED)
+    }
+
+    /// The waiter that was granted this has been polled.
+    pub(crate) fn claim(self, task: u64, mode: LockMode, at: &'static Location<'static>) {
+        self.own().into_iter().for_each(|slot| fill(slot, task, mode, at));
+    }
+
+    /// The holder goes on in another way.
+    pub(crate) fn change(self, mode: LockMode) {
+        self.own().into_iter().for_each(|slot| slot.change(stored(mode)));
+    }
+
+    /// An upgrade has been granted to this holder, and its future has not been polled since.
+    pub(crate) fn grant_upgrade(self, wait: u64) {
+        self.own().into_iter().for_each(|slot| slot.grant_upgrade(stored(LockMode::Exclusive), wait));
+    }
+
+    /// The task that runs uses the guard: it is the holder, though another may have taken the lock.
+    #[cold]
+    pub(crate) fn touch(self, task: u64) {
+        self.own().into_iter().for_each(|slot| slot.touch(known(task)));
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.address() == other.address()
+    }
+}
+
+impl Eq for Held {}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.address()).finish()
     }
 }
 
@@ -94,32 +145,27 @@ pub(in crate::inspect) struct Holder {
 
 impl Holder {
     fn new(held: Held, hold: Hold) -> Self {
-        let Hold { task, at, mode, wait, turn, is_claimed } = hold;
+        let Hold { task, at, mode, wait, turn, is_claimed, .. } = hold;
         Self { held, task, mode: HELD_AS[mode as usize], wait, turn, is_claimed, at }
     }
 }
 
-#[expect(clippy::declare_interior_mutable_const, reason = "each use is another place")]
-const NEW_PLACE: Place = Place {
-    state: AtomicU64::new(UNUSED),
-    task: AtomicU64::new(0),
-    at: AtomicPtr::new(core::ptr::null_mut()),
-    wait: AtomicU64::new(0),
-    since: AtomicU64::new(0),
-};
-
 #[cold]
-fn begin_timed(place: &Place) {
+fn begin_timed(slot: &HolderSlot) {
     // Relaxed: only the holder looks at it.
-    place.since.store(nanoseconds().max(1), Ordering::Relaxed);
+    if slot.since.load(Ordering::Relaxed) & EXTRA == 0 {
+        slot.since.store(nanoseconds().max(1), Ordering::Relaxed);
+    }
 }
 
 pub(crate) struct Holders {
-    places: [Place; PLACES],
-    /// How many holders are beyond the places, and which.
-    beyond: AtomicU32,
-    more: Mutex<BTreeMap<u32, Holder>>,
-    /// How many holders have no place, and are not known.
+    first: HolderSlot,
+    /// A shared hold has been timed: the next first one is another lock's.
+    was_timed: AtomicBool,
+    /// Several may hold it.
+    pub(super) is_shared: AtomicBool,
+    extra: ExtraSlots,
+    /// How many holders are noted nowhere, and are not known.
     unknown: AtomicU32,
     /// How many permits were free when the queue was unlocked last, with waiters in it.
     free: AtomicU32,
@@ -128,24 +174,19 @@ pub(crate) struct Holders {
 }
 
 #[inline(always)]
-fn fill(place: &Place, task: u64, mode: LockMode, at: &'static Location<'static>) {
-    if place.fill(NewHold { task: known(task), at, mode: stored(mode) }) {
-        begin_timed(place);
-    }
-}
-
-fn fill_granted(place: &Place, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) {
-    if place.grant(NewHold { task: known(task), at, mode: stored(mode) }, wait) {
-        begin_timed(place);
+fn fill(slot: &HolderSlot, task: u64, mode: LockMode, at: &'static Location<'static>) {
+    if slot.fill(NewHold { task: known(task), at, mode: stored(mode) }) {
+        begin_timed(slot);
     }
 }
 
 impl Holders {
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is another one")]
     pub(super) const NEW: Self = Self {
-        places: [const { NEW_PLACE }; PLACES],
-        beyond: AtomicU32::new(0),
-        more: Mutex::new(BTreeMap::new()),
+        first: NEW_SLOT,
+        was_timed: AtomicBool::new(false),
+        is_shared: AtomicBool::new(false),
+        extra: ExtraSlots::NEW,
         unknown: AtomicU32::new(0),
         free: AtomicU32::new(0),
         held: Histogram::NEW,
@@ -153,122 +194,91 @@ impl Holders {
 
     /// The lock is gone: its record is another lock's from now on.
     pub(super) fn reset(&self) {
-        self.places.iter().for_each(Place::reset);
-        if !IS_BOUNDED {
-            locked(&self.more).clear();
-        }
+        self.first.reset();
+        self.extra.reset();
         // Relaxed: no other thread has the lock.
-        [&self.unknown, &self.beyond, &self.free]
-            .into_iter()
-            .for_each(|count| count.store(0, Ordering::Relaxed));
+        self.unknown.store(0, Ordering::Relaxed);
+        self.free.store(0, Ordering::Relaxed);
+        self.was_timed.store(false, Ordering::Relaxed);
         self.held.reset();
     }
 
     /// The one holder: taken, or claimed, by this task; 0 is code without an identity.
     #[inline(always)]
     pub(crate) fn set(&self, task: u64, at: &'static Location<'static>) {
-        fill(&self.places[0], task, LockMode::Exclusive, at);
+        fill(&self.first, task, LockMode::Exclusive, at);
     }
 
     /// The one holder: a waiter, whose future has not been polled since.
+    #[inline(always)]
     pub(crate) fn grant(&self, task: u64, at: &'static Location<'static>, wait: u64) {
-        fill_granted(&self.places[0], task, LockMode::Exclusive, at, wait);
+        if self.first.grant(NewHold { task: known(task), at, mode: stored(LockMode::Exclusive) }, wait) {
+            begin_timed(&self.first);
+        }
     }
 
     /// The one holder releases the lock.
     #[inline(always)]
     pub(crate) fn clear(&self) {
-        self.free(&self.places[0]);
-    }
-
-    #[inline]
-    fn free(&self, place: &Place) {
-        if let Some(since) = place.free() {
-            self.held_since(since);
+        if self.first.is_timed() {
+            self.free_timed(&self.first);
+        } else {
+            self.first.free();
         }
     }
 
     #[cold]
-    fn held_since(&self, since: u64) {
+    fn free_timed(&self, slot: &HolderSlot) {
+        // Relaxed: only the holder looks at it.
+        let since = slot.since.swap(0, Ordering::Relaxed);
+        slot.free();
         self.held.add(nanoseconds().saturating_sub(since));
     }
 
-    /// One of several holders; `wait` is what was granted and not claimed, or 0.
-    pub(crate) fn add(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) -> Held {
-        if task == 0 {
-            return self.add_unknown();
-        }
-        for (number, place) in self.places.iter().enumerate() {
-            if place.try_take() {
-                if wait == 0 {
-                    fill(place, task, mode, at);
-                } else {
-                    fill_granted(place, task, mode, at, wait);
-                }
-                return Held(number as u32 + 1);
+    /// One of several holders that is not the only one; `wait` is what was granted and not claimed, or 0.
+    #[inline(always)]
+    fn add_shared(&self, lock: LockId, hold: NewHold, wait: u64) -> Held {
+        let taken = thread_slots::take(|slot| {
+            let is_timed = if wait == 0 {
+                slot.try_fill(hold, lock.number())?
+            } else {
+                slot.try_grant(hold, lock.number(), wait)?
+            };
+            // Relaxed: two may be the first.
+            if is_timed || !self.was_timed.load(Ordering::Relaxed) {
+                self.was_timed.store(true, Ordering::Relaxed);
+                begin_timed(slot);
             }
+            Some(())
+        });
+        match taken {
+            Some(slot) => Held(Some(slot)),
+            None => self.add_extra(lock, hold, wait),
         }
-        self.add_more(task, mode, at, wait)
-    }
-
-    /// One of several holders, which is not known.
-    pub(crate) fn add_unknown(&self) -> Held {
-        // Relaxed: a number to look at.
-        self.unknown.fetch_add(1, Ordering::Relaxed);
-        Held::UNKNOWN
     }
 
     #[cold]
-    fn add_more(&self, task: u64, mode: LockMode, at: &'static Location<'static>, wait: u64) -> Held {
-        if IS_BOUNDED {
-            return self.add_unknown();
-        }
-        let mut more = locked(&self.more);
-        let first = PLACES as u32 + 1;
-        let last = more.last_key_value();
-        let held = Held(last.map_or(first, |(last, _)| last.wrapping_add(1).clamp(first, u32::MAX - 1)));
-        more.insert(held.0, Holder { held, task, mode, wait, turn: 0, is_claimed: wait == 0, at: Some(at) });
-        // Relaxed: written under the lock.
-        self.beyond.store(more.len() as u32, Ordering::Relaxed);
-        held
-    }
-
-    /// The waiter that was granted this place has been polled.
-    pub(crate) fn claim(&self, held: Held, task: u64, mode: LockMode, at: &'static Location<'static>) {
-        match self.place(held) {
-            Ok(Some(place)) => fill(place, task, mode, at),
-            Ok(None) => {}
-            Err(()) => self.change_more(held, |holder| {
-                *holder = Holder {
-                    task: known(task),
-                    mode,
-                    is_claimed: true,
-                    turn: holder.turn.wrapping_add(1),
-                    at: Some(at),
-                    ..*holder
+    fn add_extra(&self, lock: LockId, hold: NewHold, wait: u64) -> Held {
+        match self.extra.take() {
+            Some(slot) => {
+                let filled = if wait == 0 {
+                    slot.try_fill(hold, lock.number())
+                } else {
+                    slot.try_grant(hold, lock.number(), wait)
                 };
-            }),
+                debug_assert!(filled.is_some(), "a slot that is held is not in the pool");
+                Held(Some(slot))
+            }
+            None => self.add_counted(),
         }
     }
 
-    /// The holder goes on in another way.
-    pub(crate) fn change(&self, held: Held, mode: LockMode) {
-        match self.place(held) {
-            Ok(Some(place)) => place.change(stored(mode)),
-            Ok(None) => {}
-            Err(()) => self.change_more(held, |holder| (holder.mode, holder.is_claimed) = (mode, true)),
-        }
-    }
-
-    /// An upgrade has been granted to the holder of this place, and its future has not been polled since.
-    pub(crate) fn grant_upgrade(&self, held: Held, wait: u64) {
-        match self.place(held) {
-            Ok(Some(place)) => place.grant_upgrade(stored(LockMode::Exclusive), wait),
-            Ok(None) => {}
-            Err(()) => self.change_more(held, |holder| {
-                (holder.wait, holder.mode, holder.is_claimed) = (wait, LockMode::Exclusive, false);
-            }),
-        }
+    /// One of several holders, which is not known.
+    #[cold]
+    fn add_counted(&self) -> Held {
+        // Relaxed: a number to look at.
+        self.unknown.fetch_add(1, Ordering::Relaxed);
+        Held::COUNTED
     }
 
     /// So many permits are free, with waiters in the queue. Called with the queue locked.
@@ -282,90 +292,84 @@ impl Holders {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Is it known already that this task has the place? False is inconclusive.
+    /// Is it known already that this task has the lock for itself alone? False is inconclusive.
     #[inline(always)]
-    pub(crate) fn is_held_by(&self, held: Held, task: u64) -> bool {
-        self.places.get((held.0 as usize).wrapping_sub(1)).is_some_and(|place| place.is_of(task))
+    pub(crate) fn is_first(&self, task: u64) -> bool {
+        self.first.is_of(task)
     }
 
-    /// The task that runs uses the guard: it is the holder, though another may have taken the lock.
+    /// The guard of the one holder is used by this task.
     #[cold]
-    pub(crate) fn touch(&self, held: Held, task: u64) {
-        let task = known(task);
-        match self.place(held) {
-            Ok(Some(place)) => place.touch(task),
-            Ok(None) => {}
-            Err(()) => self.change_more(held, |holder| {
-                holder.turn = holder.turn.wrapping_add(u32::from(holder.task != task));
-                holder.task = task;
-            }),
-        }
+    pub(crate) fn touch(&self, task: u64) {
+        self.first.touch(known(task));
     }
 
-    /// One of several holders releases the lock.
-    pub(crate) fn remove(&self, held: Held) {
-        if held == Held::UNKNOWN {
+    /// One of several holders releases the lock, and is not simply freed.
+    #[cold]
+    fn remove_slow(&self, slot: &'static HolderSlot) {
+        // Relaxed: only the holder looks at it.
+        match slot.since.load(Ordering::Relaxed) {
             // Relaxed: a number to look at.
-            self.unknown.fetch_sub(1, Ordering::Relaxed);
-            return;
+            EXTRA => _ = self.unknown.fetch_sub(1, Ordering::Relaxed),
+            number if number & EXTRA != 0 => self.extra.put((number & !EXTRA) as u32),
+            _ => self.free_timed(slot),
         }
-        match self.place(held) {
-            Ok(Some(place)) => self.free(place),
-            Ok(None) => {}
-            Err(()) => {
-                let mut more = locked(&self.more);
-                more.remove(&held.0);
-                // Relaxed: written under the lock.
-                self.beyond.store(more.len() as u32, Ordering::Relaxed);
+    }
+
+    /// How many of the timed holds took how long.
+    pub(in crate::inspect) fn holds(&self) -> Durations {
+        self.held.look()
+    }
+}
+
+impl LockRecord {
+    /// One of several holders, or the one that has it for itself alone; `wait` is what was granted and not claimed, or 0.
+    #[inline(always)]
+    pub(crate) fn add_holder(
+        &'static self,
+        task: u64,
+        mode: LockMode,
+        at: &'static Location<'static>,
+        wait: u64,
+    ) -> Held {
+        let holders = &self.holders;
+        if task == 0 {
+            return holders.add_counted();
+        }
+        if mode == LockMode::Exclusive {
+            if wait == 0 {
+                holders.set(task, at)
+            } else {
+                holders.grant(task, at, wait)
             }
+            return Held(Some(&holders.first));
         }
-    }
-
-    /// The place of a holder; `Err` if it is among the others.
-    fn place(&self, held: Held) -> Result<Option<&Place>, ()> {
-        match held {
-            Held::NONE | Held::UNKNOWN => Ok(None),
-            Held(number) => self.places.get(number as usize - 1).map(Some).ok_or(()),
-        }
-    }
-
-    fn change_more(&self, held: Held, change: impl FnOnce(&mut Holder)) {
-        locked(&self.more).get_mut(&held.0).map(change);
+        holders.add_shared(self.id(), NewHold { task, at, mode: stored(mode) }, wait)
     }
 
     /// Every holder that has an identity; and how many more there are, as far as they were counted. `see` must not lock a record.
-    pub(in crate::inspect) fn each(&self, mut see: impl FnMut(Holder)) -> usize {
+    pub(in crate::inspect) fn each_holder(&'static self, mut see: impl FnMut(Holder)) -> usize {
+        let holders = &self.holders;
         // Relaxed: a number to look at.
-        let mut unknown = self.unknown.load(Ordering::Relaxed) as usize;
-        for (number, place) in self.places.iter().enumerate() {
-            match place.look() {
-                Look::Free => {}
-                Look::Held(hold) if hold.task != UNKNOWN => see(Holder::new(Held(number as u32 + 1), hold)),
-                Look::Held(_) | Look::Changing => unknown += 1,
-            }
-        }
-        // Relaxed: a hint. A holder that comes meanwhile is as one that comes after the look; and the one that asks for itself is there.
-        if !IS_BOUNDED && self.beyond.load(Ordering::Relaxed) != 0 {
-            let more = locked(&self.more);
-            more.values().copied().filter(|holder| holder.task != UNKNOWN).for_each(see);
-            unknown += more.values().filter(|holder| holder.task == UNKNOWN).count();
+        let mut unknown = holders.unknown.load(Ordering::Relaxed) as usize;
+        let mut slot = |slot: &'static HolderSlot, look| match look {
+            Look::Free => {}
+            Look::Held(hold) if hold.task != UNKNOWN => see(Holder::new(Held(Some(slot)), hold)),
+            Look::Held(_) | Look::Changing => unknown += 1,
+        };
+        slot(&holders.first, holders.first.look());
+        // Relaxed: written before the record was published.
+        if holders.is_shared.load(Ordering::Relaxed) {
+            thread_slots::each(self.id(), &mut slot);
+            holders.extra.each(|extra| slot(extra, extra.look()));
         }
         unknown
     }
 
     /// Is a task known to hold it? Where it took it. For the task itself.
-    #[inline]
-    pub(crate) fn held_by(&self, task: u64) -> Option<&'static Location<'static>> {
-        // Relaxed: what the task holds it has written itself.
-        let may_hold =
-            self.places.iter().any(|place| place.is_of(task)) || self.beyond.load(Ordering::Relaxed) != 0;
-        if may_hold { self.find_holder(task) } else { None }
-    }
-
-    #[cold]
-    fn find_holder(&self, task: u64) -> Option<&'static Location<'static>> {
+    pub(crate) fn held_by(&'static self, task: u64) -> Option<&'static Location<'static>> {
         let mut found = None;
-        self.each(|holder| {
+        self.each_holder(|holder| {
             if holder.task == task && holder.is_claimed {
                 found = found.or(holder.at);
             }
@@ -374,20 +378,20 @@ impl Holders {
     }
 
     /// A holder that is known, and where it took the lock.
-    pub(crate) fn first(&self) -> Option<(u64, &'static Location<'static>)> {
+    pub(crate) fn first_holder(&'static self) -> Option<(u64, &'static Location<'static>)> {
         let mut found = None;
-        self.each(|holder| found = found.or(holder.at.map(|at| (holder.task, at))));
+        self.each_holder(|holder| found = found.or(holder.at.map(|at| (holder.task, at))));
         found
     }
 
-    /// Is it known that this task has the lock for itself alone?
-    #[inline]
-    pub(in crate::inspect) fn is_first(&self, task: u64) -> bool {
-        self.places[0].is_of(task)
-    }
-
-    /// How many of the timed holds took how long.
-    pub(in crate::inspect) fn holds(&self) -> Durations {
-        self.held.look()
+    /// One of several holders releases the lock.
+    #[inline(always)]
+    pub(crate) fn remove_holder(record: impl FnOnce() -> Option<&'static Self>, held: Held) {
+        let Some(slot) = held.0 else { return };
+        if slot.is_timed() {
+            record().into_iter().for_each(|record| record.holders.remove_slow(slot));
+        } else {
+            slot.free();
+        }
     }
 }

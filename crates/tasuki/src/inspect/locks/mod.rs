@@ -6,15 +6,17 @@
 //! | part of a record | file |
 //! |---|---|
 //! | which lock it is of ([`LockId`]), its label | here |
-//! | which tasks have it, and where they took it | `holders.rs`, `place.rs` |
+//! | which tasks have it, and where they took it | `holders.rs`, `thread_slots.rs`, `extra_slots.rs`, `holder_slot.rs` |
 //! | how many waited, how long | `figures.rs` |
 //! | the waits that keep readers out | `waits/lists.rs` |
 //!
 //! # Invariant
 //! The record of a lock that is dropped has another generation before it is used again: a look that has found holders and then the same generation has found holders of that lock.
 
+mod extra_slots;
 mod figures;
 mod holders;
+mod thread_slots;
 
 use super::pool::{Pool, Record, first};
 use super::snapshot::LockLabel;
@@ -61,7 +63,7 @@ impl Record for LockRecord {
 
 static LOCKS: Pool<LockRecord, { first(1024) }> = Pool::new();
 
-/// The record of all locks for which there was no other. They write into its first place, as into any other; no look reads it.
+/// The record of all locks for which there was no other. They write into its slot, as into any other; no look reads it.
 static NO_LOCK: LockRecord = LockRecord::NEW;
 
 /// A lock that a wait is for: its record, and which use of it.
@@ -108,6 +110,7 @@ pub(crate) fn register(
     let record = LOCKS.get(number);
     // Relaxed: published with the record.
     record.number.store(number, Ordering::Relaxed);
+    record.holders.is_shared.store(matches!(kind, LockKind::RwLock | LockKind::Semaphore), Ordering::Relaxed);
     *locked(&record.label) = LockLabel { kind, name, made_at: Some(made_at) };
     record
 }

@@ -153,6 +153,7 @@ fn programs() -> u64 {
 
 #[test]
 fn both_detectors_say_the_same() {
+    let _slots = crate::inspect::tests::SLOTS.read();
     let (mut found, steps) = (Found::default(), 40);
     for seed in 0..programs() {
         run(seed, steps, &mut found);

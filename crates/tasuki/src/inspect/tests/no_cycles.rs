@@ -86,9 +86,9 @@ fn guards_that_are_sent_dropped_elsewhere_and_forgotten() {
     assert!(two.deadlock().is_some(), "a forgotten guard is never released");
 }
 
-/// A guard that code without an identity uses keeps its place: another holder gets another.
+/// A guard that code without an identity uses keeps its slot: another holder gets another.
 #[test]
-fn a_holder_without_an_identity_keeps_its_place() {
+fn a_holder_without_an_identity_keeps_its_slot() {
     let (one, two) = two();
     let lock = RwLock::new(0);
     let first = one.run(|| lock.try_read().unwrap());

@@ -75,7 +75,7 @@ fn a_limited_snapshot() {
 #[cfg(target_pointer_width = "64")]
 fn sizes() {
     let records = (size_of::<inspect::locks::LockRecord>(), size_of::<inspect::waits::WaitRecord>());
-    assert_eq!(records, (480, 112));
+    assert_eq!(records, (352, 120));
     assert_eq!(size_of::<crate::probe::LockProbe>(), if cfg!(feature = "console") { 88 } else { 40 });
     let futures = (size_of::<crate::future::Lock<'_, ()>>(), size_of::<crate::future::WaitEvent<'_>>());
     let spans = if cfg!(feature = "console") { 8 } else { 0 };

@@ -28,6 +28,7 @@
 mod lists;
 mod looks;
 
+use super::holder_slot::HolderSlot;
 use super::locks::{Held, LockId, LockRecord};
 use super::pool::{Pool, Record, first};
 use super::stamp::Stamp;
@@ -93,8 +94,10 @@ pub(crate) struct NewWait {
     pub(crate) task: TaskId,
     pub(crate) lock: Option<&'static LockRecord>,
     pub(crate) want: Want,
-    /// What the waiter holds already: of an upgrade. How many it asks for: of permits.
+    /// What the waiter holds already: of an upgrade.
     pub(crate) own: Held,
+    /// How many it asks for.
+    pub(crate) permits: u32,
     pub(crate) is_limited: bool,
     pub(crate) at: Option<&'static Location<'static>>,
     pub(crate) name: &'static &'static str,
@@ -116,9 +119,9 @@ pub(crate) struct WaitRecord {
     /// By the other one, if the wait is timed; or 0.
     timed_since: AtomicU64,
     want: AtomicU32,
-    own: AtomicU32,
-    /// The place that a grant took for it.
-    held: AtomicU32,
+    permits: AtomicU32,
+    /// The slot of its holder: of an upgrade from the beginning, of the others from a grant on that several may have.
+    held: AtomicStatic<HolderSlot>,
     order: AtomicU32,
     process: AtomicU32,
     is_limited: AtomicBool,
@@ -148,8 +151,8 @@ impl Record for WaitRecord {
         since: AtomicU64::new(0),
         timed_since: AtomicU64::new(0),
         want: AtomicU32::new(0),
-        own: AtomicU32::new(0),
-        held: AtomicU32::new(0),
+        permits: AtomicU32::new(0),
+        held: AtomicStatic::new(),
         order: AtomicU32::new(0),
         process: AtomicU32::new(0),
         is_limited: AtomicBool::new(false),
@@ -220,8 +223,8 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     record.counted.replace(wait.lock);
     store(&record.generation, lock.generation());
     store(&record.want, wait.want as u32);
-    store(&record.own, wait.own.number());
-    store(&record.held, 0);
+    store(&record.permits, wait.permits);
+    record.held.replace(wait.own.slot());
     store(&record.order, 0);
     store(&record.process, process_id::id());
     record.is_limited.store(wait.is_limited, Ordering::Relaxed);
@@ -343,16 +346,16 @@ fn adopt(number: u32, record: &WaitRecord, task: u64) {
 /// Of an upgrade: the wait, and what its task holds.
 pub(crate) fn upgraded(number: u32) -> (u64, Held) {
     let record = get(number);
-    (id(record.stamp.count(), number), Held::from_number(load(&record.own)))
+    (id(record.stamp.count(), number), Held::of_slot(record.held.get()))
 }
 
-/// The place that a grant took for a waiter.
+/// The slot that a grant took for a waiter.
 pub(crate) fn set_held(number: u32, held: Held) {
-    store(&get(number).held, held.number());
+    get(number).held.replace(held.slot());
 }
 
 pub(crate) fn held(number: u32) -> Held {
-    Held::from_number(load(&get(number).held))
+    Held::of_slot(get(number).held.get())
 }
 
 /// The waiter was moved to the queue of this lock.

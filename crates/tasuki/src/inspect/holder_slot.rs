@@ -1,30 +1,34 @@
-//! The place of one holder in the record of a lock: its holder writes it without a locked operation, a look reads it at any time, and knows whether what it read is of one hold.
+//! The slot of one holder of a lock: which task holds it, where it took it, in which mode, and since when.
+//!
+//! Every lock has one, for a holder that has it alone, and every thread has a block of them for the locks that several tasks may hold (`locks/thread_slots.rs`). The holder writes its slot without a locked
+//! operation; a look, the watcher's or a snapshot's, reads it at any time, and knows whether what it read is of one hold. Nothing that a primitive does depends on a slot.
 //!
 //! # States of `state`, whose upper bits are the turn
 //!
 //! | state | event | to | fn |
 //! |---|---|---|---|
-//! | free | taken by the one holder of a lock | held, claimed | [`Place::fill`] |
-//! | free | taken by one of several | busy, then held and claimed, or granted | [`Place::try_take`], then [`Place::fill`] or [`Place::grant`] |
-//! | free | granted to a waiter | held, granted | [`Place::grant`] |
-//! | held, granted | the poll of its waiter finds the grant | held, granted and claimed | [`Place::fill`] |
-//! | held, granted | the same, by another task than it was granted to | busy, then held, granted and claimed | [`Place::fill`] |
-//! | held | another task uses the guard | busy, then held | [`Place::touch`] |
-//! | free | a guard is used that was taken when the lock had no record | busy, then held and claimed | [`Place::touch`] |
-//! | held | the holder goes on in another mode, or claims its upgrade | held, claimed | [`Place::change`] |
-//! | held | an upgrade is granted to the holder | busy, then held, granted | [`Place::grant_upgrade`] |
-//! | held | released | free | [`Place::free`] |
+//! | free | taken by the one holder of a lock | held, claimed | [`HolderSlot::fill`] |
+//! | free | taken by one of several, on the thread that has the slot | held, claimed, or granted | [`HolderSlot::try_fill`], [`HolderSlot::try_grant`] |
+//! | free | granted to a waiter | held, granted | [`HolderSlot::grant`] |
+//! | held, granted | the poll of its waiter finds the grant | held, granted and claimed | [`HolderSlot::fill`] |
+//! | held, granted | the same, by another task than it was granted to | busy, then held, granted and claimed | [`HolderSlot::fill`] |
+//! | held | another task uses the guard | busy, then held | [`HolderSlot::touch`] |
+//! | free | a guard is used that was taken when the lock had no record | busy, then held and claimed | [`HolderSlot::touch`] |
+//! | held | the holder goes on in another mode, or claims its upgrade | held, claimed | [`HolderSlot::change`] |
+//! | held | an upgrade is granted to the holder | busy, then held, granted | [`HolderSlot::grant_upgrade`] |
+//! | held | released | free | [`HolderSlot::free`] |
 //!
 //! # Invariants
-//! 1. Only the holder writes, or the releaser that grants, or the one that took the place by a compare-exchange ([`Place::try_take`]). Of tasks that share a guard, the one whose compare-exchange made it busy ([`Place::touch`]).
-//! 2. The other fields are written only while the place is free or busy, never while it is held.
-//! 3. The turn changes whenever the holder does: two looks that find the same turn have found the same holder.
-//! 4. `wait` says something only while the state has `GRANTED`, which stays until the place is free: a wait that was granted is not taken for one that goes on.
+//! 1. A slot that is held is written by its holder, or by the releaser that grants. Of tasks that share a guard, by the one whose compare-exchange made it busy ([`HolderSlot::touch`]).
+//! 2. A free slot is written by one thread only: that of a lock by the task that has the lock, one of a block by the thread that has the block. Any thread may free it.
+//! 3. The other fields are written only while the slot is free or busy, never while it is held.
+//! 4. The turn changes whenever the holder does: two looks that find the same turn have found the same holder.
+//! 5. `wait` says something only while the state has `GRANTED`, which stays until the slot is free: a wait that was granted is not taken for one that goes on.
 //!
 //! # Orderings
 //! A sequence lock of which `state` is the sequence. Release of the store that makes it held pairs with Acquire of the first load of a look: it sees the fields of that hold, or later ones. The Release
-//! fence before the fields are written pairs with the Acquire fence of a look before its second load of the state: a look that has seen a later field sees that the state has changed. A free place was
-//! freed before its next holder had the lock, or before Acquire in [`Place::try_take`], which pairs with Release in [`Place::free`].
+//! fence before the fields are written pairs with the Acquire fence of a look before its second load of the state: a look that has seen a later field sees that the state has changed. The slot of a lock was
+//! freed before its next holder had the lock; one of a block before Acquire in [`HolderSlot::free_state`], which pairs with Release in [`HolderSlot::free`].
 
 use super::sync::{AtomicPtr, AtomicU64, Ordering, TRIES, fence, spin_hint};
 use core::panic::Location;
@@ -45,20 +49,22 @@ const FLAGS: u64 = (1 << TURN_SHIFT) - 1;
 
 /// One hold in so many is timed: the clock takes about as long as a lock and an unlock. A power of two.
 const TIMED: u64 = 64;
-/// The state of a place that was never used: its first hold is timed.
+/// The state of a slot that was never used: its first hold is timed.
 pub(super) const UNUSED: u64 = (TIMED - 1) << TURN_SHIFT;
 
-/// A place for a holder.
-pub(super) struct Place {
+/// What a look reads of one holder.
+pub(super) struct HolderSlot {
     pub(super) state: AtomicU64,
     pub(super) task: AtomicU64,
     pub(super) at: AtomicPtr<Location<'static>>,
     pub(super) wait: AtomicU64,
+    /// The lock, of a slot in the block of a thread.
+    pub(super) lock: AtomicU64,
     /// When a timed hold began, in nanoseconds and never 0; 0 if this one is not timed. Only the holder looks at it.
     pub(super) since: AtomicU64,
 }
 
-/// What a look has found in a place: all of one hold.
+/// What a look has found in a slot: all of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) task: u64,
@@ -67,6 +73,7 @@ pub(super) struct Hold {
     pub(super) mode: u32,
     /// The wait that was granted, or 0.
     pub(super) wait: u64,
+    pub(super) lock: u64,
     pub(super) turn: u32,
     pub(super) is_claimed: bool,
 }
@@ -88,16 +95,19 @@ pub(super) struct NewHold {
     pub(super) mode: u32,
 }
 
-impl Place {
-    /// Another holder than `before`. True if its hold is to be timed.
+impl HolderSlot {
+    /// Another holder than `before`; of this lock, in the block of a thread. True if its hold is to be timed.
     #[inline(always)]
-    fn write(&self, before: u64, flags: u64, hold: NewHold) -> bool {
+    fn write(&self, before: u64, flags: u64, hold: NewHold, lock: Option<u64>) -> bool {
         let state =
             (before & !FLAGS).wrapping_add(1 << TURN_SHIFT) | flags | u64::from(hold.mode) << MODE_SHIFT;
         // Release: pairs with the Acquire fence in `look`, for the state before.
         fence(Ordering::Release);
         self.at.store(core::ptr::from_ref(hold.at).cast_mut(), Ordering::Relaxed);
         self.task.store(hold.task, Ordering::Relaxed);
+        if let Some(lock) = lock {
+            self.lock.store(lock, Ordering::Relaxed);
+        }
         // Release: pairs with Acquire in `look`.
         self.state.store(state, Ordering::Release);
         state & ((TIMED - 1) << TURN_SHIFT) == 0
@@ -111,7 +121,7 @@ impl Place {
         if before & HELD != 0 {
             return self.claim(before, hold);
         }
-        self.write(before, HELD | CLAIMED, hold)
+        self.write(before, HELD | CLAIMED, hold, None)
     }
 
     fn claim(&self, before: u64, hold: NewHold) -> bool {
@@ -122,7 +132,7 @@ impl Place {
             return false;
         }
         self.begin_change(before);
-        self.write(before, HELD | CLAIMED | before & GRANTED, hold)
+        self.write(before, HELD | CLAIMED | before & GRANTED, hold, None)
     }
 
     /// `held => busy`.
@@ -138,25 +148,53 @@ impl Place {
         if before & HELD != 0 {
             self.begin_change(before);
         }
+        self.write_granted(before, hold, wait, None)
+    }
+
+    fn write_granted(&self, before: u64, hold: NewHold, wait: u64, lock: Option<u64>) -> bool {
         // Release: pairs with the Acquire fence in `look`, as in `write`.
         fence(Ordering::Release);
         self.wait.store(wait, Ordering::Relaxed);
-        self.write(before, HELD | GRANTED, hold)
+        self.write(before, HELD | GRANTED, hold, lock)
     }
 
-    /// `free => busy`: one of several holders takes the place, if it is free.
-    pub(super) fn try_take(&self) -> bool {
-        // Relaxed: a look, which the exchange confirms.
-        let before = self.state.load(Ordering::Relaxed);
-        // Acquire: pairs with Release in `free`. Relaxed on failure: the next place is looked at.
-        before & (HELD | BUSY) == 0
-            && self
-                .state
-                .compare_exchange(before, before | BUSY, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+    /// The state, if the slot is free: asked by the thread that has its block.
+    #[inline(always)]
+    fn free_state(&self) -> Option<u64> {
+        // Acquire: pairs with Release in `free`.
+        let before = self.state.load(Ordering::Acquire);
+        (before & (HELD | BUSY) == 0).then_some(before)
     }
 
-    /// The guard is used by this task, which is the holder from now on, unless another that shares the guard uses it at the same time; also if the lock was taken when it had no record yet, and the place is free.
+    /// Has it no holder? Asked as above.
+    pub(super) fn is_free(&self) -> bool {
+        self.free_state().is_some()
+    }
+
+    /// `free => held`, by one of several holders of this lock, on the thread that has the block. `Some(true)` if its hold is to be timed.
+    #[inline(always)]
+    pub(super) fn try_fill(&self, hold: NewHold, lock: u64) -> Option<bool> {
+        self.free_state().map(|before| self.write(before, HELD | CLAIMED, hold, Some(lock)))
+    }
+
+    /// The same for a waiter that was granted the lock, and whose future has not been polled since.
+    pub(super) fn try_grant(&self, hold: NewHold, lock: u64, wait: u64) -> Option<bool> {
+        self.free_state().map(|before| self.write_granted(before, hold, wait, Some(lock)))
+    }
+
+    /// Is it, or was it last, of this lock? A hint, which a look confirms.
+    pub(super) fn is_of_lock(&self, lock: u64) -> bool {
+        // Relaxed: a hint.
+        self.lock.load(Ordering::Relaxed) == lock
+    }
+
+    /// The lock of a holder in the block of a thread.
+    pub(super) fn lock(&self) -> u64 {
+        // Relaxed: asked by the thread that has the block, which wrote it.
+        self.lock.load(Ordering::Relaxed)
+    }
+
+    /// The guard is used by this task, which is the holder from now on, unless another that shares the guard uses it at the same time; also if the lock was taken when it had no record yet, and the slot is free.
     pub(super) fn touch(&self, task: u64) {
         // Relaxed: a look, which the exchange confirms.
         let before = self.state.load(Ordering::Relaxed);
@@ -209,29 +247,31 @@ impl Place {
         self.state.store(state, Ordering::Release);
     }
 
-    /// The holder releases the lock. When its hold began, if that was timed.
-    #[must_use]
+    /// Is there more to do at the release than to free it?
     #[inline(always)]
-    pub(super) fn free(&self) -> Option<u64> {
-        // Relaxed: of the holder alone, until the place is free.
-        let since = self.since.load(Ordering::Relaxed);
-        if since != 0 {
-            self.since.store(0, Ordering::Relaxed);
-        }
-        let before = self.state.load(Ordering::Relaxed);
-        // Release: pairs with Acquire in `try_take`: the next holder writes after what was written for this one.
-        self.state.store(before & !HELD, Ordering::Release);
-        (since != 0).then_some(since)
+    pub(super) fn is_timed(&self) -> bool {
+        // Relaxed: of the holder alone, until the slot is free.
+        self.since.load(Ordering::Relaxed) != 0
     }
 
-    /// The place is another lock's from now on, whose first hold is timed.
+    /// The holder releases the lock.
+    #[inline(always)]
+    pub(super) fn free(&self) {
+        // Relaxed: of the holder alone, until the slot is free.
+        let before = self.state.load(Ordering::Relaxed);
+        // Release: pairs with Acquire in `free_state`: the next holder writes after what was written for this one.
+        self.state.store(before & !HELD, Ordering::Release);
+    }
+
+    /// The slot is another lock's from now on, whose first hold is timed.
     pub(super) fn reset(&self) {
-        let _ = self.free();
+        self.free();
         // Relaxed: no other thread has the lock; published with its record.
+        self.since.store(0, Ordering::Relaxed);
         self.state.store(self.state.load(Ordering::Relaxed) & !FLAGS | UNUSED, Ordering::Relaxed);
     }
 
-    /// What is in the place.
+    /// What is in the slot.
     pub(super) fn look(&self) -> Look {
         for _ in 0..TRIES {
             // Acquire: pairs with Release in `write`.
@@ -260,6 +300,7 @@ impl Place {
             at: unsafe { self.at.load(Ordering::Relaxed).as_ref() },
             mode: ((state & MODE) >> MODE_SHIFT) as u32,
             wait: if state & GRANTED == 0 { 0 } else { self.wait.load(Ordering::Relaxed) },
+            lock: self.lock.load(Ordering::Relaxed),
             turn: (state >> TURN_SHIFT) as u32,
             is_claimed: state & CLAIMED != 0,
         }
