@@ -31,7 +31,7 @@
 //! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop_available`], [`Locked::finish_freeing`] |
 //! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
 //! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
-//! | drop of a granted receive       | granted => pending, in front (`returned.rs`) | – | a step         | [`Locked::attach_back`] |
+//! | drop of a granted receive       | granted => pending, in front (`ticket_heap.rs`) | – | a step         | [`Locked::attach_back`] |
 //! | a step: message and receiver    | pending => granted     | receiver => `Notified`  | wake it        | `Locked::step` |
 //! | a step: room and a sender       | free => pending, the slot that was just freed before others | sender => `Notified` | wake it | `Locked::step` |
 //! | a step: room and a reservation  | free => reserved       | sender => `Notified`    | wake it        | `Locked::step` |

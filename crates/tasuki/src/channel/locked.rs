@@ -5,12 +5,13 @@
 
 use super::core::{CLOSED, Core, SENDERS};
 use super::parcel::Content;
-use super::returned::Returned;
 use super::store::{NONE, Numbered, Slot, Store, pack};
+use super::ticket_heap::{Messages, TicketHeap};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{wake, wake_owner};
 use crate::queue::{Deferred, LockedQueue, QueueGuard, QueueWaker};
+use ::core::cell::Cell;
 
 /// What the queue lock protects, beside the two counts of the channel, which are also hints.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(super) struct State {
     /// The ticket of the next message that is granted for the first time.
     ticket: i64,
     /// The pending messages that were granted before and put back: they come before the others.
-    pub(super) returned: Returned,
+    pub(super) returned: TicketHeap<u32>,
     /// So many slots are reserved.
     pub(super) permits: u32,
     pub(super) allocated: u32,
@@ -42,7 +43,7 @@ impl State {
             free: NONE,
             fresh: 0,
             ticket: 0,
-            returned: Returned::new(),
+            returned: TicketHeap::new(NONE),
             permits: 0,
             allocated,
             deserted: false,
@@ -250,9 +251,9 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// A granted message becomes pending again, before all that have not been granted; among those that were put back, the older comes first.
     pub(super) fn attach_back(&mut self, number: u32) {
-        let (core, at) = (self.core, self.numbered(number));
+        let core = self.core;
         self.release(1);
-        self.state_mut().returned.insert(at, slots_of(core));
+        self.state_mut().returned.insert(number, core);
         core.pending.set(core.pending.get() + 1);
     }
 
@@ -300,7 +301,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Detaches all pending messages, in constant time. Their slots are not used again: there is no receiver.
     pub(super) fn detach(&mut self) -> Detached {
         let pending = self.core.pending.get();
-        let returned = self.state_mut().returned.take();
+        let returned = self.state_mut().returned.take::<Core<T, S>>();
         self.core.pending.set(0);
         Detached { first: self.state().first, len: pending - returned.len(), returned }
     }
@@ -454,7 +455,7 @@ impl<T, S: Store<T>> Granter for Locked<'_, T, S> {
 /// Messages that have left the channel: those that had been put back, and the first of a chain of slots, and how many there are in it.
 #[derive(Debug)]
 pub(super) struct Detached {
-    returned: Returned,
+    returned: TicketHeap<u32>,
     first: u32,
     len: u32,
 }
@@ -464,12 +465,11 @@ impl Detached {
     ///
     /// SAFETY: they were detached from this channel, and are the caller's alone.
     pub(super) unsafe fn next<T, S: Store<T>>(&mut self, core: &Core<T, S>) -> Option<T> {
-        let slot = slots_of(core);
-        let at = match self.returned.pop(&slot) {
-            Some(at) => at.slot,
+        let at = match self.returned.pop(core) {
+            Some(number) => used_slot(core, number),
             None => {
                 self.len = self.len.checked_sub(1)?;
-                let at = slot(self.first);
+                let at = used_slot(core, self.first);
                 self.first = at.next.get();
                 at
             }
@@ -483,11 +483,26 @@ impl Detached {
 #[cold]
 #[inline(never)]
 fn pop_returned<T, S: Store<T>>(core: &Core<T, S>, state: &mut State) -> u32 {
-    state.returned.pop(slots_of(core)).expect("a message was put back").number
+    state.returned.pop(core).expect("a message was put back")
 }
 
-/// The slots of a channel, of which each that is asked for has been used.
-fn slots_of<'c, T: 'c, S: Store<T>>(core: &'c Core<T, S>) -> impl Fn(u32) -> &'c Slot<T> {
+/// A slot of a channel that has been used.
+fn used_slot<T, S: Store<T>>(core: &Core<T, S>, number: u32) -> &Slot<T> {
     // SAFETY: made when it was first used; slots live as long as the channel, or until no slot is used.
-    |number| unsafe { &*core.store.slot(number) }
+    unsafe { &*core.store.slot(number) }
+}
+
+/// The messages that were put back are linked through their slots, which are in no other list then.
+impl<T, S: Store<T>> Messages for Core<T, S> {
+    type Link = u32;
+    const NONE: u32 = NONE;
+
+    fn ticket(&self, number: u32) -> i64 {
+        used_slot(self, number).ticket.get()
+    }
+
+    fn below(&self, number: u32) -> [&Cell<u32>; 2] {
+        let slot = used_slot(self, number);
+        [&slot.next, &slot.right]
+    }
 }

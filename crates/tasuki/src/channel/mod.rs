@@ -99,7 +99,6 @@ mod receiver;
 pub mod rendezvous;
 #[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
 mod restart;
-mod returned;
 mod send;
 #[cfg(feature = "alloc")]
 mod sender;
@@ -109,6 +108,7 @@ mod sink;
 mod store;
 #[cfg(all(feature = "alloc", feature = "futures-core"))]
 mod stream;
+mod ticket_heap;
 
 pub use error::{SendError, TryRecvError, TryReserveError, TrySendError};
 #[cfg(feature = "alloc")]

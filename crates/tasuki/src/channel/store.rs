@@ -25,7 +25,7 @@ pub(super) const MAX_SLOTS: u32 = u32::MAX - 1;
 pub struct Slot<T> {
     /// The next slot in the list of pending or of free slots; in the last pending one it is anything. Under the queue lock only.
     pub(super) next: Cell<u32>,
-    /// With `next`, the trees below a message that was put back (`returned.rs`). Under the queue lock only.
+    /// With `next`, the trees below a message that was put back (`ticket_heap.rs`). Under the queue lock only.
     pub(super) right: Cell<u32>,
     /// The order among messages that were granted. Under the queue lock only, or by the owner of a granted slot.
     pub(super) ticket: Cell<i64>,

@@ -99,7 +99,7 @@ fn a_slot_beyond_any_capacity() {
     }
 }
 
-/// Very many granted receives are dropped in any order: each costs some steps for each doubling of their number (`channel/returned.rs` counts them), and messages that are put back among those
+/// Very many granted receives are dropped in any order: each costs some steps for each doubling of their number (`channel/ticket_heap.rs` counts them), and messages that are put back among those
 /// that are received meanwhile are in order.
 #[test]
 fn very_many_are_put_back_in_any_order() {

@@ -5,14 +5,14 @@
 //! A sender that is cancelled meanwhile takes its message away; the receiver then waits again, in front of all that have not been woken.
 //!
 //! A `try_send` has no future for its message. It hands it, in a box, to a receiver that waits and was not woken, as its own; a receive that is dropped with it puts it back, for the next
-//! receiver, before the messages of all senders, and in the order of the grants (`handed.rs`).
+//! receiver, before the messages of all senders, and in the order of the grants (`boxed_message.rs`).
 //!
 //! | list       | who                                                         | state     |
 //! |------------|-------------------------------------------------------------|-----------|
 //! | `queue`    | receivers that wait; its lock protects everything            | `Waiting` |
 //! | `woken`    | receivers that were woken for a message and not polled since | `Woken`   |
 //! | `senders`  | senders that wait                                            | `Waiting` |
-//! | `kept`     | messages that were handed over and put back, by ticket       | –         |
+//! | `put_back` | messages that were handed over and put back, by ticket       | –         |
 //!
 //! # Transitions
 //!
@@ -20,27 +20,27 @@
 //! |---------------------------------|----------------------------------------------------------------|-------------------|----------|
 //! | send                            | the sender is enqueued                                          | a step, `Pending` | [`Core::enqueue_sender`] |
 //! | `try_send`, a receiver in `queue` | it is granted the box                                         | wake it           | [`Core::try_send`] |
-//! | recv, a message is kept         | takes it                                                        | steps             | `Locked::take` |
+//! | recv, a message was put back      | takes it                                                        | steps             | `Locked::take` |
 //! | recv, more senders than woken   | takes the message of the first sender, which is granted         | wake it           | `Locked::take` |
 //! | recv                            | the receiver is enqueued                                        | `Pending`         | `receive` |
-//! | a step: a message is kept, and a receiver waits | it is granted the box                           | wake it           | `Locked::step` |
+//! | a step: a message was put back, and a receiver waits | it is granted the box                           | wake it           | `Locked::step` |
 //! | a step: more senders than woken, and a receiver waits | `queue` => `woken`                        | wake it           | `Locked::step` |
 //! | poll of a woken receiver        | as recv; without a message: `woken` => front of `queue`         | –                 | [`Core::poll_woken`] |
 //! | poll of a granted receiver      | takes its box                                                   | steps, if closed  | [`Core::claim_handed`] |
-//! | drop of a granted receiver      | its box => `kept`                                               | steps             | [`Core::leave`] |
+//! | drop of a granted receiver      | its box => `put_back`                                           | steps             | [`Core::leave`] |
 //! | drop of a woken receiver        | removed                                                         | a step            | [`Core::leave`] |
 //! | drop of a queued sender         | removed, with its message                                       | –                 | [`Core::leave_senders`] |
-//! | a poll panics after it took a message | in a box: granted to that receive, or kept in its place   | steps             | [`Undo`] |
+//! | a poll panics after it took a message | in a box: granted to that receive, or put back in its place | steps             | [`Undo`] |
 //! | close                           | –                                                               | steps             | [`Core::close`] |
 //! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `Locked::step` |
-//! | the last receiver goes          | closed, `kept` is dropped                                       | steps             | [`Core::desert`] |
+//! | the last receiver goes          | closed, `put_back` is dropped                                   | steps             | [`Core::desert`] |
 //!
 //! # Invariants
-//! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message is kept, and that there are no more senders than woken receivers; no sender waits in a
+//! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message was put back, and that there are no more senders than woken receivers; no sender waits in a
 //!    closed rendezvous, and no receiver in `queue` in a closed one without boxes.
-//! 2. `senders`, `woken` and `kept` are changed only under the lock of `queue`. A receiver's mark says in which list it is.
+//! 2. `senders`, `woken` and `put_back` are changed only under the lock of `queue`. A receiver's mark says in which list it is.
 //! 3. The message of a queued sender is in its future.
-//! 4. `handed` is the number of boxes, granted or kept. A receiver that is `Notified` and granted carries its box, or null once it has taken it.
+//! 4. `handed` is the number of boxes, granted or put back. A receiver that is `Notified` and granted carries its box, or null once it has taken it.
 //!
 //! # Orderings
 //! As in `channel/core.rs`: the lock, and the waiter's state for a sender whose message was taken and for a receiver that was granted a box.
@@ -48,7 +48,7 @@
 use super::super::error::TryRecvError;
 use super::super::parcel::Content;
 use super::super::receive::AfterPanic;
-use super::handed::{Handed, Kept, Message};
+use super::boxed_message::{BoxedMessage, Message, PutBack};
 use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::batch::{WakeBatch, while_unwinding};
@@ -74,9 +74,9 @@ const WOKEN: u32 = 1;
 pub(super) struct Counts<T> {
     pub(super) senders: usize,
     woken: usize,
-    /// Boxes that are granted or kept.
+    /// Boxes that are granted or put back.
     pub(super) handed: usize,
-    kept: Kept<T>,
+    put_back: PutBack<T>,
     /// Of the next message that is granted for the first time.
     ticket: i64,
 }
@@ -147,20 +147,20 @@ impl<'c, T> Locked<'c, T> {
     /// Is there a message that is not reserved for a woken receiver?
     pub(super) fn has_message(&mut self) -> bool {
         let counts = self.counts();
-        !counts.kept.is_empty() || counts.senders > counts.woken && !self.is_closed()
+        !counts.put_back.is_empty() || counts.senders > counts.woken && !self.is_closed()
     }
 
     /// Is there a message for a receiver that was woken?
     fn has_message_for_woken(&mut self) -> bool {
         let counts = self.counts();
-        !counts.kept.is_empty() || counts.senders > 0 && !self.is_closed()
+        !counts.put_back.is_empty() || counts.senders > 0 && !self.is_closed()
     }
 
-    /// Takes the first message, which there is: one that is kept, or that of the first sender, which is granted.
+    /// Takes the first message, which there is: one that was put back, or that of the first sender, which is granted.
     fn take(&mut self) -> (Message<T>, Deferred<Option<QueueWaker>>) {
-        if let Some(handed) = self.counts().kept.pop() {
+        if let Some(handed) = self.counts().put_back.pop() {
             self.counts().handed -= 1;
-            return (Message::Handed(handed), Deferred::none());
+            return (Message::Boxed(handed), Deferred::none());
         }
         self.counts().senders -= 1;
         let ticket = self.counts().issue_ticket();
@@ -175,7 +175,7 @@ impl<'c, T> Locked<'c, T> {
     }
 
     /// Grants a box to the first receiver, which there is.
-    pub(super) fn hand(&mut self, handed: Box<Handed<T>>) -> Deferred<Option<QueueWaker>> {
+    pub(super) fn hand(&mut self, handed: Box<BoxedMessage<T>>) -> Deferred<Option<QueueWaker>> {
         let front = self.queue.front().expect("a receiver waits");
         // SAFETY: the queue is locked, and it is in the list.
         unsafe { front.set_pointer(handed.into_pointer()) };
@@ -186,7 +186,7 @@ impl<'c, T> Locked<'c, T> {
     /// One step towards a state in which no waiter can be served.
     fn step(&mut self) -> Option<Step> {
         if self.queue.has_waiters() {
-            if let Some(handed) = self.counts().kept.pop() {
+            if let Some(handed) = self.counts().put_back.pop() {
                 return Some(Step::Receiver(self.hand(handed)));
             }
         }
@@ -256,7 +256,13 @@ impl<T> Core<T> {
             queue: WaitQueue::new(Word::flags(0)),
             woken: WaitQueue::new(Word::flags(0)),
             senders: WaitQueue::new(Word::flags(0)),
-            counts: UnsafeCell::new(Counts { senders: 0, woken: 0, handed: 0, kept: Kept::new(), ticket: 0 }),
+            counts: UnsafeCell::new(Counts {
+                senders: 0,
+                woken: 0,
+                handed: 0,
+                put_back: PutBack::new(),
+                ticket: 0,
+            }),
             closed: Event::new(Reset::Manual, false),
             message: PhantomData,
         }
@@ -293,7 +299,7 @@ impl<T> Core<T> {
         let mut locked = self.lock();
         let counts = locked.counts();
         counts.handed = 0;
-        let _kept = replace(&mut counts.kept, Kept::new());
+        let _put_back = replace(&mut counts.put_back, PutBack::new());
         self.close_locked(locked);
     }
 
@@ -312,7 +318,7 @@ impl<T> Core<T> {
     }
 
     /// Takes the first message, which there is, and wakes what it lets go on. Should that panic, the message is that of this receive again, which is in no list, or
-    /// kept in its place.
+    /// put back in its place.
     fn deliver(&self, mut locked: Locked<'_, T>, waiter: Option<Pinned<'_>>) -> T {
         let (message, sender) = locked.take();
         let undo = Undo { core: self, message: ManuallyDrop::new(message), waiter };
@@ -411,14 +417,14 @@ impl<T> Core<T> {
         let handed = self.take_box(waiter).ok_or(Closed)?;
         let mut locked = self.lock();
         locked.counts().handed -= 1;
-        let message = ManuallyDrop::new(Message::Handed(handed));
+        let message = ManuallyDrop::new(Message::Boxed(handed));
         let undo = Undo { core: self, message, waiter: wait.waiter(waiter) };
         locked.finish_with(Deferred::nothing());
         Ok(undo.disarm())
     }
 
     /// The box of a receiver that is `Notified`, if it was granted one and has not taken it.
-    fn take_box(&self, waiter: Pinned<'_>) -> Option<Box<Handed<T>>> {
+    fn take_box(&self, waiter: Pinned<'_>) -> Option<Box<BoxedMessage<T>>> {
         let pointer = waiter.get().pointer();
         if waiter.get().verdict() == Verdict::Refused || pointer.is_null() {
             return None;
@@ -426,7 +432,7 @@ impl<T> Core<T> {
         // SAFETY: its own future, which has seen `Notified`.
         unsafe { waiter.get().set_pointer(ptr::null_mut()) };
         // SAFETY: invariant 4; it is not taken again.
-        Some(unsafe { Handed::from_pointer(pointer) })
+        Some(unsafe { BoxedMessage::from_pointer(pointer) })
     }
 
     fn remove_woken(&self, locked: &mut Locked<'_, T>, waiter: Pinned<'_>, verdict: Verdict) {
@@ -448,7 +454,7 @@ impl<T> Core<T> {
         if self.leave_queue(waiter) {
             if let Some(handed) = self.take_box(waiter) {
                 let mut locked = self.lock();
-                locked.counts().kept.insert(handed);
+                locked.counts().put_back.insert(handed);
                 locked.finish_with(Deferred::nothing());
             }
         }
@@ -479,7 +485,7 @@ impl<T> Core<T> {
     }
 }
 
-/// A message on its way out. If it does not get there, because foreign code panics, it gets a box: granted to the waiter that goes on, or kept in its place.
+/// A message on its way out. If it does not get there, because foreign code panics, it gets a box: granted to the waiter that goes on, or put back in its place.
 struct Undo<'a, T> {
     core: &'a Core<T>,
     message: ManuallyDrop<Message<T>>,
@@ -506,7 +512,7 @@ impl<T> Drop for Undo<'_, T> {
             // SAFETY: its own future, which has seen `Notified`.
             Some(waiter) => unsafe { waiter.get().set_pointer(handed.into_pointer()) },
             None => {
-                locked.counts().kept.insert(handed);
+                locked.counts().put_back.insert(handed);
                 while_unwinding(|| locked.finish_with(Deferred::nothing()));
             }
         }

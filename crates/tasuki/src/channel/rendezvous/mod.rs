@@ -8,8 +8,8 @@
 //!
 //! A receive that was woken for a message and is then neither polled nor dropped keeps others from taking it.
 
+mod boxed_message;
 mod core;
-mod handed;
 mod senders;
 
 use self::core::Core;

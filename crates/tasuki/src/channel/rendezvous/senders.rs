@@ -2,8 +2,8 @@
 
 use super::super::error::TrySendError;
 use super::super::parcel::Content;
+use super::boxed_message::BoxedMessage;
 use super::core::{Core, WAITS};
-use super::handed::Handed;
 use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::WAITERS;
 use crate::queue::{Deferred, Pinned, QueueGuard as _, QueueWaker};
@@ -75,7 +75,7 @@ impl<T> Core<T> {
             return Err(if closed { TrySendError::Closed(message) } else { TrySendError::Full(message) });
         }
         // Its ticket comes with the grant.
-        let mut handed = Handed::new(message, 0);
+        let mut handed = BoxedMessage::new(message, 0);
         let mut locked = self.lock();
         if locked.is_closed() {
             drop(locked);
