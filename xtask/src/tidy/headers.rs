@@ -65,7 +65,7 @@ pub(crate) fn sections(pages: &[Page]) -> Vec<Breach> {
             let rest = line.strip_prefix("pub struct ").unwrap_or_default();
             words(rest).next().is_some_and(|(at, word)| at == 0 && word == name)
         };
-        let Some(at) = lines.iter().position(|line| is_it(line)) else {
+        let Some(at) = lines.iter().position(is_it) else {
             breaches.push(Breach::whole(path, format!("does not define {name}")));
             continue;
         };
