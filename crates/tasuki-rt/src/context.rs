@@ -15,6 +15,7 @@ use crate::budget::Budget;
 use crate::metrics::Histogram;
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
+use crate::task_local::outside_of_scopes;
 use crate::testing::Sim;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -179,7 +180,7 @@ pub(crate) fn run_refused(shared: &Shared, drops: impl FnOnce()) {
         }
     }
     let _restore = Restore(DROPS_FOR.try_with(|runtime| runtime.replace(shared.id)).unwrap_or(0));
-    drops();
+    outside_of_scopes(drops);
 }
 
 /// Does the end of this runtime wait for what this thread does, or may it not wait for any? Then it cannot wait for that end.

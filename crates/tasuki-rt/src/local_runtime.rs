@@ -13,6 +13,7 @@ use crate::scheduler::worker::Local;
 use crate::scheduler::{Shared, shutdown};
 use crate::task;
 use crate::task::join::JoinHandle;
+use crate::task_local::outside_of_scopes;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -138,7 +139,7 @@ impl LocalRuntime {
                     task::poll_ended(id, &waker);
                 }
                 // One step. A wake that came before leaves a token: a sleep ends at once.
-                local.work(context);
+                outside_of_scopes(|| local.work(context));
             }
         })
     }

@@ -89,6 +89,21 @@ thread_local! {
     static INNERMOST: Cell<*const Frame> = const { Cell::new(ptr::null()) };
 }
 
+/// Ends a change of the list.
+struct Leave(*const Frame);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let _ = INNERMOST.try_with(|innermost| innermost.set(self.0));
+    }
+}
+
+/// Runs what belongs to no scope, whichever the calling thread is in: tasks of an event loop that is driven by a thread of the user, or dropped by one.
+pub(crate) fn outside_of_scopes<R>(f: impl FnOnce() -> R) -> R {
+    let _leave = Leave(INNERMOST.try_with(|innermost| innermost.replace(ptr::null())).unwrap_or(ptr::null()));
+    f()
+}
+
 impl<T> TaskLocal<T> {
     /// A task-local, for a `static`; [`task_local!`](crate::task_local!) is another way to write it.
     ///
@@ -109,12 +124,6 @@ impl<T> TaskLocal<T> {
 
     /// Runs `f` with this value on the list.
     fn enter<R>(&'static self, value: &T, f: impl FnOnce() -> R) -> R {
-        struct Leave(*const Frame);
-        impl Drop for Leave {
-            fn drop(&mut self) {
-                let _ = INNERMOST.try_with(|innermost| innermost.set(self.0));
-            }
-        }
         let outer = INNERMOST.try_with(Cell::get).unwrap_or(ptr::null());
         let frame = Frame { key: self.key(), value: ptr::from_ref(value).cast(), outer };
         let _ = INNERMOST.try_with(|innermost| innermost.set(&raw const frame));

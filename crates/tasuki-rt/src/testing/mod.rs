@@ -110,6 +110,7 @@ use crate::builder::Builder;
 use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::scheduler::Shared;
 use crate::task::{self, PanicPayload};
+use crate::task_local::outside_of_scopes;
 use choices::Strategy;
 use std::cell::Cell;
 use std::future::Future;
@@ -353,11 +354,12 @@ where
     let sim = Box::new(Sim::new(settings.clone(), strategy));
     let context = Context::new(shared, ThreadRole::Sim(sim));
     let ThreadRole::Sim(sim) = &context.role else { unreachable!("made above") };
-    let result = context.enter(|| {
+    let run = || {
         let result = drive(&context, sim, future);
         sim.end(&context);
         result
-    });
+    };
+    let result = outside_of_scopes(|| context.enter(run));
     let result = match sim.failure() {
         Some(failure) => Err(failure),
         None => result,

@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use tasuki::Mutex;
 use tasuki_rt::testing::{self, Simulation};
-use tasuki_rt::{JoinHandle, JoinSet, NotInScope, TaskBuilder, TaskLocal, WorkerId, spawn, yield_now};
+use tasuki_rt::{
+    EventLoop, JoinHandle, JoinSet, LocalRuntime, NotInScope, TaskBuilder, TaskLocal, WorkerId, spawn,
+    spawn_local, yield_now,
+};
 
 tasuki_rt::task_local! {
     static NUMBER: u32;
@@ -46,6 +49,59 @@ fn values_follow_their_tasks() {
         assert!(set.join_all().await.into_iter().all(|same| same));
         assert_eq!(NUMBER.try_get(), Err(NotInScope));
     });
+}
+
+/// What is spawned, or posted, has none either where the thread that is in a scope runs or drops it: by a `LocalRuntime`, a simulation, the end of a runtime, a refusal.
+#[test]
+fn the_scopes_of_a_thread_are_not_those_of_its_tasks() {
+    /// Says, when it is dropped, whether it is in a scope.
+    struct Looks(Arc<AtomicU32>);
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            self.0.fetch_add(if NUMBER.try_get().is_ok() { 1_000 } else { 1 }, Ordering::SeqCst);
+        }
+    }
+    async fn holds(_: Looks) {
+        pending::<()>().await;
+    }
+    let _dog = watchdog(60);
+    let seen = Arc::new(AtomicU32::new(0));
+    let looks = || Looks(seen.clone());
+    NUMBER.sync_scope(5, || {
+        let local = LocalRuntime::new().unwrap();
+        local.block_on(async {
+            assert_eq!(NUMBER.get(), 5, "the future of `block_on` is called by the thread");
+            for _ in 0..2 {
+                drop(looks());
+                let look = || async { NUMBER.try_get().is_err() };
+                assert!(spawn_local(look()).await.unwrap() && spawn(look()).await.unwrap());
+                assert_eq!(NUMBER.get(), 5);
+            }
+            let posted = looks();
+            EventLoop::current().unwrap().post(move || drop(posted)).unwrap();
+            yield_now().await;
+        });
+        let [left, unstarted, pinned, refused] = [(); 4].map(|()| looks());
+        drop(local.spawn_local(holds(left)));
+        drop(local);
+        let runtime = runtime(1);
+        drop(runtime.spawn(holds(unstarted)));
+        drop(runtime.spawn_on(WorkerId::new(0), || holds(pinned)));
+        let handle = runtime.handle();
+        drop(runtime);
+        drop(handle.spawn(holds(refused)));
+        drop(handle.spawn_blocking({
+            let refused = looks();
+            move || drop(refused)
+        }));
+        let (simulated, dropped) = (looks(), looks());
+        Simulation::new(1).run(async move {
+            spawn(async move { drop(simulated) }).await.unwrap();
+            drop(spawn(holds(dropped)));
+        });
+    });
+    // The two that the future of `block_on` has dropped itself, and eight others.
+    assert_eq!(seen.load(Ordering::SeqCst), 2_000 + 8);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::worker::Local;
 use super::{Item, Shared, UnstartedWorker};
 use crate::context::{Context, ThreadRole};
 use crate::task::{contain_panic, drop_foreign};
+use crate::task_local::outside_of_scopes;
 use abandoned_wheel::AbandonedWheel;
 use std::sync::Arc;
 use std::thread;
@@ -60,13 +61,14 @@ fn leave_to_others(wheel: Option<AbandonedWheel>) {
 }
 
 fn leave_by(context: Context, last: impl FnOnce(&Context, &Local)) -> Option<AbandonedWheel> {
-    context.enter(|| {
+    let drop_tasks = || {
         let ThreadRole::Worker(local) = &context.role else { unreachable!("only workers leave") };
         drop_own(&context, local);
         if context.shared.shutdown.left_home() {
             last(&context, local);
         }
-    });
+    };
+    outside_of_scopes(|| context.enter(drop_tasks));
     let Context { role, .. } = context;
     let ThreadRole::Worker(local) = role else { unreachable!("only workers leave") };
     AbandonedWheel::of(*local)
