@@ -33,7 +33,7 @@ const NEVERS: [Never; 13] = [
     },
     Never {
         text: "thread::spawn",
-        allowed: &["inspect/thread_tests.rs"],
+        allowed: &[],
         why: "the library starts no thread but those of the timer and of `inspect`",
     },
     Never {
