@@ -46,6 +46,7 @@ impl StartGate {
         self.ready.fetch_add(1, Ordering::Relaxed);
         // Acquire: pairs with the Release in `run` - publishes the clock.
         while !self.open.load(Ordering::Acquire) {
+            let_other_threads_run();
             yield_now().await;
         }
     }
@@ -64,6 +65,7 @@ impl StartGate {
     /// Lets the tasks go when all are here, for a task; the last of them stops the clock.
     pub(crate) async fn open(&self) {
         while self.ready.load(Ordering::Relaxed) < self.served.len() {
+            let_other_threads_run();
             yield_now().await;
         }
         self.start();
@@ -129,4 +131,10 @@ impl Budget {
     pub(crate) fn cut(&self) {
         self.0.0.store(0, Ordering::Relaxed);
     }
+}
+
+/// Tasks that yield keep the workers busy, and at real-time priority a busy thread gives its processor to no other: the thread
+/// that spawns the rest of the tasks, and opens the gate, would never run. Nothing is timed before the gate opens.
+fn let_other_threads_run() {
+    std::thread::yield_now();
 }
