@@ -257,6 +257,12 @@ impl Future for Yield {
     }
 }
 
+/// For a task that yields until another thread has done something. It keeps its own thread busy, and at real-time priority a busy
+/// thread gives its processor to no other of that priority. Not where time is measured.
+pub(crate) fn let_other_threads_run() {
+    std::thread::yield_now();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

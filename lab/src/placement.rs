@@ -1,4 +1,4 @@
-//! Where the two threads of a sample really run.
+//! Measures whether the processors of a two-thread sample share a cache (near) or not (far), and pins the threads.
 //!
 //! A host may move virtual processors between cores that share a cache and cores that do not; a
 //! cache line then bounces several times slower, and every two-thread figure with it. So threads

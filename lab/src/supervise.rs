@@ -1,4 +1,4 @@
-//! A process for each cell, and what becomes of a cell whose process does not end well.
+//! Runs each cell in a process of its own; if that panics, hangs or crashes, measures the cell again without the subject that did it.
 //!
 //! The subjects of a cell are sampled in turns inside one process. Here that process is started and watched: the
 //! subject that panics in it, hangs in it or brings it down is reported with the reason, and the cell is measured

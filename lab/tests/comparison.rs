@@ -209,10 +209,21 @@ fn which_peers_need_the_standard_library() {
     }
 }
 
-/// Where the sources of a dependency are.
+/// The platform of this machine, as cargo calls it.
+fn platform() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().expect("rustc runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc knows its host").to_owned()
+}
+
+/// Where the sources of a dependency are. Asked for this platform alone: on a new machine cargo has fetched the packages of no other.
 fn package_folder(package: &str) -> PathBuf {
+    let platform = platform();
     let words = [
         "metadata",
+        "--filter-platform",
+        &platform,
         "--format-version",
         "1",
         "--offline",
@@ -221,6 +232,7 @@ fn package_folder(package: &str) -> PathBuf {
         concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
     ];
     let output = Command::new(env!("CARGO")).args(words).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata = String::from_utf8(output.stdout).expect("JSON");
     let manifests = metadata.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split('"').next());
     let is_it = |folder: &Path| {

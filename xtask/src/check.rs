@@ -58,7 +58,8 @@ fn compile(report: &mut Report) {
         shell::run(documented(&mut cargo(&format!("doc {packages} --no-deps --all-features")))).into()
     });
     report.step("docs of private items", || {
-        let mut command = cargo("doc -p tasuki --no-deps --all-features --document-private-items");
+        let mut command =
+            cargo("doc -p tasuki -p tasuki-rt --no-deps --all-features --document-private-items");
         shell::run(documented(&mut command).env("CARGO_TARGET_DIR", target().join("private"))).into()
     });
     for features in &FEATURES[..2] {

@@ -24,6 +24,9 @@ pub(crate) enum Condition {
     Pinned,
     /// The lowest real-time priority, first in, first out.
     RealTime,
+    /// The same priority, in turns of some milliseconds: for tests that keep every processor busy until another thread ends them.
+    /// First in, first out, that thread would never run.
+    RealTimeInTurns,
     /// Two GiB of address space.
     SmallMemory,
     /// One busy thread for each processor, and threads of the program are held up at random.
@@ -31,8 +34,12 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    pub(crate) const ALL: [Condition; 6] =
+    /// For the tour.
+    pub(crate) const TOUR: [Condition; 6] =
         [Self::Quiet, Self::Busy, Self::Pinned, Self::RealTime, Self::SmallMemory, Self::HeldUp];
+    /// For the tests.
+    pub(crate) const TESTS: [Condition; 6] =
+        [Self::Quiet, Self::Busy, Self::Pinned, Self::RealTimeInTurns, Self::SmallMemory, Self::HeldUp];
 
     /// Its name in reports.
     pub(crate) fn name(self) -> &'static str {
@@ -41,6 +48,7 @@ impl Condition {
             Self::Busy => "beside 4 busy threads a processor",
             Self::Pinned => "pinned to one processor",
             Self::RealTime => "with real-time priority",
+            Self::RealTimeInTurns => "with real-time priority, in turns",
             Self::SmallMemory => "in 2 GiB of address space",
             Self::HeldUp => "with threads held up at random",
         }
@@ -53,6 +61,7 @@ impl Condition {
             Self::HeldUp => return HoldUp::possible().map(|()| Vec::new()),
             Self::Pinned => format!("taskset -c {}", first_processor()),
             Self::RealTime => "chrt --fifo 1".to_owned(),
+            Self::RealTimeInTurns => "chrt --rr 1".to_owned(),
             Self::SmallMemory => format!("prlimit --as={ADDRESS_SPACE}"),
         };
         let (tool, rest) = words.split_once(' ').unwrap_or((&words, ""));

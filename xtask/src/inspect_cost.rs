@@ -11,8 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A workload, its turns for a count of instructions and for a time, and how many times as long it may take with the feature.
-const WORKLOADS: [(&str, u64, u64, f64); 2] =
-    [("uncontended", 10_000, 2_000_000, 1.5), ("contended", 16_000, 160_000, 1.1)];
+const WORKLOADS: [(&str, u64, u64, f64); 4] = [
+    ("uncontended", 10_000, 2_000_000, 1.5),
+    ("semaphore", 10_000, 2_000_000, 1.5),
+    ("rwlock-read", 10_000, 2_000_000, 1.5),
+    ("contended", 16_000, 160_000, 1.1),
+];
 const ROUNDS: usize = 9;
 
 /// What only a program with records has in it.

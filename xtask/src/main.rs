@@ -7,6 +7,7 @@ mod ci;
 mod conditions;
 mod console;
 mod counts;
+mod fresh;
 mod hold_up;
 mod inspect_cost;
 mod miri;
@@ -33,13 +34,19 @@ use std::process::ExitCode;
 /// The name of each check, what it takes, what it does, and the function that runs it.
 type Task = (&'static str, &'static str, &'static str, fn(Args) -> Result<Report, String>);
 
-const TASKS: [Task; 18] = [
+const TASKS: [Task; 19] = [
     ("check", "", "rustfmt, clippy, docs, feature sets, bare metal, oldest compiler", check::run),
     (
         "counts",
         "[--write]",
         "locked operations and loads of every operation, against their table",
         counts::run,
+    ),
+    (
+        "fresh",
+        "",
+        "the two commands of the README, in a clone, with nothing fetched or built before",
+        fresh::run,
     ),
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
     (

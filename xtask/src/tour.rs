@@ -21,7 +21,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only));
     shell::run(&mut cargo("build --release -p lab"))?;
     let mut report = Report::new("tour");
-    for condition in Condition::ALL.into_iter().filter(|condition| wanted(condition.name())) {
+    for condition in Condition::TOUR.into_iter().filter(|condition| wanted(condition.name())) {
         report.step(condition.name(), || repeat(condition, runs, &format!("tour{quick}")));
     }
     for (workers, name) in WORKERS.map(|workers| (workers, format!("{workers} workers"))) {

@@ -83,7 +83,11 @@ struct Function {
 impl Function {
     fn parse(function: TokenStream) -> Result<Self, Wrong> {
         let mut tokens: Vec<TokenTree> = function.into_iter().collect();
-        let body = match tokens.pop() {
+        while let [TokenTree::Group(item)] = &tokens[..] {
+            // All of it is a fragment of a macro.
+            tokens = item.stream().into_iter().collect();
+        }
+        let body = match tokens.pop().map(bare) {
             Some(TokenTree::Group(body)) if body.delimiter() == Delimiter::Brace => body,
             other => return Err(Wrong::new("expected an `async fn` with a body", span_of(other))),
         };
@@ -138,11 +142,22 @@ fn takes_nothing(signature: &[TokenTree]) -> Result<bool, Wrong> {
 
 /// `-> Type`, if that is not `()`; a `where` may follow, or stand there alone.
 fn returns(rest: &[TokenTree]) -> bool {
-    let is_unit = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis && group.stream().is_empty());
+    let is_unit = |token: &TokenTree| matches!(bare(token.clone()), TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis && group.stream().is_empty());
     match rest {
         [TokenTree::Punct(dash), _, of, ..] if dash.as_char() == '-' => !is_unit(of),
         _ => false,
     }
+}
+
+/// The token without the group that a macro puts around a fragment, as around `$body:block`: nothing is written for it.
+fn bare(token: TokenTree) -> TokenTree {
+    if let TokenTree::Group(group) = &token {
+        let mut inner = group.stream().into_iter();
+        if let (Delimiter::None, Some(only), None) = (group.delimiter(), inner.next(), inner.next()) {
+            return bare(only);
+        }
+    }
+    token
 }
 
 fn is(token: &TokenTree, word: &str) -> bool {

@@ -1,6 +1,6 @@
 //! What is written in the brackets of an attribute: `workers = 4`, `local`, `simulate`, `seeds = 1_000`, `exhaustive`, `schedules = 1_000`, `crate = path`.
 
-use crate::{Wrong, default_crate, word};
+use crate::{Wrong, bare, default_crate, word};
 use proc_macro::{Literal, Span, TokenStream, TokenTree};
 
 /// How many schedules a simulated test explores, if it does not say.
@@ -98,9 +98,10 @@ impl Entry {
     /// A whole number of at least one.
     fn number(&self) -> Result<(u64, Literal), Wrong> {
         let wrong = || Wrong::new("expected `= N`, a number of at least 1", self.at);
-        let [TokenTree::Literal(literal)] = &self.value[..] else { return Err(wrong()) };
+        let [value] = &self.value[..] else { return Err(wrong()) };
+        let TokenTree::Literal(literal) = bare(value.clone()) else { return Err(wrong()) };
         let number = literal.to_string().replace('_', "").parse().ok().filter(|number| *number > 0);
-        Ok((number.ok_or_else(wrong)?, literal.clone()))
+        Ok((number.ok_or_else(wrong)?, literal))
     }
 }
 

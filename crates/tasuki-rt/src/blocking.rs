@@ -191,7 +191,7 @@ impl Pool {
         }
     }
 
-    /// Takes no more closures, and ends the idle threads. What has not begun comes back, to be dropped.
+    /// Takes no more closures, and ends the idle threads. Returns the closures that have not begun, to be dropped.
     pub(crate) fn close(&self) -> VecDeque<Runnable> {
         let mut state = self.state();
         state.closed = true;

@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-/// Where a task goes that was made the owner of a lock by another task.
+/// Where a task resumes to which another task has passed a lock.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub enum Resume {
     Global,
 }
 
-/// What a runtime is made of; see [`Runtime::builder`].
+/// Configures and creates a runtime; see [`Runtime::builder`].
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ impl Builder {
         }
     }
 
-    /// How many workers; by default as many as the machine runs threads at once.
+    /// Sets the number of workers; by default one for each processor that is available to the program.
     ///
     /// # Examples
     ///
@@ -83,7 +83,7 @@ impl Builder {
         self
     }
 
-    /// What the threads are called: those of the workers by this and a number, those for blocking work by this and `-block`.
+    /// Sets the names of the threads: those of workers get this name and a number, those for blocking work this name and `-block`.
     ///
     /// # Examples
     ///
@@ -96,7 +96,7 @@ impl Builder {
         self
     }
 
-    /// Where a new owner of a lock resumes.
+    /// Sets where a task resumes to which a lock was passed.
     ///
     /// # Examples
     ///
@@ -111,7 +111,7 @@ impl Builder {
         self
     }
 
-    /// How many threads for blocking work there may be at the same time; by default 512. They start when they are needed, and end when they
+    /// Sets the limit on threads for blocking work; by default 512. They start when they are needed, and end when they
     /// have been idle for some time ([`thread_keep_alive`](Self::thread_keep_alive)).
     ///
     /// # Examples
@@ -127,7 +127,7 @@ impl Builder {
         self
     }
 
-    /// How long a thread for blocking work waits for more before it ends; by default ten seconds.
+    /// Sets how long an idle thread for blocking work is kept; by default ten seconds.
     ///
     /// # Examples
     ///
@@ -142,7 +142,7 @@ impl Builder {
         self
     }
 
-    /// How large the stack of each thread is, in bytes; by default what the standard library gives. The system may give more.
+    /// Sets the stack size of each thread, in bytes; by default that of the standard library. The system may give more.
     ///
     /// # Examples
     ///
@@ -249,7 +249,7 @@ impl Builder {
         self
     }
 
-    /// The runtime. Its threads start with the first [`block_on`](Runtime::block_on), or with
+    /// The runtime. Its threads start with the first [`block_on`](Runtime::block_on) or [`drain`](Runtime::drain), or with
     /// [`start`](Runtime::start).
     ///
     /// # Errors
@@ -277,7 +277,7 @@ impl Builder {
         Ok(Runtime::made_of(&self))
     }
 
-    /// A runtime on the calling thread alone. Of what is set here, that which concerns the threads of workers has no meaning: their number, their
+    /// Creates a runtime on the calling thread alone. Settings for the threads of workers have no effect there: their number, their
     /// stacks, their processors, and the hooks of their start and stop.
     ///
     /// # Errors

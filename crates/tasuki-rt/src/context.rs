@@ -203,7 +203,7 @@ impl Context {
         Self { shared, role, task, waker, budget, times }
     }
 
-    /// Runs `f` in this context, on this thread; the one before comes back afterwards.
+    /// Runs `f` in this context, on this thread, and restores the context from before afterwards.
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Restore(*const Context, *const Arc<Shared>);
         impl Drop for Restore {

@@ -216,7 +216,7 @@ pub enum ShutdownError {
     InsideTask,
     /// The time was over while a task was still running; its thread ends when the task lets go of it.
     TimedOut,
-    /// The time was over before all tasks had ended; they go on.
+    /// The time was over before all tasks had ended. They are still running.
     TasksLeft,
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// A worker of a runtime, by its number.
+/// Identifies a worker of a runtime by its number.
 ///
 /// One that a runtime gave ([`EventLoop::id`], `for_each_worker`) is refused by other runtimes; one made by [`new`](Self::new) is the worker with that number
 /// of whatever runtime it is given to. Only the numbers are compared.
@@ -28,7 +28,7 @@ pub struct WorkerId {
 }
 
 impl WorkerId {
-    /// The worker with this number; whether there is one is seen where it is used.
+    /// The worker with this number. Whether a runtime has such a worker is checked where it is used.
     ///
     /// # Examples
     ///
@@ -128,7 +128,7 @@ impl fmt::Display for WorkerId {
 ///
 /// # Panic
 ///
-/// A closure that panics is reported by the panic hook; the loop goes on.
+/// A closure that panics is reported by the panic hook; the loop runs the next one.
 ///
 /// # Memory ordering
 ///
@@ -140,7 +140,8 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// The event loop of this thread. `None` where there is none, which includes the thread in `block_on`.
+    /// The event loop of this thread. `None` where there is none, which includes the thread in [`Runtime::block_on`](crate::Runtime::block_on); that in
+    /// [`LocalRuntime::block_on`](crate::LocalRuntime::block_on) is one.
     ///
     /// # Examples
     ///

@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Runs a future on a runtime of its own: [`Runtime::new`], [`Runtime::block_on`], and the end of it.
+/// Creates a runtime, runs a future on it ([`Runtime::block_on`]), and shuts it down.
 ///
 /// # Panics
 ///
@@ -144,7 +144,7 @@ pub fn for_each_worker(f: impl FnMut(WorkerId)) {
     (0..workers).map(|index| WorkerId::of(id, index)).for_each(f);
 }
 
-/// Lets everything else that waits for this worker run first.
+/// Yields: the task goes behind all other tasks that are ready on this worker.
 ///
 /// # Cancel safety
 ///

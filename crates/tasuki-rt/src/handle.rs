@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use tasuki::task::TaskId;
 
-/// A runtime, to be reached from any thread: cheap to clone, and it does not keep the runtime running.
+/// A handle to a runtime, for any thread. It is cheap to clone, and does not keep the runtime running.
 ///
 /// ```
 /// use tasuki_rt::Handle;
@@ -110,7 +110,7 @@ impl Handle {
         self.shared.task_counts.len()
     }
 
-    /// What the runtime has done, and has to do.
+    /// Returns the metrics of the runtime: what it has done, and what is queued.
     ///
     /// # Examples
     ///
@@ -134,7 +134,7 @@ impl Handle {
         self.shared.dump()
     }
 
-    /// The given tasks, and at most so many others, those that run first; without what they wait for: for tools that look at many tasks often, and have a
+    /// Lists the given tasks, and at most `limit` others, those that run first; without what they wait for: for tools that look at many tasks often, and have a
     /// [snapshot](tasuki::inspect::snapshot_limited) beside it. The totals are of all tasks.
     ///
     /// # Examples
@@ -148,7 +148,7 @@ impl Handle {
         self.shared.dump_limited(limit, tasks)
     }
 
-    /// Has the runtime been dropped, or shut down? Then it refuses every spawn.
+    /// Returns true if the runtime has been dropped or shut down. It then refuses every spawn.
     ///
     /// # Examples
     ///

@@ -51,7 +51,7 @@ use tasuki::task::TaskId;
 ///
 /// # Cancel
 ///
-/// Dropping it drops all tasks, on this thread, and waits for blocking work that is running. In the child of a fork the drop does nothing, if there were threads for blocking work: they are in the parent.
+/// Dropping it drops all tasks, on this thread, and waits for blocking work that is running. In the child of a fork the drop does nothing, if there were threads for blocking work, or sockets: they are the parent's.
 ///
 /// # Panic
 ///
@@ -95,7 +95,7 @@ impl LocalRuntime {
     ///
     /// # Panics
     ///
-    /// Inside a task, also one of another runtime. If the future panics.
+    /// Inside a task, also one of another runtime. In the child of a fork, if the runtime had sockets before it. If the future panics.
     ///
     /// # Examples
     ///
@@ -109,6 +109,10 @@ impl LocalRuntime {
         assert!(
             !context::is_worker(),
             "`block_on` inside a task would stop its worker: `.await` the future, or use `spawn_blocking`"
+        );
+        assert!(
+            !self.shared.sockets.are_elsewhere(),
+            "the sockets of this runtime are in the process that forked: make a runtime in this one"
         );
         let context = self.context.as_deref().expect("there until the drop");
         let ThreadRole::Worker(local) = &context.role else { unreachable!("made as a worker") };
@@ -253,8 +257,8 @@ impl LocalRuntime {
 impl Drop for LocalRuntime {
     fn drop(&mut self) {
         let Some(context) = self.context.take() else { return };
-        if self.shared.threads.are_elsewhere() {
-            // The child of a fork: blocking work that is waited for would not end.
+        if self.shared.is_elsewhere() {
+            // The child of a fork: blocking work that is waited for would not end, and the sockets are the parent's.
             return std::mem::forget(context);
         }
         self.shared.close();

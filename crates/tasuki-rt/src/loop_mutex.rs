@@ -117,7 +117,7 @@ impl Domain for EventLoops {
 ///
 /// # When to use something else
 ///
-/// If it does not matter where a task goes on, [`tasuki::Mutex`] is for every executor and every thread.
+/// Where it does not matter on which thread a task resumes, use [`tasuki::Mutex`], which works under every executor.
 ///
 /// # Examples
 ///
@@ -223,7 +223,7 @@ impl<T> LoopMutex<T> {
 }
 
 impl<T: ?Sized> LoopMutex<T> {
-    /// Waits until the lock is the caller's, and resumes on the same event loop.
+    /// Locks the mutex; waits while it is held, and resumes on the same event loop.
     ///
     /// # Errors
     ///
@@ -288,7 +288,7 @@ impl<T: ?Sized> LoopMutex<T> {
         keyed_lock(self)
     }
 
-    /// The lock, if it can be had without waiting.
+    /// Tries to lock, without waiting.
     ///
     /// # Errors
     ///
@@ -384,11 +384,18 @@ impl<T> From<T> for LoopMutex<T> {
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for LoopMutex<T> {
+    /// Shows the value if the lock can be had at once.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("LoopMutex");
         match self.try_lock() {
             Ok(Some(value)) => shown.field("value", &&*value).finish(),
-            _ => shown.field("owner", &self.owner()).finish_non_exhaustive(),
+            _ => {
+                shown.field("owner", &self.owner());
+                if self.is_locked() {
+                    shown.field("value", &self.raw);
+                }
+                shown.finish_non_exhaustive()
+            }
         }
     }
 }

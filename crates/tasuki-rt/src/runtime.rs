@@ -1,6 +1,6 @@
 //! `Runtime`, the handle by which a program starts workers, spawns tasks on them and shuts them down.
 //!
-//! What the workers share is [`Shared`](crate::scheduler::Shared), which a [`Handle`] holds as well; only the `Runtime` shuts them down.
+//! What the workers share is [`Shared`], which a [`Handle`] holds as well; only the `Runtime` shuts them down.
 
 use crate::builder::Builder;
 use crate::context::{self, Context, SpawnSite, ThreadRole};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tasuki::Parker;
 use tasuki::task::TaskId;
 
-/// Worker threads that run tasks.
+/// A runtime: worker threads that run tasks.
 ///
 /// Tasks that are `Send` go where there is time for them; pinned tasks stay on the worker they were given to. Every worker
 /// is an event loop with its own timers. The workers sleep when there is nothing to do.
@@ -87,8 +87,9 @@ use tasuki::task::TaskId;
 ///
 /// # Fork
 ///
-/// The threads of a runtime that has been started, also those for blocking work, are not in the child of a fork. There `start`, `block_on` and the shutdown are errors at once, and the drop does nothing: its
-/// tasks live in the parent. Nothing else of it should be used. A runtime that was made and not started, or is made in the child, works.
+/// The threads of a runtime that has been started, also those for blocking work, are not in the child of a fork, and what reports that its sockets are ready is in the parent too. There `start`, `block_on` and the
+/// shutdown are errors at once, and the drop does nothing: its tasks live in the parent. Nothing else of it should be used; a socket may be dropped, or taken out (`into_std`), of which the parent notices nothing. A runtime
+/// that was neither started nor used for a socket works in the child, and so does one that is made there.
 ///
 /// # When to use something else
 ///
@@ -98,7 +99,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime with a worker for each thread that the machine runs at once.
+    /// Creates a runtime with one worker for each processor that is available to the program.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Runtime {
         Self::builder().build()
     }
 
-    /// A runtime to be described.
+    /// Returns a builder, to configure a runtime before it is created.
     ///
     /// # Examples
     ///
@@ -186,7 +187,7 @@ impl Runtime {
         self.shared.task_counts.len()
     }
 
-    /// What the runtime has done, and has to do.
+    /// Returns the metrics of the runtime: what it has done, and what is queued.
     ///
     /// # Examples
     ///
@@ -376,7 +377,7 @@ impl Runtime {
         (0..self.workers()).map(|index| WorkerId::of(self.shared.id, index)).for_each(f);
     }
 
-    /// Waits until all tasks have ended, at most this long, and then ends the threads.
+    /// Waits until all tasks have ended, for at most `timeout`, and then ends the threads.
     ///
     /// While it waits, tasks may spawn what they need to end, on any worker, and so may blocking work; a spawn from another thread, as in
     /// `block_on`, is refused. Closures that were posted to an event loop are no tasks, and not waited for. A
@@ -414,7 +415,7 @@ impl Runtime {
         if context::is_waited_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
         }
-        if self.shared.threads.are_elsewhere() {
+        if self.shared.is_elsewhere() {
             return Err(ShutdownError::TasksLeft);
         }
         let deadline = Instant::now().checked_add(timeout);
@@ -432,7 +433,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Drops all tasks, each where it belongs, ends the threads, and waits for that at most this long.
+    /// Drops all tasks, pinned ones on their own workers, ends the threads, and waits for that for at most `timeout`.
     ///
     /// A task that is being polled is dropped when it returns; blocking work that is running is waited for, and so are the hooks of
     /// [`on_thread_stop`](Builder::on_thread_stop). When these are over in time, destructors of thread-local variables are waited for too, without a limit. To let the tasks end first, [`drain`](Self::drain) them. Calling
@@ -457,7 +458,7 @@ impl Runtime {
         if context::is_waited_for(&self.shared) {
             return Err(ShutdownError::InsideTask);
         }
-        if self.shared.threads.are_elsewhere() {
+        if self.shared.is_elsewhere() {
             return Err(ShutdownError::TimedOut);
         }
         self.shared.close_all();
@@ -468,7 +469,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         // A worker cannot wait for itself: the workers end by themselves.
-        if self.shutdown_timeout(Duration::MAX).is_err() && !self.shared.threads.are_elsewhere() {
+        if self.shutdown_timeout(Duration::MAX).is_err() && !self.shared.is_elsewhere() {
             self.shared.close_all();
         }
     }

@@ -46,7 +46,7 @@ macro_rules! task_local {
     };
 }
 
-/// A value for everything that a future does, and that is none of its arguments: who asked, which request it is.
+/// A value that a future and everything it calls can read without passing it as an argument: a request id, a user.
 ///
 /// ```
 /// use tasuki_rt::TaskLocal;

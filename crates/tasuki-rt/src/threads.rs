@@ -104,6 +104,11 @@ impl ThreadSettings {
     }
 }
 
+/// The number of this process, which tells a child of a fork from its parent; 0 where a process does not fork, and may have no number.
+pub(crate) fn process() -> u32 {
+    if cfg!(unix) { std::process::id() } else { 0 }
+}
+
 /// The threads of a runtime, before and after their start.
 pub(crate) struct Threads {
     pub(crate) settings: ThreadSettings,
@@ -125,18 +130,15 @@ impl Threads {
 
     /// One is about to be started.
     pub(crate) fn start_here(&self) {
-        // Only there a process forks, and elsewhere some have no number.
-        if cfg!(unix) {
-            // Relaxed: a child of a fork sees what its parent wrote, and nothing else is said by it.
-            self.process.store(std::process::id(), Ordering::Relaxed);
-        }
+        // Relaxed: a child of a fork sees what its parent wrote, and nothing else is said by it.
+        self.process.store(process(), Ordering::Relaxed);
     }
 
     /// Were they started by the process of which this one is a fork? Then they are not here, and perhaps hold locks for ever.
     pub(crate) fn are_elsewhere(&self) -> bool {
         // Relaxed: as above.
         let process = self.process.load(Ordering::Relaxed);
-        process != 0 && process != std::process::id()
+        process != 0 && process != self::process()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -155,7 +157,7 @@ impl Threads {
     }
 }
 
-/// Starts a thread with a value, which comes back if the system refuses it.
+/// Starts a thread with a value, which is returned if the system refuses the thread.
 pub(crate) fn start_with<V: Send + 'static>(
     builder: thread::Builder,
     value: V,
@@ -188,11 +190,15 @@ impl Drop for WorkerEnds {
 }
 
 impl Shared {
+    /// Is this process a fork of the one that started the threads, or that waits for the sockets?
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.threads.are_elsewhere() || self.sockets.are_elsewhere()
+    }
+
     /// Starts the threads that have not been started. If the system refuses one, the runtime closes.
     pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
-        if self.threads.are_elsewhere() {
-            let why =
-                "the threads of this runtime are in the process that forked: make a runtime in this one";
+        if self.is_elsewhere() {
+            let why = "the threads or sockets of this runtime are in the process that forked: make a runtime in this one";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let mut state = self.threads.state();

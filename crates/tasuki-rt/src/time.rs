@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tasuki::Elapsed;
 use tasuki::runtime::{self, Sleep};
 
-/// The time: the clock's, or in [`testing`](crate::testing) the test's.
+/// Returns the current time; in [`testing`](crate::testing) that of the virtual clock.
 ///
 /// # Examples
 ///
@@ -19,7 +19,7 @@ pub fn now() -> Instant {
     runtime::now()
 }
 
-/// Waits for a time, which begins with the first poll. Ends at the first millisecond that is not before it.
+/// Waits for `duration`, from the first poll on. It ends at the first whole millisecond that is not earlier.
 ///
 /// The worker that polled it first keeps its deadline; while that one is in a long poll, any other that has time wakes the task. Only a pinned task waits
 /// for its own worker, as always.
@@ -43,7 +43,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     runtime::sleep(duration)
 }
 
-/// Waits until a time.
+/// Waits until `deadline`.
 ///
 /// # Cancel safety
 ///
@@ -61,7 +61,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     runtime::sleep_until(deadline)
 }
 
-/// Runs a future for at most this long. It is polled first: what is ready is returned, however late.
+/// Runs a future for at most `duration`. The future is polled before the time is checked: an output that is ready is returned, however late.
 ///
 /// For a wait of a primitive its own `.timeout()` is better: it also returns what was granted at the last moment, and enqueues
 /// without a yield when the budget of the task is exhausted.
@@ -92,7 +92,7 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     let mut judges = !duration.is_zero();
     poll_fn(|cx| {
         let yields = runtime::yields();
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+        if let Poll::Ready(output) = runtime::with_limit(|| future.as_mut().poll(cx)) {
             return Poll::Ready(Ok(output));
         }
         // A yield is no wait: the task has been woken, and the next poll judges.
@@ -104,7 +104,7 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     .await
 }
 
-/// Ticks, the first one at once, the others a period apart.
+/// Creates an [`Interval`]: its first tick is ready at once, the others follow a `period` apart.
 ///
 /// # Panics
 ///
@@ -127,7 +127,7 @@ pub fn interval(period: Duration) -> Interval {
     Interval { period, next: None, behaviour: MissedTickBehavior::default() }
 }
 
-/// Ticks, the first one at `start`, the others a period apart.
+/// Creates an [`Interval`]: its first tick is ready at `start`, the others follow a `period` apart.
 ///
 /// # Panics
 ///
@@ -247,7 +247,7 @@ impl Interval {
         due
     }
 
-    /// How far the ticks are apart.
+    /// Returns the time between two ticks.
     ///
     /// # Examples
     ///
@@ -260,7 +260,7 @@ impl Interval {
         self.period
     }
 
-    /// The rhythm begins now: the next tick is a period from now.
+    /// Starts the interval anew: the next tick is a period from now.
     ///
     /// # Examples
     ///
@@ -277,7 +277,7 @@ impl Interval {
         self.next = Some(now().checked_add(self.period).map_or(Next::Never, Next::At));
     }
 
-    /// The rhythm begins at `start`, with a tick: at once if that is past.
+    /// Starts the interval anew, with a tick at `start`; if that is past, at once.
     ///
     /// # Examples
     ///
@@ -309,7 +309,7 @@ impl Interval {
         self.behaviour
     }
 
-    /// Says what becomes of ticks that are missed from now on.
+    /// Sets what happens with ticks that are missed from now on.
     ///
     /// # Examples
     ///

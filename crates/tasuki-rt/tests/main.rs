@@ -76,6 +76,7 @@ mod tasks {
 }
 mod testing {
     mod api;
+    mod clock;
     mod explore;
     mod planted;
     mod searches;

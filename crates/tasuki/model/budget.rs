@@ -126,7 +126,7 @@ fn an_acquisition_races_the_close() {
         || Semaphore::new(0),
         |semaphore, versus| {
             let acquire = || Task::new(semaphore.acquire()).run().is_err();
-            let (closed, ()) = exhausted(|| versus.run(acquire, || semaphore.close()));
+            let (closed, _) = exhausted(|| versus.run(acquire, || semaphore.close()));
             assert!(closed);
         },
     );

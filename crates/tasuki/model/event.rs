@@ -71,6 +71,35 @@ fn is_set_acquires() {
     });
 }
 
+/// Of two threads that try, one consumes the signal, with what was done before it.
+#[test]
+fn tries_share_one_signal() {
+    model(auto, |signal| {
+        let tries = || {
+            let taken = signal.event.try_wait();
+            if taken {
+                assert_eq!(signal.data.get(), 1);
+            }
+            usize::from(taken)
+        };
+        let other = spawn(tries);
+        signal.write_and_set();
+        let taken = tries() + other.join().unwrap();
+        assert_eq!(taken + tries(), 1);
+    });
+}
+
+/// A try while a wait comes and goes: the signal is consumed once, or kept.
+#[test]
+fn a_try_races_a_dropped_wait() {
+    model(auto, |signal| {
+        let other = spawn(|| usize::from(Task::new(signal.event.wait()).poll().is_ready()));
+        signal.event.set();
+        let taken = usize::from(signal.event.try_wait()) + other.join().unwrap();
+        assert_eq!(taken + usize::from(signal.event.try_wait()), 1);
+    });
+}
+
 /// A signal that is there already is taken without queueing, with what was done before it.
 #[test]
 fn a_kept_signal_acquires() {

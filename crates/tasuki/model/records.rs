@@ -3,9 +3,9 @@
 //! The files of the protocol are built here with the atomics of the model, for the library has its records in statics, which those cannot be in.
 
 use crate::support::{join, model, spawn};
-use holder_slot::{Hold, HolderSlot, Look, NewHold, UNUSED};
+use holder_slot::{Hold, HolderSlot, Look, NewHold, UNKNOWN, UNUSED};
 use loom::sync::Mutex;
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stamp::{Generation, Stamp};
 use std::panic::Location;
 
@@ -26,7 +26,7 @@ mod stamp;
 fn new_slot() -> HolderSlot {
     HolderSlot {
         state: AtomicU64::new(UNUSED),
-        task: AtomicU64::new(0),
+        task: AtomicU64::new(UNKNOWN),
         at: sync::AtomicPtr::new(std::ptr::null_mut()),
         wait: AtomicU64::new(0),
         lock: AtomicU64::new(0),
@@ -288,7 +288,7 @@ impl Wait {
         if is_taken {
             // Relaxed: ordered by the stamp.
             self.fields.iter().for_each(|field| field.store(task, Ordering::Relaxed));
-            self.stamp.publish(true);
+            self.stamp.publish();
         }
         is_taken
     }
@@ -303,32 +303,35 @@ impl Wait {
     }
 }
 
-/// Two tasks whose numbers lead to the same record wait, and a look comes: no two have it at a time, and what is found is of one of them.
+/// Two tasks whose numbers lead to the same record of a thread wait there, one after the other, and another thread ends the first wait: the second takes the record only then, and what a look finds is of one of them.
 #[test]
 fn a_look_at_a_record_of_waits_that_is_used_again() {
     model(Wait::new, |wait| {
-        let threads = [1, 2].map(|task| {
-            spawn(move || {
-                let is_taken = wait.begin(task);
-                if is_taken {
-                    assert_eq!(wait.look(), Some((wait.stamp.count(), task)), "it has the record alone");
-                    wait.stamp.free();
-                }
-                is_taken
-            })
+        assert!(wait.begin(1));
+        // The future is with another thread.
+        let other = spawn(move || wait.stamp.free());
+        let owner = spawn(move || {
+            let is_taken = wait.begin(2);
+            if is_taken {
+                assert_eq!(wait.look(), Some((2, 2)), "it has the record alone");
+                wait.stamp.free();
+            }
+            is_taken
         });
         let looker = spawn(move || {
             if let Some((uses, task)) = wait.look() {
-                assert!((1..=2).contains(&uses) && (1..=2).contains(&task));
+                assert!(uses == task && (1..=2).contains(&uses));
             }
         });
-        assert!(join(threads).contains(&true));
+        join([other]);
+        let is_used_again = join([owner])[0];
         join([looker]);
-        assert_eq!(wait.look(), None);
+        assert_eq!((wait.look(), wait.stamp.count()), (None, 1 + u64::from(is_used_again)));
+        assert!(!wait.stamp.is_published() && !wait.stamp.is_taken(|| true), "it is free");
     });
 }
 
-/// A wait begins while the watcher ends: it finds no watcher, and starts one, or the last look finds the wait. The orderings of the watcher are those of `watch.rs`.
+/// A wait begins while the watcher ends: it finds no watcher, and starts one, or the last look finds its record, or that it is over. The orderings of the watcher are those of `watch.rs`.
 #[test]
 fn a_wait_that_begins_while_the_watcher_ends() {
     model(
@@ -336,13 +339,20 @@ fn a_wait_that_begins_while_the_watcher_ends() {
         |(watcher, wait)| {
             let waiter = spawn(move || {
                 assert!(wait.begin(1));
-                // Relaxed: after the fence of `Stamp::publish`.
+                // SeqCst: `need` has one for the compiler, which is as strong beside a watcher that fences all threads.
+                sync::fence(Ordering::SeqCst);
+                // Relaxed: as in `need`.
                 watcher.load(Ordering::Relaxed) == 0
             });
-            // Relaxed, and then the fence: as in `Watcher::ends`.
+            // Relaxed: as in `Watcher::ends`.
             watcher.store(0, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            let is_seen = wait.stamp.is_published();
+            // SeqCst: that of all threads.
+            sync::fence(Ordering::SeqCst);
+            // Relaxed: ordered by the stamp.
+            let is_seen = wait.stamp.is_taken(|| {
+                assert_eq!(wait.fields[0].load(Ordering::Relaxed), 1, "what a published wait is for");
+                true
+            });
             assert!(join([waiter])[0] || is_seen, "a wait that no watcher sees");
         },
     );

@@ -146,3 +146,44 @@ fn a_branch_joins_its_task_while_the_holder_leaves() {
         assert_eq!(at_rest(mutex), 2);
     });
 }
+
+/// The lock is granted to one branch, and the other, which the first then waits for, is polled before it.
+#[test]
+fn a_branch_is_polled_before_the_one_that_was_granted() {
+    model(mutex, |mutex| {
+        let mut held = None;
+        Task::new(identify(async { held = Some(mutex.lock().await.unwrap()) })).run();
+        let mut branches = Task::waiting(identify(async {
+            let mut granted = Box::pin(mutex.lock());
+            let mut early = Box::pin(mutex.lock());
+            let (mut first, mut second) = (None, None);
+            let mut is_queued = false;
+            std::future::poll_fn(|cx| {
+                // In the order of the queue at first, against it from then on.
+                for turn in if is_queued { [1, 0] } else { [0, 1] } {
+                    let (wait, guard) =
+                        if turn == 0 { (&mut granted, &mut first) } else { (&mut early, &mut second) };
+                    if guard.is_none() {
+                        if let std::task::Poll::Ready(got) = wait.as_mut().poll(cx) {
+                            *guard = Some(got.unwrap());
+                        }
+                    }
+                }
+                is_queued = true;
+                if first.is_some() && second.is_some() {
+                    std::task::Poll::Ready(())
+                } else {
+                    std::task::Poll::Pending
+                }
+            })
+            .await;
+            first.unwrap().add(1);
+            second.unwrap().add(1);
+        }));
+        let holder = spawn(move || drop(held));
+        branches.finish();
+        drop(branches);
+        join([holder]);
+        assert_eq!(at_rest(mutex), 2);
+    });
+}

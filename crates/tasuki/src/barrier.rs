@@ -54,9 +54,8 @@ use core::task::{Context, Poll};
 
 /// A meeting point: no party passes until a fixed number of them has arrived.
 ///
-/// The arrival that makes the number full completes the phase: it is the leader, goes on at once, and releases the
-/// others. The barrier is then ready for the next phase; a party that goes on may arrive again while the others are still
-/// being resumed.
+/// The last arrival completes the phase: it is the leader, does not wait, and releases the others. The barrier is then ready
+/// for the next phase; a released party may arrive again while others of the last phase have not been polled yet.
 ///
 /// # Examples
 ///
@@ -85,8 +84,8 @@ use core::task::{Context, Poll};
 ///
 /// An arrival is withdrawn when its future is dropped before the phase is complete: the barrier then waits for
 /// another in its place, so no party passes early and no phase has two leaders. Dropping it after the phase was
-/// completed changes nothing. A drop and the last arrival that race happen in one order or the other, never half of each. Other
-/// barriers may not take a dropped arrival back: there a timeout around an arrival leaves a party counted that is not there.
+/// completed changes nothing. A drop and the last arrival that race happen in one order or the other, never half of each. With
+/// barriers that do not take an arrival back, a timeout around an arrival leaves a party counted that does not come.
 ///
 /// # Panic
 ///
@@ -150,7 +149,7 @@ impl BarrierWaitResult {
     const LEADER: Self = Self { leader: true };
     const OTHER: Self = Self { leader: false };
 
-    /// Was this the arrival that completed the phase? Exactly one of each phase was.
+    /// Returns true for the arrival that completed the phase: exactly one of each phase.
     ///
     /// # Examples
     ///
@@ -169,7 +168,7 @@ impl BarrierWaitResult {
 
 impl Barrier {
     const_fn! {
-        /// A barrier for so many parties. With one, every arrival completes a phase.
+        /// A barrier for `parties` parties. With one party, every arrival completes a phase.
         ///
         /// # Panics
         ///
@@ -188,7 +187,7 @@ impl Barrier {
         }
     }
 
-    /// Arrives, and waits until all parties have.
+    /// Arrives, and waits until all parties have arrived.
     ///
     /// The arrival counts from the first poll on, not from the call.
     ///

@@ -5,7 +5,7 @@
 //! budget exhausted an awaitable that would be ready does nothing, wakes its task and returns `Pending`; one that must wait enqueues as
 //! always. So nothing is held during the yield, and no place in a queue is lost by it.
 //!
-//! An awaitable yields at most once. An executor inside a task, which polls again without a new budget, gets on.
+//! An awaitable yields at most once, so that an executor inside a task, which polls again without a new budget, makes progress.
 //!
 //! [`Wait`](crate::future::Wait) is charged in `wait/single.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
 //!
@@ -116,7 +116,7 @@ mod count {
         static STREAK: Cell<Option<Streak>> = const { Cell::new(None) };
     }
 
-    /// Under a foreign executor: so many operations come between two looks at the waker, and at least so much time before a yield.
+    /// Under a foreign executor: the number of operations between two looks at the waker, and the least time before a yield.
     const GUEST_OPERATIONS: u64 = 256;
     const GUEST_TIME: Duration = Duration::from_micros(100);
 
@@ -136,7 +136,7 @@ mod count {
     /// gone within a minute, on a runtime that gives no budget and so never sets it again.
     const UNLIMITED: u64 = u64::MAX;
 
-    /// A poll begins: so many operations may be ready at once before one of them yields.
+    /// A poll begins, in which `operations` operations may be ready at once before one of them yields.
     #[inline]
     pub fn set_budget(operations: u32) {
         let _ = BUDGET.try_with(|budget| budget.set(u64::from(operations)));

@@ -28,7 +28,7 @@ impl fmt::Display for Closed {
 
 impl Error for Closed {}
 
-/// Why permits could not be had without waiting.
+/// Why permits could not be acquired without waiting.
 ///
 /// # Examples
 ///
@@ -67,7 +67,7 @@ impl From<Closed> for TryAcquireError {
     }
 }
 
-/// The time was over before the wait was.
+/// The time limit of a wait was reached.
 ///
 /// # Examples
 ///
@@ -109,7 +109,7 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// The token was cancelled before the wait was over.
+/// The token that limits a wait was cancelled.
 ///
 /// # Examples
 ///

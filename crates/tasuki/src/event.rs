@@ -22,8 +22,8 @@
 //!
 //! | from     | event            | to                             | duty         | fn |
 //! |----------|------------------|--------------------------------|--------------|----|
-//! | `SET`    | wait, auto       | `0`                            | return `Ready` | [`Event::try_wait`] |
-//! | `SET`    | wait, manual     | `SET`                          | return `Ready` | [`Event::try_wait`] |
+//! | `SET`    | wait, auto       | `0`                            | return `Ready` | [`Event::try_consume`] |
+//! | `SET`    | wait, manual     | `SET`                          | return `Ready` | [`Event::try_consume`] |
 //! | `0`, `head` | wait          | waiter enqueued                | return `Pending` | [`WaitEventOp::enqueue`] |
 //! | `0`, `SET` | set            | `SET`                          | none         | [`Event::set`] |
 //! | `head`   | set, auto        | first granted                  | wake it      | [`Event::set_slow`] |
@@ -39,14 +39,14 @@
 //! found either, and cleared by a set that finds neither.
 //!
 //! # Orderings
-//! The word: Release of [`Event::set`] pairs with Acquire of [`Event::try_wait`]. A set of an event that is set already is a
+//! The word: Release of [`Event::set`] pairs with Acquire of [`Event::try_consume`]. A set of an event that is set already is a
 //! read-modify-write all the same, so that a later wait sees what was done before both sets. Grants publish through the waiter's
 //! state, releases through the round.
 
 use crate::queue::broadcast::{Broadcast, CancelOutcome};
 use crate::queue::hint::Hint;
 use crate::queue::waiter::{clone_waker, drop_spare, wake};
-use crate::queue::word::{FLAG_A as SET, Word};
+use crate::queue::word::{EDIT, FLAG_A as SET, Word};
 use crate::queue::{Pinned, QueueGuard as _};
 use crate::shim::{Ordering, const_fn};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
@@ -213,7 +213,7 @@ impl Event {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost: a signal that a dropped future had been given goes on.
+    /// No signal is lost: one that had been granted to a dropped future goes to the next waiter, or the event is set again.
     ///
     /// # Examples
     ///
@@ -255,7 +255,7 @@ impl Event {
             }
         }
         while word == UNSET || word == IS_SET {
-            // Release: pairs with Acquire in `try_wait`; also `SET => SET`, see the header.
+            // Release: pairs with Acquire in `try_consume`; also `SET => SET`, see the header.
             match self.waiters.queue.replace(word, IS_SET, Ordering::Release) {
                 Ok(()) => return,
                 Err(now) => {
@@ -317,13 +317,38 @@ impl Event {
         self.waiters.queue.load_settled().has(SET)
     }
 
-    /// `SET => 0` (auto), `SET => SET` (manual); false if it is not set.
+    /// Tries to wait: returns true if the event is set, and consumes the signal of an auto event; false if it is not set.
+    ///
+    /// [`is_set`](Self::is_set) only looks, and of two tasks that look at an auto event both may see the same signal; of two that try one gets it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let event = tasuki::Event::new(tasuki::Reset::Auto, true);
+    /// assert!(event.try_wait());
+    /// assert!(!event.try_wait(), "the signal was consumed");
+    /// ```
+    pub fn try_wait(&self) -> bool {
+        loop {
+            match self.try_consume() {
+                Ok(()) => return true,
+                // The queue may be locked by a set that found it locked, while the event was set by another: it stays set.
+                Err(now) if now.has(EDIT) => {
+                    self.waiters.queue.load_settled();
+                }
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// `SET => 0` (auto), `SET => SET` (manual); the word if it is not set, or of an auto event whose queue is locked.
     #[inline]
-    fn try_wait(&self) -> bool {
+    fn try_consume(&self) -> Result<(), Word> {
         match self.waiters.note.reset {
-            // Acquire: pairs with Release in `set`. The queue may be locked just now; `start` looks again.
-            Reset::Auto => self.waiters.queue.replace(IS_SET, UNSET, Ordering::Acquire).is_ok(),
-            Reset::Manual => self.is_set(),
+            // Acquire: pairs with Release in `set`. The queue may be locked just now: the callers look again.
+            Reset::Auto => self.waiters.queue.replace(IS_SET, UNSET, Ordering::Acquire),
+            Reset::Manual if self.is_set() => Ok(()),
+            Reset::Manual => Err(UNSET),
         }
     }
 }
@@ -354,7 +379,7 @@ impl Op for WaitEventOp<'_> {
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {
-        self.event.try_wait().then_some(())
+        self.event.try_consume().ok()
     }
 
     fn is_ready(&self) -> bool {

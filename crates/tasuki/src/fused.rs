@@ -1,4 +1,4 @@
-//! `FusedFuture`, with the feature `futures-core`: a future says whether another poll would panic.
+//! `FusedFuture`, with the feature `futures-core`: `is_terminated` says whether another poll would panic.
 
 use crate::future::{HandOff, Wait};
 use crate::wait::Awaitable;
@@ -6,7 +6,7 @@ use futures_core::future::FusedFuture;
 
 impl<A: Awaitable> FusedFuture for Wait<A> {
     fn is_terminated(&self) -> bool {
-        Awaitable::is_terminated(self)
+        Awaitable::has_ended(self)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The futures of the crate, by name; those of channels are in [`channel`](crate::channel).
+//! The futures of the crate, by name; those of a oneshot and of a rendezvous are in the [modules](crate::channel) of these channels.
 //!
 //! Every other operation that may have to wait returns one of these types: [`Mutex::lock`](crate::Mutex::lock) returns [`Lock`], which is a [`Wait`] for the operation
 //! [`LockOp`]. Await them, call [`Wait::block`], or give them a limit; the names are for what stores a future in a type of its own.
@@ -13,6 +13,17 @@
 pub use crate::barrier::{Arrive, ArriveOp};
 #[cfg(feature = "alloc")]
 pub use crate::cancellation::{OnCancel, OnCancelOp, OnCancelOwned, RunUntilCancelled, UntilCancelled};
+pub use crate::channel::inline::{InlineRecv, InlineSend};
+#[cfg(feature = "alloc")]
+pub use crate::channel::permit::{ReserveMany, ReserveOne, ReserveOwned};
+pub use crate::channel::receive::{ChannelSide, RecvOp};
+#[cfg(feature = "alloc")]
+pub use crate::channel::receive_many::RecvManyOp;
+#[cfg(feature = "alloc")]
+pub use crate::channel::receiver::{Recv, RecvMany, RecvOwned};
+pub use crate::channel::send::{Reserve, ReserveOp, SendOp};
+#[cfg(feature = "alloc")]
+pub use crate::channel::sender::{Reservation, ReservationMany, ReservationOwned, SendMessage};
 pub use crate::condvar::{Conditional, CondvarOp, WaitNotified, WaitWhile};
 pub use crate::event::{WaitEvent, WaitEventOp};
 pub use crate::guard::HandOff;
@@ -26,7 +37,7 @@ pub use crate::mutex::{Lock, LockOp};
 pub use crate::mutex::{LockOwned, LockOwnedOp};
 pub use crate::once_cell::{GetOrInit, GetOrTryInit, InfallibleInit, Init, ValueOp, WaitValue};
 #[cfg(feature = "std")]
-pub use crate::reentrant::{LockReentrant, LockReentrantOp};
+pub use crate::reentrant::{LockReentrant, LockReentrantOp, LockReentrantOwned};
 pub use crate::rwlock::{AccessOp, Read, UpgradableRead, Upgrade, UpgradeOp, Write};
 #[cfg(feature = "alloc")]
 pub use crate::rwlock::{ReadOwned, UpgradableReadOwned, WriteOwned};

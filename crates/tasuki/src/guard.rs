@@ -29,7 +29,7 @@ pub unsafe trait Holder: sealed::Sealed {
     /// Gives back what is held; called once, as the last use of the value. True if it was granted to a waiter, or one was woken for it.
     fn release(&self) -> bool;
 
-    /// The guard is used: whatever task took the lock, the running one holds it now. For `inspect/`.
+    /// The guard is used: the running task is the holder from now on, also if another task took the lock. For `inspect/`.
     #[inline(always)]
     fn touch(&self) {}
 }
@@ -56,7 +56,7 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// Access to a value for as long as a lock is held; dropping it gives the lock back, on every way out:
+/// Access to a value while a lock is held. Dropping it releases the lock, on every way out:
 /// the end of the scope, an early return, a panic, a cancelled task.
 ///
 /// Usually written as [`MutexGuard`](crate::MutexGuard), [`RwLockReadGuard`](crate::RwLockReadGuard), and so on.
@@ -158,7 +158,7 @@ impl<H: Exclusive> Guard<H> {
 }
 
 impl<H: Narrow> Guard<H> {
-    /// Keeps the lock and shows only a part of the value.
+    /// Keeps the lock and gives access to a part of the value only.
     ///
     /// # Examples
     ///
@@ -179,7 +179,7 @@ impl<H: Narrow> Guard<H> {
         Guard::new(guard.into_holder().narrow(part))
     }
 
-    /// Keeps the lock and shows only a part of the value, if there is one; else gives the guard back.
+    /// Keeps the lock and gives access to a part of the value only; returns the guard if `part` returns `None`.
     ///
     /// # Errors
     ///

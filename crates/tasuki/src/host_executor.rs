@@ -53,6 +53,20 @@ pub(crate) fn nanoseconds(_is_coarse: bool) -> u64 {
     now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
 }
 
+/// Has every running thread of the process pass a full fence, and passes one itself; false where the system cannot. A thread that orders a store before a load for the compiler alone has them in that order for the caller: takes some milliseconds.
+#[allow(dead_code, reason = "only `inspect/` asks, where it is active")]
+pub(crate) fn fence_all_threads() -> bool {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+        const NO_FLAGS: libc::c_int = 0;
+        // SAFETY: a system call without pointers. Kernels that do not know it, or may not interrupt every processor, refuse it.
+        unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, NO_FLAGS) == 0 }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    false
+}
+
 /// Panics where there is no clock, and says what to do: std's own panic would name neither the wait nor a way out.
 pub(crate) fn check_clock() {
     if !HAS_CLOCK {

@@ -111,7 +111,7 @@ impl Latch {
         }
     }
 
-    /// Counts once; the last count opens the latch.
+    /// Counts down by one; the last count opens the latch.
     ///
     /// # Panics
     ///
@@ -154,7 +154,7 @@ impl Latch {
         Wait::new(WaitLatchOp { latch: self })
     }
 
-    /// Is it open? Once true, always true.
+    /// Returns true if the latch is open. Once open, it stays open.
     ///
     /// # Examples
     ///
@@ -169,7 +169,7 @@ impl Latch {
         self.remaining.is_zero()
     }
 
-    /// How many counts are missing. It may be fewer after the look, never more.
+    /// Returns how many counts are missing. The number only falls: it may be lower when it is returned.
     ///
     /// # Examples
     ///

@@ -31,7 +31,7 @@
 //! | I want | use |
 //! |---|---|
 //! | one task at a time in a section that awaits | [`Mutex`] |
-//! | the same, at the throughput of an unfair lock | [`Mutex`] with [`Bypass`](policy::Bypass) |
+//! | the same, at nearly the throughput of an unfair lock | [`Mutex`] with [`Bypass`](policy::Bypass) |
 //! | the same, where a lock future may be kept without being polled | [`Mutex`] with [`Revocable`](policy::Revocable) |
 //! | many readers or one writer | [`RwLock`] |
 //! | to lock again what the task has locked | `ReentrantMutex` |
@@ -58,7 +58,7 @@
 //! | give up when told to | `mutex.lock().or_cancelled(&token).await` |
 //! | not wait | `mutex.try_lock()` |
 //!
-//! The types of these futures are in [`future`], those of channels in [`channel`], the orders of waiters in [`policy`].
+//! The types of these futures are in [`future`], the orders of waiters in [`policy`].
 //!
 //! # Features
 //!
@@ -167,7 +167,7 @@ pub use once_cell::OnceCell;
 #[cfg(feature = "std")]
 pub use parker::{Parker, Unparker};
 #[cfg(feature = "std")]
-pub use reentrant::{ReentrantMutex, ReentrantMutexGuard};
+pub use reentrant::{OwnedReentrantMutexGuard, ReentrantMutex, ReentrantMutexGuard};
 pub use rwlock::{
     MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
     RwLockWriteGuard,

@@ -1,4 +1,4 @@
-//! Limits: a wait with a second wait as its limit, which ends it.
+//! `.timeout`, `.deadline` and `.or_cancelled`: a wait that is cancelled when a second wait, its limit, is ready first.
 //!
 //! `.timeout`, `.deadline` and `.or_cancelled` of every wait are this one future, over two waits: the one that is limited, and its limit, which is a wait for a
 //! deadline ([`SleepOp`]) or for a cancel ([`OnCancelOp`]). The poll that finds the limit reached cancels the limited wait, exactly as a drop
@@ -104,7 +104,7 @@ impl<W: Awaitable, L: LimitOp> Limited<W, L> {
 }
 
 impl<A: Awaitable> Wait<A> {
-    /// Ends the wait when the time is over, which begins with the first poll: `Err(`[`Elapsed`]`)`.
+    /// Limits the wait to `time`, from its first poll on; then it ends with `Err(`[`Elapsed`]`)`.
     ///
     /// An operation that need not wait succeeds, also with `Duration::ZERO`. `Duration::MAX` never ends. A limit that was set before stays in force. An
     /// operation that was given something may give it back in the error: see [`GivenBack`](crate::GivenBack).
@@ -146,7 +146,7 @@ impl<A: Awaitable> Wait<A> {
         Limited::wait(self, timer::sleep(time))
     }
 
-    /// Ends the wait when `deadline` is past: `Err(`[`Elapsed`]`)`. As [`timeout`](Self::timeout) in all else.
+    /// Limits the wait to `deadline`; then it ends with `Err(`[`Elapsed`]`)`. Otherwise as [`timeout`](Self::timeout).
     ///
     /// # Cancel safety
     ///
@@ -266,8 +266,8 @@ impl<W: Awaitable, L: LimitOp> Awaitable for Limited<W, L> {
         }
     }
 
-    fn is_terminated(&self) -> bool {
-        self.wait.is_terminated()
+    fn has_ended(&self) -> bool {
+        self.wait.has_ended()
     }
 }
 

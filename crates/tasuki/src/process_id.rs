@@ -1,8 +1,8 @@
-//! The id of the process, without a system call each time; a fork is noticed.
+//! The id of the process; on Linux cached, so that it costs no system call, and refreshed in the child of a fork.
 //!
 //! The timer of the process must notice a fork: its thread is not in the child (`timer/shared.rs`). To ask the system for the process id costs
 //! more than the rest of an armed deadline. On Linux the id is kept in a page that the kernel fills with zeros in the child of a
-//! fork, however that was called; elsewhere, and where the kernel refuses such a page or an emulator does not know it, the system is asked.
+//! fork, however that was called; on other Unix systems, and where the kernel refuses such a page or an emulator does not know it, the system is asked. Elsewhere no process forks, and the id is a constant.
 //!
 //! | page | id in it | event | then |
 //! |---|---|---|---|
@@ -89,15 +89,16 @@ mod imp {
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod imp {
-    /// The id of this process.
+    /// The id of this process. Without forks every process has the same: std panics where the system has no processes, as on wasm32.
     pub(crate) fn id() -> u32 {
-        std::process::id()
+        if cfg!(unix) { std::process::id() } else { 1 }
     }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
+    #[cfg(unix)]
     fn the_id_is_that_of_the_system() {
         assert_eq!(super::id(), std::process::id());
         assert_eq!(super::id(), std::process::id());

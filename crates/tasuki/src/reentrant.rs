@@ -13,10 +13,10 @@
 //!
 //! | from              | event                    | to                      | fn |
 //! |-------------------|--------------------------|-------------------------|----|
-//! | free              | lock                     | owner `me`, depth 1     | [`ReentrantMutex::own`] |
-//! | owner `me`, depth d | lock by the same task  | depth d + 1             | [`ReentrantMutex::reenter`] |
-//! | owner, depth d    | a guard is dropped       | depth d - 1             | [`ReentrantMutex::release_once`] |
-//! | owner, depth 1    | a guard is dropped       | no owner, unlocked      | [`ReentrantMutex::release_once`] |
+//! | free              | lock                     | owner `me`, depth 1     | [`RawReentrantMutex::own`] |
+//! | owner `me`, depth d | lock by the same task  | depth d + 1             | [`RawReentrantMutex::reenter`] |
+//! | owner, depth d    | a guard is dropped       | depth d - 1             | [`RawReentrantMutex::release_once`] |
+//! | owner, depth 1    | a guard is dropped       | no owner, unlocked      | [`RawReentrantMutex::release_once`] |
 //!
 //! # A stale look at the owner
 //! Guards can be sent, so the last one may be dropped by another thread while the owning task locks again. The owner that
@@ -24,22 +24,31 @@
 //! time, after the depth: the depth that it raised was published after its owner. If that is not `me`, it takes the step
 //! back like any guard; if the other owner has released it meanwhile, that unlocks.
 //!
+//! # A branch that is polled too early
+//! A task waits by two branches of a `join!`, and the lock is granted to one of them. The other may be polled first: it finds that the lock is granted, to which task is not known before the claim, and waits on. When
+//! the first then claims, the lock is the other's too, but nothing wakes it. So a poll that finds a grant without a claim notes that ([`RawReentrantMutex::note_early_poll`]), and the claim wakes its task once
+//! more ([`RawReentrantMutex::wake_branches`]): the `join!` polls all its branches.
+//!
 //! # Orderings
-//! `depth`: Release in [`ReentrantMutex::own`] pairs with Acquire in [`ReentrantMutex::reenter`]: the owner that belongs to the
-//! depth. Release in [`ReentrantMutex::release_once`] pairs with Acquire in the `release_once` that reaches zero: what all guards did
-//! happens before the unlock. `owner`: Relaxed, a number that is compared.
+//! `depth`: Release in [`RawReentrantMutex::own`] pairs with Acquire in [`RawReentrantMutex::reenter`]: the owner that belongs to the
+//! depth. Release in [`RawReentrantMutex::release_once`] pairs with Acquire in the `release_once` that reaches zero: what all guards did
+//! happens before the unlock. `owner`: Relaxed, a number that is compared. `polled_early`: Relaxed, written and read by the polls of one task, which come one after the other;
+//! what other tasks write costs a wake.
 
+use crate::budget::wake_again;
 use crate::catch_panic::caught;
 use crate::error::NoTaskIdentity;
 use crate::guard::{Guard, Holder, sealed};
 use crate::mutex::raw::{RawMutex, Unlocked};
 use crate::policy::Fifo;
+use crate::primitive_ref::{LockRef, Lockable, RefSlot};
 use crate::probe::{LockMode, Site, Target};
 use crate::queue::Pinned;
 use crate::queue::waiter::WaiterState;
-use crate::shim::{AtomicU32, AtomicU64, Ordering, const_fn};
+use crate::shim::{AtomicBool, AtomicU32, AtomicU64, Ordering, const_fn};
 use crate::task::{self, TaskId};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
+use alloc::sync::Arc;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
@@ -73,7 +82,7 @@ const NO_TASK: u64 = 0;
 ///
 /// # Order
 ///
-/// First come, first served among tasks; the owner never waits.
+/// First come, first served among tasks; a lock that the owner asks for is had at once (a branch that was queued before: see *Limits*).
 ///
 /// # Cancel
 ///
@@ -101,9 +110,12 @@ const NO_TASK: u64 = 0;
 ///
 /// The mutex can be shared, and its guard sent, only for `T: Send + Sync`: two guards of one task may be on two threads.
 ///
+/// A branch that waits when another branch of its task gets the lock has it too, at its next poll. A `join!` polls all its branches; a set of futures polls those that were woken, so that a
+/// branch in it which waited before may have to wait for the last guard.
+///
 /// # Futurelock
 ///
-/// As for [`Mutex`](crate::Mutex), between tasks.
+/// As for [`Mutex`](crate::Mutex), also within one task: the lock is the task's when the future that was granted it is polled, and not before.
 ///
 /// # When to use something else
 ///
@@ -111,9 +123,7 @@ const NO_TASK: u64 = 0;
 #[doc(alias = "AsyncRecursiveMutex")]
 #[doc(alias = "ReentrantLock")]
 pub struct ReentrantMutex<T: ?Sized> {
-    raw: RawMutex<Fifo>,
-    owner: AtomicU64,
-    depth: AtomicU32,
+    raw: RawReentrantMutex,
     /// Guards give `&T` only, so it needs no cell, and the mutex is covariant in it, as std's.
     value: T,
 }
@@ -130,8 +140,14 @@ impl<T: ?Sized + RefUnwindSafe> RefUnwindSafe for ReentrantMutex<T> {}
 /// The guard of [`ReentrantMutex::lock`].
 pub type ReentrantMutexGuard<'a, T> = Guard<&'a ReentrantMutex<T>>;
 
+/// The guard of [`ReentrantMutex::lock_owned`]: it keeps the mutex alive.
+pub type OwnedReentrantMutexGuard<T> = Guard<Arc<ReentrantMutex<T>>>;
+
 /// The future of [`ReentrantMutex::lock`].
-pub type LockReentrant<'a, T> = Wait<Single<LockReentrantOp<'a, T>>>;
+pub type LockReentrant<'a, T> = Wait<Single<LockReentrantOp<&'a ReentrantMutex<T>>>>;
+
+/// The future of [`ReentrantMutex::lock_owned`].
+pub type LockReentrantOwned<T> = Wait<Single<LockReentrantOp<Arc<ReentrantMutex<T>>>>>;
 
 impl<T> ReentrantMutex<T> {
     const_fn! {
@@ -144,14 +160,10 @@ impl<T> ReentrantMutex<T> {
         /// ```
         #[track_caller]
         pub const fn new(value: T) -> Self {
-            let mut raw = RawMutex::new();
-            raw.probe.is_reentrant();
-            Self {
-                raw,
-                owner: AtomicU64::new(NO_TASK),
-                depth: AtomicU32::new(0),
-                value,
-            }
+            let mut lock = RawMutex::new();
+            lock.probe.is_reentrant();
+            let (owner, depth) = (AtomicU64::new(NO_TASK), AtomicU32::new(0));
+            Self { raw: RawReentrantMutex { lock, owner, depth, polled_early: AtomicBool::new(false) }, value }
         }
     }
 
@@ -166,7 +178,7 @@ impl<T> ReentrantMutex<T> {
         /// ```
         #[must_use]
         pub const fn named(mut self, name: &'static str) -> Self {
-            self.raw.probe.rename(name);
+            self.raw.lock.probe.rename(name);
             self
         }
     }
@@ -184,7 +196,7 @@ impl<T> ReentrantMutex<T> {
 }
 
 impl<T: ?Sized> ReentrantMutex<T> {
-    /// Waits until the lock is this task's; at once if it is already.
+    /// Locks the mutex; waits while another task holds it. A task that holds it already locks it once more.
     ///
     /// # Errors
     ///
@@ -209,10 +221,43 @@ impl<T: ?Sized> ReentrantMutex<T> {
     /// ```
     #[track_caller]
     pub fn lock(&self) -> LockReentrant<'_, T> {
-        Wait::new(LockReentrantOp { mutex: self, left: false, site: Site::here() })
+        LockReentrantOp::wait(self)
     }
 
-    /// The lock, if it can be had without waiting.
+    /// As [`lock`](Self::lock), with a guard that keeps the mutex alive and can be stored anywhere.
+    ///
+    /// # Errors
+    ///
+    /// [`NoTaskIdentity`] if the task has no identity.
+    ///
+    /// # Panics
+    ///
+    /// At a depth of `u32::MAX`, before anything has changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lock`](Self::lock): a dropped future loses its place in the queue, never the lock. It holds a reference to the mutex until then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tasuki::{ReentrantMutex, task};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    ///
+    /// let mutex = Arc::new(ReentrantMutex::new(1));
+    /// let guard = task::identify(mutex.clone().lock_owned()).await.unwrap();
+    /// assert_eq!(*guard, 1);
+    /// # }
+    /// ```
+    #[doc(alias = "lock_arc")]
+    #[track_caller]
+    pub fn lock_owned(self: Arc<Self>) -> LockReentrantOwned<T> {
+        LockReentrantOp::wait(self)
+    }
+
+    /// Tries to lock, without waiting.
     ///
     /// # Errors
     ///
@@ -230,11 +275,40 @@ impl<T: ?Sized> ReentrantMutex<T> {
     /// ```
     #[track_caller]
     pub fn try_lock(&self) -> Result<Option<ReentrantMutexGuard<'_, T>>, NoTaskIdentity> {
-        let me = task::current().ok_or(NoTaskIdentity)?;
-        if self.reenter(me) {
-            return Ok(Some(Guard::new(self)));
-        }
-        Ok(self.raw.try_lock().then(|| self.own(me, Site::here())))
+        Ok(self.raw.acquire_now(Site::here())?.then(|| Guard::new(self)))
+    }
+
+    /// As [`try_lock`](Self::try_lock), with a guard that keeps the mutex alive.
+    ///
+    /// # Errors
+    ///
+    /// [`NoTaskIdentity`] if the task has no identity.
+    ///
+    /// # Panics
+    ///
+    /// At a depth of `u32::MAX`, before anything has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let mutex = std::sync::Arc::new(tasuki::ReentrantMutex::new(1));
+    /// assert!(mutex.try_lock_owned().is_err());
+    /// ```
+    #[doc(alias = "try_lock_arc")]
+    #[track_caller]
+    pub fn try_lock_owned(self: Arc<Self>) -> Result<Option<OwnedReentrantMutexGuard<T>>, NoTaskIdentity> {
+        Ok(self.raw.acquire_now(Site::here())?.then(|| Guard::new(self)))
+    }
+
+    /// Whether a task holds it, or it is granted to a waiter. The answer may be outdated when it is returned. It needs no identity.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(!tasuki::ReentrantMutex::new(1).is_locked());
+    /// ```
+    pub fn is_locked(&self) -> bool {
+        self.raw.lock.is_locked()
     }
 
     /// The value, without locking: the exclusive borrow proves that it is not locked.
@@ -249,15 +323,57 @@ impl<T: ?Sized> ReentrantMutex<T> {
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.value
     }
+}
+
+impl<T: ?Sized> Lockable for ReentrantMutex<T> {
+    type Raw = RawReentrantMutex;
+    type Value = T;
+
+    #[inline(always)]
+    fn raw(&self) -> &RawReentrantMutex {
+        &self.raw
+    }
+
+    /// For `&T` only.
+    #[inline(always)]
+    fn value(&self) -> *mut T {
+        (&raw const self.value).cast_mut()
+    }
+}
+
+/// The lock without the value.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct RawReentrantMutex {
+    lock: RawMutex<Fifo>,
+    owner: AtomicU64,
+    depth: AtomicU32,
+    /// A wait was polled while the lock was granted and not claimed.
+    polled_early: AtomicBool,
+}
+
+impl RawReentrantMutex {
+    /// Acquires it for the running task, if that needs no wait.
+    #[track_caller]
+    fn acquire_now(&self, site: Site) -> Result<bool, NoTaskIdentity> {
+        let me = task::current().ok_or(NoTaskIdentity)?;
+        if self.reenter(me) {
+            return Ok(true);
+        }
+        let free = self.lock.try_lock();
+        if free {
+            self.own(me, site);
+        }
+        Ok(free)
+    }
 
     /// The lock has been acquired: it is `me`'s.
-    fn own(&self, me: TaskId, site: Site) -> ReentrantMutexGuard<'_, T> {
-        self.raw.probe.set(site);
+    fn own(&self, me: TaskId, site: Site) {
+        self.lock.probe.set(site);
         // Relaxed: published by the depth.
         self.owner.store(me.get(), Ordering::Relaxed);
         // Release: pairs with Acquire in `reenter`.
         self.depth.store(1, Ordering::Release);
-        Guard::new(self)
     }
 
     /// One deeper, if the lock is `me`'s.
@@ -289,6 +405,25 @@ impl<T: ?Sized> ReentrantMutex<T> {
         is_mine
     }
 
+    /// A wait of the running task goes on. If the lock is granted and not claimed, that may be to another branch of the same task.
+    fn note_early_poll(&self) {
+        // Relaxed: the release that granted the lock came before the wake that led to this poll.
+        if self.depth.load(Ordering::Relaxed) == 0 {
+            // Relaxed: see the header.
+            self.polled_early.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The running task claims the lock: polls its other branches again, if one was polled too early. Before the claim is complete: if the waker panics, the lock is still the waiter's.
+    fn wake_branches(&self, cx: &Context<'_>) {
+        // Relaxed: see the header. A look first: it is seldom set.
+        if self.polled_early.load(Ordering::Relaxed) {
+            // Relaxed: as above.
+            self.polled_early.store(false, Ordering::Relaxed);
+            wake_again(cx);
+        }
+    }
+
     /// One less deep; the last unlocks. True if there were waiters.
     fn release_once(&self) -> bool {
         // AcqRel: Release pairs with Acquire in the `release_once` that reaches zero, which is this same operation.
@@ -297,12 +432,19 @@ impl<T: ?Sized> ReentrantMutex<T> {
         }
         // Relaxed: published by the unlock; until then `me` would find the depth at zero.
         self.owner.store(NO_TASK, Ordering::Relaxed);
-        self.raw.unlock() == Unlocked::WithWaiters
+        self.lock.unlock() == Unlocked::WithWaiters
+    }
+
+    /// A guard is used, by whatever task.
+    #[inline(always)]
+    fn touch(&self) {
+        // Relaxed: a number to look at.
+        self.lock.probe.touch_shared(self.owner.load(Ordering::Relaxed));
     }
 }
 
-impl<T: ?Sized> Guard<&ReentrantMutex<T>> {
-    /// How often the task has locked the mutex now.
+impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Guard<R> {
+    /// Returns how many times the task has locked the mutex now.
     ///
     /// # Examples
     ///
@@ -319,7 +461,7 @@ impl<T: ?Sized> Guard<&ReentrantMutex<T>> {
     /// ```
     pub fn depth(guard: &Self) -> u32 {
         // Relaxed: a number to look at.
-        guard.holder().depth.load(Ordering::Relaxed)
+        guard.holder().raw().depth.load(Ordering::Relaxed)
     }
 }
 
@@ -341,84 +483,131 @@ impl<T: ?Sized> fmt::Debug for ReentrantMutex<T> {
     /// Shows which task has it locked, not the value: to look at that needs an identity.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Relaxed: numbers to look at.
-        let (owner, depth) = (self.owner.load(Ordering::Relaxed), self.depth.load(Ordering::Relaxed));
-        f.debug_struct("ReentrantMutex").field("owner", &owner).field("depth", &depth).finish_non_exhaustive()
+        let (owner, depth) = (self.raw.owner.load(Ordering::Relaxed), self.raw.depth.load(Ordering::Relaxed));
+        let mut shown = f.debug_struct("ReentrantMutex");
+        shown.field("owner", &owner).field("depth", &depth);
+        if self.is_locked() {
+            shown.field("value", &self.raw.lock.probe.shown());
+        }
+        shown.finish_non_exhaustive()
     }
 }
 
 impl<T: ?Sized> sealed::Sealed for &ReentrantMutex<T> {}
+impl<T: ?Sized> sealed::Sealed for Arc<ReentrantMutex<T>> {}
 
 // SAFETY: made only by the task that owns the lock; only `&T` is given, and every other task is kept out until `release`.
 unsafe impl<T: ?Sized> Holder for &ReentrantMutex<T> {
     type Target = T;
 
     fn value(&self) -> *mut T {
-        (&raw const self.value).cast_mut()
+        LockRef::value(self)
     }
 
     fn release(&self) -> bool {
-        self.release_once()
+        self.raw().release_once()
     }
 
     #[inline(always)]
     fn touch(&self) {
-        // Relaxed: a number to look at.
-        self.raw.probe.touch_shared(self.owner.load(Ordering::Relaxed));
+        self.raw().touch();
     }
 }
 
-/// The operation of [`ReentrantMutex::lock`].
-pub struct LockReentrantOp<'a, T: ?Sized> {
-    mutex: &'a ReentrantMutex<T>,
+// SAFETY: as above; the `Arc` outlives the release.
+unsafe impl<T: ?Sized> Holder for Arc<ReentrantMutex<T>> {
+    type Target = T;
+
+    fn value(&self) -> *mut T {
+        LockRef::value(self)
+    }
+
+    fn release(&self) -> bool {
+        self.raw().release_once()
+    }
+
+    #[inline(always)]
+    fn touch(&self) {
+        self.raw().touch();
+    }
+}
+
+/// The operation of [`ReentrantMutex::lock`] and [`ReentrantMutex::lock_owned`]: `R` is the reference to the mutex.
+pub struct LockReentrantOp<R> {
+    mutex: RefSlot<R>,
     /// The waiter has left the queue, and the lock is not its own, or no longer.
     left: bool,
     site: Site,
 }
 
-impl<'a, T: ?Sized> LockReentrantOp<'a, T> {
+impl<R: Holder + LockRef<Raw = RawReentrantMutex>> LockReentrantOp<R> {
+    #[track_caller]
+    fn wait(mutex: R) -> Wait<Single<Self>> {
+        Wait::new(Self { mutex: RefSlot::new(mutex), left: false, site: Site::here() })
+    }
+
+    fn raw(&self) -> &RawReentrantMutex {
+        self.mutex.get().raw()
+    }
+
+    fn guard(&mut self) -> Guard<R> {
+        Guard::new(self.mutex.take())
+    }
+
     /// The lock has been granted to the task that polls now. Its identity was asked for before: the runtime that knows it may panic.
-    fn granted(&mut self, me: Option<TaskId>) -> Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity> {
+    fn granted(&mut self, me: Option<TaskId>) -> Result<Guard<R>, NoTaskIdentity> {
         match me {
-            Some(me) => Ok(self.mutex.own(me, self.site)),
+            Some(me) => {
+                self.raw().own(me, self.site);
+                Ok(self.guard())
+            }
             None => {
                 // First: if the waker of the next owner panics, the drop of the future must not unlock again.
                 self.left = true;
-                self.mutex.raw.unlock();
+                self.raw().lock.unlock();
                 Err(NoTaskIdentity)
             }
         }
     }
 }
 
-impl<T: ?Sized> fmt::Debug for LockReentrantOp<'_, T> {
+impl<R> fmt::Debug for LockReentrantOp<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LockReentrantOp")
     }
 }
 
-impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
-    type Output = Result<ReentrantMutexGuard<'a, T>, NoTaskIdentity>;
+impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
+    type Output = Result<Guard<R>, NoTaskIdentity>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::future::LockReentrant";
+    const NAME: &'static str =
+        if R::IS_COPIED { "tasuki::future::LockReentrant" } else { "tasuki::future::LockReentrantOwned" };
 
     fn try_now(&mut self) -> Option<Self::Output> {
-        self.mutex.try_lock().transpose()
+        match self.raw().acquire_now(self.site) {
+            Ok(acquired) => acquired.then(|| Ok(self.guard())),
+            Err(no_identity) => Some(Err(no_identity)),
+        }
     }
 
     fn is_ready(&self) -> bool {
         // Without an identity it is refused at once; the owner goes deeper at once.
-        let owner = self.mutex.owner.load(Ordering::Relaxed);
-        task::current().is_none_or(|me| me.get() == owner) || self.mutex.raw.is_ready()
+        let owner = self.raw().owner.load(Ordering::Relaxed);
+        task::current().is_none_or(|me| me.get() == owner) || self.raw().lock.is_ready()
     }
 
     fn target(&self) -> Target<'_> {
-        Target::lock(&self.mutex.raw.probe, LockMode::Exclusive)
+        Target::lock(&self.raw().lock.probe, LockMode::Exclusive)
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let me = task::current();
         self.left = false;
-        self.mutex.raw.enqueue_or_lock(slot, cx, false).map(|()| self.granted(me))
+        let poll = self.raw().lock.enqueue_or_lock(slot, cx, false);
+        if poll.is_pending() {
+            self.raw().note_early_poll();
+        }
+        poll.map(|()| self.granted(me))
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -426,20 +615,26 @@ impl<'a, T: ?Sized> Op for LockReentrantOp<'a, T> {
         let me = task::current();
         // Another branch of the same task may have got the lock meanwhile: then this one need not wait for it.
         let shares =
-            waiter.get().state() != WaiterState::Notified && me.is_some_and(|me| self.mutex.reenter(me));
+            waiter.get().state() != WaiterState::Notified && me.is_some_and(|me| self.raw().reenter(me));
         if shares {
-            let guard = Guard::new(self.mutex);
+            let guard = self.guard();
             // First: if the waker panics when it is dropped, the drop of the future has nothing left to do.
             self.left = true;
-            let granted = self.mutex.raw.cancel(waiter);
+            let granted = guard.holder().raw().lock.cancel(waiter);
             debug_assert!(!granted, "no other wait can be granted a lock that this task holds");
             return Poll::Ready(Ok(guard));
         }
-        self.mutex.raw.poll_queued(waiter, cx, false).map(|()| self.granted(me))
+        let poll = self.raw().lock.poll_queued(waiter, cx, false);
+        if poll.is_pending() {
+            self.raw().note_early_poll();
+        } else {
+            self.raw().wake_branches(cx);
+        }
+        poll.map(|()| self.granted(me))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        if self.left || !self.mutex.raw.cancel(waiter) {
+        if self.left || !self.raw().lock.cancel(waiter) {
             return None;
         }
         // Dropped where no task has an identity, or none can be told: `granted` has passed the lock on.
@@ -459,14 +654,16 @@ mod tests {
     /// As deep as it goes: the panic points to the line of the caller, and nothing has changed.
     #[test]
     fn one_lock_too_many_names_its_caller() {
-        let mutex = ReentrantMutex::new(());
+        let mutex = Arc::new(ReentrantMutex::new(()));
         let mut job = std::boxed::Box::pin(crate::task::identify(core::future::poll_fn(|_| {
             let guard = mutex.try_lock().unwrap().unwrap();
-            mutex.depth.store(u32::MAX, Ordering::Relaxed);
+            mutex.raw.depth.store(u32::MAX, Ordering::Relaxed);
             let place = (line!(), line_of_panic(|| drop(mutex.try_lock())));
             assert_eq!(place, (place.0, place.0));
-            assert_eq!(mutex.depth.load(Ordering::Relaxed), u32::MAX);
-            mutex.depth.store(1, Ordering::Relaxed);
+            let place = (line!(), line_of_panic(|| drop(mutex.clone().try_lock_owned())));
+            assert_eq!(place, (place.0, place.0));
+            assert_eq!(mutex.raw.depth.load(Ordering::Relaxed), u32::MAX);
+            mutex.raw.depth.store(1, Ordering::Relaxed);
             drop(guard);
             Poll::Ready(mutex.try_lock().unwrap().is_some())
         })));

@@ -1,4 +1,4 @@
-//! The contact between the primitives and a runtime, beside `Waker`. Exempt from semver.
+//! The interface between the primitives and a runtime, for what a `Waker` cannot say: task identity, deadlines, budget, hand-overs. Exempt from semver.
 //!
 //! A runtime installs a [`Driver`] on the threads where it polls tasks ([`enter`]). Through it the
 //! primitives learn which task runs, where its deadlines are kept, and whether the thread may be blocked;
@@ -14,7 +14,7 @@ pub use crate::mutex::keyed::{
 };
 pub use crate::mutex::raw::overdue::poll_ended;
 pub use crate::parker::park_in;
-pub use crate::probe::SignalWait;
+pub use crate::probe::{SignalWait, with_limit};
 pub use crate::queue::nested_wakes::wake_deferred;
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};
@@ -71,7 +71,7 @@ thread_local! {
     static WAKE_KIND: Cell<WakeKind> = const { Cell::new(WakeKind::Plain) };
 }
 
-/// Runs `f` with this driver installed on the thread; the one before comes back afterwards, also after a panic.
+/// Runs `f` with this driver installed on the thread; the driver that was installed before is restored afterwards, also after a panic.
 pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
     struct Restore(Option<NonNull<dyn Driver>>, u64);
     impl Drop for Restore {
@@ -158,7 +158,7 @@ pub(crate) fn may_block() -> bool {
     ask(|driver| driver.may_block()).unwrap_or(true)
 }
 
-/// Marks the wakes inside `f` as being of this kind; what they were before comes back afterwards, for the case that this is a wake inside a wake.
+/// Marks the wakes inside `f` as being of this kind; the kind that was set before is restored afterwards, because this may be a wake inside a wake.
 pub(crate) fn waking_as<R>(kind: WakeKind, f: impl FnOnce() -> R) -> R {
     struct Restore(WakeKind);
     impl Drop for Restore {

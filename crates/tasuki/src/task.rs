@@ -351,7 +351,7 @@ static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static STRICT: AtomicBool = AtomicBool::new(false);
 
 /// Calls `hook` whenever a task that has an identity is about to wait for a lock that it holds: a
-/// [`Mutex`](crate::Mutex), or a recursive read of a [`RwLock`](crate::RwLock) behind a queued writer.
+/// [`Mutex`](crate::Mutex), a `LoopMutex` of `tasuki-rt`, or a [`RwLock`](crate::RwLock) in any mode (a second read only behind a queued writer). Not for permits, nor for an upgrade.
 ///
 /// Only where [`inspect`](crate::inspect) is active; elsewhere it costs nothing and finds nothing. One hook for the process: the last one
 /// counts.
@@ -367,7 +367,7 @@ pub fn on_self_deadlock(hook: fn(&SelfDeadlock)) {
 }
 
 /// In strict mode a task that is about to wait for a lock that it holds panics, after the hook was called; and so does one whose wait closes a cycle of locks that have holders
-/// ([`Deadlock`](crate::inspect::Certainty::Deadlock) or [`Futurelock`](crate::inspect::Certainty::Futurelock)), after the hook of [`on_deadlock`](crate::inspect::on_deadlock). Not if the wait has a limit of ours, which ends
+/// ([`Deadlock`](crate::inspect::Certainty::Deadlock) or [`Futurelock`](crate::inspect::Certainty::Futurelock)), after the hook of [`on_deadlock`](crate::inspect::on_deadlock). Not if the wait has a limit of ours (also `timeout` of `tasuki-rt`), which ends
 /// it, and never where any task may release (a semaphore). The panic is in the poll that would have waited: the future is dropped by it, and no lock is lost.
 ///
 /// Off by default: at that moment another branch of a `select!` or `join!` of the same task may still end the wait. A cycle that closes in another way than by a wait that begins is
@@ -383,6 +383,15 @@ pub fn strict(on: bool) {
     STRICT.store(on, Ordering::Relaxed);
 }
 
+/// Does a report of a self-deadlock do anything? Without a hook, and outside of strict mode, no wait needs to look for one.
+#[cfg(any(debug_assertions, feature = "inspect"))]
+#[inline]
+pub(crate) fn wants_reports() -> bool {
+    // Relaxed: as in `on_self_deadlock`.
+    is_strict() || !HOOK.load(Ordering::Relaxed).is_null()
+}
+
+#[inline]
 pub(crate) fn is_strict() -> bool {
     // Relaxed: a switch.
     STRICT.load(Ordering::Relaxed)

@@ -63,6 +63,7 @@ mod with {
     use std::boxed::Box;
     use std::format;
     use std::sync::OnceLock;
+    use tracing::level_filters::LevelFilter;
     use tracing::{Level, Span};
 
     fn resource(concrete_type: &str, kind: &str, at: &Location<'_>) -> Span {
@@ -91,6 +92,10 @@ mod with {
         }
 
         pub(crate) fn of(&self, label: &LockLabel, made_at: &Location<'_>) -> Span {
+            // No subscriber wants it, or none is there: its name would be allocated in vain.
+            if LevelFilter::current() < Level::TRACE {
+                return Span::none();
+            }
             let span = || {
                 let name = label.name.map(|name| format!(" `{name}`")).unwrap_or_default();
                 resource(&format!("{:?}{name}", label.kind), "Sync", made_at)

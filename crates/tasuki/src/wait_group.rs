@@ -14,6 +14,7 @@
 use crate::countdown::Countdown;
 use crate::primitive_ref::PrimitiveRef;
 use crate::queue::Pinned;
+use crate::queue::batch::while_unwinding;
 use crate::shim::const_fn;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 #[cfg(feature = "alloc")]
@@ -25,9 +26,8 @@ use core::task::{Context, Poll};
 ///
 /// Count tasks in *before* they are started, with [`add`](Self::add) or [`member`](Self::member); each counts itself
 /// out with [`done`](Self::done), once, or by dropping its member. [`wait`](Self::wait) ends when the count is zero,
-/// at once if it is zero already. Then the group can be used again, at once: a new cycle may begin while the waiters
-/// of the last one are still being resumed. They go on all the same, and no waiter of the new cycle is
-/// released early.
+/// at once if it is zero already. The group can then be used again: a new cycle may begin while waiters of the
+/// last one have not been polled yet. They stay released, and no waiter of the new cycle is released early.
 ///
 /// # Examples
 ///
@@ -60,7 +60,7 @@ use core::task::{Context, Poll};
 ///
 /// `done` at zero and `add` beyond the limit panic, and have then changed nothing. A waker that panics does so in the
 /// `done` that reached zero, after all other waiters have been woken. A member that is dropped while its task panics
-/// is done like any other.
+/// is done like any other; should there be no member left, that is no second panic, which would end the process.
 ///
 /// # Memory ordering
 ///
@@ -116,7 +116,7 @@ impl WaitGroup {
         }
     }
 
-    /// Counts `n` more in.
+    /// Adds `n` to the count.
     ///
     /// # Panics
     ///
@@ -137,7 +137,7 @@ impl WaitGroup {
         }
     }
 
-    /// Counts one out; the last one releases all waiters.
+    /// Takes one from the count; when it becomes zero, all waiters are released.
     ///
     /// # Panics
     ///
@@ -162,7 +162,7 @@ impl WaitGroup {
         }
     }
 
-    /// Counts one in; it is done when the member is dropped.
+    /// Adds one to the count, until the member is dropped.
     ///
     /// # Panics
     ///
@@ -229,7 +229,7 @@ impl WaitGroup {
         Wait::new(WaitMembersOp { group: self })
     }
 
-    /// How many are not done. The answer may be outdated when it is returned.
+    /// Returns the count: how many members are not done. It may be outdated when it is returned.
     ///
     /// # Examples
     ///
@@ -300,7 +300,10 @@ impl<R: PrimitiveRef<Primitive = WaitGroup>> Member<R> {
 impl<R: PrimitiveRef<Primitive = WaitGroup>> Drop for Member<R> {
     #[inline]
     fn drop(&mut self) {
-        self.group.primitive().done();
+        if self.group.primitive().members.take_one().is_err() {
+            // A task that panics drops its members too: a second panic would end the process.
+            while_unwinding(|| none_left());
+        }
     }
 }
 

@@ -103,6 +103,7 @@ mod surface {
     mod auto_traits;
     mod channel_subjects;
     mod foreign_panics;
+    mod globs;
     mod promises;
     mod subjects;
     mod two_panics;

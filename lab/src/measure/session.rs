@@ -1,4 +1,4 @@
-//! One cell measured.
+//! Measures one cell: every subject of one workload, in turns.
 //!
 //! Every subject is probed to find how much work fills a sample, counted once for allocations, and then all are
 //! sampled round-robin, in an order that rotates, so that whatever disturbs the machine disturbs all of them. A

@@ -7,7 +7,6 @@ mod barrier;
 mod channel;
 mod condvar;
 mod event;
-mod group;
 mod mutex;
 mod net;
 mod parker;
@@ -16,12 +15,12 @@ mod rwlock;
 mod semaphore;
 mod timer;
 mod token;
+mod wait_group;
 
 pub(crate) use barrier::AsyncBarrier;
 pub(crate) use channel::{AsyncChannel, Oneshot, Received, Sent};
 pub(crate) use condvar::AsyncCondvar;
 pub(crate) use event::{AutoEvent, Broadcast};
-pub(crate) use group::Membership;
 pub(crate) use mutex::{AsyncMutex, LocalMutex};
 pub(crate) use net::{KEYS, NetRuntime, NetWork, PLAIN_TEXT};
 pub(crate) use parker::Park;
@@ -30,6 +29,7 @@ pub(crate) use rwlock::AsyncRwLock;
 pub(crate) use semaphore::AsyncSemaphore;
 pub(crate) use timer::Timer;
 pub(crate) use token::StopCheck;
+pub(crate) use wait_group::Membership;
 
 /// Whose subject it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

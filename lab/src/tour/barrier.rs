@@ -2,6 +2,7 @@
 
 use super::tasks::NOTES;
 use super::{Count, Guide, all, grouped, rate};
+use crate::exec::let_other_threads_run;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ async fn attend(meeting: Arc<Meeting>, me: usize, phases: usize) {
         if me == phase % PARTIES {
             // One does not hesitate, and comes when the others no longer do: a hasty arrival would complete the phase.
             while meeting.begun.load(Ordering::Relaxed) < (phase + 1) * PARTIES - 1 {
+                let_other_threads_run();
                 tasuki_rt::yield_now().await;
             }
         } else {

@@ -10,7 +10,6 @@ mod cancel;
 mod channel;
 mod condvar;
 mod event;
-mod group;
 mod memory;
 mod once;
 mod runtime;
@@ -20,6 +19,7 @@ mod tasks;
 mod threads;
 mod time;
 mod token;
+mod wait_group;
 
 use crate::alloc;
 use crate::cli::TourArgs;
@@ -40,7 +40,7 @@ const STOPS: [Stop; 15] = [
     ("Threads and tasks in one queue", threads::visit),
     ("Semaphore: small and big requests in order", semaphore::visit),
     ("Event: one of them, or all of them", event::visit),
-    ("WaitGroup and Latch: until the last one is done", group::visit),
+    ("WaitGroup and Latch: until the last one is done", wait_group::visit),
     ("Barrier: arrivals that change their minds", barrier::visit),
     ("Cancellation: a million tokens, deep and wide", token::visit),
     ("RwLock: readers together, writers alone", rwlock::visit),

@@ -12,7 +12,6 @@ pub(crate) mod contended;
 pub(crate) mod counting_waker;
 pub(crate) mod critical_section;
 pub(crate) mod event;
-pub(crate) mod group;
 pub(crate) mod handoff;
 pub(crate) mod hostile;
 pub(crate) mod inspect;
@@ -30,6 +29,7 @@ pub(crate) mod token;
 pub(crate) mod two_thread_runtime;
 pub(crate) mod uncontended;
 pub(crate) mod unlink;
+pub(crate) mod wait_group;
 
 use crate::measure::Bench;
 
@@ -57,7 +57,7 @@ pub(crate) const FAMILIES: [Family; 14] = [
     ("parker", parker::run),
     ("semaphore", semaphore::run),
     ("event", event::run),
-    ("wait-group", group::run),
+    ("wait-group", wait_group::run),
     ("barrier", barrier::run),
     ("token", token::run),
     ("rwlock", rwlock::run),

@@ -1,6 +1,6 @@
 //! A starting gate for tasks on two threads: they start together, are timed until the last is done, and share a number of operations.
 
-use crate::exec::yield_now;
+use crate::exec::{let_other_threads_run, yield_now};
 use crate::measure::{Meter, Reading};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ impl StartGate {
     /// Waits until all tasks are here.
     pub(crate) async fn enter(&self) {
         self.ready.fetch_add(1, Ordering::Relaxed);
-        // Acquire: pairs with the Release in `run` - publishes the clock.
+        // Acquire: pairs with the Release in `start` - publishes the clock.
         while !self.open.load(Ordering::Acquire) {
             let_other_threads_run();
             yield_now().await;
@@ -131,10 +131,4 @@ impl Budget {
     pub(crate) fn cut(&self) {
         self.0.0.store(0, Ordering::Relaxed);
     }
-}
-
-/// Tasks that yield keep the workers busy, and at real-time priority a busy thread gives its processor to no other: the thread
-/// that spawns the rest of the tasks, and opens the gate, would never run. Nothing is timed before the gate opens.
-fn let_other_threads_run() {
-    std::thread::yield_now();
 }

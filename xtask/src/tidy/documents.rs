@@ -136,25 +136,28 @@ fn slug(heading: &str) -> String {
     heading.trim().to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The map in ARCHITECTURE.md: one row for each file of a library, as in "| `src/lib.rs` | ...".
+/// The map in ARCHITECTURE.md: below the heading of each library one row for each of its files, as in "| `src/lib.rs` | ...".
 pub(crate) fn code_map(pages: &[Page]) -> Vec<Breach> {
     const MAP: &str = "ARCHITECTURE.md";
-    let row = |line: &'_ str| Some(line.strip_prefix("| `src/")?.split_once("` |")?.0.to_owned());
-    let mapped: Vec<(usize, String)> = text(pages, MAP)
-        .lines()
-        .enumerate()
-        .filter_map(|(number, line)| Some((number, row(line)?)))
-        .collect();
+    let mut library = "";
+    let mut mapped: Vec<(usize, String)> = Vec::new();
+    for (number, line) in text(pages, MAP).lines().enumerate() {
+        if let Some(heading) = line.strip_prefix("### `") {
+            library = heading.split('`').next().unwrap_or_default();
+        } else if let Some((file, _)) = line.strip_prefix("| `src/").and_then(|row| row.split_once("` |")) {
+            mapped.push((number, format!("{library}/src/{file}")));
+        }
+    }
     let files: Vec<&str> = pages
         .iter()
         .filter(|page| page.in_library() && page.rust.is_some())
-        .filter_map(|page| Some(page.path.split_once("/src/")?.1))
+        .map(|page| page.path.as_str())
         .collect();
     let missing = files.iter().filter(|file| !mapped.iter().any(|(_, name)| name == *file));
     let stale = mapped.iter().filter(|(_, name)| !files.contains(&name.as_str()));
     missing
-        .map(|file| Breach::whole(MAP, format!("the code map lacks src/{file}")))
-        .chain(stale.map(|(line, name)| Breach::at(MAP, *line, format!("src/{name} does not exist"))))
+        .map(|file| Breach::whole(MAP, format!("the code map lacks {file}")))
+        .chain(stale.map(|(line, name)| Breach::at(MAP, *line, format!("{name} does not exist"))))
         .collect()
 }
 
@@ -208,13 +211,17 @@ mod tests {
     #[test]
     fn the_map_and_the_files_agree() {
         let pages = [
-            Page::new("ARCHITECTURE.md", "| `src/lib.rs` | all |\n| `src/gone.rs` | was here |\n"),
+            Page::new(
+                "ARCHITECTURE.md",
+                "### `crates/tasuki`: a\n| `src/lib.rs` | all |\n| `src/gone.rs` | was here |\n",
+            ),
             Page::new("crates/tasuki/src/lib.rs", ""),
             Page::new("crates/tasuki/src/queue/mod.rs", ""),
+            Page::new("crates/tasuki-rt/src/lib.rs", ""),
             Page::new("lab/src/main.rs", ""),
         ];
         let found: Vec<usize> = code_map(&pages).into_iter().map(|breach| breach.line).collect();
-        assert_eq!(found, [0, 2]);
+        assert_eq!(found, [0, 0, 3]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod programs;
 mod public_docs;
 mod rust;
 mod seeds;
+mod snippets;
 mod truth;
 
 use crate::args::Args;
@@ -77,7 +78,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 47] = [
+const RULES: [(&str, Rule); 54] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -97,10 +98,14 @@ const RULES: [(&str, Rule); 47] = [
     ("models end by themselves", rust::no_silent_caps),
     ("requirement ids are well formed", rust::requirement_ids),
     ("orderings name their pair", orderings::named),
+    ("the orderings that are told are there", orderings::told),
     ("no paths of one machine", documents::foreign_paths),
     ("links lead somewhere, documents are linked", documents::links),
     ("what documents name exists", truth::names),
     ("what comments name exists", truth::names_in_comments),
+    ("files that decisions name exist", truth::files_of_decisions),
+    ("what others' names become exists", truth::migrating),
+    ("places in documents are calls in the code", truth::places),
     ("numbers in documents are those of the code", truth::numbers),
     ("every feature is told", truth::features),
     ("checks and their options are told", agreement::commands),
@@ -122,6 +127,9 @@ const RULES: [(&str, Rule); 47] = [
     ("the guide says what every drop does", public_docs::drops_are_told),
     ("pages of types begin with their example", public_docs::examples_first),
     ("examples await", public_docs::examples_await),
+    ("programs to copy are whole", snippets::whole_programs),
+    ("examples import what they use", snippets::imports_are_used),
+    ("no public name hides one of the prelude", snippets::prelude_is_not_hidden),
     ("what is measured is described", benchmarks::workloads),
     ("no hidden lines on pages", documents::hidden_lines),
     ("the changelog has an Unreleased section", documents::changelog),

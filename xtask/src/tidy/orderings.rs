@@ -1,7 +1,7 @@
 //! Every ordering stronger than Relaxed names the operation it pairs with.
 
 use super::{Breach, Page};
-use crate::source::{Source, words};
+use crate::source::{Source, balanced, words};
 use std::collections::HashSet;
 
 /// The orderings that promise something.
@@ -26,6 +26,73 @@ pub(crate) fn named(pages: &[Page]) -> Vec<Breach> {
         }
     }
     breaches
+}
+
+/// "Release in `Slot::put`", in a document or a comment of a library: the function is there and has such an ordering, or a fence.
+pub(crate) fn told(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in pages {
+        let is_document = page.path.starts_with("docs/") && page.path.ends_with(".md");
+        let is_apart = page.path.starts_with("docs/decisions/");
+        for (line, text) in page.text.lines().enumerate().filter(|_| !is_apart) {
+            if is_document || page.in_library() && text.trim_start().starts_with("//") {
+                for (ordering, function) in claims(text) {
+                    if !performs(pages, page, ordering, function) {
+                        let what = format!("there is no {ordering} in a function `{function}`");
+                        breaches.push(Breach::at(&page.path, line, what));
+                    }
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// The orderings that a line tells of, each with the name of its function: `Acquire in [`Entry::look`]`, `fence A in `cover``.
+fn claims(text: &str) -> Vec<(&str, &str)> {
+    let mut claims = Vec::new();
+    for (at, _) in text.match_indices(" in ") {
+        let before = text[..at].trim_end();
+        let mut words = before.rsplit(' ').map(|word| word.trim_start_matches(['(', '`', '|']));
+        let last = words.next().unwrap_or_default();
+        let is_letter = last.len() == 1 && last.starts_with(|c: char| c.is_ascii_uppercase());
+        let ordering = match words.next() {
+            _ if STRONG.contains(&last) => last,
+            Some("fence" | "Fence") if is_letter => "fence",
+            _ => continue,
+        };
+        let after = text[at + 4..].trim_start_matches("its ").trim_start_matches("both ");
+        let Some(path) = after.trim_start_matches('[').strip_prefix('`') else { continue };
+        let path = path.split('`').next().unwrap_or_default();
+        claims.push((ordering, path.rsplit("::").next().unwrap_or(path)));
+    }
+    claims
+}
+
+/// Has a function of that name such an ordering? One of the same file, if there is one.
+fn performs(pages: &[Page], page: &Page, ordering: &str, function: &str) -> bool {
+    let stronger: &[&str] = if ordering == "fence" { &["fence("] } else { &[ordering, "AcqRel", "SeqCst"] };
+    let own = page.rust.as_ref().map_or_else(Vec::new, |source| bodies(source, function));
+    let has = |body: &&str| stronger.iter().any(|word| body.contains(word));
+    if !own.is_empty() {
+        return own.iter().any(has);
+    }
+    let sources = pages.iter().filter(|page| page.in_library()).filter_map(|page| page.rust.as_ref());
+    sources.flat_map(|source| bodies(source, function)).any(|body| has(&body))
+}
+
+/// The bodies of the functions of that name, without comments.
+fn bodies<'s>(source: &'s Source, function: &str) -> Vec<&'s str> {
+    let definition = format!("fn {function}");
+    let ends = |at: usize| {
+        !source.bare[at + definition.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+    };
+    let starts = source.bare.match_indices(&definition).map(|(at, _)| at).filter(|at| ends(*at));
+    let body = |at: usize| {
+        let brace = at + source.bare[at..].find('{')?;
+        Some(&source.bare[balanced(&source.bare, brace)?])
+    };
+    starts.filter_map(body).collect()
 }
 
 /// The strong orderings a file uses, tests and imports left out.
@@ -95,5 +162,16 @@ mod tests {
         let breaches = named(&[Page::new("crates/tasuki/src/a.rs", SAMPLE)]);
         assert_eq!(breaches.iter().map(|breach| breach.line).collect::<Vec<_>>(), [15]);
         assert!(named(&[Page::new("lab/src/a.rs", SAMPLE)]).is_empty());
+    }
+
+    #[test]
+    fn what_is_told_of_an_ordering_is_so() {
+        let code = "//! Release in [`Slot::put`] pairs with Acquire in `take`; fence A in `cover`.\nfn put() { store(Release); }\nfn take() { swap(AcqRel); }\nfn cover() { fence(SeqCst); }\n";
+        assert_eq!(told(&[Page::new("crates/tasuki/src/a.rs", code)]), []);
+        let weak = code.replace("store(Release)", "store(Relaxed)").replace("fence(SeqCst)", "look()");
+        assert_eq!(told(&[Page::new("crates/tasuki/src/a.rs", &weak)]).len(), 2);
+        let page = |text: &str| [Page::new("crates/tasuki/src/a.rs", code), Page::new("docs/a.md", text)];
+        assert_eq!(told(&page("| Release in `Slot::put` | Acquire in its `Slot::take` |\n")), []);
+        assert_eq!(told(&page("| Release in `Slot::take_all` | Acquire in `Slot::put` |\n")).len(), 2);
     }
 }

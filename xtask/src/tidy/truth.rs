@@ -66,6 +66,20 @@ pub(crate) fn names(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// A decision tells what was, and may name what is gone; the files that it sends a reader to are there.
+pub(crate) fn files_of_decisions(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| page.path.starts_with("docs/decisions/")) {
+        for (line, span) in spans(&page.text) {
+            let is_file = [".rs", ".md", ".toml", ".html"].iter().any(|end| span.ends_with(end));
+            if is_file && missing(pages, &HashSet::new(), span).is_some() {
+                breaches.push(Breach::at(&page.path, line, format!("there is no file `{span}`")));
+            }
+        }
+    }
+    breaches
+}
+
 /// What the comments of the libraries name exists, too; elsewhere (tests, models, the lab, this tool) at least the files do.
 pub(crate) fn names_in_comments(pages: &[Page]) -> Vec<Breach> {
     let known = known(pages);
@@ -84,6 +98,63 @@ pub(crate) fn names_in_comments(pages: &[Page]) -> Vec<Breach> {
         }
     }
     breaches
+}
+
+/// The last column of the tables of names, which are those of this project: the libraries have them. The others are names of others.
+pub(crate) fn migrating(pages: &[Page]) -> Vec<Breach> {
+    let libraries = pages.iter().filter(|page| page.in_library());
+    let code = libraries.filter_map(|page| page.rust.as_ref()).map(|source| source.code.as_str());
+    let known: HashSet<&str> = code.flat_map(|text| words(text).map(|(_, word)| word)).collect();
+    let mut breaches = Vec::new();
+    let has_tables = |page: &&Page| ["docs/guide/migrating.md", "CHANGELOG.md"].contains(&page.path.as_str());
+    for page in pages.iter().filter(has_tables) {
+        let rows = page.text.lines().enumerate().filter(|(_, text)| text.starts_with("| "));
+        for (line, text) in rows {
+            let ours = text.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap_or_default();
+            for (_, span) in spans(ours) {
+                if let Some(missing) = missing(pages, &known, span) {
+                    let what = format!("`{missing}` does not exist in the libraries");
+                    breaches.push(Breach::at(&page.path, line, what));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// `file.rs:12:34` in what a document shows of a report: there a call begins, as the report said. `src/main.rs` is a program of the reader.
+pub(crate) fn places(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in documents(pages) {
+        for (line, text) in page.text.lines().enumerate() {
+            let places = text.split([' ', ',', '(', ')', '`']).filter_map(place);
+            for (file, at, column) in places.filter(|(file, ..)| *file != "src/main.rs") {
+                let source = pages.iter().find(|page| page.path == file).map(|page| page.text.as_str());
+                if !source.is_some_and(|source| is_call(source, at, column)) {
+                    let what = format!("no call begins at {file}:{at}:{column}; print the report again");
+                    breaches.push(Breach::at(&page.path, line, what));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// File, line and column, both from 1.
+fn place(text: &str) -> Option<(&str, usize, usize)> {
+    let text = text.trim_end_matches([':', '.', ';']);
+    let (rest, column) = text.rsplit_once(':')?;
+    let (file, line) = rest.rsplit_once(':').filter(|(file, _)| file.ends_with(".rs"))?;
+    Some((file, line.parse().ok()?, column.parse().ok()?))
+}
+
+/// Does the name of something that is called begin there?
+fn is_call(source: &str, line: usize, column: usize) -> bool {
+    let Some(text) = source.lines().nth(line.wrapping_sub(1)) else { return false };
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let Some((before, from)) = text.split_at_checked(column.wrapping_sub(1)) else { return false };
+    let behind = from.trim_start_matches(|c: char| part(c) || c == ':');
+    from.starts_with(part) && !before.ends_with(part) && behind.starts_with(['(', '!'])
 }
 
 /// The spans of code in the comments of a Rust file, outside fences.
@@ -149,9 +220,12 @@ fn missing<'s>(pages: &[Page], known: &HashSet<&str>, span: &'s str) -> Option<&
         // A module is where its file is.
         let inside = page.path.contains(&format!("/{owner}/")) || page.path.contains(&format!("/{owner}."));
         let inside = inside || is_guard;
-        page.rust
-            .as_ref()
-            .is_some_and(|source| (inside || has_word(&source.bare, owner)) && defines(&source.bare, member))
+        // The file of a module may export what others define.
+        let exports = page.path.ends_with(&format!("/{owner}.rs"));
+        page.rust.as_ref().is_some_and(|source| {
+            (inside || has_word(&source.bare, owner)) && defines(&source.bare, member)
+                || exports && has_word(&source.bare, member)
+        })
     };
     (!pages.iter().any(defined)).then_some(span)
 }
@@ -259,6 +333,30 @@ mod tests {
     fn what_does_not_exist_is_seen() {
         for span in ["Gone", "Lock::lost", "gone()", "lock/gone.rs", "gone/", "Gone::try_it"] {
             assert_eq!(checked(names, &format!("see `{span}`\n")), 1, "{span}");
+        }
+    }
+
+    #[test]
+    fn decisions_name_files_that_exist() {
+        let count = |text: &str| files_of_decisions(&[code(), Page::new("docs/decisions/1.md", text)]).len();
+        assert_eq!(count("see `lock/raw.rs`; `Gone` is gone\n"), 0);
+        assert_eq!(count("see `lock/gone.rs`\n"), 1);
+    }
+
+    #[test]
+    fn names_of_ours_stand_in_the_last_column() {
+        let count = |row: &str| migrating(&[code(), Page::new("docs/guide/migrating.md", row)]).len();
+        assert_eq!(count("| `foreign`, `Theirs::lost` | `Lock::try_it`, none |\n"), 0);
+        assert_eq!((count("| `foreign` | `gone` |\n"), count("| a | b | `Lock::lost` |\n")), (1, 1));
+    }
+
+    #[test]
+    fn a_place_is_where_a_call_begins() {
+        let program = || Page::new("lab/src/a.rs", "fn main() {\n    mutex.lock().await;\n}\n");
+        let count = |text: &str| places(&[program(), Page::new("docs/page.md", text)]).len();
+        assert_eq!(count("took it at lab/src/a.rs:2:11, and src/main.rs:90:1\n"), 0);
+        for place in ["lab/src/a.rs:2:12", "lab/src/a.rs:2:5", "lab/src/a.rs:9:1", "lab/src/gone.rs:2:11"] {
+            assert_eq!(count(&format!("waits at {place} for 1.5s\n")), 1, "{place}");
         }
     }
 

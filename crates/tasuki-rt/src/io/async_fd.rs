@@ -258,6 +258,12 @@ impl<T: AsFd> AsFd for Async<T> {
     }
 }
 
+impl<T: AsFd> AsRawFd for Async<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
 impl<T: AsFd + fmt::Debug> fmt::Debug for Async<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Async").field(self.get_ref()).finish()

@@ -3,6 +3,10 @@
 //! Any thread registers and deregisters. One worker at a time polls, the one that has the *poll slot* (`scheduler/idle.rs`): it waits, writes down what was reported, leaves the slot,
 //! and then wakes the tasks. So no waker is called under a lock, and none by a thread that the scheduler takes for a sleeper.
 //!
+//! # Fork
+//! The child of a fork shares the wait of its parent: what it registered, took back or waited for there would be the parent's. So it does neither: a registration and the start of the runtime are
+//! errors, and a socket that is dropped or taken out stays registered, in the parent alone once the child has closed it.
+//!
 //! # Tokens
 //! A token is an index of the table of sources. One that was deregistered may be in the events of a wait that has just returned, and may belong to a new source by then: that
 //! one is told that it is ready, which costs it one operation that would block.
@@ -12,6 +16,7 @@ use super::source::{Delivery, Source, gone};
 use super::system::{BATCH, Events, INTERRUPT};
 use crate::context;
 use crate::scheduler::Shared;
+use crate::threads::process;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
@@ -35,6 +40,11 @@ impl Sockets {
     #[inline]
     pub(crate) fn are_used(&self) -> bool {
         self.poller.get().is_some()
+    }
+
+    /// Was the poller started by the process of which this one is a fork?
+    pub(crate) fn are_elsewhere(&self) -> bool {
+        self.poller.get().is_some_and(|poller| poller.is_elsewhere())
     }
 
     /// The poller of a runtime; starts it at the first call.
@@ -117,6 +127,8 @@ pub(crate) struct Poller {
     /// Never contended: the poll slot lets one worker in.
     turn: Mutex<Turn>,
     table: Mutex<Table>,
+    /// The process that started it.
+    process: u32,
 }
 
 /// What the worker that polls uses.
@@ -140,7 +152,12 @@ impl Poller {
         let registry = poll.registry().try_clone()?;
         let interrupt = Waker::from(Arc::new(Interrupt(mio::Waker::new(&registry, INTERRUPT)?)));
         let turn = Mutex::new(Turn { poll, events: Events::new() });
-        Ok(Self { registry, interrupt, turn, table: Mutex::default() })
+        Ok(Self { registry, interrupt, turn, table: Mutex::default(), process: process() })
+    }
+
+    /// Is this process a fork of the one that started it?
+    fn is_elsewhere(&self) -> bool {
+        self.process != process()
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -165,6 +182,11 @@ impl Poller {
 
     /// Registers a socket for both directions. `ready`: the first operation tries, without a report.
     pub(super) fn register(&self, io: &mut impl mio::event::Source, ready: bool) -> io::Result<Arc<Source>> {
+        if self.is_elsewhere() {
+            let why =
+                "the sockets of this runtime are in the process that forked: make a runtime in this one";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         let source = {
             let mut table = self.table();
             if table.closed {
@@ -195,6 +217,10 @@ impl Poller {
 
     /// Takes a socket back, before it is closed: its descriptor may have been duplicated, and would be reported for ever.
     pub(super) fn deregister(&self, io: &mut impl mio::event::Source, source: &Source) {
+        // In the child of a fork: it is the parent's, and the lock of the table may be held by a thread that is not here.
+        if self.is_elsewhere() {
+            return;
+        }
         // It fails for a descriptor that was closed behind our back, and there is nothing to take back then.
         let _ = self.registry.deregister(io);
         self.forget(source);

@@ -73,9 +73,6 @@ impl Source {
     pub(crate) fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<io::Result<Seen>> {
         let seen = self.readiness.look(direction).or_else(|| self.readiness.register(cx.waker(), direction));
         let Some(seen) = seen else { return Poll::Pending };
-        if seen.is_gone() {
-            return Poll::Ready(Err(gone()));
-        }
         // At most one yield for an operation, also to an executor inside a task, which polls again within the same poll.
         if seen.has_yielded(direction) {
             self.readiness.set_yielded(direction, false);
@@ -83,7 +80,7 @@ impl Source {
             self.readiness.set_yielded(direction, true);
             return Poll::Pending;
         }
-        Poll::Ready(Ok(seen))
+        Poll::Ready(if seen.is_gone() { Err(gone()) } else { Ok(seen) })
     }
 
     /// Waits until it is ready, beside other tasks. Charged to the budget when it need not wait.

@@ -1,7 +1,7 @@
-//! The wait itself: the operating system's poll, with the precision of its clock.
+//! The system call that waits for sockets, with a timeout in nanoseconds where the system has it.
 //!
 //! `mio` knows the systems. Its timeout has milliseconds, and a timer of a worker that polls would be late by half of one on average. On Linux `epoll_pwait2` waits
-//! on the same descriptor with nanoseconds; a kernel before 5.11 does not have it, and then milliseconds it is.
+//! on the same descriptor with nanoseconds; a kernel before 5.11 does not have it, and there the timeout is rounded up to milliseconds.
 
 use super::readiness::Report;
 use std::io;

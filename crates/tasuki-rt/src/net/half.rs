@@ -61,6 +61,18 @@ impl<S: Stream> OwnedWriteHalf<S> {
     }
 }
 
+macro_rules! stream_of {
+    ($($of:ty),*) => {$(
+        /// The stream.
+        impl<S: Stream> AsRef<S> for $of {
+            fn as_ref(&self) -> &S {
+                self.stream()
+            }
+        }
+    )*};
+}
+stream_of!(ReadHalf<'_, S>, WriteHalf<'_, S>, OwnedReadHalf<S>, OwnedWriteHalf<S>);
+
 impl<S: Stream> Drop for OwnedWriteHalf<S> {
     fn drop(&mut self) {
         if self.ends {

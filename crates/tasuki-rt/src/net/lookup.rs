@@ -125,7 +125,7 @@ pub(super) async fn first(host: impl ToSocketAddrs) -> io::Result<SocketAddr> {
     lookup_host(host).await?.first().copied().ok_or_else(no_address)
 }
 
-fn no_address() -> io::Error {
+pub(super) fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")
 }
 

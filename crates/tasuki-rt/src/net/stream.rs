@@ -1,5 +1,6 @@
 //! What the streams have in common, so that the halves and the foreign traits are written once.
 
+use crate::context::charge;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -40,6 +41,10 @@ pub(super) fn read<'a>(
 }
 
 pub(super) async fn read_exact(stream: &impl PollStream, into: &mut [u8]) -> io::Result<()> {
+    if into.is_empty() {
+        // Asks nothing of the system, and is ready.
+        charge().await;
+    }
     let mut filled = 0;
     while filled < into.len() {
         match read(stream, &mut into[filled..]).await? {
@@ -59,6 +64,10 @@ pub(super) fn write<'a>(
 }
 
 pub(super) async fn write_all(stream: &impl PollStream, mut bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        // As above.
+        charge().await;
+    }
     while !bytes.is_empty() {
         match write(stream, bytes).await? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
@@ -115,9 +124,18 @@ macro_rules! poll_stream {
 }
 pub(super) use poll_stream;
 
-/// The descriptor of a type with a field `io`.
+/// The descriptor of a type with a field `io`, which is also made of one of the standard library.
 macro_rules! descriptor {
-    ($of:ty) => {
+    ($of:ty, $std:ty) => {
+        /// As `from_std`.
+        impl TryFrom<$std> for $of {
+            type Error = io::Error;
+
+            fn try_from(socket: $std) -> io::Result<Self> {
+                Self::from_std(socket)
+            }
+        }
+
         #[cfg(unix)]
         impl std::os::fd::AsFd for $of {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {

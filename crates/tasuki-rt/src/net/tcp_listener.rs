@@ -54,7 +54,7 @@ pub struct TcpListener {
     io: Registered<mio::net::TcpListener>,
 }
 
-descriptor!(TcpListener);
+descriptor!(TcpListener, std::net::TcpListener);
 
 impl TcpListener {
     /// Listens on the first of the addresses that is free. On Unix an address in `TIME_WAIT` is (`SO_REUSEADDR`).
@@ -97,8 +97,8 @@ impl TcpListener {
 
     /// The next connection, and the address of its peer.
     ///
-    /// A peer that has gone before it was accepted is passed over. If the process or the system has no descriptor to give, the accept tries again
-    /// after 50 ms, and then is an error: a loop that goes on after errors accepts again as soon as a descriptor is free, and does not spin.
+    /// A connection that its peer closed before it was accepted is skipped. If the process or the system is out of file descriptors, the accept tries again
+    /// after 50 ms, and then returns the error: a loop that ignores errors accepts again as soon as a descriptor is free, and does not spin.
     ///
     /// # Cancel safety
     ///
@@ -149,7 +149,7 @@ impl TcpListener {
     }
 }
 
-/// An accept that passes over peers that have gone, and waits once for a descriptor.
+/// An accept that skips connections that their peers have closed, and waits once for a descriptor.
 pub(super) async fn accept<S: mio::event::Source, T>(
     io: &Registered<S>,
     mut accept: impl FnMut(&S) -> io::Result<T>,

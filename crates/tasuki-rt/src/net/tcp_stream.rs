@@ -50,7 +50,7 @@ pub struct TcpStream {
 }
 
 poll_stream!(TcpStream, true);
-descriptor!(TcpStream);
+descriptor!(TcpStream, std::net::TcpStream);
 
 impl TcpStream {
     /// Connects to the first address that answers.

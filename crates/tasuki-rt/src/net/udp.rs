@@ -1,6 +1,6 @@
 //! `UdpSocket`: a UDP socket.
 
-use super::lookup::{ToSocketAddrs, first, first_of};
+use super::lookup::{ToSocketAddrs, first, first_of, lookup_host, no_address};
 use super::stream::descriptor;
 use crate::io::readiness::Direction;
 use crate::io::registered::Registered;
@@ -38,7 +38,7 @@ pub struct UdpSocket {
     io: Registered<mio::net::UdpSocket>,
 }
 
-descriptor!(UdpSocket);
+descriptor!(UdpSocket, std::net::UdpSocket);
 
 impl UdpSocket {
     /// A socket with the first of the addresses that is free.
@@ -80,7 +80,15 @@ impl UdpSocket {
     ///
     /// Those of the lookup and of the system.
     pub async fn connect(&self, host: impl ToSocketAddrs) -> io::Result<()> {
-        first_of(host, async |address| self.io.io().connect(address)).await
+        // Not by `first_of`: a closure that borrows the socket would make a future that is not `Send`.
+        let mut last = no_address();
+        for address in lookup_host(host).await? {
+            match self.io.io().connect(address) {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 
     /// Sends a datagram to the first address of a host.
@@ -149,7 +157,25 @@ impl UdpSocket {
         self.io.async_io(Direction::Read, |io| io.recv(into)).await
     }
 
-    /// Sends without waiting.
+    /// Sends a datagram to the chosen peer without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room; otherwise those of [`send`](Self::send).
+    pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Write, |io| io.send(bytes))
+    }
+
+    /// Receives a datagram of the chosen peer without waiting. What there is no room for is lost.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is none; otherwise those of [`recv`](Self::recv).
+    pub fn try_recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Read, |io| io.recv(into))
+    }
+
+    /// Sends a datagram to an address without waiting.
     ///
     /// # Errors
     ///
@@ -158,13 +184,22 @@ impl UdpSocket {
         self.io.try_io(Direction::Write, |io| io.send_to(bytes, address))
     }
 
-    /// Receives without waiting.
+    /// Receives a datagram without waiting, and says from where. What there is no room for is lost.
     ///
     /// # Errors
     ///
     /// `WouldBlock` if there is none; otherwise those of [`recv_from`](Self::recv_from).
     pub fn try_recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io.try_io(Direction::Read, |io| io.recv_from(into))
+    }
+
+    /// As [`try_recv_from`](Self::try_recv_from), and leaves the datagram there.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.try_io(Direction::Read, |io| io.peek_from(into))
     }
 
     /// Waits until a receive may succeed.

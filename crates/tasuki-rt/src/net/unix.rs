@@ -66,7 +66,7 @@ pub struct UnixListener {
     io: Registered<mio::net::UnixListener>,
 }
 
-descriptor!(UnixListener);
+descriptor!(UnixListener, net::UnixListener);
 
 impl UnixListener {
     /// Listens under this name.
@@ -149,7 +149,7 @@ pub struct UnixStream {
 
 // A read ends behind a message that carries descriptors.
 poll_stream!(UnixStream, false);
-descriptor!(UnixStream);
+descriptor!(UnixStream, net::UnixStream);
 
 impl UnixStream {
     /// Connects to the listener of this name.
@@ -383,7 +383,7 @@ pub struct UnixDatagram {
     io: Registered<mio::net::UnixDatagram>,
 }
 
-descriptor!(UnixDatagram);
+descriptor!(UnixDatagram, net::UnixDatagram);
 
 impl UnixDatagram {
     /// A socket under this name.
@@ -500,6 +500,78 @@ impl UnixDatagram {
     /// Those of the system; after its runtime has shut down.
     pub async fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io.async_io(Direction::Read, |io| io.recv_from(into)).await
+    }
+
+    /// Sends a datagram to the chosen peer without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room; otherwise those of [`send`](Self::send).
+    pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Write, |io| io.send(bytes))
+    }
+
+    /// Receives a datagram without waiting. What there is no room for is lost.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is none; otherwise those of [`recv`](Self::recv).
+    pub fn try_recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.io.try_io(Direction::Read, |io| io.recv(into))
+    }
+
+    /// Sends a datagram to the socket of this name without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if that socket, or this one, has no room; otherwise those of [`send_to`](Self::send_to).
+    pub fn try_send_to(&self, bytes: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
+        self.io.try_io(Direction::Write, |io| io.send_to(bytes, &path))
+    }
+
+    /// Receives a datagram without waiting, and says from where. What there is no room for is lost.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is none; otherwise those of [`recv_from`](Self::recv_from).
+    pub fn try_recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.io.try_io(Direction::Read, |io| io.recv_from(into))
+    }
+
+    /// Waits until a receive may succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// After its runtime has shut down.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.io.ready(Direction::Read).await
+    }
+
+    /// Waits until a [`send`](Self::send) may succeed. Says nothing of [`send_to`](Self::send_to): the system does not report when a socket that this one was
+    /// not connected to has room.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// After its runtime has shut down.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.io.ready(Direction::Write).await
+    }
+
+    /// Ends one direction of the socket, or both.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.io().shutdown(how)
     }
 
     /// The name of this socket.

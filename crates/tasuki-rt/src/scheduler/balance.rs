@@ -1,4 +1,4 @@
-//! Turns of tasks on two workers: which one takes tasks of the other, and how many.
+//! Balance between two busy workers: the one whose tasks have had more turns takes some tasks of the other.
 //!
 //! A worker that always has something to do never searches. Without more it would run its one task again and again, while another worker has hundreds in turn; and of two workers with
 //! equally many tasks one may be the faster, or the system may take its processor from the other. So now and then a worker compares itself with another one: how many turns has each of my tasks had, and each of yours? A
@@ -17,9 +17,9 @@ use super::worker::Local;
 use super::{LOCAL_CAPACITY, Shared};
 use crate::task::Runnable;
 
-/// A worker with so many tasks does not compare.
+/// A worker with this many tasks or more does not compare.
 const FEW: usize = 256;
-/// After so many turns, what was counts half.
+/// After this many turns the counts from before are halved.
 const MEMORY: f32 = 32.0;
 /// So many turns behind are remembered: how far the others were ahead long ago, or while one of both had nothing to do, is no debt.
 const MOST_BEHIND: f32 = 2.0;

@@ -1,4 +1,4 @@
-//! First in, first out, without allocation: what is queued carries its own link.
+//! A first-in, first-out queue without allocation: an intrusive list whose links are in the tasks and closures that are queued.
 //!
 //! A runnable is in one place at a time (docs/scheduler.md, invariant 1), so one link in the task's cell is enough for the global queue,
 //! the inboxes and the home queues; a posted closure has one in its box. A chain owns what is in it: for a task that is the reference of

@@ -50,6 +50,7 @@ use shutdown::progress::ShutdownProgress;
 use sockets::Sockets;
 use st3::fifo::{Stealer, Worker as Queue};
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Waker;
@@ -106,6 +107,10 @@ pub(crate) struct Shared {
     /// The zero of deadlines that are numbers.
     epoch: Instant,
 }
+
+// Panics of tasks, hooks and wakers end where they are called: what the threads share is whole.
+impl UnwindSafe for Shared {}
+impl RefUnwindSafe for Shared {}
 
 impl Shared {
     pub(crate) fn new(builder: &Builder) -> (Arc<Self>, Vec<UnstartedWorker>) {

@@ -35,6 +35,10 @@ mod none {
             false
         }
 
+        pub(crate) fn are_elsewhere(&self) -> bool {
+            false
+        }
+
         pub(crate) fn sleep(&self, _: &Parker, _: Option<Instant>, _: &mut Vec<Delivery>) {}
 
         pub(crate) fn poll(&self, _: &mut Vec<Delivery>) {}

@@ -1,4 +1,4 @@
-//! Taking work from other workers, and when not to.
+//! Work stealing: what a worker takes from the queues of others, and which tasks it leaves to their own worker.
 //!
 //! Half of a queue is taken at once. One task alone, and the *next* slot, are left to their worker, which is about to run
 //! them, unless its polls are long: it is still in the same one as at an earlier look, or has not done many since. A queue that has

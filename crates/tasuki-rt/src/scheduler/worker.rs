@@ -25,9 +25,9 @@ use tasuki::runtime::{Timers, uncharged, wake_deferred};
 /// How often in a row, and how long, the *next* slots go first.
 const STREAK: u32 = 32;
 const STREAK_TIME: Duration = Duration::from_micros(200);
-/// Every so many picks the global queue is looked at first, and the queue of another worker; and whenever `deadlines::OUTSIDE_EVERY` is over.
+/// One pick in this many looks at the global queue first, and at the queue of another worker; and whenever `deadlines::OUTSIDE_EVERY` is over.
 pub(super) const GLOBAL_EVERY: u32 = 64;
-/// A poll that has used its budget counts as so many more picks: its task has done as much as many others do in one poll.
+/// A poll that has used its budget counts as this many picks more: its task has done as much as many others do in one poll.
 const LONG_POLL_PICKS: u32 = 8;
 /// How many looks a search has, and the pause between them.
 pub(super) const LOOKS: u32 = 4;

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 use tasuki::task::TaskId;
 
-/// The right to abort a task, for any thread, as often as it is cloned. It has no part in the result.
+/// Aborts a task, from any thread. It can be cloned, and does not give access to the result.
 ///
 /// ```
 /// use std::future::pending;

@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A task that is to have a name.
+/// Spawns tasks with names.
 ///
 /// ```
 /// use tasuki_rt::TaskBuilder;

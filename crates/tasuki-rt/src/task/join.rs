@@ -8,13 +8,14 @@ use crate::error::JoinError;
 use async_task::{FallibleTask, Task};
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker, ready};
 use tasuki::runtime::{Charge, SignalWait};
 use tasuki::task::TaskId;
 
-/// The result of a task, and the right to abort it.
+/// Awaits the result of a task, and can abort it.
 ///
 /// Awaiting it gives the task's output, or a [`JoinError`] if the task panicked, was aborted, or went down with its
 /// runtime. Dropping it detaches the task, which runs on: to fire and forget, ignore the handle. What a detached task panics with is told to the panic hook
@@ -67,6 +68,9 @@ enum Awaited<T> {
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: as above; a shared handle gives no access to the output.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
+// The panic of a task is an error here, and its result is given out whole.
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
     pub(crate) fn new(task: Task<TaskOutput<T>, Meta>, cell: NonNull<()>) -> Self {
@@ -93,7 +97,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Has the task ended?
+    /// Has the task ended, by itself, by an abort or with its runtime? Its future is gone then.
     ///
     /// # Examples
     ///
@@ -105,6 +109,19 @@ impl<T> JoinHandle<T> {
     /// });
     /// ```
     pub fn is_finished(&self) -> bool {
+        match &self.result {
+            Awaited::Coming { task, cell } => {
+                // Both: a shutdown closes the cell first, and then drops the future.
+                // SAFETY: the task keeps the cell.
+                task.is_finished() && unsafe { registry::is_ended::<TaskCell>(*cell) }
+            }
+            Awaited::Given(_) => true,
+        }
+    }
+
+    /// Need it not wait for the task, but perhaps for the drop of its future?
+    #[inline]
+    fn is_closed(&self) -> bool {
         match &self.result {
             Awaited::Coming { task, .. } => task.is_finished(),
             Awaited::Given(_) => true,
@@ -192,7 +209,7 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.is_finished() {
+        if self.is_closed() {
             ready!(self.charge.poll(cx));
         } else {
             self.charge.waive();

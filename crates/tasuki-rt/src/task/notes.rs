@@ -5,7 +5,7 @@
 //! lists (`a_small_task_is_small`). So release builds pay nothing, and a dump there says how many tasks there are.
 //!
 //! A task is in the list of noted tasks from its spawn until its future is dropped: also before its first poll, and while a thread for blocking work runs it. That list is a second
-//! [`Registry`], for the first one has only tasks that wait. A look at it locks one shard at a time, and asks no worker.
+//! [`Registry`](super::registry::Registry), for the first one has only tasks that wait. A look at it locks one shard at a time, and asks no worker.
 //!
 //! # States of a task
 //!
@@ -37,7 +37,7 @@ mod noted {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
     use std::task::Waker;
-    use tasuki::inspect::{TaskLabel, label_tasks};
+    use tasuki::inspect::{PollState, TaskLabel, label_tasks};
     use tasuki::task::TaskId;
 
     const SCHEDULED: u32 = 0;
@@ -149,7 +149,17 @@ mod noted {
 
     fn label(task: &Meta, wanted: &[TaskId]) -> Option<TaskLabel> {
         let is_wanted = wanted.binary_search(&task.id).is_ok();
-        is_wanted.then(|| TaskLabel::new(task.id, task.notes.name.clone(), Some(task.notes.site)))
+        let notes = &task.notes;
+        let label = || TaskLabel::new(task.id, notes.name.clone(), Some(notes.site));
+        let state = match notes.state() {
+            TaskState::Scheduled => PollState::Scheduled,
+            TaskState::Waiting => PollState::Waiting,
+            TaskState::Running(Some(_)) => PollState::Running,
+            // Blocking work waits in the middle of its one poll.
+            TaskState::Running(None) => return is_wanted.then(label),
+        };
+        // Relaxed: a number to look at.
+        is_wanted.then(|| label().with_polls(notes.polls.load(Ordering::Relaxed), state))
     }
 
     impl NotedTasks {

@@ -19,7 +19,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use tasuki::Event;
 use tasuki::task::TaskId;
 
-/// Tasks that belong together. Dropping the set aborts them.
+/// A set of tasks, whose results are awaited one at a time. Dropping the set aborts them.
+///
+/// # Examples
 ///
 /// ```
 /// use tasuki_rt::JoinSet;
@@ -37,7 +39,7 @@ use tasuki::task::TaskId;
 ///
 /// # Order
 ///
-/// Results come in the order in which the tasks ended, or nearly; those of [`join_all`](Self::join_all) too.
+/// Results come in the order in which the tasks ended; of two that end at the same time on two workers either may be first. [`join_all`](Self::join_all) returns them in that order, too.
 ///
 /// # Cancel
 ///
@@ -91,7 +93,7 @@ impl<T> JoinSet<T> {
         Self { slots: Vec::new(), free: Vec::new(), completions: no_completions() }
     }
 
-    /// How many tasks have not been joined.
+    /// Returns the number of tasks that have not been joined.
     ///
     /// # Examples
     ///
@@ -107,7 +109,7 @@ impl<T> JoinSet<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Have all tasks been joined?
+    /// Returns true if all tasks have been joined.
     ///
     /// # Examples
     ///
@@ -267,7 +269,7 @@ impl<T> JoinSet<T> {
         self.insert_spawned(functions::spawn_blocking(work))
     }
 
-    /// Waits for the next task to end. `None` when there is none left.
+    /// Waits for the next task to end, and returns its result. `None` if the set is empty.
     ///
     /// # Cancel safety
     ///
@@ -310,7 +312,7 @@ impl<T> JoinSet<T> {
         Some(result.map(|output| (id, output)))
     }
 
-    /// The result of a task that has ended, without waiting. `None` when there is none yet, or no task.
+    /// Returns the result of a task that has ended, without waiting. `None` if no task has ended, or the set is empty.
     ///
     /// # Examples
     ///
@@ -344,7 +346,7 @@ impl<T> JoinSet<T> {
         Some(result.map(|output| (id, output)))
     }
 
-    /// Waits for all tasks: their outputs, in the order in which they ended.
+    /// Waits for all tasks, and returns their outputs in the order in which they ended.
     ///
     /// # Panics
     ///
@@ -469,7 +471,7 @@ impl<T> JoinSet<T> {
         });
     }
 
-    /// Lets all tasks go: they run on by themselves.
+    /// Removes all tasks from the set without aborting them.
     ///
     /// # Examples
     ///

@@ -82,11 +82,14 @@ pub(super) struct Priorities {
     floor: u64,
 }
 
+/// More changes than these have no effect: they come within the first 512 steps.
+const MOST_CHANGES: usize = 4_096;
+
 impl Priorities {
     fn new(mut dice: Dice, depth: usize) -> Self {
         // How long the run will be is not known: a guess, of a different size for each seed.
         let length = 4 << dice.roll(8);
-        let mut changes: Vec<usize> = (0..depth).map(|_| 1 + dice.roll(length)).collect();
+        let mut changes: Vec<usize> = (0..depth.min(MOST_CHANGES)).map(|_| 1 + dice.roll(length)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
         Self { dice, changes, step: 0, of: Vec::new(), floor: u64::from(u32::MAX) }
     }

@@ -46,7 +46,7 @@ pub struct Exhaustive {
     schedules: u64,
 }
 
-/// How far a search has come.
+/// The result of an exhaustive search: how many schedules were run, and whether those were all.
 ///
 /// # Examples
 ///
@@ -122,7 +122,7 @@ impl Exhaustive {
         Self { settings, switches: SWITCHES, schedules: SCHEDULES }
     }
 
-    /// So many virtual workers instead of one.
+    /// Sets the number of virtual workers; one unless set.
     ///
     /// # Panics
     ///

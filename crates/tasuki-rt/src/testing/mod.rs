@@ -26,7 +26,7 @@
 //! however long the rest of the program is. The same seed gives the same run, as long as the test itself does
 //! nothing else at random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread.
 //!
-//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way.
+//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. One that does not end is reported as it is.
 //!
 //! # Time
 //!
@@ -40,8 +40,8 @@
 //!
 //! * The test panics, or a posted closure does.
 //! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, or is dropped later with the panic inside.
-//! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits and where it was
-//!   spawned; with debug assertions also what it waits for, and of a lock where it asked for it and which task has taken it, and where.
+//! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits, where it was
+//!   spawned, and the tasks for whose end it waits; in debug builds and with the feature `inspect` also what else it waits for, and of a lock where it asked for it and which task has taken it, and where.
 //! * It does not end within the polls that [`Simulation::polls`] allows.
 //! * The destructor of a task, of an output that is not taken, or of a posted closure panics.
 //!
@@ -49,8 +49,8 @@
 //!
 //! # What else there is
 //!
-//! Pinned tasks, [`EventLoop`](crate::EventLoop) and [`LoopMutex`](crate::LoopMutex) work as on a runtime; sockets and what else waits for the system are an error, for no seed could repeat it.
-//! [`spawn_blocking`](crate::spawn_blocking()) runs its closure as one step of a task, on the same thread, so it must not wait for another task.
+//! Pinned tasks, [`EventLoop`](crate::EventLoop) and [`LoopMutex`](crate::LoopMutex) work as on a runtime; sockets and other descriptors are an error, for no seed could repeat what they do. A signal comes as from a foreign thread.
+//! [`spawn_blocking`](crate::spawn_blocking()) runs its closure as one step of a task, on the same thread, so it must not wait for another task: `.block()` and `block_on` panic there.
 //!
 //! Other threads have no place in it, but are not forbidden: what they wake is run, in an order that no seed repeats. When nothing
 //! else can run, the simulation waits for them, one second of the real clock, before it speaks of a deadlock; if that may
@@ -121,7 +121,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use virtual_workers::{History, Settings};
 
-/// Runs a test under so many schedules, or under the one that `TASUKI_SEED` or `TASUKI_SCHEDULE` names.
+/// Runs a test under that many random schedules, or under the one that `TASUKI_SEED` or `TASUKI_SCHEDULE` names.
 ///
 /// The seeds are new each time. A schedule that fails is made smaller, and both are printed. For fixed
 /// seeds, use [`Simulation`].
@@ -218,8 +218,8 @@ impl Failure {
     fn kind(&self) -> (u8, Option<String>) {
         match self {
             Self::Panic(payload) => {
-                let text = payload.downcast_ref::<String>().cloned();
-                (0, text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).into())))
+                let text = payload.downcast_ref::<String>().map(String::as_str);
+                (0, text.or_else(|| payload.downcast_ref::<&str>().copied()).map(without_numbers))
             }
             Self::NoResult(_) => (1, None),
             Self::Deadlock(_) => (2, None),
@@ -235,6 +235,13 @@ impl Failure {
             Self::TooLong(polls) => panic!("the test has not ended after {polls} polls"),
         }
     }
+}
+
+/// A message without its numbers: the identity of a task, as in a `JoinError`, is another one in each run, and so is an address.
+fn without_numbers(message: &str) -> String {
+    let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
+    let words = message.split_inclusive(|end: char| !end.is_ascii_alphanumeric());
+    words.filter(|word| !is_number(word)).collect()
 }
 
 /// What a run was told to do.
@@ -259,14 +266,17 @@ struct Found {
 }
 
 /// What `TASUKI_SCHEDULE` or `TASUKI_SEED` asks for.
+#[track_caller]
 fn from_environment() -> Option<(Strategy, Origin)> {
+    // No panic inside of a closure, which would not know its caller.
     if let Ok(schedule) = std::env::var("TASUKI_SCHEDULE") {
-        let parsed = schedule.parse();
-        let schedule = parsed.unwrap_or_else(|error| panic!("TASUKI_SCHEDULE={schedule:?}: {error}"));
-        return Some((Strategy::Script(schedule), Origin::Schedule));
+        match schedule.parse() {
+            Ok(schedule) => return Some((Strategy::Script(schedule), Origin::Schedule)),
+            Err(error) => panic!("TASUKI_SCHEDULE={schedule:?}: {error}"),
+        }
     }
     let seed = std::env::var("TASUKI_SEED").ok()?;
-    let seed = seed.parse().unwrap_or_else(|_| panic!("TASUKI_SEED={seed:?} is no number"));
+    let Ok(seed) = seed.parse() else { panic!("TASUKI_SEED={seed:?} is no number") };
     Some((Strategy::of(seed), Origin::Seed(seed)))
 }
 
@@ -294,6 +304,10 @@ where
     F: Future<Output = ()> + 'static,
 {
     found.print("");
+    if matches!(found.failure, Failure::TooLong(_)) {
+        // Each further run may take as long: hundreds of them would seem to hang.
+        found.failure.raise();
+    }
     let kind = found.failure.kind();
     let record = &found.history.record;
     let mut settings = settings.clone();
@@ -345,6 +359,7 @@ impl Found {
 }
 
 /// One run.
+#[track_caller]
 fn attempt<F>(settings: &Settings, strategy: Strategy, future: F) -> Run<F::Output>
 where
     F: Future<Output: 'static> + 'static,

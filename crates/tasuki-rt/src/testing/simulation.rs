@@ -20,6 +20,7 @@ impl Default for Settings {
 }
 
 impl Settings {
+    #[track_caller]
     pub(super) fn workers(self, workers: usize) -> Self {
         assert!(workers > 0, "a simulation needs at least one worker: pass 1 or more");
         Self { workers, ..self }
@@ -86,12 +87,14 @@ impl Simulation {
     /// ```
     #[track_caller]
     pub fn replay(schedule: &str) -> Self {
-        let parsed = schedule.parse().unwrap_or_else(|error| panic!("{schedule:?} is no schedule: {error}"));
-        Self { plan: Plan::Schedule(parsed), settings: Settings::default() }
+        match schedule.parse() {
+            Ok(parsed) => Self { plan: Plan::Schedule(parsed), settings: Settings::default() },
+            Err(error) => panic!("{schedule:?} is no schedule: {error}"),
+        }
     }
 
     /// Schedules tasks by priorities, which change so many times during the run, instead of by the strategy that the seed would choose. 1 finds bugs that need two
-    /// events in a certain order, 2 those that need three.
+    /// events in a certain order, 2 those that need three; more than 4,096 are as 4,096.
     ///
     /// # Panics
     ///
@@ -111,7 +114,7 @@ impl Simulation {
         self
     }
 
-    /// So many virtual workers instead of four.
+    /// Sets the number of virtual workers; four unless set.
     ///
     /// # Panics
     ///

@@ -375,6 +375,9 @@ impl Sim {
             self.here.set(home.unwrap_or(0));
             drop_item(context, item);
         }
+        // What foreign threads have posted since the last step; more is refused from now on.
+        shared.remotes.iter().for_each(|remote| remote.inbox.close());
+        self.take_from_outside(shared);
         let left = self.ready.take();
         left.into_iter().for_each(|entry| drop_item(context, entry.item));
     }

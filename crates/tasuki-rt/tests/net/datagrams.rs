@@ -28,6 +28,11 @@ fn datagrams_arrive_whole_and_say_from_where() {
         there.readable().await.unwrap();
         assert_eq!(there.recv(&mut bytes).await.unwrap(), 11);
         there.writable().await.unwrap();
+        assert_eq!(there.try_recv(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(here.try_send(b"tried").unwrap(), 5);
+        there.readable().await.unwrap();
+        assert_eq!(there.try_peek_from(&mut bytes).unwrap(), (5, here.local_addr().unwrap()));
+        assert_eq!(there.try_recv(&mut bytes).unwrap(), 5);
         there.set_ttl(3).unwrap();
         there.set_broadcast(true).unwrap();
         assert_eq!(there.try_send_to(b"x", here.local_addr().unwrap()).unwrap(), 1);
@@ -216,6 +221,21 @@ mod unix {
             assert!(unnamed.take_error().unwrap().is_none());
             unnamed.send(b"three").await.unwrap();
             assert_eq!(named.recv(&mut bytes).await.unwrap(), 5);
+            assert_eq!(named.try_recv(&mut bytes).unwrap_err().kind(), ErrorKind::WouldBlock);
+            assert_eq!(unnamed.try_send(b"tried").unwrap(), 5);
+            named.readable().await.unwrap();
+            assert_eq!(named.try_recv(&mut bytes).unwrap(), 5);
+            let mut sent = 0;
+            while unnamed.try_send_to(b"fill", &path).is_ok() {
+                sent += 1;
+            }
+            assert!(sent > 0);
+            for _ in 0..sent {
+                named.readable().await.unwrap();
+                assert_eq!(named.try_recv_from(&mut bytes).unwrap().0, 4);
+            }
+            // There is room again.
+            unnamed.writable().await.unwrap();
             // More than there is room for: the sender waits for the receiver.
             let sender = spawn(async move {
                 for n in 0..2_000_u32 {

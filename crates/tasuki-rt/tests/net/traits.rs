@@ -5,7 +5,7 @@ use crate::kit::{runtime, watchdog};
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::pin::Pin;
-use tasuki_rt::net::TcpStream;
+use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket};
 use tasuki_rt::spawn;
 
 /// Sends by one half, receives by the other, through the traits of futures-io.
@@ -99,5 +99,41 @@ fn traits_of_tokio() {
         AsyncWriteExt::write_all(&mut server, b"to the end").await.unwrap();
         drop(server);
         assert_eq!(client.read_to_end(&mut rest).await.unwrap(), 10);
+    });
+}
+
+/// The traits of the standard library that tokio's sockets have too.
+#[test]
+fn traits_of_std() {
+    let _dog = watchdog(60);
+    runtime(1).block_on(async {
+        let listener = TcpListener::try_from(std::net::TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut stream = TcpStream::try_from(stream).unwrap();
+        let address = stream.local_addr().unwrap();
+        let (read, write) = stream.split();
+        let halves: [&TcpStream; 2] = [read.as_ref(), write.as_ref()];
+        assert!(halves.iter().all(|half| half.local_addr().unwrap() == address));
+        let (read, write) = stream.into_split();
+        let halves: [&TcpStream; 2] = [read.as_ref(), write.as_ref()];
+        assert!(halves.iter().all(|half| half.local_addr().unwrap() == address));
+        UdpSocket::try_from(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::fd::AsRawFd;
+            use std::os::unix::net;
+            use tasuki_rt::net::{UnixDatagram, UnixListener, UnixStream};
+
+            let (one, other) = net::UnixStream::pair().unwrap();
+            UnixStream::try_from(one).unwrap();
+            other.set_nonblocking(true).unwrap();
+            let number = other.as_raw_fd();
+            assert_eq!(tasuki_rt::io::Async::new(other).unwrap().as_raw_fd(), number);
+            UnixDatagram::try_from(net::UnixDatagram::unbound().unwrap()).unwrap();
+            let path = std::env::temp_dir().join(format!("tasuki-rt-traits-{}", std::process::id()));
+            let _ = std::fs::remove_file(&path);
+            UnixListener::try_from(net::UnixListener::bind(&path).unwrap()).unwrap();
+            std::fs::remove_file(&path).unwrap();
+        }
     });
 }

@@ -11,7 +11,8 @@ use std::task::{Poll, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 use tasuki::Event;
-use tasuki_rt::{EventLoop, Runtime, WorkerId, sleep, spawn, spawn_local, yield_now};
+use tasuki_rt::testing::Simulation;
+use tasuki_rt::{EventLoop, LoopEnded, Runtime, WorkerId, sleep, spawn, spawn_local, yield_now};
 
 fn thread_of(runtime: &Runtime, worker: usize) -> ThreadId {
     runtime.block_on(runtime.spawn_on(WorkerId::new(worker), || async { thread::current().id() })).unwrap()
@@ -370,4 +371,24 @@ fn what_is_not_at_home_has_its_turn() {
     stop.store(true, Ordering::SeqCst);
     assert!(most <= 256, "{most} polls at home between two of a task that is not");
     hogs.into_iter().for_each(|hog| runtime.block_on(hog).unwrap());
+}
+
+/// A closure that a foreign thread has posted to a simulated loop, after its last step, is dropped with the simulation.
+#[test]
+fn what_is_posted_at_the_end_of_a_simulation_is_dropped() {
+    let (drops, ended) = (Drops::default(), Drops::default());
+    let (held, held_by_task) = (drops.one(), ended.one());
+    let there = Simulation::new(1).run(async move {
+        let there = EventLoop::current().unwrap();
+        let (poster, keeps) = (there.clone(), there.clone());
+        drop(spawn(async move {
+            let _held = held_by_task;
+            pending::<()>().await;
+        }));
+        let post = move || poster.post(move || drop((held, keeps)));
+        thread::spawn(post).join().unwrap().unwrap();
+        there
+    });
+    assert_eq!((drops.count(), ended.count()), (1, 1));
+    assert_eq!(there.post(|| ()), Err(LoopEnded));
 }

@@ -3,10 +3,12 @@
 use crate::kit::process::alone;
 use crate::kit::{runtime, watchdog};
 use std::cell::Cell;
+use std::future::pending;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use tasuki::WaitGroup;
+use tasuki_rt::testing::{self, Exhaustive, Simulation};
 use tasuki_rt::{
     EventLoop, Handle, JoinSet, LocalRuntime, PollTimes, Runtime, TaskBuilder, TaskLocal, WaitGroupExt,
     WorkerId, spawn, spawn_blocking,
@@ -39,7 +41,7 @@ fn panics_point_to_the_caller() {
         let first = runtime(1);
         let other = first.block_on(first.spawn(async { EventLoop::current().unwrap().id() })).unwrap();
         let (second, group) = (runtime(1), Arc::new(WaitGroup::new()));
-        let outside: [(&str, &dyn Fn()); 35] = [
+        let outside: [(&str, &dyn Fn()); 41] = [
             ("spawn", &|| drop(spawn(async {}))),
             ("spawn_on", &|| drop(tasuki_rt::spawn_on(WorkerId::new(0), || async {}))),
             ("spawn_local", &|| drop(tasuki_rt::spawn_local(async {}))),
@@ -83,6 +85,14 @@ fn panics_point_to_the_caller() {
                 second.block_on(&mut handle).unwrap();
                 JoinSet::new().insert(handle);
             }),
+            ("Simulation::workers", &|| _ = Simulation::new(1).workers(0)),
+            ("Simulation::replay", &|| _ = Simulation::replay("no schedule")),
+            ("Simulation::depth", &|| _ = Simulation::replay("-").depth(1)),
+            ("Simulation::run", &|| Simulation::new(1).grace(Duration::ZERO).run(pending())),
+            ("Exhaustive::workers", &|| _ = Exhaustive::new().workers(0)),
+            ("Explored::expect_complete", &|| {
+                Exhaustive::new().schedules(0).check(|| async {}).expect_complete();
+            }),
             ("spawn_on in block_on", &|| {
                 second.block_on(async { drop(tasuki_rt::spawn_on(WorkerId::new(7), || async {})) });
             }),
@@ -93,7 +103,10 @@ fn panics_point_to_the_caller() {
         for (name, call) in outside {
             assert!(place_of(call).ends_with("caller.rs"), "{name}: {}", place_of(call));
         }
-        let nested: [(&str, fn()); 4] = [
+        let nested: [(&str, fn()); 7] = [
+            ("testing::check in a task", || testing::check(1, || async {})),
+            ("Exhaustive::check in a task", || _ = Exhaustive::new().check(|| async {})),
+            ("Simulation::run in a task", || Simulation::new(1).run(async {})),
             ("run in a task", || tasuki_rt::run(async {})),
             ("LocalRuntime::block_on in a task", || LocalRuntime::new().unwrap().block_on(async {})),
             ("Handle::block_on in a task", || Handle::current().block_on(async {})),

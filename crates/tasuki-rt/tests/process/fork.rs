@@ -3,7 +3,11 @@
 use crate::kit::process::alone;
 use crate::kit::{runtime, until, watchdog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "net")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+#[cfg(feature = "net")]
+use tasuki_rt::net::{UdpSocket, UnixDatagram, UnixStream};
 use tasuki_rt::{LocalRuntime, Runtime, ShutdownError};
 
 /// Runs it in a child of this process; true if that ends, and says that it was so.
@@ -82,5 +86,89 @@ fn a_runtime_without_threads_works_in_a_child() {
             true
         }));
         drop(kept);
+    });
+}
+
+/// What a child does to the sockets of its parent, which wait in one place of the system for both: nothing.
+#[cfg(feature = "net")]
+#[test]
+fn a_child_that_drops_sockets_leaves_those_of_its_parent_alone() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let runtime = runtime(1);
+        runtime.block_on(async {
+            for takes_out in [false, true] {
+                let (read, mut write) = UnixStream::pair().unwrap();
+                let mut byte = [0];
+                // Asked, and not ready: from now on only a report makes it so.
+                let asked = read.try_read(&mut byte).unwrap_err();
+                assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock);
+                let mut kept = Some(read);
+                assert!(in_child(|| {
+                    let read = kept.take().unwrap();
+                    let made = UnixDatagram::unbound().unwrap_err().to_string();
+                    if takes_out {
+                        drop(read.into_std())
+                    } else {
+                        drop(read)
+                    }
+                    made.contains("process that forked")
+                }));
+                let mut read = kept.unwrap();
+                let reader = async { read.read(&mut byte).await };
+                let writer = async { write.write_all(b"x").await };
+                let (count, written) = futures_util::join!(reader, writer);
+                assert_eq!(count.unwrap(), 1);
+                written.unwrap();
+            }
+        });
+    });
+}
+
+/// A runtime that has sockets is not for both, whether it was started or not.
+#[cfg(feature = "net")]
+#[test]
+fn a_runtime_with_sockets_is_not_started_in_a_child() {
+    alone(|| {
+        let _dog = watchdog(60);
+        std::panic::set_hook(Box::new(|_| ()));
+        let runtime = runtime(1);
+        let socket = {
+            let _inside = runtime.enter();
+            UdpSocket::from_std(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap()
+        };
+        let mut kept = Some(runtime);
+        assert!(in_child(|| {
+            let runtime = kept.take().unwrap();
+            let refused = does_not_start(&runtime);
+            drop(runtime);
+            refused
+        }));
+        let local = LocalRuntime::new().unwrap();
+        let other = local.block_on(async { UdpSocket::bind("127.0.0.1:0").await }).unwrap();
+        assert!(in_child(|| catch_unwind(AssertUnwindSafe(|| local.block_on(async {}))).is_err()));
+        // Its tasks are the parent's as well.
+        static IS_DROPPED: AtomicBool = AtomicBool::new(false);
+        struct OnDrop;
+        impl Drop for OnDrop {
+            fn drop(&mut self) {
+                IS_DROPPED.store(true, Ordering::Relaxed);
+            }
+        }
+        let value = OnDrop;
+        drop(local.handle().spawn(async move {
+            std::future::pending::<()>().await;
+            drop(value);
+        }));
+        local.block_on(tasuki_rt::yield_now());
+        let mut local = Some(local);
+        assert!(in_child(|| {
+            drop(local.take());
+            !IS_DROPPED.load(Ordering::Relaxed)
+        }));
+        let local = local.unwrap();
+        let address = socket.local_addr().unwrap();
+        local.block_on(other.send_to(b"x", address)).unwrap();
+        assert_eq!(kept.unwrap().block_on(socket.recv(&mut [0; 2])).unwrap(), 1);
     });
 }

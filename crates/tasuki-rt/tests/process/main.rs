@@ -16,6 +16,7 @@ mod sockets;
 #[cfg(feature = "tracing")]
 mod spans;
 mod start;
+mod strict;
 mod threads;
 mod timer_threads;
 

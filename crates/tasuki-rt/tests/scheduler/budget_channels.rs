@@ -1,6 +1,6 @@
 //! The rows of channels in the table of awaitables (`budget_table.rs`).
 
-use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, row};
+use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, is_send, row};
 use tasuki::channel;
 use tasuki_rt::yield_now;
 
@@ -8,7 +8,7 @@ pub(super) fn rows() -> Vec<Row> {
     vec![
         row!(
             "send and recv",
-            ["Send", "Recv"],
+            ["SendMessage", "Recv"],
             {
                 let (sender, receiver) = channel::bounded(1);
             },

@@ -1,6 +1,6 @@
 //! The rows of locks, signals and limits in the table of awaitables (`budget_table.rs`).
 
-use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, row};
+use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, is_send, row};
 use std::future::{pending, ready};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +61,14 @@ fn locks() -> Vec<Row> {
             drop(mutex.lock().await.unwrap())
         ),
         row!(
+            "lock_owned, reentrant",
+            ["LockReentrantOwned"],
+            {
+                let mutex = Arc::new(ReentrantMutex::new(0));
+            },
+            drop(mutex.clone().lock_owned().await.unwrap())
+        ),
+        row!(
             "lock, nested",
             [],
             {
@@ -70,7 +78,7 @@ fn locks() -> Vec<Row> {
             drop(mutex.lock().await.unwrap())
         ),
         row!(
-            "lock, of a loop",
+            local "lock, of a loop",
             ["KeyedLock"],
             {
                 let mutex = LoopMutex::new(0);

@@ -1,6 +1,6 @@
 //! The rows of sockets in the table of awaitables (`budget_table.rs`).
 
-use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, row};
+use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, is_send, row};
 use std::io::Write;
 use std::net::SocketAddr;
 use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket, lookup_host};
@@ -58,6 +58,42 @@ pub(super) fn rows() -> Vec<Row> {
         "TcpStream::write_all" => stream.write_all(&[0]).await.unwrap(),
         "TcpStream::peek" => stream.peek(&mut [0]).await.unwrap(),
     );
+    // Nothing to read or to write, a stream whose runtime has shut down, an address that is parsed: ready, and charged all the same.
+    let at_once = vec![
+        row!(
+            "read_exact of nothing",
+            [],
+            {
+                let (mut stream, _peer) = stream().await;
+            },
+            stream.read_exact(&mut []).await.unwrap()
+        ),
+        row!(
+            "write_all of nothing",
+            [],
+            {
+                let (mut stream, _peer) = stream().await;
+            },
+            stream.write_all(&[]).await.unwrap()
+        ),
+        row!(
+            "read without a runtime",
+            [],
+            {
+                let made = || crate::kit::runtime(1).block_on(stream());
+                let (mut stream, _peer) = std::thread::spawn(made).join().unwrap();
+            },
+            stream.read(&mut [0]).await.unwrap_err()
+        ),
+        row!(
+            "send datagrams, in words",
+            [],
+            {
+                let (socket, _peer) = datagrams().await;
+            },
+            _ = socket.send_to(b"x", "127.0.0.1:9").await
+        ),
+    ];
     let halves = each!(
         {
             let (mut stream, _peer) = stream().await;
@@ -105,6 +141,18 @@ pub(super) fn rows() -> Vec<Row> {
             drop(listener.accept().await.unwrap())
         ),
         row!("names", ["lookup_host"], {}, lookup_host(LOOPBACK).await.unwrap()),
+        row!("an address in words", [], {}, lookup_host("127.0.0.1:0").await.unwrap()),
+        row!("bind, in words", [], {}, drop(TcpListener::bind("127.0.0.1:0").await.unwrap())),
+        row!("bind datagrams, in words", [], {}, drop(UdpSocket::bind("127.0.0.1:0").await.unwrap())),
+        row!(
+            "connect datagrams, in words",
+            [],
+            {
+                let socket = UdpSocket::bind(LOOPBACK).await.unwrap();
+            },
+            socket.connect("127.0.0.1:9").await.unwrap()
+        ),
+        row!("connect, in words", [], {}, drop(TcpStream::connect("255.255.255.255:9").await.unwrap_err())),
         row!("bind", ["TcpListener::bind"], {}, drop(TcpListener::bind(LOOPBACK).await.unwrap())),
         row!("bind, datagrams", ["UdpSocket::bind"], {}, drop(UdpSocket::bind(LOOPBACK).await.unwrap())),
         // A connect that must wait does so; one that fails at once is charged.
@@ -117,7 +165,7 @@ pub(super) fn rows() -> Vec<Row> {
             drop(TcpStream::connect(nowhere).await.unwrap_err())
         ),
     ];
-    let mut all = vec![streams, halves, owned_halves, datagrams, others];
+    let mut all = vec![streams, at_once, halves, owned_halves, datagrams, others];
     #[cfg(unix)]
     all.extend(unix::rows());
     #[cfg(target_os = "linux")]
@@ -167,6 +215,8 @@ mod unix {
                 let (socket, path) = datagrams();
                 std::fs::remove_file(&path).unwrap();
             },
+            "UnixDatagram::readable" => socket.readable().await.unwrap(),
+            "UnixDatagram::writable" => socket.writable().await.unwrap(),
             "UnixDatagram::send" => {
                 socket.send(b"x").await.unwrap();
                 take(&socket);

@@ -56,9 +56,20 @@ pub(super) async fn is_ready_at_once<F: Future>(future: F) -> bool {
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
 }
 
-/// A row: what the operation needs, and the operation.
+/// For what is compiled only: may a task that any worker runs await it?
+pub(super) fn is_send<F: Future + Send>(_: F) {}
+
+/// A row: what the operation needs, and the operation, which a task that is `Send` can await; after `local` one that is pinned.
 macro_rules! row {
-    ($name:literal, [$($covers:literal),* $(,)?], { $($setup:tt)* }, $operation:expr) => {
+    ($name:literal, [$($covers:literal),* $(,)?], { $($setup:tt)* }, $operation:expr) => {{
+        #[allow(unused, reason = "compiled a second time, and not called")]
+        let _ = || is_send(async {
+            $($setup)*
+            $operation;
+        });
+        row!(local $name, [$($covers),*], { $($setup)* }, $operation)
+    }};
+    (local $name:literal, [$($covers:literal),* $(,)?], { $($setup:tt)* }, $operation:expr) => {
         Row {
             name: $name,
             covers: &[$($covers),*],

@@ -3,6 +3,7 @@
 use crate::kit::{MS, runtime, scaled, watchdog};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
 use std::time::Instant;
 use tasuki_rt::{JoinHandle, Runtime, yield_now};
 
@@ -30,6 +31,8 @@ impl Busy {
                     }
                     let start = Instant::now();
                     while start.elapsed() < MS {}
+                    // At real-time priority a busy thread keeps its processor, which the test's own thread may need.
+                    thread::yield_now();
                     yield_now().await;
                 }
             })

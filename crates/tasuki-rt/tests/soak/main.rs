@@ -15,6 +15,7 @@ mod alloc;
 mod kit;
 mod lateness;
 mod ops;
+mod other_tasks;
 mod shared_state;
 #[cfg(feature = "net")]
 mod sockets;

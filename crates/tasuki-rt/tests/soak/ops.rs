@@ -1,12 +1,12 @@
-//! What a task does: one step after the other, at random.
+//! What a task does: one step after the other, at random. What it does to other tasks is in `other_tasks.rs`.
 
 use crate::kit::rng::Rng;
-use crate::shared_state::{Pair, Posted, Seated, SharedState};
+use crate::other_tasks;
+use crate::shared_state::{Pair, Seated, SharedState};
 use crate::task_log::{Chaos, Ticket};
 use crate::tasks::{Kind, spawn_task};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
@@ -16,10 +16,7 @@ use tasuki::{
     Barrier, Latch, Mutex, MutexGuard, ReentrantMutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
     Semaphore, WaitGroup,
 };
-use tasuki_rt::{
-    EventLoop, JoinSet, LoopMutex, checkpoint, interval, sleep, spawn_blocking, spawn_local, timeout,
-    yield_now,
-};
+use tasuki_rt::{JoinSet, checkpoint, interval, sleep, timeout, yield_now};
 
 pub(crate) const NAMES: [&str; 25] = [
     "mutex fifo",
@@ -55,7 +52,7 @@ pub(crate) fn short(rng: &mut Rng) -> Duration {
 }
 
 /// What is done while something is held.
-async fn dwell(rng: &mut Rng) {
+pub(crate) async fn dwell(rng: &mut Rng) {
     match rng.below(8) {
         0 => sleep(short(rng)).await,
         1..=3 => yield_now().await,
@@ -102,12 +99,12 @@ pub(crate) async fn step(shared: &Arc<SharedState>, rng: &mut Rng, ticket: &Tick
                 checkpoint().await
             }
         }
-        18 => offspring(shared, rng, depth),
-        19 => join(shared, rng).await,
-        20 => set(shared, rng).await,
-        21 => at_home(rng).await,
-        22 => blocking(shared, rng).await,
-        23 => meddle(shared, rng).await,
+        18 => other_tasks::offspring(shared, rng, depth),
+        19 => other_tasks::join(shared, rng).await,
+        20 => other_tasks::set(shared, rng).await,
+        21 => other_tasks::at_home(rng).await,
+        22 => other_tasks::blocking(shared, rng).await,
+        23 => other_tasks::meddle(shared, rng).await,
         #[cfg(feature = "net")]
         _ => crate::sockets::converse(shared, rng).await,
         #[cfg(not(feature = "net"))]
@@ -328,109 +325,5 @@ async fn time(rng: &mut Rng) {
                 interval.tick().await;
             }
         }
-    }
-}
-
-fn offspring(shared: &Arc<SharedState>, rng: &mut Rng, depth: u8) {
-    if depth > 0 {
-        let handle = spawn_task(None, shared, Kind::pick(rng), rng.next(), depth - 1, None);
-        if rng.per_mille(700) {
-            shared.keep(handle, rng.below(256));
-        }
-    }
-}
-
-async fn join(shared: &SharedState, rng: &mut Rng) {
-    let Some(mut handle) = shared.take(rng.below(256)) else { return };
-    if rng.per_mille(400) {
-        handle.abort();
-    }
-    // Two tasks may wait for each other: not for ever.
-    match timeout(short(rng), &mut handle).await {
-        Ok(result) => shared.judge(result),
-        Err(_) => shared.keep(handle, rng.below(256)),
-    }
-}
-
-async fn set(shared: &Arc<SharedState>, rng: &mut Rng) {
-    let mut set = JoinSet::new();
-    let count = 1 + rng.below(6);
-    for _ in 0..count {
-        set.insert(spawn_task(None, shared, Kind::pick(rng), rng.next(), 0, None));
-    }
-    match rng.below(4) {
-        0 => return,
-        1 => set.abort_all(),
-        2 => return set.detach_all(),
-        _ => {}
-    }
-    let mut joined = 0;
-    while let Some(result) = set.join_next().await {
-        shared.judge(result);
-        joined += 1;
-    }
-    assert_eq!(joined, count);
-}
-
-/// A mutex of the loop, shared by tasks that are not `Send`.
-async fn at_home(rng: &mut Rng) {
-    let seeds = [rng.next(), rng.next(), rng.next()];
-    let family = move || async move {
-        let (mutex, added) = (Rc::new(LoopMutex::new(Pair::default())), Rc::new(AtomicU64::new(0)));
-        let children = seeds.map(|seed| {
-            let (mutex, added, mut rng) = (mutex.clone(), added.clone(), Rng::new(seed));
-            spawn_local(async move {
-                for _ in 0..5 {
-                    let mut guard = mutex.lock().await.expect("on an event loop");
-                    let before = guard.read();
-                    dwell(&mut rng).await;
-                    assert_eq!(guard.read(), before);
-                    guard.add(&added);
-                }
-            })
-        });
-        for child in children {
-            drop(child.await);
-        }
-        let pair = Rc::try_unwrap(mutex).expect("the children are gone").into_inner();
-        assert_eq!(pair.read(), added.load(SeqCst));
-    };
-    let here = EventLoop::current().expect("a task runs on a loop").id();
-    let mut set = JoinSet::new();
-    set.spawn_on(here, family);
-    while set.join_next().await.is_some() {}
-}
-
-async fn blocking(shared: &Arc<SharedState>, rng: &mut Rng) {
-    let ticket = shared.log.open("blocking", false);
-    let (shared, patience) = (shared.clone(), short(rng));
-    let work = spawn_blocking(move || {
-        let mut guard = shared.fifo.lock().block();
-        guard.read();
-        std::thread::sleep(patience / 20);
-        guard.add(&shared.added[0]);
-        drop(guard);
-        ticket.finish()
-    });
-    if rng.per_mille(800) {
-        drop(work.await);
-    }
-}
-
-async fn meddle(shared: &Arc<SharedState>, rng: &mut Rng) {
-    match rng.below(6) {
-        0 | 1 => {
-            let posted = Posted(shared.clone());
-            shared.posts.fetch_add(1, SeqCst);
-            // Refused or run, it is dropped.
-            let _ = EventLoop::current().expect("a task runs on a loop").post(move || drop(posted));
-        }
-        2 | 3 => shared.keep_waker(poll_fn(|cx| Poll::Ready(cx.waker().clone())).await),
-        4 => {
-            if let Some(handle) = shared.take(rng.below(256)) {
-                handle.abort();
-            }
-        }
-        _ => std::panic::resume_unwind(Box::new(Chaos)),
     }
 }

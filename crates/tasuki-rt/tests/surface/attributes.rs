@@ -148,3 +148,56 @@ mod returns_nothing {
     {
     }
 }
+
+/// The attributes take what a macro gives: bodies, types, numbers and whole functions, each a group that is not written.
+mod by_macros {
+    use super::{RUNS, spawn};
+
+    macro_rules! tests {
+        ($($name:ident($number:literal) -> $type:ty $body:block)*) => {
+            mod plain {
+                use super::*;
+                $(
+                    #[tasuki_rt::test(workers = $number)]
+                    async fn $name() -> $type $body
+                )*
+            }
+            mod simulated {
+                use super::*;
+                $(
+                    #[tasuki_rt::test(simulate, seeds = $number)]
+                    pub(super) async fn $name() -> $type $body
+                )*
+            }
+        };
+    }
+
+    tests! {
+        a_unit(2) -> () {
+            RUNS.set(RUNS.get() + 1);
+            assert_eq!(spawn(async { 7 }).await.unwrap(), 7);
+        }
+        a_result(2) -> Result<(), tasuki_rt::JoinError> {
+            spawn(async {}).await
+        }
+    }
+
+    macro_rules! attributed {
+        ($function:item) => {
+            #[tasuki_rt::test(simulate)]
+            $function
+        };
+    }
+
+    attributed! {
+        async fn a_function() {
+            spawn(async {}).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn seeds_says_how_many_schedules() {
+        simulated::a_unit();
+        assert_eq!(RUNS.get(), 2);
+    }
+}

@@ -75,3 +75,16 @@ fn of_sockets() -> Vec<&'static str> {
 fn of_sockets() -> Vec<&'static str> {
     Vec::new()
 }
+
+/// As those of other runtimes: what a panic unwinds past may be used afterwards.
+#[test]
+fn handles_cross_an_unwind() {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+
+    fn unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    type Torn = std::cell::Cell<&'static mut u8>;
+
+    unwind_safe::<(Runtime, Handle, EventLoop, AbortHandle, JoinHandle<Torn>)>();
+    #[cfg(feature = "net")]
+    unwind_safe::<(tasuki_rt::net::TcpStream, tasuki_rt::net::TcpListener, tasuki_rt::net::UdpSocket)>();
+}

@@ -4,10 +4,12 @@ use crate::kit::{runtime, until, watchdog};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
-use tasuki::inspect::{Certainty, deadlocks, snapshot};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tasuki::inspect::{Certainty, PollState, deadlocks, snapshot};
 use tasuki::task::TaskId;
 use tasuki::{Barrier, Event, Mutex, RwLock};
-use tasuki_rt::{JoinHandle, LoopMutex, Runtime, WorkerId, spawn_local, yield_now};
+use tasuki_rt::{JoinHandle, LoopMutex, Runtime, WorkerId, spawn_local, timeout, yield_now};
 
 /// The certainties of the cycles that have one of these tasks.
 fn told(tasks: &[TaskId]) -> Vec<Certainty> {
@@ -125,7 +127,7 @@ fn a_guard_that_outlives_its_task() {
     assert!(runtime.block_on(one).unwrap_err().is_aborted());
 }
 
-/// A wait for a loop mutex names the lock, or says where it was made: by every constructor in this file.
+/// A wait for a loop mutex names the lock, or says where it was made: by every constructor in this file. `Debug` of the mutex names the holder, and counts the wait.
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "noted with debug assertions only")]
 fn loop_mutexes_have_names_and_places() {
@@ -138,8 +140,13 @@ fn loop_mutexes_have_names_and_places() {
         let (made_at, name) = runtime
             .block_on(runtime.spawn_on(WorkerId::new(0), move || async move {
                 let guard = mutex.clone().lock_owned().await.unwrap();
+                let shown = waits.clone();
                 let waiter = spawn_local(async move { drop(waits.lock().await) });
                 yield_now().await;
+                let shown = format!("{shown:?}");
+                let named = format!("value: <locked by {} at ", tasuki::task::current().unwrap());
+                assert!(shown.contains(&named) && shown.contains("deadlocks.rs:"), "{shown}");
+                assert!(shown.contains(", 1 waits, for "), "{shown}");
                 let label = snapshot().waits.into_iter().find(|wait| wait.task == waiter.id());
                 drop(guard);
                 waiter.await.unwrap();
@@ -151,4 +158,65 @@ fn loop_mutexes_have_names_and_places() {
             _ => assert!(made_at.unwrap().file().ends_with("deadlocks.rs"), "made at {made_at:?}"),
         }
     }
+}
+
+/// What keeps a task that computes in a branch beside its wait out of the reports: whether it has been polled, and is being polled. Not said of blocking work, which waits in the middle of its poll.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "noted with debug assertions only")]
+fn reports_know_which_tasks_are_polled() {
+    let _dog = watchdog(60);
+    let (runtime, mutex) = (runtime(2), Arc::new(Mutex::new(0)));
+    let label = |task: TaskId| snapshot().tasks.into_iter().find(|label| label.task == task);
+    let (mine, is_seen, computes) =
+        (mutex.clone(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (sees, tells) = (is_seen.clone(), computes.clone());
+    let held = mutex.try_lock().unwrap();
+    let task = runtime.spawn(async move {
+        let mut wait = pin!(mine.lock());
+        assert!(futures_util::poll!(wait.as_mut()).is_pending());
+        yield_now().await;
+        tells.store(true, Ordering::Release);
+        while !sees.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        drop(wait.await);
+    });
+    let id = task.id();
+    let blocks = mutex.clone();
+    let blocking = runtime.spawn_blocking(move || drop(blocks.lock().block()));
+    runtime.start().unwrap();
+    until(|| computes.load(Ordering::Acquire));
+    let found = label(id).expect("it waits beside");
+    assert_eq!((found.polls, found.state), (Some(2), Some(PollState::Running)));
+    is_seen.store(true, Ordering::Release);
+    until(|| label(id).is_some_and(|found| found.state == Some(PollState::Waiting)));
+    until(|| label(blocking.id()).is_some());
+    assert!(label(blocking.id()).is_some_and(|found| found.polls.is_none() && found.state.is_none()));
+    drop(held);
+    runtime.block_on(async {
+        task.await.unwrap();
+        blocking.await.unwrap();
+    });
+}
+
+/// A future that `timeout` borrowed is kept, and granted: its wait has no limit any more.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "noted with debug assertions only")]
+fn a_future_that_outlives_its_timeout_is_a_futurelock() {
+    let _dog = watchdog(60);
+    let (runtime, mutex) = (runtime(2), Arc::new(Mutex::new(0)));
+    let (mine, is_over) = (mutex.clone(), Arc::new(Event::manual()));
+    let (held, tells) = (mutex.clone().try_lock_owned().unwrap(), is_over.clone());
+    let task = runtime.spawn(async move {
+        let mut kept = pin!(mine.lock());
+        assert!(timeout(Duration::from_millis(1), kept.as_mut()).await.is_err());
+        tells.set();
+        drop(mine.lock().await);
+    });
+    let me = [task.id()];
+    runtime.block_on(is_over.wait());
+    drop(held);
+    until(|| told(&me) == [Certainty::Futurelock]);
+    task.abort();
+    assert!(runtime.block_on(task).unwrap_err().is_aborted());
 }

@@ -4,8 +4,8 @@ use crate::kit::{Drops, runtime, until, watchdog};
 use std::cell::RefCell;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use tasuki::{Event, Mutex};
@@ -290,6 +290,34 @@ fn an_abort_handle_in_every_state() {
     stop.abort();
     drop(last);
     assert!(format!("{stop:?}").contains("finished: true"));
+}
+
+/// A task that is dropped with its runtime has not ended before its future is gone, whichever handle is asked.
+#[test]
+fn a_dropped_task_has_ended_when_its_future_is_gone() {
+    struct Slow(mpsc::Sender<()>, mpsc::Receiver<()>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+            self.1.recv().unwrap();
+        }
+    }
+    let _dog = watchdog(60);
+    let (began, begins) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let (runtime, slow) = (runtime(1), Slow(began, goes_on));
+    let task = runtime.spawn(async move {
+        let _slow = slow;
+        pending::<()>().await;
+    });
+    let stop = task.abort_handle();
+    runtime.start().unwrap();
+    let ends = thread::spawn(move || drop(runtime));
+    begins.recv().unwrap();
+    assert_eq!((task.is_finished(), stop.is_finished()), (false, false));
+    go_on.send(()).unwrap();
+    ends.join().unwrap();
+    assert_eq!((task.is_finished(), stop.is_finished()), (true, true));
 }
 
 /// What the task did is there when the handle says that it has ended; a closure that runs is not interrupted.

@@ -6,6 +6,7 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::task::{Context, Poll};
@@ -47,6 +48,7 @@ const CORPUS: &[Planted] = &[
     },
     Planted { name: "two locks inside one task", says: "deadlock", seeds: 200, program: inside_one_task },
     Planted { name: "a panic in a detached task", says: "detached", seeds: 200, program: detached_panic },
+    Planted { name: "a panic in an awaited task", says: "too early", seeds: 200, program: awaited_panic },
 ];
 
 fn text(payload: &(dyn Any + Send)) -> String {
@@ -58,10 +60,18 @@ fn failure(run: impl FnOnce()) -> Option<String> {
     catch_unwind(AssertUnwindSafe(run)).err().map(|payload| text(&*payload))
 }
 
+/// Without the identity of a task that has panicked: it is another one in each run.
+fn without_identity(message: &str) -> String {
+    match message.split_once("JoinError(task ") {
+        Some((before, after)) => before.to_owned() + after.trim_start_matches(char::is_numeric),
+        None => message.to_owned(),
+    }
+}
+
 fn with_seed(planted: &Planted, depth: Option<usize>, bug: bool, seed: u64) -> Option<String> {
     let simulation = Simulation::new(seed).grace(Duration::ZERO);
     let simulation = depth.into_iter().fold(simulation, Simulation::depth);
-    failure(|| simulation.run((planted.program)(bug)))
+    failure(|| simulation.run((planted.program)(bug))).map(|message| without_identity(&message))
 }
 
 #[test]
@@ -127,6 +137,39 @@ fn a_search_of_a_small_program_is_complete() {
     let explored = [two(0), two(1), two(2)];
     assert!(explored.iter().all(|explored| explored.is_complete()), "{explored:?}");
     assert!(explored.windows(2).all(|pair| pair[0].schedules() < pair[1].schedules()), "{explored:?}");
+}
+
+/// The schedule that a failed search prints, made smaller, fails in the same way in another process.
+#[test]
+#[cfg_attr(miri, ignore = "starts programs")]
+fn what_is_printed_repeats_every_planted_bug() {
+    const ASKED: &str = "TASUKI_TESTING_PLANTED";
+    let _dog = watchdog(300);
+    if let Ok(asked) = std::env::var(ASKED) {
+        let planted = &CORPUS[asked.parse::<usize>().unwrap()];
+        let _ = Exhaustive::new().grace(Duration::ZERO).check(|| (planted.program)(true));
+        return;
+    }
+    let run = |at: usize, told: Option<(&str, &str)>| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "testing::planted::what_is_printed_repeats_every_planted_bug", "--nocapture"])
+            .env(ASKED, at.to_string());
+        command.env_remove("TASUKI_SEED").env_remove("TASUKI_SCHEDULE").envs(told);
+        let output = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        let Planted { name, says, .. } = CORPUS[at];
+        assert!(!output.status.success() && printed.contains(says), "{name}: {printed}");
+        printed
+    };
+    for (at, planted) in CORPUS.iter().enumerate() {
+        let first = run(at, None);
+        let smallest = first.split("the smallest schedule that still fails: TASUKI_SCHEDULE=").nth(1);
+        let smallest = smallest.unwrap_or_else(|| panic!("{}: {first}", planted.name));
+        let schedule = smallest.split_whitespace().next().unwrap();
+        let again = run(at, Some(("TASUKI_SCHEDULE", schedule)));
+        assert!(again.contains(&format!("TASUKI_SCHEDULE={schedule} ")), "{}: {again}", planted.name);
+    }
 }
 
 fn opposite_order(bug: bool) -> Test {
@@ -370,5 +413,19 @@ fn detached_panic(bug: bool) -> Test {
         for _ in 0..5 {
             yield_now().await;
         }
+    })
+}
+
+fn awaited_panic(bug: bool) -> Test {
+    Box::pin(async move {
+        let ready = Arc::new(AtomicBool::new(false));
+        let seen = ready.clone();
+        let task = spawn(async move {
+            tasuki_rt::checkpoint().await;
+            assert!(seen.load(SeqCst) || !bug, "an awaited task was too early");
+        });
+        tasuki_rt::checkpoint().await;
+        ready.store(true, SeqCst);
+        task.await.unwrap();
     })
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tasuki::{Event, Mutex};
 use tasuki_rt::testing::Exhaustive;
-use tasuki_rt::{JoinSet, spawn};
+use tasuki_rt::{JoinSet, spawn, yield_now};
 
 /// A search whose test is another one each time says so, whatever the test does: fewer decisions than before, other ones, or an earlier end.
 #[test]
@@ -49,4 +49,28 @@ fn a_search_is_not_stopped_by_a_task_that_never_waits() {
         }
     });
     assert!(explored.schedules() > 1);
+}
+
+/// A test that does not end is not run again to make its schedule smaller: each run would take as long.
+#[test]
+#[cfg_attr(miri, ignore = "100,000 polls")]
+fn a_test_that_does_not_end_is_run_once() {
+    let _dog = watchdog(120);
+    let mut runs = 0;
+    let searched = catch_unwind(AssertUnwindSafe(|| {
+        Exhaustive::new().check(|| {
+            runs += 1;
+            async {
+                for task in [(); 3].map(|()| spawn(yield_now())) {
+                    task.await.unwrap();
+                }
+                loop {
+                    yield_now().await;
+                }
+            }
+        })
+    }));
+    let payload = searched.unwrap_err();
+    assert!(payload.downcast_ref::<String>().unwrap().contains("not ended after 100000 polls"));
+    assert_eq!(runs, 1);
 }

@@ -217,6 +217,7 @@ impl Deref for NodeRef {
 
 impl Clone for NodeRef {
     #[inline]
+    #[track_caller]
     fn clone(&self) -> Self {
         // Relaxed: our own handle keeps the node alive, and nothing is published by counting.
         if self.handles.fetch_add(1, Ordering::Relaxed) > MAX_HANDLES {
@@ -229,6 +230,7 @@ impl Clone for NodeRef {
 /// The count is far from its end, so that it can be taken back however many threads come here.
 #[cold]
 #[inline(never)]
+#[track_caller]
 fn too_many_handles(handle: &NodeRef) -> ! {
     // Relaxed: as in `clone`.
     handle.handles.fetch_sub(1, Ordering::Relaxed);
@@ -243,5 +245,28 @@ impl Drop for NodeRef {
             // SAFETY: this was the last handle, and no other can be made of none.
             unsafe { tree::last_handle_gone(self.node) };
         }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::CancellationSource;
+    use crate::panic_place::line_of_panic;
+
+    /// One handle too many: the panic names the line of the caller, and the count stays what it was.
+    #[test]
+    fn one_handle_too_many_names_its_caller() {
+        let source = CancellationSource::new();
+        let token = source.token();
+        let before = source.node.handles.swap(MAX_HANDLES + 1, Ordering::Relaxed);
+        let first = line!() + 2;
+        let lines = [
+            line_of_panic(|| drop(source.clone())),
+            line_of_panic(|| drop(token.clone())),
+            line_of_panic(|| drop(source.token())),
+        ];
+        assert_eq!(lines, core::array::from_fn(|at| first + at as u32));
+        assert_eq!(source.node.handles.swap(before, Ordering::Relaxed), MAX_HANDLES + 1);
     }
 }

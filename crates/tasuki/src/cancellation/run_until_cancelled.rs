@@ -114,7 +114,7 @@ impl<F: Future> Awaitable for UntilCancelled<'_, F> {
         limit
     }
 
-    fn is_terminated(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.running.is_none()
     }
 }

@@ -6,7 +6,7 @@ use super::{CancellationToken, describe, tree};
 use alloc::borrow::Cow;
 use core::fmt;
 
-/// Cancels: asks every task that holds one of its tokens, or a token of a descendant, to stop.
+/// Cancels tasks: asks every task that holds one of its tokens, or a token of a descendant, to stop.
 ///
 /// Cancelling is cooperative: it sets a flag and wakes its waiters. What a task does then is up to the task.
 /// A source is a handle: cloning it counts, and all clones are the same source. Dropping sources cancels nothing (see
@@ -93,7 +93,6 @@ use core::fmt;
 ///
 /// To be told again and again, an [`Event`](crate::Event). To end only one wait, drop its future, or give it the token by
 /// [`or_cancelled`](crate::future::Wait::or_cancelled).
-#[derive(Clone)]
 #[doc(alias = "CancellationTokenSource")]
 #[doc(alias = "AbortController")]
 #[doc(alias = "stop_source")]
@@ -124,6 +123,7 @@ impl CancellationSource {
     /// source.request_cancel();
     /// assert!(token.stop_requested());
     /// ```
+    #[track_caller]
     pub fn token(&self) -> CancellationToken {
         CancellationToken { node: self.node.clone() }
     }
@@ -201,6 +201,14 @@ impl CancellationSource {
     /// ```
     pub fn drop_guard(self) -> DropGuard {
         DropGuard { source: Some(self) }
+    }
+}
+
+impl Clone for CancellationSource {
+    #[inline]
+    #[track_caller]
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone() }
     }
 }
 

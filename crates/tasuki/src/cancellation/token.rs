@@ -66,7 +66,6 @@ use core::future::Future;
 /// # When to use something else
 ///
 /// A token says "stop" once. For a signal that comes again, [`Event`](crate::Event).
-#[derive(Clone)]
 #[doc(alias = "AbortSignal")]
 #[doc(alias = "stop_token")]
 pub struct CancellationToken {
@@ -80,7 +79,7 @@ pub type OnCancel<'a> = Wait<Single<OnCancelOp<&'a CancellationToken>>>;
 pub type OnCancelOwned = Wait<Single<OnCancelOp<CancellationToken>>>;
 
 impl CancellationToken {
-    /// Was it cancelled? One atomic load; once true, it stays true.
+    /// Returns true if the token was cancelled. One atomic load; once true, it stays true.
     ///
     /// # Examples
     ///
@@ -206,6 +205,14 @@ impl CancellationToken {
     #[track_caller]
     pub fn run_until_cancelled<F: Future>(&self, future: F) -> RunUntilCancelled<'_, F> {
         UntilCancelled::new(self, future)
+    }
+}
+
+impl Clone for CancellationToken {
+    #[inline]
+    #[track_caller]
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone() }
     }
 }
 

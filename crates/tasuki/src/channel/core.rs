@@ -129,7 +129,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// So many bytes at the beginning are what operations write.
-    #[cfg(test)]
+    #[cfg(all(test, target_pointer_width = "64"))]
     pub(super) const WRITTEN: usize =
         core::mem::offset_of!(Self, state) + core::mem::offset_of!(State, permits) + size_of::<u32>();
 
@@ -204,7 +204,7 @@ impl<T, S: Store<T>> Core<T, S> {
         self.queue.load_with(Ordering::Acquire).has(CLOSED)
     }
 
-    /// The last receiver has gone: closes, and drops the pending messages.
+    /// The last receiver was dropped: closes, and drops the pending messages.
     #[cfg(feature = "alloc")]
     pub(super) fn desert(&self) {
         let told = SetClosed(self);
@@ -235,7 +235,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 }
 
-/// Wakes the waiters for the close, whatever panics.
+/// Wakes the waiters for the close; a waker that panics does not keep the others from being woken.
 struct SetClosed<'c, T, S: Store<T>>(&'c Core<T, S>);
 
 impl<T, S: Store<T>> Drop for SetClosed<'_, T, S> {

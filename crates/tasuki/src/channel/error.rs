@@ -1,5 +1,6 @@
 //! The error types of channels; those of sends give the message back.
 
+use crate::error::Closed;
 use core::error::Error;
 use core::fmt;
 
@@ -127,6 +128,12 @@ impl fmt::Display for TryRecvError {
 
 impl Error for TryRecvError {}
 
+impl From<Closed> for TryRecvError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
 /// Why no room could be reserved without waiting.
 ///
 /// # Examples
@@ -162,3 +169,9 @@ impl fmt::Display for TryReserveError {
 }
 
 impl Error for TryReserveError {}
+
+impl From<Closed> for TryReserveError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}

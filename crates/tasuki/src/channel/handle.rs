@@ -52,6 +52,7 @@ impl<T> HeapCore<T> {
 const MAX_HANDLES: usize = usize::MAX / 2;
 
 #[cold]
+#[track_caller]
 fn too_many() -> ! {
     panic!("a channel has too many handles: some are made and forgotten");
 }
@@ -65,6 +66,7 @@ impl Count {
         Self(AtomicUsize::new(1))
     }
 
+    #[track_caller]
     pub(super) fn add(&self) {
         // Relaxed: the caller has a handle.
         let before = self.0.fetch_add(1, Ordering::Relaxed);
@@ -75,6 +77,7 @@ impl Count {
         }
     }
 
+    #[track_caller]
     pub(super) fn add_unless_zero(&self) -> bool {
         // Relaxed: only compared.
         let mut count = self.0.load(Ordering::Relaxed);
@@ -117,6 +120,7 @@ pub(super) struct Handle<T>(pub(super) NonNull<Shared<T>>);
 
 impl<T> Handle<T> {
     /// A channel with one sender and one receiver.
+    #[track_caller]
     fn new(first: u32, capacity: u32, keep: u32) -> Self {
         let slots = Layout::array::<Slot<T>>(first as usize).expect(TOO_BIG);
         let (layout, offset) = Layout::new::<Shared<T>>().extend(slots).expect(TOO_BIG);
@@ -184,7 +188,7 @@ const TOO_BIG: &str =
 // SAFETY: a handle gives access to the channel, which is `Sync` if messages may be sent to other threads.
 unsafe impl<T: core::marker::Send> core::marker::Send for Handle<T> {}
 // SAFETY: as above.
-unsafe impl<T: core::marker::Send> Sync for Handle<T> {}
+unsafe impl<T: Send> Sync for Handle<T> {}
 impl<T> UnwindSafe for Handle<T> {}
 impl<T> RefUnwindSafe for Handle<T> {}
 
@@ -232,6 +236,10 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// Prefer [`bounded`]: a receiver that is slower than its senders is noticed there, and here only when memory ends. It has at most 2^31 messages; then
 /// sends wait.
 ///
+/// # Panics
+///
+/// If an address space has not bytes enough for the first messages, which are very large then.
+///
 /// # Examples
 ///
 /// ```
@@ -241,12 +249,25 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(receiver.iter().sum::<i32>(), 4950);
 /// ```
 #[doc(alias = "unbounded_channel")]
+#[track_caller]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     pair(Handle::new(GROWING_FIRST, UNBOUNDED_CAPACITY, UNBOUNDED_KEEP))
 }
 
 fn pair<T>(handle: Handle<T>) -> (Sender<T>, Receiver<T>) {
     (Sender { handle: handle.copy() }, Receiver { handle })
+}
+
+#[cfg(test)]
+impl Count {
+    /// The line that the panic of `call` names while there are as many handles as there can be.
+    #[track_caller]
+    pub(super) fn line_of_one_too_many(&self, call: impl FnOnce()) -> u32 {
+        let before = self.0.swap(MAX_HANDLES, Ordering::Relaxed);
+        let line = crate::panic_place::line_of_panic(call);
+        assert_eq!(self.0.swap(before, Ordering::Relaxed), MAX_HANDLES, "nothing has changed");
+        line
+    }
 }
 
 #[cfg(test)]
@@ -286,5 +307,25 @@ mod tests {
         }
         assert!(!count.remove());
         count.add();
+    }
+
+    /// The panic names the line of the caller: of a clone, and of each function that makes a handle.
+    #[test]
+    fn one_handle_too_many_names_its_caller() {
+        let (sender, receiver) = bounded::<u8>(1);
+        let (weak_sender, weak_receiver) = (sender.downgrade(), receiver.downgrade());
+        let Shared { senders, receivers, handles, .. } = sender.handle.shared();
+        let first = line!() + 2;
+        let lines = [
+            senders.line_of_one_too_many(|| drop(sender.clone())),
+            receivers.line_of_one_too_many(|| drop(receiver.clone())),
+            handles.line_of_one_too_many(|| drop(sender.downgrade())),
+            handles.line_of_one_too_many(|| drop(receiver.downgrade())),
+            handles.line_of_one_too_many(|| drop(weak_sender.clone())),
+            handles.line_of_one_too_many(|| drop(weak_receiver.clone())),
+            senders.line_of_one_too_many(|| drop(weak_sender.upgrade())),
+            receivers.line_of_one_too_many(|| drop(weak_receiver.upgrade())),
+        ];
+        assert_eq!(lines, core::array::from_fn(|at| first + at as u32));
     }
 }

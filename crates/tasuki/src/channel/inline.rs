@@ -199,7 +199,7 @@ impl<T, const N: usize> Channel<T, N> {
         self.core.closed.wait()
     }
 
-    /// How many messages there are, those included that are granted and not yet claimed.
+    /// Returns the number of messages in the channel, including those that are granted and not yet claimed.
     ///
     /// # Examples
     ///
@@ -212,7 +212,7 @@ impl<T, const N: usize> Channel<T, N> {
         self.core.len()
     }
 
-    /// Is there no message?
+    /// Returns true if the channel has no message.
     ///
     /// # Examples
     ///

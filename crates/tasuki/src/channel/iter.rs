@@ -1,19 +1,30 @@
 //! Iterators over the messages of a channel: `iter` blocks its thread, `try_iter` ends where no message is pending.
 
 use super::Receiver;
+use core::fmt;
 use core::iter::FusedIterator;
 
 /// Receives until the channel is closed and empty; blocks the thread while there is no message. Made by [`Receiver::iter`].
-#[derive(Debug)]
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
 /// Receives what is there, without waiting. Made by [`Receiver::try_iter`].
-#[derive(Debug)]
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
 /// As [`Iter`], with the receiver inside. Made by `into_iter`.
-#[derive(Debug)]
 pub struct IntoIter<T>(Receiver<T>);
+
+/// As of the receiver: the messages need not have a form.
+macro_rules! debug {
+    ($($iterator:ty: $name:literal),*) => {$(
+        impl<T> fmt::Debug for $iterator {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple($name).field(&self.0).finish()
+            }
+        }
+    )*};
+}
+
+debug!(Iter<'_, T>: "Iter", TryIter<'_, T>: "TryIter", IntoIter<T>: "IntoIter");
 
 impl<T> Receiver<T> {
     /// The messages until the channel is closed and empty, for a thread: each is waited for with [`block`](crate::future::Wait::block).

@@ -39,7 +39,7 @@
 //! * A receive that is dropped before it is granted a message loses its place. One that was granted a message and not polled since passes it on to the next
 //!   receiver, or it is the next message again: it precedes every message that has not been granted. A message counts against the capacity until it is claimed by
 //!   a poll.
-//! * A send that is dropped has either sent its message, or drops it with its future. To keep the message, call [`Send::cancel`], which returns it unless it was sent, or set a
+//! * A send that is dropped has either sent its message, or drops it with its future. To keep the message, call [`cancel`](crate::future::SendMessage::cancel) on the future, which returns it unless it was sent, or set a
 //!   limit such as `.timeout(..)`, which returns it in its error.
 //!
 //! # Order
@@ -82,26 +82,26 @@ mod error;
 mod fast_path;
 #[cfg(feature = "alloc")]
 mod handle;
-mod inline;
+pub(crate) mod inline;
 #[cfg(feature = "std")]
 mod iter;
 mod locked;
 pub mod oneshot;
 mod parcel;
 #[cfg(feature = "alloc")]
-mod permit;
-mod receive;
+pub(crate) mod permit;
+pub(crate) mod receive;
 #[cfg(feature = "alloc")]
-mod receive_many;
+pub(crate) mod receive_many;
 #[cfg(feature = "alloc")]
-mod receiver;
+pub(crate) mod receiver;
 #[cfg(feature = "alloc")]
 pub mod rendezvous;
 #[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
 mod restart;
-mod send;
+pub(crate) mod send;
 #[cfg(feature = "alloc")]
-mod sender;
+pub(crate) mod sender;
 mod senders;
 #[cfg(feature = "futures-sink")]
 mod sink;
@@ -113,23 +113,19 @@ mod ticket_heap;
 pub use error::{SendError, TryRecvError, TryReserveError, TrySendError};
 #[cfg(feature = "alloc")]
 pub use handle::{bounded, unbounded};
-pub use inline::{Channel, InlineRecv, InlineSend};
+pub use inline::Channel;
 #[cfg(feature = "std")]
 pub use iter::{IntoIter, Iter, TryIter};
 #[cfg(feature = "alloc")]
 pub use oneshot::{OneshotReceiver, OneshotSender, oneshot};
 #[cfg(feature = "alloc")]
-pub use permit::{Many, One, Owned, OwnedPermit, Permit, Permits};
-pub use receive::{RecvOp, Side};
+pub use permit::{OwnedPermit, Permit, Permits};
 #[cfg(feature = "alloc")]
-pub use receive_many::RecvManyOp;
-#[cfg(feature = "alloc")]
-pub use receiver::{Receiver, Recv, RecvMany, RecvOwned, WeakReceiver};
+pub use receiver::{Receiver, WeakReceiver};
 #[cfg(feature = "alloc")]
 pub use rendezvous::rendezvous;
-pub use send::{Reserve, ReserveOp, SendOp};
 #[cfg(feature = "alloc")]
-pub use sender::{Reservation, ReservationMany, ReservationOwned, Send, Sender, WeakSender};
+pub use sender::{Sender, WeakSender};
 #[cfg(feature = "futures-sink")]
 pub use sink::MessageSink;
 #[cfg(all(feature = "alloc", feature = "futures-core"))]

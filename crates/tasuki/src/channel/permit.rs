@@ -3,15 +3,15 @@
 use super::Sender;
 use super::error::SendError;
 use super::handle::HeapCore;
-use super::receive::Side as _;
+use super::receive::ChannelSide as _;
 use super::send::Reserve;
 use core::fmt;
 use core::iter::FusedIterator;
 use core::mem;
 
-/// Room for one message in a channel: it can be sent without waiting. Dropped, the room serves the next sender.
+/// Room for one message in a channel, which can be sent without waiting. If the permit is dropped, the room goes to the next sender.
 ///
-/// A permit that is forgotten keeps its room for ever, and a closed channel does not become empty before its permits have gone.
+/// A permit that is forgotten keeps its room for ever. A closed channel is not drained before its permits are used or dropped.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ impl<T> Permit<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`SendError`] with the message, if every receiver has gone.
+    /// [`SendError`] with the message, if every receiver was dropped.
     pub fn send(self, message: T) -> Result<(), SendError<T>> {
         let core = self.core;
         mem::forget(self);
@@ -54,7 +54,7 @@ impl<T> fmt::Debug for Permit<'_, T> {
     }
 }
 
-/// Room for several messages, as an iterator of [`Permit`]s. What is left when it is dropped serves the next sender.
+/// Room for several messages, as an iterator of [`Permit`]s. The room that is left when it is dropped goes to the next senders.
 ///
 /// # Examples
 ///
@@ -134,14 +134,14 @@ impl<T> OwnedPermit<T> {
     ///
     /// # Errors
     ///
-    /// [`SendError`] with the message, if every receiver has gone.
+    /// [`SendError`] with the message, if every receiver was dropped.
     pub fn send(mut self, message: T) -> Result<Sender<T>, SendError<T>> {
         let sender = self.sender.take().expect("a permit has its sender until it is used");
         sender.core().send_reserved(message)?;
         Ok(sender)
     }
 
-    /// Gives the room up, and the sender back.
+    /// Gives up the room, and returns the sender.
     ///
     /// # Examples
     ///
@@ -185,9 +185,9 @@ impl<T> fmt::Debug for OwnedPermit<T> {
 
 /// Reserves for a [`Permit`].
 #[derive(Debug)]
-pub struct One<'a, T>(pub(super) &'a HeapCore<T>);
+pub struct ReserveOne<'a, T>(pub(super) &'a HeapCore<T>);
 
-impl<'a, T> Reserve for One<'a, T> {
+impl<'a, T> Reserve for ReserveOne<'a, T> {
     type Side = &'a HeapCore<T>;
     type Permit = Permit<'a, T>;
 
@@ -206,9 +206,9 @@ impl<'a, T> Reserve for One<'a, T> {
 
 /// Reserves for [`Permits`].
 #[derive(Debug)]
-pub struct Many<'a, T>(pub(super) &'a HeapCore<T>, pub(super) u32);
+pub struct ReserveMany<'a, T>(pub(super) &'a HeapCore<T>, pub(super) u32);
 
-impl<'a, T> Reserve for Many<'a, T> {
+impl<'a, T> Reserve for ReserveMany<'a, T> {
     type Side = &'a HeapCore<T>;
     type Permit = Permits<'a, T>;
 
@@ -227,9 +227,9 @@ impl<'a, T> Reserve for Many<'a, T> {
 
 /// Reserves for an [`OwnedPermit`].
 #[derive(Debug)]
-pub struct Owned<T>(pub(super) Option<Sender<T>>);
+pub struct ReserveOwned<T>(pub(super) Option<Sender<T>>);
 
-impl<T> Reserve for Owned<T> {
+impl<T> Reserve for ReserveOwned<T> {
     type Side = Sender<T>;
     type Permit = OwnedPermit<T>;
 

@@ -264,7 +264,7 @@ impl<T, S: Store<T>> Drop for Undo<'_, T, S> {
 }
 
 /// One side of a channel, borrowed or owned. Only the crate implements it.
-pub trait Side {
+pub trait ChannelSide {
     /// What is sent.
     type Message;
     /// Where it is kept.
@@ -274,7 +274,7 @@ pub trait Side {
     fn core(&self) -> &Core<Self::Message, Self::Store>;
 }
 
-impl<T, S: Store<T>> Side for &Core<T, S> {
+impl<T, S: Store<T>> ChannelSide for &Core<T, S> {
     type Message = T;
     type Store = S;
 
@@ -284,12 +284,12 @@ impl<T, S: Store<T>> Side for &Core<T, S> {
     }
 }
 
-/// What [`Recv`](super::Recv) waits for.
-pub struct RecvOp<H: Side> {
+/// What [`Recv`](crate::future::Recv) waits for.
+pub struct RecvOp<H: ChannelSide> {
     side: H,
 }
 
-impl<H: Side> RecvOp<H> {
+impl<H: ChannelSide> RecvOp<H> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn wait(side: H) -> Wait<Single<Self>> {
@@ -302,10 +302,10 @@ impl<H: Side> RecvOp<H> {
     }
 }
 
-impl<H: Side> Op for RecvOp<H> {
+impl<H: ChannelSide> Op for RecvOp<H> {
     type Output = Result<H::Message, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::channel::Recv";
+    const NAME: &'static str = "tasuki::future::Recv";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -370,7 +370,7 @@ impl<H: Side> Op for RecvOp<H> {
     }
 }
 
-impl<H: Side> fmt::Debug for RecvOp<H> {
+impl<H: ChannelSide> fmt::Debug for RecvOp<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvOp").finish_non_exhaustive()
     }

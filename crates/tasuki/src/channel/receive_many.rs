@@ -1,6 +1,6 @@
 //! Receiving many messages at once, into a buffer.
 
-use super::receive::{AfterPanic, Side};
+use super::receive::{AfterPanic, ChannelSide};
 use super::store::{NONE, pack};
 use crate::error::Closed;
 use crate::queue::Pinned;
@@ -13,8 +13,8 @@ use core::task::{Context, Poll};
 /// How many messages are taken in one hold of the lock.
 const BATCH: u32 = 32;
 
-/// What [`RecvMany`](super::RecvMany) waits for.
-pub struct RecvManyOp<'b, H: Side> {
+/// What [`RecvMany`](crate::future::RecvMany) waits for.
+pub struct RecvManyOp<'b, H: ChannelSide> {
     side: H,
     buffer: &'b mut Vec<H::Message>,
     /// At most so many; a channel has fewer than 2^32.
@@ -23,7 +23,7 @@ pub struct RecvManyOp<'b, H: Side> {
     received: u32,
 }
 
-impl<'b, H: Side> RecvManyOp<'b, H> {
+impl<'b, H: ChannelSide> RecvManyOp<'b, H> {
     #[track_caller]
     pub(super) fn wait(side: H, buffer: &'b mut Vec<H::Message>, limit: usize) -> Wait<Single<Self>> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
@@ -78,10 +78,10 @@ impl<'b, H: Side> RecvManyOp<'b, H> {
     }
 }
 
-impl<H: Side> Op for RecvManyOp<'_, H> {
+impl<H: ChannelSide> Op for RecvManyOp<'_, H> {
     type Output = Result<usize, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::channel::RecvMany";
+    const NAME: &'static str = "tasuki::future::RecvMany";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         if self.limit == 0 {
@@ -141,7 +141,7 @@ impl<H: Side> Op for RecvManyOp<'_, H> {
     }
 }
 
-impl<H: Side> fmt::Debug for RecvManyOp<'_, H> {
+impl<H: ChannelSide> fmt::Debug for RecvManyOp<'_, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvManyOp").finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 
 use super::error::TryRecvError;
 use super::handle::{Handle, HeapCore, Release};
-use super::receive::{RecvOp, Side};
+use super::receive::{ChannelSide, RecvOp};
 use super::receive_many::RecvManyOp;
 use super::store::Heap;
 use crate::wait::{Single, Wait};
@@ -32,7 +32,7 @@ pub struct Receiver<T> {
     pub(super) handle: Handle<T>,
 }
 
-impl<T> Side for Receiver<T> {
+impl<T> ChannelSide for Receiver<T> {
     type Message = T;
     type Store = Heap<T>;
 
@@ -162,6 +162,7 @@ impl<T> Receiver<T> {
     /// drop(receiver);
     /// assert!(weak.upgrade().is_none() && sender.is_closed());
     /// ```
+    #[track_caller]
     pub fn downgrade(&self) -> WeakReceiver<T> {
         self.handle.shared().handles.add();
         WeakReceiver { handle: self.handle.copy() }
@@ -197,7 +198,7 @@ impl<T> Receiver<T> {
         self.core().is_closed()
     }
 
-    /// How many messages there are, those included that are granted and not yet claimed.
+    /// Returns the number of messages in the channel, including those that are granted and not yet claimed.
     ///
     /// # Examples
     ///
@@ -210,7 +211,7 @@ impl<T> Receiver<T> {
         self.core().len()
     }
 
-    /// Is there no message?
+    /// Returns true if the channel has no message.
     ///
     /// # Examples
     ///
@@ -235,7 +236,7 @@ impl<T> Receiver<T> {
         self.core().bound()
     }
 
-    /// Is it a handle to the same channel?
+    /// Returns true if both are handles to the same channel.
     ///
     /// # Examples
     ///
@@ -249,6 +250,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Clone for Receiver<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
         self.handle.shared().receivers.add();
         Self { handle: self.handle.copy() }
@@ -286,7 +288,7 @@ pub struct WeakReceiver<T> {
 }
 
 impl<T> WeakReceiver<T> {
-    /// A handle that keeps the channel open, unless all such have gone.
+    /// A handle that keeps the channel open; `None` if all such handles were dropped.
     ///
     /// # Examples
     ///
@@ -296,6 +298,7 @@ impl<T> WeakReceiver<T> {
     /// drop(receiver);
     /// assert!(weak.upgrade().is_none());
     /// ```
+    #[track_caller]
     pub fn upgrade(&self) -> Option<Receiver<T>> {
         let upgraded = self.handle.shared().receivers.add_unless_zero();
         upgraded.then(|| Receiver { handle: self.handle.copy() })
@@ -303,6 +306,7 @@ impl<T> WeakReceiver<T> {
 }
 
 impl<T> Clone for WeakReceiver<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
         self.handle.shared().handles.add();
         Self { handle: self.handle.copy() }

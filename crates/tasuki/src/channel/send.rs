@@ -7,7 +7,7 @@ use super::core::Core;
 use super::error::{SendError, TryReserveError, TrySendError};
 use super::locked::Locked;
 use super::parcel::{Content, Parcel};
-use super::receive::Side;
+use super::receive::ChannelSide;
 use super::store::Store;
 use crate::error::{Closed, GivenBack};
 use crate::queue::waiter::{
@@ -204,12 +204,12 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 }
 
-/// What [`Send`](super::Send) waits for.
-pub struct SendOp<H: Side> {
+/// What [`SendMessage`](crate::future::SendMessage) waits for.
+pub struct SendOp<H: ChannelSide> {
     parcel: Parcel<H, H::Message>,
 }
 
-impl<H: Side> SendOp<H> {
+impl<H: ChannelSide> SendOp<H> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn wait(side: H, message: H::Message) -> Wait<Single<Self>> {
@@ -253,10 +253,10 @@ impl<H: Side> SendOp<H> {
     }
 }
 
-impl<H: Side> Op for SendOp<H> {
+impl<H: ChannelSide> Op for SendOp<H> {
     type Output = Result<(), SendError<H::Message>>;
     type Unfinished<E> = GivenBack<E, H::Message>;
-    const NAME: &'static str = "tasuki::channel::Send";
+    const NAME: &'static str = "tasuki::future::SendMessage";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -329,14 +329,14 @@ impl<H: Side> Op for SendOp<H> {
     }
 }
 
-impl<H: Side> fmt::Debug for SendOp<H> {
+impl<H: ChannelSide> fmt::Debug for SendOp<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendOp").finish_non_exhaustive()
     }
 }
 
-impl<H: Side> Wait<Single<SendOp<H>>> {
-    /// Ends the send: the message, if it has not been sent. `None` says that it was sent (or given back before).
+impl<H: ChannelSide> Wait<Single<SendOp<H>>> {
+    /// Cancels the send, and returns the message if it has not been sent; `None` if it has been sent, or was returned before.
     ///
     /// A later poll panics. Dropping the future does the same, and drops a message that was not sent.
     ///
@@ -368,7 +368,7 @@ impl<H: Side> Wait<Single<SendOp<H>>> {
 /// How a reservation is handed out. Only the crate implements it.
 pub trait Reserve {
     /// The side that sends.
-    type Side: Side;
+    type Side: ChannelSide;
     /// What is handed out.
     type Permit;
 
@@ -383,7 +383,7 @@ pub trait Reserve {
     fn permit(&mut self) -> Self::Permit;
 }
 
-/// What [`Reservation`](super::Reservation) and the other reservations wait for.
+/// What [`Reservation`](crate::future::Reservation) and the other reservations wait for.
 pub struct ReserveOp<R: Reserve> {
     reserve: R,
 }
@@ -411,7 +411,7 @@ impl<R: Reserve> ReserveOp<R> {
 impl<R: Reserve> Op for ReserveOp<R> {
     type Output = Result<R::Permit, Closed>;
     type Unfinished<E> = E;
-    const NAME: &'static str = "tasuki::channel::Reservation";
+    const NAME: &'static str = "tasuki::future::Reservation";
 
     fn try_now(&mut self) -> Option<Self::Output> {
         match self.reserve.side().core().try_reserve(self.reserve.slots()) {

@@ -2,8 +2,8 @@
 
 use super::error::{TryReserveError, TrySendError};
 use super::handle::{Handle, HeapCore, Release};
-use super::permit::{Many, One, Owned, OwnedPermit, Permit, Permits};
-use super::receive::Side;
+use super::permit::{OwnedPermit, Permit, Permits, ReserveMany, ReserveOne, ReserveOwned};
+use super::receive::ChannelSide;
 use super::send::{Reserve as _, ReserveOp, SendOp};
 use super::store::Heap;
 use crate::event::WaitEvent;
@@ -11,13 +11,13 @@ use crate::wait::{Single, Wait};
 use core::fmt;
 
 /// The future of [`Sender::send`].
-pub type Send<'a, T> = Wait<Single<SendOp<&'a HeapCore<T>>>>;
+pub type SendMessage<'a, T> = Wait<Single<SendOp<&'a HeapCore<T>>>>;
 /// The future of [`Sender::reserve`].
-pub type Reservation<'a, T> = Wait<Single<ReserveOp<One<'a, T>>>>;
+pub type Reservation<'a, T> = Wait<Single<ReserveOp<ReserveOne<'a, T>>>>;
 /// The future of [`Sender::reserve_many`].
-pub type ReservationMany<'a, T> = Wait<Single<ReserveOp<Many<'a, T>>>>;
+pub type ReservationMany<'a, T> = Wait<Single<ReserveOp<ReserveMany<'a, T>>>>;
 /// The future of [`Sender::reserve_owned`].
-pub type ReservationOwned<T> = Wait<Single<ReserveOp<Owned<T>>>>;
+pub type ReservationOwned<T> = Wait<Single<ReserveOp<ReserveOwned<T>>>>;
 
 /// The side of a channel that sends. Clones send to the same channel; when the last one is dropped, the channel is closed.
 ///
@@ -34,7 +34,7 @@ pub struct Sender<T> {
     pub(super) handle: Handle<T>,
 }
 
-impl<T> Side for Sender<T> {
+impl<T> ChannelSide for Sender<T> {
     type Message = T;
     type Store = Heap<T>;
 
@@ -58,7 +58,7 @@ impl<T> Sender<T> {
     ///
     /// # Cancel safety
     ///
-    /// A send that is dropped has either sent its message or drops it. To keep the message, call [`cancel`](Send::cancel), which returns it unless it was sent, or set a limit, which
+    /// A send that is dropped has either sent its message or drops it. To keep the message, call [`cancel`](SendMessage::cancel), which returns it unless it was sent, or set a limit, which
     /// returns it in its error ([`GivenBack`](crate::GivenBack)). A message that was sent before the drop stays sent.
     ///
     /// # Examples
@@ -77,7 +77,7 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     #[track_caller]
-    pub fn send(&self, message: T) -> Send<'_, T> {
+    pub fn send(&self, message: T) -> SendMessage<'_, T> {
         SendOp::wait(self.core(), message)
     }
 
@@ -100,7 +100,7 @@ impl<T> Sender<T> {
         self.core().try_send(message)
     }
 
-    /// Waits for room for one message, in the same queue as sends.
+    /// Reserves room for one message; waits in the same queue as sends.
     ///
     /// # Errors
     ///
@@ -123,10 +123,10 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn reserve(&self) -> Reservation<'_, T> {
-        ReserveOp::wait(One(self.core()))
+        ReserveOp::wait(ReserveOne(self.core()))
     }
 
-    /// Waits for room for so many messages, taken in one step. Room for zero messages is granted at once, unless the channel is closed.
+    /// Reserves room for `messages` messages in one step; waits until there is enough. Room for zero messages is granted at once, unless the channel is closed.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn reserve_many(&self, messages: usize) -> ReservationMany<'_, T> {
-        ReserveOp::wait(Many(self.core(), self.checked(messages)))
+        ReserveOp::wait(ReserveMany(self.core(), self.checked(messages)))
     }
 
     /// As [`reserve`](Self::reserve), with a permit that has the sender inside and can be stored anywhere.
@@ -180,10 +180,10 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn reserve_owned(self) -> ReservationOwned<T> {
-        ReserveOp::wait(Owned(Some(self)))
+        ReserveOp::wait(ReserveOwned(Some(self)))
     }
 
-    /// Room for one message, if there is and no sender waits for it.
+    /// Tries to reserve room for one message, without waiting: succeeds if there is room and no sender waits.
     ///
     /// # Errors
     ///
@@ -200,10 +200,10 @@ impl<T> Sender<T> {
     /// ```
     pub fn try_reserve(&self) -> Result<Permit<'_, T>, TryReserveError> {
         self.core().try_reserve(1)?;
-        Ok(One(self.core()).permit())
+        Ok(ReserveOne(self.core()).permit())
     }
 
-    /// Room for so many messages, if there is and no sender waits for it.
+    /// Reserves room for `messages` messages without waiting: succeeds if there is enough and no sender waits.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl<T> Sender<T> {
     /// ```
     pub fn try_reserve_owned(self) -> Result<OwnedPermit<T>, (Self, TryReserveError)> {
         match self.core().try_reserve(1) {
-            Ok(()) => Ok(Owned(Some(self)).permit()),
+            Ok(()) => Ok(ReserveOwned(Some(self)).permit()),
             Err(error) => Err((self, error)),
         }
     }
@@ -259,7 +259,7 @@ impl<T> Sender<T> {
         messages as u32
     }
 
-    /// Waits until the channel is closed: by [`close`](Self::close), or because every receiver has gone.
+    /// Waits until the channel is closed: by [`close`](Self::close), or because every receiver was dropped.
     ///
     /// # Cancel safety
     ///
@@ -291,6 +291,7 @@ impl<T> Sender<T> {
     /// drop(sender);
     /// assert!(weak.upgrade().is_none() && receiver.is_closed());
     /// ```
+    #[track_caller]
     pub fn downgrade(&self) -> WeakSender<T> {
         self.handle.shared().handles.add();
         WeakSender { handle: self.handle.copy() }
@@ -326,7 +327,7 @@ impl<T> Sender<T> {
         self.core().is_closed()
     }
 
-    /// How many messages there are, those included that are granted and not yet claimed.
+    /// Returns the number of messages in the channel, including those that are granted and not yet claimed.
     ///
     /// # Examples
     ///
@@ -339,7 +340,7 @@ impl<T> Sender<T> {
         self.core().len()
     }
 
-    /// Is there no message?
+    /// Returns true if the channel has no message.
     ///
     /// # Examples
     ///
@@ -364,7 +365,7 @@ impl<T> Sender<T> {
         self.core().bound()
     }
 
-    /// Is it a handle to the same channel?
+    /// Returns true if both are handles to the same channel.
     ///
     /// # Examples
     ///
@@ -378,6 +379,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Clone for Sender<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
         self.handle.shared().senders.add();
         Self { handle: self.handle.copy() }
@@ -415,7 +417,7 @@ pub struct WeakSender<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A handle that keeps the channel open, unless all such have gone.
+    /// A handle that keeps the channel open; `None` if all such handles were dropped.
     ///
     /// # Examples
     ///
@@ -425,6 +427,7 @@ impl<T> WeakSender<T> {
     /// drop(sender);
     /// assert!(weak.upgrade().is_none());
     /// ```
+    #[track_caller]
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let upgraded = self.handle.shared().senders.add_unless_zero();
         upgraded.then(|| Sender { handle: self.handle.copy() })
@@ -432,6 +435,7 @@ impl<T> WeakSender<T> {
 }
 
 impl<T> Clone for WeakSender<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
         self.handle.shared().handles.add();
         Self { handle: self.handle.copy() }

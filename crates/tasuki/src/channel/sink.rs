@@ -10,8 +10,8 @@
 //! | closed     | none                          | none     | everything is refused |
 
 use super::error::SendError;
-use super::permit::{Owned, OwnedPermit};
-use super::receive::Side as _;
+use super::permit::{OwnedPermit, ReserveOwned};
+use super::receive::ChannelSide as _;
 use super::restart::RestartOnPanic;
 use super::sender::ReservationOwned;
 use super::{Sender, send::ReserveOp};
@@ -21,7 +21,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use futures_sink::Sink;
 
-/// The side of a channel that sends, as a `Sink`: made by [`Sender::into_sink`].
+/// The sender of a channel as a `Sink`: made by [`Sender::into_sink`].
 ///
 /// A message is in the channel when `start_send` returns, so there is nothing to flush. Closing the sink drops its sender; the channel is closed when that was the last one.
 ///
@@ -63,7 +63,7 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn into_sink(self) -> MessageSink<T> {
-        MessageSink { wait: Some(ReserveOp::wait(Owned(Some(self)))), permit: None }
+        MessageSink { wait: Some(ReserveOp::wait(ReserveOwned(Some(self)))), permit: None }
     }
 }
 

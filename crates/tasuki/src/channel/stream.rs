@@ -67,7 +67,7 @@ impl<T> Stream for MessageStream<T> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut wait = self.project();
-        if Awaitable::is_terminated(&*wait) {
+        if Awaitable::has_ended(&*wait) {
             return Poll::Ready(None);
         }
         let mut begun = RestartOnPanic::new(wait.as_mut());
@@ -82,7 +82,7 @@ impl<T> Stream for MessageStream<T> {
 
 impl<T> FusedStream for MessageStream<T> {
     fn is_terminated(&self) -> bool {
-        Awaitable::is_terminated(&self.wait)
+        Awaitable::has_ended(&self.wait)
     }
 }
 

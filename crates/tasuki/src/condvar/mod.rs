@@ -1,4 +1,4 @@
-//! The condition variable: waiters that go on to the queue of their mutex together.
+//! The condition variable: notified waiters move to the queue of their mutex together, and each is granted the mutex in turn.
 //!
 //! A notification does not wake its waiter to compete for the mutex. It wakes the first waiter in the list, the *mover*: its poll moves itself and all notified waiters to the
 //! mutex's queue, where they are granted the mutex one after the other. So a `notify_all` of a thousand waiters wakes one. If a mover does not run for a while, only the waiters that
@@ -75,7 +75,7 @@ const MOVED: u32 = 4;
 
 /// Waits for a condition that a [`Mutex`](crate::Mutex) protects.
 ///
-/// [`wait`](Self::wait) releases the mutex and waits for a notification in one step, and comes back as the owner. There are no spurious wake-ups, and no
+/// [`wait`](Self::wait) releases the mutex and waits for a notification in one step, and returns with the mutex locked again. There are no spurious wake-ups, and no
 /// notification is kept for later: without waiters it does nothing.
 ///
 /// A condvar is two words; waiting allocates nothing; `Condvar::new` is `const`.
@@ -113,7 +113,7 @@ const MOVED: u32 = 4;
 ///
 /// # Panic
 ///
-/// Using one condvar with two mutexes at a time panics, and changes nothing.
+/// Using one condvar with two mutexes at a time panics, and changes nothing. A condition of [`wait_while`](Self::wait_while) that panics releases the mutex, and a `notify_one` goes to the next waiter.
 ///
 /// # Memory ordering
 ///
@@ -171,13 +171,13 @@ impl Condvar {
         }
     }
 
-    /// Releases the mutex, waits for a notification, and comes back as the owner of the mutex.
+    /// Releases the mutex, waits for a notification, and returns with the mutex locked again.
     ///
     /// The mutex is released at the first poll. No notification after that is missed.
     ///
     /// # Cancel safety
     ///
-    /// A dropped wait passes its notification on; the guard is gone.
+    /// A wait that is dropped passes its notification on to the next waiter. The guard that it was given is not returned: lock the mutex again.
     ///
     /// # Panics
     ///
@@ -206,7 +206,7 @@ impl Condvar {
         Wait::new_at(CondvarOp::new(self, guard, site), site)
     }
 
-    /// Waits as long as the condition is true, and comes back as the owner of the mutex.
+    /// Waits while the condition is true, and returns with the mutex locked and the condition false.
     ///
     /// # Cancel safety
     ///
@@ -250,7 +250,7 @@ impl Condvar {
         wake(locked.unlock_with(mover));
     }
 
-    /// Notifies all waiters of this moment.
+    /// Notifies all waiters that are queued now.
     ///
     /// # Examples
     ///

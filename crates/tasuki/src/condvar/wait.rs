@@ -6,7 +6,7 @@
 use super::{BY_ONE, Condvar, MOVED, MOVER};
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
-use crate::probe::Site;
+use crate::probe::{Site, waits_have_moved};
 use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop};
 use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_waker, wake};
@@ -59,6 +59,7 @@ impl<H: Relock> Granter for Moves<'_, H> {
 
     fn close(self) -> QueueUnlocked {
         let unlocked = self.locked.unlock();
+        waits_have_moved();
         drop_waker(self.spare.open(unlocked));
         unlocked
     }
@@ -89,7 +90,7 @@ impl<'a, H: Relock> CondvarOp<'a, H> {
     }
 }
 
-impl<H: Relock> CondvarOp<'_, H> {
+impl<'a, H: Relock> CondvarOp<'a, H> {
     fn holder(&self) -> &H {
         match &self.hold {
             Hold::Guard(guard) => guard.holder(),
@@ -147,8 +148,13 @@ impl<H: Relock> CondvarOp<'_, H> {
         self.poll_moved(waiter, cx)
     }
 
+    /// Did it end with a `notify_one`?
+    pub(super) fn was_notified_by_one(&self) -> bool {
+        self.by_one
+    }
+
     /// The notification of this wait, which goes to another when this is dropped.
-    fn pass_on(&self) -> PassOn<'_> {
+    fn pass_on(&self) -> PassOn<'a> {
         PassOn(self.by_one.then_some(self.condvar))
     }
 
@@ -193,7 +199,7 @@ impl<H: Relock> CondvarOp<'_, H> {
 }
 
 /// A notification that goes to the next when this is dropped; also when a waker panics.
-struct PassOn<'a>(Option<&'a Condvar>);
+pub(super) struct PassOn<'a>(pub(super) Option<&'a Condvar>);
 
 impl Drop for PassOn<'_> {
     fn drop(&mut self) {
@@ -222,6 +228,11 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     /// A notification comes after the mutex was released, so there is always a wait.
     fn is_ready(&self) -> bool {
         false
+    }
+
+    /// The mover has been notified, and has still to lock the mutex.
+    fn shown_notified(mark: u32) -> &'static str {
+        if mark & MOVED == 0 { "Notified" } else { "Granted" }
     }
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {

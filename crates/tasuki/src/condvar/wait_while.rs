@@ -4,11 +4,12 @@
 //! |----------------------------|-----------------------------------|-----------------------------------|----|
 //! | locked                     | the condition holds               | begins a wait, which releases the lock | waiting |
 //! | locked                     | it does not                       | remembers that; charges the budget | over, locked |
-//! | locked                     | it panics                         | releases the lock                 | finished |
+//! | locked                     | it panics                         | releases the lock; a `notify_one` goes to the next waiter | finished |
 //! | over, locked               |                                   | `Ready` with the lock             | finished |
 //! | waiting                    | notified, and the lock is granted | asks again                        | locked |
 //! | finished                   |                                   | panics                            | |
 
+use super::wait::PassOn;
 use super::{Condvar, WaitNotified};
 use crate::budget::Charge;
 use crate::guard::Guard;
@@ -32,6 +33,8 @@ pub struct Conditional<'a, H: Relock, F> {
     /// The lock, between two waits.
     guard: Option<Guard<H>>,
     wait: Option<WaitNotified<'a, H>>,
+    /// The lock was granted by a `notify_one`, which another waiter needs if this one does not come back.
+    by_one: bool,
     /// The condition was found false. It is not asked again: it may have effects.
     is_over: bool,
     charge: Charge,
@@ -44,6 +47,7 @@ struct Parts<'p, 'a, H: Relock, F> {
     condition: &'p mut F,
     guard: &'p mut Option<Guard<H>>,
     wait: Pin<&'p mut Option<WaitNotified<'a, H>>>,
+    by_one: &'p mut bool,
     is_over: &'p mut bool,
     charge: &'p mut Charge,
     site: Site,
@@ -59,6 +63,7 @@ impl<'a, H: Relock, F> Conditional<'a, H, F> {
             condition,
             guard: Some(guard),
             wait: None,
+            by_one: false,
             is_over: false,
             charge: Charge::default(),
             site,
@@ -68,27 +73,32 @@ impl<'a, H: Relock, F> Conditional<'a, H, F> {
     /// The wait, pinned, and the rest. The only projection.
     fn project(self: Pin<&mut Self>) -> Parts<'_, 'a, H, F> {
         // SAFETY: nothing is moved out; the wait is only ever reached pinned.
-        let Self { condvar, condition, guard, wait, is_over, charge, site } =
+        let Self { condvar, condition, guard, wait, by_one, is_over, charge, site } =
             unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
         let wait = unsafe { Pin::new_unchecked(wait) };
-        Parts { condvar, condition, guard, wait, is_over, charge, site: *site }
+        Parts { condvar, condition, guard, wait, by_one, is_over, charge, site: *site }
     }
 }
 
-/// A lock that is released when this is dropped: by the panic of a condition.
-struct Judged<H: Relock>(Option<Guard<H>>);
+/// A lock that is released when this is dropped, by the panic of a condition; then the notification is passed on.
+struct Judged<'a, H: Relock>(Option<Guard<H>>, PassOn<'a>);
 
-impl<H: Relock> Judged<H> {
+impl<'a, H: Relock> Judged<'a, H> {
     /// Asks the condition; the lock, and what it said.
-    fn ask(guard: Guard<H>, condition: &mut impl FnMut(&mut H::Target) -> bool) -> (Guard<H>, bool) {
-        let mut judged = Self(Some(guard));
+    fn ask(
+        guard: Guard<H>,
+        pass_on: PassOn<'a>,
+        condition: &mut impl FnMut(&mut H::Target) -> bool,
+    ) -> (Guard<H>, bool) {
+        let mut judged = Self(Some(guard), pass_on);
         let holds = judged.0.as_mut().is_some_and(|guard| condition(guard));
+        judged.1.0 = None;
         (judged.0.take().expect("it was put there"), holds)
     }
 }
 
-impl<H: Relock> Drop for Judged<H> {
+impl<H: Relock> Drop for Judged<'_, H> {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
             while_unwinding(|| drop(guard));
@@ -104,8 +114,9 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, 
         loop {
             if let Some(mut guard) = parts.guard.take() {
                 if !*parts.is_over {
+                    let pass_on = PassOn(parts.by_one.then_some(parts.condvar));
                     let holds;
-                    (guard, holds) = Judged::ask(guard, parts.condition);
+                    (guard, holds) = Judged::ask(guard, pass_on, parts.condition);
                     *parts.is_over = !holds;
                 }
                 if *parts.is_over {
@@ -117,10 +128,11 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, 
                 parts.charge.waive();
                 parts.wait.set(Some(parts.condvar.wait_at(guard, parts.site)));
             }
-            let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
+            let Some(mut waiting) = parts.wait.as_mut().as_pin_mut() else {
                 panic!("`tasuki::future::WaitWhile` polled after it was finished")
             };
-            *parts.guard = Some(ready!(waiting.poll(cx)));
+            *parts.guard = Some(ready!(waiting.as_mut().poll(cx)));
+            *parts.by_one = waiting.op().was_notified_by_one();
             parts.wait.set(None);
         }
     }
@@ -131,12 +143,14 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Awaitable for Conditional<'_, 
 
     fn cancel(self: Pin<&mut Self>, right: Cancel) -> Option<Guard<H>> {
         let mut parts = self.project();
-        let Some(waiting) = parts.wait.as_mut().as_pin_mut() else {
+        let Some(mut waiting) = parts.wait.as_mut().as_pin_mut() else {
             return parts.guard.take().filter(|_| *parts.is_over);
         };
-        let guard = waiting.cancel(right)?;
+        let guard = waiting.as_mut().cancel(right)?;
+        *parts.by_one = waiting.op().was_notified_by_one();
         parts.wait.set(None);
-        let (guard, holds) = Judged::ask(guard, parts.condition);
+        let pass_on = PassOn(parts.by_one.then_some(parts.condvar));
+        let (guard, holds) = Judged::ask(guard, pass_on, parts.condition);
         (!holds).then_some(guard)
     }
 
@@ -146,7 +160,14 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Awaitable for Conditional<'_, 
         limit
     }
 
-    fn is_terminated(&self) -> bool {
+    /// The lock goes to the next, and so does the notification.
+    fn discard(self: Pin<&mut Self>, guard: Guard<H>, _right: Cancel) {
+        let parts = self.project();
+        let _pass_on = PassOn(parts.by_one.then_some(parts.condvar));
+        drop(guard);
+    }
+
+    fn has_ended(&self) -> bool {
         self.guard.is_none() && self.wait.is_none()
     }
 }

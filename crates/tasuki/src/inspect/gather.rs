@@ -1,4 +1,4 @@
-//! Gathers the records into a snapshot.
+//! Gathers the records of locks and waits into a snapshot, and into what `Debug` of a lock shows. Called by the thread that asks; takes no lock for longer than a list is read, and calls foreign code only for the labels of tasks.
 
 use super::graph::{self, Blocker};
 use super::labels::{LABELS, LabelTasks, TaskLabel};
@@ -70,7 +70,7 @@ fn wait(view: &WaitView, now: u64) -> Option<WaitSnapshot> {
 fn lock(id: LockId, record: &'static LockRecord, waiters: usize) -> LockSnapshot {
     let mut holders = Vec::new();
     let unknown_holders = record.each_holder(|holder| holders.extend(HolderSnapshot::of_holder(&holder)));
-    let (waited, held) = (record.figures.waits(), record.holders.holds());
+    let (waited, held) = (record.figures.waits(), record.figures.holds());
     LockSnapshot {
         id: id.number(),
         label: record.label(),

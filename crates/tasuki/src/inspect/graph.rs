@@ -21,9 +21,9 @@
 //! [`Graph::reduce`] removes the tasks that go on: a lock keeps the number of its holders that are left, and its waits are looked at again only
 //! when a number has fallen to where it decides.
 
+use super::components::Components;
 use super::gather::{label, labels_of};
-use super::knots::Knots;
-use super::labels::TaskLabel;
+use super::labels::{PollState, TaskLabel};
 use super::locks::{Held, Holder, LockId};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop, LockKind};
@@ -83,10 +83,16 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// A task that waits for permits that it took itself. Permits are often taken by one task and given to others, and nothing tells.
+    /// A task that waits for permits that it took itself. Permits are often taken by one task and passed to others, which cannot be seen.
     pub(super) fn is_own_permits(&self) -> bool {
         matches!(&self.links[..], [Link { wait, blocker: Blocker::Holder(holder) }]
             if wait.want == Want::Permits && holder.is_claimed)
+    }
+
+    /// Does one of its tasks wait for a permit that may have been sent to another task than the one that took it?
+    pub(super) fn has_owned_permits(&self) -> bool {
+        let is_owned = |holder: &Holder| holder.mode == LockMode::OwnedPermits && holder.is_claimed;
+        self.links.iter().any(|link| matches!(&link.blocker, Blocker::Holder(holder) if is_owned(holder)))
     }
 
     /// Do all waits of the cycle with this signature still go on?
@@ -118,7 +124,7 @@ fn keeps_out(want: Want, mode: LockMode) -> bool {
         Want::Exclusive | Want::Upgrade => true,
         Want::Read => mode == LockMode::Exclusive,
         Want::Upgradable => matches!(mode, LockMode::Exclusive | LockMode::Upgradable),
-        Want::Permits => mode == LockMode::Permits,
+        Want::Permits => mode.is_permits(),
     }
 }
 
@@ -218,6 +224,11 @@ impl LockNode {
         }
         let count = self.writers.partition_point(|writer| is_before(writer, wait));
         &self.writers[..count]
+    }
+
+    /// The tasks that hold permits which borrow the semaphore.
+    pub(super) fn borrowers(&self) -> impl Iterator<Item = u64> {
+        self.holders.iter().filter(|holder| holder.mode == LockMode::Permits).map(|holder| holder.task)
     }
 
     /// The tasks of the holders that keep a wait for this out.
@@ -387,8 +398,8 @@ impl Stuck {
         Self { graph, certain, suspected }
     }
 
-    fn knots(&self, is_certain: bool) -> Knots<'_> {
-        Knots::new(&self.graph, if is_certain { &self.certain } else { &self.suspected }, is_certain)
+    fn components(&self, is_certain: bool) -> Components<'_> {
+        Components::new(&self.graph, if is_certain { &self.certain } else { &self.suspected }, is_certain)
     }
 }
 
@@ -396,18 +407,19 @@ impl Stuck {
 pub(super) fn cycle_of(task: u64) -> Option<Cycle> {
     let stuck = Stuck::among([task]);
     // A task that is suspected may wait for a cycle that is certain.
-    stuck.knots(true).cycle_of(task).or_else(|| {
-        let suspected = stuck.knots(false).cycle_of(task);
-        suspected
-            .or_else(|| stuck.suspected.contains(&task).then(|| stuck.knots(true).cycles().pop()).flatten())
+    stuck.components(true).cycle_of(task).or_else(|| {
+        let suspected = stuck.components(false).cycle_of(task);
+        suspected.or_else(|| {
+            stuck.suspected.contains(&task).then(|| stuck.components(true).cycles().pop()).flatten()
+        })
     })
 }
 
 /// One cycle of every set of tasks that wait for each other, among these tasks and what they wait for.
 pub(super) fn cycles_of(tasks: impl IntoIterator<Item = u64>) -> Vec<Cycle> {
     let stuck = Stuck::among(tasks);
-    let mut cycles = stuck.knots(true).cycles();
-    cycles.extend(stuck.knots(false).cycles());
+    let mut cycles = stuck.components(true).cycles();
+    cycles.extend(stuck.components(false).cycles());
     cycles
 }
 
@@ -453,6 +465,13 @@ impl Deadlock {
             deadlock.tasks = labels.iter().filter(is_of).cloned().collect();
         }
         all
+    }
+
+    /// A task that is being polled may compute, and go on; or it waits inside of that poll.
+    pub(super) fn doubt_running(&mut self) {
+        if self.tasks.iter().any(|label| label.state == Some(PollState::Running)) {
+            self.certainty = Certainty::Suspected;
+        }
     }
 
     fn unlabelled(cycle: &Cycle) -> Option<Self> {

@@ -41,8 +41,8 @@ const BUSY: u64 = 2;
 const CLAIMED: u64 = 4;
 /// It was granted to a wait: that of `wait`.
 const GRANTED: u64 = 8;
-/// How it is held, in two bits.
-const MODE: u64 = 3 << MODE_SHIFT;
+/// How it is held, in three bits.
+const MODE: u64 = 7 << MODE_SHIFT;
 const MODE_SHIFT: u32 = 4;
 const TURN_SHIFT: u32 = 8;
 const FLAGS: u64 = (1 << TURN_SHIFT) - 1;
@@ -51,6 +51,8 @@ const FLAGS: u64 = (1 << TURN_SHIFT) - 1;
 const TIMED: u64 = 64;
 /// The state of a slot that was never used: its first hold is timed.
 pub(super) const UNUSED: u64 = (TIMED - 1) << TURN_SHIFT;
+/// The task of a holder that has no identity, and of a slot that was never used: not 0, which a task is as long as its runtime was not asked.
+pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// What a look reads of one holder.
 pub(super) struct HolderSlot {
@@ -268,6 +270,10 @@ impl HolderSlot {
         self.free();
         // Relaxed: no other thread has the lock; published with its record.
         self.since.store(0, Ordering::Relaxed);
+        // Release: pairs with the Acquire fence in `look`, as in `write`.
+        fence(Ordering::Release);
+        // The last holder of the lock before is not known to have this one.
+        self.task.store(UNKNOWN, Ordering::Relaxed);
         self.state.store(self.state.load(Ordering::Relaxed) & !FLAGS | UNUSED, Ordering::Relaxed);
     }
 

@@ -1,4 +1,4 @@
-//! How tasks are called: what their runtime says, asked when something is reported.
+//! The names of tasks in reports: the runtime of a task is asked for its label when a report is made, and not before.
 
 use crate::task::TaskId;
 use alloc::sync::Arc;
@@ -28,6 +28,32 @@ pub struct TaskLabel {
     pub name: Option<Arc<str>>,
     /// Where it was spawned.
     pub spawned_at: Option<&'static Location<'static>>,
+    /// How many polls of it have begun.
+    pub polls: Option<u32>,
+    /// Whether a poll of it runs, or is due.
+    pub state: Option<PollState>,
+}
+
+/// Whether a task is being polled, as its runtime says.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::inspect::{PollState, TaskLabel};
+/// use tasuki::task::TaskId;
+///
+/// let label = TaskLabel::new(TaskId::fresh(), None, None).with_polls(3, PollState::Waiting);
+/// assert_eq!((label.polls, label.state), (Some(3), Some(PollState::Waiting)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PollState {
+    /// It waits to be woken.
+    Waiting,
+    /// It was woken, and is in a queue of its runtime.
+    Scheduled,
+    /// A poll of it runs.
+    Running,
 }
 
 impl TaskLabel {
@@ -43,7 +69,24 @@ impl TaskLabel {
     /// assert!(label.to_string().ends_with(" `transfer`"));
     /// ```
     pub fn new(task: TaskId, name: Option<Arc<str>>, spawned_at: Option<&'static Location<'static>>) -> Self {
-        Self { task, name, spawned_at }
+        Self { task, name, spawned_at, polls: None, state: None }
+    }
+
+    /// For runtimes: how many polls have begun, and whether one runs or is due. A task that is polled meanwhile goes on, and no cycle of it is reported. Not for one that may wait in the middle of a poll
+    /// ([`block`](crate::future::Wait::block)).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tasuki::inspect::{PollState, TaskLabel};
+    /// use tasuki::task::TaskId;
+    ///
+    /// let label = TaskLabel::new(TaskId::fresh(), None, None).with_polls(1, PollState::Running);
+    /// assert_eq!(label.polls, Some(1));
+    /// ```
+    pub fn with_polls(mut self, polls: u32, state: PollState) -> Self {
+        (self.polls, self.state) = (Some(polls), Some(state));
+        self
     }
 }
 

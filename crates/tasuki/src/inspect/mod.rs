@@ -10,7 +10,7 @@
 //!   task 4 (spawned at src/main.rs:19:5) waits at src/main.rs:22:18 for 1.0s for the mutex made at src/main.rs:8:27, which task 3 `transfer` took at src/main.rs:13:31
 //! ```
 //!
-//! Names of tasks, and where they were spawned, are what their runtime says ([`label_tasks`]): `tasuki-rt` does.
+//! The runtime of a task provides its name and the place where it was spawned ([`label_tasks`]); `tasuki-rt` does so.
 //!
 //! # What is found
 //!
@@ -18,23 +18,28 @@
 //!   writer, [`ReentrantMutex`](crate::ReentrantMutex), `LoopMutex` of `tasuki-rt`, and the mutex of a [`Condvar`](crate::Condvar) that was notified: a
 //!   *deadlock*.
 //! * A lock that was granted to a future which its task does not poll, while the same task waits by another future: a *futurelock*.
-//! * The same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle: *suspected*, for any task may release permits. A task that waits
-//!   for permits all of which it took itself is only in what is asked for, not printed: permits are often given to other tasks, and nothing tells.
+//! * The same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle: *suspected*, for any task may release permits. So are tasks each of which
+//!   has a permit and waits for another one, as of a pool that is exhausted. A task that waits for permits all of which it took itself is listed by [`deadlocks`] and not printed, and so are tasks
+//!   that have permits of `acquire_owned` and wait for more: such permits are often passed to other tasks, which cannot be seen.
 //!
-//! # What is not
+//! # What is not found
 //!
 //! * A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) ends by itself, and so does a task that has such a wait or a sleep beside the others.
 //! * A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), [`OnceCell`](crate::OnceCell), channels, and the end of a task of `tasuki-rt`) can be given by any task: it is no part of a cycle, and
 //!   a task that waits for one beside its locks is in none.
-//! * A task without an identity is not known: under an executor that is neither `tasuki-rt` nor, with the feature, tokio, wrap it in
+//! * Tasks without an identity are not seen: under an executor that is neither `tasuki-rt` nor, with the feature, tokio, wrap it in
 //!   [`task::identify`](crate::task::identify).
-//! * Only these waits are seen. Where a `select!` or `join!` has a branch that waits for something else, a future of another crate or a socket, also of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is told, though
+//! * Only these waits are seen. Where a `select!` or `join!` has a branch that waits for something else, a future of another crate or a socket, also of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is reported, though
 //!   that branch may end it.
+//! * A task that is polled goes on: no cycle is reported of which the runtime says that a task has been polled meanwhile, or is about to be; and one in which a poll of a task lasts all the time is only *suspected*, for it may compute, or wait inside of that poll.
+//!   `tasuki-rt` says so of the tasks that are spawned; of the root of `block_on`, and of other runtimes, it is not known.
 //! * A guard is in the name of the task that took it until another one uses it, upgrades it or downgrades it, and a future in that of the task that polled it last. One that was sent to another
-//!   task, and has not been used there, is told as the taker's; of one that several tasks share, the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
-//! * What was taken without an identity, and before a task had used the lock, or as one of several holders, stays unknown, though a task use it later.
-//! * Of tasks that wait for each other in several cycles one cycle is told. When it is gone, the next one is.
+//!   task, and has not been used there, is reported as the taker's; of one that several tasks share, the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
+//! * A holder without an identity, of a lock that no task had used before, or as one of several holders, stays unknown, also if a task uses the guard later.
+//! * Of tasks that wait for each other in several cycles one cycle is reported. When that cycle has ended, the next one is reported.
 
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod components;
 mod durations;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod gather;
@@ -42,8 +47,6 @@ mod gather;
 mod graph;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod holder_slot;
-#[cfg(any(debug_assertions, feature = "inspect"))]
-mod knots;
 mod labels;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod locks;
@@ -62,20 +65,22 @@ mod snapshot;
 mod stamp;
 #[cfg(all(test, not(miri)))]
 mod tests;
+#[cfg(test)]
+mod thread_tests;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod waits;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod watch;
 
 pub use durations::Durations;
-pub use labels::{LabelTasks, TaskLabel, label_tasks};
+pub use labels::{LabelTasks, PollState, TaskLabel, label_tasks};
 pub use report::{Certainty, Deadlock, Hold, Hop, LockKind};
 pub use snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::vec::Vec;
 
-/// Every cycle of tasks of this moment, whether it has stayed for long or not: some may end by themselves.
+/// The cycles of tasks that wait for each other now. Unlike the reports, this includes cycles that have just closed, and that a foreign `select!` may still end.
 ///
 /// # Examples
 ///
@@ -86,7 +91,7 @@ pub fn deadlocks() -> Vec<Deadlock> {
     active::deadlocks()
 }
 
-/// Everything that is known: locks, their holders and figures, and the waits that go on. Empty where nothing is noted.
+/// A snapshot of all locks, with their holders and figures, and of all waits that have not ended. Empty where nothing is noted.
 ///
 /// # Examples
 ///
@@ -100,7 +105,7 @@ pub fn snapshot() -> Snapshot {
     active::snapshot(usize::MAX)
 }
 
-/// The same with at most so many locks, those with most waiters, and at most so many waits, the longest, and sites: for programs with very many. The totals are of all.
+/// As [`snapshot`](snapshot()), but lists at most `limit` locks (those with most waiters), waits (the longest) and sites: for programs with very many. The totals count all of them.
 ///
 /// # Examples
 ///
@@ -126,7 +131,7 @@ pub const fn is_active() -> bool {
 static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// Calls `hook` with each deadlock that has stayed for about a second, from a thread of its own. One hook for the process: the last one counts.
+/// Calls `hook` with each deadlock that has stayed for about a second, from a thread of its own. In strict mode ([`task::strict`](crate::task::strict)) also at once, by the thread whose wait closes the cycle, before it panics. One hook for the process: the last one counts.
 ///
 /// # Examples
 ///
@@ -164,7 +169,7 @@ mod active {
 }
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
-pub(crate) use active::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue};
+pub(crate) use active::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue, waits_have_moved};
 #[cfg(any(debug_assertions, feature = "inspect"))]
 use active::{coarse_nanoseconds, hook, locked, prints, try_locked};
 
@@ -198,7 +203,7 @@ mod active {
         }
 
         pub(crate) fn set(&self, value: &'static T) {
-            // Relaxed: what it refers to was there before the program ran.
+            // Relaxed: what it refers to is a constant, or a record that a look does not follow from here.
             self.0.store(core::ptr::from_ref(value).cast_mut(), Ordering::Relaxed);
         }
 
@@ -317,6 +322,11 @@ mod active {
             watch::need();
         }
         is_part
+    }
+
+    /// Waits that had been published may have become waits for a lock: they need the watcher, too.
+    pub(crate) fn waits_have_moved() {
+        watch::need();
     }
 
     /// Panics if the task is in a cycle of locks with holders: in strict mode, after its wait was enqueued.

@@ -79,7 +79,7 @@ impl<T: Record, const N: usize> Pool<T, N> {
     /// A record that was never used.
     fn fresh(&self) -> Option<u32> {
         let next = |used| (used < (N as u32) << DOUBLINGS).then_some(used + 1);
-        // Relaxed: each number is given once.
+        // Relaxed: a look that misses a new record is as one that came before; a watcher that ends has a fence for it (`watch.rs`).
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|used| used + 1)
     }
 
@@ -104,7 +104,7 @@ impl<T: Record, const N: usize> Pool<T, N> {
 
     /// How many records were ever used: the most that were in use at a time, or a few more.
     pub(super) fn used(&self) -> u32 {
-        // Relaxed: a number to look at.
+        // Relaxed: as in `fresh`.
         self.used.load(Ordering::Relaxed)
     }
 }

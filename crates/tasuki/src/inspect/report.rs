@@ -1,4 +1,4 @@
-//! What is told of a deadlock: values that print as one line a task.
+//! What a report of a deadlock says: values that print as one line a task.
 
 use super::labels::{TaskLabel, long, short};
 use super::snapshot::{HolderSnapshot, LockLabel};
@@ -39,7 +39,7 @@ pub enum Certainty {
     Deadlock,
     /// A lock of the cycle was granted to a future that is not polled: its task polls another one, which waits for it.
     Futurelock,
-    /// A semaphore is in the cycle: a task that holds no permit may release some.
+    /// A semaphore is in the cycle: a task that holds no permit may release some. Or a poll of a task of it runs, and may go on.
     Suspected,
 }
 
@@ -102,13 +102,13 @@ impl fmt::Display for LockKind {
 }
 
 /// A place in the sources, or that it is not known.
-fn place(at: Option<&Location<'_>>) -> String {
+fn site(at: Option<&Location<'_>>) -> String {
     at.map_or_else(|| "an unknown place".into(), |at| std::format!("{at}"))
 }
 
-/// One wait, as it is told: one line.
+/// One wait, as a report or a snapshot prints it: one line.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'a> {
+pub(super) struct WaitLine<'a> {
     pub(super) task: TaskId,
     pub(super) at: Option<&'static Location<'static>>,
     pub(super) waited: Option<Duration>,
@@ -120,9 +120,9 @@ pub(super) struct Told<'a> {
 }
 
 /// A line with other names of tasks: of the one that waits, and of others.
-pub(super) struct Renamed<'a>(Told<'a>, &'a dyn Fn(TaskId) -> String, &'a dyn Fn(TaskId) -> String);
+pub(super) struct Renamed<'a>(WaitLine<'a>, &'a dyn Fn(TaskId) -> String, &'a dyn Fn(TaskId) -> String);
 
-impl<'a> Told<'a> {
+impl<'a> WaitLine<'a> {
     pub(super) fn with_names(self, name: &'a dyn Fn(TaskId) -> String) -> Renamed<'a> {
         Renamed(self, name, name)
     }
@@ -133,7 +133,7 @@ impl<'a> Told<'a> {
     }
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for WaitLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.with_names(&|task| std::format!("{task}")).fmt(f)
     }
@@ -141,29 +141,29 @@ impl fmt::Display for Told<'_> {
 
 impl fmt::Display for Renamed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(told, subject, name) = self;
-        write!(f, "{} waits", subject(told.task))?;
+        let Self(line, subject, name) = self;
+        write!(f, "{} waits", subject(line.task))?;
         // A runtime's own future has none.
-        if told.at.is_some() || told.lock.is_some() {
-            write!(f, " at {}", place(told.at))?;
+        if line.at.is_some() || line.lock.is_some() {
+            write!(f, " at {}", site(line.at))?;
         }
-        if let Some(waited) = told.waited {
+        if let Some(waited) = line.waited {
             write!(f, " for {waited:.1?}")?;
         }
-        match told.lock {
+        match line.lock {
             Some(lock) => write!(f, " for the {lock}")?,
-            None => write!(f, " in `{}`", told.future)?,
+            None => write!(f, " in `{}`", line.future)?,
         }
-        if told.is_limited {
+        if line.is_limited {
             f.write_str(", until its limit")?;
         }
-        if told.is_granted {
+        if line.is_granted {
             return f.write_str(", which it was granted, and has not polled the future since");
         }
-        for (number, holder) in told.behind.iter().enumerate() {
-            let task = if holder.task == told.task { "this task".into() } else { name(holder.task) };
+        for (number, holder) in line.behind.iter().enumerate() {
+            let task = if holder.task == line.task { "this task".into() } else { name(holder.task) };
             f.write_str(if number == 0 { ", which " } else { ", and " })?;
-            let at = place(holder.at);
+            let at = site(holder.at);
             match holder.hold {
                 Hold::Taken => write!(f, "{task} took at {at}")?,
                 Hold::Unclaimed => {
@@ -180,8 +180,8 @@ impl fmt::Display for Renamed<'_> {
 }
 
 impl Hop {
-    fn told(&self) -> Told<'_> {
-        Told {
+    fn line(&self) -> WaitLine<'_> {
+        WaitLine {
             task: self.task,
             at: self.waits_at,
             waited: Some(self.waited),
@@ -196,7 +196,7 @@ impl Hop {
 
 impl fmt::Display for Hop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.told().fmt(f)
+        self.line().fmt(f)
     }
 }
 
@@ -213,8 +213,8 @@ impl Deadlock {
     pub fn describe(&self, name: impl Fn(TaskId) -> String) -> String {
         let mut text = self.headline();
         for hop in &self.hops {
-            let told = Told { waited: None, ..hop.told() };
-            text.push_str(&std::format!("\n  {}", told.with_names(&name)));
+            let line = WaitLine { waited: None, ..hop.line() };
+            text.push_str(&std::format!("\n  {}", line.with_names(&name)));
         }
         text
     }
@@ -235,6 +235,6 @@ impl Deadlock {
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.headline())?;
-        self.hops.iter().try_for_each(|hop| write!(f, "\n  {}", hop.told().labelled(&self.tasks)))
+        self.hops.iter().try_for_each(|hop| write!(f, "\n  {}", hop.line().labelled(&self.tasks)))
     }
 }

@@ -3,8 +3,8 @@
 //! Tasks and locks are numbers, places are strings as compilers print them (`src/main.rs:3:18`), times are nanoseconds, histograms the counts of their classes.
 
 use super::{
-    Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, Snapshot,
-    TaskLabel, WaitSite, WaitSnapshot,
+    Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, PollState,
+    Snapshot, TaskLabel, WaitSite, WaitSnapshot,
 };
 use core::fmt::Display;
 use core::panic::Location;
@@ -13,12 +13,14 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-/// Serialises a struct: its name, and each field with its value.
+/// Serialises a struct: each field with its value, and perhaps one thing more. A field that is not named does not compile.
 macro_rules! fields {
-    ($to:expr, $name:literal, $($field:literal: $value:expr),+ $(,)?) => {{
-        let fields: &[&str] = &[$($field),+];
-        let mut out = $to.serialize_struct($name, fields.len())?;
-        $(out.serialize_field($field, &$value)?;)+
+    ($to:expr, $this:expr => $type:ident { $($field:ident: $value:expr),+ $(,)? } $(and $more:literal: $also:expr)?) => {{
+        let $type { $($field),+ } = $this;
+        let fields: &[&str] = &[$(stringify!($field),)+ $($more)?];
+        let mut out = $to.serialize_struct(stringify!($type), fields.len())?;
+        $(out.serialize_field(stringify!($field), &$value)?;)+
+        $(out.serialize_field($more, &$also)?;)?
         out.end()
     }};
 }
@@ -31,109 +33,105 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The number of a lock, and its label.
-fn lock(lock: Option<(u64, LockLabel)>) -> (Option<u64>, Option<LockLabel>) {
-    lock.unzip()
-}
-
 impl Serialize for Snapshot {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "Snapshot",
-            "locks": self.locks,
-            "total_locks": self.total_locks,
-            "waits": self.waits,
-            "total_waits": self.total_waits,
-            "sites": self.sites,
-            "deadlocks": self.deadlocks,
-            "tasks": self.tasks,
-        )
+        fields!(to, self => Snapshot {
+            locks: locks,
+            total_locks: total_locks,
+            waits: waits,
+            total_waits: total_waits,
+            sites: sites,
+            deadlocks: deadlocks,
+            tasks: tasks,
+        })
     }
 }
 
 impl Serialize for TaskLabel {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "TaskLabel",
-            "task": self.task.get(),
-            "name": self.name.as_deref(),
-            "spawned_at": place(self.spawned_at),
-        )
+        fields!(to, self => TaskLabel {
+            task: task.get(),
+            name: name.as_deref(),
+            spawned_at: place(*spawned_at),
+            polls: polls,
+            state: state,
+        })
     }
 }
 
 impl Serialize for LockSnapshot {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "LockSnapshot",
-            "id": self.id,
-            "label": self.label,
-            "holders": self.holders,
-            "waiters": self.waiters,
-            "contentions": self.contentions,
-            "longest_queue": self.longest_queue,
-            "waited": self.waited,
-            "held": self.held,
-        )
+        fields!(to, self => LockSnapshot {
+            id: id,
+            label: label,
+            holders: holders,
+            unknown_holders: unknown_holders,
+            waiters: waiters,
+            contentions: contentions,
+            longest_queue: longest_queue,
+            waited: waited,
+            held: held,
+        })
     }
 }
 
 impl Serialize for LockLabel {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "LockLabel", "kind": self.kind, "name": self.name, "made_at": place(self.made_at))
+        fields!(to, self => LockLabel { kind: kind, name: name, made_at: place(*made_at) })
     }
 }
 
 impl Serialize for HolderSnapshot {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "HolderSnapshot", "task": self.task.get(), "hold": self.hold, "at": place(self.at))
+        fields!(to, self => HolderSnapshot { task: task.get(), hold: hold, at: place(*at) })
     }
 }
 
 impl Serialize for WaitSnapshot {
+    /// `lock` is the number of the lock, `label` how it is called.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (id, label) = lock(self.lock);
-        fields!(to, "WaitSnapshot",
-            "task": self.task.get(),
-            "future": self.future,
-            "at": place(self.at),
-            "waited": nanoseconds(self.waited),
-            "is_limited": self.is_limited,
-            "is_granted": self.is_granted,
-            "lock": id,
-            "label": label,
-            "behind": self.behind,
-        )
+        fields!(to, self => WaitSnapshot {
+            task: task.get(),
+            future: future,
+            at: place(*at),
+            waited: nanoseconds(*waited),
+            is_limited: is_limited,
+            is_granted: is_granted,
+            lock: lock.map(|(id, _)| id),
+            behind: behind,
+        } and "label": self.lock.map(|(_, label)| label))
     }
 }
 
 impl Serialize for WaitSite {
+    /// As above.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (id, label) = lock(self.lock);
-        fields!(to, "WaitSite",
-            "future": self.future,
-            "at": place(self.at),
-            "lock": id,
-            "label": label,
-            "count": self.count,
-            "longest": nanoseconds(self.longest),
-        )
+        fields!(to, self => WaitSite {
+            future: future,
+            at: place(*at),
+            lock: lock.map(|(id, _)| id),
+            count: count,
+            longest: nanoseconds(*longest),
+        } and "label": self.lock.map(|(_, label)| label))
     }
 }
 
 impl Serialize for Deadlock {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "Deadlock", "certainty": self.certainty, "hops": self.hops, "tasks": self.tasks)
+        fields!(to, self => Deadlock { certainty: certainty, hops: hops, tasks: tasks })
     }
 }
 
 impl Serialize for Hop {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        fields!(to, "Hop",
-            "task": self.task.get(),
-            "waits_at": place(self.waits_at),
-            "waited": nanoseconds(self.waited),
-            "future": self.future,
-            "lock": self.lock,
-            "holder": self.holder,
-        )
+        fields!(to, self => Hop {
+            task: task.get(),
+            waits_at: place(*waits_at),
+            waited: nanoseconds(*waited),
+            future: future,
+            lock: lock,
+            holder: holder,
+        })
     }
 }
 
@@ -156,6 +154,16 @@ impl Serialize for Hold {
             Self::Taken => "taken",
             Self::Unclaimed => "unclaimed",
             Self::Queued => "queued",
+        })
+    }
+}
+
+impl Serialize for PollState {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(match self {
+            Self::Waiting => "waiting",
+            Self::Scheduled => "scheduled",
+            Self::Running => "running",
         })
     }
 }
@@ -193,6 +201,7 @@ mod tests {
             (&lock["holders"][0]["task"], &lock["holders"][0]["hold"]),
             (&me.number().into(), &"taken".into())
         );
+        assert_eq!(lock["unknown_holders"], 0);
         let classes = [&lock["waited"], &lock["held"]].map(|counts| counts.as_array().unwrap().len());
         assert_eq!(classes, [super::super::durations::CLASSES; 2]);
         let wait = of("waits", &|wait| wait["task"] == me.number());

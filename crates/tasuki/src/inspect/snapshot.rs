@@ -1,8 +1,8 @@
-//! Everything that is known, as a value: locks with their holders and figures, and the waits that go on.
+//! Snapshots as values: every lock with its holders and figures, and every wait that has not ended.
 
 use super::durations::Durations;
 use super::labels::TaskLabel;
-use super::report::{Deadlock, Hold, LockKind, Told};
+use super::report::{Deadlock, Hold, LockKind, WaitLine};
 use crate::task::TaskId;
 use core::fmt;
 use core::panic::Location;
@@ -136,12 +136,12 @@ impl WaitSnapshot {
     /// }
     /// ```
     pub fn describe(&self, name: impl Fn(TaskId) -> String) -> String {
-        let told = Told { waited: None, ..self.told() };
-        std::format!("{}", told.with_names(&name))
+        let line = WaitLine { waited: None, ..self.line() };
+        std::format!("{}", line.with_names(&name))
     }
 
-    pub(super) fn told(&self) -> Told<'_> {
-        Told {
+    pub(super) fn line(&self) -> WaitLine<'_> {
+        WaitLine {
             task: self.task,
             at: self.at,
             waited: Some(self.waited),
@@ -156,14 +156,14 @@ impl WaitSnapshot {
 
 impl fmt::Display for WaitSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.told().fmt(f)
+        self.line().fmt(f)
     }
 }
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} waits, {} locks in use", self.total_waits, self.total_locks)?;
-        self.waits.iter().try_for_each(|wait| write!(f, "\n  {}", wait.told().labelled(&self.tasks)))?;
+        self.waits.iter().try_for_each(|wait| write!(f, "\n  {}", wait.line().labelled(&self.tasks)))?;
         if self.total_waits > self.waits.len() {
             write!(f, "\n  and {} more", self.total_waits - self.waits.len())?;
         }

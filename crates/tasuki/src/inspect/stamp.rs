@@ -1,10 +1,13 @@
-//! The stamp of a record that is used again and again: whether it is free, whether it may be read, and whether it still is the same use of it.
+//! The stamp of a record: a counter that says whether the record is free, whether it may be read, and whether it has been used for another wait since.
+//!
+//! Records are never freed, so that the watcher and snapshots may read them while tasks write them (`pool.rs`). The stamp of a record of a wait makes that safe: a wait takes the record, writes it and publishes it, and a look that reads it knows by the
+//! stamp, asked before and after, whether all that it read is of one wait. The record of a lock has a [`Generation`] instead, which changes when the lock is dropped. Neither ever makes a task wait.
 //!
 //! # States, whose upper bits count the uses
 //!
 //! | state | event | to | fn |
 //! |---|---|---|---|
-//! | free | a wait is about to begin | prepared, the next use | [`Stamp::try_take`] |
+//! | free | a wait is about to begin, on the one thread that may take the record | prepared, the next use | [`Stamp::try_take`] |
 //! | prepared | the waiter has been enqueued | published | [`Stamp::publish`] |
 //! | prepared, published | the wait is over | free | [`Stamp::free`] |
 //!
@@ -15,7 +18,7 @@
 //! # Orderings
 //! A sequence lock, as a [`HolderSlot`](super::holder_slot::HolderSlot) is: Release in [`Stamp::publish`] pairs with Acquire in [`Stamp::look`]; the Release fence in [`Stamp::try_take`] with the Acquire fence in
 //! [`Stamp::look`]; Release in [`Stamp::free`] with Acquire in [`Stamp::try_take`].
-//! A wait that can be part of a cycle is published before it is asked whether the watcher runs, with a `SeqCst` fence between the two: the watcher must not end when such a wait has begun (`watch.rs`).
+//! A watcher must not end when a wait has begun that it has to see: the argument is in `watch.rs`.
 //! [`Generation`]: Acquire fence in [`Generation::is_still`], for what was read before; what is written into the record of another lock comes after [`Generation::next`].
 
 use super::sync::{AtomicU32, AtomicU64, Ordering, TRIES, fence};
@@ -28,29 +31,26 @@ const USE: u64 = 4;
 pub(super) struct Stamp(pub(super) AtomicU64);
 
 impl Stamp {
-    /// `free => prepared`. False if another wait has the record.
-    #[inline]
+    /// `free => prepared`. False if another wait has the record. Called by no two threads at a time.
+    #[inline(always)]
     pub(super) fn try_take(&self) -> bool {
-        // Relaxed: confirmed by the exchange.
-        let before = self.0.load(Ordering::Relaxed);
-        let after = before.wrapping_add(USE) | PREPARED;
-        // Acquire: pairs with Release in `free`. Relaxed on failure: another record is taken.
-        let taken = before & FLAGS == 0
-            && self.0.compare_exchange(before, after, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        // Acquire: pairs with Release in `free`.
+        let before = self.0.load(Ordering::Acquire);
+        if before & FLAGS != 0 {
+            return false;
+        }
+        // Relaxed: the fence that follows orders it before the fields.
+        self.0.store(before.wrapping_add(USE) | PREPARED, Ordering::Relaxed);
         // Release: pairs with the Acquire fence in `look`.
         fence(Ordering::Release);
-        taken
+        true
     }
 
-    /// `prepared => published`. `is_watched`: the watcher must not end without having seen it.
+    /// `prepared => published`.
     #[inline]
-    pub(super) fn publish(&self, is_watched: bool) {
+    pub(super) fn publish(&self) {
         // Release: pairs with Acquire in `look`.
         self.0.store(self.uses() | PUBLISHED, Ordering::Release);
-        if is_watched {
-            // SeqCst: pairs with the fence of a watcher that ends.
-            fence(Ordering::SeqCst);
-        }
     }
 
     /// `prepared | published => free`.
@@ -68,8 +68,15 @@ impl Stamp {
     /// Does the record say something now?
     #[inline]
     pub(super) fn is_published(&self) -> bool {
-        // Relaxed: after the fence of a watcher that ends; elsewhere it may be over at any time.
+        // Relaxed: it may be over at any time.
         self.0.load(Ordering::Relaxed) & PUBLISHED != 0
+    }
+
+    /// Is the record taken, and does `is_seen` say so of what is in it, or is it not published yet? Asked by a watcher that ends.
+    pub(super) fn is_taken(&self, is_seen: impl FnOnce() -> bool) -> bool {
+        // Acquire: pairs with Release in `publish`, for what is in it.
+        let stamp = self.0.load(Ordering::Acquire);
+        stamp & PREPARED != 0 || stamp & PUBLISHED != 0 && is_seen()
     }
 
     /// How often the record was taken.

@@ -1,42 +1,46 @@
-//! When a cycle is told: once, when it has stayed the same for about a second.
+//! The watcher: a thread of the process that looks at the wait-for graph twice a second, and reports a cycle once, when it has stayed the same for about a second.
 //!
 //! A cycle that closes need not be a deadlock: another branch of a foreign `select!` may end the wait, and a guard may be with
 //! another task than the one that took it. And it need not close by a wait that begins: a grant to a future that is not polled, a guard that another task uses, the end of another wait of
 //! a task, a condvar that moves its waiter to the mutex, a release of too few permits can all do it. So no event is judged: a thread, the *watcher*, looks twice a second at the holders of every lock
-//! that has been waited for without a limit for 0.1 s, and remembers the cycles that it finds. When one has stood for a second, the watcher looks at its tasks once more, and tells of it if it has found the same waits of the same
-//! tasks behind the same holds. One that was told is remembered as long as its waits go on: it may open for a while, and close again.
+//! that has been waited for without a limit for 0.1 s, and remembers the cycles that it finds. When one has stood for a second, the watcher looks at its tasks once more, and reports it if it has found the same waits of the same
+//! tasks behind the same holds, and no runtime says that one of the tasks has been polled meanwhile or is about to be. One that was reported is remembered as long as its waits go on: it may open for a while, and close again.
 //!
 //! The watcher starts with the first such wait of the process, of any age, and ends when there have been none for ten seconds. It reads records, not buckets: a look costs as much as there are
-//! waits for locks, a few nanoseconds each, and as there are tasks that hold what is waited for and wait themselves. It is followed by a pause of at least twenty times its length.
+//! records, some nanoseconds each (1,024 of every thread on which tasks have waited, and those of the pool), and as there are tasks that hold what is waited for and wait themselves. It is followed by a pause of at least twenty times its length.
 //!
 //! # States of `WATCHER`
 //!
 //! | value | means | event | to |
 //! |---|---|---|---|
-//! | 0 | no watcher | a wait begins | the process id, and a thread is started ([`need`]) |
-//! | the id of this process | it runs | nothing to see for ten seconds | 0; back, if a last look finds a wait ([`Watcher::ends`]) |
-//! | the id of this process, no thread | the system refused the thread | | it stays: nothing is told in this process |
+//! | 0 | no watcher | a wait for a lock begins, or becomes one | the process id, and a thread is started ([`need`]) |
+//! | the id of this process | it runs | nothing to see for ten seconds | 0; back, if a last look finds a wait, or all threads cannot be fenced ([`Watcher::ends`]) |
+//! | the id of this process, no thread | the system refused the thread | | it stays: nothing is reported in this process |
 //! | another process id | it runs in the parent of a fork | a wait begins | as 0 |
 //!
 //! # Orderings
-//! A wait is published before `WATCHER` is read, a watcher that ends stores 0 before its last look, with a `SeqCst` fence between the two each (`Stamp::publish`, [`Watcher::ends`]): either the wait
-//! starts another, or the last look finds it. All else is Relaxed: nothing is published with the number.
+//! A wait takes its record, or becomes one for a lock, and then reads `WATCHER` ([`need`]); a watcher that ends stores 0 and then looks at the records that are taken ([`Watcher::ends`]). A fence is between the two on either side, so either the wait
+//! starts another watcher, or the last look finds it. A fence in every wait would cost more than the rest of [`need`], and a watcher ends once in ten seconds at most: so that of a wait orders what the compiler does and nothing else, and the watcher asks the
+//! system to have every running thread of the process pass a full fence ([`fence_all_threads`]). Where the system cannot do that, the watcher does not end. All else is Relaxed: nothing is published with the number.
 //!
 //! # Forks
-//! A child has the records of its parent, and none of the parent's threads. Its own watcher tells of no cycle with a wait of another process: that task is not there any more, or never
+//! A child has the records of its parent, and none of the parent's threads. Its own watcher reports no cycle with a wait of another process: that task is not there any more, or never
 //! waits again. A child that was forked while another thread had one of the locks of a record, which are held for some ten instructions, may wait for that for ever, as for any lock of std.
 //!
 //! Time is a parameter of [`Watch::look`]: the tests choose it.
 
+use super::gather::labels_of;
 use super::graph::{self, Cycle};
+use super::labels::{PollState, TaskLabel};
 use super::report::Deadlock;
 use super::{nanoseconds, waits};
 use crate::catch_panic::caught;
-use crate::host_executor::clock;
+use crate::host_executor::{clock, fence_all_threads};
+use crate::task::TaskId;
 use crate::{process_id, trace};
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::vec::Vec;
@@ -58,30 +62,39 @@ static WATCHER: AtomicU32 = AtomicU32::new(0);
 /// A cycle that was found.
 struct Seen {
     since: Instant,
-    is_told: bool,
+    is_reported: bool,
     tasks: Vec<u64>,
+    /// The labels of the tasks at `since`: how many polls of them there had been.
+    polls: Vec<Option<u32>>,
 }
 
 /// The cycles that were found, and stood at the last look.
-#[derive(Default)]
 struct Watch {
+    /// The process whose cycles are reported.
+    process: u32,
     seen: HashMap<Vec<u64>, Seen>,
 }
 
+impl Default for Watch {
+    fn default() -> Self {
+        Self { process: process_id::id(), seen: HashMap::new() }
+    }
+}
+
 impl Watch {
-    /// Looks at everything that can be reached from these tasks: the cycles to be told. What is not found is forgotten, or begins anew if it was not told.
+    /// Looks at everything that can be reached from these tasks: the cycles to be reported. What is not found is forgotten, or begins anew if it was not reported.
     fn look(&mut self, tasks: Vec<u64>, now: Instant) -> Vec<Cycle> {
         let mut before = core::mem::take(&mut self.seen);
         let news = self.find(tasks, &mut before, now);
-        // A cycle that was told, and is open for a while, as another wait of a task of it goes on, is the same one when that ends.
-        before.retain(|signature, seen| seen.is_told && Cycle::has_waits(signature));
+        // A cycle that was reported, and is open for a while, as another wait of a task of it goes on, is the same one when that ends.
+        before.retain(|signature, seen| seen.is_reported && Cycle::has_waits(signature));
         self.seen.extend(before);
         news
     }
 
-    /// Looks only at the cycles that have been there for long enough now: those that still stand are to be told.
+    /// Looks only at the cycles that have been there for long enough now: those that still stand are to be reported.
     fn confirm(&mut self, now: Instant) -> Vec<Cycle> {
-        let is_due = |seen: &Seen| !seen.is_told && now >= seen.since + STAYS;
+        let is_due = |seen: &Seen| !seen.is_reported && now >= seen.since + STAYS;
         let (due, rest) = core::mem::take(&mut self.seen).into_iter().partition(|(_, seen)| is_due(seen));
         self.seen = rest;
         let mut due: HashMap<Vec<u64>, Seen> = due;
@@ -91,19 +104,26 @@ impl Watch {
 
     fn find(&mut self, tasks: Vec<u64>, before: &mut HashMap<Vec<u64>, Seen>, now: Instant) -> Vec<Cycle> {
         let mut news = Vec::new();
-        for cycle in graph::cycles_of(tasks) {
+        let cycles = graph::cycles_of(tasks);
+        let is_open = |cycle: &&Cycle| before.get(&cycle.signature()).is_none_or(|seen| !seen.is_reported);
+        let polls = Polls::of(cycles.iter().filter(is_open));
+        for cycle in cycles {
             let signature = cycle.signature();
-            // One that another look has found: this one was not asked about it.
-            if self.seen.contains_key(&signature) {
+            // One that another look has found, which this one was not asked about; or one that stood in the parent when this process was forked, and stands in its records for ever.
+            if self.seen.contains_key(&signature) || !self.is_of_this_process(&cycle) {
                 continue;
             }
             let mut seen = before.remove(&signature).unwrap_or_else(|| Seen {
                 since: now,
-                is_told: false,
+                is_reported: false,
                 tasks: cycle.links.iter().map(|link| link.wait.task).collect(),
+                polls: polls.counts(&cycle),
             });
-            let is_news = !seen.is_told && now >= seen.since + STAYS && is_of_this_process(&cycle);
-            seen.is_told |= is_news;
+            if !seen.is_reported && (polls.is_due(&cycle) || polls.counts(&cycle) != seen.polls) {
+                (seen.since, seen.polls) = (now, polls.counts(&cycle));
+            }
+            let is_news = !seen.is_reported && now >= seen.since + STAYS;
+            seen.is_reported |= is_news;
             self.seen.insert(signature, seen);
             if is_news && !cycle.is_own_permits() {
                 news.push(cycle);
@@ -112,21 +132,48 @@ impl Watch {
         news
     }
 
-    /// When a cycle has to be looked at again, to be told.
+    /// Did all its waits begin in this process?
+    fn is_of_this_process(&self, cycle: &Cycle) -> bool {
+        cycle.links.iter().all(|link| link.wait.process == self.process)
+    }
+
+    /// When a cycle has to be looked at again, to be reported.
     fn due(&self) -> Option<Instant> {
-        self.seen.values().filter(|seen| !seen.is_told).map(|seen| seen.since + STAYS).min()
+        self.seen.values().filter(|seen| !seen.is_reported).map(|seen| seen.since + STAYS).min()
     }
 }
 
-fn is_of_this_process(cycle: &Cycle) -> bool {
-    let process = process_id::id();
-    cycle.links.iter().all(|link| link.wait.process == process)
+/// What the runtimes say of the polls of tasks: a task that is polled meanwhile goes on, though its waits do not end.
+struct Polls(Vec<TaskLabel>);
+
+impl Polls {
+    fn of<'a>(cycles: impl Iterator<Item = &'a Cycle>) -> Self {
+        let tasks = cycles.flat_map(|cycle| cycle.links.iter().map(|link| link.wait.task));
+        Self(labels_of(tasks.filter_map(TaskId::from_number)))
+    }
+
+    fn of_cycle(&self, cycle: &Cycle) -> impl Iterator<Item = Option<&TaskLabel>> {
+        let label = |task| self.0.iter().find(|label| label.task.get() == task);
+        cycle.links.iter().map(move |link| label(link.wait.task))
+    }
+
+    /// How many polls there have been of each task.
+    fn counts(&self, cycle: &Cycle) -> Vec<Option<u32>> {
+        self.of_cycle(cycle).map(|label| label.and_then(|label| label.polls)).collect()
+    }
+
+    /// Has one of the tasks been woken, and will be polled?
+    fn is_due(&self, cycle: &Cycle) -> bool {
+        self.of_cycle(cycle).flatten().any(|label| label.state == Some(PollState::Scheduled))
+    }
 }
 
-/// A wait for a lock has been published: there must be a watcher.
+/// A wait for a lock has been published, in a record that was taken before: there must be a watcher.
 #[inline]
 pub(super) fn need() {
-    // Relaxed: after the fence of `Stamp::publish`; see the header.
+    // SeqCst, for the compiler: pairs with `fence_all_threads` in `Watcher::ends`; see the header.
+    compiler_fence(Ordering::SeqCst);
+    // Relaxed: ordered by the fences.
     let watcher = WATCHER.load(Ordering::Relaxed);
     if watcher != process_id::id() {
         start(watcher);
@@ -156,14 +203,14 @@ impl Watcher {
         while !self.ends() {
             let now = self.sleep(next);
             if now < next {
-                self.watch.confirm(now).iter().for_each(tell);
+                self.watch.confirm(now).iter().for_each(report);
                 continue;
             }
             let oldest = nanoseconds().saturating_sub(YOUNGEST.as_nanos() as u64);
             self.idle = if waits::has_candidate(u64::MAX) { 0 } else { self.idle + 1 };
             let news = self.watch.look(graph::holders_waited_for(oldest), now);
             next = clock() + PERIOD.max(now.elapsed() * PAUSE);
-            news.iter().for_each(tell);
+            news.iter().for_each(report);
         }
     }
 
@@ -180,21 +227,23 @@ impl Watcher {
             return false;
         }
         self.idle = 0;
+        // Relaxed: ordered by the fences.
         WATCHER.store(0, Ordering::Relaxed);
-        // SeqCst: pairs with the fence of `Stamp::publish`; see the header.
-        fence(Ordering::SeqCst);
-        // Another has been started meanwhile, or there is nothing to see.
-        !waits::has_candidate(u64::MAX)
+        // Pairs with the fence in `need`.
+        let is_fenced = fence_all_threads();
+        // There is nothing to see, or another has been started meanwhile.
+        is_fenced && !waits::has_begun()
             || WATCHER.compare_exchange(0, process_id::id(), Ordering::Relaxed, Ordering::Relaxed).is_err()
     }
 }
 
-fn tell(cycle: &Cycle) {
-    let Some(deadlock) = Deadlock::new(cycle) else { return };
+fn report(cycle: &Cycle) {
+    let Some(mut deadlock) = Deadlock::new(cycle) else { return };
+    deadlock.doubt_running();
     caught(|| super::hook(&deadlock));
     caught(|| trace::deadlock(&deadlock));
     if super::prints() {
-        // Without a stream there is no one to tell.
+        // Without a stream there is nowhere to report.
         let _ = writeln!(std::io::stderr(), "tasuki: {deadlock}");
     }
 }
@@ -204,6 +253,7 @@ pub(super) mod tests {
     use super::super::tests::Actor;
     use super::*;
     use crate::Mutex as Lock;
+    use alloc::sync::Arc;
     use std::boxed::Box;
     use std::vec;
 
@@ -217,37 +267,98 @@ pub(super) mod tests {
             Self(Watch::default(), clock())
         }
 
-        /// Time goes by, and the watcher does what it does then: the cycles that it tells.
+        /// Time goes by, and the watcher does what it does then: the cycles that it reports.
         pub(in crate::inspect) fn after(&mut self, time: Duration, tasks: Vec<u64>) -> Vec<Cycle> {
             self.1 += time;
-            let mut told = self.0.confirm(self.1);
-            told.extend(self.0.look(tasks, self.1));
-            told
+            let mut reported = self.0.confirm(self.1);
+            reported.extend(self.0.look(tasks, self.1));
+            reported
         }
     }
 
     /// Told once, when it was the same for a second; and not if it was another one in between.
     #[test]
-    fn a_cycle_is_told_once_after_a_second() {
+    fn a_cycle_is_reported_once_after_a_second() {
         let (me, mutex, mut watch) = (Actor::new(), Lock::new(0), Watch::default());
         let start = clock();
-        let mut told = |after| watch.look(vec![me.number()], start + after).len();
+        let mut reported = |after| watch.look(vec![me.number()], start + after).len();
         let _held = me.run(|| mutex.try_lock().unwrap());
         let mut wait = Box::pin(mutex.lock());
         assert!(me.poll(wait.as_mut()).is_pending());
-        assert_eq!((told(Duration::ZERO), told(STAYS - MOMENT)), (0, 0));
+        assert_eq!((reported(Duration::ZERO), reported(STAYS - MOMENT)), (0, 0));
         // Another wait of the same task for the same lock: the second begins again.
         drop(wait);
         let mut wait = Box::pin(mutex.lock());
         assert!(me.poll(wait.as_mut()).is_pending());
-        assert_eq!((told(STAYS), told(2 * STAYS - MOMENT), told(2 * STAYS)), (0, 0, 1));
-        assert_eq!((told(3 * STAYS), told(5 * STAYS)), (0, 0), "it was told");
+        assert_eq!((reported(STAYS), reported(2 * STAYS - MOMENT), reported(2 * STAYS)), (0, 0, 1));
+        assert_eq!((reported(3 * STAYS), reported(5 * STAYS)), (0, 0), "it was reported");
         drop(wait);
-        assert_eq!(told(6 * STAYS), 0);
+        assert_eq!(reported(6 * STAYS), 0);
         assert!(watch.seen.is_empty(), "what is over is forgotten");
     }
 
-    /// Two tasks of one cycle, and one that waits for it, are looked at: it is told once.
+    /// What a runtime says of the polls of a task.
+    static SAID: std::sync::Mutex<Vec<TaskLabel>> = std::sync::Mutex::new(Vec::new());
+
+    fn say(actor: Actor, polls: u32, state: PollState) {
+        super::super::label_tasks(|wanted| {
+            let said = SAID.lock().unwrap();
+            said.iter().filter(|label| wanted.contains(&label.task)).cloned().collect()
+        });
+        let task = TaskId::from_number(actor.number()).unwrap();
+        let mut said = SAID.lock().unwrap();
+        said.retain(|label| label.task != task);
+        said.push(TaskLabel::new(task, None, None).with_polls(polls, state));
+    }
+
+    /// A branch of the task holds the lock and is polled, another one waits: the task goes on. One poll that lasts may be a computation, and is only suspected.
+    #[test]
+    fn a_task_that_is_polled_is_not_reported() {
+        let (me, mutex, mut watch) = (Actor::new(), Lock::new(0), Watch::default());
+        let start = clock();
+        let mut reported = |times| watch.look(vec![me.number()], start + STAYS * times);
+        let _held = me.run(|| mutex.try_lock().unwrap());
+        let mut wait = Box::pin(mutex.lock());
+        assert!(me.poll(wait.as_mut()).is_pending());
+        say(me, 1, PollState::Waiting);
+        assert!(reported(0).is_empty());
+        say(me, 2, PollState::Waiting);
+        assert!(reported(1).is_empty(), "it was polled meanwhile");
+        say(me, 2, PollState::Scheduled);
+        assert!(reported(2).is_empty(), "it is about to be polled");
+        say(me, 3, PollState::Running);
+        assert!(reported(3).is_empty(), "it is polled");
+        let cycle = reported(4).pop().expect("the same poll for a second");
+        let certainty = || {
+            let mut deadlock = Deadlock::new(&cycle).unwrap();
+            deadlock.doubt_running();
+            deadlock.certainty
+        };
+        assert_eq!(certainty(), super::super::Certainty::Suspected);
+        say(me, 3, PollState::Waiting);
+        assert_eq!(certainty(), super::super::Certainty::Deadlock);
+        say(me, 4, PollState::Waiting);
+        assert!(reported(5).is_empty() && reported(6).is_empty(), "it was reported");
+    }
+
+    /// A cycle of the parent of a fork is not reported, and is no reason to look again at once.
+    #[test]
+    fn a_cycle_of_another_process() {
+        let (me, mutex, mut watch) = (Actor::new(), Lock::new(0), Watch::default());
+        let _held = me.run(|| mutex.try_lock().unwrap());
+        let mut wait = Box::pin(mutex.lock());
+        assert!(me.poll(wait.as_mut()).is_pending());
+        let start = clock();
+        watch.process += 1;
+        for seconds in 0..3 {
+            assert!(watch.look(vec![me.number()], start + seconds * STAYS).is_empty());
+            assert!(watch.due().is_none() && watch.seen.is_empty());
+        }
+        watch.process -= 1;
+        assert!(watch.look(vec![me.number()], start).is_empty() && watch.due() == Some(start + STAYS));
+    }
+
+    /// Two tasks of one cycle, and one that waits for it, are looked at: it is reported once.
     #[test]
     fn a_cycle_of_two_is_one() {
         let (one, two, tail) = (Actor::new(), Actor::new(), Actor::new());
@@ -263,17 +374,40 @@ pub(super) mod tests {
         assert_eq!(watch.look(tasks, start + STAYS).len(), 1);
     }
 
-    /// A task takes permits, gives them to others and waits for one more: it looks as if it waited for itself, and may not be told. It is in what is asked for.
+    /// A task takes permits, gives them to others and waits for one more: it looks as if it waited for itself, and may not be reported. It is in what is asked for.
     #[test]
-    fn permits_that_were_given_away_are_not_told() {
+    fn permits_that_were_given_away_are_not_reported() {
         let (me, semaphore, mut watch) = (Actor::new(), crate::Semaphore::new(2), Watch::default());
         let _given = me.run(|| (semaphore.try_acquire().unwrap(), semaphore.try_acquire().unwrap()));
         let mut wait = Box::pin(semaphore.acquire());
         assert!(me.poll(wait.as_mut()).is_pending());
         assert!(graph::cycle_of(me.number()).is_some());
         let start = clock();
-        let mut told = |after| watch.look(vec![me.number()], start + after).len();
-        assert_eq!((told(Duration::ZERO), told(2 * STAYS)), (0, 0));
+        let mut reported = |after| watch.look(vec![me.number()], start + after).len();
+        assert_eq!((reported(Duration::ZERO), reported(2 * STAYS)), (0, 0));
+    }
+
+    /// A pool that is exhausted: each of three tasks has a permit of it, and wants another one. With permits that own their semaphore, which are sent to other tasks, it is not reported.
+    #[test]
+    fn tasks_that_each_have_a_permit_and_want_another() {
+        macro_rules! news {
+            ($pool:ident => $permit:expr) => {{
+                let (tasks, $pool) = ([(); 3].map(|()| Actor::new()), Arc::new(crate::Semaphore::new(3)));
+                let _held = tasks.map(|task| task.run(|| $permit.unwrap()));
+                let mut waits = [(); 3].map(|()| Box::pin($pool.acquire()));
+                for (task, wait) in tasks.iter().zip(&mut waits) {
+                    assert!(task.poll(wait.as_mut()).is_pending());
+                }
+                let (mut watch, start) = (Watch::default(), clock());
+                let mut look = |at| watch.look(tasks.iter().map(|task| task.number()).collect(), at);
+                assert!(look(start).is_empty());
+                look(start + STAYS)
+            }};
+        }
+        let borrowed = news!(pool => pool.try_acquire());
+        let found: Vec<_> = borrowed.iter().map(|cycle| (cycle.links.len(), cycle.is_certain)).collect();
+        assert_eq!(found, [(2, false)]);
+        assert!(news!(pool => pool.clone().try_acquire_owned()).is_empty());
     }
 
     /// Cycles that close without a wait that begins: a grant, the end of another wait, a guard that another task uses. Each is found by the looks that come by themselves: its waits are candidates.

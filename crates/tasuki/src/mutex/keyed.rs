@@ -37,6 +37,7 @@
 use crate::guard::{Exclusive, Guard, Holder, Narrow, sealed};
 use crate::primitive_ref::PrimitiveRef;
 use crate::probe::{LockMode, LockProbe, Site, Target};
+use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Payload, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::word::{FLAG_A as LOCKED, Word};
 use crate::queue::{LockedQueue, Pinned, QueueGuard as _, QueueWaker, Removed, WaitQueue};
@@ -103,13 +104,19 @@ impl<M: KeyedMutex + ?Sized, R: PrimitiveRef<Primitive = M>> KeyedAccess for R {
 }
 
 /// The lock without the value.
-#[derive(Debug)]
 pub struct KeyedRawMutex {
     queue: WaitQueue,
     /// The key of the owner, 0 if there is none.
     owner: AtomicUsize,
     /// Where `inspect/` is active, which task holds it.
     probe: LockProbe,
+}
+
+/// Shows which task has it locked, as far as that is known.
+impl fmt::Debug for KeyedRawMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_locked() { self.probe.shown().fmt(f) } else { f.write_str("<free>") }
+    }
 }
 
 impl KeyedRawMutex {
@@ -359,15 +366,23 @@ impl<A: KeyedAccess> Keyed<A> {
         Self { access, key, thread: this_thread(), _here: PhantomData }
     }
 
-    /// Releases the lock. In safe code the thread is the one that took it.
+    /// Releases the lock, if it may be released here; else it stays locked. In safe code the thread is the one that took it.
     #[track_caller]
     fn release(&self) -> bool {
-        assert!(
-            self.thread == this_thread() && A::Domain::may_release(self.key),
-            "a mutex with an owner is unlocked elsewhere: keep the guard where it was taken"
-        );
+        if self.thread != this_thread() || !A::Domain::may_release(self.key) {
+            // A task that panics drops its guards too: a second panic would end the process.
+            while_unwinding(|| refused());
+            return false;
+        }
         self.access.primitive().raw().unlock()
     }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn refused() -> ! {
+    panic!("a mutex with an owner is unlocked elsewhere: keep the guard where it was taken")
 }
 
 impl<A: KeyedAccess> fmt::Debug for Keyed<A> {

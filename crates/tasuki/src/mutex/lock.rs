@@ -22,7 +22,7 @@ impl<R> fmt::Debug for LockOp<R> {
     }
 }
 
-/// The lock, if it can be had without waiting.
+/// Tries to lock, without waiting.
 #[inline(always)]
 #[track_caller]
 pub(super) fn try_lock<P: Policy, R: LockRef<Raw = RawMutex<P>>>(mutex: R) -> Option<Guard<R>> {

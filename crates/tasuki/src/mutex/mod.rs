@@ -34,13 +34,12 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// lock: it makes the first waiter the owner and wakes it. The woken task has nothing left to compete
 /// for, and a newcomer finds the lock taken and queues.
 ///
-/// A `Mutex<()>` is two words, its lock future eight; waiting allocates nothing. `Mutex::new` is `const`, so a
+/// A `Mutex<()>` has 16 bytes, its lock future 64 (12 and 48 with 32 bits; more where [`inspect`](crate::inspect) is active, and with the policy [`Revocable`](crate::policy::Revocable)); waiting allocates nothing. `Mutex::new` is `const`, so a
 /// mutex can be a `static`.
 ///
 /// # Examples
 ///
 /// ```
-/// use std::sync::Arc;
 /// use tasuki::Mutex;
 ///
 /// static TOTAL: Mutex<u64> = Mutex::new(0);
@@ -69,8 +68,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Panic
 ///
 /// A panic while the guard is held unlocks; there is no poisoning. A waker that panics does so in the
-/// call that woke it, after the state is complete: no grant is lost. If it is called while the thread unwinds (a guard is dropped by a panic), its own panic
-/// ends the process, as any panic in a destructor does then.
+/// call that woke it, after the state is complete: no grant is lost. If it is called while the thread unwinds (a guard is dropped by a panic), its own
+/// panic is caught and dropped, and the first one goes on; without `std` it cannot be caught.
 ///
 /// # Memory ordering
 ///
@@ -195,10 +194,10 @@ impl<T, P: Policy> Mutex<T, P> {
 }
 
 impl<T: ?Sized, P: Policy> Mutex<T, P> {
-    /// Waits until the lock is the caller's.
+    /// Locks the mutex; waits while it is held.
     ///
-    /// The lock is taken at the first poll if it is free, without suspending; otherwise the future queues
-    /// and resumes as the owner.
+    /// A free lock is taken at the first poll, without suspending. Otherwise the future enqueues at that poll, and the poll
+    /// after its grant returns the guard.
     ///
     /// # Cancel safety
     ///
@@ -249,11 +248,11 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
         self.lock().timeout(time)
     }
 
-    /// The lock, if it can be had without waiting.
+    /// Tries to lock, without waiting; `None` if the lock is held.
     ///
-    /// With [`Fifo`], [`Lifo`](crate::policy::Lifo) and [`Revocable`](crate::policy::Revocable) it cannot be had while a grant is on its way to a waiter: no newcomer
-    /// passes the queue. With [`Bypass`](crate::policy::Bypass) taking a free lock ahead of the queue is within the
-    /// bound; it may also fail while another waiter is being enqueued or removed.
+    /// With [`Fifo`], [`Lifo`](crate::policy::Lifo) and [`Revocable`](crate::policy::Revocable) it also fails while the lock is granted to a waiter that has not claimed it yet: no newcomer
+    /// overtakes the queue. With [`Bypass`](crate::policy::Bypass) it may take a free lock ahead of the queue, which counts as one overtaking;
+    /// it may also fail while another thread has locked the queue.
     ///
     /// # Examples
     ///
@@ -313,7 +312,7 @@ impl<T> From<T> for Mutex<T> {
 }
 
 impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
-    /// Shows the value if the lock can be had at once.
+    /// Shows the value if the mutex is not locked.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
             Some(value) => f.debug_struct("Mutex").field("value", &&*value).finish(),

@@ -1,4 +1,4 @@
-//! Whether it pays to watch a lock before queueing, by what it brought before.
+//! Decides whether a contender spins before it queues, by how earlier spins on that lock have ended.
 //!
 //! A contender that finds the lock held, and the queue empty, may watch it for a moment: a short section ends sooner than a
 //! task can be switched. There are two lengths. The short one outlasts a short section. The long one outlasts the interruption of a holder
@@ -29,9 +29,9 @@ pub(super) const SHORT_NANOSECONDS: u32 = 250;
 pub(super) const LONG_NANOSECONDS: u32 = 100_000;
 
 const SHORT_MAX: i8 = 8;
-/// A new lock is not trusted yet. A long spin in vain leads back here.
+/// The score of a new lock, which is not trusted yet. A long spin that fails leads back here.
 const SHORT_NEW: i8 = 4;
-/// After so many chances not taken, a short spin gets another chance.
+/// After this many chances that were not taken, a short spin is tried again.
 const SHORT_PROBE: i8 = 100;
 const LONG_MAX: i8 = 4;
 const LONG_NEW: i8 = 2;
@@ -42,7 +42,7 @@ const UNTRIED: i8 = i8::MAX;
 
 /// How well the first long spins of new locks have paid off, in the whole process.
 static FIRST_LONG: StaticI8 = StaticI8::new(FIRST_LONG_MAX);
-/// Eight first spins in vain, 0.8 ms in the life of a process, before new locks are cautious.
+/// Eight first spins may fail, 0.8 ms in the life of a process, before new locks are cautious.
 const FIRST_LONG_MAX: i8 = 16;
 
 /// How well spinning has paid off.
@@ -116,7 +116,7 @@ trait Score {
     fn get(&self) -> i8;
     fn set(&self, score: i8);
 
-    /// Is the score positive? Where it is not, every so many questions are answered as if it were.
+    /// Is the score positive? Where it is not, one question in a while is answered as if it were: see the table.
     fn is_positive_or_due(&self, probe: i8) -> bool {
         let now = self.get();
         if now > 0 {

@@ -95,9 +95,9 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Awaitable for Init<'a, T, F, Fut
         limit
     }
 
-    fn is_terminated(&self) -> bool {
+    fn has_ended(&self) -> bool {
         // An initialiser that panicked is still there, to be dropped with the whole; its turn has passed on.
-        self.wait.is_terminated() && self.turn.is_none()
+        self.wait.has_ended() && self.turn.is_none()
     }
 }
 
@@ -139,8 +139,8 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future> Awaitable for InfallibleInit<'a, T,
         limit
     }
 
-    fn is_terminated(&self) -> bool {
-        self.init.is_terminated()
+    fn has_ended(&self) -> bool {
+        self.init.has_ended()
     }
 }
 

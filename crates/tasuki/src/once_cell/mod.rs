@@ -158,7 +158,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value, if it is there.
+    /// Returns the value, if the cell has one.
     ///
     /// # Examples
     ///
@@ -189,7 +189,7 @@ impl<T> OnceCell<T> {
         Some(unsafe { self.value.get_mut().assume_init_mut() })
     }
 
-    /// The value, if it was there.
+    /// Returns the value, if the cell had one.
     ///
     /// # Examples
     ///
@@ -217,7 +217,7 @@ impl<T> OnceCell<T> {
         Some(value)
     }
 
-    /// Puts a value into an empty cell for which no initialiser runs.
+    /// Sets the value; fails, and returns it, if the cell has a value or an initialiser is running.
     ///
     /// # Errors
     ///
@@ -240,7 +240,7 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Waits until the value is there; makes nothing.
+    /// Waits until the cell has a value, without initialising it.
     ///
     /// # Cancel safety
     ///
@@ -260,7 +260,7 @@ impl<T> OnceCell<T> {
         ValueOp::wait(self)
     }
 
-    /// The value; makes it, or waits for the initialiser that runs.
+    /// Returns the value. If there is none, runs the initialiser, or waits for the one that is running.
     ///
     /// The closure is called only if it is this caller's turn.
     ///
@@ -372,6 +372,22 @@ impl<T> From<T> for OnceCell<T> {
         cell
     }
 }
+
+/// A cell with a copy of the value, or an empty one.
+impl<T: Clone> Clone for OnceCell<T> {
+    fn clone(&self) -> Self {
+        self.get().cloned().map_or_else(Self::new, Self::from)
+    }
+}
+
+/// Two cells are equal if their values are, or both have none.
+impl<T: PartialEq> PartialEq for OnceCell<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for OnceCell<T> {}
 
 impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -51,6 +51,7 @@ use alloc::task::Wake;
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::panic::RefUnwindSafe;
 use core::task::Waker;
 use core::time::Duration;
 use std::sync::OnceLock;
@@ -96,6 +97,9 @@ pub struct Parker {
     /// `Send`, not `Sync`: two threads must not sleep on one word.
     _not_sync: PhantomData<Cell<()>>,
 }
+
+// The cell is none: it only says that the type is not `Sync`.
+impl RefUnwindSafe for Parker {}
 
 /// Wakes the thread that sleeps on a [`Parker`], or is about to.
 ///
@@ -176,7 +180,7 @@ impl Parker {
         self.inner.park(Some(deadline))
     }
 
-    /// What wakes this parker; as many as needed, for any thread.
+    /// Returns an [`Unparker`] of this parker, for any thread; there can be any number of them.
     ///
     /// # Examples
     ///

@@ -57,6 +57,23 @@ pub(crate) enum LockMode {
     /// Wanted only: from `Upgradable` to `Exclusive`.
     Upgrade,
     Permits,
+    /// Held only: by a permit that may be sent to any other task, and nothing tells.
+    OwnedPermits,
+}
+
+impl LockMode {
+    /// How the permits of a semaphore are held, by a permit that borrows it or by one that does not.
+    pub(crate) const fn permits(is_borrowed: bool) -> Self {
+        if is_borrowed { Self::Permits } else { Self::OwnedPermits }
+    }
+
+    #[cfg_attr(
+        not(all(any(debug_assertions, feature = "inspect"), feature = "std")),
+        expect(dead_code, reason = "nothing is noted then")
+    )]
+    pub(crate) const fn is_permits(self) -> bool {
+        matches!(self, Self::Permits | Self::OwnedPermits)
+    }
 }
 
 #[cfg(all(any(debug_assertions, feature = "inspect"), feature = "std"))]
@@ -67,11 +84,15 @@ mod notes;
 #[cfg(all(any(debug_assertions, feature = "inspect"), feature = "std"))]
 mod notes;
 
+#[cfg(all(any(debug_assertions, feature = "inspect"), feature = "std"))]
+mod shown_lock;
 #[cfg(feature = "std")]
 mod signal_wait;
 
 #[cfg(feature = "alloc")]
 pub(crate) use notes::limited;
-pub(crate) use notes::{GrantProbe, Held, LockProbe, Site, Target, WaitBegin, WaitNote};
+#[cfg(feature = "std")]
+pub use notes::with_limit;
+pub(crate) use notes::{GrantProbe, Held, LockProbe, Site, Target, WaitBegin, WaitNote, waits_have_moved};
 #[cfg(feature = "std")]
 pub use signal_wait::SignalWait;

@@ -10,6 +10,13 @@ pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
+/// Runs a poll that a limit of the runtime ends.
+#[cfg(feature = "std")]
+#[inline(always)]
+pub fn with_limit<R>(poll: impl FnOnce() -> R) -> R {
+    poll()
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site;
 
@@ -26,6 +33,9 @@ pub(crate) struct Held;
 impl Held {
     pub(crate) const NONE: Self = Self;
 }
+
+#[inline(always)]
+pub(crate) fn waits_have_moved() {}
 
 #[derive(Debug)]
 pub(crate) struct LockProbe;
@@ -64,6 +74,8 @@ impl LockProbe {
     #[inline(always)]
     pub(crate) fn adopt(&self, _note: WaitNote) {}
     #[inline(always)]
+    pub(crate) fn grant_moved(&self, _note: WaitNote) {}
+    #[inline(always)]
     pub(crate) fn touch(&self) {}
     #[inline(always)]
     pub(crate) fn touch_held(&self, _held: Held) {}
@@ -95,6 +107,10 @@ impl LockProbe {
 
     pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
         format_args!("<locked>")
+    }
+
+    pub(crate) fn shown_permits(&self) -> Option<impl fmt::Debug + use<>> {
+        None::<&str>
     }
 }
 

@@ -4,14 +4,16 @@
 //! nothing. `no_notes.rs` is the same surface, empty.
 
 use super::LockMode;
-use super::limits::is_limited;
 pub(crate) use super::limits::limited;
+pub use super::limits::with_limit;
+use super::limits::{has_limit, is_limited};
+use super::shown_lock::ShownLock;
 use crate::catch_panic::caught;
 use crate::inspect::LockKind;
 #[cfg(feature = "console")]
 use crate::inspect::LockLabel;
 pub(crate) use crate::inspect::locks::Held;
-use crate::inspect::locks::{self, LockId, LockRecord};
+use crate::inspect::locks::{self, LockRecord};
 use crate::inspect::waits::{self, NewWait, Want};
 use crate::inspect::{AtomicStatic, begin_wait, check_cycle, queue};
 use crate::shim::MODEL;
@@ -156,7 +158,7 @@ impl LockProbe {
     #[inline(always)]
     pub(crate) fn clear(&self) {
         if let Some(record) = self.record.get_published() {
-            record.holders.clear();
+            record.clear_holder();
         }
     }
 
@@ -176,11 +178,19 @@ impl LockProbe {
         }
     }
 
-    /// The waiter has been moved to the queue of this lock, or back to it after its grant was revoked. Called with the queue locked.
+    /// The waiter is about to be moved to the queue of this lock, or back to it after its grant was revoked. Called with the queue locked.
     pub(crate) fn adopt(&self, note: WaitNote) {
         if note.0 != 0 {
-            waits::moved(note.0, self.reference());
+            waits::moved(note.0, self.used_record(), true);
         }
+    }
+
+    /// The waiter, of another queue, is about to be granted this lock, which is free. Called with the queue locked.
+    pub(crate) fn grant_moved(&self, note: WaitNote) {
+        if note.0 != 0 {
+            waits::moved(note.0, self.used_record(), false);
+        }
+        self.grant(note);
     }
 
     /// The guard of the one holder is used.
@@ -209,7 +219,7 @@ impl LockProbe {
         }
         let me = my_number();
         // Permits are counted from the beginning: one holder that is not known is enough to go on.
-        let is_noted = me != 0 || mode == LockMode::Permits;
+        let is_noted = me != 0 || mode.is_permits();
         // That of no lock is not told from the others here, either.
         match self.record.get_published() {
             None if !is_noted => Held::NONE,
@@ -266,15 +276,20 @@ impl LockProbe {
         LockRecord::remove_holder(|| self.record.get_published(), held);
     }
 
-    fn reference(&self) -> LockId {
-        self.used_record().map_or(LockId::NONE, LockRecord::id)
-    }
-
     /// Shows which tasks hold the lock, and how many wait for it.
     pub(crate) fn shown(&self) -> impl fmt::Debug + use<> {
+        self.shown_as("locked")
+    }
+
+    /// The same of permits, if a task is known to have some or to wait.
+    pub(crate) fn shown_permits(&self) -> Option<impl fmt::Debug + use<>> {
+        Some(self.shown_as("taken")).filter(|shown| shown.holder.is_some() || shown.waiters.0 > 0)
+    }
+
+    fn shown_as(&self, word: &'static str) -> ShownLock {
         let record = self.record();
         let waiters = record.map_or((0, Duration::ZERO), |record| queue(record.id()));
-        ShownLock(record.and_then(|record| record.first_holder()), waiters)
+        ShownLock { word, holder: record.and_then(|record| record.first_holder()), waiters }
     }
 }
 
@@ -311,23 +326,6 @@ impl Drop for LockProbe {
 impl fmt::Debug for LockProbe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shown().fmt(f)
-    }
-}
-
-/// A task that holds a lock, and where it took it; how many wait, and for how long.
-struct ShownLock(Option<(u64, &'static Location<'static>)>, (usize, Duration));
-
-impl fmt::Debug for ShownLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.and_then(|(task, at)| Some((TaskId::from_number(task)?, at))) {
-            Some((task, at)) => write!(f, "<locked by {task} at {at}")?,
-            None => f.write_str("<locked")?,
-        }
-        match self.1 {
-            (0, _) => f.write_str(">"),
-            (1, longest) => write!(f, ", 1 waits, for {longest:.1?}>"),
-            (count, longest) => write!(f, ", {count} wait, the longest for {longest:.1?}>"),
-        }
     }
 }
 
@@ -375,6 +373,7 @@ impl<'a> Target<'a> {
     }
 
     /// The running task is about to wait for a lock that it holds: reports it, and panics in strict mode.
+    #[cold]
     fn check(&self, me: TaskId, at: Site) {
         let is_own = matches!(self.want, Want::Permits | Want::Upgrade);
         let held_at = self
@@ -383,7 +382,7 @@ impl<'a> Target<'a> {
             .and_then(LockProbe::record)
             .and_then(|record| record.held_by(me.get()));
         if let Some(held_at) = held_at {
-            task::report(&SelfDeadlock::new(me, held_at, at.0, is_limited()));
+            task::report(&SelfDeadlock::new(me, held_at, at.0, has_limit()));
         }
     }
 }
@@ -391,6 +390,13 @@ impl<'a> Target<'a> {
 /// The record of a wait, kept in its waiter; 0 is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitNote(u32);
+
+/// Waits for a signal may have become waits for a lock ([`LockProbe::adopt`]). Called with no queue locked: it may start a thread.
+pub(crate) fn waits_have_moved() {
+    if !MODEL {
+        crate::inspect::waits_have_moved();
+    }
+}
 
 impl WaitNote {
     pub(crate) const NONE: Self = Self(0);
@@ -444,7 +450,9 @@ impl WaitBegin {
     /// In strict mode, if the running task holds what it is about to wait for.
     pub(crate) fn new(target: Target<'_>, name: &'static &'static str, at: Site) -> Self {
         let Some(me) = me() else { return Self { number: 0, task: 0 } };
-        target.check(me, at);
+        if task::wants_reports() {
+            target.check(me, at);
+        }
         Self::of(me, target, name, Some(at.0))
     }
 
@@ -497,7 +505,7 @@ impl BegunWait {
     /// In strict mode, if the wait closes a cycle of locks.
     #[inline]
     pub(crate) fn check(self) {
-        if self.may_close && task::is_strict() {
+        if self.may_close && task::is_strict() && !has_limit() {
             check_cycle(self.task);
         }
     }

@@ -1,4 +1,4 @@
-//! A hint beside the word: whether to look at the word before trying to change it.
+//! A byte beside the state word that says whether a fast path should load the word first or try its compare-exchange at once.
 //!
 //! A primitive with an uncontended fast path keeps one byte of this type beside its queue. It only ever saves time; no result depends on it.
 //!

@@ -338,3 +338,19 @@ impl<'f> Pinned<'f> {
         self.waiter.as_ptr()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It pauses a few times, and yields from then on: a thread that waits for one that does not run must not spin for ever.
+    #[test]
+    fn a_backoff_ends_in_yields() {
+        let mut backoff = Backoff::new();
+        let looks = [(); 10].map(|()| {
+            backoff.wait();
+            backoff.looks
+        });
+        assert_eq!(looks, [1, 2, 3, 4, 5, 5, 5, 5, 5, 5], "each pause is a look, a yield is none");
+    }
+}

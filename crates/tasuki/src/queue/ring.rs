@@ -1,4 +1,4 @@
-//! A ring of waiters through a sentinel that stays where it is: a list from which a waiter can be removed without knowing which list it is in.
+//! A circular list of waiters through a sentinel that does not move: a waiter can be removed without knowing which list it is in.
 //!
 //! The wheel of the timers is made of rings. A ring belongs to one queue, whose `EDIT` bit guards it; a waiter leaves through [`LockedQueue::remove`](super::LockedQueue::remove) like any other.
 

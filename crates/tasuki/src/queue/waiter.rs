@@ -435,7 +435,7 @@ pub(crate) fn drop_waker(waker: Option<QueueWaker>) {
     drop(waker);
 }
 
-/// Drops a waker that was cloned in vain, because the poll got what it wanted after all. If that panics,
+/// Drops a waker that was cloned for a wait that turned out not to be needed. If that panics,
 /// its output is not returned to any caller: `give_back` releases it.
 #[cold]
 pub(crate) fn drop_spare(waker: QueueWaker, give_back: impl FnOnce()) {

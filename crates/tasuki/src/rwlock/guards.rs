@@ -204,7 +204,7 @@ impl<K, U: ?Sized> fmt::Debug for MappedWriting<K, U> {
 }
 
 impl<K: RawRef<Raw = RawRwLock>, V: ?Sized> Guard<Reading<K, V>> {
-    /// Keeps the lock and shows only a part of the value.
+    /// Keeps the lock and gives access to a part of the value only.
     ///
     /// # Examples
     ///
@@ -221,7 +221,7 @@ impl<K: RawRef<Raw = RawRwLock>, V: ?Sized> Guard<Reading<K, V>> {
         Guard::new(Reading { lock, held, part })
     }
 
-    /// Keeps the lock and shows only a part of the value, if there is one; else gives the guard back.
+    /// Keeps the lock and gives access to a part of the value only; returns the guard if `part` returns `None`.
     ///
     /// # Errors
     ///

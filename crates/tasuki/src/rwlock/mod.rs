@@ -167,7 +167,7 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until the value may be read; others may read it too.
+    /// Locks for reading; waits while a writer holds the lock or is queued ahead. Other readers may hold it, too.
     ///
     /// # Cancel safety
     ///
@@ -192,7 +192,7 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::wait(self)
     }
 
-    /// Waits until the value may be written; there is no other holder then.
+    /// Locks for writing; waits until no other task holds the lock.
     ///
     /// # Cancel safety
     ///
@@ -244,7 +244,7 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::wait(self)
     }
 
-    /// As [`read`](Self::read), if it can be had without waiting.
+    /// Tries to lock for reading, without waiting.
     ///
     /// # Panics
     ///
@@ -264,7 +264,7 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::<_, ReadAccess>::try_enter(self)
     }
 
-    /// As [`write`](Self::write), if it can be had without waiting.
+    /// Tries to lock for writing, without waiting.
     ///
     /// # Examples
     ///
@@ -279,7 +279,7 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::<_, WriteAccess>::try_enter(self)
     }
 
-    /// As [`upgradable_read`](Self::upgradable_read), if it can be had without waiting.
+    /// Tries to lock for an upgradable read, without waiting.
     ///
     /// # Examples
     ///

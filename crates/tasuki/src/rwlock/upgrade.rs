@@ -21,7 +21,7 @@ use core::fmt;
 use core::task::{Context, Poll};
 
 impl<L: RwLockRef> Guard<Writing<L>> {
-    /// Goes on as a reader; no other writer comes in between, and waiting readers enter.
+    /// Turns the write access into a read access. No other writer gets the lock in between, and waiting readers are let in.
     ///
     /// # Examples
     ///
@@ -38,7 +38,7 @@ impl<L: RwLockRef> Guard<Writing<L>> {
         turn(guard, Kind::Write, |holder| (holder.0, holder.1), ReadAccess)
     }
 
-    /// Goes on as the upgradable reader; no other writer comes in between.
+    /// Turns the write access into an upgradable read. No other writer gets the lock in between.
     ///
     /// # Examples
     ///
@@ -56,7 +56,7 @@ impl<L: RwLockRef> Guard<Writing<L>> {
 }
 
 impl<L: RwLockRef> Guard<UpgradablyReading<L>> {
-    /// Waits until the other readers have left, and goes on as the writer. No other writer comes in between;
+    /// Waits until the other readers have released the lock, and returns the guard of a writer. No other writer is granted the lock in between;
     /// new readers wait.
     ///
     /// # Cancel safety
@@ -82,7 +82,7 @@ impl<L: RwLockRef> Guard<UpgradablyReading<L>> {
         Wait::new(UpgradeOp { guard: Some(guard) })
     }
 
-    /// Goes on as the writer if there is no other reader; else gives the guard back.
+    /// Tries to upgrade, without waiting: fails, and returns the guard, if there are other readers.
     ///
     /// # Errors
     ///

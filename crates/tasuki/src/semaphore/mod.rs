@@ -106,7 +106,7 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 /// # Limits
 ///
 /// At most [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits are free at a time: what would exceed that panics,
-/// in `release` and in the drop of a permit. No limit on the number of waiters. A forgotten, queued future
+/// in `release` and in the drop of a permit (not while the thread unwinds: a second panic would end the process). No limit on the number of waiters. A forgotten, queued future
 /// keeps its place for ever, and stops the queue behind it. A release that grants more than 32 waiters wakes
 /// them in steps of 32; until it returns, `try_acquire` may find the queue not yet empty.
 ///
@@ -140,7 +140,7 @@ impl Semaphore {
     pub const MAX_PERMITS: usize = MAX_COUNT;
 
     const_fn! {
-        /// A semaphore with so many permits, strictly first come, first served.
+        /// A semaphore with `permits` permits, strictly first come, first served.
         ///
         /// # Panics
         ///
@@ -168,7 +168,7 @@ const fn checked(permits: usize) -> usize {
 
 impl<P: SemaphorePolicy> Semaphore<P> {
     const_fn! {
-        /// A semaphore with so many permits and the policy of its type.
+        /// A semaphore with `permits` permits and the policy of its type.
         ///
         /// # Panics
         ///
@@ -238,7 +238,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         AcquireOp::wait(self, 1)
     }
 
-    /// Waits for so many permits, and takes them in one step.
+    /// Acquires several permits in one step; waits until there are enough.
     ///
     /// Zero permits are granted at once, unless the semaphore is closed.
     ///
@@ -271,7 +271,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         AcquireOp::wait(self, checked(permits))
     }
 
-    /// One permit, if it can be had without waiting.
+    /// Tries to acquire one permit, without waiting.
     ///
     /// With [`Fifo`] it cannot be had while there are waiters: no newcomer passes the queue. With [`Bypass`] taking a
     /// free permit ahead of the queue is within the bound.
@@ -295,7 +295,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.try_acquire_many(1)
     }
 
-    /// So many permits in one step, if they can be had without waiting.
+    /// Tries to acquire several permits in one step, without waiting.
     ///
     /// # Errors
     ///
@@ -315,7 +315,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         Ok(Permit::new(self, permits, WaitNote::NONE, Site::here()))
     }
 
-    /// Adds so many permits, and grants them to every waiter that they are enough for, in order.
+    /// Adds `permits` permits, and grants waiters in order, as long as there are enough for the first of them.
     ///
     /// Permits that were acquired go back by themselves; this is for new ones, or for those of a forgotten
     /// permit. A closed semaphore can be given permits too, but they cannot be acquired.
@@ -337,7 +337,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.add(permits);
     }
 
-    /// Removes up to so many free permits for good; how many it could remove.
+    /// Removes up to `permits` free permits for good, and returns how many it removed.
     ///
     /// Only what [`available_permits`](Self::available_permits) counts is free: none while there are waiters.
     /// A closed semaphore stays closed.
@@ -365,7 +365,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.available()
     }
 
-    /// Closes the semaphore for ever: every waiter, and every later acquisition, gets [`Closed`].
+    /// Closes the semaphore for ever: every waiter, and every later acquisition, gets [`Closed`]. False if it was closed.
     ///
     /// Permits that are held, or granted to a waiter that has not been polled since, stay valid and can be
     /// given back.
@@ -376,12 +376,13 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let semaphore = tasuki::Semaphore::new(1);
-    /// semaphore.close();
+    /// assert!(semaphore.close());
     /// assert!(semaphore.acquire().await.is_err());
+    /// assert!(!semaphore.close(), "closed already");
     /// # }
     /// ```
-    pub fn close(&self) {
-        self.raw.close();
+    pub fn close(&self) -> bool {
+        self.raw.close()
     }
 
     /// Has it been closed?
@@ -397,11 +398,14 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 }
 
 impl<P: SemaphorePolicy> fmt::Debug for Semaphore<P> {
+    /// Where [`inspect`](crate::inspect) is active, also a task that has permits, and how many wait.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("available_permits", &self.available_permits())
-            .field("closed", &self.is_closed())
-            .finish()
+        let mut shown = f.debug_struct("Semaphore");
+        shown.field("available_permits", &self.available_permits()).field("closed", &self.is_closed());
+        if let Some(permits) = self.raw.probe.shown_permits() {
+            shown.field("permits", &permits);
+        }
+        shown.finish()
     }
 }
 

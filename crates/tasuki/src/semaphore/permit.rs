@@ -12,7 +12,7 @@ use core::fmt;
 pub trait PermitHolder: PrimitiveRef + Clone {
     /// Gives back permits that a [`Permit`] holds.
     #[doc(hidden)]
-    fn release(&self, permits: usize, right: Release);
+    fn release_held(&self, permits: usize, right: Release);
 
     /// Which tasks hold permits of it.
     #[doc(hidden)]
@@ -70,8 +70,8 @@ impl<H: PermitHolder> Permit<H> {
     /// The caller has just taken so many permits.
     #[inline(always)]
     pub(super) fn new(holder: H, permits: usize, note: WaitNote, site: Site) -> Self {
-        let held =
-            if permits == 0 { Held::NONE } else { holder.probe().claim(LockMode::Permits, note, site) };
+        let mode = const { LockMode::permits(H::IS_COPIED) };
+        let held = if permits == 0 { Held::NONE } else { holder.probe().claim(mode, note, site) };
         Self { holder, permits, held }
     }
 
@@ -131,7 +131,7 @@ impl<H: PermitHolder> Permit<H> {
         other.permits = 0;
     }
 
-    /// Takes so many out into a permit of their own; `None`, with nothing changed, if there are fewer.
+    /// Splits some of the permits off into a permit of their own; `None`, with nothing changed, if there are fewer.
     ///
     /// # Examples
     ///
@@ -160,7 +160,7 @@ impl<H: PermitHolder> Drop for Permit<H> {
     fn drop(&mut self) {
         self.holder.probe().remove(self.held);
         if self.permits > 0 {
-            self.holder.release(self.permits, Release(()));
+            self.holder.release_held(self.permits, Release(()));
         }
     }
 }
@@ -173,8 +173,8 @@ impl<H: PermitHolder> fmt::Debug for Permit<H> {
 
 impl<P: SemaphorePolicy, R: PrimitiveRef<Primitive = Semaphore<P>> + Clone> PermitHolder for R {
     #[inline(always)]
-    fn release(&self, permits: usize, _right: Release) {
-        self.primitive().raw.release(permits);
+    fn release_held(&self, permits: usize, _right: Release) {
+        self.primitive().raw.release::<true>(permits);
     }
 
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]

@@ -31,7 +31,7 @@
 //! | `·CLOSED`       | acquire                       | the same                        | return `Closed`  | [`RawSemaphore::try_take`] |
 //! | `count`         | release                       | `count + n`                     | none             | [`RawSemaphore::release`] |
 //! | `head`          | release                       | `surplus + n`, then grants      | wake the granted | [`RawSemaphore::release_to_waiters`] |
-//! | any             | release, too many             | the same                        | panic            | [`RawSemaphore::release`] |
+//! | any             | release, too many             | the same                        | panic; in a drop, not while the thread unwinds | [`RawSemaphore::release`] |
 //! | `count`         | forget                        | `count - n`, not below 0        | none             | [`RawSemaphore::forget`] |
 //! | any             | close                         | `·CLOSED`, waiters refused      | wake them        | [`RawSemaphore::close`] |
 //! | `head`, woken   | poll of the head              | head removed, `surplus - n`     | return `Ready`   | [`RawSemaphore::poll_locked`] |
@@ -320,13 +320,13 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         if permits > MAX_COUNT {
             too_many(self.available(), permits);
         }
-        self.release(permits);
+        self.release::<false>(permits);
     }
 
-    /// Adds permits, at most [`MAX_COUNT`]. Panics, with nothing changed, if there were more than that.
+    /// Adds permits, at most [`MAX_COUNT`]. Panics, with nothing changed, if there were more than that; `IN_DROP` not while the thread unwinds.
     #[track_caller]
     #[inline(always)]
-    pub(crate) fn release(&self, permits: usize) {
+    pub(crate) fn release<const IN_DROP: bool>(&self, permits: usize) {
         let word = self.surplus.count_hint.after(permits).unwrap_or_else(|| self.queue.load());
         // One test, as in `take_seen`.
         if let Some(more) = word.try_plus(permits) {
@@ -335,7 +335,7 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 return;
             }
         }
-        self.release_slow(word, permits);
+        self.release_slow::<IN_DROP>(word, permits);
     }
 
     #[inline(always)]
@@ -347,20 +347,20 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Most of the time there are waiters.
     #[track_caller]
     #[inline(never)]
-    fn release_slow(&self, word: Word, permits: usize) {
+    fn release_slow<const IN_DROP: bool>(&self, word: Word, permits: usize) {
         if word.has(WAITERS) {
             if let Some(locked) = self.queue.try_lock(word) {
-                return self.release_to_waiters(Supply::queued(self, locked), permits);
+                return self.release_to_waiters::<IN_DROP>(Supply::queued(self, locked), permits);
             }
         }
-        self.release_busy(permits);
+        self.release_busy::<IN_DROP>(permits);
     }
 
     /// The queue was locked, the word has changed, or it is not what the hint said.
     #[cold]
     #[track_caller]
     #[inline(never)]
-    fn release_busy(&self, permits: usize) {
+    fn release_busy<const IN_DROP: bool>(&self, permits: usize) {
         self.surplus.count_hint.miss();
         let mut backoff = Backoff::new();
         loop {
@@ -369,10 +369,10 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
                 backoff.wait();
             } else if word.has(WAITERS) {
                 if let Some(locked) = self.queue.try_lock(word) {
-                    return self.release_to_waiters(Supply::queued(self, locked), permits);
+                    return self.release_to_waiters::<IN_DROP>(Supply::queued(self, locked), permits);
                 }
             } else if !has_room(word.count(), permits) {
-                too_many(word.count(), permits);
+                return refuse::<IN_DROP>(word.count(), permits);
             } else if self.put_at(word, permits).is_ok() {
                 return;
             }
@@ -382,12 +382,12 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
     /// Adds permits with waiters queued, and grants.
     #[inline(always)]
     #[track_caller]
-    fn release_to_waiters(&self, mut supply: Supply<'_, P>, permits: usize) {
+    fn release_to_waiters<const IN_DROP: bool>(&self, mut supply: Supply<'_, P>, permits: usize) {
         let free = supply.free;
         if !has_room(free, permits) {
             // A panic runs foreign code (its hook), so the queue is unlocked first.
             drop(supply);
-            too_many(free, permits);
+            return refuse::<IN_DROP>(free, permits);
         }
         supply.free += permits;
         supply.grant_all();
@@ -408,11 +408,13 @@ impl<P: SemaphorePolicy> RawSemaphore<P> {
         }
     }
 
-    /// `· => ·CLOSED`.
-    pub(crate) fn close(&self) {
+    /// `· => ·CLOSED`. False if it was closed.
+    pub(crate) fn close(&self) -> bool {
         let mut supply = self.lock();
+        let was_open = !supply.locked.word().has(CLOSED);
         supply.locked.set(CLOSED);
         supply.grant_all();
+        was_open
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -440,7 +442,7 @@ struct Taken<'s, P: SemaphorePolicy> {
 
 impl<P: SemaphorePolicy> Drop for Taken<'_, P> {
     fn drop(&mut self) {
-        while_unwinding(|| self.raw.release(self.permits));
+        while_unwinding(|| self.raw.release::<true>(self.permits));
     }
 }
 
@@ -453,6 +455,17 @@ fn must_queue<P: SemaphorePolicy>(word: Word, permits: usize) -> bool {
 #[inline(always)]
 fn has_room(free: usize, permits: usize) -> bool {
     permits <= MAX_COUNT - free
+}
+
+/// The permits are too many. A task that panics drops its permits too: a second panic would end the process.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn refuse<const IN_DROP: bool>(free: usize, permits: usize) {
+    if IN_DROP {
+        return while_unwinding(|| too_many(free, permits));
+    }
+    too_many(free, permits);
 }
 
 #[cold]

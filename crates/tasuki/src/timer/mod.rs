@@ -26,7 +26,7 @@ mod wheel;
 
 use crate::host_executor::HostSleep;
 use crate::probe::{Target, foreign_code};
-use crate::queue::batch::{Panics, WakeBatch};
+use crate::queue::batch::{Panics, WakeBatch, while_unwinding};
 use crate::queue::queue_lock::QueueLock;
 use crate::queue::waiter::{Payload, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, QueueWaker, Removed};
@@ -201,7 +201,7 @@ impl Timers {
         // Before the drop: a waker that panics in it must not cost the alarm.
         if rings {
             foreign_code();
-            self.alarm.wake_by_ref();
+            while_unwinding(|| self.alarm.wake_by_ref());
         }
         drop_waker(waker);
         true
@@ -260,7 +260,7 @@ impl Wait<Single<SleepOp>> {
     /// assert!(!sleep_until(Instant::now() + Duration::from_secs(3600)).is_elapsed());
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        self.is_terminated() || self.wakes_at().is_some_and(|at| runtime::now() >= at)
+        self.has_ended() || self.wakes_at().is_some_and(|at| runtime::now() >= at)
     }
 
     /// Sets it to another time, whatever it has done: it sleeps again. The task that polled it is not woken by the old time any more, and by the new one only after it has polled again.
@@ -277,6 +277,7 @@ impl Wait<Single<SleepOp>> {
     /// sleep.as_mut().reset(now);
     /// assert!(sleep.is_elapsed());
     /// ```
+    #[track_caller]
     pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
         self.set(sleep_until(deadline));
     }

@@ -1,4 +1,4 @@
-//! The arithmetic of the wheel, where a clock seldom comes: at borders of its levels, and at the end of time.
+//! Tests of the wheel with ticks that a real clock seldom reaches: the borders between its levels, and the largest tick.
 
 use super::wheel::LAST_TICK;
 use super::*;

@@ -1,4 +1,4 @@
-//! The wheel: waiters sorted by when they are due, roughly when that is far and exactly when it is near.
+//! The timer wheel: waiters sorted by their deadline, coarsely while it is far away and by single ticks when it is near.
 //!
 //! A hierarchy of ten levels of 64 slots. A slot of level 0 is one tick, a slot of level `n` is 64 slots of level
 //! `n - 1`. A waiter is put into the lowest level at which its time and the present differ; when the present

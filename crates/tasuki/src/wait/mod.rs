@@ -42,7 +42,7 @@ pub trait Awaitable: Future {
 
     /// Would another poll panic?
     #[doc(hidden)]
-    fn is_terminated(&self) -> bool;
+    fn has_ended(&self) -> bool;
 }
 
 /// The right to cancel a wait, which only the crate can give.
@@ -92,7 +92,6 @@ impl<O: Op> Wait<Single<O>> {
     }
 
     /// The operation, to ask it something.
-    #[cfg(any(feature = "std", all(feature = "futures-core", feature = "alloc")))]
     pub(crate) fn op(&self) -> &O {
         self.inner.op()
     }
@@ -182,8 +181,8 @@ impl<A: Awaitable> Awaitable for Wait<A> {
         self.project().discard(output, right);
     }
 
-    fn is_terminated(&self) -> bool {
-        self.inner.is_terminated()
+    fn has_ended(&self) -> bool {
+        self.inner.has_ended()
     }
 }
 

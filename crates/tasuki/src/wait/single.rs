@@ -29,7 +29,7 @@
 //! | yes | taken by another | the next poll waits, as it would have if it had come then |
 //! | no  | released, perhaps during the spin | it is taken: ready without a budget. That needs another thread each time, and each further operation asks again |
 //!
-//! A future yields once: `Yielded` is not charged again, so an executor inside a task, which has no new budget to give, gets on. A limit is
+//! A future yields once: `Yielded` is not charged again, so an executor inside a task, which has no new budget to give, makes progress. A limit is
 //! judged only after the operation was tried: the limit is a wait too, is polled after it, and with the same exhausted budget yields as well.
 
 use super::{Awaitable, Cancel};
@@ -105,6 +105,12 @@ pub trait Op {
     /// not when the future is dropped.
     #[doc(hidden)]
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E>;
+
+    /// How `Debug` calls a waiter with this mark that has been notified.
+    #[doc(hidden)]
+    fn shown_notified(_mark: u32) -> &'static str {
+        "Granted"
+    }
 
     /// The output is not returned to any caller: passes on what it stands for. A guard does that in its own drop.
     #[doc(hidden)]
@@ -239,7 +245,6 @@ impl<O: Op> Single<O> {
     }
 
     /// The operation, to ask it something.
-    #[cfg(feature = "alloc")]
     pub(crate) fn op(&self) -> &O {
         &self.op
     }
@@ -254,10 +259,11 @@ impl<O: Op> Single<O> {
         match waiter.state() {
             WaiterState::Waiting => None,
             WaiterState::Woken => O::IS_REVOCABLE.then_some("Granted"),
-            WaiterState::Notified if O::IS_REVOCABLE && waiter.verdict() == Verdict::Refused => {
-                Some("Revoked")
-            }
-            WaiterState::Notified => Some("Granted"),
+            WaiterState::Notified => Some(match waiter.verdict() {
+                Verdict::Refused if O::IS_REVOCABLE => "Revoked",
+                Verdict::Refused => "Refused",
+                Verdict::Granted => O::shown_notified(waiter.mark()),
+            }),
         }
     }
 
@@ -421,7 +427,7 @@ impl<O: Op> Awaitable for Single<O> {
         unsafe { self.get_unchecked_mut() }.op.discard(output);
     }
 
-    fn is_terminated(&self) -> bool {
+    fn has_ended(&self) -> bool {
         matches!(self.memory.phase(), Phase::Finished | Phase::Cancelled)
     }
 }

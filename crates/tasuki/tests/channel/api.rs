@@ -205,7 +205,7 @@ fn cancel_says_whether_it_went() {
     assert_eq!((granted.as_mut().cancel(), waiting.as_mut().cancel()), (None, Some(3)));
     assert_eq!(waiting.as_mut().cancel(), None, "once");
     assert_eq!(receiver.try_recv(), Ok(2));
-    assert!(panic_of(|| poll(&mut waiting, &Spy::new())).contains("Send"));
+    assert!(panic_of(|| poll(&mut waiting, &Spy::new())).contains("tasuki::future::SendMessage"));
 }
 
 #[test]

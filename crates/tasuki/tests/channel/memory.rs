@@ -6,7 +6,7 @@ use crate::kit::poll::{pending, poll, ready};
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
-use crate::kit::{VERY_MANY, scaled};
+use crate::kit::{VERY_MANY, scaled, spans};
 use std::future::Future as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,8 +15,11 @@ use tasuki::Closed;
 use tasuki::channel::oneshot::{self, OneshotRecv};
 use tasuki::channel::rendezvous::{HandOver, TakeOver, rendezvous};
 use tasuki::channel::{
-    self, Channel, InlineRecv, InlineSend, OwnedPermit, Permit, Receiver, Recv, RecvMany, RecvOwned,
-    Reservation, ReservationMany, ReservationOwned, Send, SendError, Sender, WeakSender, bounded, unbounded,
+    self, Channel, OwnedPermit, Permit, Receiver, SendError, Sender, WeakSender, bounded, unbounded,
+};
+use tasuki::future::{
+    InlineRecv, InlineSend, Recv, RecvMany, RecvOwned, Reservation, ReservationMany, ReservationOwned,
+    SendMessage,
 };
 
 #[test]
@@ -28,8 +31,8 @@ fn auto_traits_and_sizes() {
     assert_eq!(traits!(Receiver<Neither>), "--U");
     assert_eq!(traits!(WeakSender<SendOnly>), "SYU");
     assert_eq!(traits!(WeakSender<Neither>), "--U");
-    assert_eq!(traits!(Send<'static, SendOnly>), "SY-");
-    assert_eq!(traits!(Send<'static, Neither>), "---");
+    assert_eq!(traits!(SendMessage<'static, SendOnly>), "SY-");
+    assert_eq!(traits!(SendMessage<'static, Neither>), "---");
     assert_eq!(traits!(Recv<'static, SendOnly>), "SY-");
     assert_eq!(traits!(Recv<'static, SyncOnly>), "---");
     assert_eq!(traits!(RecvOwned<SendOnly>), "SY-");
@@ -41,7 +44,7 @@ fn auto_traits_and_sizes() {
     assert!(
         size_of::<Sender<u64>>() == size_of::<usize>() && size_of::<Receiver<u64>>() == size_of::<usize>()
     );
-    let inspected = if tasuki::inspect::is_active() { 32 } else { 0 };
+    let inspected = if tasuki::inspect::is_active() { 32 } else { 0 } + spans();
     // What is waited for has 16 bytes beside the waiter. A receive of many has its buffer and two numbers of 32 bits.
     macro_rules! fits {
         ($($limit:literal: $($future:ty),*;)*) => {
@@ -49,7 +52,7 @@ fn auto_traits_and_sizes() {
         };
     }
     fits! {
-        64: Send<'static, u64>, Recv<'static, u64>, Recv<'static, [u64; 100]>, RecvOwned<u64>, Reservation<'static, u64>, ReservationMany<'static, u64>, ReservationOwned<u64>,
+        64: SendMessage<'static, u64>, Recv<'static, u64>, Recv<'static, [u64; 100]>, RecvOwned<u64>, Reservation<'static, u64>, ReservationMany<'static, u64>, ReservationOwned<u64>,
             InlineSend<'static, u64, 4>, InlineRecv<'static, u64, 4>, HandOver<'static, u64>, TakeOver<'static, u64>, OneshotRecv<oneshot::Receiver<oneshot::Boxed<u64>>>;
         72: RecvMany<'static, u64>;
     }

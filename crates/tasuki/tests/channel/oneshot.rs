@@ -33,11 +33,12 @@ fn a_message_is_received_or_given_back() {
     assert!(sender.is_closed());
     assert_eq!(sender.send(2), Err(2));
     let (sender, mut receiver) = oneshot();
-    receiver.close();
+    assert!(receiver.close());
+    assert!(!receiver.close(), "told before");
     assert_eq!((sender.send(3), receiver.try_recv()), (Err(3), Err(TryRecvError::Closed)));
     let (sender, mut receiver) = oneshot();
     assert_eq!(sender.send(4), Ok(()));
-    receiver.close();
+    assert!(!receiver.close(), "it has sent");
     assert_eq!(receiver.recv().block(), Ok(4), "sent before the close");
 }
 

@@ -280,3 +280,22 @@ fn an_output_that_comes_back() {
     assert!(panics(|| poll(&mut receive, &Spy::new())) && spy.fired());
     assert_eq!((ready(&mut send), receiver.try_recv()), (Ok(()), Ok(1)));
 }
+
+/// It precedes also a message that was handed over before it, and is put back after it.
+#[test]
+fn an_output_that_comes_back_is_the_first_of_all() {
+    let (sender, receiver) = rendezvous();
+    let mut handed = Box::pin(receiver.recv());
+    pending(&mut handed, &Spy::new());
+    sender.try_send(1).unwrap();
+    let (source, spy) = (CancellationSource::new(), Spy::hostile(Call::Drop, || panic!("a waker")));
+    let token = source.token();
+    let mut receive = Box::pin(receiver.recv().or_cancelled(&token));
+    pending(&mut receive, &spy);
+    let mut send = Box::pin(sender.send(2));
+    pending(&mut send, &Spy::new());
+    spy.arm(1);
+    assert!(panics(|| poll(&mut receive, &Spy::new())) && spy.fired());
+    drop(handed);
+    assert_eq!([receiver.try_recv(), receiver.try_recv()], [Ok(2), Ok(1)]);
+}

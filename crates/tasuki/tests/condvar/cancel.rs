@@ -366,3 +366,29 @@ fn a_notification_is_not_lost_in_a_panic() {
         assert_eq!((hostile.alive(), calm.alive()), (0, 0));
     }
 }
+
+/// A condition that panics after a `notify_one`: the wait does not come back, and the notification is the next waiter's. Also if a limit ends the wait at that moment.
+#[test]
+fn a_condition_that_panics_passes_the_notification_on() {
+    let _dog = watchdog(30);
+    for by_limit in [false, true] {
+        let (mutex, condvar, spy, limits) = (Mutex::new(0), Condvar::new(), Spy::new(), Limits::new());
+        let condition = |n: &mut u32| if *n == 0 { true } else { panic!("mine") };
+        let mut first =
+            Box::pin(condvar.wait_while(mutex.try_lock().unwrap(), condition).or_cancelled(&limits.token));
+        pending(&mut first, &spy);
+        let mut next = Box::pin(condvar.wait_while(mutex.try_lock().unwrap(), |n| *n == 0));
+        pending(&mut next, &spy);
+        let mut held = mutex.try_lock().unwrap();
+        *held = 1;
+        condvar.notify_one();
+        // Moves to the queue of the mutex.
+        pending(&mut first, &spy);
+        drop(held);
+        if by_limit {
+            limits.end();
+        }
+        assert!(panics(|| poll(&mut first, &spy).map(drop)));
+        assert_eq!(*ready(&mut next), 1, "by a limit: {by_limit}");
+    }
+}

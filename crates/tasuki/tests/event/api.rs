@@ -28,6 +28,25 @@ fn made_set_or_not() {
     assert_eq!(Reset::default(), Reset::Auto);
 }
 
+/// A try consumes what a wait would: of an auto event the signal, of a manual one nothing.
+#[test]
+fn a_try_does_what_a_wait_does_without_waiting() {
+    let _dog = watchdog(10);
+    for reset in [Reset::Auto, Reset::Manual] {
+        let event = Event::new(reset, false);
+        assert!(!event.try_wait());
+        event.set();
+        assert!(event.try_wait());
+        assert_eq!(event.try_wait(), reset == Reset::Manual);
+        event.reset();
+        let mut waiter = Box::pin(event.wait());
+        pending(&mut waiter, &Spy::new());
+        event.set();
+        assert_eq!(event.try_wait(), reset == Reset::Manual, "the signal of an auto event is the waiter's");
+        ready(&mut waiter);
+    }
+}
+
 /// S2-39: without waiters the signal stays for the next wait, and sets coalesce; a wait that is ready looks at no waker.
 #[test]
 fn auto_keeps_one_signal() {

@@ -42,3 +42,8 @@ pub(crate) const VERY_MANY: usize =
 pub(crate) const fn scaled(full: usize, small: usize) -> usize {
     if cfg!(miri) { small } else { full }
 }
+
+/// What a future is larger by with the feature `console`: the pointer to its spans.
+pub(crate) const fn spans() -> usize {
+    if cfg!(feature = "console") { size_of::<usize>() } else { 0 }
+}

@@ -8,13 +8,14 @@ const ALONE: &str = "TASUKI_ALONE";
 /// Runs the test alone in a process of its own: this program is started again with the name of the test, which is that of the function
 /// that the closure is written in. Under Miri, which starts no programs and runs one test after the other, it is called here.
 pub(crate) fn alone<F: FnOnce()>(test: F) {
-    alone_with(&[], test);
+    let _ = alone_with(&[], test);
 }
 
-/// As [`alone`], with settings of the environment.
-pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) {
+/// As [`alone`], with settings of the environment. What the process wrote to its standard error, unless this is that process.
+pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) -> Option<String> {
     if cfg!(miri) || is_alone() {
-        return test();
+        test();
+        return None;
     }
     let path = std::any::type_name::<F>().strip_suffix("::{{closure}}").expect("a closure, not a function");
     let name = path.split_once("::").map_or(path, |(_, name)| name);
@@ -30,6 +31,7 @@ pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) {
     assert!(output.status.success(), "{name}, alone: {}\n{said}\n{complained}", output.status);
     assert!(said.contains("1 passed"), "no test has the name {name}: {said}");
     print!("{said}");
+    Some(complained.into_owned())
 }
 
 /// Is this the process that [`alone`] started?

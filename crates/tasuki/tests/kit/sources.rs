@@ -149,6 +149,47 @@ pub(crate) fn functions_that_panic() -> BTreeMap<String, (bool, bool)> {
     found
 }
 
+/// Functions that return an awaitable, by file and name, and whether they track their caller.
+pub(crate) fn functions_that_wait() -> BTreeMap<String, bool> {
+    let awaitables = public_awaitables();
+    let mut found = BTreeMap::new();
+    for source in sources() {
+        for statement in source.code.split(['{', '}', ';']) {
+            let statement = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+            let Some((_, function)) = statement.split_once("fn ") else { continue };
+            let signature = function.split(" where ").next().unwrap_or(function);
+            let Some((_, returned)) = signature.rsplit_once("-> ") else { continue };
+            if awaitables.contains(name(returned)) {
+                let file = source.path.to_str().unwrap().replace(".rs", "").replace("/mod", "");
+                // Two of one name in a file: both track their caller, or none does.
+                let tracked = found.entry(format!("{file}::{}", name(function))).or_insert(true);
+                *tracked &= statement.contains("#[track_caller]");
+            }
+        }
+    }
+    found
+}
+
+/// Functions that never return, by file and name, and whether they track their caller.
+pub(crate) fn functions_that_only_panic() -> BTreeMap<String, bool> {
+    let mut found = BTreeMap::new();
+    for source in sources() {
+        let mut tracked = false;
+        for line in source.text.lines().map(str::trim) {
+            if line.starts_with("#[") {
+                tracked |= line == "#[track_caller]";
+                continue;
+            }
+            if let Some((_, function)) = line.split_once("fn ").filter(|_| line.ends_with("-> ! {")) {
+                let file = source.path.to_str().unwrap().replace(".rs", "").replace("/mod", "");
+                found.insert(format!("{file}::{}", name(function)), tracked);
+            }
+            tracked = false;
+        }
+    }
+    found
+}
+
 /// Asserts that the rows of a table are exactly what the sources have.
 #[track_caller]
 pub(crate) fn same<'t>(public: &BTreeSet<String>, rows: impl IntoIterator<Item = &'t str>) {

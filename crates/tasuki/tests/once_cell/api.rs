@@ -422,3 +422,14 @@ fn stress() {
         assert_eq!(made.load(SeqCst), 1);
     }
 }
+
+/// A clone has the value of now, and two cells are compared by their values.
+#[test]
+fn cells_are_cloned_and_compared_by_their_values() {
+    let (empty, full) = (OnceCell::new(), OnceCell::from(vec![1]));
+    assert_eq!((empty.clone(), full.clone()), (OnceCell::new(), OnceCell::from(vec![1])));
+    assert_ne!(empty, full);
+    let later = empty.clone();
+    empty.set(vec![1]).unwrap();
+    assert_eq!((later.get(), &empty), (None, &full));
+}

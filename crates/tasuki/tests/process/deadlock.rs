@@ -1,17 +1,27 @@
-//! A deadlock is told by the program itself: through the hook, and once.
+//! A deadlock is told by the program itself: through the hook and on standard error, and once.
 
 #![cfg(any(debug_assertions, feature = "inspect"))]
 
-use crate::kit::process::alone;
+use crate::kit::process::{alone, alone_with};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Mutex as StdMutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use tasuki::inspect::{self, Certainty};
-use tasuki::{Mutex, task};
+use tasuki::{Condvar, Mutex, task};
 
 static TOLD: StdMutex<Option<mpsc::Sender<(Certainty, String)>>> = StdMutex::new(None);
+
+/// What the hook is told from now on.
+fn reports() -> mpsc::Receiver<(Certainty, String)> {
+    let (send, receive) = mpsc::channel();
+    *TOLD.lock().unwrap() = Some(send);
+    inspect::on_deadlock(|deadlock| {
+        TOLD.lock().unwrap().as_ref().unwrap().send((deadlock.certainty, deadlock.to_string())).unwrap();
+    });
+    receive
+}
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -22,11 +32,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 fn a_deadlock_is_told_by_itself() {
     alone(|| {
         let _dog = watchdog(60);
-        let (send, receive) = mpsc::channel();
-        *TOLD.lock().unwrap() = Some(send);
-        inspect::on_deadlock(|deadlock| {
-            TOLD.lock().unwrap().as_ref().unwrap().send((deadlock.certainty, deadlock.to_string())).unwrap();
-        });
+        let reports = reports();
         let (a, b) = (Mutex::new(0).named("a"), Mutex::new(0).named("b"));
         let mut first = pin!(task::identify(async {
             let _a = a.lock().await;
@@ -39,7 +45,7 @@ fn a_deadlock_is_told_by_itself() {
         }));
         assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
         assert!(poll(first.as_mut()).is_pending());
-        let (certainty, text) = receive.recv().unwrap();
+        let (certainty, text) = reports.recv().unwrap();
         assert_eq!(certainty, Certainty::Deadlock);
         assert!(
             text.contains("the mutex `a`, which task") && text.contains("the mutex `b`, which task"),
@@ -52,11 +58,96 @@ fn a_deadlock_is_told_by_itself() {
             drop(c.lock().await);
         }));
         assert!(poll(third.as_mut()).is_pending());
-        let (_, text) = receive.recv().unwrap();
+        let (_, text) = reports.recv().unwrap();
         assert!(
             text.contains("a task waits for itself") && text.contains("`c`, which this task took"),
             "{text}"
         );
+    });
+}
+
+/// Without a hook for self-deadlocks, and without strict mode: a task that waits for itself is printed, and once.
+#[test]
+#[cfg_attr(miri, ignore = "there is no thread that looks")]
+fn a_task_that_waits_for_itself_is_printed() {
+    let printed = alone_with(&[], || {
+        let _dog = watchdog(60);
+        let reports = reports();
+        // One after the other: what is told of the second comes after the first was printed.
+        let locks = ["first", "second"].map(|name| Mutex::new(0).named(name));
+        let mut tasks = locks.each_ref().map(|lock| {
+            Box::pin(task::identify(async {
+                let _guard = lock.lock().await;
+                drop(lock.lock().await);
+            }))
+        });
+        for task in &mut tasks {
+            assert!(poll(task.as_mut()).is_pending());
+            reports.recv().unwrap();
+        }
+    });
+    if let Some(printed) = printed {
+        assert!(printed.contains("tasuki: deadlock: a task waits for itself"), "{printed}");
+        assert_eq!(printed.matches("the mutex `first`, which this task took").count(), 1, "{printed}");
+    }
+}
+
+/// No wait for a lock begins: a wait for a notification becomes one, when the condvar moves its waiter to the mutex.
+#[test]
+#[cfg_attr(miri, ignore = "there is no thread that looks")]
+fn a_wait_that_is_moved_to_a_held_mutex_is_told() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let reports = reports();
+        let (mutex, condvar) = (Mutex::new(0).named("m"), Condvar::new());
+        let mut task = pin!(task::identify(async {
+            let mut wait = pin!(condvar.wait(mutex.try_lock().unwrap()));
+            assert!(poll(wait.as_mut()).is_pending());
+            let _held = mutex.try_lock().unwrap();
+            condvar.notify_one();
+            drop(wait.await);
+        }));
+        assert!(poll(task.as_mut()).is_pending());
+        let (certainty, text) = reports.recv().unwrap();
+        assert_eq!(certainty, Certainty::Deadlock);
+        assert!(text.contains("the mutex `m`"), "{text}");
+    });
+}
+
+/// The thread that looks for deadlocks ends when no task has waited for a lock for a while, and the next wait starts another. (Only where the system can fence all threads: a kernel that refuses it keeps the thread.)
+#[test]
+#[cfg(target_os = "linux")]
+#[cfg_attr(miri, ignore = "there is no thread that looks")]
+fn the_watcher_ends_and_starts_again() {
+    fn is_there() -> bool {
+        let names = std::fs::read_dir("/proc/self/task").unwrap();
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(entry.ok()?.path().join("comm")).ok()
+        };
+        names.filter_map(name).any(|name| name.trim() == "tasuki-inspect")
+    }
+    fn can_fence() -> bool {
+        const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+        // SAFETY: a system call without pointers.
+        unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0) == 0 }
+    }
+    alone(|| {
+        let _dog = watchdog(120);
+        let reports = reports();
+        let lock = Mutex::new(0).named("twice");
+        for is_first in [true, false] {
+            let mut task = Box::pin(task::identify(async {
+                let _guard = lock.lock().await;
+                drop(lock.lock().await);
+            }));
+            assert!(poll(task.as_mut()).is_pending());
+            assert!(reports.recv().unwrap().1.contains("the mutex `twice`"));
+            // The wait and the hold end.
+            drop(task);
+            while is_first && can_fence() && is_there() {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        }
     });
 }
 

@@ -1,12 +1,13 @@
 //! The re-entrant mutex (S3-18, S3-22): owned by a task, counted, in order between tasks.
 
+use crate::kit::waker::Spy;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tasuki::task::{self, Identified};
-use tasuki::{NoTaskIdentity, ReentrantMutex, ReentrantMutexGuard};
+use tasuki::{Event, NoTaskIdentity, OwnedReentrantMutexGuard, ReentrantMutex, ReentrantMutexGuard};
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -52,6 +53,104 @@ fn a_task_locks_again() {
     assert_eq!(poll(job.as_mut()), Poll::Ready(1));
     let mut another = boxed(async { mutex.try_lock().unwrap().is_some() });
     assert_eq!(poll(another.as_mut()), Poll::Ready(true), "free again");
+}
+
+/// Owned guards are guards of the same task as borrowed ones, keep the mutex, and borrow nothing.
+#[test]
+fn owned_guards_count_and_keep_the_mutex() {
+    let mutex = Arc::new(ReentrantMutex::new(1));
+    assert_eq!(mutex.clone().try_lock_owned().unwrap_err(), NoTaskIdentity);
+    let mut job = boxed(async {
+        let borrowed = mutex.lock().await.unwrap();
+        let first = mutex.clone().lock_owned().await.unwrap();
+        let second = mutex.clone().try_lock_owned().unwrap().unwrap();
+        assert_eq!(OwnedReentrantMutexGuard::depth(&second), 3);
+        drop((borrowed, first));
+        second
+    });
+    let Poll::Ready(kept) = poll(job.as_mut()) else { panic!("the lock is free") };
+    drop(job);
+    assert!(mutex.is_locked());
+    let mut another = boxed(mutex.clone().lock_owned());
+    assert!(poll(another.as_mut()).is_pending(), "another task waits");
+    let weak = Arc::downgrade(&mutex);
+    drop(mutex);
+    drop(kept);
+    let Poll::Ready(Ok(granted)) = poll(another.as_mut()) else { panic!("it was granted") };
+    drop(another);
+    assert_eq!(*granted, 1);
+    drop(granted);
+    assert!(weak.upgrade().is_none(), "nothing keeps the mutex any more");
+}
+
+/// Held, granted to a waiter that has not been polled since, free: asked without an identity.
+#[test]
+fn is_locked_needs_no_identity() {
+    let mutex = ReentrantMutex::new(());
+    assert!(!mutex.is_locked());
+    let mut holder = boxed(async { mutex.lock().await.unwrap() });
+    let Poll::Ready(guard) = poll(holder.as_mut()) else { panic!("it is free") };
+    assert!(mutex.is_locked());
+    let mut waiter = boxed(mutex.lock());
+    assert!(poll(waiter.as_mut()).is_pending());
+    drop(guard);
+    assert!(mutex.is_locked(), "granted");
+    drop(waiter);
+    assert!(!mutex.is_locked());
+}
+
+/// Polls the first, then the second, until both have ended.
+async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut ended = [false; 2];
+    std::future::poll_fn(|cx| {
+        ended[0] = ended[0] || first.as_mut().poll(cx).is_ready();
+        ended[1] = ended[1] || second.as_mut().poll(cx).is_ready();
+        if ended == [true; 2] { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// A branch is granted the lock, and another one of the same task, which it then waits for, is polled before it: a newcomer, or one that is queued behind it.
+#[test]
+fn a_branch_that_is_polled_before_the_one_that_was_granted() {
+    for is_queued in [false, true] {
+        let (mutex, spy) = (ReentrantMutex::new(()), Spy::new());
+        let (queued, go_on, done) = (Event::manual(), Event::manual(), Event::manual());
+        let mut holder = boxed(mutex.lock());
+        let Poll::Ready(held) = poll(holder.as_mut()) else { panic!("it is free") };
+        let early = async {
+            queued.wait().await;
+            if !is_queued {
+                go_on.wait().await;
+            }
+            let _guard = mutex.lock().await.unwrap();
+            done.set();
+        };
+        let granted = async {
+            let mut lock = pin!(mutex.lock());
+            // Enqueued first.
+            let first = std::future::poll_fn(|cx| Poll::Ready(lock.as_mut().poll(cx).is_ready())).await;
+            assert!(!first, "it is held");
+            queued.set();
+            let _guard = lock.await.unwrap();
+            done.wait().await;
+        };
+        let mut job = boxed(both(early, granted));
+        let waker = spy.waker();
+        // As an executor: polls again as long as it is woken.
+        let mut run = |ends: bool| loop {
+            let heard = spy.wakes();
+            let polled = job.as_mut().poll(&mut Context::from_waker(&waker));
+            if polled.is_ready() || spy.wakes() == heard {
+                break assert_eq!(polled.is_ready(), ends, "queued: {is_queued}");
+            }
+        };
+        run(false);
+        go_on.set();
+        drop(held);
+        run(true);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A queued wait that its own poll refuses, because it is polled where it may not own the lock, and a waker that panics on the way: what was
 //! given back is not given back a second time when the future is dropped, and what was never owned is not released.
 
-use crate::kit::poll::{panics, pending, poll_with, ready};
+use crate::kit::poll::{panic_of, panics, pending, poll_with, ready};
 use crate::kit::waker::{Call, Spy};
 use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
@@ -118,6 +118,23 @@ fn a_refused_wait_passes_on_once() {
         drop(owner);
         drop(ready(&mut after_next).unwrap());
         assert!(!mutex.raw.is_locked());
+    }
+}
+
+/// A guard that is dropped elsewhere panics, and the lock stays locked; but not if a panic drops it, for a second one would end the process.
+#[test]
+fn a_guard_that_a_panic_drops_elsewhere() {
+    for unwinds in [false, true] {
+        let mutex = keyed();
+        let guard = keyed_try_lock(&mutex).unwrap().unwrap();
+        HERE.set(2);
+        let message = panic_of(|| {
+            let _guard = guard;
+            assert!(!unwinds, "mine");
+        });
+        HERE.set(1);
+        assert_eq!(message.starts_with("mine"), unwinds, "{message}");
+        assert!(mutex.raw.is_locked(), "it was not unlocked elsewhere");
     }
 }
 

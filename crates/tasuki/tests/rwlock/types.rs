@@ -1,6 +1,7 @@
 //! Which types of the reader-writer lock, the condvar, the once cell and the limits cross threads, which may be moved, how large
 //! they are. B067, B105, B107, B109. What must not compile is in `compile_fail.md`.
 
+use crate::kit::spans;
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use std::mem::size_of;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use tasuki::future::{
 };
 use tasuki::policy::Bypass;
 use tasuki::{
-    Condvar, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, OnceCell, OwnedMappedRwLockReadGuard,
-    OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard,
-    RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, runtime,
+    Condvar, Event, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, OnceCell,
+    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedRwLockReadGuard,
+    OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, Semaphore, runtime,
 };
 
 /// Readers share the value, so the lock is shared only if the value may be.
@@ -184,20 +186,26 @@ fn limits() {
 #[test]
 fn sizes() {
     const WORD: usize = size_of::<usize>();
+    // S2-08: a word with flags or the head of the queue, and eight bytes beside it. What `inspect` adds is the same for both.
+    assert_eq!(size_of::<Mutex<()>>(), size_of::<Semaphore>());
+    assert_eq!(size_of::<Event>(), WORD + 8);
     assert_eq!(size_of::<Condvar>(), 2 * WORD);
     assert!(size_of::<OnceCell<()>>() <= 16);
     // Where `inspect` is active a lock has a name and a number, a guard knows which place it has there, and a future where it was asked for; the
     // crate asserts the sizes without it when it is compiled.
     if !tasuki::inspect::is_active() {
+        assert_eq!(size_of::<Mutex<()>>(), WORD + 8);
         assert!(size_of::<RwLock<()>>() <= 24 && size_of::<RwLock<()>>() == 2 * WORD.max(8));
         assert_eq!(size_of::<RwLockReadGuard<'static, u32>>(), 2 * WORD);
         assert_eq!(size_of::<RwLockWriteGuard<'static, u32>>(), WORD);
         assert_eq!(size_of::<OwnedRwLockWriteGuard<u32>>(), WORD);
         assert!(size_of::<Upgrade<&'static RwLock<u32>>>() <= 64);
     }
-    let inspected = if tasuki::inspect::is_active() { 48 } else { 0 };
+    let inspected = if tasuki::inspect::is_active() { 48 } else { 0 } + spans();
     let waiter = 64 + inspected;
     assert!(size_of::<Read<'static, u32>>() <= waiter, "{}", size_of::<Read<'static, u32>>());
     assert!(size_of::<WaitNotified<'static, &'static Mutex<u32>>>() <= 96 + inspected);
-    assert!(size_of::<Sleep>() <= 96 + inspected, "{}", size_of::<Sleep>());
+    // With the feature `tokio` it has room for a sleep of tokio's.
+    let host = if cfg!(feature = "tokio") { size_of::<tokio::time::Sleep>() } else { 0 };
+    assert!(size_of::<Sleep>() <= 96 + inspected + host, "{}", size_of::<Sleep>());
 }

@@ -178,8 +178,8 @@ fn close_fails_waiters_and_newcomers_and_leaves_what_was_given() {
     let held = semaphore.try_acquire().unwrap();
     let mut waiters = queue(&semaphore, &[1, 1, 2]);
     semaphore.release(1);
-    semaphore.close();
-    semaphore.close();
+    assert!(semaphore.close());
+    assert!(!semaphore.close(), "closed already");
     assert!(semaphore.is_closed());
     assert_eq!(wakes(&waiters), [1, 1, 1]);
     let granted = ready(&mut waiters[0].0).expect("granted before the close");

@@ -356,7 +356,7 @@ impl<P: SemaphorePolicy> System for Real<'_, P> {
                 self.total -= forgotten;
                 result = Result::Forgot(forgotten);
             }
-            Op::Close => self.semaphore.close(),
+            Op::Close => assert!(self.semaphore.close(), "closed once"),
         }
         Seen {
             result,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tasuki::future::*;
 use tasuki::inspect::{
     Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LabelTasks, LockKind, LockLabel, LockSnapshot,
-    Snapshot, TaskLabel, WaitSite, WaitSnapshot,
+    PollState, Snapshot, TaskLabel, WaitSite, WaitSnapshot,
 };
 use tasuki::policy::*;
 use tasuki::runtime::*;
@@ -106,7 +106,7 @@ fn every_public_type_has_a_row() {
         // Without a value: shared by all.
         "SYU": Barrier, BarrierWaitResult, Bypass, Order, CancellationSource, CancellationToken, Cancelled, Closed, Condvar, DropGuard, Elapsed,
             Event, Fifo, HandOff, Latch, Lifo, NoTaskIdentity, Reset, Revocable, Semaphore, SemaphorePermit['static], OwnedSemaphorePermit, TryAcquireError,
-            Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, Snapshot, LabelTasks, TaskLabel, WaitSite, WaitSnapshot, Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, SignalWait, Key, KeyedRawMutex, SelfDeadlock, TaskId,
+            Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, PollState, Snapshot, LabelTasks, TaskLabel, WaitSite, WaitSnapshot, Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, SignalWait, Key, KeyedRawMutex, SelfDeadlock, TaskId,
             Timers, WakeKind, Permit[&'static Semaphore], GivenBack[Elapsed, Both];
         "SY-": Acquire['static], AcquireOwned, Arrive['static], OnCancel['static], OnCancelOwned, Sleep, WaitEvent['static], WaitLatch['static],
             WaitMembers['static];
@@ -123,25 +123,26 @@ fn every_public_type_has_a_row() {
             OwnedMappedMutexGuard[SendOnly, Both], RwLockReadGuard['static, Both], RwLockWriteGuard['static, Both],
             RwLockUpgradableReadGuard['static, Both], MappedRwLockReadGuard['static, Both], MappedRwLockWriteGuard['static, Both],
             OwnedRwLockReadGuard[Both], OwnedRwLockWriteGuard[Both], OwnedRwLockUpgradableReadGuard[Both],
-            OwnedMappedRwLockReadGuard[Both, Both], OwnedMappedRwLockWriteGuard[Both, Both], ReentrantMutexGuard['static, Both];
+            OwnedMappedRwLockReadGuard[Both, Both], OwnedMappedRwLockWriteGuard[Both, Both], ReentrantMutexGuard['static, Both],
+            OwnedReentrantMutexGuard[Both];
         "-YU": RwLockReadGuard['static, SyncOnly], MappedMutexGuard['static, SyncOnly];
         "S-U": MutexGuard['static, SendOnly], MappedRwLockWriteGuard['static, SendOnly];
         "--U": Guard[&'static Mutex<Neither>], RwLockReadGuard['static, SendOnly], RwLockUpgradableReadGuard['static, SyncOnly],
-            OwnedRwLockReadGuard[SyncOnly], ReentrantMutexGuard['static, SendOnly];
+            OwnedRwLockReadGuard[SyncOnly], ReentrantMutexGuard['static, SendOnly], OwnedReentrantMutexGuard[SendOnly];
         // Waits for locks, and their operations.
         "SY-": Wait[Single<LockOp<&'static Mutex<Both>>>], Single[LockOp<&'static Mutex<SendOnly>>], Lock['static, SendOnly], LockOwned[SendOnly],
             Read['static, Both], Write['static, Both], UpgradableRead['static, Both], ReadOwned[Both], WriteOwned[Both], UpgradableReadOwned[Both],
-            Upgrade[&'static RwLock<Both>], LockReentrant['static, Both], WaitValue['static, Both], WaitNotified['static, &'static Mutex<Both>],
+            Upgrade[&'static RwLock<Both>], LockReentrant['static, Both], LockReentrantOwned[Both], WaitValue['static, Both], WaitNotified['static, &'static Mutex<Both>],
             WaitWhile['static, &'static Mutex<Both>, Judges], Conditional['static, &'static Mutex<Both>, Judges],
             Timeout[Lock<'static, Both>], OrCancelled['static, Lock<'static, Both>], Limited[Lock<'static, Both>, SleepOp],
             GetOrInit['static, Both, Makes, Always], GetOrTryInit['static, Both, Makes, Always, ()], InfallibleInit['static, Both, Makes, Always],
             Init['static, Both, Makes, Always, ()], RunUntilCancelled['static, Always], UntilCancelled['static, Always];
         "---": Lock['static, Neither], LockOwned[SyncOnly], Read['static, SendOnly], Write['static, SendOnly], Upgrade[Arc<RwLock<SendOnly>>],
-            LockReentrant['static, SendOnly], WaitValue['static, SendOnly], WaitNotified['static, &'static Mutex<Neither>],
+            LockReentrant['static, SendOnly], LockReentrantOwned[SendOnly], WaitValue['static, SendOnly], WaitNotified['static, &'static Mutex<Neither>],
             WaitWhile['static, &'static Mutex<Neither>, fn(&mut Neither) -> bool], Timeout[Lock<'static, Neither>],
             GetOrInit['static, Neither, fn() -> Never, Never], RunUntilCancelled['static, Never];
         "SYU": LockOp[&'static Mutex<SendOnly>], LockOwnedOp[SendOnly, Fifo], AccessOp[&'static RwLock<Both>, ()],
-            UpgradeOp[&'static RwLock<Both>], LockReentrantOp['static, Both], ValueOp['static, Both],
+            UpgradeOp[&'static RwLock<Both>], LockReentrantOp[&'static ReentrantMutex<Both>], ValueOp['static, Both],
             CondvarOp['static, &'static Mutex<Both>], Identified[Always];
         "--U": LockOp[&'static Mutex<Neither>], AccessOp[Arc<RwLock<SendOnly>>, ()], Identified[Never];
         // With an owner that has a key: they stay where they are.
@@ -158,13 +159,16 @@ fn of_channels() -> Vec<&'static str> {
     use tasuki::channel::oneshot::{Boxed, Core, OneshotRecv, OneshotRecvOp, Slot};
     use tasuki::channel::rendezvous::{HandOver, HandOverOp, TakeOver, TakeOverOp};
     use tasuki::channel::{
-        Channel, InlineRecv, InlineSend, IntoIter, Iter, OwnedPermit, Permits, Receiver, Recv, RecvMany,
-        RecvManyOp, RecvOp, RecvOwned, Reservation, ReservationMany, ReservationOwned, ReserveOp, SendError,
-        SendOp, Sender, TryIter, TryRecvError, TryReserveError, TrySendError, WeakReceiver, WeakSender,
+        Channel, IntoIter, Iter, OwnedPermit, Permits, Receiver, SendError, Sender, TryIter, TryRecvError,
+        TryReserveError, TrySendError, WeakReceiver, WeakSender,
     };
     use tasuki::channel::{OneshotReceiver, OneshotSender};
-    assert_eq!(traits!(channel::Send<'static, SendOnly>), "SY-");
-    assert_eq!(traits!(channel::Send<'static, Neither>), "---");
+    use tasuki::future::{
+        InlineRecv, InlineSend, Recv, RecvMany, RecvManyOp, RecvOp, RecvOwned, Reservation, ReservationMany,
+        ReservationOwned, ReserveOne, ReserveOp, SendMessage, SendOp,
+    };
+    assert_eq!(traits!(SendMessage<'static, SendOnly>), "SY-");
+    assert_eq!(traits!(SendMessage<'static, Neither>), "---");
     assert_eq!(traits!(channel::Permit<'static, SendOnly>), "SYU");
     assert_eq!(traits!(channel::Permit<'static, Neither>), "--U");
     let rows = matrix! {
@@ -207,9 +211,17 @@ fn of_channels() -> Vec<&'static str> {
         [traits!(channel::MessageSink<SendOnly>), traits!(channel::MessageSink<Neither>)],
         ["SY-", "---"]
     );
-    let reserves = traits!(ReserveOp<channel::One<'static, SendOnly>>);
+    let reserves = traits!(ReserveOp<ReserveOne<'static, SendOnly>>);
     assert_eq!(reserves, "SYU");
-    let others = ["Send", "ReserveOp", "One", "Many", "Owned", "MessageStream", "MessageSink"];
+    let others = [
+        "SendMessage",
+        "ReserveOp",
+        "ReserveOne",
+        "ReserveMany",
+        "ReserveOwned",
+        "MessageStream",
+        "MessageSink",
+    ];
     rows.into_iter().chain(nested).chain(others).collect()
 }
 
@@ -251,4 +263,32 @@ fn sizes() {
     assert!(size_of::<Event>() <= 16, "{}", size_of::<Event>());
     let wait = if tasuki::inspect::is_active() { 96 } else { 64 };
     assert!(size_of::<WaitEvent<'static>>() <= wait, "{}", size_of::<WaitEvent<'static>>());
+}
+
+/// As those of std and of other libraries: what a panic unwinds past may be used afterwards. With a value that is not unwind safe by itself, for types that give it out whole.
+#[test]
+fn shared_types_cross_an_unwind() {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+    use tasuki::channel::{self, OneshotReceiver, OneshotSender, rendezvous};
+
+    fn unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    type Torn = std::cell::Cell<&'static mut u8>;
+
+    unwind_safe::<(Mutex<Torn>, RwLock<Torn>, ReentrantMutex<u8>, OnceCell<u8>)>();
+    unwind_safe::<(Semaphore, Event, Condvar, Barrier, Latch, WaitGroup)>();
+    unwind_safe::<(CancellationSource, CancellationToken, DropGuard, Parker, Unparker)>();
+    unwind_safe::<(channel::Sender<Torn>, channel::Receiver<Torn>, channel::Channel<Torn, 2>)>();
+    unwind_safe::<(channel::WeakSender<Torn>, channel::WeakReceiver<Torn>)>();
+    unwind_safe::<(OneshotSender<Torn>, OneshotReceiver<Torn>, channel::oneshot::Slot<Torn>)>();
+    unwind_safe::<(rendezvous::Sender<Torn>, rendezvous::Receiver<Torn>)>();
+}
+
+/// A receiver has a form whatever its messages are, and so has what iterates over it.
+#[test]
+fn iterators_have_a_form_without_that_of_the_messages() {
+    let (_sender, receiver) = channel::bounded::<Neither>(1);
+    let form = format!("{:?}", receiver.try_iter());
+    assert!(form.starts_with("TryIter(") && form.contains(&format!("{receiver:?}")), "{form}");
+    assert!(format!("{:?}", receiver.iter()).starts_with("Iter("));
+    assert!(format!("{:?}", receiver.into_iter()).starts_with("IntoIter("));
 }

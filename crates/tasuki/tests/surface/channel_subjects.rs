@@ -183,7 +183,7 @@ fn oneshot_recv() -> Subject {
 pub(super) fn rows() -> Vec<Row> {
     let row = |covers, subject| Row { covers, subject };
     vec![
-        row(&["Send"], || {
+        row(&["SendMessage"], || {
             let refill: fn(&Pair) -> bool = |pair| pair.0.try_send(1).is_ok();
             sends(bounded(1), |pair| pair.0.send(1), |pair| pair.1.try_recv().is_ok(), refill)
         }),

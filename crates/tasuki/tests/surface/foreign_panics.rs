@@ -264,13 +264,13 @@ fn nothing_is_given_twice() {
 #[track_caller]
 fn ends<A: Awaitable>(name: &str, wait: A, with: Option<&str>) {
     let mut wait = Box::pin(wait);
-    assert!(!wait.is_terminated(), "{name}: it has not begun");
+    assert!(!wait.has_ended(), "{name}: it has not begun");
     let mut poll = || wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).map(drop);
     match with {
         None => assert!(poll().is_ready(), "{name}: it ends"),
         Some(message) => assert_eq!(panic_of(poll), message, "{name}"),
     }
-    assert!(wait.is_terminated(), "{name}: it is over");
+    assert!(wait.has_ended(), "{name}: it is over");
     let again = panic_of(|| wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).map(drop));
     assert!(again.contains("after it was finished"), "{name}: {again}");
 }

@@ -14,10 +14,11 @@ use tasuki::runtime::{KeyedGuard, MappedKeyedGuard};
 use tasuki::{
     Barrier, CancellationSource, CancellationToken, Condvar, Event, Latch, MappedMutexGuard,
     MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, MutexGuard, OnceCell, OwnedMappedMutexGuard,
-    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedMutexGuard, OwnedRwLockReadGuard,
-    OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit, OwnedWaitGroupMember,
-    Parker, ReentrantMutex, ReentrantMutexGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
-    RwLockWriteGuard, Semaphore, SemaphorePermit, Unparker, WaitGroup, WaitGroupMember, channel, runtime,
+    OwnedMappedRwLockReadGuard, OwnedMappedRwLockWriteGuard, OwnedMutexGuard, OwnedReentrantMutexGuard,
+    OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard, OwnedSemaphorePermit,
+    OwnedWaitGroupMember, Parker, ReentrantMutex, ReentrantMutexGuard, RwLock, RwLockReadGuard,
+    RwLockUpgradableReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit, Unparker, WaitGroup,
+    WaitGroupMember, channel, runtime,
 };
 
 /// Whether a type is `UnwindSafe` and `RefUnwindSafe`. Inherent methods come before those of the trait.
@@ -88,6 +89,7 @@ fn unwind_safety_is_that_of_std() {
     assert!(!unwind!(OnceCell<Fragile>).1 && !unwind!(ReentrantMutex<Fragile>).1);
     assert_eq!(unwind!(ReentrantMutex<u8>), (true, true));
     assert_eq!(unwind!(ReentrantMutexGuard<'static, u8>), (true, true));
+    assert_eq!(unwind!(OwnedReentrantMutexGuard<u8>), (true, true));
 }
 
 #[test]
@@ -190,6 +192,7 @@ fn every_guard_has_its_variance() {
         "OwnedRwLockUpgradableReadGuard",
         "OwnedMappedRwLockReadGuard",
         "OwnedMappedRwLockWriteGuard",
+        "OwnedReentrantMutexGuard",
         "OwnedPermit",
         "OwnedSemaphorePermit",
         "OwnedWaitGroupMember",
@@ -242,11 +245,21 @@ fn a_value_becomes_a_lock() {
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 }
 
+/// The error of a wait is that of a try, as with std's channels: `?` works in both.
+#[test]
+fn what_is_closed_is_closed_for_a_try() {
+    use tasuki::{Closed, TryAcquireError};
+    assert_eq!(TryAcquireError::from(Closed), TryAcquireError::Closed);
+    assert_eq!(channel::TryRecvError::from(Closed), channel::TryRecvError::Closed);
+    assert_eq!(channel::TryReserveError::from(Closed), channel::TryReserveError::Closed);
+    assert_eq!(channel::TrySendError::from(channel::SendError(1)), channel::TrySendError::Closed(1));
+}
+
 /// A call that panics.
 type Call<'a> = Box<dyn FnOnce() + 'a>;
 
 /// Panic only in a poll of the future that they return: that has no caller of its own.
-const IN_A_POLL: [&str; 15] = [
+const IN_A_POLL: [&str; 16] = [
     "cancellation/token::run_until_cancelled",
     "condvar::wait",
     "condvar::wait_while",
@@ -255,6 +268,7 @@ const IN_A_POLL: [&str; 15] = [
     "mutex::lock_for",
     "mutex/owned::lock_owned",
     "reentrant::lock",
+    "reentrant::lock_owned",
     "rwlock::read",
     "rwlock/owned::read_owned",
     "rwlock::upgradable_read",
@@ -265,7 +279,8 @@ const IN_A_POLL: [&str; 15] = [
 ];
 
 /// Never panic: they note where a lock was made or taken, or a wait was asked for, for the reports of `inspect`.
-const NOTE_THE_CALLER: [&str; 49] = [
+const NOTE_THE_CALLER: [&str; 50] = [
+    "timer::reset",
     "channel/inline::closed",
     "channel/inline::recv",
     "channel/inline::send",
@@ -320,14 +335,36 @@ const NOTE_THE_CALLER: [&str; 49] = [
 /// Only what they call panics, which is foreign: wakers.
 const FOREIGN: [&str; 2] = ["cancellation/source::cancel_with", "cancellation/source::request_cancel"];
 
-/// Takes billions of guards: a unit test of the module looks at the place of the panic.
-const IN_A_UNIT_TEST: [&str; 5] = [
+/// Takes billions of guards or handles: a unit test of the module looks at the place of the panic.
+const IN_A_UNIT_TEST: [&str; 12] = [
+    "cancellation/source::token",
+    "channel/receiver::downgrade",
+    "channel/receiver::upgrade",
+    "channel/rendezvous::upgrade",
+    "channel/sender::downgrade",
+    "channel/sender::upgrade",
     "reentrant::try_lock",
+    "reentrant::try_lock_owned",
     "rwlock::try_read",
     "rwlock/owned::try_read_owned",
     "rwlock::try_upgradable_read",
     "rwlock/owned::try_upgradable_read_owned",
 ];
+
+/// Channels of more bytes than an address space has. Not on every processor: for aarch64 the compiler took all memory of a machine to copy such a message.
+fn too_large() -> Vec<(&'static str, Call<'static>)> {
+    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+    {
+        const LARGE: usize = 1 << (usize::BITS / 2 + 8);
+        const HUGE: usize = 1 << (usize::BITS - 4);
+        vec![
+            ("channel/handle::bounded", Box::new(|| _ = channel::bounded::<[u8; LARGE]>(1 << 31))),
+            ("channel/handle::unbounded", Box::new(|| _ = channel::unbounded::<[u8; HUGE]>())),
+        ]
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "x86")))]
+    Vec::new()
+}
 
 /// Every panic of a function that is called (and not polled) is in the file of its caller. What the sources say panics, or tracks its caller, is in
 /// this table or in one of the lists above.
@@ -342,6 +379,7 @@ fn panics_name_the_caller() {
     let calls: Vec<(&str, Call<'_>)> = vec![
         ("barrier::new", Box::new(|| _ = Barrier::new(0))),
         ("channel/handle::bounded", Box::new(|| _ = channel::bounded::<u8>(0))),
+        ("channel/handle::bounded", Box::new(|| _ = channel::bounded::<u8>(usize::MAX))),
         ("channel/sender::reserve_many", Box::new(|| drop(channel::bounded::<u8>(1).0.reserve_many(2)))),
         (
             "channel/sender::try_reserve_many",
@@ -373,7 +411,8 @@ fn panics_name_the_caller() {
         ("wait::block", Box::new(|| runtime::enter(&driver, || drop(mutex.lock().block())))),
     ];
     let mut names: BTreeSet<&str> = calls.iter().map(|(name, _)| *name).collect();
-    for (name, call) in calls {
+    names.insert("channel/handle::unbounded");
+    for (name, call) in calls.into_iter().chain(too_large()) {
         let file = panics_in(call);
         assert_eq!(file, file!(), "{name}");
     }
@@ -386,6 +425,20 @@ fn panics_name_the_caller() {
         names.extend(IN_A_POLL.into_iter().chain(NOTE_THE_CALLER).chain(FOREIGN));
         sources::same(&found.into_keys().collect(), names);
     }
+}
+
+/// Called by polls only, which have no caller of their own.
+const PANIC_IN_A_POLL: [&str; 3] =
+    ["host_executor::no_clock", "primitive_ref::taken", "rwlock/admission::too_many_writers"];
+
+/// A function that only panics is called by others, which may be public and say nothing of a panic: it tracks its caller, and a unit test looks at the place.
+#[test]
+#[cfg_attr(miri, ignore = "reads files")]
+fn what_only_panics_tracks_its_caller() {
+    let found = sources::functions_that_only_panic();
+    assert!(found.len() > 8, "{found:?}");
+    let untracked = found.into_iter().filter(|(_, tracked)| !tracked).map(|(name, _)| name);
+    sources::same(&untracked.collect(), PANIC_IN_A_POLL);
 }
 
 /// What can only panic in a poll.

@@ -31,7 +31,7 @@ impl<A: Awaitable> Waits for A {
     }
 
     fn is_over(&self) -> bool {
-        self.is_terminated()
+        self.has_ended()
     }
 }
 
@@ -253,7 +253,7 @@ fn sleep() -> Subject {
         }
 
         fn is_over(&self) -> bool {
-            self.sleep.is_terminated()
+            self.sleep.has_ended()
         }
     }
     let timers = Arc::new(Timers::new(Waker::noop().clone()));
@@ -275,7 +275,9 @@ fn sleep() -> Subject {
 }
 
 /// Each wait is a task of its own.
-fn reentrant() -> Subject {
+fn reentrant<A: Awaitable + 'static>(
+    wait: impl Fn(&'static Arc<ReentrantMutex<i32>>) -> A + Copy + 'static,
+) -> Subject {
     struct AsTask<A> {
         driver: FakeDriver,
         wait: A,
@@ -290,15 +292,15 @@ fn reentrant() -> Subject {
         }
 
         fn is_over(&self) -> bool {
-            self.wait.is_terminated()
+            self.wait.has_ended()
         }
     }
     fn driver() -> FakeDriver {
         FakeDriver { task: Some(task::TaskId::fresh()), ..FakeDriver::new() }
     }
-    let (mutex, kept) = keep(ReentrantMutex::new(0));
+    let (mutex, kept) = keep(Arc::new(ReentrantMutex::new(0)));
     let held = runtime::enter(&driver(), || mutex.try_lock().unwrap().unwrap());
-    let make = || -> Waiting { Box::pin(AsTask { driver: driver(), wait: mutex.lock() }) };
+    let make = move || -> Waiting { Box::pin(AsTask { driver: driver(), wait: wait(mutex) }) };
     let intact = |_| {
         let lock = || mutex.try_lock().unwrap();
         runtime::enter(&driver(), lock).is_some_and(|_held| runtime::enter(&driver(), lock).is_none())
@@ -416,7 +418,8 @@ pub(super) fn rows() -> Vec<Row> {
             condvar(|condvar, guard| condvar.wait_while(guard, |n| *n == 0))
         }),
         row(&["Sleep"], sleep),
-        row(&["LockReentrant"], reentrant),
+        row(&["LockReentrant"], || reentrant(|mutex| mutex.lock())),
+        row(&["LockReentrantOwned"], || reentrant(|mutex| mutex.clone().lock_owned())),
         row(&["KeyedLock"], keyed),
     ];
     rows.extend(super::channel_subjects::rows());

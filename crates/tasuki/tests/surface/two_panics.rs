@@ -21,11 +21,11 @@ fn a_wrapped_future_that_panics() {
         Box::pin(token.run_until_cancelled(std::future::poll_fn(|_| -> Poll<()> { panic!("mine") })));
     for _ in 0..2 {
         assert_eq!(panic_of(|| poll_with(&mut run, Waker::noop())), "mine");
-        assert!(!run.is_terminated());
+        assert!(!run.has_ended());
     }
     source.request_cancel();
     assert_eq!(ready(&mut run), None);
-    assert!(run.is_terminated() && panics(|| poll_with(&mut run, Waker::noop())));
+    assert!(run.has_ended() && panics(|| poll_with(&mut run, Waker::noop())));
 }
 
 /// Panics of two strangers in one call of ours: the first goes on, the second must not end the process, and nothing is lost.

@@ -2,6 +2,7 @@
 //! state of any public awaitable, and in no drop of ours while a panic unwinds. What can be granted is granted all the same.
 
 use super::subjects::{Subject, Waiting, rows};
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{catch, panic_of, panics, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
@@ -10,7 +11,9 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 use tasuki::policy::Bypass;
+use tasuki::runtime::{self, Timers};
 use tasuki::{
     Barrier, CancellationSource, Condvar, Mutex, OnceCell, RwLock, RwLockUpgradableReadGuard, Semaphore,
     WaitGroup, channel,
@@ -323,4 +326,89 @@ fn what_a_panic_drops_wakes() {
     let mut turn = Box::pin(cell.get_or_init(never));
     poll(&mut turn);
     dropped_by_a_panic(Box::pin(cell.get_or_init(async || 1)), turn);
+}
+
+/// Something of ours is dropped by a panic, and what it does then panics too: the call of another was one too many, or a message is a bomb.
+#[track_caller]
+fn refused_while_a_panic_unwinds(held: impl Sized) {
+    let message = panic_of(|| {
+        let _held = held;
+        panic!("mine");
+    });
+    assert_eq!(message, "mine");
+}
+
+#[test]
+fn what_a_panic_drops_is_refused() {
+    let group = Arc::new(WaitGroup::new());
+    let members = (group.member(), group.clone().member_owned());
+    group.done();
+    group.done();
+    refused_while_a_panic_unwinds(members);
+    assert_eq!(group.count(), 0);
+    let member = group.member();
+    group.done();
+    assert!(panics(|| drop(member)), "not while a panic unwinds");
+
+    const MANY: usize = Semaphore::MAX_PERMITS;
+    let semaphore = Arc::new(Semaphore::new(2));
+    let permits = (semaphore.try_acquire().unwrap(), semaphore.clone().try_acquire_owned().unwrap());
+    semaphore.release(MANY);
+    refused_while_a_panic_unwinds(permits);
+    assert_eq!(semaphore.available_permits(), MANY);
+    // With a waiter, for which all that is free is kept.
+    let semaphore = Semaphore::new(3);
+    let permits = semaphore.try_acquire_many(2).unwrap();
+    let mut big = Box::pin(semaphore.acquire_many(MANY));
+    assert!(big.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    semaphore.release(MANY - 2);
+    refused_while_a_panic_unwinds(permits);
+    drop(big);
+    assert_eq!(semaphore.available_permits(), MANY - 1);
+    let permit = semaphore.try_acquire().unwrap();
+    semaphore.release(2);
+    assert!(panics(|| drop(permit)), "not while a panic unwinds");
+}
+
+#[test]
+fn messages_that_a_panic_drops() {
+    fn oneshot() -> channel::OneshotReceiver<Bomb> {
+        let (sender, receiver) = channel::oneshot();
+        assert!(sender.send(Bomb).is_ok());
+        receiver
+    }
+    refused_while_a_panic_unwinds(oneshot());
+    refused_while_a_panic_unwinds(oneshot().recv());
+    assert!(panics(|| drop(oneshot())), "not while a panic unwinds");
+    let mut slot = channel::oneshot::Slot::new();
+    let (sender, receiver) = slot.split();
+    assert!(sender.send(Bomb).is_ok());
+    refused_while_a_panic_unwinds(receiver);
+    for (sender, receiver) in [channel::bounded(2), channel::unbounded()] {
+        assert!(sender.try_send(Bomb).is_ok() && sender.try_send(Bomb).is_ok());
+        refused_while_a_panic_unwinds(receiver);
+    }
+    let inline = channel::Channel::<Bomb, 2>::new();
+    assert!(inline.try_send(Bomb).is_ok() && inline.try_send(Bomb).is_ok());
+    refused_while_a_panic_unwinds(inline);
+}
+
+/// A panic cancels the last sleep of a wheel, whose alarm panics.
+#[test]
+fn an_alarm_that_panics() {
+    let alarm = Spy::hostile(Call::WakeByRef, || panic!("a hostile waker"));
+    let timers = Arc::new(Timers::new(alarm.waker()));
+    timers.ring_when_empty();
+    let sleep = || {
+        let mut sleep = Box::pin(runtime::sleep(Duration::from_secs(3_600)));
+        let driver = FakeDriver::with_timers(&timers);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(runtime::enter(&driver, || sleep.as_mut().poll(&mut cx)).is_pending());
+        alarm.arm(1);
+        sleep
+    };
+    refused_while_a_panic_unwinds(sleep());
+    let last = sleep();
+    assert_eq!(panic_of(|| drop(last)), "a hostile waker", "not while a panic unwinds");
+    assert_eq!((alarm.hook_runs(), timers.len()), (2, 0));
 }

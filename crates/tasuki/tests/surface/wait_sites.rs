@@ -2,6 +2,7 @@
 
 #![cfg(all(any(debug_assertions, feature = "inspect"), not(miri)))]
 
+use crate::kit::sources;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -33,6 +34,63 @@ fn waits_here(what: &str, future: impl Future) {
     }
 }
 
+/// Polls a future as a task that holds what it got: every lock of the task was asked for in this file.
+fn held_here<T>(what: &str, future: impl Future<Output = T>) {
+    let mut task = pin!(task::identify(async {
+        let _held = future.await;
+        std::future::pending::<()>().await;
+    }));
+    let id = task.id();
+    assert!(poll(task.as_mut()).is_pending());
+    let holders = inspect::snapshot().locks.into_iter().flat_map(|lock| lock.holders);
+    let mine: Vec<_> = holders.filter(|holder| holder.task == id).collect();
+    assert!(!mine.is_empty(), "the holder of {what} is not noted");
+    for holder in mine {
+        let at = holder.at.unwrap_or_else(|| panic!("{what} has no site"));
+        assert!(at.file().ends_with("wait_sites.rs"), "{what} was asked for at {at}");
+    }
+}
+
+/// A lock that is free, taken without a wait: it is the place of the call that is noted of its holder.
+#[test]
+fn holders_of_free_locks() {
+    let (mutex, lock) = (Arc::new(Mutex::new(0)), Arc::new(RwLock::new(0)));
+    let (semaphore, reentrant) = (Arc::new(Semaphore::new(1)), Arc::new(ReentrantMutex::new(0)));
+    held_here("Mutex::lock", mutex.lock());
+    held_here("Mutex::lock_owned", mutex.clone().lock_owned());
+    held_here("Mutex::try_lock", async { mutex.try_lock() });
+    held_here("RwLock::write", lock.write());
+    held_here("RwLock::write_owned", lock.clone().write_owned());
+    held_here("RwLock::try_write", async { lock.try_write() });
+    held_here("Semaphore::acquire", semaphore.acquire());
+    held_here("Semaphore::acquire_owned", semaphore.clone().acquire_owned());
+    held_here("Semaphore::try_acquire", async { semaphore.try_acquire().unwrap() });
+    held_here("ReentrantMutex::lock", reentrant.lock());
+    held_here("ReentrantMutex::lock_owned", reentrant.clone().lock_owned());
+    held_here("ReentrantMutex::try_lock", async { reentrant.try_lock().unwrap() });
+}
+
+/// Are given the place by the function that calls them, or are no waits: a hand-off waits for nothing, and a task says itself where it waits.
+const WITHOUT_A_SITE: [&str; 6] = [
+    "condvar/wait_while::wait",
+    "condvar::wait_at",
+    "guard::hand_off",
+    "limited::wait",
+    "task::identify",
+    "wait::into_single",
+];
+
+/// Whatever returns a wait tracks its caller: also what is not in the tables below, such as an `IntoFuture`.
+#[test]
+fn every_function_that_waits_tracks_its_caller() {
+    let found = sources::functions_that_wait();
+    assert!(found.len() > 60, "{} are found", found.len());
+    let untracked = found.into_iter().filter(|(_, tracked)| !tracked).map(|(name, _)| name);
+    // Programs of unit tests have no user.
+    let untracked = untracked.filter(|name| !name.contains("random_programs"));
+    sources::same(&untracked.collect(), WITHOUT_A_SITE);
+}
+
 #[test]
 fn locks() {
     let (mutex, lock, semaphore) =
@@ -53,13 +111,14 @@ fn locks() {
     let lock = RwLock::new(0);
     let (_read, upgradable) = (lock.try_read(), lock.try_upgradable_read().unwrap());
     waits_here("RwLockUpgradableReadGuard::upgrade", RwLockUpgradableReadGuard::upgrade(upgradable));
-    let reentrant = ReentrantMutex::new(0);
+    let reentrant = Arc::new(ReentrantMutex::new(0));
     let mut holder = Box::pin(task::identify(async {
         let _guard = reentrant.lock().await;
         std::future::pending::<()>().await;
     }));
     assert!(poll(holder.as_mut()).is_pending());
     waits_here("ReentrantMutex::lock", reentrant.lock());
+    waits_here("ReentrantMutex::lock_owned", reentrant.clone().lock_owned());
 }
 
 /// Locks by every constructor: the place where one was made is that of the call.
@@ -101,6 +160,11 @@ fn signals() {
     waits_here("WaitGroup::wait", group.wait());
     waits_here("sleep", runtime::sleep(Duration::from_secs(600)));
     waits_here("sleep_until", runtime::sleep_until(runtime::now() + Duration::from_secs(600)));
+    waits_here("Sleep::reset", async {
+        let mut sleep = pin!(runtime::sleep(Duration::ZERO));
+        sleep.as_mut().reset(runtime::now() + Duration::from_secs(600));
+        sleep.await;
+    });
     let (source, mutex) = (CancellationSource::new(), Mutex::new(0));
     let (token, _guard) = (source.token(), mutex.try_lock());
     waits_here("CancellationToken::on_cancel", token.on_cancel());
@@ -142,6 +206,8 @@ fn channels() {
     waits_here("oneshot::Sender::closed", sender.closed());
     waits_here("oneshot::Receiver::recv_mut", receiver.recv_mut());
     waits_here("oneshot::Receiver::recv", receiver.recv());
+    let (_sender, receiver) = oneshot::oneshot::<u8>();
+    waits_here("oneshot::Receiver", async { receiver.await });
     let (sender, receiver) = rendezvous::rendezvous::<u8>();
     waits_here("rendezvous::Sender::closed", sender.closed());
     waits_here("rendezvous::Sender::send", sender.send(1));

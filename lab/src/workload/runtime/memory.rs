@@ -2,6 +2,7 @@
 
 use super::OWN;
 use crate::alloc;
+use crate::exec::let_other_threads_run;
 use crate::measure::{Bench, Contender, Group};
 use crate::peer::TaskRuntime;
 use crate::peers::{VisitRuntime, each_runtime};
@@ -48,6 +49,7 @@ fn beyond_future<R: TaskRuntime>(tasks: usize) -> f64 {
             let before = alloc::live_bytes();
             handles.extend((0..tasks).map(|_| R::spawn(idle(()))));
             while polled.load(Ordering::Relaxed) <= tasks {
+                let_other_threads_run();
                 R::yield_now().await;
             }
             let bytes = alloc::live_bytes() - before;

@@ -38,6 +38,7 @@
 use super::super::error::TryRecvError;
 use crate::error::Closed;
 use crate::event::{Event, Reset};
+use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Payload, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FLAG_A, FLAG_B as RECEIVER_GONE, WAITERS, Word};
 use crate::queue::{Backoff, LockedQueue, QueueGuard as _, QueueWaker, WaitQueue};
@@ -46,6 +47,7 @@ use crate::wait::WaiterSlot;
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
 
 /// The sender has sent, or was dropped.
@@ -59,7 +61,7 @@ pub(super) const CLOSED: Word = Word::counted(1);
 #[repr(C)]
 pub struct Core<T> {
     pub(super) queue: WaitQueue,
-    /// The receiver has closed, or has gone.
+    /// The receiver has closed, or was dropped.
     pub(super) closed: Event,
     /// There is a message (invariant 2).
     full: Cell<bool>,
@@ -68,6 +70,9 @@ pub struct Core<T> {
 
 // SAFETY: the message is moved from the sender's thread to the receiver's; nothing is shared.
 unsafe impl<T: Send> Sync for Core<T> {}
+// As every other channel, and as those of std: a panic leaves a message that is there, or is not.
+impl<T> UnwindSafe for Core<T> {}
+impl<T> RefUnwindSafe for Core<T> {}
 
 impl<T> Core<T> {
     const_fn! {
@@ -93,6 +98,14 @@ impl<T> Core<T> {
     pub(super) fn take(&self) -> Option<T> {
         // SAFETY: full, and the caller's.
         self.full.replace(false).then(|| self.value.with(|value| unsafe { (*value).assume_init_read() }))
+    }
+
+    /// Drops the message, if there is one. Called by its owner (invariant 2). Its destructor may panic, as those of other channels' messages.
+    #[inline(always)]
+    fn drop_message(&self) {
+        if let Some(message) = self.take() {
+            while_unwinding(|| drop(message));
+        }
     }
 
     /// The sender ends, with or without a message. [`Finished`] says whose the message and the memory are then.
@@ -125,7 +138,7 @@ impl<T> Core<T> {
         Finished::Received
     }
 
-    /// The queue is locked, or the receiver has closed or has gone.
+    /// The queue is locked, or the receiver has closed or was dropped.
     #[cold]
     #[inline(never)]
     fn finish_rare(&self) -> Finished {
@@ -156,9 +169,9 @@ impl<T> Core<T> {
         }
     }
 
-    /// `count 1 => SENDER_GONE`: the sender ends after the receiver has closed; true if the receiver has gone meanwhile, so that the sender owns the memory.
+    /// `count 1 => SENDER_GONE`: the sender ends after the receiver has closed; true if the receiver was dropped meanwhile, so that the sender owns the memory.
     pub(super) fn finish_refused(&self) -> bool {
-        // Release: as in `finish`. Acquire on the other way: as in `finish`.
+        // Release: as in `finish_rare`. Acquire on the other way: as in `finish_rare`.
         match self.queue.replace(CLOSED, CLOSED.with(SENDER_GONE), Ordering::Release) {
             Ok(()) => false,
             Err(now) => {
@@ -185,7 +198,7 @@ impl<T> Core<T> {
                 return true;
             }
             debug_assert!(word == CLOSED, "the receiver has closed before, and this is {word:?}");
-            // Release: pairs with Acquire in `finish`.
+            // Release: pairs with Acquire in `finish_rare` and `finish_refused`.
             if self.queue.replace(word, word.with(RECEIVER_GONE), Ordering::Release).is_ok() {
                 return false;
             }
@@ -202,12 +215,20 @@ impl<T> Core<T> {
         Err(if word == CLOSED { TryRecvError::Closed } else { TryRecvError::Empty })
     }
 
-    /// No message may be sent any more.
-    pub(super) fn close(&self) {
+    /// No message may be sent any more. True if one could have been sent until now.
+    pub(super) fn close(&self) -> bool {
         // Before the sender is told, so that it cannot send after it has heard.
         // Relaxed: it publishes nothing; a sender that was faster is seen by the next look, with Acquire.
-        while self.queue.replace(BOTH, CLOSED, Ordering::Relaxed).is_err() && self.remove_forgotten() {}
+        let was_open = loop {
+            if self.queue.replace(BOTH, CLOSED, Ordering::Relaxed).is_ok() {
+                break true;
+            }
+            if !self.remove_forgotten() {
+                break false;
+            }
+        };
         self.closed.set();
+        was_open
     }
 
     /// `head => 0`, before the receiver does something else: its last receive was forgotten, for one that exists borrows the receiver. False if there is none.
@@ -264,13 +285,13 @@ pub(super) enum Finished {
     Received,
     /// The receiver has closed, and is there.
     Refused,
-    /// The receiver has gone.
+    /// The receiver was dropped.
     Alone,
 }
 
 impl<T> Drop for Core<T> {
     fn drop(&mut self) {
-        drop(self.take());
+        self.drop_message();
     }
 }
 
@@ -290,7 +311,7 @@ pub trait Cursor {
 
     /// The last side ends.
     ///
-    /// SAFETY: the other side has gone, and this one does not use the place again.
+    /// SAFETY: the other side was dropped, and this one does not use the place again.
     #[doc(hidden)]
     unsafe fn free(&self);
 }
@@ -346,6 +367,6 @@ impl<T> Cursor for &Core<T> {
     }
 
     unsafe fn free(&self) {
-        drop(self.take());
+        self.drop_message();
     }
 }

@@ -1,7 +1,7 @@
 //! One message, from one sender to one receiver: a reply.
 //!
-//! [`oneshot`](super::oneshot()) allocates once; [`Slot`] is the same without an allocation, to be used again and again. The sender is used up by sending, and is told when the
-//! receiver has gone; the receiver is told when the sender has gone without a message.
+//! [`oneshot`](super::oneshot()) allocates once; [`Slot`] is the same without an allocation, to be used again and again. The sender is consumed by sending, and can wait until
+//! the receiver is dropped; if the sender is dropped without sending, the receiver gets an error.
 
 mod core;
 mod receiver;

@@ -10,7 +10,7 @@ use core::fmt;
 use core::future::IntoFuture;
 use core::task::{Context, Poll};
 
-/// The side of a oneshot that receives, once: `receiver.await`, or [`recv`](Self::recv) by reference.
+/// The side of a oneshot that receives, once: `receiver.await` or [`recv`](Self::recv), or [`recv_mut`](Self::recv_mut) by reference.
 ///
 /// # Examples
 ///
@@ -24,7 +24,7 @@ pub struct Receiver<P: Cursor> {
     place: P,
 }
 
-/// The future of [`Receiver::recv`] and of `receiver.await`.
+/// The future of [`Receiver::recv`], [`Receiver::recv_mut`] and `receiver.await`.
 pub type OneshotRecv<E> = Wait<Single<OneshotRecvOp<E>>>;
 
 impl<P: Cursor> Receiver<P> {
@@ -36,7 +36,7 @@ impl<P: Cursor> Receiver<P> {
     ///
     /// # Errors
     ///
-    /// [`Closed`], if the sender has gone without a message, or the message has been received.
+    /// [`Closed`], if the sender was dropped without sending, or the message has been received.
     ///
     /// # Cancel safety
     ///
@@ -106,7 +106,8 @@ impl<P: Cursor> Receiver<P> {
         self.place.core().try_recv()
     }
 
-    /// The sender cannot send any more, and is told; a message that it has sent can be received.
+    /// Closes the oneshot: the sender cannot send any more, and is notified; a message that it has sent can still be received. Returns false if the sender could not send any more: it has
+    /// sent, was dropped, or the oneshot was closed before.
     ///
     /// # Examples
     ///
@@ -114,13 +115,13 @@ impl<P: Cursor> Receiver<P> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let (sender, mut receiver) = tasuki::channel::oneshot();
-    /// receiver.close();
+    /// assert!(receiver.close());
     /// assert_eq!(sender.send(1), Err(1));
     /// assert_eq!(receiver.recv().await, Err(tasuki::Closed));
     /// # }
     /// ```
-    pub fn close(&mut self) {
-        self.place.core().close();
+    pub fn close(&mut self) -> bool {
+        self.place.core().close()
     }
 }
 
@@ -129,6 +130,7 @@ impl<P: Cursor> IntoFuture for Receiver<P> {
     type IntoFuture = OneshotRecv<Self>;
 
     #[inline]
+    #[track_caller]
     fn into_future(self) -> OneshotRecv<Self> {
         self.recv()
     }
@@ -146,7 +148,7 @@ impl<P: Cursor> Drop for Receiver<P> {
     }
 }
 
-/// The receiver ends before the sender does, which is told.
+/// The receiver is dropped before the sender, which is notified.
 #[inline(never)]
 fn leave_first<P: Cursor>(place: &P) {
     /// The exchange that is the last touch comes after the close, also if a waker panics.

@@ -1,11 +1,11 @@
-//! The [`Sender`] of a oneshot: used up by sending; learns when the receiver has gone.
+//! The [`Sender`] of a oneshot: consumed by sending; it can wait until the receiver is dropped.
 
 use super::core::{Cursor, Finished};
 use crate::event::WaitEvent;
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// The side of a oneshot that sends, once. Dropped without a message, it tells the receiver.
+/// The side of a oneshot that sends, once. If it is dropped without sending, the receiver gets [`Closed`](crate::Closed).
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ impl<P: Cursor> Sender<P> {
     ///
     /// # Errors
     ///
-    /// The message, if the receiver has gone or has closed.
+    /// The message, if the receiver was dropped or has closed.
     ///
     /// # Examples
     ///
@@ -47,7 +47,7 @@ impl<P: Cursor> Sender<P> {
         end(&this.place).map_or(Ok(()), Err)
     }
 
-    /// Waits until the receiver has gone or has closed: nothing needs to be computed for it any more.
+    /// Waits until the receiver is dropped or has closed: the message is not wanted any more.
     ///
     /// # Cancel safety
     ///
@@ -91,7 +91,7 @@ fn end<P: Cursor>(place: &P) -> Option<P::Message> {
     }
 }
 
-/// The receiver has closed, or has gone.
+/// The receiver has closed, or was dropped.
 #[cold]
 fn take_back<P: Cursor>(place: &P, unreceived: Finished) -> Option<P::Message> {
     let message = place.core().take();

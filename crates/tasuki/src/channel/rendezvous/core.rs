@@ -62,6 +62,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, replace};
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr;
 use core::task::{Context, Poll};
 
@@ -107,6 +108,9 @@ pub(super) struct Core<T> {
 unsafe impl<T: Send> Sync for Core<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Core<T> {}
+// As every other channel, and as those of std: a panic leaves whole messages.
+impl<T> UnwindSafe for Core<T> {}
+impl<T> RefUnwindSafe for Core<T> {}
 
 pub(super) struct Locked<'c, T> {
     core: &'c Core<T>,
@@ -294,7 +298,7 @@ impl<T> Core<T> {
         locked.finish_with(Deferred::nothing());
     }
 
-    /// The last receiver has gone: closes, and drops what no receiver can take any more, without the lock.
+    /// The last receiver was dropped: closes, and drops what no receiver can take any more, without the lock.
     pub(super) fn desert(&self) {
         let mut locked = self.lock();
         let counts = locked.counts();
@@ -485,7 +489,7 @@ impl<T> Core<T> {
     }
 }
 
-/// A message on its way out. If it does not get there, because foreign code panics, it gets a box: granted to the waiter that goes on, or put back in its place.
+/// A message that is being received. If foreign code panics meanwhile, the message is moved to a box, which is granted to the receive if that still waits, or put back in order.
 struct Undo<'a, T> {
     core: &'a Core<T>,
     message: ManuallyDrop<Message<T>>,

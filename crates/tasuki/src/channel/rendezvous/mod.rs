@@ -239,6 +239,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Clone for Sender<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
         self.shared.senders.add();
         Self { shared: self.shared.clone() }
@@ -246,6 +247,7 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T> Clone for Receiver<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
         self.shared.receivers.add();
         Self { shared: self.shared.clone() }
@@ -279,7 +281,8 @@ pub struct WeakReceiver<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A handle that keeps it open, unless all such have gone.
+    /// A handle that keeps it open; `None` if all such handles were dropped.
+    #[track_caller]
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let shared = self.shared.upgrade()?;
         shared.senders.add_unless_zero().then_some(Sender { shared })
@@ -287,7 +290,8 @@ impl<T> WeakSender<T> {
 }
 
 impl<T> WeakReceiver<T> {
-    /// A handle that keeps it open, unless all such have gone.
+    /// A handle that keeps it open; `None` if all such handles were dropped.
+    #[track_caller]
     pub fn upgrade(&self) -> Option<Receiver<T>> {
         let shared = self.shared.upgrade()?;
         shared.receivers.add_unless_zero().then_some(Receiver { shared })
@@ -550,5 +554,21 @@ mod tests {
         assert_eq!(receive.as_mut().poll(&mut cx), Poll::Ready(Ok(1)));
         assert_eq!(core.try_recv(), Ok(2));
         assert_eq!(sends[1].as_mut().poll(&mut cx), Poll::Ready(Ok(())));
+    }
+
+    /// One handle too many: the panic names the line of the caller.
+    #[test]
+    fn one_handle_too_many_names_its_caller() {
+        let (sender, receiver) = rendezvous::<u8>();
+        let (weak_sender, weak_receiver) = (sender.downgrade(), receiver.downgrade());
+        let Shared { senders, receivers, .. } = &*sender.shared;
+        let first = line!() + 2;
+        let lines = [
+            senders.line_of_one_too_many(|| drop(sender.clone())),
+            receivers.line_of_one_too_many(|| drop(receiver.clone())),
+            senders.line_of_one_too_many(|| drop(weak_sender.upgrade())),
+            receivers.line_of_one_too_many(|| drop(weak_receiver.upgrade())),
+        ];
+        assert_eq!(lines, ::core::array::from_fn(|at| first + at as u32));
     }
 }

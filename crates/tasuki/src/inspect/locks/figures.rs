@@ -1,4 +1,4 @@
-//! The figures of a lock's waits: how many there were, the most at a time, and how long some of them took.
+//! The figures of a lock: how many waits there were, the most at a time, and how long some of them and some of the holds took.
 //!
 //! Two looks at the clock for every wait would cost more than a short wait. So one in [`TIMED_WAITS`] is timed, the first included, and all that the watcher has found to be older than 0.1 s: it looks twice a second.
 //!
@@ -9,25 +9,25 @@
 use crate::inspect::durations::{CLASSES, Durations};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One wait in so many is timed: two looks at the clock take as long as a short wait. A power of two.
+/// One wait in this many is timed: two readings of the clock take as long as a short wait. A power of two.
 const TIMED_WAITS: u32 = 64;
 
 /// How many took how long, by powers of two.
-pub(super) struct Histogram([AtomicU32; CLASSES]);
+struct Histogram([AtomicU32; CLASSES]);
 
 impl Histogram {
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is another one")]
-    pub(super) const NEW: Self = Self([const { AtomicU32::new(0) }; CLASSES]);
+    const NEW: Self = Self([const { AtomicU32::new(0) }; CLASSES]);
 
-    pub(super) fn add(&self, nanoseconds: u64) {
+    fn add(&self, nanoseconds: u64) {
         self.0[class(nanoseconds)].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn look(&self) -> Durations {
+    fn look(&self) -> Durations {
         Durations(self.0.each_ref().map(|count| count.load(Ordering::Relaxed)))
     }
 
-    pub(super) fn reset(&self) {
+    fn reset(&self) {
         self.0.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
 }
@@ -38,6 +38,7 @@ fn class(nanoseconds: u64) -> usize {
     class.min(CLASSES - 1)
 }
 
+#[repr(C)]
 pub(crate) struct Figures {
     /// How many waits have begun and ended, and the most that there were at a time.
     enqueued: AtomicU32,
@@ -46,9 +47,14 @@ pub(crate) struct Figures {
     longest_queue: AtomicU32,
     /// How many of the timed waits took how long.
     waited: Histogram,
+    /// How many of the timed holds took how long.
+    held: Histogram,
 }
 
 impl Figures {
+    /// So many bytes at the beginning are what a wait that is not timed writes.
+    pub(super) const COUNTS: usize = core::mem::offset_of!(Self, waited);
+
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is another one")]
     pub(super) const NEW: Self = Self {
         enqueued: AtomicU32::new(0),
@@ -56,6 +62,7 @@ impl Figures {
         left_apart: AtomicU32::new(0),
         longest_queue: AtomicU32::new(0),
         waited: Histogram::NEW,
+        held: Histogram::NEW,
     };
 
     /// The record is another lock's from now on.
@@ -63,6 +70,7 @@ impl Figures {
         let counts = [&self.enqueued, &self.left, &self.left_apart, &self.longest_queue];
         counts.into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
         self.waited.reset();
+        self.held.reset();
     }
 
     /// Is the next wait to be timed?
@@ -90,6 +98,16 @@ impl Figures {
         } else {
             self.left_apart.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// A hold that was timed took so long.
+    pub(super) fn held(&self, nanoseconds: u64) {
+        self.held.add(nanoseconds);
+    }
+
+    /// How many of the timed holds took how long.
+    pub(in crate::inspect) fn holds(&self) -> Durations {
+        self.held.look()
     }
 
     /// A wait that was timed, or old, took so long.

@@ -1,4 +1,4 @@
-//! The holders of a lock: which tasks have it, where they took it, and whether they know it.
+//! The holders of a lock: which tasks have it, where they took it, and whether they have claimed what was granted to them.
 //!
 //! A holder that has the lock alone is in the slot of the record (`holder_slot.rs`), written without a locked operation. Of the others, readers and holders of permits, each is in a slot of the thread
 //! that took or granted the lock (`thread_slots.rs`), and its guard knows which ([`Held`]); if that thread has no slot left, in one of a pool, which is in a list of the lock (`extra_slots.rs`).
@@ -11,7 +11,7 @@
 //! | taken, of an upgradable reader | its upgrade is granted | unclaimed, for itself alone | [`Held::grant_upgrade`] |
 //! | unclaimed, or taken | it is upgraded, or downgraded | taken | [`Held::change`] |
 //! | taken | another task uses the guard | taken, by that task, or by [`UNKNOWN`] | [`Holders::touch`], [`Held::touch`] |
-//! | any | released | free | [`Holders::clear`], [`LockRecord::remove_holder`] |
+//! | any | released | free | [`LockRecord::clear_holder`], [`LockRecord::remove_holder`] |
 //!
 //! A holder without an identity has a slot only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a slot. It is
 //! then [`UNKNOWN`], which is no task. All others are counted, and so are those for which there is memory for no more.
@@ -23,19 +23,14 @@
 //! as a reader after a downgrade; the next writer comes after it.
 
 use super::extra_slots::{EXTRA, ExtraSlots};
-use super::figures::Histogram;
 use super::thread_slots::{self, NEW_SLOT};
 use super::{LockId, LockRecord};
-use crate::inspect::durations::Durations;
-use crate::inspect::holder_slot::{Hold, HolderSlot, Look, NewHold};
+use crate::inspect::holder_slot::{Hold, HolderSlot, Look, NewHold, UNKNOWN};
 use crate::inspect::nanoseconds;
 use crate::probe::LockMode;
 use core::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// The task of a holder that has no identity.
-const UNKNOWN: u64 = u64::MAX;
 
 /// What a slot says of a task; 0 is code without an identity.
 fn known(task: u64) -> u64 {
@@ -43,7 +38,8 @@ fn known(task: u64) -> u64 {
 }
 
 /// How a lock is held, as it is stored.
-const HELD_AS: [LockMode; 4] = [LockMode::Exclusive, LockMode::Read, LockMode::Upgradable, LockMode::Permits];
+const HELD_AS: [LockMode; 5] =
+    [LockMode::Exclusive, LockMode::Read, LockMode::Upgradable, LockMode::Permits, LockMode::OwnedPermits];
 
 #[inline]
 const fn stored(mode: LockMode) -> u32 {
@@ -53,6 +49,7 @@ const fn stored(mode: LockMode) -> u32 {
         LockMode::Read => 1,
         LockMode::Upgradable => 2,
         LockMode::Permits => 3,
+        LockMode::OwnedPermits => 4,
     }
 }
 
@@ -158,6 +155,7 @@ fn begin_timed(slot: &HolderSlot) {
     }
 }
 
+#[repr(C)]
 pub(crate) struct Holders {
     first: HolderSlot,
     /// A shared hold has been timed: the next first one is another lock's.
@@ -169,8 +167,6 @@ pub(crate) struct Holders {
     unknown: AtomicU32,
     /// How many permits were free when the queue was unlocked last, with waiters in it.
     free: AtomicU32,
-    /// How many of the timed holds took how long.
-    held: Histogram,
 }
 
 #[inline(always)]
@@ -189,7 +185,6 @@ impl Holders {
         extra: ExtraSlots::NEW,
         unknown: AtomicU32::new(0),
         free: AtomicU32::new(0),
-        held: Histogram::NEW,
     };
 
     /// The lock is gone: its record is another lock's from now on.
@@ -200,7 +195,6 @@ impl Holders {
         self.unknown.store(0, Ordering::Relaxed);
         self.free.store(0, Ordering::Relaxed);
         self.was_timed.store(false, Ordering::Relaxed);
-        self.held.reset();
     }
 
     /// The one holder: taken, or claimed, by this task; 0 is code without an identity.
@@ -215,24 +209,6 @@ impl Holders {
         if self.first.grant(NewHold { task: known(task), at, mode: stored(LockMode::Exclusive) }, wait) {
             begin_timed(&self.first);
         }
-    }
-
-    /// The one holder releases the lock.
-    #[inline(always)]
-    pub(crate) fn clear(&self) {
-        if self.first.is_timed() {
-            self.free_timed(&self.first);
-        } else {
-            self.first.free();
-        }
-    }
-
-    #[cold]
-    fn free_timed(&self, slot: &HolderSlot) {
-        // Relaxed: only the holder looks at it.
-        let since = slot.since.swap(0, Ordering::Relaxed);
-        slot.free();
-        self.held.add(nanoseconds().saturating_sub(since));
     }
 
     /// One of several holders that is not the only one; `wait` is what was granted and not claimed, or 0.
@@ -303,6 +279,26 @@ impl Holders {
     pub(crate) fn touch(&self, task: u64) {
         self.first.touch(known(task));
     }
+}
+
+impl LockRecord {
+    /// The one holder releases the lock.
+    #[inline(always)]
+    pub(crate) fn clear_holder(&self) {
+        if self.holders.first.is_timed() {
+            self.free_timed(&self.holders.first);
+        } else {
+            self.holders.first.free();
+        }
+    }
+
+    #[cold]
+    fn free_timed(&self, slot: &HolderSlot) {
+        // Relaxed: only the holder looks at it.
+        let since = slot.since.swap(0, Ordering::Relaxed);
+        slot.free();
+        self.figures.held(nanoseconds().saturating_sub(since));
+    }
 
     /// One of several holders releases the lock, and is not simply freed.
     #[cold]
@@ -310,19 +306,12 @@ impl Holders {
         // Relaxed: only the holder looks at it.
         match slot.since.load(Ordering::Relaxed) {
             // Relaxed: a number to look at.
-            EXTRA => _ = self.unknown.fetch_sub(1, Ordering::Relaxed),
-            number if number & EXTRA != 0 => self.extra.put((number & !EXTRA) as u32),
+            EXTRA => _ = self.holders.unknown.fetch_sub(1, Ordering::Relaxed),
+            number if number & EXTRA != 0 => self.holders.extra.put((number & !EXTRA) as u32),
             _ => self.free_timed(slot),
         }
     }
 
-    /// How many of the timed holds took how long.
-    pub(in crate::inspect) fn holds(&self) -> Durations {
-        self.held.look()
-    }
-}
-
-impl LockRecord {
     /// One of several holders, or the one that has it for itself alone; `wait` is what was granted and not claimed, or 0.
     #[inline(always)]
     pub(crate) fn add_holder(
@@ -389,7 +378,7 @@ impl LockRecord {
     pub(crate) fn remove_holder(record: impl FnOnce() -> Option<&'static Self>, held: Held) {
         let Some(slot) = held.0 else { return };
         if slot.is_timed() {
-            record().into_iter().for_each(|record| record.holders.remove_slow(slot));
+            record().into_iter().for_each(|record| record.remove_slow(slot));
         } else {
             slot.free();
         }

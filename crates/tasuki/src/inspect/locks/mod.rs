@@ -1,6 +1,6 @@
 //! What is known of a lock: how it is called, which tasks have it, and how often it is waited for.
 //!
-//! A lock has a number of a record here, from the first time that a task with an identity has it or waits for it, until it is dropped. The number
+//! A lock has a record here, from the first time that a task with an identity has it or waits for it, or that a permit of it is taken, until it is dropped. Its pointer to the record
 //! moves with the lock, so another lock at the same address has another record, and a forgotten guard says nothing of it.
 //!
 //! | part of a record | file |
@@ -29,31 +29,36 @@ use holders::Holders;
 use std::panic::Location;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+#[cfg(test)]
+pub(super) use thread_slots::NEW_SLOT;
 
 const NO_LABEL: LockLabel = LockLabel { kind: LockKind::Mutex, name: None, made_at: None };
 
-/// What is known of a lock.
+/// What is known of a lock. What a hold and a wait write is in the first two lines of a cache, which processors fetch together.
+#[repr(C, align(128))]
 pub(crate) struct LockRecord {
-    next_free: AtomicU32,
+    pub(crate) holders: Holders,
     /// Its number in the pool; 0 before its first use, and in [`NO_LOCK`].
     number: AtomicU32,
     pub(super) generation: Generation,
+    pub(super) figures: Figures,
     label: Mutex<LockLabel>,
-    pub(crate) holders: Holders,
     /// The first of the waits that keep readers out ([`waits`](super::waits)).
     pub(super) writers: Mutex<u32>,
-    pub(super) figures: Figures,
+    next_free: AtomicU32,
 }
+
+const _: () = assert!(core::mem::offset_of!(LockRecord, figures) + Figures::COUNTS <= 128);
 
 impl Record for LockRecord {
     const NEW: Self = Self {
-        next_free: AtomicU32::new(0),
+        holders: Holders::NEW,
         number: AtomicU32::new(0),
         generation: Generation(AtomicU32::new(0)),
-        label: Mutex::new(NO_LABEL),
-        holders: Holders::NEW,
-        writers: Mutex::new(0),
         figures: Figures::NEW,
+        label: Mutex::new(NO_LABEL),
+        writers: Mutex::new(0),
+        next_free: AtomicU32::new(0),
     };
 
     fn next_free(&self) -> &AtomicU32 {

@@ -19,7 +19,7 @@
 //! Those of the slots. A block goes from thread to thread under the lock of its pool. `used` is Relaxed: a look that misses a new slot is as one that came before.
 
 use super::LockId;
-use crate::inspect::holder_slot::{HolderSlot, Look, UNUSED};
+use crate::inspect::holder_slot::{HolderSlot, Look, UNKNOWN, UNUSED};
 use crate::inspect::pool::{Pool, Record, first};
 use crate::shim::Section;
 use std::cell::Cell;
@@ -30,9 +30,9 @@ use std::thread_local;
 const SLOTS: u32 = if cfg!(miri) { 4 } else { 64 };
 
 #[expect(clippy::declare_interior_mutable_const, reason = "each use is another slot")]
-pub(super) const NEW_SLOT: HolderSlot = HolderSlot {
+pub(in crate::inspect) const NEW_SLOT: HolderSlot = HolderSlot {
     state: AtomicU64::new(UNUSED),
-    task: AtomicU64::new(0),
+    task: AtomicU64::new(UNKNOWN),
     at: AtomicPtr::new(core::ptr::null_mut()),
     wait: AtomicU64::new(0),
     lock: AtomicU64::new(0),

@@ -263,7 +263,7 @@ impl Account {
     }
 
     /// The sets of tasks of these that wait for each other: each task of a set for all of it, over others.
-    pub(super) fn knots(&self, stuck: Tasks) -> Vec<Tasks> {
+    pub(super) fn components(&self, stuck: Tasks) -> Vec<Tasks> {
         let mut reach = self.edges(stuck);
         for over in 0..TASKS {
             for task in 0..TASKS {
@@ -273,15 +273,15 @@ impl Account {
             }
         }
         let in_cycle = |task: &usize| has(reach[*task], *task);
-        let knot = |task: usize| {
+        let component = |task: usize| {
             (0..TASKS).filter(move |other| has(reach[task], *other) && has(reach[*other], task))
         };
-        let mut knots: Vec<Tasks> = (0..TASKS)
+        let mut components: Vec<Tasks> = (0..TASKS)
             .filter(in_cycle)
-            .map(|task| knot(task).fold(0, |tasks, other| tasks | 1 << other))
+            .map(|task| component(task).fold(0, |tasks, other| tasks | 1 << other))
             .collect();
-        knots.sort_unstable();
-        knots.dedup();
-        knots
+        components.sort_unstable();
+        components.dedup();
+        components
     }
 }

@@ -18,7 +18,7 @@ struct Found {
     futurelocks: usize,
     suspected: usize,
     several: usize,
-    told: usize,
+    reported: usize,
 }
 
 impl Program {
@@ -59,23 +59,23 @@ impl Program {
         let fail = |what: &str| -> ! {
             let reports: Vec<String> =
                 cycles.iter().filter_map(Deadlock::new).map(|deadlock| format!("{deadlock}")).collect();
-            let told = self.told.join("\n");
+            let reported = self.reported.join("\n");
             let names: Vec<u64> = self.numbers();
             let locks: Vec<String> = self.account.locks.iter().map(|lock| format!("{lock:?}")).collect();
             panic!(
-                "{what}: {certain:05b} of {all:05b} {names:?}\n{told}\n{}\n{}",
+                "{what}: {certain:05b} of {all:05b} {names:?}\n{reported}\n{}\n{}",
                 reports.join("\n"),
                 locks.join("\n")
             );
         };
         // One of them after each step: each is a look of its own.
-        for (task, actor) in self.actors.iter().enumerate().skip(self.told.len() % TASKS).take(1) {
+        for (task, actor) in self.actors.iter().enumerate().skip(self.reported.len() % TASKS).take(1) {
             let is_found = graph::cycle_of(actor.number());
             if has(certain, task) && is_found.is_none() {
                 fail("a task that is stuck is missed");
             }
             if !has(all, task) && is_found.is_some() {
-                fail("a task that goes on is told");
+                fail("a task that goes on is reported");
             }
             if is_found.is_some_and(|cycle| {
                 cycle.is_certain && !has(certain, task) && self.tasks(&cycle) & 1 << task != 0
@@ -84,13 +84,13 @@ impl Program {
             }
         }
         let (sure, others): (Vec<&Cycle>, Vec<&Cycle>) = cycles.iter().partition(|cycle| cycle.is_certain);
-        let mut told: Vec<Tasks> = sure.iter().map(|cycle| self.tasks(cycle)).collect();
-        for knot in self.account.knots(certain) {
-            let mine = told.iter().position(|tasks| tasks & !knot == 0);
+        let mut reported: Vec<Tasks> = sure.iter().map(|cycle| self.tasks(cycle)).collect();
+        for component in self.account.components(certain) {
+            let mine = reported.iter().position(|tasks| tasks & !component == 0);
             let Some(mine) = mine else { fail("tasks that wait for each other have no report") };
-            told.swap_remove(mine);
+            reported.swap_remove(mine);
         }
-        if !told.is_empty() {
+        if !reported.is_empty() {
             fail("a report too many");
         }
         if others.iter().any(|cycle| self.tasks(cycle) & !all != 0)
@@ -115,7 +115,7 @@ fn run(seed: u64, steps: usize, found: &mut Found) {
     const STEP: Duration = Duration::from_millis(300);
     let (mut rng, mut program, mut looks) = (Rng(seed), Program::new(seed), Looks::new());
     // The tasks that were stuck at the end of each of the last five steps: for more than a second.
-    let (mut before, mut told) = ([0; 5], Vec::new());
+    let (mut before, mut reported) = ([0; 5], Vec::new());
     for _ in 0..steps {
         program.step(&mut rng);
         before.rotate_left(1);
@@ -124,22 +124,22 @@ fn run(seed: u64, steps: usize, found: &mut Found) {
             let tasks = program.tasks(&cycle);
             assert!(
                 before[1..].iter().all(|stuck| tasks & !stuck == 0),
-                "told too early: {:#?}",
-                program.told
+                "reported too early: {:#?}",
+                program.reported
             );
-            told.push(cycle.signature());
+            reported.push(cycle.signature());
         }
     }
     for _ in 0..5 {
-        told.extend(looks.after(STEP, program.numbers()).iter().map(Cycle::signature));
+        reported.extend(looks.after(STEP, program.numbers()).iter().map(Cycle::signature));
     }
     for cycle in graph::cycles_of(program.numbers()) {
-        let count = told.iter().filter(|one| **one == cycle.signature()).count();
-        assert_eq!(count, usize::from(!cycle.is_own_permits()), "told once: {:#?}", program.told);
+        let count = reported.iter().filter(|one| **one == cycle.signature()).count();
+        assert_eq!(count, usize::from(!cycle.is_own_permits()), "reported once: {:#?}", program.reported);
     }
-    found.told += told.len();
-    told.sort_unstable();
-    assert!(told.windows(2).all(|two| two[0] != two[1]), "told twice: {:#?}", program.told);
+    found.reported += reported.len();
+    reported.sort_unstable();
+    assert!(reported.windows(2).all(|two| two[0] != two[1]), "reported twice: {:#?}", program.reported);
 }
 
 /// With critical sections the memory for records does not grow, and guards that are leaked keep theirs.
@@ -158,7 +158,7 @@ fn both_detectors_say_the_same() {
     for seed in 0..programs() {
         run(seed, steps, &mut found);
     }
-    let Found { none, certain, futurelocks, suspected, several, told } = found;
-    let least = none.min(certain).min(futurelocks).min(suspected).min(several).min(told);
+    let Found { none, certain, futurelocks, suspected, several, reported } = found;
+    let least = none.min(certain).min(futurelocks).min(suspected).min(several).min(reported);
     assert!(least as u64 > programs() / 8, "too few deadlocks of some kind, or too many: {found:?}");
 }

@@ -77,7 +77,7 @@ struct Program {
     event: Arc<Event>,
     source: CancellationSource,
     next: usize,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 impl Program {
@@ -99,12 +99,12 @@ impl Program {
             event: Arc::new(Event::auto()),
             source: CancellationSource::new(),
             next: 0,
-            told: std::vec![format!("seed {seed}")],
+            reported: std::vec![format!("seed {seed}")],
         }
     }
 
     fn note(&mut self, line: String) {
-        self.told.push(line);
+        self.reported.push(line);
     }
 
     fn number(&mut self) -> usize {
@@ -160,7 +160,7 @@ impl Program {
         }
         self.waiting.push(Waiting { number, task, lock: at, is_limited: is_limited && !enters, future });
         let is_ready = self.poll_real(self.waiting.len() - 1, task);
-        assert_eq!(is_ready, enters, "the account is wrong: {:#?}", self.told);
+        assert_eq!(is_ready, enters, "the account is wrong: {:#?}", self.reported);
     }
 
     /// Polls a wait as this task; true if it has ended.
@@ -211,7 +211,7 @@ impl Program {
             }
         }
         let is_ready = self.poll_real(at, task);
-        assert_eq!(is_ready, place.is_none() || is_shared, "the account is wrong: {:#?}", self.told);
+        assert_eq!(is_ready, place.is_none() || is_shared, "the account is wrong: {:#?}", self.reported);
     }
 
     fn cancel(&mut self, rng: &mut Rng) {
@@ -243,7 +243,7 @@ impl Program {
         }
         self.note(format!("{number}: task {task} tries {mode:?} of lock {at}: {enters}"));
         let guard = self.as_task(task, || self.locks[at].try_acquire(mode));
-        assert_eq!(guard.is_some(), enters, "the account is wrong: {:#?}", self.told);
+        assert_eq!(guard.is_some(), enters, "the account is wrong: {:#?}", self.reported);
         self.kept.extend(guard.map(|guard| Kept { number, lock: at, guard }));
     }
 

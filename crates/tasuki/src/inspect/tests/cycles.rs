@@ -43,6 +43,28 @@ fn two_locks_in_opposite_order() {
     assert!(lines[1].contains("the mutex made at ") && text.matches("cycles.rs:").count() == 5, "{text}");
 }
 
+/// A task whose waits began on two threads is stuck when both are behind it: their records are in the tables of both.
+#[test]
+fn waits_that_began_on_two_threads() {
+    let [me, one, two] = [(); 3].map(|()| Actor::new());
+    let (mine, first, second) = (Mutex::new(0), Mutex::new(0), Mutex::new(0));
+    let _mine = me.run(|| mine.try_lock().unwrap());
+    let _first = one.run(|| first.try_lock().unwrap());
+    let _second = two.run(|| second.try_lock().unwrap());
+    let (mut wants_first, mut wants_second) = (Box::pin(first.lock()), Box::pin(second.lock()));
+    me.waits(wants_first.as_mut());
+    std::thread::scope(|scope| _ = scope.spawn(|| me.waits(wants_second.as_mut())));
+    let mut one_wants = Box::pin(mine.lock());
+    one.waits(one_wants.as_mut());
+    assert!(me.deadlock().is_none(), "the other wait may end");
+    let mut two_wants = Box::pin(mine.lock());
+    two.waits(two_wants.as_mut());
+    assert!(me.deadlock().is_some());
+    drop(wants_second);
+    let found = me.deadlock().expect("the first wait is enough, if it is the only one");
+    assert_eq!(tasks(&found), [me.0, one.0]);
+}
+
 /// A cycle over every lock that has a holder, with a tail that waits for it.
 #[test]
 fn a_cycle_over_every_kind_of_lock() {

@@ -1,6 +1,7 @@
 //! The graph against programs whose deadlocks are known. A test plays several tasks on one thread: it is whichever [`Actor`] it says. (`random_programs/` compares with a second detector.)
 
 mod cycles;
+mod debug;
 mod no_cycles;
 mod snapshots;
 

@@ -2,9 +2,10 @@
 
 use super::{Actor, tasks, two};
 use crate::inspect::{self, LockLabel, LockSnapshot};
-use crate::{Mutex, Semaphore};
+use crate::{Condvar, Mutex, Semaphore};
 use std::boxed::Box;
 use std::string::ToString;
+use std::time::Duration;
 use std::vec::Vec;
 
 /// Locks with their holders and figures, waits with what they are behind; and `Debug` says the same.
@@ -70,12 +71,45 @@ fn a_limited_snapshot() {
     drop((waits, holders));
 }
 
+/// A wait of a condvar that is moved to the mutex waits for that from then on, not from its beginning on, and is counted there; one that has the mutex at once is not.
+#[test]
+fn a_wait_that_is_moved_to_a_mutex() {
+    let ((one, two), mutex, condvar) = (two(), Mutex::new(0).named("moved to"), Condvar::new());
+    let lock = || {
+        let is_it = |lock: &LockSnapshot| lock.label.name == Some("moved to");
+        inspect::snapshot().locks.into_iter().find(is_it).expect("it is used")
+    };
+    let mut wait = Box::pin(condvar.wait(one.run(|| mutex.try_lock().unwrap())));
+    one.waits(wait.as_mut());
+    condvar.notify_one();
+    let guard = one.poll(wait.as_mut());
+    assert!(guard.is_ready());
+    assert_eq!((lock().waiters, lock().contentions, lock().longest_queue), (0, 0, 0));
+    one.run(|| drop(guard));
+    let mut wait = Box::pin(condvar.wait(one.run(|| mutex.try_lock().unwrap())));
+    one.waits(wait.as_mut());
+    std::thread::sleep(Duration::from_secs(1));
+    let held = two.run(|| mutex.try_lock().unwrap());
+    let moved = crate::host_executor::clock();
+    condvar.notify_one();
+    one.waits(wait.as_mut());
+    let waits = inspect::snapshot().waits;
+    let waited = waits.iter().find(|wait| wait.task == one.0).expect("it waits").waited;
+    // The clock of the waits ticks every few milliseconds, or later on a machine that stands still.
+    let since_move = crate::host_executor::clock() - moved;
+    assert!(waited <= since_move + Duration::from_millis(800), "for {waited:?}");
+    assert_eq!((lock().waiters, lock().contentions, lock().longest_queue), (1, 0, 1));
+    two.run(|| drop(held));
+    assert!(one.poll(wait.as_mut()).is_ready());
+    assert_eq!((lock().waiters, lock().contentions, lock().longest_queue), (0, 1, 1));
+}
+
 /// What docs/inspect.md says, on a machine of 64 bits.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn sizes() {
     let records = (size_of::<inspect::locks::LockRecord>(), size_of::<inspect::waits::WaitRecord>());
-    assert_eq!(records, (352, 120));
+    assert_eq!(records, (384, 128));
     assert_eq!(size_of::<crate::probe::LockProbe>(), if cfg!(feature = "console") { 88 } else { 40 });
     let futures = (size_of::<crate::future::Lock<'_, ()>>(), size_of::<crate::future::WaitEvent<'_>>());
     let spans = if cfg!(feature = "console") { 8 } else { 0 };

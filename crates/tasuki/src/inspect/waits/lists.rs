@@ -1,6 +1,6 @@
-//! The lists of waits: those of a task that has more than one wait, and those for a lock that keep readers out.
+//! The lists of waits: those that the number of their task does not lead to, and those for a lock that keep readers out.
 //!
-//! A task that waits once at a time is found by its number, without a list (`mod.rs`). All other waits are in one of 65,536 buckets by the number of their task, each under a lock of its own. Waits for a time have buckets of their own: a task may have thousands of them, and a
+//! A wait in the table of its thread is found by the number of its task, without a list (`tables.rs`). Waits with a record of the pool, and those whose future another task has polled, are in one of 65,536 buckets by the number of their task, each under a lock of its own. Waits for a time have buckets of their own: a task may have thousands of them, and a
 //! look wants one. The list of a lock's writers is under the lock of its record.
 //!
 //! Links are numbers of records, Relaxed: they are read and written under the lock of their list. A thread that holds the lock of a list takes no other.
@@ -91,9 +91,9 @@ pub(super) fn chain(head: u32) -> impl Iterator<Item = (u32, &'static WaitRecord
 }
 
 impl WaitRecord {
-    /// The list that it is in, if it is of the pool. A wait for a time stays one.
+    /// The list that it is in, if it is linked. A wait for a time stays one.
     fn head(&self) -> &'static Mutex<u32> {
         let task = self.task.load(Ordering::Relaxed);
-        if load(&self.want) == Want::Time as u32 { time_bucket(task) } else { bucket(task) }
+        if self.request().want() == Want::Time { time_bucket(task) } else { bucket(task) }
     }
 }

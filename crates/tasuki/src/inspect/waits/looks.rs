@@ -1,9 +1,9 @@
-//! Looks at the waits that go on: of a task, of a lock, of all. The graph and the snapshots are made of them.
+//! Reads the records of the waits that have not ended: those of a task, of a lock, or all. The graph and the snapshots are made of them.
 //!
 //! A look takes no lock but that of a bucket, and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
 
 use super::lists::{bucket, chain, time_bucket};
-use super::{BY_TASK, DIRECT, POOL, WaitRecord, Want, get, id, load};
+use super::{OF_POOL, POOL, WaitRecord, Want, get, id, load, tables};
 use crate::inspect::locked;
 use crate::inspect::locks::{Held, LockId};
 use std::panic::Location;
@@ -43,15 +43,15 @@ impl WaitRecord {
             id: id(uses, number),
             task: self.task.load(Ordering::Relaxed),
             lock: LockId::from_number(self.lock.load(Ordering::Relaxed)),
-            want: Want::ALL[load(&self.want) as usize],
+            want: self.request().want(),
             own: Held::of_slot(self.held.get()),
-            permits: load(&self.permits),
-            is_limited: self.is_limited.load(Ordering::Relaxed),
+            permits: self.request().permits(),
+            is_limited: self.request().is_limited(),
             at: self.at.get(),
             name: self.name.get().copied().unwrap_or_default(),
             since: self.since.load(Ordering::Relaxed),
             order: load(&self.order).wrapping_sub(1),
-            process: load(&self.process),
+            process: self.origin().process(),
         })
     }
 }
@@ -61,18 +61,20 @@ pub(in crate::inspect) fn is_published(wait: u64) -> bool {
     get(wait as u32).view(wait as u32).is_some_and(|view| view.id == wait)
 }
 
-/// What is in the record that a task's number leads to, if it is of that task and in no bucket.
-fn direct(task: u64) -> Option<WaitView> {
-    let place = task as usize % DIRECT;
-    let record = &BY_TASK[place];
-    let view = record.view(place as u32 + 1).filter(|view| view.task == task);
-    view.filter(|_| !record.is_linked.load(Ordering::Relaxed))
+/// What is in the records that a task's number leads to, of those that are of the task and in no bucket: mostly one.
+fn direct(task: u64) -> impl Iterator<Item = WaitView> {
+    let is_of = move |record: &WaitRecord| {
+        // Relaxed: a look at it confirms the task, and a wait that is linked meanwhile is found in its bucket.
+        record.stamp.is_published() && record.is_of(task) && !record.is_linked.load(Ordering::Relaxed)
+    };
+    let views = tables::of(task).filter(move |(_, record)| is_of(record));
+    views.filter_map(|(number, record)| record.view(number)).filter(move |view| view.task == task)
 }
 
-/// The waits of a task, the first that began first: all but those for a time, and one of those, which is enough to know that the task goes on.
+/// The waits of a task: all but those for a time, and one of those, which is enough to know that the task goes on.
 pub(in crate::inspect) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     let view = |(number, record): (u32, &WaitRecord)| record.view(number);
-    direct(task).into_iter().for_each(&mut see);
+    direct(task).for_each(&mut see);
     let is_of = |(_, record): &(u32, &WaitRecord)| record.is_of(task);
     let linked: Vec<WaitView> = chain(*locked(bucket(task))).filter(is_of).filter_map(view).collect();
     linked.into_iter().rev().for_each(&mut see);
@@ -81,14 +83,14 @@ pub(in crate::inspect) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
 
 /// Does the task wait for a time? Then it goes on by itself.
 pub(in crate::inspect) fn sleeps(task: u64) -> bool {
-    let is_direct = direct(task).is_some_and(|view| view.want == Want::Time);
+    let is_direct = direct(task).any(|view| view.want == Want::Time);
     is_direct || chain(*locked(time_bucket(task))).any(|(_, record)| record.is_of(task))
 }
 
 /// All records that were ever used, and some that were not.
 fn records() -> impl Iterator<Item = (u32, &'static WaitRecord)> {
-    let direct = (1..).zip(&BY_TASK);
-    direct.chain((1..=POOL.used()).map(|number| (number + DIRECT as u32, POOL.get(number))))
+    let pooled = (1..=POOL.used()).map(|number| (number | OF_POOL, POOL.get(number)));
+    tables::each().chain(pooled)
 }
 
 /// The lock of every wait for one that has no limit and began before this time. From the records themselves, without a lock: some may have ended meanwhile.
@@ -99,6 +101,11 @@ pub(in crate::inspect) fn each_candidate(before: u64, mut see: impl FnMut(LockId
 /// Is there one?
 pub(in crate::inspect) fn has_candidate(before: u64) -> bool {
     candidates(before).next().is_some()
+}
+
+/// Is there one, or a wait that is about to begin? For a watcher that ends.
+pub(in crate::inspect) fn has_begun() -> bool {
+    records().any(|(_, record)| record.stamp.is_taken(|| record.is_unlimited_lock()))
 }
 
 fn candidates(before: u64) -> impl Iterator<Item = &'static WaitRecord> {

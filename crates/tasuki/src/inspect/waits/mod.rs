@@ -1,7 +1,7 @@
-//! The waits that go on: which task waits, for what, where, and since when.
+//! The records of waits that have not ended: which task waits, for what, where, and since when.
 //!
-//! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. A task that waits once at a time, and few do more, has a record that
-//! its number leads to, one of [`DIRECT`]: a wait takes it by one compare-exchange, publishes it by a store and a fence and frees it by a store. If that record is in use, by another wait of the task or by a task whose number
+//! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. Mostly it is one of its thread, to which the number of the task leads (`tables.rs`): it is taken, published and freed by a
+//! store each. If that record is in use, by another wait of the task or by a task whose number
 //! leads to the same, the wait has one of a pool. Such a wait, and one whose future was polled by another task than the one that began it, is in a list by the number of its task; and of the waits for a lock that has readers those that keep readers out are in a list of the lock (`lists.rs`).
 //! Whatever else is to be known of a lock's waits is found by a look at all (`looks.rs`).
 //!
@@ -14,19 +14,20 @@
 //! | the wait is over | [`leave`] |
 //!
 //! # Invariants
-//! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`); only `lock`, `want`, `held` and `order` change later, by the holder of
+//! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`); only `lock`, the `want` of `request`, `held`, `order` and, when a waiter is moved, what says of which lock it is and since when change later, by the holder of
 //!    the queue lock, each by itself, and `task`, by the future itself when another task polls it, while the record is in no bucket.
 //! 2. A record is published exactly while the wait goes on, and no two waits have had the same id.
 //! 3. The lists are changed and read under the locks of their bucket, that of a lock's writers under the lock of its record. A thread that holds the second
 //!    never takes the first.
 //!
 //! # Orderings
-//! The fields are Relaxed: they are ordered by the stamp, and for a releaser by the queue lock. A wait is published before it is asked whether the watcher runs, with a `SeqCst` fence between the two (`stamp.rs`, `watch.rs`). In strict mode
+//! The fields are Relaxed: they are ordered by the stamp, and for a releaser by the queue lock. A wait takes its record before it asks whether the watcher runs (`watch.rs`). In strict mode
 //! a wait is published before the graph is looked at, with a `SeqCst` fence between the two (`check_cycle`): of two waits that close a cycle together, the later fence comes after what the other
 //! task did before its own, so that one of the two looks sees the whole cycle.
 
 mod lists;
 mod looks;
+mod tables;
 
 use super::holder_slot::HolderSlot;
 use super::locks::{Held, LockId, LockRecord};
@@ -38,13 +39,11 @@ use crate::process_id;
 use crate::task::TaskId;
 use lists::{link, list, unlink, unlist};
 pub(super) use looks::{
-    WaitView, each, each_candidate, each_of, each_waiter, each_writer, has_candidate, is_published, sleeps,
+    WaitView, each, each_candidate, each_of, each_waiter, each_writer, has_begun, has_candidate,
+    is_published, sleeps,
 };
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// How many records the number of a task leads to. A power of two. An interpreter would take seconds to walk them all.
-const DIRECT: usize = if cfg!(miri) { 8 } else { 1 << 14 };
 
 /// What a wait asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +78,7 @@ impl Want {
             LockMode::Read => Self::Read,
             LockMode::Upgradable => Self::Upgradable,
             LockMode::Upgrade => Self::Upgrade,
-            LockMode::Permits => Self::Permits,
+            LockMode::Permits | LockMode::OwnedPermits => Self::Permits,
         }
     }
 
@@ -105,32 +104,29 @@ pub(crate) struct NewWait {
     pub(crate) has_readers: bool,
 }
 
+/// In two lines of a cache: what the releaser and the end of the wait read, and the rest.
+#[repr(C, align(64))]
 pub(crate) struct WaitRecord {
     stamp: Stamp,
     task: AtomicU64,
-    lock: AtomicU64,
-    /// The record of the lock whose figures it is in, and its generation then.
-    counted: AtomicStatic<LockRecord>,
-    generation: AtomicU32,
     at: AtomicStatic<Location<'static>>,
+    /// The record of the lock whose figures it is in.
+    counted: AtomicStatic<LockRecord>,
+    origin: AtomicU64,
+    request: AtomicU64,
+    /// By the exact clock, if the wait is timed; or 0.
+    timed_since: AtomicU64,
+    order: AtomicU32,
+    /// The watcher has seen that it is old: its time is to be counted, though it is not timed.
+    is_old: AtomicBool,
+    /// It is in the bucket of its task, with these neighbours.
+    is_linked: AtomicBool,
+    lock: AtomicU64,
+    /// The slot of its holder: of an upgrade from the beginning, of the others from a grant on that several may have.
+    held: AtomicStatic<HolderSlot>,
     name: AtomicStatic<&'static str>,
     /// By the cheap clock, of all waits, so that they can be compared.
     since: AtomicU64,
-    /// By the other one, if the wait is timed; or 0.
-    timed_since: AtomicU64,
-    want: AtomicU32,
-    permits: AtomicU32,
-    /// The slot of its holder: of an upgrade from the beginning, of the others from a grant on that several may have.
-    held: AtomicStatic<HolderSlot>,
-    order: AtomicU32,
-    process: AtomicU32,
-    is_limited: AtomicBool,
-    /// The watcher has seen that it is old: its time is to be counted, though it is not timed.
-    is_old: AtomicBool,
-    /// It is in the list of the writers of its lock.
-    is_listed: AtomicBool,
-    /// It is in the bucket of its task; and its neighbours there.
-    is_linked: AtomicBool,
     prev: AtomicU32,
     next: AtomicU32,
     /// The neighbours in the list of writers.
@@ -139,26 +135,82 @@ pub(crate) struct WaitRecord {
     next_free: AtomicU32,
 }
 
+/// In which process a wait began, and of which generation its lock was then: one word, so that it is one store.
+#[derive(Clone, Copy)]
+struct Origin(u64);
+
+impl Origin {
+    fn new(process: u32, lock: LockId) -> Self {
+        Self(u64::from(lock.generation()) << 32 | u64::from(process))
+    }
+
+    fn process(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// What a wait asks for: one word, so that it is one store.
+#[derive(Clone, Copy)]
+struct Request(u64);
+
+impl Request {
+    const WANT: u64 = 0xff;
+    const LIMITED: u64 = 1 << 8;
+    const LISTED: u64 = 1 << 9;
+
+    fn new(wait: &NewWait) -> Self {
+        let is_listed = wait.has_readers && wait.want.keeps_readers_out();
+        let limited = if wait.is_limited { Self::LIMITED } else { 0 };
+        let listed = if is_listed { Self::LISTED } else { 0 };
+        Self(wait.want as u64 | limited | listed | u64::from(wait.permits) << 32)
+    }
+
+    fn want(self) -> Want {
+        Want::ALL[(self.0 & Self::WANT) as usize]
+    }
+
+    fn is_exclusive(self) -> bool {
+        self.0 & Self::WANT == Want::Exclusive as u64
+    }
+
+    fn with_want(self, want: Want) -> Self {
+        Self(self.0 & !Self::WANT | want as u64)
+    }
+
+    fn is_limited(self) -> bool {
+        self.0 & Self::LIMITED != 0
+    }
+
+    /// Is it in the list of the writers of its lock?
+    fn is_listed(self) -> bool {
+        self.0 & Self::LISTED != 0
+    }
+
+    fn permits(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
 impl Record for WaitRecord {
     const NEW: Self = Self {
         stamp: Stamp(AtomicU64::new(0)),
         task: AtomicU64::new(0),
-        lock: AtomicU64::new(0),
-        counted: AtomicStatic::new(),
-        generation: AtomicU32::new(0),
         at: AtomicStatic::new(),
+        counted: AtomicStatic::new(),
+        origin: AtomicU64::new(0),
+        request: AtomicU64::new(0),
+        timed_since: AtomicU64::new(0),
+        order: AtomicU32::new(0),
+        is_old: AtomicBool::new(false),
+        is_linked: AtomicBool::new(false),
+        lock: AtomicU64::new(0),
+        held: AtomicStatic::new(),
         name: AtomicStatic::new(),
         since: AtomicU64::new(0),
-        timed_since: AtomicU64::new(0),
-        want: AtomicU32::new(0),
-        permits: AtomicU32::new(0),
-        held: AtomicStatic::new(),
-        order: AtomicU32::new(0),
-        process: AtomicU32::new(0),
-        is_limited: AtomicBool::new(false),
-        is_old: AtomicBool::new(false),
-        is_listed: AtomicBool::new(false),
-        is_linked: AtomicBool::new(false),
         prev: AtomicU32::new(0),
         next: AtomicU32::new(0),
         prev_writer: AtomicU32::new(0),
@@ -171,9 +223,11 @@ impl Record for WaitRecord {
     }
 }
 
-/// The records that the numbers of tasks lead to; they are numbered from 1 on, those of the pool after them.
-static BY_TASK: [WaitRecord; DIRECT] = [const { WaitRecord::NEW }; DIRECT];
+/// The records that are of no thread.
 static POOL: Pool<WaitRecord, { first(4096) }> = Pool::new();
+/// The number of a record of the pool has this bit. Those of the tables have not: some million threads would have to have one.
+const OF_POOL: u32 = 1 << 31;
+
 // All Relaxed from here on: see the header.
 fn load(number: &AtomicU32) -> u32 {
     number.load(Ordering::Relaxed)
@@ -184,65 +238,48 @@ fn store(number: &AtomicU32, value: u32) {
 }
 
 fn is_of_pool(number: u32) -> bool {
-    number as usize > DIRECT
+    number & OF_POOL != 0
 }
 
 #[inline]
 fn get(number: u32) -> &'static WaitRecord {
-    BY_TASK.get(number as usize - 1).unwrap_or_else(|| POOL.get(number - DIRECT as u32))
-}
-
-/// A record that no other wait has. 0 if there is none left.
-#[inline(always)]
-fn take(task: u64) -> u32 {
-    let place = task as usize % DIRECT;
-    if BY_TASK[place].stamp.try_take() { place as u32 + 1 } else { take_of_pool() }
+    if is_of_pool(number) { POOL.get(number & !OF_POOL) } else { tables::get(number) }
 }
 
 #[cold]
-fn take_of_pool() -> u32 {
-    let Some(number) = POOL.take() else { return 0 };
-    let is_free = POOL.get(number).stamp.try_take();
+fn take_of_pool() -> Option<(u32, &'static WaitRecord)> {
+    let number = POOL.take()?;
+    let record = POOL.get(number);
+    let is_free = record.stamp.try_take();
     debug_assert!(is_free, "a record that is in use is not in the pool");
-    number + DIRECT as u32
+    Some((number | OF_POOL, record))
 }
 
 /// Writes a record down, not published yet. Its number; 0 if there is no record left.
 #[inline]
 pub(crate) fn prepare(wait: &NewWait) -> u32 {
     let task = wait.task.get();
-    let number = take(task);
-    if number == 0 {
-        return 0;
-    }
-    let record = get(number);
+    let Some((number, record)) = tables::take(task).or_else(take_of_pool) else { return 0 };
     let lock = wait.lock.map_or(LockId::NONE, LockRecord::id);
     let is_timed = wait.lock.is_some_and(|lock| lock.figures.times_wait());
     record.task.store(task, Ordering::Relaxed);
-    record.lock.store(lock.number(), Ordering::Relaxed);
-    record.counted.replace(wait.lock);
-    store(&record.generation, lock.generation());
-    store(&record.want, wait.want as u32);
-    store(&record.permits, wait.permits);
-    record.held.replace(wait.own.slot());
-    store(&record.order, 0);
-    store(&record.process, process_id::id());
-    record.is_limited.store(wait.is_limited, Ordering::Relaxed);
-    record.is_old.store(false, Ordering::Relaxed);
-    record.is_listed.store(wait.has_readers && wait.want.keeps_readers_out(), Ordering::Relaxed);
     record.at.replace(wait.at);
+    record.counted.replace(wait.lock);
+    record.origin.store(Origin::new(process_id::id(), lock).0, Ordering::Relaxed);
+    record.request.store(Request::new(wait).0, Ordering::Relaxed);
+    record.timed_since.store(if is_timed { nanoseconds() } else { 0 }, Ordering::Relaxed);
+    store(&record.order, 0);
+    record.is_old.store(false, Ordering::Relaxed);
+    record.lock.store(lock.number(), Ordering::Relaxed);
+    record.held.replace(wait.own.slot());
     record.name.set(wait.name);
     record.since.store(coarse_nanoseconds(), Ordering::Relaxed);
-    record.timed_since.store(if is_timed { nanoseconds() } else { 0 }, Ordering::Relaxed);
     number
 }
 
 /// The wait has not begun after all.
 pub(crate) fn discard(number: u32) {
-    get(number).stamp.free();
-    if is_of_pool(number) {
-        POOL.put(number - DIRECT as u32);
-    }
+    free(number, get(number));
 }
 
 /// The waiter is about to be enqueued. Called with the queue locked.
@@ -258,45 +295,60 @@ pub(crate) fn enqueued(number: u32) {
 #[inline]
 pub(crate) fn publish(number: u32) -> bool {
     let record = get(number);
-    if record.is_listed.load(Ordering::Relaxed) {
+    let request = record.request();
+    if request.is_listed() {
         list(number, record);
     }
     if is_of_pool(number) {
         link(number, record);
     }
-    let is_part = record.is_unlimited_lock();
-    record.stamp.publish(is_part);
-    is_part
+    record.stamp.publish();
+    record.is_unlimited_lock()
 }
 
 /// The wait is over: granted and claimed, or cancelled.
+#[inline]
 pub(crate) fn leave(number: u32) {
     let record = get(number);
+    let request = record.request();
     if let Some(lock) = record.counted() {
         let since = record.timed_since.load(Ordering::Relaxed);
         if since != 0 || record.is_old.load(Ordering::Relaxed) {
             record.count_time(lock, since);
         }
-        let is_exclusive = load(&record.want) == Want::Exclusive as u32;
-        lock.figures.left(is_exclusive && lock.holders.is_first(record.task.load(Ordering::Relaxed)));
+        lock.figures
+            .left(request.is_exclusive() && lock.holders.is_first(record.task.load(Ordering::Relaxed)));
     }
-    if record.is_listed.load(Ordering::Relaxed) {
+    if request.is_listed() || record.is_linked.load(Ordering::Relaxed) || is_of_pool(number) {
+        leave_lists(number, record, request);
+    } else {
+        record.stamp.free();
+    }
+}
+
+#[cold]
+fn leave_lists(number: u32, record: &WaitRecord, request: Request) {
+    if request.is_listed() {
         unlist(number, record);
     }
     if record.is_linked.load(Ordering::Relaxed) {
         unlink(record);
     }
+    free(number, record);
+}
+
+fn free(number: u32, record: &WaitRecord) {
     record.stamp.free();
     if is_of_pool(number) {
-        POOL.put(number - DIRECT as u32);
+        POOL.put(number & !OF_POOL);
     }
 }
 
 impl WaitRecord {
-    /// The lock that it was enqueued for, and not the one that it was moved to; unless it has been dropped.
+    /// The lock that it was enqueued for, or moved to; unless that has been dropped.
     #[inline]
     fn counted(&self) -> Option<&'static LockRecord> {
-        self.counted.get().filter(|lock| lock.generation.get() == load(&self.generation))
+        self.counted.get().filter(|lock| lock.generation.get() == self.origin().generation())
     }
 
     #[cold]
@@ -305,8 +357,20 @@ impl WaitRecord {
         lock.figures.waited(nanoseconds().saturating_sub(since));
     }
 
+    fn origin(&self) -> Origin {
+        Origin(self.origin.load(Ordering::Relaxed))
+    }
+
+    fn request(&self) -> Request {
+        Request(self.request.load(Ordering::Relaxed))
+    }
+
+    fn set_want(&self, want: Want) {
+        self.request.store(self.request().with_want(want).0, Ordering::Relaxed);
+    }
+
     fn is_unlimited_lock(&self) -> bool {
-        self.lock.load(Ordering::Relaxed) != 0 && !self.is_limited.load(Ordering::Relaxed)
+        self.lock.load(Ordering::Relaxed) != 0 && !self.request().is_limited()
     }
 
     fn is_of(&self, task: u64) -> bool {
@@ -358,16 +422,24 @@ pub(crate) fn held(number: u32) -> Held {
     Held::of_slot(get(number).held.get())
 }
 
-/// The waiter was moved to the queue of this lock.
-pub(crate) fn moved(number: u32, lock: LockId) {
+/// The waiter was moved to this lock: to be granted it at once, or to its queue, for which it has not waited before; or it came back there after its grant was revoked. Called with the queue locked.
+pub(crate) fn moved(number: u32, lock: Option<&'static LockRecord>, is_queued: bool) {
     let record = get(number);
-    store(&record.want, Want::Exclusive as u32);
-    record.lock.store(lock.number(), Ordering::Relaxed);
+    let id = lock.map_or(LockId::NONE, LockRecord::id);
+    if let (true, None, Some(lock)) = (is_queued, record.counted.get(), lock) {
+        record.origin.store(Origin::new(record.origin().process(), id).0, Ordering::Relaxed);
+        record.counted.set(lock);
+        record.is_old.store(false, Ordering::Relaxed);
+        record.since.store(coarse_nanoseconds(), Ordering::Relaxed);
+        store(&record.order, lock.figures.enqueued());
+    }
+    record.set_want(Want::Exclusive);
+    record.lock.store(id.number(), Ordering::Relaxed);
 }
 
 /// The grant of the waiter was revoked: it is in no queue until it is polled again, and nothing that it is polled for is held from it.
 pub(crate) fn revoked(number: u32) {
     let record = get(number);
     record.lock.store(0, Ordering::Relaxed);
-    store(&record.want, Want::Signal as u32);
+    record.set_want(Want::Signal);
 }

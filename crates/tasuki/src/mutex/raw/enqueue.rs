@@ -148,8 +148,7 @@ impl<P: Policy> RawMutex<P> {
         let mut owner = Deferred::none();
         while let Some(waiter) = next() {
             if locked.word() == FREE {
-                self.probe.adopt(waiter.note());
-                self.probe.grant(waiter.note());
+                self.probe.grant_moved(waiter.note());
                 owner = if P::REVOCABLE {
                     self.grant_moved(&mut locked, waiter)
                 } else {

@@ -56,6 +56,7 @@
 use super::{FREE, LOCKED, RawMutex, WOKEN};
 use crate::budget::wake_again;
 use crate::policy::Policy;
+use crate::probe::waits_have_moved;
 use crate::queue::waiter::{Payload, Verdict, Waiter, WaiterState, clone_waker, drop_waker};
 use crate::queue::{Deferred, Detached, LockedQueue, Pinned, QueueGuard as _, QueueWaker};
 use crate::shim::Ordering;
@@ -312,13 +313,17 @@ impl<P: Policy> RawMutex<P> {
         };
         drop_waker(locked.unlock_with(old));
         drop_waker(spare);
-        if poll.is_pending() && sees_sibling {
-            wake_again(cx);
+        if poll.is_pending() {
+            // If it was revoked, it waits for the lock again.
+            waits_have_moved();
+            if sees_sibling {
+                wake_again(cx);
+            }
         }
         poll
     }
 
-    /// The mark of a waiter that stays in the queue, or comes back to it.
+    /// The mark of a waiter that stays in the queue, or is enqueued again.
     fn noted(&self, locked: &LockedQueue<'_>, waiter: &Waiter, asker: Asker<'_>) -> Mark {
         let grant = if self.is_granted_to_sibling(locked, asker) { self.grant_number() } else { NO_GRANT };
         Mark::of(waiter).of_task(asker.task).noting(grant)

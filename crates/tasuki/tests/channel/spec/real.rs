@@ -9,10 +9,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use tasuki::channel::rendezvous::{self, HandOver, TakeOver};
-use tasuki::channel::{
-    Channel, InlineRecv, InlineSend, Permits, Receiver, Recv, ReservationMany, Send, SendError, Sender,
-    TryRecvError, TrySendError,
-};
+use tasuki::channel::{Channel, Permits, Receiver, SendError, Sender, TryRecvError, TrySendError};
+use tasuki::future::{InlineRecv, InlineSend, Recv, ReservationMany, SendMessage};
 
 const ARRIVED: u8 = 0;
 
@@ -53,7 +51,7 @@ pub(super) trait Subject<'c>: Copy {
 }
 
 impl<'c> Subject<'c> for (&'c Sender<Parcel>, &'c Receiver<Parcel>) {
-    type Send = Send<'c, Parcel>;
+    type Send = SendMessage<'c, Parcel>;
     type Recv = Recv<'c, Parcel>;
 
     fn send(self, parcel: Parcel) -> Self::Send {

@@ -1,7 +1,7 @@
-//! Which of the stuck tasks wait for each other, and a cycle of each such set.
+//! Strongly connected components of the wait-for graph: which of the stuck tasks wait for each other, and one cycle of each such set.
 //!
-//! A *knot* is a largest set of stuck tasks each of which waits for all others of it, directly or over others: a strongly connected component of the graph. Tasks that wait for a
-//! knot, and for which none of it waits, are stuck because of it, and not told. Of every knot one cycle is told, a shortest one of the task with the smallest number: a knot of a
+//! `graph.rs` finds the tasks that cannot go on, and asks here what to report of them. A *component* is a largest set of stuck tasks each of which waits for all others of it, directly or over others. Tasks that wait for a
+//! component, and for which none of it waits, are stuck because of it, and not reported. Of every component one cycle is reported, a shortest one of the task with the smallest number (but see [`Components::cycle_through`]): a component of a
 //! crowd has more cycles than can be read.
 //!
 //! ```text
@@ -19,6 +19,9 @@ use super::waits::{WaitView, Want};
 use std::collections::{HashMap, VecDeque};
 use std::vec::Vec;
 
+/// With so many other holders of permits a cycle is looked for: each costs a search.
+const TRIED: usize = 8;
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Node {
     Task(u64),
@@ -28,7 +31,7 @@ enum Node {
     Writers(LockId, usize),
 }
 
-pub(super) struct Knots<'a> {
+pub(super) struct Components<'a> {
     graph: &'a Graph,
     is_certain: bool,
     /// The first are the tasks, in their order.
@@ -37,10 +40,10 @@ pub(super) struct Knots<'a> {
     tasks: usize,
     numbers: HashMap<Node, usize>,
     /// Which nodes are in one component, by the number of one of them; none if it is one node.
-    knot: Vec<Option<usize>>,
+    component: Vec<Option<usize>>,
 }
 
-impl<'a> Knots<'a> {
+impl<'a> Components<'a> {
     /// Among these tasks, which are stuck.
     pub(super) fn new(graph: &'a Graph, tasks: &[u64], is_certain: bool) -> Self {
         let nodes: Vec<Node> = tasks.iter().copied().map(Node::Task).collect();
@@ -52,7 +55,7 @@ impl<'a> Knots<'a> {
             nodes,
             edges: Vec::new(),
             numbers,
-            knot: Vec::new(),
+            component: Vec::new(),
         };
         // More nodes are added meanwhile.
         let mut at = 0;
@@ -61,7 +64,7 @@ impl<'a> Knots<'a> {
             this.edges.push(edges);
             at += 1;
         }
-        this.knot = components(&this.edges);
+        this.component = components(&this.edges);
         this
     }
 
@@ -139,10 +142,37 @@ impl<'a> Knots<'a> {
         None
     }
 
-    /// A shortest cycle of this task, which is in a knot.
+    /// A shortest cycle of this task, which is in a component. Of tasks each of which holds permits and waits for more of the same semaphore, each waits for itself, too: then one with another task, if
+    /// all permits of it borrow the semaphore. Those that own it are made to be sent to others.
     fn cycle_through(&self, task: usize) -> Option<Cycle> {
-        let tasks: Vec<u64> = self
-            .way(task, |node| node == task)?
+        let cycle = self.cycle(self.way(task, |node| node == task)?)?;
+        let longer = if cycle.is_own_permits() { self.cycle_with_another(task) } else { None };
+        Some(longer.unwrap_or(cycle))
+    }
+
+    fn cycle_with_another(&self, task: usize) -> Option<Cycle> {
+        let Node::Task(number) = self.nodes[task] else { return None };
+        let waits = self.graph.tasks.get(&number)?;
+        let locks =
+            waits.iter().filter(|wait| wait.want == Want::Permits).map(|wait| &self.graph.locks[&wait.lock]);
+        let mut others: Vec<usize> = locks
+            .filter(|node| node.borrowers().any(|task| task == number))
+            .flat_map(|node| node.borrowers().filter(|other| *other != number))
+            .filter_map(|other| self.task(other))
+            .filter(|other| self.component[*other] == self.component[task])
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        others.into_iter().take(TRIED).find_map(|other| {
+            let mut way = std::vec![other];
+            way.extend(self.way(other, |node| node == task)?);
+            self.cycle(way).filter(|cycle| !cycle.has_owned_permits())
+        })
+    }
+
+    /// The cycle of a way that leads back to where it began.
+    fn cycle(&self, way: Vec<usize>) -> Option<Cycle> {
+        let tasks: Vec<u64> = way
             .into_iter()
             .filter_map(|node| if let Node::Task(task) = self.nodes[node] { Some(task) } else { None })
             .collect();
@@ -167,17 +197,19 @@ impl<'a> Knots<'a> {
     /// The cycle that the task is in, or one that it waits for.
     pub(super) fn cycle_of(&self, task: u64) -> Option<Cycle> {
         let task = self.task(task)?;
-        if self.knot[task].is_some() {
+        if self.component[task].is_some() {
             return self.cycle_through(task);
         }
-        let way = self.way(task, |node| node < self.tasks && self.knot[node].is_some())?;
+        let way = self.way(task, |node| node < self.tasks && self.component[node].is_some())?;
         self.cycle_through(*way.last()?)
     }
 
-    /// One cycle of each knot.
+    /// One cycle of each component.
     pub(super) fn cycles(&self) -> Vec<Cycle> {
-        let mut told = HashMap::new();
-        let first = |task: &usize| self.knot[*task].is_some_and(|knot| told.insert(knot, ()).is_none());
+        let mut reported = HashMap::new();
+        let first = |task: &usize| {
+            self.component[*task].is_some_and(|component| reported.insert(component, ()).is_none())
+        };
         let first: Vec<usize> = (0..self.tasks).filter(first).collect();
         first.into_iter().filter_map(|task| self.cycle_through(task)).collect()
     }
@@ -186,7 +218,7 @@ impl<'a> Knots<'a> {
 /// The strongly connected components of more than one node, by Tarjan's algorithm with a stack of its own: for each node the number of the first one found of its component.
 fn components(edges: &[Vec<usize>]) -> Vec<Option<usize>> {
     const UNSEEN: usize = usize::MAX;
-    let mut knot = std::vec![None; edges.len()];
+    let mut component = std::vec![None; edges.len()];
     let (mut order, mut low) = (std::vec![UNSEEN; edges.len()], std::vec![UNSEEN; edges.len()]);
     let mut is_open = std::vec![false; edges.len()];
     let (mut open, mut path, mut count) = (Vec::new(), Vec::new(), 0);
@@ -219,13 +251,13 @@ fn components(edges: &[Vec<usize>]) -> Vec<Option<usize>> {
                 let first = open.iter().rposition(|other| *other == node).unwrap_or(0);
                 let members = open.split_off(first);
                 // A task that waits for itself may be one without a node between.
-                let is_knot = members.len() > 1 || edges[node].contains(&node);
+                let is_cyclic = members.len() > 1 || edges[node].contains(&node);
                 for &member in &members {
                     is_open[member] = false;
-                    knot[member] = is_knot.then_some(node);
+                    component[member] = is_cyclic.then_some(node);
                 }
             }
         }
     }
-    knot
+    component
 }

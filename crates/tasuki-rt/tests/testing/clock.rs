@@ -1,0 +1,114 @@
+//! The clock of a simulation: it stands still while a task can run, jumps to the next deadline when none can, and has nothing of the real clock.
+
+use crate::kit::{MS, scaled, watchdog};
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+use tasuki::{Event, Mutex};
+use tasuki_rt::testing::{Simulation, check};
+use tasuki_rt::{JoinSet, interval, now, sleep, spawn, timeout, yield_now};
+
+#[test]
+fn time_passes_only_when_every_task_waits() {
+    // Days of the simulation's clock; of this one's, what the dog allows.
+    let _dog = watchdog(60);
+    check(scaled(20, 2) as u64, || async {
+        let day = Duration::from_secs(86_400);
+        let begin = now();
+        let mutex = Arc::new(Mutex::new(()));
+        let held = mutex.clone();
+        let long = spawn(async move {
+            let _guard = held.lock().await;
+            sleep(10 * day).await;
+        });
+        sleep(day).await;
+        assert!(mutex.lock().timeout(2 * day).await.is_err());
+        assert!(timeout(day, std::future::pending::<()>()).await.is_err());
+        assert!(now() - begin >= 4 * day && now() - begin < 5 * day);
+        long.await.unwrap();
+        assert!(now() - begin >= 10 * day && now() - begin < 11 * day);
+    });
+}
+
+/// Nothing of the real clock is in a run: sleeps that end in the same tick, or nearly, end in the same order each time.
+#[test]
+fn the_same_seed_is_the_same_run_with_short_sleeps() {
+    let _dog = watchdog(60);
+    let history = |seed| {
+        Simulation::new(seed).run(async {
+            let log: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
+            let mut tasks = JoinSet::new();
+            for n in 0..16 {
+                let log = log.clone();
+                tasks.spawn(async move {
+                    sleep(Duration::from_nanos(1_000_000 - 20 * n)).await;
+                    log.lock().unwrap().push(n);
+                });
+            }
+            while tasks.join_next().await.is_some() {}
+            log.lock().unwrap().clone()
+        })
+    };
+    let first = history(7);
+    assert!((0..scaled(500, 2)).all(|_| history(7) == first));
+}
+
+/// Whole milliseconds take exactly as long; what is less is rounded up, as in a runtime.
+#[test]
+fn time_is_exact() {
+    let _dog = watchdog(60);
+    check(scaled(50, 2) as u64, || async {
+        let start = now();
+        let elapsed = || now() - start;
+        sleep(10 * MS).await;
+        assert_eq!(elapsed(), 10 * MS);
+        sleep(MS / 4).await;
+        assert_eq!(elapsed(), 11 * MS);
+        assert!(timeout(7 * MS, std::future::pending::<()>()).await.is_err());
+        assert_eq!(elapsed(), 18 * MS);
+        let mut ticks = interval(3 * MS);
+        for _ in 0..4 {
+            ticks.tick().await;
+        }
+        assert_eq!(elapsed(), 27 * MS);
+    });
+}
+
+#[test]
+fn time_passes_beside_a_task_that_yields() {
+    let _dog = watchdog(60);
+    for wait in [MS, Duration::from_secs(3600)] {
+        Simulation::new(1).polls(scaled(100_000, 50_000) as u64).run(async move {
+            let woken = Arc::new(Event::manual());
+            let told = woken.clone();
+            let start = now();
+            drop(spawn(async move {
+                sleep(wait).await;
+                told.set();
+            }));
+            while !woken.is_set() {
+                yield_now().await;
+            }
+            assert_eq!(now() - start, wait);
+        });
+    }
+}
+
+/// What is never is no deadline: a wait with `Duration::MAX` is a deadlock all the same, after any time.
+#[test]
+fn for_ever_does_not_end() {
+    let _dog = watchdog(60);
+    let waits = |before: Duration| {
+        let run = catch_unwind(|| {
+            Simulation::new(1).grace(Duration::ZERO).run(async move {
+                sleep(before).await;
+                let event = Event::auto();
+                event.wait().timeout(Duration::MAX).await.unwrap();
+            });
+        });
+        let message = run.unwrap_err();
+        assert!(message.downcast_ref::<String>().unwrap().contains("deadlock: 1 task waits"), "{before:?}");
+    };
+    waits(Duration::ZERO);
+    waits(Duration::from_secs(1_000 * 365 * 86_400));
+}
