@@ -93,3 +93,44 @@ fn one_set_of_locks_serves_all_executors_at_once() {
     assert!(common.stock.try_lock().unwrap().is_empty());
     assert_eq!(common.seats.available_permits(), 2);
 }
+
+/// smol does not tell which task runs. Two of its tasks that wait for each other are known by their wakers.
+#[test]
+#[cfg(debug_assertions)]
+fn a_deadlock_under_smol_is_suspected() {
+    let _dog = watchdog(60);
+    let locks = Arc::new(["smol a", "smol b"].map(|name| Mutex::new(0).named(name)));
+    let both_have_one = Arc::new(Barrier::new(2));
+    let tasks: Vec<smol::Task<()>> = [[0, 1], [1, 0]]
+        .into_iter()
+        .map(|order: [usize; 2]| {
+            let (locks, both_have_one) = (locks.clone(), both_have_one.clone());
+            smol::spawn(async move {
+                let mut held = locks[order[0]].lock().await;
+                both_have_one.arrive_and_wait().await;
+                *held += 1;
+                drop(locks[order[1]].lock().await);
+            })
+        })
+        .collect();
+    let is_it = |one: &tasuki::inspect::Deadlock| {
+        one.hops.len() == 2
+            && one.hops.iter().all(|hop| hop.lock.name.is_some_and(|name| name.starts_with("smol ")))
+    };
+    let found = loop {
+        if let Some(found) = tasuki::inspect::deadlocks().into_iter().find(is_it) {
+            break found;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(found.certainty, tasuki::inspect::Certainty::Suspected);
+    assert!(found.hops.iter().all(|hop| hop.task.is_guessed()));
+    // A task that is dropped gives its lock back.
+    drop(tasks);
+    smol::block_on(async {
+        for lock in &*locks {
+            drop(lock.lock().await);
+        }
+    });
+    assert!(!tasuki::inspect::deadlocks().iter().any(is_it));
+}

@@ -14,6 +14,8 @@ use core::panic::Location;
 use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+#[cfg(any(debug_assertions, feature = "inspect"))]
+use core::task::Waker;
 use core::task::{Context, Poll, ready};
 use std::thread_local;
 
@@ -59,6 +61,29 @@ impl TaskId {
         NonZeroU64::new(number | HOST).map(Self)
     }
 
+    /// The task that this waker wakes, by the address in the waker: for reports, where no runtime tells which task runs. `None` for a waker without an address of its own, as the no-op waker.
+    #[cfg(any(debug_assertions, feature = "inspect"))]
+    pub(crate) fn of_waker(waker: &Waker) -> Option<Self> {
+        /// Below that it is a number of the executor's, of which several executors may have the same.
+        const LEAST: usize = 4096;
+        let address = waker.data().addr();
+        // Addresses are multiples of 16, mostly: what differs is in the low bits, as in the numbers of other tasks. The two highest bits are the same in all.
+        let number = (address as u64 >> 4 | (address as u64 & 15) << 58) & (GUESSED - 1);
+        NonZeroU64::new(number | GUESSED).filter(|_| address >= LEAST).map(Self)
+    }
+
+    /// Was it taken from a waker, because no runtime told which task runs? Only in reports and snapshots of [`inspect`](crate::inspect), which call a deadlock of such tasks suspected: of an executor that uses one waker for
+    /// several tasks, these are one; and the next task that has the address of one that has ended has its identity.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(!tasuki::task::TaskId::fresh().is_guessed());
+    /// ```
+    pub fn is_guessed(self) -> bool {
+        self.get() & (HOST | GUESSED) == GUESSED
+    }
+
     /// The task of a number that [`get`](Self::get) gave.
     #[cfg(any(debug_assertions, feature = "inspect"))]
     pub(crate) fn from_number(number: u64) -> Option<Self> {
@@ -79,6 +104,8 @@ impl TaskId {
 
 /// Set in the number of a task of the host.
 const HOST: u64 = 1 << 63;
+/// Set in the number of a task that is known by its waker only.
+const GUESSED: u64 = 1 << 62;
 
 thread_local! {
     /// The numbers that this thread may still give: from the first up to the second.
@@ -104,7 +131,10 @@ impl fmt::Debug for TaskId {
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.get();
-        if number & HOST == 0 {
+        if self.is_guessed() {
+            let (high, low) = (number << 6 >> 2, number >> 58 & 15);
+            write!(f, "the task of waker {:#x}", high | low)
+        } else if number & HOST == 0 {
             write!(f, "task {number}")
         } else {
             write!(f, "tokio task {}", number & !HOST)
@@ -136,11 +166,15 @@ pub(crate) fn current_or(asked: impl FnOnce() -> Option<TaskId>) -> Option<TaskI
 /// A number per thread: the innermost [`identify`], or else what the runtime has said in advance ([`runtime::set_task`]). 0 is not known, and then the runtime is asked ([`asked`]).
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod running {
-    use crate::shim::identity;
+    use super::TaskId;
+    use crate::shim::{MODEL, identity};
     use core::cell::Cell;
+    use core::task::Waker;
 
     std::thread_local! {
         static RUNNING: Cell<u64> = const { Cell::new(0) };
+        /// The task of the waker with which a wait of ours is being polled, 0 if none is.
+        static POLLED: Cell<u64> = const { Cell::new(0) };
     }
 
     #[inline(always)]
@@ -151,6 +185,38 @@ pub(crate) mod running {
     #[inline]
     pub(crate) fn replace(number: u64) -> u64 {
         RUNNING.try_with(|before| before.replace(number)).unwrap_or(0)
+    }
+
+    /// The task that polls a wait of ours at this moment, by its waker; 0 if none does, or the waker tells nothing.
+    pub(crate) fn guessed() -> u64 {
+        POLLED.try_with(Cell::get).unwrap_or(0)
+    }
+
+    /// While it is there, a wait of ours is being polled.
+    #[derive(Debug)]
+    pub(crate) struct Polling(Option<u64>);
+
+    impl Polling {
+        /// Nothing to do where the runtime has said in advance which task runs.
+        #[inline(always)]
+        pub(crate) fn begin(waker: &Waker) -> Self {
+            if MODEL || get() != 0 { Self(None) } else { Self::guess(waker) }
+        }
+
+        #[cold]
+        fn guess(waker: &Waker) -> Self {
+            let task = TaskId::of_waker(waker).map_or(0, TaskId::get);
+            Self(POLLED.try_with(|polled| polled.replace(task)).ok())
+        }
+    }
+
+    impl Drop for Polling {
+        #[inline(always)]
+        fn drop(&mut self) {
+            if let Some(before) = self.0 {
+                let _ = POLLED.try_with(|polled| polled.set(before));
+            }
+        }
     }
 
     /// What the runtime says of this thread, unless an [`identify`](super::identify) says something else.

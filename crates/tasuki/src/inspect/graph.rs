@@ -478,7 +478,7 @@ impl Deadlock {
         let now = nanoseconds();
         // A lock that is gone has no label: a part of a cycle is none.
         let hops: Vec<Hop> = cycle.links.iter().map(|link| Hop::new(link, now)).collect::<Option<_>>()?;
-        let certainty = if !cycle.is_certain {
+        let certainty = if !cycle.is_certain || hops.iter().any(|hop| hop.task.is_guessed()) {
             Certainty::Suspected
         } else if hops.iter().any(|hop| hop.holder.hold == Hold::Unclaimed) {
             Certainty::Futurelock

@@ -227,6 +227,12 @@ impl HolderSlot {
         self.task.load(Ordering::Relaxed) == task
     }
 
+    /// The task of the holder, or of the last one.
+    pub(super) fn task(&self) -> u64 {
+        // Relaxed: a look, for code that has a guard of this holder.
+        self.task.load(Ordering::Relaxed)
+    }
+
     /// The holder goes on in another mode, or claims its upgrade.
     pub(super) fn change(&self, mode: u32) {
         // Relaxed: invariant 1.

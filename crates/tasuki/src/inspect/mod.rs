@@ -1,6 +1,6 @@
 //! Why is it stuck? The wait-for graph of the process, and the deadlocks in it.
 //!
-//! In debug builds, and in release builds with the feature `inspect`, every wait of a task that has an identity ([`task`](crate::task)) is noted, and for every
+//! In debug builds, and in release builds with the feature `inspect`, every wait of a task is noted, and for every
 //! lock which tasks took it. A cycle of tasks that wait for each other is printed to standard error when it has stayed the same for about a second, once, with a line
 //! for each task; and given to a hook ([`on_deadlock`]). [`deadlocks`] looks at once. Without either all of this is empty, and costs nothing.
 //!
@@ -27,8 +27,9 @@
 //! * A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) ends by itself, and so does a task that has such a wait or a sleep beside the others.
 //! * A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), [`OnceCell`](crate::OnceCell), channels, and the end of a task of `tasuki-rt`) can be given by any task: it is no part of a cycle, and
 //!   a task that waits for one beside its locks is in none.
-//! * Tasks without an identity are not seen: under an executor that is neither `tasuki-rt` nor, with the feature, tokio, wrap it in
-//!   [`task::identify`](crate::task::identify).
+//! * A task is known by its identity ([`task`](crate::task)): under `tasuki-rt`, in spawned tasks of tokio with the feature `tokio`, and inside [`task::identify`](crate::task::identify). Any other
+//!   task, and a thread in `.block()`, is known by the waker with which it polls a wait of this crate, and every cycle of it is *suspected*. What it takes outside of such a poll (`try_lock`) has an unknown holder. Its guards
+//!   stay in its name when other code without an identity uses them. An executor that polls several tasks with one waker seems to have one task; a waker without data, as the no-op waker of `core`, says nothing, and its tasks are not seen.
 //! * Only these waits are seen. Where a `select!` or `join!` has a branch that waits for something else, a future of another crate or a socket, also of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is reported, though
 //!   that branch may end it.
 //! * A task that is polled goes on: no cycle is reported of which the runtime says that a task has been polled meanwhile, or is about to be; and one in which a poll of a task lasts all the time is only *suspected*, for it may compute, or wait inside of that poll.

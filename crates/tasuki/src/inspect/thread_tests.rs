@@ -59,6 +59,8 @@ fn a_free_slot_is_of_no_task() {
 /// A thread takes its record of waits, which another thread frees, again and again; what a look finds is of one wait.
 #[test]
 fn a_stamp() {
+    // Each round hands the record over twice, which takes two turns of the scheduler on a busy machine.
+    const ROUNDS: u64 = super::thread_tests::ROUNDS / 10;
     static STAMP: Stamp = Stamp(AtomicU64::new(0));
     static FIELDS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
     let owner = thread::spawn(|| {

@@ -93,6 +93,8 @@ mod signal_wait;
 pub(crate) use notes::limited;
 #[cfg(feature = "std")]
 pub use notes::with_limit;
-pub(crate) use notes::{GrantProbe, Held, LockProbe, Site, Target, WaitBegin, WaitNote, waits_have_moved};
+pub(crate) use notes::{
+    GrantProbe, Held, LockProbe, Polling, Site, Target, WaitBegin, WaitNote, waits_have_moved,
+};
 #[cfg(feature = "std")]
 pub use signal_wait::SignalWait;

@@ -3,6 +3,7 @@
 use super::LockMode;
 use core::fmt;
 use core::marker::PhantomData;
+use core::task::Waker;
 
 #[cfg(feature = "alloc")]
 #[inline(always)]
@@ -15,6 +16,16 @@ pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
 #[inline(always)]
 pub fn with_limit<R>(poll: impl FnOnce() -> R) -> R {
     poll()
+}
+
+#[derive(Debug)]
+pub(crate) struct Polling;
+
+impl Polling {
+    #[inline(always)]
+    pub(crate) fn begin(_waker: &Waker) -> Self {
+        Self
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

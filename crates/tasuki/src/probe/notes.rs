@@ -17,6 +17,7 @@ use crate::inspect::locks::{self, LockRecord};
 use crate::inspect::waits::{self, NewWait, Want};
 use crate::inspect::{AtomicStatic, begin_wait, check_cycle, queue};
 use crate::shim::MODEL;
+pub(crate) use crate::task::running::Polling;
 use crate::task::{self, SelfDeadlock, TaskId};
 use core::fmt;
 use core::panic::Location;
@@ -50,11 +51,11 @@ fn my_number() -> u64 {
     }
 }
 
-/// It was not said in advance.
+/// It was not said in advance. If no runtime says it, it is the task whose waker polls a wait of ours at this moment.
 #[cold]
 #[inline(never)]
 fn ask_number() -> u64 {
-    task::current_or(|| caught(task::asked).flatten()).map_or(0, TaskId::get)
+    task::current_or(|| caught(task::asked).flatten()).map_or_else(task::running::guessed, TaskId::get)
 }
 
 fn me() -> Option<TaskId> {
@@ -450,7 +451,7 @@ impl WaitBegin {
     /// In strict mode, if the running task holds what it is about to wait for.
     pub(crate) fn new(target: Target<'_>, name: &'static &'static str, at: Site) -> Self {
         let Some(me) = me() else { return Self { number: 0, task: 0 } };
-        if task::wants_reports() {
+        if task::wants_reports() && !me.is_guessed() {
             target.check(me, at);
         }
         Self::of(me, target, name, Some(at.0))

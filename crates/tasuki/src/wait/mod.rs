@@ -15,7 +15,7 @@ mod single;
 pub(crate) use single::WaiterSlot;
 pub use single::{Op, Single};
 
-use crate::probe::Site;
+use crate::probe::{Polling, Site};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -162,6 +162,7 @@ impl<A: Awaitable> Future for Wait<A> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<A::Output> {
+        let _polling = Polling::begin(cx.waker());
         self.project().poll(cx)
     }
 }

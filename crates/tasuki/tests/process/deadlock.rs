@@ -6,7 +6,7 @@ use crate::kit::process::{alone, alone_with};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Mutex as StdMutex, mpsc};
+use std::sync::{Barrier, Mutex as StdMutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use tasuki::inspect::{self, Certainty};
 use tasuki::{Condvar, Mutex, task};
@@ -89,6 +89,45 @@ fn a_task_that_waits_for_itself_is_printed() {
     if let Some(printed) = printed {
         assert!(printed.contains("tasuki: deadlock: a task waits for itself"), "{printed}");
         assert_eq!(printed.matches("the mutex `first`, which this task took").count(), 1, "{printed}");
+    }
+}
+
+/// Threads and tasks that no runtime tells of are known by their wakers: what is told of them is suspected, and no ground for a panic of strict mode, nor for the hook of self-deadlocks.
+#[test]
+#[cfg_attr(miri, ignore = "there is no thread that looks")]
+fn a_deadlock_of_threads_is_suspected() {
+    let printed = alone_with(&[], || {
+        let _dog = watchdog(60);
+        task::strict(true);
+        task::on_self_deadlock(|found| panic!("{found}"));
+        let reports = reports();
+        let locks: &'static [Mutex<u32>; 2] =
+            Box::leak(Box::new(["a", "b"].map(|name| Mutex::new(0).named(name))));
+        let both_have_one: &'static Barrier = Box::leak(Box::new(Barrier::new(2)));
+        for order in [[0, 1], [1, 0]] {
+            std::thread::spawn(move || {
+                let [first, second] = order.map(|at: usize| &locks[at]);
+                let mut held = first.lock().block();
+                both_have_one.wait();
+                *held += 1;
+                drop(second.lock().block());
+            });
+        }
+        let (certainty, text) = reports.recv().unwrap();
+        assert_eq!(certainty, Certainty::Suspected);
+        assert!(text.contains("the mutex `a`, which") && text.contains("the mutex `b`, which"), "{text}");
+        // A thread that waits for itself.
+        std::thread::spawn(|| {
+            let twice = Mutex::new(0).named("twice");
+            let _held = twice.lock().block();
+            drop(twice.lock().block());
+        });
+        let (certainty, text) = reports.recv().unwrap();
+        assert_eq!(certainty, Certainty::Suspected);
+        assert!(text.contains("`twice`, which this task took"), "{text}");
+    });
+    if let Some(printed) = printed {
+        assert_eq!(printed.matches("tasuki: suspected deadlock: ").count(), 2, "{printed}");
     }
 }
 

@@ -28,6 +28,7 @@ use super::{LockId, LockRecord};
 use crate::inspect::holder_slot::{Hold, HolderSlot, Look, NewHold, UNKNOWN};
 use crate::inspect::nanoseconds;
 use crate::probe::LockMode;
+use crate::task::TaskId;
 use core::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -35,6 +36,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// What a slot says of a task; 0 is code without an identity.
 fn known(task: u64) -> u64 {
     if task == 0 { UNKNOWN } else { task }
+}
+
+/// The guard of this holder is used by this task. Code without an identity leaves the lock to a task that is known by its waker: that is known only while a wait of ours is polled, and it uses its guards in between.
+fn touch(slot: &HolderSlot, task: u64) {
+    let is_guessed = || TaskId::from_number(slot.task()).is_some_and(TaskId::is_guessed);
+    if task != 0 || !is_guessed() {
+        slot.touch(known(task));
+    }
 }
 
 /// How a lock is held, as it is stored.
@@ -109,7 +118,7 @@ impl Held {
     /// The task that runs uses the guard: it is the holder, though another may have taken the lock.
     #[cold]
     pub(crate) fn touch(self, task: u64) {
-        self.own().into_iter().for_each(|slot| slot.touch(known(task)));
+        self.own().into_iter().for_each(|slot| touch(slot, task));
     }
 }
 
@@ -277,7 +286,7 @@ impl Holders {
     /// The guard of the one holder is used by this task.
     #[cold]
     pub(crate) fn touch(&self, task: u64) {
-        self.first.touch(known(task));
+        touch(&self.first, task);
     }
 }
 

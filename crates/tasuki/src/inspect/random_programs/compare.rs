@@ -102,6 +102,12 @@ impl Program {
         found.certain += usize::from(!sure.is_empty());
         found.suspected += usize::from(!others.is_empty());
         found.several += usize::from(cycles.len() > 1);
+        let is_suspected = |cycle: &Cycle| {
+            Deadlock::new(cycle).is_some_and(|deadlock| deadlock.certainty == Certainty::Suspected)
+        };
+        if self.is_guessed && !cycles.iter().all(is_suspected) {
+            fail("tasks that are known by their wakers only are said to be stuck for certain");
+        }
         let is_futurelock = |cycle: &&Cycle| {
             Deadlock::new(cycle).is_some_and(|deadlock| deadlock.certainty == Certainty::Futurelock)
         };
@@ -111,9 +117,9 @@ impl Program {
 }
 
 /// Runs one program beside a watcher.
-fn run(seed: u64, steps: usize, found: &mut Found) {
+fn run(seed: u64, is_guessed: bool, steps: usize, found: &mut Found) {
     const STEP: Duration = Duration::from_millis(300);
-    let (mut rng, mut program, mut looks) = (Rng(seed), Program::new(seed), Looks::new());
+    let (mut rng, mut program, mut looks) = (Rng(seed), Program::new(seed, is_guessed), Looks::new());
     // The tasks that were stuck at the end of each of the last five steps: for more than a second.
     let (mut before, mut reported) = ([0; 5], Vec::new());
     for _ in 0..steps {
@@ -156,9 +162,22 @@ fn both_detectors_say_the_same() {
     let _slots = crate::inspect::tests::SLOTS.read();
     let (mut found, steps) = (Found::default(), 40);
     for seed in 0..programs() {
-        run(seed, steps, &mut found);
+        run(seed, false, steps, &mut found);
     }
     let Found { none, certain, futurelocks, suspected, several, reported } = found;
     let least = none.min(certain).min(futurelocks).min(suspected).min(several).min(reported);
     assert!(least as u64 > programs() / 8, "too few deadlocks of some kind, or too many: {found:?}");
+}
+
+/// The same of tasks that no runtime tells of: every report is only a suspicion, and none is missed.
+#[test]
+fn tasks_that_are_known_by_their_wakers() {
+    let _slots = crate::inspect::tests::SLOTS.read();
+    let (mut found, steps) = (Found::default(), 40);
+    for seed in 0..PROGRAMS {
+        run(seed, true, steps, &mut found);
+    }
+    let Found { none, certain, suspected, several, reported, .. } = found;
+    let least = none.min(certain).min(suspected).min(several).min(reported);
+    assert!(least as u64 > PROGRAMS / 8, "too few deadlocks of some kind, or too many: {found:?}");
 }

@@ -68,6 +68,8 @@ type Other = (usize, Pin<Box<dyn Future<Output = ()>>>);
 
 /// A random program.
 struct Program {
+    /// The tasks are known by their wakers only.
+    is_guessed: bool,
     actors: Vec<Actor>,
     locks: Vec<RealLock>,
     account: Account,
@@ -81,15 +83,17 @@ struct Program {
 }
 
 impl Program {
-    fn new(seed: u64) -> Self {
-        let actors: Vec<Actor> = (0..TASKS).map(|_| Actor::new()).collect();
+    fn new(seed: u64, is_guessed: bool) -> Self {
+        let actor = || if is_guessed { Actor::guessed() } else { Actor::new() };
+        let actors: Vec<Actor> = (0..TASKS).map(|_| actor()).collect();
         let locks = KINDS.map(RealLock::new);
         // A lock has a record from its first use by a task: what was taken before is not followed.
         let read = |kind| if kind == Kind::Semaphore { Mode::Permits(1) } else { Mode::Alone };
-        for (lock, kind) in locks.iter().zip(KINDS) {
-            drop(actors[0].run(|| lock.try_acquire(read(kind))));
+        for (lock, kind) in locks.iter().zip(KINDS).take(Self::kinds(is_guessed)) {
+            drop(actors[0].poll(lock.acquire(read(kind), Limit::None).as_mut()));
         }
         Self {
+            is_guessed,
             actors,
             locks: locks.into(),
             account: Account { locks: KINDS.map(Lock::new).into(), others: [0; TASKS] },
@@ -101,6 +105,15 @@ impl Program {
             next: 0,
             reported: std::vec![format!("seed {seed}")],
         }
+    }
+
+    /// How many locks it uses: only a task with an identity can lock the last kind.
+    fn kinds(is_guessed: bool) -> usize {
+        KINDS.len() - usize::from(is_guessed)
+    }
+
+    fn any_lock(&self, rng: &mut Rng) -> usize {
+        rng.below(Self::kinds(self.is_guessed))
     }
 
     fn note(&mut self, line: String) {
@@ -126,7 +139,7 @@ impl Program {
     }
 
     fn begin(&mut self, rng: &mut Rng) {
-        let (task, at) = (rng.below(TASKS), rng.below(KINDS.len()));
+        let (task, at) = (rng.below(TASKS), self.any_lock(rng));
         let mode = Self::any_mode(KINDS[at], rng);
         let limit = match rng.below(16) {
             0 => Limit::Token(self.source.token()),
@@ -212,6 +225,12 @@ impl Program {
         }
         let is_ready = self.poll_real(at, task);
         assert_eq!(is_ready, place.is_none() || is_shared, "the account is wrong: {:#?}", self.reported);
+    }
+
+    fn poll_any(&mut self, rng: &mut Rng) {
+        if !self.waiting.is_empty() {
+            self.poll(rng);
+        }
     }
 
     fn cancel(&mut self, rng: &mut Rng) {
@@ -371,8 +390,10 @@ impl Program {
     fn step(&mut self, rng: &mut Rng) {
         match rng.below(16) {
             0..6 => self.begin(rng),
+            // Outside of a poll it is not known which task of these runs.
+            6 | 12..15 if self.is_guessed => self.poll_any(rng),
             6 => self.try_take(rng),
-            7 | 8 if !self.waiting.is_empty() => self.poll(rng),
+            7 | 8 => self.poll_any(rng),
             9 if !self.waiting.is_empty() => self.cancel(rng),
             10 | 11 if !self.kept.is_empty() => self.release(rng),
             12 | 13 if !self.kept.is_empty() => self.send(rng),

@@ -2,6 +2,7 @@
 
 mod cycles;
 mod debug;
+mod guessed;
 mod no_cycles;
 mod snapshots;
 
@@ -11,19 +12,27 @@ use crate::runtime::{Driver, TaskId, Timers, enter};
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::sync::OnceLock;
 use std::vec::Vec;
 
 /// Written by a test that takes all slots for holders, where their number does not grow; read by one that needs many.
 pub(super) static SLOTS: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
-/// A task that the test is whenever it says so.
+/// A task that the test is whenever it says so. With a waker it has no other identity.
 #[derive(Clone, Copy)]
-pub(super) struct Actor(TaskId);
+pub(super) struct Actor(TaskId, Option<&'static Waker>);
 
 impl Actor {
     pub(super) fn new() -> Self {
-        Self(TaskId::fresh())
+        Self(TaskId::fresh(), None)
+    }
+
+    /// A task that no runtime tells of: it is known by its waker.
+    pub(super) fn guessed() -> Self {
+        let waker = own_waker();
+        Self(TaskId::of_waker(waker).expect("it has an address"), Some(waker))
     }
 
     pub(super) fn number(self) -> u64 {
@@ -32,12 +41,12 @@ impl Actor {
 
     /// Runs `f` as this task.
     pub(super) fn run<R>(self, f: impl FnOnce() -> R) -> R {
-        enter(&self, f)
+        if self.1.is_some() { f() } else { enter(&self, f) }
     }
 
     /// Polls a future as this task.
     pub(super) fn poll<F: Future + ?Sized>(self, future: Pin<&mut F>) -> Poll<F::Output> {
-        self.run(|| future.poll(&mut Context::from_waker(Waker::noop())))
+        self.run(|| future.poll(&mut Context::from_waker(self.1.unwrap_or(Waker::noop()))))
     }
 
     fn waits<F: Future + ?Sized>(self, future: Pin<&mut F>) {
@@ -62,6 +71,20 @@ impl Driver for Actor {
     fn may_block(&self) -> bool {
         true
     }
+}
+
+/// A waker that differs from all others, and does nothing.
+fn own_waker() -> &'static Waker {
+    const COUNT: usize = 1 << 14;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    static ADDRESSES: [u64; COUNT] = [0; COUNT];
+    static WAKERS: [OnceLock<Waker>; COUNT] = [const { OnceLock::new() }; COUNT];
+    const VTABLE: RawWakerVTable =
+        RawWakerVTable::new(|data| RawWaker::new(data, &VTABLE), |_| (), |_| (), |_| ());
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: its functions do nothing.
+    let new = || unsafe { Waker::new((&raw const ADDRESSES[number]).cast(), &VTABLE) };
+    WAKERS[number].get_or_init(new)
 }
 
 fn two() -> (Actor, Actor) {
