@@ -93,7 +93,7 @@ impl Default for Inspector {
 }
 
 impl Inspector {
-    /// Locks and waits, at `127.0.0.1:6680`.
+    /// Creates a page of the locks and waits of the program, at `127.0.0.1:6680`.
     ///
     /// # Examples
     ///
@@ -106,7 +106,7 @@ impl Inspector {
         Self { address, token: None, sources: Sources::default(), limits: Limits::DEFAULT }
     }
 
-    /// Where it listens; port 0 is any that is free. An address that is not the loopback's needs a [`token`](Self::token).
+    /// Sets the address that it listens on; port 0 is any that is free. An address that is not the loopback's needs a [`token`](Self::token).
     ///
     /// # Examples
     ///
@@ -119,7 +119,7 @@ impl Inspector {
         self
     }
 
-    /// What a client has to know: as `?token=` of the page, or as `Authorization: Bearer`. At least 16 letters, digits, or signs of `-._~`.
+    /// Sets the token that a client must send: as `?token=` of the page, or as `Authorization: Bearer`. At least 16 letters, digits, or signs of `-._~`.
     ///
     /// # Examples
     ///
@@ -218,7 +218,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Where it listens.
+    /// Returns the address that it listens on.
     ///
     /// # Examples
     ///
@@ -232,7 +232,7 @@ impl Inspection {
         self.address
     }
 
-    /// The address of the page, with the token if there is one.
+    /// Returns the address of the page, with the token if there is one.
     ///
     /// # Examples
     ///

@@ -155,7 +155,7 @@ impl Builder {
         self
     }
 
-    /// Is called on each thread, worker or for blocking work, before it does anything else. A panic of it is reported by the panic hook and goes no further, as with the
+    /// Sets a function that each thread calls, of a worker or for blocking work, before it does anything else. A panic of it is reported by the panic hook and goes no further, as with the
     /// other hooks. A later call replaces the earlier one's function. The end of the runtime waits for it: shutting down inside of it is an error, as in a task.
     ///
     /// # Examples
@@ -176,7 +176,7 @@ impl Builder {
         self
     }
 
-    /// Is called on each thread, worker or for blocking work, when it has nothing more to do. A worker has dropped its tasks by then. The end of the runtime waits for these
+    /// Sets a function that each thread calls, of a worker or for blocking work, when it has nothing more to do. A worker has dropped its tasks by then. The end of the runtime waits for these
     /// hooks, as long as it waits for anything ([`Runtime::shutdown_timeout`]); so they cannot wait for it, and shutting down inside of one is an error, as in a task.
     ///
     /// # Examples
@@ -190,7 +190,7 @@ impl Builder {
         self
     }
 
-    /// Is called on the thread of a worker that goes to sleep because it found nothing to do, before it does. It must not wait. What it wakes or spawns is run
+    /// Sets a function that a worker calls on its thread before it goes to sleep because it found nothing to do. The function must not wait. What it wakes or spawns is run
     /// before the sleep, or ends it.
     ///
     /// # Examples
@@ -204,7 +204,7 @@ impl Builder {
         self
     }
 
-    /// Is called on the thread of a worker after each sleep: as often as [`on_thread_park`](Self::on_thread_park).
+    /// Sets a function that a worker calls on its thread after each sleep: as often as the one of [`on_thread_park`](Self::on_thread_park).
     ///
     /// # Examples
     ///
@@ -249,7 +249,7 @@ impl Builder {
         self
     }
 
-    /// The runtime. Its threads start with the first [`block_on`](Runtime::block_on) or [`drain`](Runtime::drain), or with
+    /// Creates the runtime. Its threads start with the first [`block_on`](Runtime::block_on) or [`drain`](Runtime::drain), or with
     /// [`start`](Runtime::start).
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl JoinError {
         Self { id, why: Why::Refused(error) }
     }
 
-    /// The task.
+    /// Returns the identity of the task.
     ///
     /// # Examples
     ///
@@ -64,7 +64,7 @@ impl JoinError {
         self.id
     }
 
-    /// Did the task panic?
+    /// Returns true if the task panicked.
     ///
     /// # Examples
     ///
@@ -77,7 +77,7 @@ impl JoinError {
         matches!(self.why, Why::Panicked(_))
     }
 
-    /// Was the task aborted through its handle?
+    /// Returns true if the task was aborted through its handle.
     ///
     /// # Examples
     ///
@@ -93,7 +93,7 @@ impl JoinError {
         matches!(self.why, Why::Aborted)
     }
 
-    /// Was the task dropped, or refused, because its runtime has shut down?
+    /// Returns true if the task was dropped, or refused, because its runtime has shut down.
     ///
     /// # Examples
     ///
@@ -110,7 +110,7 @@ impl JoinError {
         matches!(self.why, Why::ShutDown)
     }
 
-    /// Was it blocking work for which the system gave no thread, and there was none that could run it?
+    /// Returns true if it was blocking work for which the system gave no thread, and there was no other thread to run it.
     ///
     /// # Examples
     ///
@@ -126,7 +126,7 @@ impl JoinError {
         matches!(self.why, Why::Refused(_))
     }
 
-    /// What the task panicked with, to be thrown on by `std::panic::resume_unwind`.
+    /// Returns what the task panicked with, to be thrown on by `std::panic::resume_unwind`.
     ///
     /// # Errors
     ///

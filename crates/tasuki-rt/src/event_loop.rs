@@ -28,7 +28,7 @@ pub struct WorkerId {
 }
 
 impl WorkerId {
-    /// The worker with this number. Whether a runtime has such a worker is checked where it is used.
+    /// Names the worker with this number. Whether a runtime has such a worker is checked where it is used.
     ///
     /// # Examples
     ///
@@ -40,7 +40,7 @@ impl WorkerId {
         Self { index, runtime: 0 }
     }
 
-    /// Its number, from 0.
+    /// Returns the number of the worker, from 0.
     ///
     /// # Examples
     ///
@@ -140,7 +140,7 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// The event loop of this thread. `None` where there is none, which includes the thread in [`Runtime::block_on`](crate::Runtime::block_on); that in
+    /// Returns the event loop of this thread. `None` where there is none, which includes the thread in [`Runtime::block_on`](crate::Runtime::block_on); that in
     /// [`LocalRuntime::block_on`](crate::LocalRuntime::block_on) is one.
     ///
     /// # Examples
@@ -162,7 +162,7 @@ impl EventLoop {
         })
     }
 
-    /// Its worker.
+    /// Returns the worker that this event loop is.
     ///
     /// # Examples
     ///
@@ -176,7 +176,7 @@ impl EventLoop {
         WorkerId::of(self.shared.id, self.index)
     }
 
-    /// Is it the event loop of the calling thread?
+    /// Returns true if this is the event loop of the calling thread.
     ///
     /// # Examples
     ///

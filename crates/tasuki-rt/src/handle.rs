@@ -46,7 +46,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The runtime of this thread: of a task, of the thread in `block_on`, of blocking work, or of an [`EnterGuard`].
+    /// Returns a handle to the runtime of this thread: of a task, of the thread in `block_on`, of blocking work, or of an [`EnterGuard`].
     ///
     /// # Panics
     ///
@@ -68,7 +68,7 @@ impl Handle {
         }
     }
 
-    /// The runtime of this thread, if there is one.
+    /// Returns a handle to the runtime of this thread, if there is one.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Handle {
         context::current().map(|shared| Self { shared }).ok_or(NoRuntime)
     }
 
-    /// How many workers the runtime has.
+    /// Returns how many workers the runtime has.
     ///
     /// # Examples
     ///
@@ -98,7 +98,7 @@ impl Handle {
         self.shared.workers()
     }
 
-    /// How many tasks have been spawned and have not ended.
+    /// Returns how many tasks have been spawned and have not ended.
     ///
     /// # Examples
     ///
@@ -122,7 +122,7 @@ impl Handle {
         self.shared.metrics()
     }
 
-    /// Every task of the runtime: where it was spawned, what it does and what it waits for. Asks no worker: it works while all of them are stuck.
+    /// Lists every task of the runtime: where it was spawned, what it does and what it waits for. Asks no worker: it works while all of them are stuck.
     ///
     /// # Examples
     ///

@@ -67,7 +67,7 @@ pub struct LocalRuntime {
 }
 
 impl LocalRuntime {
-    /// A runtime on this thread.
+    /// Creates a runtime on this thread.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl LocalRuntime {
         spawn_blocking_in(&self.shared, work, site)
     }
 
-    /// A handle to it, for other threads and for blocking work. Its [`block_on`](Handle::block_on) runs a future on the thread that calls it; the tasks of this runtime
+    /// Returns a handle to the runtime, for other threads and for blocking work. Its [`block_on`](Handle::block_on) runs a future on the thread that calls it; the tasks of this runtime
     /// run in [`LocalRuntime::block_on`] only.
     ///
     /// # Examples
@@ -242,7 +242,7 @@ impl LocalRuntime {
         Handle { shared: self.shared.clone() }
     }
 
-    /// How many tasks have been spawned and have not ended.
+    /// Returns how many tasks have been spawned and have not ended.
     ///
     /// # Examples
     ///

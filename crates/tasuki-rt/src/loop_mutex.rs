@@ -183,7 +183,7 @@ pub type MappedLoopMutexGuard<'a, T, U> = MappedKeyedGuard<&'a LoopMutex<T>, U>;
 pub type OwnedMappedLoopMutexGuard<T, U> = MappedKeyedGuard<Arc<LoopMutex<T>>, U>;
 
 impl<T> LoopMutex<T> {
-    /// A free mutex.
+    /// Creates a free mutex.
     ///
     /// # Examples
     ///
@@ -196,7 +196,7 @@ impl<T> LoopMutex<T> {
         Self { raw: KeyedRawMutex::new(), value: UnsafeCell::new(value) }
     }
 
-    /// The same mutex with a name, which the reports of [`tasuki::inspect`] show. Where `inspect` is not active the name is not kept.
+    /// Gives the mutex a name, which the reports of [`tasuki::inspect`] show. Where `inspect` is not active the name is not kept.
     ///
     /// # Examples
     ///
@@ -210,7 +210,7 @@ impl<T> LoopMutex<T> {
         self
     }
 
-    /// The value. Owning the mutex proves that it is not locked.
+    /// Returns the value. Owning the mutex proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -332,7 +332,7 @@ impl<T: ?Sized> LoopMutex<T> {
         keyed_try_lock(self)
     }
 
-    /// The value, without locking: the borrow proves that it is not locked.
+    /// Returns the value, without locking: the borrow proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -345,7 +345,7 @@ impl<T: ?Sized> LoopMutex<T> {
         self.value.get_mut()
     }
 
-    /// Is it locked now?
+    /// Returns true if the lock is held, or granted to a waiter.
     ///
     /// # Examples
     ///
@@ -356,7 +356,7 @@ impl<T: ?Sized> LoopMutex<T> {
         self.raw.is_locked()
     }
 
-    /// The worker, in its runtime, whose loop owns the lock: from the moment it is granted, before the new owner runs.
+    /// Returns the worker, in its runtime, whose loop owns the lock: from the moment it is granted, before the new owner runs.
     /// For information: it may have changed when it is looked at.
     ///
     /// # Examples

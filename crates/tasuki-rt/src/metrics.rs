@@ -79,7 +79,7 @@ impl PollTimes {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
     }
 
-    /// How many were measured: polls that have ended, and drops of futures that were not polled to their end. Posted closures are not measured.
+    /// Returns how many were measured: polls that have ended, and drops of futures that were not polled to their end. Posted closures are not measured.
     ///
     /// # Examples
     ///
@@ -90,7 +90,7 @@ impl PollTimes {
         self.counts.iter().sum()
     }
 
-    /// Every bucket: its times, without the last, and how many polls took that long. The last one has no end.
+    /// Returns every bucket: its range of times, without the end, and how many polls took that long. The last one has no end.
     ///
     /// # Examples
     ///
@@ -105,7 +105,7 @@ impl PollTimes {
         self.counts.iter().enumerate().map(|(at, count)| (times_of(at), *count))
     }
 
-    /// A time that this part of the polls stayed below: with 0.99, all but one in a hundred. It is the end of the bucket of the slowest of them, so up to twice as long as that poll took; 2 ns if
+    /// Returns a time that this part of the polls stayed below: with 0.99, all but one in a hundred. It is the end of the bucket of the slowest of them, so up to twice as long as that poll took; 2 ns if
     /// that took less than one, [`Duration::MAX`] if it took more than two seconds, zero if there were no polls.
     ///
     /// # Panics
@@ -160,7 +160,7 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// How many polls it has begun, and posted closures.
+    /// Returns how many polls and posted closures it has begun.
     ///
     /// # Examples
     ///
@@ -172,7 +172,7 @@ impl WorkerMetrics {
         self.polls
     }
 
-    /// How often it has taken tasks of another worker.
+    /// Returns how often it has taken tasks of another worker.
     ///
     /// # Examples
     ///
@@ -184,7 +184,7 @@ impl WorkerMetrics {
         self.steals
     }
 
-    /// How often it has gone to sleep because it found nothing to do.
+    /// Returns how often it has gone to sleep because it found nothing to do.
     ///
     /// # Examples
     ///
@@ -196,7 +196,7 @@ impl WorkerMetrics {
         self.parks
     }
 
-    /// How often it has asked the system which sockets are ready, waiting or not. While there are many requests each of these serves several: the requests of a server, divided by this
+    /// Returns how often it has asked the system which sockets are ready, waiting or not. While there are many requests each of these serves several: the requests of a server, divided by this
     /// number, are how many. 0 without the feature `net`.
     ///
     /// # Examples
@@ -209,7 +209,7 @@ impl WorkerMetrics {
         self.socket_polls
     }
 
-    /// How many tasks wait where others can take them: in its local queue, and the new owner of a lock that goes first. Without those that are pinned to it; 0 while another worker is taking some.
+    /// Returns how many tasks wait where others can take them: in its local queue, and the new owner of a lock that goes first. Without those that are pinned to it; 0 while another worker is taking some.
     ///
     /// # Examples
     ///
@@ -221,7 +221,7 @@ impl WorkerMetrics {
         self.queued
     }
 
-    /// How many pinned tasks and posted closures have come from other threads, and have not been looked at.
+    /// Returns how many pinned tasks and posted closures have come from other threads, and have not been looked at.
     ///
     /// # Examples
     ///
@@ -235,7 +235,7 @@ impl WorkerMetrics {
         self.inbox
     }
 
-    /// How many deadlines are on its wheel.
+    /// Returns how many deadlines are on its wheel.
     ///
     /// # Examples
     ///
@@ -247,7 +247,7 @@ impl WorkerMetrics {
         self.timers
     }
 
-    /// How long its polls took; `None` unless [`Builder::time_polls`](crate::Builder::time_polls) asked for it.
+    /// Returns how long its polls took; `None` unless [`Builder::time_polls`](crate::Builder::time_polls) asked for it.
     ///
     /// # Examples
     ///
@@ -292,7 +292,7 @@ pub(crate) struct BlockingMetrics {
 }
 
 impl Metrics {
-    /// How many tasks have been spawned and have not ended, blocking work included.
+    /// Returns how many tasks have been spawned and have not ended, blocking work included.
     ///
     /// # Examples
     ///
@@ -304,7 +304,7 @@ impl Metrics {
         self.tasks
     }
 
-    /// How many tasks wait in the queue that all workers share.
+    /// Returns how many tasks wait in the queue that all workers share.
     ///
     /// # Examples
     ///
@@ -318,7 +318,7 @@ impl Metrics {
         self.queued
     }
 
-    /// The workers, by their numbers.
+    /// Returns the metrics of each worker, by its number.
     ///
     /// # Examples
     ///
@@ -330,7 +330,7 @@ impl Metrics {
         &self.workers
     }
 
-    /// The polls of all workers.
+    /// Returns the number of polls of all workers.
     ///
     /// # Examples
     ///
@@ -342,7 +342,7 @@ impl Metrics {
         self.workers.iter().map(WorkerMetrics::polls).sum()
     }
 
-    /// The steals of all workers.
+    /// Returns the number of steals of all workers.
     ///
     /// # Examples
     ///
@@ -354,7 +354,7 @@ impl Metrics {
         self.workers.iter().map(WorkerMetrics::steals).sum()
     }
 
-    /// The sleeps of all workers.
+    /// Returns how often all workers have gone to sleep.
     ///
     /// # Examples
     ///
@@ -366,7 +366,7 @@ impl Metrics {
         self.workers.iter().map(WorkerMetrics::parks).sum()
     }
 
-    /// How often all workers have asked the system which sockets are ready.
+    /// Returns how often all workers have asked the system which sockets are ready.
     ///
     /// # Examples
     ///
@@ -378,7 +378,7 @@ impl Metrics {
         self.workers.iter().map(WorkerMetrics::socket_polls).sum()
     }
 
-    /// The deadlines of all workers. Those of threads in `block_on` are kept elsewhere.
+    /// Returns the number of deadlines of all workers. Those of threads in `block_on` are kept elsewhere.
     ///
     /// # Examples
     ///
@@ -390,7 +390,7 @@ impl Metrics {
         self.workers.iter().map(WorkerMetrics::timers).sum()
     }
 
-    /// How long the polls of all workers took; `None` unless [`Builder::time_polls`](crate::Builder::time_polls) asked for it.
+    /// Returns how long the polls of all workers took; `None` unless [`Builder::time_polls`](crate::Builder::time_polls) asked for it.
     ///
     /// # Examples
     ///
@@ -406,7 +406,7 @@ impl Metrics {
         Some(sum)
     }
 
-    /// How many threads for blocking work there are.
+    /// Returns how many threads for blocking work there are.
     ///
     /// # Examples
     ///
@@ -418,7 +418,7 @@ impl Metrics {
         self.blocking.threads
     }
 
-    /// How many of them have nothing to do.
+    /// Returns how many threads for blocking work have nothing to do.
     ///
     /// # Examples
     ///
@@ -430,7 +430,7 @@ impl Metrics {
         self.blocking.idle
     }
 
-    /// How many closures wait for a thread.
+    /// Returns how many closures wait for a thread.
     ///
     /// # Examples
     ///

@@ -133,7 +133,7 @@ impl Runtime {
         Self { shared }
     }
 
-    /// A handle to the runtime, for other threads and for blocking work.
+    /// Returns a handle to the runtime, for other threads and for blocking work.
     ///
     /// # Examples
     ///
@@ -162,7 +162,7 @@ impl Runtime {
         EnterGuard::new(&self.shared)
     }
 
-    /// How many workers it has.
+    /// Returns how many workers the runtime has.
     ///
     /// # Examples
     ///
@@ -174,7 +174,7 @@ impl Runtime {
         self.shared.workers()
     }
 
-    /// How many tasks have been spawned and have not ended.
+    /// Returns how many tasks have been spawned and have not ended.
     ///
     /// # Examples
     ///
@@ -199,7 +199,7 @@ impl Runtime {
         self.shared.metrics()
     }
 
-    /// Every task of the runtime: where it was spawned, what it does and what it waits for. Asks no worker: it works while all of them are stuck.
+    /// Lists every task of the runtime: where it was spawned, what it does and what it waits for. Asks no worker: it works while all of them are stuck.
     ///
     /// # Examples
     ///

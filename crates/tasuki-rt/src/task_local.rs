@@ -105,7 +105,7 @@ pub(crate) fn outside_of_scopes<R>(f: impl FnOnce() -> R) -> R {
 }
 
 impl<T> TaskLocal<T> {
-    /// A task-local, for a `static`; [`task_local!`](crate::task_local!) is another way to write it.
+    /// Creates a task-local, for a `static`; [`task_local!`](crate::task_local!) is another way to write it.
     ///
     /// # Examples
     ///
@@ -131,7 +131,7 @@ impl<T> TaskLocal<T> {
         f()
     }
 
-    /// A future that has this value while it is polled, and while it is dropped.
+    /// Wraps a future, which has this value while it is polled, and while it is dropped.
     ///
     /// # Cancel safety
     ///
@@ -214,7 +214,7 @@ impl<T> TaskLocal<T> {
         }
     }
 
-    /// A copy of the value, if there is one.
+    /// Returns a copy of the value, if there is one.
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl<T> TaskLocal<T> {
         self.try_with(T::clone)
     }
 
-    /// A copy of the value.
+    /// Returns a copy of the value.
     ///
     /// # Panics
     ///

@@ -296,7 +296,7 @@ impl Interval {
         self.next = Some(Next::At(start));
     }
 
-    /// What becomes of ticks that are missed.
+    /// Returns what becomes of ticks that are missed.
     ///
     /// # Examples
     ///

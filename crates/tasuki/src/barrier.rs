@@ -168,7 +168,7 @@ impl BarrierWaitResult {
 
 impl Barrier {
     const_fn! {
-        /// A barrier for `parties` parties. With one party, every arrival completes a phase.
+        /// Creates a barrier for `parties` parties. With one party, every arrival completes a phase.
         ///
         /// # Panics
         ///

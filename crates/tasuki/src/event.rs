@@ -156,7 +156,7 @@ pub type WaitEvent<'a> = Wait<Single<WaitEventOp<'a>>>;
 
 impl Event {
     const_fn! {
-        /// An event that resets in this way, set or not.
+        /// Creates an event that resets in this way, set or not.
         ///
         /// # Examples
         ///
@@ -172,7 +172,7 @@ impl Event {
     }
 
     const_fn! {
-        /// An auto event, not set.
+        /// Creates an auto event, not set.
         ///
         /// # Examples
         ///
@@ -191,7 +191,7 @@ impl Event {
     }
 
     const_fn! {
-        /// A manual event, not set.
+        /// Creates a manual event, not set.
         ///
         /// # Examples
         ///
@@ -306,7 +306,7 @@ impl Event {
         locked.clear(SET);
     }
 
-    /// Whether it is set. The answer may be outdated when it is returned.
+    /// Returns true if the event is set. The answer may be outdated when it is returned.
     ///
     /// # Examples
     ///

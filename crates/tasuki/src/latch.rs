@@ -93,7 +93,7 @@ impl Latch {
     pub const MAX_COUNT: usize = Countdown::MAX;
 
     const_fn! {
-        /// A latch that opens after `n` counts; open from the start if `n` is zero.
+        /// Creates a latch that opens after `n` counts; open from the start if `n` is zero.
         ///
         /// # Panics
         ///

@@ -151,7 +151,7 @@ pub type LockReentrantOwned<T> = Wait<Single<LockReentrantOp<Arc<ReentrantMutex<
 
 impl<T> ReentrantMutex<T> {
     const_fn! {
-        /// A free mutex.
+        /// Creates a free mutex.
         ///
         /// # Examples
         ///
@@ -168,7 +168,7 @@ impl<T> ReentrantMutex<T> {
     }
 
     const_fn! {
-        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
+        /// Gives the lock a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///
@@ -183,7 +183,7 @@ impl<T> ReentrantMutex<T> {
         }
     }
 
-    /// The value. Owning the mutex proves that it is not locked.
+    /// Returns the value. Owning the mutex proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -300,7 +300,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
         Ok(self.raw.acquire_now(Site::here())?.then(|| Guard::new(self)))
     }
 
-    /// Whether a task holds it, or it is granted to a waiter. The answer may be outdated when it is returned. It needs no identity.
+    /// Returns true if a task holds the lock, or it is granted to a waiter. The answer may be outdated when it is returned. It needs no identity.
     ///
     /// # Examples
     ///
@@ -311,7 +311,7 @@ impl<T: ?Sized> ReentrantMutex<T> {
         self.raw.lock.is_locked()
     }
 
-    /// The value, without locking: the exclusive borrow proves that it is not locked.
+    /// Returns the value, without locking: the exclusive borrow proves that it is not locked.
     ///
     /// # Examples
     ///

@@ -100,7 +100,7 @@ pub(crate) fn is_entered() -> bool {
     matches!(DRIVER.try_with(Cell::get), Ok(Some(_)))
 }
 
-/// Why the waker that is being called on this thread is being called. Always [`WakeKind::Plain`] where no driver is installed.
+/// Returns why the waker that is being called on this thread is being called. Always [`WakeKind::Plain`] where no driver is installed.
 pub fn wake_kind() -> WakeKind {
     WAKE_KIND.try_with(Cell::get).unwrap_or_default()
 }
@@ -140,7 +140,7 @@ pub fn sleep(duration: Duration) -> Sleep {
     crate::timer::sleep(duration)
 }
 
-/// The time on this thread.
+/// Returns the time on this thread.
 pub fn now() -> Instant {
     ask(|driver| driver.now()).unwrap_or_else(crate::host_executor::now)
 }

@@ -35,7 +35,7 @@ use std::thread_local;
 pub struct TaskId(NonZeroU64);
 
 impl TaskId {
-    /// An identity that no task has had before. For runtimes; tasks get theirs by [`identify`].
+    /// Returns an identity that no task has had before. For runtimes; tasks get theirs by [`identify`].
     ///
     /// # Examples
     ///
@@ -90,7 +90,7 @@ impl TaskId {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// The number, for logs. Those of the tasks of tokio (feature `tokio`) have the highest bit set, so that they differ from ours.
+    /// Returns the number, for logs. Those of the tasks of tokio (feature `tokio`) have the highest bit set, so that they differ from ours.
     ///
     /// # Examples
     ///
@@ -142,7 +142,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// The task that runs on this thread: the innermost [`identify`], or else what the runtime says, or with the feature `tokio` what tokio says.
+/// Returns the task that runs on this thread: the innermost [`identify`], or else what the runtime says, or with the feature `tokio` what tokio says.
 ///
 /// # Examples
 ///
@@ -288,7 +288,7 @@ pub struct Identified<F> {
 }
 
 impl<F> Identified<F> {
-    /// The identity that the future runs under.
+    /// Returns the identity that the future runs under.
     ///
     /// # Examples
     ///
@@ -359,7 +359,7 @@ impl SelfDeadlock {
         Self { task, held_at, wanted_at, is_limited }
     }
 
-    /// The task that waits for itself.
+    /// Returns the task that waits for itself.
     ///
     /// # Examples
     ///
@@ -370,7 +370,7 @@ impl SelfDeadlock {
         self.task
     }
 
-    /// Where it took the lock.
+    /// Returns where the task took the lock.
     ///
     /// # Examples
     ///
@@ -381,7 +381,7 @@ impl SelfDeadlock {
         self.held_at
     }
 
-    /// Where it wants the lock again.
+    /// Returns where the task wants the lock again.
     ///
     /// # Examples
     ///

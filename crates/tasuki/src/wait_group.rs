@@ -103,7 +103,7 @@ impl WaitGroup {
     pub const MAX_MEMBERS: usize = Countdown::MAX;
 
     const_fn! {
-        /// A group without members.
+        /// Creates a group without members.
         ///
         /// # Examples
         ///

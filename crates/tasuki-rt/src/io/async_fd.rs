@@ -114,12 +114,12 @@ impl<T: AsFd> Async<T> {
         Ok(Self { registered: Registered::new(Descriptor(io))? })
     }
 
-    /// What is waited for.
+    /// Returns what is waited for.
     pub fn get_ref(&self) -> &T {
         &self.registered.io().0
     }
 
-    /// What is waited for. Its descriptor must stay the same.
+    /// Returns what is waited for. Its descriptor must stay the same.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.registered.io_mut().0
     }

@@ -40,7 +40,7 @@ pub(super) fn into_split<S: Stream>(stream: S) -> (OwnedReadHalf<S>, OwnedWriteH
 pub struct ReuniteError<S: Stream>(pub OwnedReadHalf<S>, pub OwnedWriteHalf<S>);
 
 impl<S: Stream> OwnedReadHalf<S> {
-    /// The stream again.
+    /// Joins the two halves to the stream again.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl<S: Stream> Drop for OwnedWriteHalf<S> {
 }
 
 impl<S: Stream> ReadHalf<'_, S> {
-    /// The stream.
+    /// Returns the stream that this is a half of.
     pub fn stream(&self) -> &S {
         self.0
     }
@@ -128,7 +128,7 @@ impl<S: Stream> ReadHalf<'_, S> {
 }
 
 impl<S: Stream> OwnedReadHalf<S> {
-    /// The stream.
+    /// Returns the stream that this is a half of.
     pub fn stream(&self) -> &S {
         &self.0
     }
@@ -173,7 +173,7 @@ impl<S: Stream> OwnedReadHalf<S> {
 }
 
 impl<S: Stream> WriteHalf<'_, S> {
-    /// The stream.
+    /// Returns the stream that this is a half of.
     pub fn stream(&self) -> &S {
         self.0
     }
@@ -222,7 +222,7 @@ impl<S: Stream> WriteHalf<'_, S> {
 }
 
 impl<S: Stream> OwnedWriteHalf<S> {
-    /// The stream.
+    /// Returns the stream that this is a half of.
     pub fn stream(&self) -> &S {
         &self.stream
     }

@@ -83,7 +83,7 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     }
 }
 
-/// The addresses of a host, by the system's resolver, on a thread for blocking work. An address that is written as numbers is known without it.
+/// Looks up the addresses of a host, by the system's resolver, on a thread for blocking work. An address that is written as numbers is known without it.
 ///
 /// # Cancel safety
 ///

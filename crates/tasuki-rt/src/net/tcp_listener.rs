@@ -95,7 +95,7 @@ impl TcpListener {
         self.io.into_inner().into()
     }
 
-    /// The next connection, and the address of its peer.
+    /// Accepts the next connection; returns it and the address of its peer.
     ///
     /// A connection that its peer closed before it was accepted is skipped. If the process or the system is out of file descriptors, the accept tries again
     /// after 50 ms, and then returns the error: a loop that ignores errors accepts again as soon as a descriptor is free, and does not spin.
@@ -112,7 +112,7 @@ impl TcpListener {
         Ok((TcpStream::of(self.io.register_beside(stream)?), address))
     }
 
-    /// The address it listens on.
+    /// Returns the address it listens on.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl TcpListener {
         self.io.io().local_addr()
     }
 
-    /// An error that came without an operation.
+    /// Takes the error that is pending on the socket, if there is one.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl TcpListener {
         self.io.io().take_error()
     }
 
-    /// How many routers a packet passes at most, also of connections that are accepted from then on.
+    /// Sets how many routers a packet passes at most, also of connections that are accepted from then on.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl TcpListener {
         self.io.io().set_ttl(ttl)
     }
 
-    /// How many routers a packet passes at most.
+    /// Returns how many routers a packet passes at most.
     ///
     /// # Errors
     ///

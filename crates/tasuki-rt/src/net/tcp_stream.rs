@@ -205,7 +205,7 @@ impl TcpStream {
         self.io.io().shutdown(how)
     }
 
-    /// An error that came without an operation.
+    /// Takes the error that is pending on the socket, if there is one.
     ///
     /// # Errors
     ///
@@ -214,12 +214,12 @@ impl TcpStream {
         self.io.io().take_error()
     }
 
-    /// A half that reads and one that writes, to be used by one task at the same time.
+    /// Splits the stream into a half that reads and one that writes, for one task that does both at the same time.
     pub fn split(&mut self) -> (ReadHalf<'_, Self>, WriteHalf<'_, Self>) {
         half::split(self)
     }
 
-    /// A half that reads and one that writes, for two tasks. The stream is closed with the second of them, and the drop of the half that writes ends its
+    /// Splits the stream into a half that reads and one that writes, for two tasks. The stream is closed with the second of them, and the drop of the half that writes ends its
     /// direction.
     ///
     /// # Examples
@@ -254,7 +254,7 @@ impl TcpStream {
         self.io.async_io(Direction::Read, |io| io.peek(into)).await
     }
 
-    /// The address of this side.
+    /// Returns the address of this side.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl TcpStream {
         self.io.io().local_addr()
     }
 
-    /// The address of the peer.
+    /// Returns the address of the peer.
     ///
     /// # Errors
     ///
@@ -272,7 +272,7 @@ impl TcpStream {
         self.io.io().peer_addr()
     }
 
-    /// Are small writes sent at once?
+    /// Returns true if small writes are sent at once (`TCP_NODELAY`).
     ///
     /// # Errors
     ///
@@ -307,7 +307,7 @@ impl TcpStream {
         set
     }
 
-    /// Is a silent peer asked for a sign of life?
+    /// Returns true if a silent peer is asked for a sign of life.
     ///
     /// # Errors
     ///
@@ -316,7 +316,7 @@ impl TcpStream {
         SockRef::from(self.io.io()).keepalive()
     }
 
-    /// How long what was written may stay unacknowledged, or the peer take nothing more, before the connection ends with `TimedOut` (`TCP_USER_TIMEOUT`; Linux and Android). `None` leaves it to the system,
+    /// Sets how long what was written may stay unacknowledged, or the peer take nothing more, before the connection ends with `TimedOut` (`TCP_USER_TIMEOUT`; Linux and Android). `None` leaves it to the system,
     /// which tries for a quarter of an hour. In milliseconds, rounded up. A peer that vanishes is noticed by this while something is written to it, and by [`set_keepalive`](Self::set_keepalive) while nothing is.
     ///
     /// # Errors
@@ -334,7 +334,7 @@ impl TcpStream {
         SockRef::from(self.io.io()).set_tcp_user_timeout(after.map(round_up))
     }
 
-    /// How long what was written may stay unacknowledged; `None` if the system decides.
+    /// Returns how long what was written may stay unacknowledged; `None` if the system decides.
     ///
     /// # Errors
     ///
@@ -344,7 +344,7 @@ impl TcpStream {
         SockRef::from(self.io.io()).tcp_user_timeout()
     }
 
-    /// How long the close of the connection goes on in the background, in whole seconds, rounded up; zero resets it instead.
+    /// Sets how long the close of the connection goes on in the background, in whole seconds, rounded up; with zero the close resets the connection instead.
     ///
     /// # Errors
     ///
@@ -353,7 +353,7 @@ impl TcpStream {
         SockRef::from(self.io.io()).set_linger(linger.map(whole_seconds))
     }
 
-    /// How long the close of the connection goes on in the background; `None` if the system decides.
+    /// Returns how long the close of the connection goes on in the background; `None` if the system decides.
     ///
     /// # Errors
     ///
@@ -362,7 +362,7 @@ impl TcpStream {
         SockRef::from(self.io.io()).linger()
     }
 
-    /// How many routers a packet passes at most.
+    /// Sets how many routers a packet passes at most.
     ///
     /// # Errors
     ///
@@ -371,7 +371,7 @@ impl TcpStream {
         self.io.io().set_ttl(ttl)
     }
 
-    /// How many routers a packet passes at most.
+    /// Returns how many routers a packet passes at most.
     ///
     /// # Errors
     ///

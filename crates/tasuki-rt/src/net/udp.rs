@@ -41,7 +41,7 @@ pub struct UdpSocket {
 descriptor!(UdpSocket, std::net::UdpSocket);
 
 impl UdpSocket {
-    /// A socket with the first of the addresses that is free.
+    /// Creates a socket with the first of the addresses that is free.
     ///
     /// # Cancel safety
     ///
@@ -228,7 +228,7 @@ impl UdpSocket {
         self.io.ready(Direction::Write).await
     }
 
-    /// The address of this socket.
+    /// Returns the address of this socket.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl UdpSocket {
         self.io.io().local_addr()
     }
 
-    /// The address of the chosen peer.
+    /// Returns the address of the chosen peer.
     ///
     /// # Errors
     ///
@@ -255,7 +255,7 @@ impl UdpSocket {
         self.io.io().set_broadcast(broadcast)
     }
 
-    /// May it send to broadcast addresses?
+    /// Returns true if the socket may send to broadcast addresses.
     ///
     /// # Errors
     ///
@@ -264,7 +264,7 @@ impl UdpSocket {
         self.io.io().broadcast()
     }
 
-    /// How many routers a datagram passes at most.
+    /// Sets how many routers a datagram passes at most.
     ///
     /// # Errors
     ///
@@ -273,7 +273,7 @@ impl UdpSocket {
         self.io.io().set_ttl(ttl)
     }
 
-    /// How many routers a datagram passes at most.
+    /// Returns how many routers a datagram passes at most.
     ///
     /// # Errors
     ///
@@ -282,7 +282,7 @@ impl UdpSocket {
         self.io.io().ttl()
     }
 
-    /// An error that came without an operation.
+    /// Takes the error that is pending on the socket, if there is one.
     ///
     /// # Errors
     ///

@@ -93,7 +93,7 @@ impl UnixListener {
         self.io.into_inner().into()
     }
 
-    /// The next connection; see [`TcpListener::accept`](super::TcpListener::accept).
+    /// Accepts the next connection; see [`TcpListener::accept`](super::TcpListener::accept).
     ///
     /// # Cancel safety
     ///
@@ -107,7 +107,7 @@ impl UnixListener {
         Ok((UnixStream { io: self.io.register_beside(stream)? }, address))
     }
 
-    /// The name it listens under.
+    /// Returns the name it listens under.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl UnixListener {
         self.io.io().local_addr()
     }
 
-    /// An error that came without an operation.
+    /// Takes the error that is pending on the socket, if there is one.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl UnixStream {
         }
     }
 
-    /// Two streams that are connected to each other.
+    /// Creates two streams that are connected to each other.
     ///
     /// # Errors
     ///
@@ -314,7 +314,7 @@ impl UnixStream {
         self.io.io().shutdown(how)
     }
 
-    /// An error that came without an operation.
+    /// Takes the error that is pending on the socket, if there is one.
     ///
     /// # Errors
     ///
@@ -323,12 +323,12 @@ impl UnixStream {
         self.io.io().take_error()
     }
 
-    /// A half that reads and one that writes, to be used by one task at the same time.
+    /// Splits the stream into a half that reads and one that writes, for one task that does both at the same time.
     pub fn split(&mut self) -> (ReadHalf<'_, Self>, WriteHalf<'_, Self>) {
         half::split(self)
     }
 
-    /// A half that reads and one that writes, for two tasks. The stream is closed with the second of them, and the drop of the half that writes ends its
+    /// Splits the stream into a half that reads and one that writes, for two tasks. The stream is closed with the second of them, and the drop of the half that writes ends its
     /// direction.
     ///
     /// # Examples
@@ -345,7 +345,7 @@ impl UnixStream {
         half::into_split(self)
     }
 
-    /// The name of this side.
+    /// Returns the name of this side.
     ///
     /// # Errors
     ///
@@ -354,7 +354,7 @@ impl UnixStream {
         self.io.io().local_addr()
     }
 
-    /// The name of the peer.
+    /// Returns the name of the peer.
     ///
     /// # Errors
     ///
@@ -386,7 +386,7 @@ pub struct UnixDatagram {
 descriptor!(UnixDatagram, net::UnixDatagram);
 
 impl UnixDatagram {
-    /// A socket under this name.
+    /// Creates a socket under this name.
     ///
     /// # Errors
     ///
@@ -395,7 +395,7 @@ impl UnixDatagram {
         Ok(Self { io: Registered::new(mio::net::UnixDatagram::bind(path)?)? })
     }
 
-    /// A socket without a name.
+    /// Creates a socket without a name.
     ///
     /// # Errors
     ///
@@ -404,7 +404,7 @@ impl UnixDatagram {
         Ok(Self { io: Registered::new(mio::net::UnixDatagram::unbound()?)? })
     }
 
-    /// Two sockets that are connected to each other.
+    /// Creates two sockets that are connected to each other.
     ///
     /// # Errors
     ///
@@ -574,7 +574,7 @@ impl UnixDatagram {
         self.io.io().shutdown(how)
     }
 
-    /// The name of this socket.
+    /// Returns the name of this socket.
     ///
     /// # Errors
     ///
@@ -583,7 +583,7 @@ impl UnixDatagram {
         self.io.io().local_addr()
     }
 
-    /// The name of the chosen peer.
+    /// Returns the name of the chosen peer.
     ///
     /// # Errors
     ///
@@ -592,7 +592,7 @@ impl UnixDatagram {
         self.io.io().peer_addr()
     }
 
-    /// An error that came without an operation.
+    /// Takes the error that is pending on the socket, if there is one.
     ///
     /// # Errors
     ///

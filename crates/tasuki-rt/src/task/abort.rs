@@ -56,7 +56,7 @@ impl AbortHandle {
         unsafe { registry::abort::<TaskCell>(self.cell()) };
     }
 
-    /// Has the task ended, by itself or by an abort? Its future is gone then; its [`JoinHandle`](crate::JoinHandle) may need another moment to have the result.
+    /// Returns true if the task has ended, by itself or by an abort. Its future is gone then; its [`JoinHandle`](crate::JoinHandle) may need another moment to have the result.
     ///
     /// # Examples
     ///
@@ -73,7 +73,7 @@ impl AbortHandle {
         unsafe { registry::is_ended::<TaskCell>(self.cell()) }
     }
 
-    /// The identity of the task.
+    /// Returns the identity of the task.
     ///
     /// # Examples
     ///

@@ -38,7 +38,7 @@ pub struct TaskBuilder {
 }
 
 impl TaskBuilder {
-    /// A task without a name, on the runtime of the thread that spawns it.
+    /// Creates a builder of tasks without a name, on the runtime of the thread that spawns them.
     ///
     /// # Examples
     ///
@@ -50,7 +50,7 @@ impl TaskBuilder {
         Self::default()
     }
 
-    /// What the task is called.
+    /// Sets the name of the task.
     ///
     /// # Examples
     ///
@@ -63,7 +63,7 @@ impl TaskBuilder {
         self
     }
 
-    /// On this runtime, once it [has started](crate::Runtime#start).
+    /// Sets the runtime of the task, which runs once that [has started](crate::Runtime#start).
     ///
     /// # Examples
     ///

@@ -70,7 +70,7 @@ pub struct SpawnPlace {
 }
 
 impl SpawnPlace {
-    /// How many tasks there are.
+    /// Returns how many tasks were spawned there and have not ended.
     ///
     /// # Examples
     ///

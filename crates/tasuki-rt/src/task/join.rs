@@ -78,7 +78,7 @@ impl<T> JoinHandle<T> {
         Self { result, charge: Charge::default(), waits: false, wait: SignalWait::new() }
     }
 
-    /// The identity of the task, the same that [`tasuki::task::current`] gives inside it.
+    /// Returns the identity of the task, the same that [`tasuki::task::current`] gives inside it.
     ///
     /// # Examples
     ///
@@ -97,7 +97,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Has the task ended, by itself, by an abort or with its runtime? Its future is gone then.
+    /// Returns true if the task has ended: by itself, by an abort or with its runtime. Its future is gone then.
     ///
     /// # Examples
     ///
@@ -150,7 +150,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// A handle that can abort the task and ask whether it has ended, and has no part in the result.
+    /// Returns a handle that can abort the task and ask whether it has ended, and has no part in the result.
     ///
     /// # Panics
     ///

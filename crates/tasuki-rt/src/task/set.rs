@@ -82,7 +82,7 @@ impl Wake for Completion<Event> {
 }
 
 impl<T> JoinSet<T> {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Examples
     ///

@@ -64,7 +64,7 @@ pub struct Explored {
 }
 
 impl Explored {
-    /// How many schedules were run.
+    /// Returns how many schedules were run.
     ///
     /// # Examples
     ///
@@ -76,7 +76,7 @@ impl Explored {
         self.schedules
     }
 
-    /// Were those all? If not, [`Exhaustive::schedules`] stopped it, or `TASUKI_SCHEDULE` named the one that was run.
+    /// Returns true if those were all. If not, [`Exhaustive::schedules`] stopped it, or `TASUKI_SCHEDULE` named the one that was run.
     ///
     /// # Examples
     ///
@@ -110,7 +110,7 @@ impl Explored {
 }
 
 impl Exhaustive {
-    /// One worker, two switches, at most 100,000 schedules.
+    /// Creates a search: one worker, two switches, at most 100,000 schedules.
     ///
     /// # Examples
     ///
@@ -139,7 +139,7 @@ impl Exhaustive {
         self
     }
 
-    /// How many switches at operations that are ready a run may have; two unless set.
+    /// Sets how many switches at operations that are ready a run may have; two unless set.
     ///
     /// # Examples
     ///
@@ -151,7 +151,7 @@ impl Exhaustive {
         self
     }
 
-    /// How long a foreign thread has to wake a task before a deadlock is reported; one second of the real clock unless set.
+    /// Sets how long a foreign thread has to wake a task before a deadlock is reported; one second of the real clock unless set.
     ///
     /// # Examples
     ///
@@ -165,7 +165,7 @@ impl Exhaustive {
         self
     }
 
-    /// How many schedules are run at most; 100,000 unless set.
+    /// Sets how many schedules are run at most; 100,000 unless set.
     ///
     /// # Examples
     ///

@@ -157,7 +157,7 @@ pub fn check<F: Future<Output = ()> + 'static>(schedules: u64, mut test: impl Fn
     }
 }
 
-/// A guard that tells the simulation that a foreign thread may wake its tasks: while it exists, no deadlock is reported.
+/// Returns a guard that tells the simulation that a foreign thread may wake its tasks: while it exists, no deadlock is reported.
 ///
 /// Move it to the thread, and drop it when the last wake has been sent. Without one the simulation waits for one second. Outside of a simulation
 /// it does nothing.

@@ -63,7 +63,7 @@ enum Plan {
 }
 
 impl Simulation {
-    /// A run with this seed, on four workers.
+    /// Creates a run with this seed, on four workers.
     ///
     /// # Examples
     ///
@@ -74,7 +74,7 @@ impl Simulation {
         Self { plan: Plan::Seed(seed), settings: Settings::default() }
     }
 
-    /// The run that a failure has printed behind `TASUKI_SCHEDULE=`.
+    /// Creates the run of a schedule that a failure has printed behind `TASUKI_SCHEDULE=`.
     ///
     /// # Panics
     ///
@@ -131,7 +131,7 @@ impl Simulation {
         self
     }
 
-    /// How many polls the run may take before it fails for not ending; ten million unless set.
+    /// Sets how many polls the run may take before it fails for not ending; ten million unless set.
     ///
     /// # Examples
     ///
@@ -143,7 +143,7 @@ impl Simulation {
         self
     }
 
-    /// How long a foreign thread has to wake a task before a deadlock is reported; one second of the real clock unless set.
+    /// Sets how long a foreign thread has to wake a task before a deadlock is reported; one second of the real clock unless set.
     ///
     /// # Examples
     ///

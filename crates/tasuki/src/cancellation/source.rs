@@ -101,7 +101,7 @@ pub struct CancellationSource {
 }
 
 impl CancellationSource {
-    /// A source without a parent.
+    /// Creates a source without a parent.
     ///
     /// # Examples
     ///
@@ -113,7 +113,7 @@ impl CancellationSource {
         Self { node: tree::new_root() }
     }
 
-    /// A token of this source, to be given to the tasks that are to stop.
+    /// Returns a token of this source, to be given to the tasks that are to stop.
     ///
     /// # Examples
     ///
@@ -169,7 +169,7 @@ impl CancellationSource {
         tree::cancel(&self.node, reason.into().into());
     }
 
-    /// A source that is cancelled with this one, and can be cancelled without it. The child of a cancelled source is
+    /// Creates a source that is cancelled with this one, and can be cancelled without it. The child of a cancelled source is
     /// created cancelled, with the same reason.
     ///
     /// # Examples
@@ -186,7 +186,7 @@ impl CancellationSource {
         Self { node: tree::child(&self.node) }
     }
 
-    /// A guard that cancels when it is dropped: on every way out of a scope, a panic included.
+    /// Returns a guard that cancels the source when it is dropped: on every way out of a scope, a panic included.
     ///
     /// # Examples
     ///

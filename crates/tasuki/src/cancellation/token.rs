@@ -145,7 +145,7 @@ impl CancellationToken {
         Wait::new(OnCancelOp::new(self))
     }
 
-    /// Why it was cancelled; `None` if it was not, or if no reason was given.
+    /// Returns why the token was cancelled; `None` if it was not, or if no reason was given.
     ///
     /// # Examples
     ///
@@ -160,7 +160,7 @@ impl CancellationToken {
         self.node.reason().and_then(Reason::text)
     }
 
-    /// A source that is cancelled with this token. It cannot cancel this token: a part of the work can be stopped without
+    /// Creates a source that is cancelled with this token. It cannot cancel this token: a part of the work can be stopped without
     /// stopping the whole.
     ///
     /// # Examples

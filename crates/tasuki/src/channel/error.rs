@@ -57,18 +57,18 @@ pub enum TrySendError<T> {
 }
 
 impl<T> TrySendError<T> {
-    /// The message.
+    /// Returns the message.
     pub fn into_inner(self) -> T {
         let (Self::Full(message) | Self::Closed(message)) = self;
         message
     }
 
-    /// Is there no room now?
+    /// Returns true if there was no room.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
-    /// Is the channel closed?
+    /// Returns true if the channel is closed.
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_))
     }

@@ -192,7 +192,7 @@ unsafe impl<T: Send> Sync for Handle<T> {}
 impl<T> UnwindSafe for Handle<T> {}
 impl<T> RefUnwindSafe for Handle<T> {}
 
-/// A channel with room for `capacity` messages. A send that finds it full waits.
+/// Creates a channel with room for `capacity` messages. A send that finds it full waits.
 ///
 /// # Panics
 ///
@@ -231,7 +231,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     pair(Handle::new(capacity, capacity, capacity))
 }
 
-/// A channel whose sends never wait, for as long as there is memory. Its memory grows with the messages that are in it, and shrinks when it is empty.
+/// Creates a channel without a bound: a send waits only while 2^31 messages are in it. Its memory grows with the messages that are in it, and shrinks when it is empty.
 ///
 /// Prefer [`bounded`]: a receiver that is slower than its senders is noticed there, and here only when memory ends. It has at most 2^31 messages; then
 /// sends wait.

@@ -49,7 +49,7 @@ pub struct Channel<T, const N: usize> {
 
 impl<T, const N: usize> Channel<T, N> {
     const_fn! {
-        /// An empty channel. `N` is at least 1 and at most 2^32 - 3; anything else does not compile.
+        /// Creates an empty channel. `N` is at least 1 and at most 2^32 - 3; anything else does not compile.
         ///
         /// ```compile_fail
         /// let channel = tasuki::channel::Channel::<u8, 0>::new();
@@ -166,7 +166,7 @@ impl<T, const N: usize> Channel<T, N> {
         self.core.close()
     }
 
-    /// Is the channel closed? What was sent before may still be there.
+    /// Returns true if the channel is closed. What was sent before may still be there.
     ///
     /// # Examples
     ///
@@ -224,7 +224,7 @@ impl<T, const N: usize> Channel<T, N> {
         self.len() == 0
     }
 
-    /// How many messages the channel can hold, also when some are in it: `N`.
+    /// Returns how many messages the channel can hold, also when some are in it: `N`.
     ///
     /// # Examples
     ///

@@ -27,7 +27,7 @@ macro_rules! debug {
 debug!(Iter<'_, T>: "Iter", TryIter<'_, T>: "TryIter", IntoIter<T>: "IntoIter");
 
 impl<T> Receiver<T> {
-    /// The messages until the channel is closed and empty, for a thread: each is waited for with [`block`](crate::future::Wait::block).
+    /// Returns an iterator over the messages, until the channel is closed and empty. For a thread: it waits for each message with [`block`](crate::future::Wait::block).
     ///
     /// # Examples
     ///
@@ -42,7 +42,7 @@ impl<T> Receiver<T> {
         Iter(self)
     }
 
-    /// The messages that are there now.
+    /// Returns an iterator over the messages that are there now.
     ///
     /// # Examples
     ///

@@ -151,7 +151,7 @@ impl<T> Receiver<T> {
         RecvManyOp::wait(self.core(), buffer, limit)
     }
 
-    /// A handle that does not keep the channel open.
+    /// Returns a handle that does not keep the channel open.
     ///
     /// # Examples
     ///
@@ -185,7 +185,7 @@ impl<T> Receiver<T> {
         self.core().close()
     }
 
-    /// Is the channel closed? What was sent before may still be there.
+    /// Returns true if the channel is closed. What was sent before may still be there.
     ///
     /// # Examples
     ///
@@ -223,7 +223,7 @@ impl<T> Receiver<T> {
         self.len() == 0
     }
 
-    /// How many messages the channel can hold, also when some are in it; `None` if it is unbounded.
+    /// Returns how many messages the channel can hold, also when some are in it; `None` if it is unbounded.
     ///
     /// # Examples
     ///
@@ -288,7 +288,7 @@ pub struct WeakReceiver<T> {
 }
 
 impl<T> WeakReceiver<T> {
-    /// A handle that keeps the channel open; `None` if all such handles were dropped.
+    /// Returns a handle that keeps the channel open; `None` if all such handles were dropped.
     ///
     /// # Examples
     ///

@@ -280,7 +280,7 @@ impl<T> Sender<T> {
         self.core().closed.wait()
     }
 
-    /// A handle that does not keep the channel open.
+    /// Returns a handle that does not keep the channel open.
     ///
     /// # Examples
     ///
@@ -314,7 +314,7 @@ impl<T> Sender<T> {
         self.core().close()
     }
 
-    /// Is the channel closed? What was sent before may still be there.
+    /// Returns true if the channel is closed. What was sent before may still be there.
     ///
     /// # Examples
     ///
@@ -352,7 +352,7 @@ impl<T> Sender<T> {
         self.len() == 0
     }
 
-    /// How many messages the channel can hold, also when some are in it; `None` if it is unbounded.
+    /// Returns how many messages the channel can hold, also when some are in it; `None` if it is unbounded.
     ///
     /// # Examples
     ///
@@ -417,7 +417,7 @@ pub struct WeakSender<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A handle that keeps the channel open; `None` if all such handles were dropped.
+    /// Returns a handle that keeps the channel open; `None` if all such handles were dropped.
     ///
     /// # Examples
     ///

@@ -43,7 +43,7 @@ pub struct MessageSink<T> {
 }
 
 impl<T> Sender<T> {
-    /// The sender as a `Sink`, with the feature `futures-sink`. Pin it: its place in the queue is inside.
+    /// Turns the sender into a `Sink`, with the feature `futures-sink`. Pin it: its place in the queue is inside.
     ///
     /// # Examples
     ///

@@ -26,7 +26,7 @@ pub struct MessageStream<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The messages as a `Stream`, with the feature `futures-core`. Pin it: its place in the queue is inside.
+    /// Turns the receiver into a `Stream` of its messages, with the feature `futures-core`. Pin it: its place in the queue is inside.
     ///
     /// # Examples
     ///
@@ -51,7 +51,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T> MessageStream<T> {
-    /// The receiver, to ask or close the channel, or to be cloned.
+    /// Returns the receiver: to ask about the channel, to close it, or to clone it.
     pub fn receiver(&self) -> &Receiver<T> {
         self.wait.op().side()
     }

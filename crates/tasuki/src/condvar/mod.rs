@@ -158,7 +158,7 @@ impl RefUnwindSafe for Condvar {}
 
 impl Condvar {
     const_fn! {
-        /// A condvar without waiters.
+        /// Creates a condvar without waiters.
         ///
         /// # Examples
         ///

@@ -22,7 +22,7 @@ pub(super) const CLASSES: usize = 24;
 pub struct Durations(pub(super) [u32; CLASSES]);
 
 impl Durations {
-    /// How many times there are.
+    /// Returns how many times are in the histogram.
     ///
     /// # Examples
     ///
@@ -33,7 +33,7 @@ impl Durations {
         self.0.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// Every class: its times, and how many there are. The last one has no end.
+    /// Returns every class: its range of times, and how many times fell into it. The last one has no end.
     ///
     /// # Examples
     ///
@@ -47,7 +47,7 @@ impl Durations {
         self.0.iter().enumerate().map(|(class, count)| (times_of(class), *count))
     }
 
-    /// A time that this part of them did not exceed: with 0.99, all but one in a hundred. The end of a class; zero if there are none.
+    /// Returns a time that this part of the times did not exceed: with 0.99, all but one in a hundred. It is the end of a class; zero if the histogram is empty.
     ///
     /// # Panics
     ///

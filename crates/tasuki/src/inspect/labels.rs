@@ -57,7 +57,7 @@ pub enum PollState {
 }
 
 impl TaskLabel {
-    /// For runtimes.
+    /// Creates the label of a task. For runtimes.
     ///
     /// # Examples
     ///
@@ -72,7 +72,7 @@ impl TaskLabel {
         Self { task, name, spawned_at, polls: None, state: None }
     }
 
-    /// For runtimes: how many polls have begun, and whether one runs or is due. A task that is polled meanwhile goes on, and no cycle of it is reported. Not for one that may wait in the middle of a poll
+    /// Adds how many polls of the task have begun, and whether one runs or is due. For runtimes. A task that is polled meanwhile goes on, and no cycle of it is reported. Not for one that may wait in the middle of a poll
     /// ([`block`](crate::future::Wait::block)).
     ///
     /// # Examples

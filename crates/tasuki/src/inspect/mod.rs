@@ -81,7 +81,7 @@ pub use snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, 
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::vec::Vec;
 
-/// The cycles of tasks that wait for each other now. Unlike the reports, this includes cycles that have just closed, and that a foreign `select!` may still end.
+/// Returns the cycles of tasks that wait for each other now. Unlike the reports, this includes cycles that have just closed, and that a foreign `select!` may still end.
 ///
 /// # Examples
 ///
@@ -92,7 +92,7 @@ pub fn deadlocks() -> Vec<Deadlock> {
     active::deadlocks()
 }
 
-/// A snapshot of all locks, with their holders and figures, and of all waits that have not ended. Empty where nothing is noted.
+/// Returns a snapshot of all locks, with their holders and figures, and of all waits that have not ended. Empty where nothing is noted.
 ///
 /// # Examples
 ///
@@ -117,7 +117,7 @@ pub fn snapshot_limited(limit: usize) -> Snapshot {
     active::snapshot(limit)
 }
 
-/// Are waits and locks noted in this build?
+/// Returns true if waits and locks are noted in this build.
 ///
 /// # Examples
 ///
@@ -144,7 +144,7 @@ pub fn on_deadlock(hook: fn(&Deadlock)) {
     HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
 
-/// Whether deadlocks are printed to standard error; they are by default.
+/// Sets whether deadlocks are printed to standard error; they are by default.
 ///
 /// # Examples
 ///

@@ -201,7 +201,7 @@ impl fmt::Display for Hop {
 }
 
 impl Deadlock {
-    /// What `Display` writes, without the times, and with these names of tasks: for reports that must not differ from run to run.
+    /// Returns what `Display` writes, without the times, and with these names of tasks: for reports that must not differ from run to run.
     ///
     /// # Examples
     ///

@@ -126,7 +126,7 @@ pub struct WaitSite {
 }
 
 impl WaitSnapshot {
-    /// What `Display` writes, without the time, and with these names of tasks: for reports that must not differ from run to run.
+    /// Returns what `Display` writes, without the time, and with these names of tasks: for reports that must not differ from run to run.
     ///
     /// # Examples
     ///

@@ -131,7 +131,7 @@ pub type MappedMutexGuard<'a, U, P = Fifo> = Guard<MappedMutex<&'a RawMutex<P>, 
 
 impl<T> Mutex<T> {
     const_fn! {
-        /// A free mutex, strictly first come, first served.
+        /// Creates a free mutex, strictly first come, first served.
         ///
         /// # Examples
         ///
@@ -148,7 +148,7 @@ impl<T> Mutex<T> {
 
 impl<T, P: Policy> Mutex<T, P> {
     const_fn! {
-        /// A free mutex with the policy of its type.
+        /// Creates a free mutex with the policy of its type.
         ///
         /// # Examples
         ///
@@ -166,7 +166,7 @@ impl<T, P: Policy> Mutex<T, P> {
     }
 
     const_fn! {
-        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
+        /// Gives the lock a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///
@@ -181,7 +181,7 @@ impl<T, P: Policy> Mutex<T, P> {
         }
     }
 
-    /// The value. Owning the mutex proves that it is not locked.
+    /// Returns the value. Owning the mutex proves that it is not locked.
     ///
     /// # Examples
     ///
@@ -268,7 +268,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
         lock::try_lock(self)
     }
 
-    /// Whether it is held, or granted to a waiter. The answer may be outdated when it is returned.
+    /// Returns true if the lock is held, or granted to a waiter. The answer may be outdated when it is returned.
     ///
     /// # Examples
     ///
@@ -282,7 +282,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
         self.raw.is_locked()
     }
 
-    /// The value, without locking: the exclusive borrow proves that it is not locked.
+    /// Returns the value, without locking: the exclusive borrow proves that it is not locked.
     ///
     /// # Examples
     ///

@@ -141,7 +141,7 @@ impl<T: UnwindSafe> UnwindSafe for OnceCell<T> {}
 
 impl<T> OnceCell<T> {
     const_fn! {
-        /// An empty cell.
+        /// Creates an empty cell.
         ///
         /// # Examples
         ///
@@ -174,7 +174,7 @@ impl<T> OnceCell<T> {
         self.waiters.queue.load_with(Ordering::Acquire).has(DONE).then(|| unsafe { self.value() })
     }
 
-    /// The value, to change it: the exclusive borrow proves that it is not shared.
+    /// Returns the value, to change it: the exclusive borrow proves that it is not shared.
     ///
     /// # Examples
     ///

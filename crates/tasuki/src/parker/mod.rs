@@ -117,7 +117,7 @@ pub struct Unparker {
 }
 
 impl Parker {
-    /// A parker without a token.
+    /// Creates a parker without a token.
     ///
     /// # Examples
     ///

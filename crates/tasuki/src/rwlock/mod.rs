@@ -124,7 +124,7 @@ pub type UpgradableRead<'a, T> = Wait<Single<AccessOp<&'a RwLock<T>, UpgradableA
 
 impl<T> RwLock<T> {
     const_fn! {
-        /// A free lock.
+        /// Creates a free lock.
         ///
         /// # Examples
         ///
@@ -139,7 +139,7 @@ impl<T> RwLock<T> {
     }
 
     const_fn! {
-        /// The same lock with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
+        /// Gives the lock a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///
@@ -154,7 +154,7 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The value. Owning the lock proves that it is not held.
+    /// Returns the value. Owning the lock proves that it is not held.
     ///
     /// # Examples
     ///
@@ -295,7 +295,7 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::<_, UpgradableAccess>::try_enter(self)
     }
 
-    /// The value, without locking: the exclusive borrow proves that the lock is not held.
+    /// Returns the value, without locking: the exclusive borrow proves that the lock is not held.
     ///
     /// # Examples
     ///

@@ -140,7 +140,7 @@ impl Semaphore {
     pub const MAX_PERMITS: usize = MAX_COUNT;
 
     const_fn! {
-        /// A semaphore with `permits` permits, strictly first come, first served.
+        /// Creates a semaphore with `permits` permits, strictly first come, first served.
         ///
         /// # Panics
         ///
@@ -168,7 +168,7 @@ const fn checked(permits: usize) -> usize {
 
 impl<P: SemaphorePolicy> Semaphore<P> {
     const_fn! {
-        /// A semaphore with `permits` permits and the policy of its type.
+        /// Creates a semaphore with `permits` permits and the policy of its type.
         ///
         /// # Panics
         ///
@@ -190,7 +190,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
     }
 
     const_fn! {
-        /// The same semaphore with a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
+        /// Gives the semaphore a name, which the reports of [`inspect`](crate::inspect) show. Where `inspect` is not active the name is not kept.
         ///
         /// # Examples
         ///
@@ -353,7 +353,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.forget(permits)
     }
 
-    /// How many permits are free; 0 while there are waiters, because what is then free is kept for them.
+    /// Returns how many permits are free; 0 while there are waiters, because what is then free is kept for them.
     /// The answer may be outdated when it is returned.
     ///
     /// # Examples
@@ -385,7 +385,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.close()
     }
 
-    /// Has it been closed?
+    /// Returns true if the semaphore is closed.
     ///
     /// # Examples
     ///

@@ -75,7 +75,7 @@ impl<H: PermitHolder> Permit<H> {
         Self { holder, permits, held }
     }
 
-    /// How many permits these are.
+    /// Returns how many permits it holds.
     ///
     /// # Examples
     ///

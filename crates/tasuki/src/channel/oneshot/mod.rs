@@ -43,7 +43,7 @@ pub type OneshotSender<T> = Sender<Boxed<T>>;
 #[cfg(feature = "alloc")]
 pub type OneshotReceiver<T> = Receiver<Boxed<T>>;
 
-/// A channel for one message, in one allocation. Also [`Slot`], which needs none.
+/// Creates a channel for one message, in one allocation. [`Slot`] needs none.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ pub struct Slot<T> {
 
 impl<T> Slot<T> {
     const_fn! {
-        /// An empty slot.
+        /// Creates an empty slot.
         ///
         /// # Examples
         ///
@@ -98,7 +98,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The two sides of a new oneshot in this slot. A message that was left in it is dropped.
+    /// Returns the two sides of a new oneshot in this slot. A message that was left in it is dropped.
     ///
     /// # Examples
     ///

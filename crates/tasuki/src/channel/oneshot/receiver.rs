@@ -87,7 +87,7 @@ impl<P: Cursor> Receiver<P> {
         Wait::new(OneshotRecvOp { end: self })
     }
 
-    /// The message, if it is there.
+    /// Returns the message, if it is there, without waiting.
     ///
     /// # Errors
     ///

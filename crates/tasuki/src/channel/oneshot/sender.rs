@@ -68,7 +68,7 @@ impl<P: Cursor> Sender<P> {
         self.place.core().closed.wait()
     }
 
-    /// Has the receiver gone, or closed?
+    /// Returns true if the receiver was dropped or has closed.
     ///
     /// # Examples
     ///

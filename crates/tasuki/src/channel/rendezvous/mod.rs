@@ -34,7 +34,7 @@ struct Shared<T> {
     receivers: Count,
 }
 
-/// A channel without room: each send waits until a receive has taken its message.
+/// Creates a channel without room: each send waits until a receive has taken its message.
 ///
 /// # Examples
 ///
@@ -166,17 +166,17 @@ impl<T> Sender<T> {
         self.shared.core.close()
     }
 
-    /// Is it closed?
+    /// Returns true if the rendezvous is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.core.is_closed()
     }
 
-    /// Is it a handle to the same rendezvous?
+    /// Returns true if both are handles to the same rendezvous.
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// A handle that does not keep it open.
+    /// Returns a handle that does not keep the rendezvous open.
     pub fn downgrade(&self) -> WeakSender<T> {
         WeakSender { shared: Arc::downgrade(&self.shared) }
     }
@@ -222,17 +222,17 @@ impl<T> Receiver<T> {
         self.shared.core.close()
     }
 
-    /// Is it closed?
+    /// Returns true if the rendezvous is closed.
     pub fn is_closed(&self) -> bool {
         self.shared.core.is_closed()
     }
 
-    /// Is it a handle to the same rendezvous?
+    /// Returns true if both are handles to the same rendezvous.
     pub fn same_channel(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// A handle that does not keep it open.
+    /// Returns a handle that does not keep the rendezvous open.
     pub fn downgrade(&self) -> WeakReceiver<T> {
         WeakReceiver { shared: Arc::downgrade(&self.shared) }
     }
@@ -281,7 +281,7 @@ pub struct WeakReceiver<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A handle that keeps it open; `None` if all such handles were dropped.
+    /// Returns a sender, which keeps the rendezvous open; `None` if all senders were dropped.
     #[track_caller]
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let shared = self.shared.upgrade()?;
@@ -290,7 +290,7 @@ impl<T> WeakSender<T> {
 }
 
 impl<T> WeakReceiver<T> {
-    /// A handle that keeps it open; `None` if all such handles were dropped.
+    /// Returns a receiver, which keeps the rendezvous open; `None` if all receivers were dropped.
     #[track_caller]
     pub fn upgrade(&self) -> Option<Receiver<T>> {
         let shared = self.shared.upgrade()?;
