@@ -1,4 +1,23 @@
-//! In which order waiters are granted, and whether a newcomer may overtake them.
+//! Policies: in which order waiters are granted a lock, and whether a newcomer may overtake them.
+//!
+//! ```
+//! use tasuki::policy::{Bypass, Lifo};
+//! use tasuki::{Mutex, Semaphore};
+//!
+//! let strict = Mutex::new(0); // `Fifo`
+//! let busy = Mutex::<_, Bypass<16>>::with_policy(0);
+//! let newest_first = Mutex::<_, Lifo>::with_policy(0);
+//! let pool = Semaphore::<Bypass>::with_policy(4);
+//! # assert_eq!(*strict.try_lock().unwrap() + *busy.try_lock().unwrap() + *newest_first.try_lock().unwrap(), 0);
+//! # assert!(pool.try_acquire().is_ok());
+//! ```
+//!
+//! | policy | order | of |
+//! |---|---|---|
+//! | [`Fifo`] (default) | first come, first served; no newcomer overtakes a waiter | mutex, semaphore |
+//! | [`Bypass`] | the same, but the first waiter may be overtaken `N` times | mutex, semaphore |
+//! | [`Lifo`] | the newest waiter first | mutex |
+//! | [`Revocable`] | as `Fifo`; a grant that its task does not claim goes to another future of that task | mutex |
 //!
 //! A policy is a type parameter of the lock, so it costs nothing at run time. Its constants are read where a lock or a semaphore decides, in `mutex/` and
 //! `semaphore/`, and nowhere else.
@@ -58,8 +77,8 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + fmt::Debug + 'static {
 /// The lock passes from holder to holder like a baton: it is never free while a waiter is queued, so no newcomer
 /// can overtake one. A lock future takes its place in the queue at its first poll.
 ///
-/// `SPIN` (on by default) lets a newcomer look at a held lock for about 250 ns before it queues, only
-/// while no waiter is queued and only where that has paid off on this lock before; where it always has, and once on a new lock, for up to 100 us,
+/// `SPIN` (on by default) lets a newcomer watch a held lock for about 250 ns before it queues: only
+/// while no waiter is queued, and not where that was mostly in vain on this lock. Where it always was worthwhile, and once on a new lock, a newcomer watches for up to 100 µs,
 /// because then the holder has been interrupted. It keeps an accidental overlap of two threads from turning into a
 /// convoy. No queued waiter is ever overtaken. `Fifo<false>` is the same lock without it.
 ///

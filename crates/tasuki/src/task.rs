@@ -1,5 +1,21 @@
 //! Which task runs: the identity of a task, under any executor.
 //!
+//! ```
+//! use tasuki::{ReentrantMutex, task};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let lock = ReentrantMutex::new(1);
+//! assert!(lock.lock().await.is_err(), "the task has no identity");
+//! task::identify(async {
+//!     let outer = lock.lock().await.unwrap();
+//!     let inner = lock.lock().await.unwrap(); // the same task: it does not wait for itself
+//!     assert_eq!(*outer + *inner, 2);
+//! })
+//! .await;
+//! # }
+//! ```
+//!
 //! A runtime that knows its tasks says so through its [`Driver`](crate::runtime::Driver); tokio is asked with the feature `tokio`. Under any other
 //! executor, wrap the task's future in [`identify`].
 

@@ -3,18 +3,6 @@
 //! There is no thread for it: a worker that has nothing to do waits in the operating system's poll, and runs the tasks that become ready there itself. The poller starts with
 //! the first socket; a program without sockets pays nothing for it. [`net`](crate::net) has the sockets; [`Async`] is for everything else with a file descriptor.
 //!
-//! ```text
-//!   Async<T>, net::*      registered.rs  an operation: ready? try; would block? clear, wait
-//!         |
-//!     source.rs           the tasks that wait: one slot a direction, and two queues
-//!         |
-//!    readiness.rs         what was reported and is not yet over; ticks
-//!         |
-//!     poller.rs           one wait for all; tokens; closing           <--- scheduler: the worker with the poll slot
-//!         |
-//!     system.rs           epoll_pwait2, or mio's poll
-//! ```
-//!
 //! # Which runtime
 //!
 //! A socket belongs to the runtime in whose context it was made. It can be used by tasks of another runtime, and by any executor: the wakes come from a worker of its own. Once
@@ -28,6 +16,20 @@
 //! # The budget
 //!
 //! An operation on a socket that is ready counts as one, as with the primitives of `tasuki`: a task that reads from a fast peer lets the others run.
+//!
+//! # Inside
+//!
+//! ```text
+//!   Async<T>, net::*      registered.rs  an operation: ready? try; would block? clear, wait
+//!         |
+//!     source.rs           the tasks that wait: one slot a direction, and two queues
+//!         |
+//!    readiness.rs         what was reported and is not yet over; ticks
+//!         |
+//!     poller.rs           one wait for all; tokens; closing           <--- scheduler: the worker with the poll slot
+//!         |
+//!     system.rs           epoll_pwait2, or mio's poll
+//! ```
 
 mod futures_io;
 #[cfg(feature = "hyper")]

@@ -1,5 +1,26 @@
 //! Tests by exploration: the same test under many schedules, drawn at random or enumerated, with a virtual clock.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use tasuki::Mutex;
+//! use tasuki_rt::testing;
+//!
+//! // A hundred schedules; a failure prints its seed and its schedule.
+//! testing::check(100, || async {
+//!     let counter = Arc::new(Mutex::new(0));
+//!     let other = counter.clone();
+//!     let task = tasuki_rt::spawn(async move {
+//!         let mut n = other.lock().await;
+//!         tasuki_rt::sleep(Duration::from_secs(3600)).await;
+//!         *n += 1;
+//!     });
+//!     *counter.lock().await += 1;
+//!     task.await.unwrap();
+//!     assert_eq!(*counter.lock().await, 2);
+//! });
+//! ```
+//!
 //! A schedule says which task runs when. A test that is run once sees one of them, and on an idle machine nearly always the same; this module runs
 //! its tasks on virtual workers, all on the calling thread, and decides itself what runs next. It finds deadlocks, lost wake-ups, races
 //! between tasks and wrong assumptions about order that a thousand runs on a real runtime may miss.
@@ -56,28 +77,7 @@
 //! else can run, the simulation waits for them, one second of the real clock, before it speaks of a deadlock; if that may
 //! be too short, hold the guard of [`foreign_wakes`] for as long as a wake may come.
 //!
-//! # Examples
-//!
-//! ```
-//! use std::sync::Arc;
-//! use std::time::Duration;
-//! use tasuki::Mutex;
-//! use tasuki_rt::testing;
-//!
-//! // A hundred schedules; a failure prints its seed and its schedule.
-//! testing::check(100, || async {
-//!     let counter = Arc::new(Mutex::new(0));
-//!     let other = counter.clone();
-//!     let task = tasuki_rt::spawn(async move {
-//!         let mut n = other.lock().await;
-//!         tasuki_rt::sleep(Duration::from_secs(3600)).await;
-//!         *n += 1;
-//!     });
-//!     *counter.lock().await += 1;
-//!     task.await.unwrap();
-//!     assert_eq!(*counter.lock().await, 2);
-//! });
-//! ```
+//! # A test that fails
 //!
 //! Two locks, taken in opposite order:
 //!
