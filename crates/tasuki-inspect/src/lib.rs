@@ -31,14 +31,14 @@
 //! a task may wait for that: some milliseconds for 100,000 tasks.
 //!
 //! It listens on the loopback address, and answers only requests that were made under a name of this machine, so that no web site can read it; any other address needs a
-//! [token](Inspector::token). What a browser asks for in the name of another site is refused with a token, too. There is no TLS: use a tunnel. Nothing can be changed through it.
+//! [token](Inspector::token). What a browser asks for in the name of another site is refused with a token, too, except the empty page itself. There is no TLS: use a tunnel. Nothing can be changed through it.
 //!
 //! | what a client may take | limit |
 //! |---|---|
 //! | a request | 8 KiB, 64 fields, no body, 5 seconds from the first byte to the last |
 //! | an answer, or an event | 10 seconds; then the client is cut off |
 //! | connections | 32 at a time, of which 16 streams of events; the next one is answered with 503 |
-//! | looks at the program | none: all are sent the last sample. `/dump.txt` is one, which all share that ask while it is made, or within nine times its length and three seconds |
+//! | looks at the program | none: all are sent the last sample. `/dump.txt` is one, which all clients share that ask while it is made, or afterwards within nine times as long as it took, at most three seconds |
 //!
 //! # Features
 //!
@@ -68,7 +68,7 @@ const PORT: u16 = 6680;
 /// A token has at least so many letters: a shorter one can be guessed.
 const TOKEN: usize = 16;
 
-/// What is to be shown, and where; [`start`](Self::start) starts it.
+/// Configures the page: what it shows, and where. [`start`](Self::start) starts it.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! What depends on the system: pinning threads to processors, which only Linux can; and whether there are threads and a clock at all. The only file of the crate that asks
+//! What depends on the system: pinning threads to processors, which only Linux can; and whether there are threads and a clock at all. Outside of `io/`, `net/` and `signal/` the only file of the crate that asks
 //! for the operating system by name.
 
 use std::io;

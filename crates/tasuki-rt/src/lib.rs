@@ -37,7 +37,7 @@
 //! | a value for everything that a task calls | [`task_local!`] |
 //! | sockets, descriptors, signals | [`net`], [`io`], [`signal`] |
 //! | to see every task, also when all workers are stuck | [`Runtime::dump`] |
-//! | to return to a thread | [`EventLoop`], [`LoopMutex`] |
+//! | to run a closure on the thread of a worker; a mutex whose owner stays on its worker | [`EventLoop`]; [`LoopMutex`] |
 //! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
 //!
 //! # The budget: a task that never waits
@@ -48,7 +48,7 @@
 //!
 //! # Features
 //!
-//! * `net`, on by default: [`net`], [`io`] and [`signal`]. Without it there is nothing of the operating system but threads: for wasm32.
+//! * `net`, on by default: [`net`], [`io`] and [`signal`]. Switch it off on wasm32, which has no sockets (and where making a runtime is an error).
 //! * `tokio-io`: the streams of [`net`] have tokio's `AsyncRead` and `AsyncWrite`.
 //! * `hyper`: they have hyper's `rt::Read` and `rt::Write`; `io::HyperTimer` and `io::HyperExecutor`.
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.

@@ -222,8 +222,8 @@ enum Next {
 }
 
 impl Interval {
-    /// Waits for the next tick, and says for when it was due. What becomes of ticks that were missed says the
-    /// [`MissedTickBehavior`]; by default they are left out, and the rhythm stays.
+    /// Waits for the next tick, and says for when it was due. The [`MissedTickBehavior`] says what
+    /// becomes of ticks that were missed; by default they are left out, and the rhythm stays.
     ///
     /// # Cancel safety
     ///

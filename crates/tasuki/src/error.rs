@@ -5,7 +5,7 @@ use core::fmt;
 
 /// The semaphore or channel was closed, so nothing can be acquired or received any more.
 ///
-/// Returned by [`Semaphore::acquire`](crate::Semaphore::acquire) and by the receives of a [`channel`](crate::channel), also to those that wait when it is closed.
+/// Returned by [`Semaphore::acquire`](crate::Semaphore::acquire), and by the receives and reservations of a [`channel`](crate::channel); also to those that wait when it is closed.
 ///
 /// # Examples
 ///

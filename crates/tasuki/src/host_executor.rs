@@ -1,4 +1,4 @@
-//! The executor under which the crate is a guest: tokio, with the feature of that name.
+//! The executor under which the crate is a guest: tokio, with the feature of that name. Also what is asked of the system itself: its clock, and a fence of all threads.
 //!
 //! Asked only where no driver is installed (`runtime.rs`): the runtime that knows the primitives knows more. Nothing has to be called: tokio says by itself
 //! whether the thread is one of its own. All of it is stable API of tokio, and this is the only file that names it.

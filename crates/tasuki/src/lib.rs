@@ -69,8 +69,8 @@
 //!   an implementation for your chip.
 //! * neither `std` nor `alloc`: everything else, on bare metal. A waker that drops or polls another waiter of the same queue before it returns nests there, as deep as
 //!   there are such waiters; with `std` the stack stays bounded.
-//! * `futures-core`: `FusedFuture` for the futures, and the messages of a channel as a `Stream`.
-//! * `futures-sink`: a sender as a `Sink`.
+//! * `futures-core`: `FusedFuture` for the futures; with `alloc` also the messages of a channel as a `Stream`.
+//! * `futures-sink`: a sender as a `Sink`; includes `alloc`.
 //! * `tokio`: on the threads of a tokio runtime the primitives take part in its cooperative budget, limits such as `.timeout(..)` use its clock (also a paused
 //!   one) and its timers instead of a thread of ours, and its tasks have identities. The runtime needs `enable_time` for limits; without it they panic, as tokio's do.
 //!   `.block()` does not use tokio's timers: a runtime may stand still while one of its threads is blocked.

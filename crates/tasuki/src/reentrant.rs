@@ -82,7 +82,7 @@ const NO_TASK: u64 = 0;
 ///
 /// # Order
 ///
-/// First come, first served among tasks; a lock that the owner asks for is had at once (a branch that was queued before: see *Limits*).
+/// First come, first served among tasks. The owner locks again at once (a branch of its task that was queued before: see *Limits*).
 ///
 /// # Cancel
 ///

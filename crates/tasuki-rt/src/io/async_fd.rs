@@ -131,7 +131,7 @@ impl<T: AsFd> Async<T> {
 
     /// Waits until a read may succeed.
     ///
-    /// It may be wrong once, and is right again after an operation that was tried by [`try_read_with`](Self::try_read_with) and would block: readiness is kept until then.
+    /// Readiness is kept until an operation of [`try_read_with`](Self::try_read_with) would block. So this may return at once although there is nothing to read; after such a try it waits.
     ///
     /// # Cancel safety
     ///

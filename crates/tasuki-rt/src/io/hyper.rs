@@ -34,7 +34,7 @@ writes! { Write, poll_shutdown,
     }
 }
 
-/// Spawns what hyper wants to run beside a connection, on the runtime of the thread that asks.
+/// The executor for hyper (`hyper::rt::Executor`): spawns what hyper wants to run beside a connection, on the runtime of the thread that asks. Panics where there is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyperExecutor;
 
@@ -47,7 +47,7 @@ where
     }
 }
 
-/// The timers of the worker that waits.
+/// The timer for hyper (`hyper::rt::Timer`): its sleeps are those of [`sleep`](crate::sleep()), kept by the worker that polls them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyperTimer;
 

@@ -51,7 +51,7 @@ pub struct TaskDump {
     pub pinned_to: Option<WorkerId>,
     /// How many polls of it have begun; wraps around.
     pub polls: u32,
-    /// What it waits for, as far as it is a wait of `tasuki`. Sockets, other tasks and foreign futures are not known.
+    /// What it waits for, as far as it is a wait of `tasuki` or for the end of another task. A read or a write of a stream is not known, nor is a foreign future.
     pub waits: Vec<WaitSnapshot>,
 }
 

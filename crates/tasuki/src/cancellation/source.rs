@@ -87,7 +87,7 @@ use core::fmt;
 ///
 /// # Futurelock
 ///
-/// None: a waiter is given nothing that another one could lack.
+/// None: a wait that is not polled keeps nothing from others.
 ///
 /// # When to use something else
 ///

@@ -63,12 +63,12 @@ impl<T> TrySendError<T> {
         message
     }
 
-    /// Returns true if there was no room.
+    /// Returns true for [`Full`](Self::Full).
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
     }
 
-    /// Returns true if the channel is closed.
+    /// Returns true for [`Closed`](Self::Closed).
     pub fn is_closed(&self) -> bool {
         matches!(self, Self::Closed(_))
     }

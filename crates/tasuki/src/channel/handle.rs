@@ -233,12 +233,11 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 
 /// Creates a channel without a bound: a send waits only while 2^31 messages are in it. Its memory grows with the messages that are in it, and shrinks when it is empty.
 ///
-/// Prefer [`bounded`]: a receiver that is slower than its senders is noticed there, and here only when memory ends. It has at most 2^31 messages; then
-/// sends wait.
+/// Prefer [`bounded`]: a receiver that is slower than its senders is noticed there, and here only when memory ends.
 ///
 /// # Panics
 ///
-/// If an address space has not bytes enough for the first messages, which are very large then.
+/// If the messages are so large that the first 32 do not fit into an address space.
 ///
 /// # Examples
 ///

@@ -34,7 +34,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// lock: it makes the first waiter the owner and wakes it. The woken task has nothing left to compete
 /// for, and a newcomer finds the lock taken and queues.
 ///
-/// A `Mutex<()>` has 16 bytes, its lock future 64 (12 and 48 with 32 bits; more where [`inspect`](crate::inspect) is active, and with the policy [`Revocable`](crate::policy::Revocable)); waiting allocates nothing. `Mutex::new` is `const`, so a
+/// A `Mutex<()>` has 16 bytes, its lock future 64 (12 and 48 with 32 bits; both have more where [`inspect`](crate::inspect) is active, and the mutex with the policy [`Revocable`](crate::policy::Revocable)); waiting allocates nothing. `Mutex::new` is `const`, so a
 /// mutex can be a `static`.
 ///
 /// # Examples
@@ -78,8 +78,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Re-entrancy
 ///
 /// Locking twice in one task waits for ever, as with any mutex that is not re-entrant. Wakers may call
-/// anything: none runs while the queue is locked. A waker should not block its thread: what it was woken inside of may have more tasks to wake, and wakes those
-/// first only if it blocks with [`block`](crate::future::Wait::block) or a [`Parker`](crate::Parker).
+/// anything: none runs while the queue is locked. A waker should not block its thread: the call that woke it may have more tasks to wake. Those
+/// are woken before it blocks only if it blocks with [`block`](crate::future::Wait::block) or a [`Parker`](crate::Parker).
 ///
 /// # Interrupts
 ///
