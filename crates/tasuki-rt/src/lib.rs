@@ -53,8 +53,8 @@
 //! * `hyper`: they have hyper's `rt::Read` and `rt::Write`; `io::HyperTimer` and `io::HyperExecutor`.
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
 //! * `tracing`: a span for each task, `runtime.spawn` at the level `TRACE`, entered while the task is polled; its fields are `kind` (`task`, `local`, `blocking`), `task.name` ([`TaskBuilder`]),
-//!   `task.id` and where it was spawned.
-//! * `console`: tasks, locks and waits are spans that tokio-console understands, without `tokio_unstable`.
+//!   `task.id` and where it was spawned. Also `tasuki/tracing`: each report of a deadlock is an event.
+//! * `console`: tasks, locks and waits are spans that tokio-console understands, without `tokio_unstable`; implies `tracing` and `inspect`.
 //! * `inspect`: release builds note locks, waits and tasks, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`); [`Runtime::dump`] lists
 //!   the tasks.
 

@@ -113,7 +113,7 @@ const MOVED: u32 = 4;
 ///
 /// # Panic
 ///
-/// Using one condvar with two mutexes at a time panics, and changes nothing. A condition of [`wait_while`](Self::wait_while) that panics releases the mutex, and a `notify_one` goes to the next waiter.
+/// Using one condvar with two mutexes at a time panics, and changes nothing: the guard stays in the future, whose drop releases it. A condition of [`wait_while`](Self::wait_while) that panics releases the mutex, and a `notify_one` goes to the next waiter.
 ///
 /// # Memory ordering
 ///
@@ -181,7 +181,7 @@ impl Condvar {
     ///
     /// # Panics
     ///
-    /// At the first poll, if there is a waiter with another mutex.
+    /// At the first poll, if there is a waiter with another mutex. The guard stays in the future, whose drop releases it.
     ///
     /// # Examples
     ///
@@ -211,6 +211,10 @@ impl Condvar {
     /// # Cancel safety
     ///
     /// As [`wait`](Self::wait).
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait), and if the condition panics: that releases the mutex.
     ///
     /// # Examples
     ///

@@ -32,7 +32,7 @@
 //!   stay in its name when other code without an identity uses them. An executor that polls several tasks with one waker seems to have one task; a waker without data, as the no-op waker of `core`, says nothing, and its tasks are not seen.
 //! * Only these waits are seen. Where a `select!` or `join!` has a branch that waits for something else, a future of another crate, or a read or a write of a stream of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is reported, though
 //!   that branch may end it.
-//! * A task that is polled goes on: no cycle is reported of which the runtime says that a task has been polled meanwhile, or is about to be; and one in which a poll of a task lasts all the time is only *suspected*, for it may compute, or wait inside of that poll.
+//! * A task that is polled goes on. A cycle is not reported if the runtime says that one of its tasks has been polled meanwhile, or is about to be. If one poll of a task lasts all the time, the cycle is only *suspected*: the task may compute, or wait inside of that poll.
 //!   `tasuki-rt` says so of the tasks that are spawned; of the root of `block_on`, and of other runtimes, it is not known.
 //! * A guard counts as held by the task that took it until another task uses it, upgrades it or downgrades it, and a future belongs to the task that polled it last. A guard that was sent to another
 //!   task, and has not been used there, is reported as the taker's; of one that several tasks share, the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.

@@ -270,12 +270,32 @@ impl<T> Drop for Receiver<T> {
     }
 }
 
-/// A handle that does not keep the rendezvous open.
+/// A handle to a rendezvous that does not keep it open: made by [`Sender::downgrade`].
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::rendezvous::<u8>();
+/// let weak = sender.downgrade();
+/// assert!(weak.upgrade().is_some());
+/// drop(sender);
+/// assert!(weak.upgrade().is_none() && receiver.is_closed());
+/// ```
 pub struct WeakSender<T> {
     shared: Weak<Shared<T>>,
 }
 
-/// A handle that does not keep the rendezvous open.
+/// A handle to a rendezvous that does not keep it open: made by [`Receiver::downgrade`].
+///
+/// # Examples
+///
+/// ```
+/// let (sender, receiver) = tasuki::channel::rendezvous::<u8>();
+/// let weak = receiver.downgrade();
+/// assert!(weak.upgrade().is_some());
+/// drop(receiver);
+/// assert!(weak.upgrade().is_none() && sender.is_closed());
+/// ```
 pub struct WeakReceiver<T> {
     shared: Weak<Shared<T>>,
 }
