@@ -10,13 +10,15 @@
 //! [`Wait`](crate::future::Wait) is charged in `wait/single.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
 //!
 //! # Under a foreign executor
-//! Without a driver the executor is unknown, or it is tokio and the feature `tokio` is on: then tokio's own budget is asked (`host`). In any case a task that
-//! never waits must not keep its thread for ever. A new poll cannot be told from the old one there, so the limit is lax: an operation that would be ready yields
-//! if the same waker has been seen for some hundreds of operations in a row, none of which had to wait, and for 100 µs. A waker without data (a no-op, `now_or_never`) never
-//! yields, nor does `.block()`, nor a `try_*` function, which has no waker. The price is a spare yield of a task that has returned and was polled again meanwhile,
-//! and one clock reading in 256 operations.
+//! Where no driver is installed, no runtime gives a budget. A task that never waits must not keep its thread for ever there either. Two limits apply:
 //!
-//! Without threads there is no runtime that gives a budget, and nothing is counted.
+//! * Under tokio, with the feature `tokio`, each operation takes one unit of tokio's own budget (`host_executor.rs`).
+//! * Under every foreign executor: an operation that would be ready yields if some hundreds of operations in a row were ready with the same waker, over at least 100 µs. The limit is lax because
+//!   one poll cannot be told from the next. It costs one reading of the clock in 256 operations, and now and then a yield that was not needed, in a task that has returned and was polled again meanwhile.
+//!
+//! Neither applies to a waker without data (a no-op, `now_or_never`), to `.block()`, or to a `try_*` function, which has no waker.
+//!
+//! Without `std` nothing is counted: there are no variables of a thread, and no runtime that gives a budget.
 
 use crate::probe::foreign_code;
 use core::task::{Context, Poll};

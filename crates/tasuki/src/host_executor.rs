@@ -1,7 +1,7 @@
-//! The executor under which the crate is a guest: tokio, with the feature of that name. Also what is asked of the system itself: its clock, and a fence of all threads.
+//! What the crate asks of its surroundings: the executor under which it is a guest (tokio, with the feature of that name), and the clock and the fence of the operating system.
 //!
-//! Asked only where no driver is installed (`runtime.rs`): the runtime that knows the primitives knows more. Nothing has to be called: tokio says by itself
-//! whether the thread is one of its own. All of it is stable API of tokio, and this is the only file that names it.
+//! The executor is asked only where no driver is installed (`runtime.rs`): the runtime that knows the primitives knows more. Nothing has to be called for it: tokio says by itself
+//! whether the thread is one of its own. Only stable API of tokio is used, and no other file names tokio.
 //!
 //! A thread in `.block()` has no host ([`blocking`]): it is not polled by tokio, and the runtime whose context it is in may stand still for as long as the thread
 //! waits (one of a single thread, or one with a paused clock), and its timers with it.
@@ -12,6 +12,9 @@
 //! | what time is it? | its clock, which a test may pause | the clock of the system |
 //! | where is a deadline kept? | in a `tokio::time::Sleep` inside of the future: 96 bytes, no allocation; one that never comes is kept nowhere | on the wheel of the shared thread |
 //! | which task runs? | its id, also in `.block()` | none |
+//!
+//! The rest of the file is the same under every executor: [`clock`] and [`nanoseconds`] read the clock of the system ([`HAS_CLOCK`] says whether there is one), and [`fence_all_threads`] makes every running thread of the process pass a fence.
+//! `inspect/` asks for the last two.
 
 use std::time::Instant;
 

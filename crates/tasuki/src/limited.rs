@@ -1,6 +1,6 @@
 //! `.timeout`, `.deadline` and `.or_cancelled`: a wait that is cancelled when a second wait, its limit, is ready first.
 //!
-//! `.timeout`, `.deadline` and `.or_cancelled` of every wait are this one future, over two waits: the one that is limited, and its limit, which is a wait for a
+//! All three are this one future, over two waits: the one that is limited, and its limit, which is a wait for a
 //! deadline ([`SleepOp`]) or for a cancel ([`OnCancelOp`]). The poll that finds the limit reached cancels the limited wait, exactly as a drop
 //! would; what had been granted meanwhile comes back as the output and is returned.
 //!

@@ -1,8 +1,8 @@
 //! The id of the process; on Linux cached, so that it costs no system call, and refreshed in the child of a fork.
 //!
-//! The timer of the process must notice a fork: its thread is not in the child (`timer/shared.rs`). To ask the system for the process id costs
-//! more than the rest of an armed deadline. On Linux the id is kept in a page that the kernel fills with zeros in the child of a
-//! fork, however that was called; on other Unix systems, and where the kernel refuses such a page or an emulator does not know it, the system is asked. Elsewhere no process forks, and the id is a constant.
+//! The timer of the process and the watcher of `inspect/` must notice a fork: their threads are not in the child (`timer/shared.rs`). A system call for the process id costs
+//! more than the rest of arming a deadline. So on Linux the id is kept in a page that the kernel fills with zeros in the child of a fork, however the fork was made. Where the kernel or an emulator does not have such pages, and on other Unix systems, every
+//! call asks the system. Elsewhere no process forks, and the id is a constant.
 //!
 //! | page | id in it | event | then |
 //! |---|---|---|---|

@@ -19,15 +19,14 @@
 //! | owner, depth 1    | a guard is dropped       | no owner, unlocked      | [`RawReentrantMutex::release_once`] |
 //!
 //! # A stale look at the owner
-//! Guards can be sent, so the last one may be dropped by another thread while the owning task locks again. The owner that
-//! this task reads may then be a stale `me`, and the depth that it raises another owner's. So it looks a second
-//! time, after the depth: the depth that it raised was published after its owner. If that is not `me`, it takes the step
-//! back like any guard; if the other owner has released it meanwhile, that unlocks.
+//! Guards can be sent. So another thread may drop the last guard, and another task may take the lock, while the task that owned it locks again. That task may then read a stale owner, itself, and raise the
+//! depth of the new owner. Therefore [`RawReentrantMutex::reenter`] reads the owner a second time, after it has raised the depth: a depth is published after its owner, so this read is not stale. If it finds another owner, it
+//! lowers the depth again as the drop of a guard does; if that owner has released the lock meanwhile, this last step unlocks.
 //!
 //! # A branch that is polled too early
-//! A task waits by two branches of a `join!`, and the lock is granted to one of them. The other may be polled first: it finds that the lock is granted, to which task is not known before the claim, and waits on. When
-//! the first then claims, the lock is the other's too, but nothing wakes it. So a poll that finds a grant without a claim notes that ([`RawReentrantMutex::note_early_poll`]), and the claim wakes its task once
-//! more ([`RawReentrantMutex::wake_branches`]): the `join!` polls all its branches.
+//! Two branches of a `join!` of one task wait for the lock, and it is granted to one of them. If the other branch is polled first, it finds the lock granted. It cannot know to which task, because the owner is written by the claim; so it waits on. When
+//! the first branch claims the lock, the second could enter too, but nothing wakes it. So a poll that finds a grant without a claim notes that ([`RawReentrantMutex::note_early_poll`]), and the claim then wakes its task once
+//! more ([`RawReentrantMutex::wake_branches`]): the `join!` polls all its branches again.
 //!
 //! # Orderings
 //! `depth`: Release in [`RawReentrantMutex::own`] pairs with Acquire in [`RawReentrantMutex::reenter`]: the owner that belongs to the

@@ -2,13 +2,13 @@
 //!
 //! | from    | event              | to        | fn |
 //! |---------|--------------------|-----------|----|
-//! | idle    | poll, cancelled    | resumed   | [`OnCancelOp::try_now`], [`OnCancelOp::enqueue`] |
+//! | idle    | poll, cancelled    | finished  | [`OnCancelOp::try_now`], [`OnCancelOp::enqueue`] |
 //! | idle    | poll               | queued    | [`OnCancelOp::enqueue`] |
-//! | queued  | poll, cancelled    | resumed   | [`OnCancelOp::poll_queued`] |
+//! | queued  | poll, cancelled    | finished  | [`OnCancelOp::poll_queued`] |
 //! | queued  | drop, at any time  | out of the queue | [`OnCancelOp::cancel`] |
 //!
-//! A waiter is released by the flag, not by its batch: from the moment it is set, a poll is ready, though the waker
-//! may come later. Dropping a waiter changes nothing for others.
+//! The flag releases the waiters, not their batch: from the moment that `CANCELLED` is set a poll is ready, even if the waker of the task is called later.
+//! Dropping a waiter changes nothing for others.
 
 use super::CancellationToken;
 use super::node::{CANCELLED, Node};

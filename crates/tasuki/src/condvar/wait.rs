@@ -19,7 +19,7 @@ use core::task::{Context, Poll};
 /// The future of [`Condvar::wait`].
 pub type WaitNotified<'a, H> = Wait<Single<CondvarOp<'a, H>>>;
 
-/// How many waiters one hold of both `EDIT` bits may move.
+/// How many waiters one hold of both `EDIT` bits may move; in the first hold the mover beside them.
 const STEP: usize = if shim::MODEL { 2 } else { 32 };
 
 /// One step of a mover: the locked queue, and where its waiters move.

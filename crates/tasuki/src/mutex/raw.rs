@@ -46,9 +46,7 @@
 //! # Invariants
 //! 1. `LOCKED` is set exactly while a task owns the lock or has been granted it.
 //! 2. Without `LOCKED` there are no waiters, or (`Bypass`) `WOKEN` is set and the head's state is `Woken`.
-//! 3. `tally` counts, with `Bypass`, how often the lock was freed with the present head woken; it is written by the owner, or
-//!    under `EDIT`. A racing reset may be lost to the owner's count: then the bound is kept too early,
-//!    never too late.
+//! 3. `tally` counts, with `Bypass`, how often the lock was freed with the present head woken. It is read and written under `EDIT` only.
 //!
 //! # The hint
 //!
@@ -218,7 +216,7 @@ impl<P: Policy> RawMutex<P> {
         }
     }
 
-    /// Is it held, or granted?
+    /// Is it held, or granted to a waiter? A look.
     pub(crate) fn is_locked(&self) -> bool {
         self.queue.load().has(LOCKED)
     }
@@ -235,12 +233,12 @@ impl<P: Policy> RawMutex<P> {
     }
 
     fn count_overtake(&self) {
-        // Relaxed, and not one operation: only the owner counts, or the holder of the queue lock of a free lock (invariant 3).
+        // Relaxed, and not one operation: under `EDIT` (invariant 3).
         self.tally.store(self.tally.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     fn reset_overtakes(&self) {
-        // Relaxed: under `EDIT`, or by the owner.
+        // Relaxed: under `EDIT` (invariant 3).
         self.tally.store(0, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,15 @@
 //! Decides whether a contender spins before it queues, by how earlier spins on that lock have ended.
 //!
-//! A contender that finds the lock held, and the queue empty, may watch it for a moment: a short section ends sooner than a
-//! task can be switched. There are two lengths. The short one outlasts a short section. The long one outlasts the interruption of a holder
-//! in the middle of a short section; to queue then begins a convoy, which nothing ends as long as the tasks keep coming back (decision 5). It is
-//! tried only where the short one has always paid off. But a lock that is mostly held shortly, and now and then over an await, looks just
-//! the same: so the long one has a score of its own, and a lock where it is in vain tries it seldom (decision 13).
+//! A contender that finds the lock held and the queue empty may watch the lock for a moment (`raw/watch.rs`): a short section ends sooner than a task can be switched. There are two spins:
 //!
-//! A new lock has no score to go by, and one convoy at its beginning is enough to keep it from ever earning one. So its first long spin is decided by
-//! what the first long spins of all locks of the process have brought (decision 16).
+//! * The short spin (250 ns) outlasts a short section.
+//! * The long spin (100 µs) outlasts an interruption of the holder in the middle of a short section. To queue at such a moment begins a convoy, which does not end as long as the tasks keep coming back (decision 5).
+//!
+//! The long spin is tried only where the short one has always paid off. A lock that is mostly held for short sections, and now and then over an await, looks just like that. So the long spin has a score of its
+//! own, and a lock on which it fails tries it seldom (decision 13).
+//!
+//! A new lock has no score yet, and a convoy at its beginning would keep it from ever earning one. So the first long spin of a lock is decided by
+//! how the first long spins of all locks of the process have ended (decision 16).
 //!
 //! | score   | meaning                         | success | in vain | not tried |
 //! |---------|---------------------------------|---------|---------|-----------|

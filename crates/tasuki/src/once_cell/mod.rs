@@ -27,8 +27,8 @@
 //! | from        | event                       | to                    | duty | fn |
 //! |-------------|-----------------------------|-----------------------|------|----|
 //! | `0`, `head` | a turn is wanted            | `+ RUNNING`           | make the value | [`OnceCell::try_turn`], [`OnceCell::try_turn_slow`], `TurnOp::enqueue` |
-//! | `RUNNING`   | a turn is wanted            | waiter appended; the first of its kind before all others | return `Pending` | `TurnOp::enqueue` |
-//! | not `DONE`  | the value is wanted         | waiter appended       | return `Pending` | `TurnOp::enqueue` |
+//! | `RUNNING`   | a turn is wanted            | waiter enqueued at the end; the first that wants the turn before all others | return `Pending` | `TurnOp::enqueue` |
+//! | not `DONE`  | the value is wanted         | waiter enqueued at the end | return `Pending` | `TurnOp::enqueue` |
 //! | `RUNNING`   | the value has been made     | `DONE`, round released| wake all | `Turn::complete` |
 //! | `RUNNING`   | failed, panicked, cancelled | the first waiter that wants it has the turn, else `- RUNNING` | wake it | `Turn::drop` |
 //! | queued      | drop                        | waiter removed        | none | `TurnOp::cancel` |

@@ -29,13 +29,13 @@ pub(crate) struct Broadcast<N = ()> {
     pub(crate) note: N,
 }
 
-/// What a future that gives up finds.
+/// What a cancel finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a wait that was released counts, one that was withdrawn does not"]
 pub(crate) enum CancelOutcome {
-    /// It left before any release or grant.
+    /// The wait was removed before any release or grant.
     Cancelled,
-    /// A grant was faster, or its round has been released.
+    /// The wait had been granted, or its round released, before the cancel.
     AlreadyGranted,
 }
 

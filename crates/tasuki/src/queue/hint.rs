@@ -1,24 +1,24 @@
 //! A byte beside the state word that says whether a fast path should load the word first or try its compare-exchange at once.
 //!
-//! A primitive with an uncontended fast path keeps one byte of this type beside its queue. It only ever saves time; no result depends on it.
+//! A primitive with an uncontended fast path keeps one byte of this type beside its queue. The byte only saves time; no result depends on it.
 //!
 //! On many processors a load of a word that a locked operation has just written waits until that operation has finished. So an
-//! uncontended operation does not look first: it tries to exchange the constant that the word most likely is. Where others wait, or hold the
-//! lock beside the caller, that try fails, and a failed locked operation is dearer than a look. The hint tells the two apart.
-//! It is a byte that no locked operation writes, so it is read at no cost.
+//! uncontended operation does not load the word first: it tries to exchange the constant that the word most likely is. Where waiters are queued, or others hold the
+//! lock beside the caller, that exchange fails, and a failed locked operation costs more than a load. The hint tells the two cases apart.
+//! No locked operation writes the byte, so reading it waits for nothing (decision 12).
 //!
 //! | hint  | event                                  | becomes | fn |
 //! |-------|----------------------------------------|---------|----|
 //! | any   | the queue forms, or a try fails because others wait | set | [`Hint::look_first`] |
 //! | set   | a look finds the word as it is when nothing is contended | clear | [`Hint::try_first`] |
 //!
-//! A channel counts its messages anyway, under its queue lock. Read without the lock ([`Gauge::says`]), the counts are hints that a receive or a send without a wait is in vain.
+//! The hint is not changed together with the word. So it may be wrong in both directions, and for any time; a wrong hint costs a load, or an exchange that fails. Nothing
+//! else may depend on it: the models run with every sequence of answers (`hints::shuffle`).
 //!
-//! It is not changed together with the word, so it may be wrong in both directions, and for any time: that costs a look, or a try that fails. Nothing
-//! else may depend on it; the models run with every sequence of answers (`hints::shuffle`).
+//! A [`Gauge`] is a hint that is a number. A channel counts its messages under its queue lock; read without the lock ([`Gauge::says`]), the counts say that a send or a receive would have to wait.
 //!
 //! # Orderings
-//! All Relaxed: it publishes nothing.
+//! All Relaxed: hints publish nothing.
 
 use crate::shim::{self, AtomicGauge, AtomicHint, Ordering, const_fn};
 

@@ -1,9 +1,9 @@
 //! A wake inside a wake: nested while the stack is shallow, deferred when it is deep.
 //!
-//! A waker is foreign code. It may drop the granted wait at once (an executor that has shut down), or poll it at once; then
+//! A waker is foreign code. It may drop the granted wait at once (an executor that has shut down), or poll it at once. Then
 //! the lock is released inside the wake, which wakes the next waiter, and so on: 100,000 waiters would be 100,000
-//! nested calls, more than a stack can hold. So a wake that comes [`NESTING`] bytes of stack below the shallowest wake of its thread becomes the
-//! *root* of a chain: wakes inside it are kept, in order, and the root makes them one by one when the wake before has
+//! nested calls, more than a stack can hold. So a wake that is called [`NESTING`] bytes of stack below the shallowest wake of its thread becomes the
+//! *root* of a chain: wakes inside it are kept in a list, and the root calls them one by one, each after the one before has
 //! returned.
 //!
 //! | where                                   | `ACTIVE` | what                                        |
@@ -13,9 +13,9 @@
 //! | below                                   | null     | root: woken at once, then all that are kept |
 //! | below                                   | a root's | kept                                        |
 //!
-//! The depth is measured by the address of a local variable, which costs a load and a comparison. A count would be two stores around
-//! every wake, which the next locked operation has to wait for (decision 6). A thread that wakes only from great depth
-//! is always a root, which is slower by some instructions.
+//! The depth is measured by the address of a local variable, which costs a load and a comparison. A counter would need two stores around
+//! every wake, and the next locked operation would wait for them (decision 6). A thread that has once woken from a shallow place, and since then only from deeper ones, is a root each time, which is slower by some
+//! instructions. Why wakes are not always kept: decision 14.
 //!
 //! # Invariants
 //! 1. `ACTIVE` is null, or leads to the list of a root that is on this stack.

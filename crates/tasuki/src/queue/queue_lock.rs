@@ -1,8 +1,14 @@
 //! The queue lock around a value: for what keeps its waiters elsewhere than in the list of the word.
 //!
-//! The wheel of the timers sorts its waiters into many rings (`ring.rs`) and has fields of its own beside them; a tree of tokens has its links and its counts. Both belong to one
-//! wait queue whose list stays empty: what it gives is its lock. Waiters leave the rings by the same functions as any list, and wakers come out as
-//! [`Deferred`](super::Deferred) values, woken after the unlock.
+//! A [`QueueLock`] is a wait queue whose list stays empty: only its lock is used, and the value beside it is reached through the guard of that lock. Its three users:
+//!
+//! | user | value |
+//! |---|---|
+//! | the timers (`timer/mod.rs`) | the wheel, which sorts its waiters into many rings (`ring.rs`) |
+//! | a tree of tokens (`cancellation/tree.rs`) | the state of the tree; the lock also guards the links in the nodes |
+//! | a `Revocable` mutex (`mutex/raw/overdue.rs`) | a bucket of the table of unclaimed grants |
+//!
+//! Waiters leave the rings by the same functions as any list, and wakers come out as [`Deferred`](super::Deferred) values, woken after the unlock.
 
 use super::word::Word;
 use super::{LockedQueue, QueueGuard, WaitQueue};

@@ -11,7 +11,7 @@
 //! | `Woken`    | yes         | empty      | the holder of `EDIT`                 |
 //! | `Notified` | no          | empty      | its future alone                     |
 //!
-//! `Notified` comes with a verdict: granted, or refused (the primitive was closed).
+//! `Notified` comes with a verdict: granted, or refused. Refused means that the primitive was closed; in a `Revocable` mutex, that the grant was revoked.
 //!
 //! `Finished` and `Cancelled`, the two ends of the story, are states of the future ([`Phase`]), which keeps them in the memory of its waiter from the beginning: the
 //! waiter is then out of the list, its slot is empty, and no pointer to it is left.
@@ -54,7 +54,7 @@ pub(crate) enum WaiterState {
 pub(crate) enum Verdict {
     /// It has what it waited for.
     Granted,
-    /// The primitive was closed.
+    /// The primitive was closed; in a `Revocable` mutex, the grant was revoked.
     Refused,
 }
 
@@ -73,20 +73,22 @@ pub(crate) enum Phase {
     Cancelled,
 }
 
-/// What a waiter brings into the queue beside its waker: two numbers, whose meaning is that of its primitive. Each has a constructor here and a reader in
-/// [`Waiter`]; no other code knows which number holds what.
+/// What a waiter brings into the queue beside its waker: a number and a word (a number or a pointer). Their meaning is that of its primitive. Each has a constructor here and a reader in
+/// [`Waiter`]; no other code knows which of the two holds what. Both may change under `EDIT`; `request` does so only where the table says it.
 ///
-/// | primitive | `counter`, may change under `EDIT` | `request`, fixed |
+/// | primitive | `counter` | `request` |
 /// |---|---|---|
-/// | `Mutex` | with `Revocable`: its mark (`mutex/raw/revoke.rs`) | the number of its task; its future may replace it, under `EDIT` |
+/// | `Mutex` | with `Revocable`: its mark (`mutex/raw/revoke.rs`) | with `Revocable`: the number of its task, which its future may replace |
 /// | `Semaphore` | how often the waiter was overtaken | permits |
-/// | `RwLock` | kind of access | the other end of its run, under `EDIT` |
+/// | `RwLock` | kind of access | the other end of its run (`rwlock/segments.rs`), replaced as the run changes |
 /// | `KeyedMutex` | | key of the owner to be |
 /// | `Condvar` | mark | address of the mutex |
 /// | `Broadcast`: `Event`, `Barrier`, `WaitGroup`, `Latch`, tokens | round in which the wait began | |
 /// | `OnceCell` | round, as `Broadcast` | wish: the turn, or the value |
 /// | timers | upper half of the due tick | lower half |
-/// | channels | mark | pointer to a message, or to room for one; a channel may replace it |
+/// | channel, a send | 0 | pointer to its message |
+/// | channel, a reservation | how many slots it asks for | null |
+/// | channel, a receive | in a rendezvous: which list it is in | what was granted, written by the granter: the number of a slot, or the pointer of a boxed message |
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload {
     counter: u32,
@@ -154,7 +156,8 @@ pub(crate) struct Waiter {
     pub(crate) phase: Cell<Phase>,
     /// See [`Payload`]. Relaxed: changed only under `EDIT`, or by the future that alone knows the waiter.
     counter: AtomicU32,
-    /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it; only a channel, an `RwLock` and a `Revocable` mutex replace it later, under `EDIT`.
+    /// See [`Payload`]. Written before publication, so that every thread that can reach the waiter may read it. Only a channel, an `RwLock` and a `Revocable` mutex replace it later: under `EDIT`, or by the waiter's own future
+    /// after it has seen `Notified`.
     request: UnsafeCell<*mut ()>,
     /// What `inspect/` knows of the wait.
     note: WaitNote,

@@ -53,9 +53,9 @@
 //! the lock or wait for it, and cleared by a holder that leaves and finds itself alone.
 //!
 //! # Orderings
-//! The word: Release of [`RawRwLock::release_as`] and [`RawRwLock::downgrade`] pairs with Acquire of
-//! [`RawRwLock::try_enter_fast`]; readers' exchanges in between continue the release sequence, so a writer sees what every reader did before
-//! it left. Locking the queue is Acquire, unlocking it is Release; grants publish through the waiter's state.
+//! The word: Release in [`RawRwLock::release_as`] and [`RawRwLock::release_beside`] pairs with Acquire in [`RawRwLock::try_enter_fast`] and [`RawRwLock::try_enter_beside`]. The
+//! exchanges of readers in between continue the release sequence, so a writer sees what every reader did before it released the lock. Locking the queue is Acquire and unlocking it is Release: a downgrade, which locks it, has no
+//! other ordering. Grants publish through the waiter's state.
 
 use super::admission::{Admission, FirstGrant, Kind, SideState, is_full, too_many_readers, too_many_writers};
 use super::segments;
@@ -137,7 +137,7 @@ impl RawRwLock {
         let looked = self.hint.says_look();
         let mut word = if looked { self.queue.load() } else { FREE };
         if word == FREE {
-            // Acquire: pairs with Release in `release_as`, `downgrade` and the drop of `LockedQueue`.
+            // Acquire: pairs with Release in `release_as`, `release_beside` and the drop of `LockedQueue`.
             match self.queue.replace(FREE, Self::alone(kind), Ordering::Acquire) {
                 Ok(()) => return true,
                 Err(now) => word = self.lost(looked, now),
@@ -262,7 +262,7 @@ impl RawRwLock {
         unsafe { self.queue.poll_queued(waiter, cx) }
     }
 
-    /// Leaves the queue; true if it had been granted, so that the caller holds the lock.
+    /// Cancels a wait; true if it had been granted, so that the caller holds the lock.
     pub(crate) fn cancel(&self, waiter: Pinned<'_>) -> bool {
         if waiter.get().state() == WaiterState::Notified {
             return true;

@@ -1,7 +1,7 @@
 //! Atomics that record what is done to them, for the table of `docs/locked-operations.md`.
 //!
 //! What an operation costs differs between processors; which accesses it makes does not. In a build with `--cfg tasuki_counts`
-//! (`cargo xtask counts`) every atomic of the crate is one of these, and [`trace`] returns the accesses that the calling thread made.
+//! (`cargo xtask counts`) every atomic of a primitive is one of these (not those of the whole process, such as the scores in `mutex/spin.rs`), and [`trace`] returns the accesses that the calling thread made.
 //! There is no `Deref` to the real atomics: a method that is missing here does not compile, instead of going uncounted.
 
 use core::sync::atomic::{self, Ordering};

@@ -349,7 +349,7 @@ impl SleepOp {
     /// The host's sleep, if it is one.
     fn host_sleep(&mut self) -> Option<Pin<&mut HostSleep>> {
         let Home::Host(sleep) = &mut self.home else { return None };
-        // SAFETY: it is put there by `start`, from which on an operation is not moved until it is dropped (`Op`).
+        // SAFETY: it is put there by `enqueue`, from which on an operation is not moved until it is dropped (`Op`).
         Some(unsafe { Pin::new_unchecked(sleep) })
     }
 }

@@ -21,16 +21,16 @@
 //! # Budget
 //!
 //! Every operation is charged to the budget of its task ([`budget`](crate::budget)), here and nowhere else. With the budget exhausted the
-//! first poll asks `is_ready`, which changes nothing. A lock that is free stays free during the yield; one that is held gets a waiter at once,
-//! so the order of enqueueing does not depend on budgets. The answer can be outdated when it is used:
+//! first poll asks `is_ready`, which changes nothing. If the operation would be ready, the task yields, and a free lock stays free meanwhile. If it must wait, its waiter is enqueued at once,
+//! so the order of enqueueing does not depend on budgets. The answer of `is_ready` can be outdated when it is used:
 //!
 //! | `is_ready` said | meanwhile | what happens |
 //! |---|---|---|
 //! | yes | taken by another | the next poll waits, as it would have if it had come then |
 //! | no  | released, perhaps during the spin | it is taken: ready without a budget. That needs another thread each time, and each further operation asks again |
 //!
-//! A future yields once: `Yielded` is not charged again, so an executor inside a task, which has no new budget to give, makes progress. A limit is
-//! judged only after the operation was tried: the limit is a wait too, is polled after it, and with the same exhausted budget yields as well.
+//! A future yields once: `Yielded` is not charged again, so an executor inside a task, which has no new budget to give, makes progress. A limit ends
+//! a wait only after the operation was tried: the limit is a wait too, is polled after the operation, and yields as well while the budget is exhausted.
 
 use super::{Awaitable, Cancel};
 use crate::budget::{charge, waits, yield_once};

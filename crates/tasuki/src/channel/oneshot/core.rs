@@ -118,7 +118,7 @@ impl<T> Core<T> {
         self.finish_slow()
     }
 
-    /// The receiver waits, mostly. Without a frame: what it would store delays the compare-exchange.
+    /// In most cases the receiver waits. Kept without a stack frame: stores of saved registers would delay the compare-exchange.
     #[inline(never)]
     fn finish_slow(&self) -> Finished {
         let word = self.queue.load();
@@ -169,7 +169,7 @@ impl<T> Core<T> {
         }
     }
 
-    /// `count 1 => SENDER_GONE`: the sender ends after the receiver has closed; true if the receiver was dropped meanwhile, so that the sender owns the memory.
+    /// `count` 1 `=>` `count` 1 and `SENDER_GONE`: the sender ends after the receiver has closed; true if the receiver was dropped meanwhile, so that the sender owns the memory.
     pub(super) fn finish_refused(&self) -> bool {
         // Release: as in `finish_rare`. Acquire on the other way: as in `finish_rare`.
         match self.queue.replace(CLOSED, CLOSED.with(SENDER_GONE), Ordering::Release) {

@@ -1,8 +1,8 @@
 //! Grants that their task does not claim: the second half of the policy [`Revocable`](crate::policy::Revocable).
 //!
-//! `revoke.rs` lets another future of the same task have an unclaimed grant. If the task never asks again, the grant would lie there for ever, and all *other* tasks with it. So a runtime that knows its
-//! tasks says when a poll has ended ([`poll_ended`]). A grant that is unclaimed at the end of a poll is noted, and the task is woken once; if it is still there at the end of the next poll, which therefore
-//! began after the grant, it is revoked, and the lock goes to the next waiter, or is free.
+//! `revoke.rs` lets another future of the same task take over an unclaimed grant. If the task never asks for the lock again, the grant would stay unclaimed for ever, and all *other* tasks would wait for it. So a runtime that knows its
+//! tasks says when a poll has ended ([`poll_ended`]). A grant that is unclaimed at the end of a poll is noted, and the task is woken once. If it is still unclaimed at the end of the next poll, which
+//! began after the grant, it is revoked: the lock is granted to the next waiter, or is free.
 //!
 //! ```text
 //!   UNCLAIMED                      Arc<Mutex>                         Arc<Mutex>
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! # Why only locks in an `Arc`
-//! A future that borrows its mutex may be forgotten. Its borrow is over then, and the mutex may be moved or dropped, without any code of ours being run, while the waiter is granted and lies in its list. So no pointer to a
-//! borrowed mutex may be kept, in whatever table. A future of `lock_owned` that is forgotten has forgotten an `Arc`, too: its mutex stays where it is.
+//! A future that borrows its mutex may be forgotten (`mem::forget`). That ends the borrow without running any code of ours: the mutex may be moved or dropped while the granted waiter is still in its list. So no table may keep a pointer to a
+//! borrowed mutex. A forgotten future of `lock_owned` has forgotten an `Arc` as well, so its mutex stays where it is.
 //!
 //! # States of a record
 //!
@@ -169,7 +169,7 @@ impl Chain {
 /// Says that a poll of this task has ended, without having ended the task. Grants that the task has left unclaimed over a whole poll are revoked; for one that it has left unclaimed for the
 /// first time it is woken by `waker`.
 ///
-/// For runtimes, at the end of each poll; it costs a look while no mutex with the policy `Revocable` has granted anything to a task with a number like this one.
+/// For runtimes, at the end of each poll. It costs one load, unless a task of the same bucket has an unclaimed grant of a `Revocable` mutex.
 #[inline]
 pub fn poll_ended(task: TaskId, waker: &Waker) {
     let task = task.get() as usize;

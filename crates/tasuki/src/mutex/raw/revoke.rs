@@ -1,9 +1,9 @@
 //! Grants that can be revoked until they are claimed: the policy [`Revocable`](crate::policy::Revocable).
 //!
 //! A task that keeps a lock future without polling it, and locks again by another future, waits for itself if a grant is final (*futurelock*). Here a granted waiter
-//! stays at the head of the list, and its claim locks the queue; so as long as it is unclaimed another future of the same task can take the lock over. The revoked waiter is then in no
-//! list: its own future alone knows it, and enqueues it again at its next poll. Called by `enqueue.rs`, `unlock.rs` and `cancel.rs`, each at one place, and only where `P::REVOCABLE`; what
-//! another policy does is not touched.
+//! stays at the head of the list, and its claim locks the queue. As long as the grant is unclaimed, another future of the same task (a *sibling*) can take the lock over. The revoked waiter is then in no
+//! list: only its own future knows it, and enqueues it again at its next poll. Called by `enqueue.rs`, `unlock.rs` and `cancel.rs`, only where `P::REVOCABLE`: the other
+//! policies are not affected.
 //!
 //! ```text
 //!   unlock          a·LOCKED ------> a·LOCKED·WOKEN        a is woken, and is the owner if it is polled

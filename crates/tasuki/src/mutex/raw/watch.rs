@@ -1,4 +1,4 @@
-//! Watching a held lock before queueing: how often that is tried is decided by `mutex/spin.rs`.
+//! Watching a held lock for a short time before queueing: the spin of `Fifo`, `Lifo` and `Revocable`. Called by `enqueue.rs`; how often it is tried, and for how long, is decided by `mutex/spin.rs`.
 
 use super::super::spin;
 use super::{FREE, HELD, RawMutex};
