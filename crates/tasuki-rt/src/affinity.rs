@@ -1,5 +1,5 @@
-//! What depends on the system: pinning threads to processors, which only Linux can; and whether there are threads and a clock at all. Outside of `io/`, `net/` and `signal/` the only file of the crate that asks
-//! for the operating system by name.
+//! What a runtime without sockets asks of the operating system: pinning threads to processors, which only Linux can, and whether there are threads and a clock at all. Outside of `io/`, `net/` and `signal/` no other file
+//! asks for a `target_os`.
 
 use std::io;
 

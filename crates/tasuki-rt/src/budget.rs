@@ -10,8 +10,8 @@
 //! | second | 1 | read: the time begins |
 //! | each other | 16, or what is left | read: none once [`LONGEST`] is over |
 //!
-//! The second is short because the time before it is not known. After a poll that took too long the worker is wary: its polls begin with a look at the
-//! clock and one operation, until one has used that up in a short time.
+//! The second instalment is one operation because the time since the poll began is not known. After a poll that took too long the worker is *wary*: its polls begin with a look at the
+//! clock and an instalment of one operation, until a poll that asks for more has been short. Threads in `block_on` get all 128 at once, and blocking work is not charged.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

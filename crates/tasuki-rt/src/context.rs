@@ -127,7 +127,7 @@ pub(crate) fn polled_with(waker: &Waker) -> Option<usize> {
     })
 }
 
-/// May this thread wait for its own runtime, or any?
+/// Is this thread a worker, of whatever runtime, or does it simulate workers? Then it must not wait for the end of a runtime.
 pub(crate) fn is_worker() -> bool {
     with(|context| context.is_some_and(|context| !matches!(context.role, ThreadRole::Outside)))
 }
@@ -183,7 +183,7 @@ pub(crate) fn run_refused(shared: &Shared, drops: impl FnOnce()) {
     outside_of_scopes(drops);
 }
 
-/// Does the end of this runtime wait for what this thread does, or may it not wait for any? Then it cannot wait for that end.
+/// Must this thread not wait for the end of this runtime? It must not if it is a worker, or if that end waits for what the thread does.
 pub(crate) fn is_waited_for(shared: &Shared) -> bool {
     is_worker() || is_thread_of(shared) || DROPS_FOR.try_with(Cell::get) == Ok(shared.id)
 }
@@ -225,7 +225,7 @@ impl Context {
         self.set_task(Some(task));
         tasuki::runtime::set_budget(match &self.role {
             ThreadRole::Worker(_) => self.budget.begin(Instant::now),
-            // Nothing waits for its end.
+            // No other task waits for this poll to end.
             ThreadRole::Outside => self.budget.begin_untimed(false),
             // A simulation is asked at every operation.
             ThreadRole::Sim(_) => self.budget.begin_untimed(true),

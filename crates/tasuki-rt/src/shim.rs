@@ -1,4 +1,4 @@
-//! What the model checker replaces. The only file of the crate that knows `cfg(tasuki_loom)`.
+//! What the model checker replaces: atomics, locks, fences and cells. Files that the models include import them from here. The only file of the crate that knows `cfg(tasuki_loom)`.
 
 #[cfg(not(tasuki_loom))]
 pub(crate) use std::sync::{

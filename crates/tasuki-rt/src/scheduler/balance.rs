@@ -1,8 +1,8 @@
 //! Balance between two busy workers: the one whose tasks have had more turns takes some tasks of the other.
 //!
-//! A worker that always has something to do never searches. Without more it would run its one task again and again, while another worker has hundreds in turn; and of two workers with
-//! equally many tasks one may be the faster, or the system may take its processor from the other. So now and then a worker compares itself with another one: how many turns has each of my tasks had, and each of yours? A
-//! turn of all tasks is as many polls as there are tasks. If its own are ahead by a turn, it takes so many tasks that the two would stay together from now on.
+//! A worker that always has something to do never searches. With nothing else it would run its one task again and again, while another worker runs hundreds by turns. And of two workers with
+//! equally many tasks one may be faster, or the system may take the processor away from the other. So now and then a worker compares itself with another one: how many turns has each of its own tasks had, and each of the other's? (A
+//! turn of all tasks is as many polls as there are tasks.) If its own tasks are ahead by a turn, it takes so many tasks of the other that both would be equally far from now on.
 //!
 //! | from | event | to | takes |
 //! |---|---|---|---|
@@ -11,7 +11,7 @@
 //! | counting | a look, ours ahead by a turn | counting from zero | the share |
 //! | any | the worker searches: it had nothing to do | not known | |
 //!
-//! Everything is a hint: polls of the other are read relaxed, those of tasks in its *next* slot and home queue count too, and the one that it polls is guessed to be there.
+//! All numbers are estimates: the polls of the other worker are read Relaxed, and include those of its *next* slot and its home queue; and it is assumed to have one task more than wait, the one that it polls.
 
 use super::worker::Local;
 use super::{LOCAL_CAPACITY, Shared};

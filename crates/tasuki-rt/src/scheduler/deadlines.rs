@@ -1,15 +1,15 @@
 //! The wheels of deadlines: which worker advances which, and when. The design is in docs/scheduler.md, "Timers".
 //!
-//! Every worker has a wheel, on which its tasks arm their sleeps without meeting another worker. It advances it between two polls. A worker in
-//! a long poll cannot, so the others advance a wheel that is overdue: those that are awake look once a millisecond, and of those that
-//! sleep the timekeeper (see `idle`) wakes for it.
+//! Every worker has a wheel of its own, on which its tasks arm their sleeps without meeting another worker, and advances it between two polls. A worker in
+//! a long poll cannot do so. Then another worker advances the wheel when it is overdue: workers that are awake look at all wheels once a millisecond, and of the workers that
+//! sleep the timekeeper (`idle.rs`) wakes for it.
 //!
-//! While no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has no streak nor turn to end, no clock is read here; otherwise once a poll, or once every eight polls while these
-//! take less than 50 µs together. (The budget of a long poll reads it as well: `budget.rs`.)
+//! No clock is read here while all of this holds: no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has neither a streak nor a turn to end. Otherwise the clock is read once a
+//! poll, or once in eight polls while these take less than 50 µs together. (The budget of a long poll reads it as well: `budget.rs`.)
 //!
 //! # Orderings
 //! Fence A in `cover`, between the arm and `armed`, pairs with fence A in `disarm`, between the reset of `armed` and the second look at the
-//! wheels: a deadline that is armed while `armed` is reset is seen by one of the two. Release of `rung` pairs with its Acquire in `cover`.
+//! wheels: a deadline that is armed while `armed` is reset is seen by one of the two threads. Release of `rung` in `Alarm::ring` pairs with Acquire in `cover`.
 
 use super::idle::NEVER;
 use super::worker::Local;
@@ -27,9 +27,8 @@ use tasuki::runtime::{Advanced, Timers};
 const GRACE: Duration = Duration::from_micros(250);
 /// How often a worker that is awake looks at the wheels of the others.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How often a worker that always has something to do looks at the global queue, if there is something, and asks the system for sockets, if there are any and the tasks have run that it
-/// had when it last asked (`sockets.rs`). Picks alone
-/// bound nothing: 64 of them may take a second.
+/// How often a worker that always has something to do looks outside: at the global queue, if there is something in it, and at the sockets, if there are any and the tasks have run that it
+/// had when it last asked for them (`sockets.rs`). A number of picks alone bounds no time: 64 of them may take a second.
 const OUTSIDE_EVERY: Duration = Duration::from_micros(500);
 /// How many short polls come between two steps of a wheel on which more is due. As many as a step wakes: then the queue does not grow.
 const POLLS_PER_STEP: u32 = 32;
@@ -39,9 +38,9 @@ const SHORT: Duration = Duration::from_micros(50);
 /// How many steps a worker takes that has nothing else to do.
 const IDLE_STEPS: u32 = 8;
 
-/// Notes that a wheel has a deadline that is earlier than what its worker knows.
+/// The alarm of a worker's wheel: notes that the worker must ask for cover before its next poll.
 pub(super) struct Alarm {
-    /// Or that the worker has slept: it must ask for cover before its next poll.
+    /// The wheel has an earlier deadline than the worker knows of, or the worker has slept.
     rung: AtomicBool,
     runtime: u32,
     worker: usize,
@@ -238,7 +237,7 @@ impl Local {
         shared.nanos(times.into_iter().flatten().min())
     }
 
-    /// Tells the user that it will sleep. True if that has given it something to do instead: then it is awake again.
+    /// Calls the hooks of the user: this worker is about to sleep. True if that has given it something to do: then it does not sleep, and the hook of its end is called too.
     pub(super) fn announce_sleep(&self, shared: &Shared) -> bool {
         let settings = &shared.threads.settings;
         settings.on_park.call();

@@ -1,6 +1,7 @@
 //! Which workers sleep, which search for work, and which one a push wakes.
 //!
-//! A push must wake a worker if all that could take the task sleep, and should not if one searches already: that one will find it. One word counts the workers that are awake and those of them that search; a list names the sleepers.
+//! A push must wake a worker if all workers that could take the task sleep. It should not wake one if a worker searches already, for that one will find the task. One word counts the workers that are awake, and of those the
+//! ones that search; a list under a mutex names the sleepers. Called by the other files of the scheduler; it parks and unparks no thread itself: functions return the worker to unpark, and [`Sleeper::sleep`] parks.
 //!
 //! # States
 //!
@@ -15,20 +16,20 @@
 //! [`Idle::rest`] is the whole way from awake through sleep to awake, for a worker that found nothing.
 //!
 //! # The timekeeper
-//! Every worker sets its own alarm clock before it parks. While it is awake it looks at its wheel of deadlines between two polls, and a long
-//! poll keeps it from that. So one sleeper, the *timekeeper*, also wakes for the deadlines of the workers that are awake, and advances
+//! A worker that sleeps wakes for its own deadlines. A worker that is awake looks at its wheel of deadlines between two polls, so a long
+//! poll makes it late. So one of the sleepers, the *timekeeper*, also wakes for the deadlines of the workers that are awake, and advances
 //! their wheels when they are late.
 //!
 //! | from | event | to | duty of the caller | fn |
 //! |---|---|---|---|---|
-//! | no timekeeper | a worker falls asleep | it is the timekeeper | find the earliest deadline, park until then | [`Idle::sleep`], [`Idle::keep_time`] |
+//! | no timekeeper | a worker falls asleep | that worker is the timekeeper | find the earliest deadline, park until then | [`Idle::sleep`], [`Idle::keep_time`] |
 //! | no timekeeper | a deadline that is not covered, sleepers | a sleeper is the timekeeper | unpark it | [`Idle::cover`] |
 //! | timekeeper | a deadline before its own | the same | unpark it: it looks again | [`Idle::cover`] |
 //! | timekeeper | it rises, by itself or chosen by a notifier | no timekeeper | before it runs anything: `cover` all deadlines | [`Idle::rise`] |
 //!
 //! # The poller
-//! Sockets are waited for in one call of the operating system, by one worker at a time, which has the *poll slot*. It has nothing else to do and sleeps in that call; the
-//! other sleepers park. While all workers are busy they poll now and then without waiting.
+//! One worker at a time waits for all sockets, in one call of the operating system: the worker that has the *poll slot*. It has nothing else to do and sleeps in that call; the
+//! other sleepers park. While all workers are busy they poll now and then, without waiting.
 //!
 //! | from | event | to | duty of the caller | fn |
 //! |---|---|---|---|---|
@@ -39,26 +40,27 @@
 //! | free | the watcher rises, and none watches any more | free | the same | [`Idle::rise`] |
 //! | taken | its worker has polled | free | unpark a sleeper, if told so | [`Idle::end_poll`] |
 //!
-//! A worker that rises from the poll with a task to run would leave the slot free for as long as that task runs, while the others sleep. So it sees to it that
-//! another is awake, or watches: that one takes the slot when it falls asleep in its turn. The watcher does not take it: a worker with short tasks would find the slot
-//! taken each time it comes back to it, and the two would wake each other for every event.
+//! A worker that rises from the poll with a task to run leaves the slot free for as long as that task runs. So it makes sure that another worker is awake or watches, if others sleep:
+//! that worker takes the slot when it falls asleep in its turn. The watcher itself does not take the slot. If it did, a worker with short tasks would find the slot
+//! taken each time it comes back, and the two would wake each other for every event.
 //!
 //! # Invariants
 //! 1. searching ≤ awake ≤ workers.
 //! 2. A worker is in the list exactly when it is not counted as awake.
 //! 3. Word and list change together, under the list's mutex; only the searching count changes without it.
-//! 4. A notifier chooses the timekeeper after the other sleepers, and the poller last. Each stays what it is until it rises. `alarm` is written under the mutex, and is
-//!    [`NEVER`] while there is no timekeeper, or it has not found the earliest deadline yet.
+//! 4. A notifier chooses the timekeeper after the other sleepers, and the poller last. A worker that was chosen stays the timekeeper, or the poller, until it rises. `alarm` is written under the mutex, and is
+//!    [`NEVER`] while there is no timekeeper, or while it has not found the earliest deadline yet.
 //! 5. The poll slot changes under the mutex. Only its worker waits in the system's poll, or delivers what that returned.
-//! 6. If the slot is free and a worker sleeps, then a worker watches or searches, or one that is awake has not begun to run anything since it left the slot, or sleeps next.
+//! 6. If the slot is free and a worker sleeps, then one of these holds: a worker watches; a worker searches; a worker that is awake has run nothing since it left the slot; a worker is about to fall asleep without watching.
 //!
 //! # Orderings
-//! A push under the lock of the global queue, then a read of the word (in `notify`), against a change of the word (in `sleep`), then
-//! a look under the same lock: whichever has the lock later sees what the other did before. So the word needs no ordering of its own.
-//! Fence T in `cover`, between the deadline and the read of `alarm`, pairs with fence T in `keep_time`, and in `cover` by a worker that has kept
-//! the time, between the reset of `alarm` and the read of the deadlines: either these see the deadline, or the worker that has it sees that it
-//! must ask for cover.
-//! The poll slot needs none but the mutex: a worker that falls asleep takes the slot, or is in the list when the worker that leaves it looks.
+//! * The word is Relaxed. A pusher pushes under the lock of the global queue and then reads the word (in `notify`); a worker that falls asleep changes the word (in `sleep`) and then looks
+//!   under the same lock. The later of the two to have the lock sees what the other did before.
+//! * Fence T in `cover`, between the deadline and the read of `alarm`, pairs with fence T in `keep_time`, and in `cover` by a worker that has kept
+//!   the time, between the reset of `alarm` and the read of the deadlines: either the timekeeper sees the deadline, or the worker that has the deadline sees that it
+//!   must ask for cover.
+//! * The poll slot is guarded by the mutex: a worker that falls asleep takes the slot, or is in the list when the worker that leaves the slot looks.
+//!
 //! The proofs are in docs/scheduler.md.
 
 use crate::shim::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
@@ -323,7 +325,7 @@ impl Idle {
         kept_time
     }
 
-    /// absent => free: from now on a worker that falls asleep polls. Whom to unpark for that, if any.
+    /// absent => free: from now on a worker that falls asleep polls. The worker to unpark for that, if any.
     #[allow(dead_code, reason = "without sockets it stays absent")]
     #[must_use]
     pub(crate) fn open_poll_slot(&self) -> Option<usize> {
@@ -341,7 +343,7 @@ impl Idle {
         self.sleepers(|sleepers| sleepers.try_take_poll_slot(worker))
     }
 
-    /// taken => free, after `try_poll`. Whom to unpark, if any: a worker that fell asleep meanwhile found the slot taken.
+    /// taken => free, after `try_poll`. The worker to unpark, if any: a worker that fell asleep meanwhile found the slot taken.
     #[must_use]
     pub(crate) fn end_poll(&self, worker: usize) -> Option<usize> {
         self.sleepers(|sleepers| {
@@ -350,7 +352,7 @@ impl Idle {
         })
     }
 
-    /// A worker that left the poll slot is about to run something: another must be awake to take the slot. Whom to unpark, if any.
+    /// A worker that left the poll slot is about to run something: another must be awake to take the slot. The worker to unpark, if any.
     #[must_use]
     pub(crate) fn hand_over_poll_slot(&self) -> Option<usize> {
         self.notify()
@@ -368,7 +370,7 @@ impl Idle {
         fence(Ordering::SeqCst);
         let until = sleeper.earliest_deadline();
         self.sleepers(|sleepers| {
-            // Not if a notifier has chosen us meanwhile, or another worker asked for cover: then there is a token, and we look again.
+            // A notifier that has chosen us meanwhile, or a worker that asked for cover, has left a token: then we do not sleep, and look again.
             if sleepers.timekeeper == Some(worker) {
                 // Relaxed: the mutex orders it for threads that take it, and the others ask for more cover than they need.
                 self.alarm.store(until, Ordering::Relaxed);
@@ -377,8 +379,8 @@ impl Idle {
         until
     }
 
-    /// For a worker that is awake: the timekeeper must wake for this deadline, which is on its wheel; or, of a worker that has kept the time,
-    /// for the earliest of all. Whom to unpark, if any.
+    /// For a worker that is awake: the timekeeper must wake for this deadline, which is on the wheel of that worker; or, of a worker that has kept the time,
+    /// for the earliest of all. The worker to unpark, if any.
     #[must_use]
     pub(crate) fn cover(&self, earliest_deadline: impl FnOnce() -> u64) -> Option<usize> {
         // Fence T: SeqCst, pairs with fence T in `keep_time`, and in `cover` by a worker that was the timekeeper.

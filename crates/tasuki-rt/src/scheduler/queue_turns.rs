@@ -1,11 +1,10 @@
 //! How a worker divides itself between the tasks of its local queue, which any worker may run, and its home queue, which it alone serves.
 //!
-//! By turns, if both have something. A turn is as many polls as there were tasks when it began: so a task waits for each other one once,
-//! wherever they are, and two that yield for ever do not hold up two hundred that were woken at home. It has a limit, so that a queue
-//! as long as you like does not hold up the other: [`MOST`] polls, or [`LONGEST`].
+//! If both have tasks, they have turns. A turn is as many polls as the queue had tasks when the turn began, so each task is polled once before any is polled twice, in whichever queue they are: two tasks that
+//! yield for ever do not hold up two hundred that were woken at home. A turn has at most [`MOST`] polls and lasts about [`LONGEST`], so that a very long queue does not hold up the other one.
 //!
-//! Between two turns, and before every pick without one, the inbox is emptied into the home queue. So what is woken or posted by other threads
-//! waits for one turn at most before it has its place.
+//! Between two turns, and before every pick while only one of the queues has tasks, the inbox is emptied into the home queue. So a task that another thread has woken, or a closure that it has posted,
+//! gets its place in the home queue after one turn at most.
 
 use super::worker::Local;
 use super::{Item, LOCAL_CAPACITY, Shared};
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How many polls a turn has at most.
 pub(super) const MOST: usize = 256;
-/// And how long it lasts; or rather until the next look at the clock.
+/// How long a turn lasts at most; it ends at the first look at the clock after that.
 const LONGEST: Duration = Duration::from_micros(500);
 
 /// Whose turn it is.

@@ -1,6 +1,6 @@
-//! The scheduler's side of the sockets: when a worker polls the system. Without the feature `net` there are none.
+//! When a worker asks the operating system for sockets, and what it does with those that are ready. Without the feature `net` there are none.
 //!
-//! The poller is in `io/poller.rs`, which worker may use it in `idle.rs`.
+//! The poller itself is in `io/poller.rs`; which worker may use it (the poll slot) is decided in `idle.rs`. A worker that is busy asks here between two tasks; one that sleeps waits in the poll (`worker.rs`).
 
 use super::worker::{GLOBAL_EVERY, Local};
 use super::{LOCAL_CAPACITY, Shared};

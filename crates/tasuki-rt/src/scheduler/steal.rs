@@ -1,8 +1,8 @@
 //! Work stealing: what a worker takes from the queues of others, and which tasks it leaves to their own worker.
 //!
-//! Half of a queue is taken at once. One task alone, and the *next* slot, are left to their worker, which is about to run
-//! them, unless its polls are long: it is still in the same one as at an earlier look, or has not done many since. A queue that has
-//! had something at each look of a search is that of a worker with more to do than it can: there one task alone is taken as well.
+//! A thief takes half of a queue at once. A single task in a queue, and the task in the *next* slot, are left to their own worker, which is about to run
+//! them. There are two exceptions. If the polls of that worker are long (it is still in the same poll as at an earlier look, or has made few since), both may be taken. If its queue has
+//! had a task at each look of a search, the worker has more to do than it can, and a single task in the queue is taken as well.
 
 use super::balance::Comparison;
 use super::worker::{LOOKS, Local};

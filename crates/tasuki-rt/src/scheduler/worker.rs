@@ -25,7 +25,7 @@ use tasuki::runtime::{Timers, uncharged, wake_deferred};
 /// How often in a row, and how long, the *next* slots go first.
 const STREAK: u32 = 32;
 const STREAK_TIME: Duration = Duration::from_micros(200);
-/// One pick in this many looks at the global queue first, and at the queue of another worker; and whenever `deadlines::OUTSIDE_EVERY` is over.
+/// One pick in this many begins with a look outside: at the queue of another worker, at the sockets, and at the global queue. So does the first pick after `deadlines::OUTSIDE_EVERY`.
 pub(super) const GLOBAL_EVERY: u32 = 64;
 /// A poll that has used its budget counts as this many picks more: its task has done as much as many others do in one poll.
 const LONG_POLL_PICKS: u32 = 8;
@@ -40,7 +40,7 @@ const WATCH: Duration = Duration::from_millis(1);
 /// What only the worker's own thread touches.
 pub(crate) struct Local {
     pub(crate) index: usize,
-    /// Its thread does something else between two steps.
+    /// `work` returns after each step: the thread is that of a `LocalRuntime`, which does something else in between.
     pub(crate) one_step: bool,
     pub(crate) timers: Arc<Timers>,
     pub(super) queue: Queue<Runnable>,
@@ -169,7 +169,7 @@ impl Local {
         shared.notify();
     }
 
-    /// One task alone: we shall run it, unless this poll is long.
+    /// A task was pushed that is alone: this worker will run it soon. If its present poll is long, a watcher takes the task.
     fn want_watcher(&self, shared: &Shared) {
         if let Some(worker) = shared.idle.want_watcher() {
             shared.remotes[worker].unparker.unpark();

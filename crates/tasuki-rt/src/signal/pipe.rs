@@ -1,13 +1,13 @@
-//! From the handler of a signal to the tasks: a pipe, and a thread that reads it.
+//! From the handler of a signal to the tasks: a pair of sockets used as a pipe, and a thread that reads it.
 //!
-//! The handler may call almost nothing: it marks the signal as pending, and writes a byte to a socket that is non-blocking. If that is full the thread has much to read, and after each
-//! read it looks at all signals: the byte only wakes it. Signals coalesce.
+//! A signal handler may call almost nothing. Ours marks the signal as pending and writes a byte to the non-blocking end of the pair. The byte only wakes the thread, which looks at the marks of all signals after each
+//! read; so it does not matter if the socket is full and a byte is lost: there is something to read then. Signals coalesce.
 //!
 //! # Orderings
-//! `pending`: SeqCst on both sides, and the write and the read of the socket are between: a mark that the thread does not see has its byte still to be read.
+//! `pending`: SeqCst on both sides. The write and the read of the socket are between them: a mark that the thread does not see has a byte that is still to be read.
 //!
-//! `counts`: SeqCst on both sides, and the wait is enqueued before its look at the count: the thread that counts and then releases the waiters finds it, or it finds the count.
-//! The queue's own lock is between.
+//! `count`: SeqCst on both sides. A task enqueues its wait before it looks at the count, and the thread counts before it releases the waiters: either the thread finds the wait, or the task finds the new count.
+//! Both also lock the queue of the event in between. (No model includes this file: the two sides meet at a system call.)
 
 use crate::io::source::release_waiters;
 use std::io::{self, Read};
@@ -78,7 +78,7 @@ pub(super) fn install(signal: i32) -> io::Result<u32> {
     Ok(SLOTS[at].count.load(Ordering::SeqCst))
 }
 
-/// The pipe, and the thread that reads it. Under the mutex.
+/// Starts the pair of sockets and the thread that reads them, once. Under the mutex.
 fn start() -> io::Result<()> {
     // Relaxed: written under the mutex.
     if WRITE_END.load(Ordering::Relaxed) >= 0 {

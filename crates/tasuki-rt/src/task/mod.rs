@@ -132,7 +132,7 @@ impl Meta {
 
     /// The future is gone: forgets the task.
     fn forget(&self) {
-        // SAFETY: the task_counts counts the future until the last line, so the workers hold the runtime; after it nothing is touched.
+        // SAFETY: the task counts have the future until the last line, so the workers hold the runtime; after that line nothing of it is touched.
         let shared = unsafe { self.shared() };
         shared.registry.remove(&self.entry);
         shared.noted.remove(&self.notes);

@@ -1,4 +1,6 @@
-//! Shutdown progress: a closing flag and two countdowns of the workers, of those that still have tasks of their own and of those that run.
+//! Shutdown progress: a closing flag, and two countdowns of the workers: those that still have tasks of their own, and those whose threads have not ended.
+//!
+//! `Shared::close` sets the flag, each worker counts itself down as it leaves (`mod.rs`), and the caller of a shutdown waits for the second count.
 //!
 //! # Orderings
 //! Release in `close` pairs with Acquire in `is_closing`. Each `left_home` releases what that worker did, and the last one
@@ -35,7 +37,7 @@ impl ShutdownProgress {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// running => closing. The task_counts has closed before.
+    /// running => closing. The task counts have been closed before.
     pub(crate) fn close(&self) {
         // Release: pairs with Acquire in `is_closing`: what was done before the shutdown.
         self.closing.store(true, Ordering::Release);
