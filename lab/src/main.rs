@@ -1,8 +1,18 @@
 //! The lab: a tour of Tasuki, and its benchmarks beside the peers.
 //!
-//! `peer` says what is measured, `peers/` who, `workload/` how, `measure` how often, `supervise` in which process,
-//! `report/` in which form; `exec` is the least executor, under the benchmarks of one thread. Results go to stdout,
-//! progress to stderr.
+//! | module | is for |
+//! |---|---|
+//! | `tour/` | `cargo run --release`: one file for each stop, all checked |
+//! | `peer/`, `peers/` | one trait for each primitive, and its implementations: ours and those of other crates |
+//! | `workload/` | what is measured of a primitive |
+//! | `measure/`, `supervise` | how often it is measured, and in which process |
+//! | `placement`, `machine`, `stats`, `alloc` | where the threads are, what the machine is like, medians, counted allocations |
+//! | `report/`, `screen` | the results as tables, JSON and charts; the progress of a run |
+//! | `exec` | the smallest executor, under the benchmarks of one thread |
+//! | `loss`, `stuck` | what a cancel loses, for each channel; five programs that hang, and what each prints |
+//! | `cli` | the command line |
+//!
+//! Results go to stdout, progress to stderr.
 
 mod alloc;
 mod cli;

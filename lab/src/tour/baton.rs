@@ -1,4 +1,4 @@
-//! A baton passed through all tasks, lap after lap: on one event loop in exactly the order in which they queued,
+//! Tour stop: a baton passed through all tasks, lap after lap: on one event loop in exactly the order in which they queued,
 //! on all workers so that no task is passed over.
 
 use super::tasks::NOTES;
