@@ -278,7 +278,7 @@ impl<'a> ArriveOp<'a> {
         barrier
     }
 
-    /// One more arrival. A function of its own, which saves no registers: what is stored before the queue is locked delays that.
+    /// One more arrival. Kept out of line: spilled registers would delay the compare-exchange that locks the queue.
     #[inline(never)]
     fn arrive(
         &mut self,

@@ -56,7 +56,7 @@ pub(crate) fn nanoseconds(_is_coarse: bool) -> u64 {
     now.duration_since(*START.get_or_init(|| now)).as_nanos() as u64
 }
 
-/// Has every running thread of the process pass a full fence, and passes one itself; false where the system cannot. A thread that orders a store before a load for the compiler alone has them in that order for the caller: takes some milliseconds.
+/// Makes every running thread of the process pass a full fence, and passes one itself; false where the system cannot do that. So other threads may order a store before a load by a compiler fence alone: towards the caller it counts as a full one. Takes some milliseconds.
 #[allow(dead_code, reason = "only `inspect/` asks, where it is active")]
 pub(crate) fn fence_all_threads() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]

@@ -25,7 +25,7 @@ mod real {
     #[cfg(all(target_has_atomic = "ptr", not(tasuki_counts)))]
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
-    /// Held for as long as a queue is locked. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
+    /// Held for as long as a queue is locked, or `inspect/` takes a record of its thread. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
     /// that none can meet a queue that the code it interrupted has locked. Without it, nothing.
     #[cfg(feature = "critical-section")]
     #[derive(Debug)]
@@ -35,8 +35,8 @@ mod real {
     impl Section {
         #[inline(always)]
         pub(crate) fn enter() -> Self {
-            // SAFETY: released once, by the drop, on the same thread: the only place that has one is `LockedQueue`, which is not
-            // `Send`. Sections nest: a queue that is locked while another is locked is unlocked before it.
+            // SAFETY: released once, by the drop, on the same thread: a section is in a `LockedQueue`, which is not `Send`, or in a local
+            // variable of `inspect/`. Sections nest: a queue that is locked while another is locked is unlocked before it.
             Self(unsafe { critical_section::acquire() })
         }
     }

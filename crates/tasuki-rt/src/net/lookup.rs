@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 /// What [`ToSocketAddrs`] means.
 #[derive(Debug)]
 pub enum Addresses {
-    /// Known without a question.
+    /// Known without asking the resolver.
     One(SocketAddr),
     /// As above, several.
     Many(Vec<SocketAddr>),
@@ -19,7 +19,7 @@ pub enum Addresses {
 /// What addresses are made of: a [`SocketAddr`], a pair of an IP address or a name and a port, a slice of addresses, a string `name:port`. Names are looked up
 /// with [`lookup_host`]. Sealed.
 pub trait ToSocketAddrs: sealed::Sealed {
-    /// What it means.
+    /// The addresses that this value stands for.
     #[doc(hidden)]
     fn addresses(&self) -> Addresses;
 }

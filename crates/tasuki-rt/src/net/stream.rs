@@ -31,7 +31,7 @@ pub(crate) fn room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
-/// No `async fn`, nor is `write`: that would hold its arguments a second time, in every task that waits for a stream.
+/// Neither this nor `write` is an `async fn`: its future would hold the arguments a second time, in every task that waits for a stream.
 #[inline]
 pub(super) fn read<'a>(
     stream: &'a impl PollStream,
@@ -106,7 +106,7 @@ macro_rules! poll_stream {
             }
 
             fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-                // A short count says nothing: the system takes only so many slices at a time.
+                // A short count is inconclusive: the system takes only so many slices at a time.
                 self.io.poll_io(cx, Direction::Write, |mut io| io.write_vectored(slices))
             }
 

@@ -196,7 +196,7 @@ pub struct ForeignWakes(Arc<AtomicUsize>);
 
 impl Drop for ForeignWakes {
     fn drop(&mut self) {
-        // Release: pairs with Acquire in `Sim::wait_for_outside`. Who sees the number sees the wakes before it.
+        // Release: pairs with Acquire in `Sim::wait_for_outside`. A thread that sees the number sees the wakes before it.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
@@ -207,9 +207,9 @@ pub(crate) enum Failure {
     Panic(PanicPayload),
     /// The test was aborted.
     NoResult(String),
-    /// And the report.
+    /// No task can run, and none will be woken. With the report.
     Deadlock(String),
-    /// After so many polls.
+    /// The run has not ended after so many polls.
     TooLong(u64),
 }
 

@@ -82,7 +82,7 @@ impl Tasks {
         self.list[task].joins.clear();
     }
 
-    /// What the poll that goes on will have been.
+    /// Notes how the poll that is running will end.
     pub(super) fn has_fared(&mut self, fate: Fate) {
         if let Some(step) = self.steps.back_mut() {
             step.fate = fate;

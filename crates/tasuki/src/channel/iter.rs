@@ -13,7 +13,7 @@ pub struct TryIter<'a, T>(&'a Receiver<T>);
 /// As [`Iter`], with the receiver inside. Made by `into_iter`.
 pub struct IntoIter<T>(Receiver<T>);
 
-/// As of the receiver: the messages need not have a form.
+/// `Debug` as for the receiver: messages need not implement it.
 macro_rules! debug {
     ($($iterator:ty: $name:literal),*) => {$(
         impl<T> fmt::Debug for $iterator {

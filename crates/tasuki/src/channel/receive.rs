@@ -35,7 +35,7 @@ impl<T, S: Store<T>> Core<T, S> {
         self.recv_locked(self.lock())
     }
 
-    /// Out of line, so that the fast path keeps no register for it: what its frame would store delays the compare-exchange.
+    /// Out of line, so that the fast path saves no register for it: spilled registers would delay the compare-exchange.
     #[inline(never)]
     fn recv_locked<'c>(&'c self, mut locked: Locked<'c, T, S>) -> Result<T, TryRecvError> {
         match locked.pop_available() {
@@ -206,7 +206,7 @@ pub(super) enum AfterPanic {
 }
 
 impl AfterPanic {
-    /// Who gets the message again.
+    /// The waiter that gets the message again; `None`: the channel does.
     pub(super) fn waiter(self, waiter: Pinned<'_>) -> Option<Pinned<'_>> {
         matches!(self, Self::GoesOn).then_some(waiter)
     }

@@ -44,7 +44,7 @@ impl<T, S: Store<T>> Core<T, S> {
         sent || unsafe { Self::send_out_of_line(locked, content) }
     }
 
-    /// The same where that needs calls. Out of line, so that the fast path keeps no register for it: what its frame would store delays the compare-exchange.
+    /// The same where that needs calls. Out of line, so that the fast path saves no register for it: spilled registers would delay the compare-exchange.
     ///
     /// SAFETY: as [`send_idle`](Self::send_idle); there is room, and none waits.
     #[inline(never)]
@@ -143,7 +143,7 @@ impl<T, S: Store<T>> Core<T, S> {
         if locked.is_closed() {
             return Err(TryReserveError::Closed);
         }
-        // Nothing is had at once, also behind a queue.
+        // A reservation of no slots succeeds at once, also behind a queue.
         if slots > 0 && !locked.has_room(slots) {
             return Err(TryReserveError::Full);
         }

@@ -29,7 +29,7 @@ struct Moves<'e, H> {
     holder: &'e H,
     /// The mover goes first, with its new waker and mark.
     me: Option<(Pinned<'e>, QueueWaker, u32)>,
-    /// My waker, if I own the mutex at once.
+    /// The waker of the mover, if it owns the mutex at once and does not need it.
     spare: Deferred<Option<QueueWaker>>,
 }
 

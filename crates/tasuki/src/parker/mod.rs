@@ -98,7 +98,7 @@ pub struct Parker {
     _not_sync: PhantomData<Cell<()>>,
 }
 
-// The cell is none: it only says that the type is not `Sync`.
+// There is no cell: the marker only says that the type is not `Sync`.
 impl RefUnwindSafe for Parker {}
 
 /// Wakes the thread that sleeps on a [`Parker`], or is about to.

@@ -75,13 +75,13 @@ impl<T> Deferred<T> {
         Self(ManuallyDrop::new(foreign))
     }
 
-    /// What it is: the queue has been unlocked.
+    /// The content, now that the queue has been unlocked.
     #[inline(always)]
     pub(crate) fn open(self, _unlocked: QueueUnlocked) -> T {
         self.into_inner()
     }
 
-    /// What it is, to be kept closed in something else.
+    /// The content, for code of the queue that keeps it closed in something else.
     #[inline(always)]
     pub(super) fn into_inner(self) -> T {
         ManuallyDrop::into_inner(self.0)
@@ -95,7 +95,7 @@ impl<T> Deferred<T> {
 }
 
 impl Deferred<QueueWaker> {
-    /// As what may be nothing.
+    /// The same as an `Option`.
     #[inline(always)]
     pub(crate) fn some(self) -> Deferred<Option<QueueWaker>> {
         Deferred::new(Some(self.into_inner()))
@@ -434,7 +434,7 @@ impl<'q> LockedQueue<'q> {
         Some(Detached(front))
     }
 
-    /// A waiter that was notified here goes on to another queue, with another waker and a new mark; by its own future.
+    /// `Notified => Waiting`, with another waker and a new mark: a waiter that was notified here goes on to another queue, or comes back into this one after its grant was revoked. By its own future.
     ///
     /// SAFETY: the waiter is `Notified`.
     pub(crate) unsafe fn revive(&mut self, waiter: Pinned<'_>, waker: QueueWaker, mark: u32) -> Detached {
@@ -443,19 +443,19 @@ impl<'q> LockedQueue<'q> {
         Detached(waiter.as_ptr())
     }
 
-    /// Enqueues a waiter that comes from another queue at the end.
+    /// Enqueues a detached waiter at the end.
     pub(crate) fn push_back_detached(&mut self, waiter: Detached) {
         self.link_back(waiter.0);
     }
 
-    /// Enqueues a waiter that comes from another queue before all others.
+    /// Enqueues a detached waiter before all others.
     pub(crate) fn push_front_detached(&mut self, waiter: Detached) {
         // SAFETY: as in `push_back_detached`.
         let head = unsafe { list::push_front(self.word.head(), waiter.0) };
         self.word = self.word.with_head(head);
     }
 
-    /// Enqueues a waiter that comes from elsewhere behind the first.
+    /// Enqueues a detached waiter behind the first.
     ///
     /// SAFETY: there is a waiter.
     pub(crate) unsafe fn push_second_detached(&mut self, waiter: Detached) {
@@ -470,14 +470,14 @@ impl<'q> LockedQueue<'q> {
         }
     }
 
-    /// Grants a waiter that comes from another queue, without its having been in this one.
+    /// Grants a detached waiter, without its having been in this queue.
     pub(crate) fn grant(&mut self, waiter: Detached) -> Deferred<Option<QueueWaker>> {
-        // SAFETY: both queues are locked by the caller, and it is out of the list.
+        // SAFETY: the caller has locked this queue, and the one that the waiter comes from; the waiter is in no list.
         Deferred::new(unsafe { waiter::notify(waiter.0, Verdict::Granted) })
     }
 }
 
-/// A waiter between two queues. Both are locked while this exists, the one it comes from first.
+/// A waiter that is in no list, on its way into a queue. It comes from another queue, and both are locked while this exists, the one it comes from first; or its grant was revoked, and its own future puts it back.
 #[derive(Debug)]
 #[must_use = "a waiter must be put somewhere, or granted"]
 pub(crate) struct Detached(*mut Waiter);
@@ -486,7 +486,7 @@ impl Detached {
     /// What `inspect/` knows of the wait.
     #[inline(always)]
     pub(crate) fn note(&self) -> WaitNote {
-        // SAFETY: both queues are locked, so the waiter is alive.
+        // SAFETY: the queue that it comes from is locked, or its own future is the caller: the waiter is alive.
         unsafe { (*self.0).note() }
     }
 }

@@ -35,7 +35,7 @@ use core::cell::{Cell, RefCell};
 use core::ptr;
 use std::thread_local;
 
-/// So many bytes of stack may be between two wakes that are nested.
+/// Wakes that are at most so many bytes of stack below the shallowest wake of their thread are nested.
 const NESTING: usize = 32 * 1024;
 
 thread_local! {
@@ -44,7 +44,7 @@ thread_local! {
     static ACTIVE: Cell<*const RefCell<VecDeque<DeferredWake>>> = const { Cell::new(ptr::null()) };
 }
 
-/// A waker to be woken later, as what it would have been woken now.
+/// A waker to be called later, with the kind of wake that it would have had now.
 struct DeferredWake {
     waker: QueueWaker,
     kind: WakeKind,

@@ -394,7 +394,7 @@ pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Que
     waker
 }
 
-/// `Waiting => Notified`, as [`notify`], of a waiter that has not been called.
+/// `Waiting => Notified`, as [`notify`], of a waiter that has not been woken.
 ///
 /// SAFETY: as [`notify`], and the state is `Waiting`.
 #[inline(always)]
@@ -410,7 +410,7 @@ pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> QueueWaker {
     waker
 }
 
-/// `Waiting => Woken`: the head is woken to compete for a free lock, and stays the head.
+/// `Waiting => Woken`: the waiter is woken and stays in its list. It competes for a free lock (`Bypass`), or was granted the lock revocably (`Revocable`), or is to take a message (rendezvous).
 ///
 /// SAFETY: the caller holds `EDIT` and the waiter is in the list.
 #[inline]

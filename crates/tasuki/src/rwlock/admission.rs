@@ -183,7 +183,7 @@ impl<'l> Admission<'l> {
         is_full(self.readers as usize) && self.is_next(kind) && self.has_room(kind)
     }
 
-    /// A newcomer may not pass the queue, but for a reader that no writer waits behind. An upgrade goes before all others.
+    /// A newcomer may not pass the queue, but for a reader while neither a writer nor an upgrade is queued. An upgrade goes before all others.
     fn is_next(&self, kind: Kind) -> bool {
         match kind {
             Kind::Read => self.stoppers.is_none(),

@@ -172,7 +172,7 @@ impl Timers {
         self.start.checked_add(since)
     }
 
-    /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, and must be rung for.
+    /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, so that the alarm must be rung.
     #[must_use = "the alarm must be rung"]
     fn arm(&self, slot: WaiterSlot<'_>, waker: QueueWaker, tick: u64) -> bool {
         let mut guard = self.wheel.lock();

@@ -60,7 +60,7 @@ impl<P: Policy> RawMutex<P> {
         }
     }
 
-    /// The lock was to be had, and the waker is not needed.
+    /// The lock has become free and was taken: the waker is not needed.
     fn taken_after_all(&self, waker: QueueWaker) -> Poll<()> {
         drop_spare(waker, || {
             self.unlock();
