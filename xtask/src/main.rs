@@ -77,7 +77,7 @@ const TASKS: [Task; 19] = [
     (
         "tour",
         "[--runs N] [--quick] [--only CONDITION]",
-        "the tour: quiet, busy, one processor, real-time, little memory, 1 to 64 workers",
+        "the tour: quiet, busy, one processor, real-time, little memory, held up, 1 to 64 workers",
         tour::run,
     ),
     (
@@ -113,7 +113,12 @@ const TASKS: [Task; 19] = [
         repeat::run,
     ),
     ("tidy", "", "the rules of the house that text can show", tidy::run),
-    ("ci", "", "all that .ci/run wants: check, tidy, tests, counts, models, Miri, tour, benchmarks", ci::run),
+    (
+        "ci",
+        "",
+        "all that .ci/run wants: check, tidy, surface, package, tests, counts, models, Miri, targets, tour, benchmarks",
+        ci::run,
+    ),
 ];
 
 fn main() -> ExitCode {

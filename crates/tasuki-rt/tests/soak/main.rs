@@ -46,7 +46,7 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 const PATIENCE_TICKS: u32 = 300;
 const TICK: Duration = Duration::from_millis(100);
 /// What may be left allocated more than after the first epochs: queues and threads of others, at their largest. With debug assertions locks and waits are noted, and the notes keep
-/// the room of the largest crowd, in pieces that double.
+/// the room of the largest crowd.
 const SLACK_BYTES: usize = if cfg!(debug_assertions) { 3 << 20 } else { 256 << 10 };
 /// In a run that is so long, enough deadlines come while the machine is not late itself.
 const JUDGED: Duration = Duration::from_secs(60);

@@ -446,7 +446,24 @@ pub(super) fn reached(tasks: Vec<u64>) -> usize {
 
 /// Every cycle of now, each once.
 pub(super) fn cycles() -> Vec<Cycle> {
-    cycles_of(holders_waited_for(u64::MAX))
+    let found = cycles_of(holders_waited_for(u64::MAX));
+    if found.is_empty() { found } else { confirmed(found) }
+}
+
+/// The cycle of now that this task is in.
+pub(super) fn cycle_with(task: u64) -> Option<Cycle> {
+    let found = cycle_of(task).filter(|cycle| cycle.has(task))?;
+    confirmed(Vec::from([found])).pop()
+}
+
+/// Of these cycles, those that are found again. A look is not of one moment: it may have read that a lock is held before it was released, and that its holder waits after that. No two waits and no two holds are the same: what is the same in
+/// both looks was so between the first and the second, all of it at once.
+pub(super) fn confirmed(mut found: Vec<Cycle>) -> Vec<Cycle> {
+    // No fence: a look acquires what it reads, so the second one sees all that a task had done before the wait or the hold that the first has read of it.
+    let tasks = found.iter().flat_map(|cycle| cycle.links.iter().map(|link| link.wait.task));
+    let again: HashSet<Vec<u64>> = cycles_of(tasks).iter().map(Cycle::signature).collect();
+    found.retain(|cycle| again.contains(&cycle.signature()));
+    found
 }
 
 impl Deadlock {

@@ -1,6 +1,6 @@
 //! Programs by which a wait-for graph is deceived: guards, futures and permits that move between tasks, tasks that wait by several futures, and sets of tasks with several cycles.
 
-use super::graph::{Cycle, cycle_of, cycles_of, holders_waited_for, reached};
+use super::graph::{Cycle, confirmed, cycle_of, cycles_of, holders_waited_for, reached};
 use super::tests::Actor;
 use super::watch::tests::Looks;
 use super::{Certainty, Deadlock, Hold};
@@ -224,6 +224,60 @@ fn a_cycle_that_opens_and_closes_is_told_once() {
     assert_eq!((told(), told()), (0, 0));
     drop(signal);
     assert_eq!((told(), told(), told(), told()), (0, 0, 0, 0));
+}
+
+/// A look is not of one moment: what it has found counts only if a second look finds the same waits and holds, and not others in their place.
+#[test]
+fn a_cycle_that_a_second_look_does_not_find() {
+    let [one, two] = actors();
+    let (a, b) = (Mutex::new(0), Mutex::new(0));
+    let held_a = one.run(|| a.try_lock().unwrap());
+    let _held_b = two.run(|| b.try_lock().unwrap());
+    let (mut wants_b, mut wants_a) = (Box::pin(b.lock()), Box::pin(a.lock()));
+    waits(one, wants_b.as_mut());
+    waits(two, wants_a.as_mut());
+    let found = cycles_of([one.number()]);
+    assert_eq!(confirmed(found.clone()).len(), 1);
+    drop((wants_a, held_a));
+    assert!(confirmed(found.clone()).is_empty());
+    // The same tasks and locks, and another hold and another wait.
+    let _held_a = one.run(|| a.try_lock().unwrap());
+    let mut wants_a = Box::pin(a.lock());
+    waits(two, wants_a.as_mut());
+    let now = cycles_of([one.number()]);
+    assert!(now.len() == 1 && confirmed(found).is_empty() && confirmed(now).len() == 1);
+}
+
+/// More waits of one task, and more writers of one lock, than are read while a list is locked: all of them count.
+#[test]
+fn lists_that_are_too_long_to_be_read_locked() {
+    const MANY: usize = 1_500;
+    let [holder, me, reader] = actors();
+    let locks: Vec<Mutex<u32>> = (0..MANY).map(|_| Mutex::new(0)).collect();
+    let _held: Vec<_> = holder.run(|| locks.iter().map(|lock| lock.try_lock().unwrap()).collect());
+    let own = Mutex::new(0);
+    let _own = me.run(|| own.try_lock().unwrap());
+    let mut all: Vec<_> = locks.iter().map(|lock| Box::pin(lock.lock())).collect();
+    all.iter_mut().for_each(|wait| waits(me, wait.as_mut()));
+    let mut wants_own = Box::pin(own.lock());
+    waits(holder, wants_own.as_mut());
+    assert!(deadlock(me).is_some() && deadlock(holder).is_some());
+    // One of them, which is not the holder's, may let the task go on.
+    let free = Mutex::new(0);
+    let _free = free.try_lock();
+    let mut beside = Box::pin(free.lock());
+    waits(me, beside.as_mut());
+    assert!(deadlock(me).is_none() && deadlock(holder).is_none());
+    drop(beside);
+    let rwlock = RwLock::new(0);
+    let _read = holder.run(|| rwlock.try_read().unwrap());
+    let mut writers: Vec<_> = (0..MANY).map(|_| Box::pin(rwlock.write())).collect();
+    let others: Vec<Actor> = writers.iter().map(|_| Actor::new()).collect();
+    writers.iter_mut().zip(&others).for_each(|(wait, actor)| waits(*actor, wait.as_mut()));
+    let mut behind = Box::pin(rwlock.read());
+    waits(reader, behind.as_mut());
+    let found = deadlock(reader).expect("the writers before it wait for the holder");
+    assert_eq!(found.certainty, Certainty::Deadlock);
 }
 
 /// A crowd that waits for one lock is not looked at: only the tasks that hold what is waited for, and what they wait for.

@@ -172,7 +172,7 @@ mod active {
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) use active::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue, waits_have_moved};
 #[cfg(any(debug_assertions, feature = "inspect"))]
-use active::{coarse_nanoseconds, hook, locked, prints, try_locked};
+use active::{Locked, coarse_nanoseconds, hook, locked, prints, try_locked};
 
 /// What `holder_slot.rs` and `stamp.rs` are made of; the model of both has others.
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -335,7 +335,7 @@ mod active {
     pub(crate) fn check_cycle(task: u64) {
         // SeqCst: pairs with the same fence of another task whose wait closes the cycle; see `waits/mod.rs`.
         fence(Ordering::SeqCst);
-        let Some(cycle) = graph::cycle_of(task).filter(|cycle| cycle.has(task)) else { return };
+        let Some(cycle) = graph::cycle_with(task) else { return };
         let Some(deadlock) = Deadlock::new(&cycle) else { return };
         if deadlock.certainty != Certainty::Suspected {
             hook(&deadlock);

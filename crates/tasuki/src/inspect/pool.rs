@@ -7,7 +7,8 @@
 //! Records that are free are in lists, one for every few threads, each under a lock of its own; the lists are linked through the records. A thread
 //! whose list is empty takes from another before it takes a record that was never used: the number of records is that of the most that were in use.
 
-use super::{locked, try_locked};
+use super::{Locked, locked, try_locked};
+use crate::process_id;
 use std::boxed::Box;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +25,11 @@ const LISTS: usize = 16;
 /// How often the memory may double. Not at all where a critical section may have interrupted the allocator: an interrupt handler takes records too.
 const DOUBLINGS: usize = if cfg!(feature = "critical-section") { 0 } else { 18 };
 
+/// How many records are made at a time, at most.
+const CHUNK: usize = 256;
+
+type Chunk<T> = OnceLock<Box<[T]>>;
+
 /// What can be in a pool.
 pub(super) trait Record: Sized + Sync + 'static {
     /// One that was never used.
@@ -36,8 +42,8 @@ pub(super) trait Record: Sized + Sync + 'static {
 /// All records of a kind. A record has a number, from 1 on.
 pub(super) struct Pool<T: 'static, const N: usize> {
     first: [T; N],
-    /// Each has as many as all before it together.
-    more: [OnceLock<Box<[T]>>; DOUBLINGS],
+    /// Each has as many as all before it together, in chunks that are made when the first of their records is taken: that may be with a queue locked, so it must not take long.
+    more: [OnceLock<Box<[Chunk<T>]>>; DOUBLINGS],
     free: [Mutex<u32>; LISTS],
     /// How many records were ever used.
     used: AtomicU32,
@@ -64,16 +70,19 @@ impl<T: Record, const N: usize> Pool<T, N> {
     fn get_more(&self, at: usize) -> &T {
         let doubling = (at / N).ilog2() as usize;
         let before = N << doubling;
-        let fresh = || (0..before).map(|_| T::NEW).collect();
-        &self.more[doubling].get_or_init(fresh)[at - before]
+        let (chunk, records) = ((at - before) / CHUNK, CHUNK.min(before));
+        let empty = || (0..before.div_ceil(CHUNK)).map(|_| Chunk::new()).collect();
+        let fresh = || (0..records).map(|_| T::NEW).collect();
+        &self.more[doubling].get_or_init(empty)[chunk].get_or_init(fresh)[(at - before) % CHUNK]
     }
 
     /// A record that is in use from now on; `None` if there is memory for no more.
     pub(super) fn take(&self) -> Option<u32> {
         let mine = this_list();
-        self.pop(mine)
-            .or_else(|| (1..LISTS).find_map(|n| self.pop((mine + n) % LISTS)))
-            .or_else(|| self.fresh())
+        let lists = || (mine..LISTS).chain(0..mine).map(|list| &self.free[list]);
+        // A list that is locked may have records; to wait for each would make threads that take meet where there are enough.
+        let free = lists().find_map(|list| self.pop(try_locked(list)?));
+        free.or_else(|| lists().find_map(|list| self.pop(locked_in_parent(list)?))).or_else(|| self.fresh())
     }
 
     /// A record that was never used.
@@ -83,8 +92,7 @@ impl<T: Record, const N: usize> Pool<T, N> {
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|used| used + 1)
     }
 
-    fn pop(&self, list: usize) -> Option<u32> {
-        let mut head = try_locked(&self.free[list])?;
+    fn pop(&self, mut head: Locked<'_, u32>) -> Option<u32> {
         let number = *head;
         if number == 0 {
             return None;
@@ -107,6 +115,15 @@ impl<T: Record, const N: usize> Pool<T, N> {
         // Relaxed: as in `fresh`.
         self.used.load(Ordering::Relaxed)
     }
+}
+
+/// Locks the list. In the child of a fork only if it is free: a thread that the child does not have may have locked it.
+fn locked_in_parent(list: &Mutex<u32>) -> Option<Locked<'_, u32>> {
+    static FIRST: AtomicU32 = AtomicU32::new(0);
+    let here = process_id::id();
+    // Relaxed: a number that the first to take a record has written.
+    let first = FIRST.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
+    if first.is_err_and(|first| first != here) { try_locked(list) } else { Some(locked(list)) }
 }
 
 /// The list of this thread.
@@ -162,6 +179,21 @@ mod tests {
         static POOL: Pool<Number, 2> = Pool::new();
         let taken = (0..4).filter_map(|_| POOL.take()).count();
         assert_eq!(taken, if DOUBLINGS == 0 { 2 } else { 4 });
+    }
+
+    /// One thread takes and another puts back at the same time: a list that is locked at that moment is not taken for an empty one.
+    #[test]
+    fn records_go_to_and_fro() {
+        static POOL: Pool<Number, 16> = Pool::new();
+        let (send, receive) = std::sync::mpsc::sync_channel(10);
+        let puts = std::thread::spawn(move || receive.iter().for_each(|number| POOL.put(number)));
+        for _ in 0..if cfg!(miri) { 100 } else { 100_000 } {
+            send.send(POOL.take().expect("few are in use")).unwrap();
+        }
+        drop(send);
+        puts.join().unwrap();
+        // Ten in the channel, and one on either side.
+        assert!(POOL.used() <= 12, "{} records", POOL.used());
     }
 
     /// Taken by one thread and put back by others: the memory does not grow.

@@ -12,7 +12,7 @@
 //! | prepared, published | the wait is over | free | [`Stamp::free`] |
 //!
 //! # Invariants
-//! 1. The fields that a look may read are written by the one that took the record, and only while it is prepared.
+//! 1. What is written while the record is published is one field, which says something by itself (`waits/mod.rs` names them); all others are written by the one that took the record, while it is prepared.
 //! 2. No two uses have the same stamp.
 //!
 //! # Orderings

@@ -8,7 +8,7 @@
 use super::{WaitRecord, Want, get, load, store};
 use crate::inspect::locked;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A power of two: a million waiting tasks are sixteen in a bucket.
 const BUCKETS: usize = if cfg!(miri) { 16 } else { 1 << 16 };
@@ -82,10 +82,19 @@ pub(super) fn unlist(number: u32, record: &WaitRecord) {
 
 /// The records of a bucket, which is locked.
 pub(super) fn chain(head: u32) -> impl Iterator<Item = (u32, &'static WaitRecord)> {
+    along(head, |record| &record.next)
+}
+
+/// The writers of a lock whose list is locked.
+pub(super) fn writers(head: u32) -> impl Iterator<Item = (u32, &'static WaitRecord)> {
+    along(head, |record| &record.next_writer)
+}
+
+fn along(head: u32, next: fn(&WaitRecord) -> &AtomicU32) -> impl Iterator<Item = (u32, &'static WaitRecord)> {
     let mut at = head;
     std::iter::from_fn(move || {
         let (number, record) = (at, (at != 0).then(|| get(at))?);
-        at = load(&record.next);
+        at = load(next(record));
         Some((number, record))
     })
 }

@@ -1,8 +1,8 @@
 //! Reads the records of the waits that have not ended: those of a task, of a lock, or all. The graph and the snapshots are made of them.
 //!
-//! A look takes no lock but that of a bucket, and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
+//! A look takes no lock but that of a list, while it reads a few hundred records at most, and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
 
-use super::lists::{bucket, chain, time_bucket};
+use super::lists::{bucket, chain, time_bucket, writers};
 use super::{OF_POOL, POOL, WaitRecord, Want, get, id, load, tables};
 use crate::inspect::locked;
 use crate::inspect::locks::{Held, LockId};
@@ -71,13 +71,30 @@ fn direct(task: u64) -> impl Iterator<Item = WaitView> {
     views.filter_map(|(number, record)| record.view(number)).filter(move |view| view.task == task)
 }
 
+/// So many records of a list are read while it is locked.
+const SHORT: usize = 512;
+
+/// What is in a list that is locked, if it is short. While a long one is read, every wait that begins or ends would have to wait for its lock: all records are looked at instead, without a lock.
+fn short<T>(list: impl Iterator<Item = T>) -> Option<Vec<T>> {
+    let read: Vec<T> = list.take(SHORT + 1).collect();
+    (read.len() <= SHORT).then_some(read)
+}
+
 /// The waits of a task: all but those for a time, and one of those, which is enough to know that the task goes on.
 pub(in crate::inspect) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     let view = |(number, record): (u32, &WaitRecord)| record.view(number);
     direct(task).for_each(&mut see);
     let is_of = |(_, record): &(u32, &WaitRecord)| record.is_of(task);
-    let linked: Vec<WaitView> = chain(*locked(bucket(task))).filter(is_of).filter_map(view).collect();
-    linked.into_iter().rev().for_each(&mut see);
+    match short(chain(*locked(bucket(task)))) {
+        Some(linked) => linked.into_iter().rev().filter(is_of).filter_map(view).for_each(&mut see),
+        None => {
+            let is_linked = |record: &WaitRecord| {
+                record.is_linked.load(Ordering::Relaxed) && record.request().want() != Want::Time
+            };
+            let linked = records().filter(|one| is_of(one) && is_linked(one.1));
+            linked.filter_map(view).for_each(&mut see);
+        }
+    }
     chain(*locked(time_bucket(task))).find(is_of).and_then(view).into_iter().for_each(see);
 }
 
@@ -127,12 +144,14 @@ pub(in crate::inspect) fn each(see: impl FnMut(WaitView)) {
 /// Every wait in the queue of this lock that keeps readers out.
 pub(in crate::inspect) fn each_writer(lock: LockId, mut see: impl FnMut(WaitView)) {
     let Some(of) = lock.record() else { return };
-    let head = locked(&of.writers);
-    let mut at = *head;
-    while at != 0 {
-        let record = get(at);
-        record.view(at).into_iter().for_each(&mut see);
-        at = load(&record.next_writer);
+    let listed = short(writers(*locked(&of.writers)));
+    match listed {
+        Some(listed) => listed.into_iter().filter_map(|(at, record)| record.view(at)).for_each(see),
+        None => each_waiter(lock, |view| {
+            if view.want.keeps_readers_out() {
+                see(view);
+            }
+        }),
     }
 }
 

@@ -14,8 +14,8 @@
 //! | the wait is over | [`leave`] |
 //!
 //! # Invariants
-//! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`); only `lock`, the `want` of `request`, `held`, `order` and, when a waiter is moved, what says of which lock it is and since when change later, by the holder of
-//!    the queue lock, each by itself, and `task`, by the future itself when another task polls it, while the record is in no bucket.
+//! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`). Later change, each by itself: `lock`, the `want` of `request`, `held`, `order` and, when a waiter is moved, what says of which lock it is and since
+//!    when, by the holder of the queue lock; `task`, by the future itself when another task polls it, while the record is in no bucket; `is_linked` and the links, under the lock of their list; `is_old`, by the watcher.
 //! 2. A record is published exactly while the wait goes on, and no two waits have had the same id.
 //! 3. The lists are changed and read under the locks of their bucket, that of a lock's writers under the lock of its record. A thread that holds the second
 //!    never takes the first.
@@ -225,7 +225,7 @@ impl Record for WaitRecord {
 
 /// The records that are of no thread.
 static POOL: Pool<WaitRecord, { first(4096) }> = Pool::new();
-/// The number of a record of the pool has this bit. Those of the tables have not: some million threads would have to have one.
+/// The number of a record of the pool has this bit. Those of the tables have not: they are few.
 const OF_POOL: u32 = 1 << 31;
 
 // All Relaxed from here on: see the header.
