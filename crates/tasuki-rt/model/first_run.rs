@@ -5,8 +5,8 @@
 //! another's: a task is queued once for each time it becomes runnable, and a wake during its poll queues it after the poll. The steps of the cell, of the local
 //! queue, of the event, and of the flag and the count by which the program ends are atomic, and order nothing else, for the model checker does not know them. Three preemptions with one worker (53,000
 //! executions); two with two workers (73,000 and 187,000), for which the program is cut into two. With three these two do not end in hours, so their parts are models of their own, with as many preemptions as the others have: a
-//! task from outside, one that is woken from outside (73,000 executions each with two preemptions), two tasks from inside (16). With three preemptions, which is for releases (`cargo xtask model --preemptions 3 --cap 7200 rt::first_run`), the
-//! first two have 2,391,476 executions each, in half an hour beside other work, and the last one 19. A task in the global queue that was woken before its first poll has 6; woken in or after that poll, by whichever worker that is, it stays at two.
+//! task from outside, one that is woken from outside (68,000 executions each with two preemptions), two tasks from inside (16). With three preemptions, which is for releases (`cargo xtask model --preemptions 3 --cap 7200 rt::first_run`), the
+//! first two had 2,391,476 executions each, in half an hour beside other work, and the last one 19, when that was last done: before a searcher looked whether there is more. A task in the global queue that was woken before its first poll has 6; woken in or after that poll, by whichever worker that is, it stays at two.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;
@@ -166,8 +166,8 @@ impl Pool {
                 task = self.pick(worker, searching);
             }
             if let Some(task) = task {
-                if std::mem::take(&mut searching) && self.idle.found() {
-                    self.notify();
+                if std::mem::take(&mut searching) {
+                    self.found(worker);
                 }
                 self.run(worker, task);
                 continue;
@@ -175,7 +175,14 @@ impl Pool {
             let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
             searching = self.idle.rest(rest, &FallingAsleep { pool: self, worker }).chosen;
         }
-        if searching && self.idle.found() {
+        if searching {
+            self.found(worker);
+        }
+    }
+
+    fn found(&self, worker: usize) {
+        let has_own = || !self.locals[worker].lock().unwrap().is_empty();
+        if self.idle.found(|| has_own() || !self.global.is_empty()) {
             self.notify();
         }
     }

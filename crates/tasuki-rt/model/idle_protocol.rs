@@ -21,6 +21,8 @@ enum Without {
     Lock,
     /// The notification by the last searcher that found something.
     Found,
+    /// The lock of the look of such a searcher, when all others sleep.
+    FoundLock,
 }
 
 struct Pool {
@@ -58,6 +60,17 @@ impl Pool {
         self.tasks.take(1, 0, |_| ()).is_some()
     }
 
+    fn found(&self) {
+        let sees_more = || match self.without {
+            // Without the lock it is a glance.
+            Without::FoundLock => !self.tasks.looks_empty(),
+            _ => !self.tasks.is_empty(),
+        };
+        if self.idle.found(sees_more) && self.without != Without::Found {
+            self.notify();
+        }
+    }
+
     fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.parkers.iter().for_each(Notify::notify);
@@ -76,16 +89,16 @@ impl Pool {
             }
             if self.take() {
                 done += 1;
-                if std::mem::take(&mut searching) && self.idle.found() && self.without != Without::Found {
-                    self.notify();
+                if std::mem::take(&mut searching) {
+                    self.found();
                 }
                 continue;
             }
             let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
             searching = self.idle.rest(rest, &FallingAsleep { pool: self, worker }).chosen;
         }
-        if searching && self.idle.found() {
-            self.notify();
+        if searching {
+            self.found();
         }
         done
     }
@@ -186,6 +199,33 @@ fn searchers_and_a_poller_against_a_spawner() {
 #[should_panic(expected = "deadlock")]
 fn without_passing_the_search_on_a_task_is_left() {
     two_workers(Without::Found, false);
+}
+
+/// Two tasks that are pushed one after the other; one worker is asleep at first, and takes what the other leaves.
+fn pushes_beside_a_searcher(without: Without) {
+    loom::model(move || {
+        let pool = Pool::new(2, without);
+        assert!(pool.idle.sleep(Rest::of(1)).look);
+        let other = thread::spawn(move || {
+            pool.parkers[1].wait();
+            pool.work_on(1, 1, pool.idle.rise(1).chosen)
+        });
+        let spawner = thread::spawn(move || (0..2).for_each(|_| pool.push(1)));
+        assert_eq!(pool.work(0, 1), 1);
+        assert_eq!(other.join().unwrap(), 1);
+        spawner.join().unwrap();
+    });
+}
+
+#[test]
+fn a_push_that_relies_on_a_searcher_that_finds() {
+    pushes_beside_a_searcher(Without::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_lock_of_its_look_a_searcher_misses_a_push() {
+    pushes_beside_a_searcher(Without::FoundLock);
 }
 
 /// Two spawners, one worker.

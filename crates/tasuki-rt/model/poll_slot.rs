@@ -80,7 +80,7 @@ impl World {
         loop {
             let sleeper = Falling { world: self, worker, took: std::cell::Cell::new(false) };
             let risen = self.idle.rest(Rest::of(worker), &sleeper);
-            if risen.chosen && self.idle.found() {
+            if risen.chosen && self.idle.found(|| true) {
                 self.unpark(self.idle.notify());
             }
             if sleeper.took.get() {

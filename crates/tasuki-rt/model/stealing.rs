@@ -95,7 +95,7 @@ impl Pair {
                 rested = false;
                 if std::mem::take(&mut searching) {
                     // There is no other worker to search.
-                    let _ = self.idle.found();
+                    let _ = self.idle.found(|| true);
                 }
                 continue;
             }

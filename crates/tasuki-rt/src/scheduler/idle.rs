@@ -8,7 +8,7 @@
 //! | from | event | to | duty of the caller | fn |
 //! |---|---|---|---|---|
 //! | awake | nothing to do, room for a searcher | searching | look everywhere | [`Idle::try_search`] |
-//! | searching | found work | awake | the last one notifies | [`Idle::found`] |
+//! | searching | found work | awake | the last one notifies, unless all others sleep and there is nothing more | [`Idle::found`] |
 //! | awake, searching | found nothing | asleep | if told so, look once more; park | [`Idle::sleep`] |
 //! | asleep | a push notifies | searching | the notifier unparks it | [`Idle::notify`] |
 //! | asleep | anything else | awake | none | [`Idle::rise`] |
@@ -270,13 +270,14 @@ impl Idle {
         false
     }
 
-    /// searching => awake. True for the last searcher, which must notify in its place.
+    /// searching => awake. True if it must notify in its place: it was the last searcher, and other workers are awake, which may have pushed since it looked at their queues; or there is more to do. If all others sleep, only the
+    /// global queue can have been pushed to by relying on this search; `sees_more` looks there, under the lock, and into the worker's own places.
     #[must_use]
-    pub(crate) fn found(&self) -> bool {
-        // Relaxed: a push that relied on this search is served by the one that follows.
+    pub(crate) fn found(&self, sees_more: impl FnOnce() -> bool) -> bool {
+        // Relaxed: a push that relied on this search is served by the one that follows, or seen by the look, which is ordered by the lock of the global queue.
         let before = WorkerCounts(self.word.fetch_sub(SEARCHING, Ordering::Relaxed));
         debug_assert!(before.searching() > 0, "only a searcher finds");
-        before.searching() == 1
+        before.searching() == 1 && (before.awake() > 1 || sees_more())
     }
 
     /// awake | searching => asleep. The watcher leaves the poll slot to others.

@@ -25,7 +25,7 @@ use tasuki::Event;
 fn at_most_half_search() {
     let idle = Idle::new(4);
     assert!(idle.try_search() && idle.try_search() && !idle.try_search());
-    assert!(!idle.found() && idle.found());
+    assert!(!idle.found(|| true) && idle.found(|| true));
     let one = Idle::new(1);
     assert!(one.try_search() && !one.try_search());
 }
@@ -43,6 +43,17 @@ fn a_notifier_chooses_only_when_no_worker_searches() {
     assert_eq!(idle.notify(), None);
 }
 
+/// A task that is alone wakes one worker: the next one would find nothing.
+#[test]
+fn a_searcher_notifies_if_there_may_be_more() {
+    let idle = Idle::new(2);
+    assert!(idle.sleep(Rest::of(1)).look);
+    assert!(idle.try_search() && !idle.found(|| false), "all others sleep, and nothing is left");
+    assert!(idle.try_search() && idle.found(|| true));
+    assert_eq!(idle.notify(), Some(1));
+    assert!(idle.rise(1).chosen && idle.found(|| panic!("another worker is awake: it may have pushed")));
+}
+
 /// The first to fall asleep keeps the time, is chosen last, and passes the duty on when it rises.
 #[test]
 fn one_sleeper_keeps_the_time() {
@@ -55,7 +66,7 @@ fn one_sleeper_keeps_the_time() {
     assert_eq!(idle.cover(|| 9), Some(1), "another sleeper, which has looked at no deadline");
     assert!(!idle.sleep(Rest::of(2)).keeps_time, "there is one");
     assert_eq!([idle.notify(), idle.notify()], [Some(2), None]);
-    assert!(idle.found());
+    assert!(idle.found(|| true));
     assert_eq!(idle.rise(3), Risen { chosen: false, kept_time: false, owes_poll_slot: false });
     assert_eq!(idle.notify(), Some(1), "the last sleeper");
     assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
@@ -70,7 +81,7 @@ fn one_sleeper_polls() {
     assert!(!idle.sleep(Rest::of(1)).polls && !idle.try_poll(2), "there is nothing to poll");
     assert_eq!(idle.open_poll_slot(), Some(1));
     assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
-    assert!(idle.found());
+    assert!(idle.found(|| true));
     assert!(!idle.sleep(watcher).polls && idle.sleep(Rest::of(1)).polls && !idle.sleep(Rest::of(2)).polls);
     assert!(!idle.try_poll(3), "taken");
     // Worker 0 keeps the time.
@@ -78,12 +89,12 @@ fn one_sleeper_polls() {
     for (next, kept_time) in [(2, false), (0, true), (1, false)] {
         assert_eq!(idle.notify(), Some(next));
         assert_eq!(idle.rise(next), Risen { chosen: true, kept_time, owes_poll_slot: false });
-        assert!(idle.found());
+        assert!(idle.found(|| true));
     }
     assert!(idle.try_poll(3) && !idle.try_poll(2));
     assert!(!idle.sleep(Rest::of(2)).polls, "taken by a worker that is awake");
     assert_eq!(idle.end_poll(3), Some(2), "it parks, and no worker would poll");
-    assert!(idle.rise(2).chosen && idle.found());
+    assert!(idle.rise(2).chosen && idle.found(|| true));
     assert!(idle.sleep(Rest::of(2)).polls && !idle.sleep(Rest::of(1)).polls);
     assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, owes_poll_slot: true });
     assert_eq!([idle.hand_over_poll_slot(), idle.hand_over_poll_slot()], [Some(1), None]);

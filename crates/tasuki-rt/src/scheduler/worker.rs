@@ -336,12 +336,12 @@ impl Local {
         None
     }
 
-    /// searching => awake; the last searcher sees to it that another searches.
+    /// searching => awake; the last searcher sees to it that another searches, if there may be something to find.
     #[inline]
     pub(crate) fn found(&self, shared: &Shared) {
         if self.searching.get() {
             self.searching.set(false);
-            if shared.idle.found() {
+            if shared.idle.found(|| self.has_work(shared) || !shared.global.is_empty()) {
                 shared.notify();
             }
         }
