@@ -27,11 +27,9 @@ use crate::context::{self, Context, ThreadRole};
 use crate::metrics::BlockingMetrics;
 use crate::scheduler::Shared;
 use crate::task::Runnable;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -68,16 +66,10 @@ struct State {
     closed: bool,
     /// The last thread to end says that a worker has ended.
     ends_worker: bool,
+    /// Why the system refused the last thread that it refused.
+    refusal: Option<io::Error>,
     /// Threads are refused, in tests.
     refuses: bool,
-}
-
-/// What a closure panics with, instead of being called, when there is no thread for it.
-pub(crate) struct Refused(pub(crate) Option<io::Error>);
-
-thread_local! {
-    /// Why the closure that is being polled must not be called.
-    static REFUSAL: Cell<Option<io::Error>> = const { Cell::new(None) };
 }
 
 /// A closure as a future that is ready at its first poll.
@@ -91,11 +83,6 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<T> {
         let work = self.0.take().expect("ready at the first poll");
-        if let Ok(Some(error)) = REFUSAL.try_with(Cell::take) {
-            drop(work);
-            // Silent: becomes a `JoinError` of its own kind.
-            resume_unwind(Box::new(Refused(Some(error))));
-        }
         Poll::Ready(work())
     }
 }
@@ -112,6 +99,7 @@ impl Pool {
             limit,
             closed: false,
             ends_worker: false,
+            refusal: None,
             refuses: false,
         };
         Self { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new(), keep_alive }
@@ -143,26 +131,34 @@ impl Pool {
                     // It may have ended, and wait for its handle.
                     self.ended.notify_all();
                 }
-                Err(error) => self.not_started(shared, &error),
+                Err(error) => self.not_started(shared, error),
             }
         }
     }
 
-    /// The system refused a thread: another one will take the closure, if there is another.
+    /// The system refused a thread: another one will take the closure, if there is another. If not, the task ends without a call of the closure, and by no unwinding: it ends so in a program
+    /// that aborts on a panic, too.
     #[cold]
-    fn not_started(&self, shared: &Shared, error: &io::Error) {
+    fn not_started(&self, shared: &Shared, error: io::Error) {
         let mut state = self.state();
         state.threads -= 1;
+        state.refusal = Some(error);
         let queue = if state.threads == 0 { std::mem::take(&mut state.queue) } else { VecDeque::new() };
         drop(state);
         for work in queue {
-            let refusal = io::Error::new(error.kind(), error.to_string());
-            let _ = REFUSAL.try_with(|place| place.set(Some(refusal)));
+            work.metadata().refuse();
+            // Its poll drops the closure.
             context::run_refused(shared, || _ = work.run());
-            // Still there if the task was aborted.
-            let _ = REFUSAL.try_with(Cell::take);
         }
         self.has_ended(shared);
+    }
+
+    /// Why closures are refused, for each of them.
+    pub(crate) fn refusal(&self) -> io::Error {
+        match &self.state().refusal {
+            Some(error) => io::Error::new(error.kind(), error.to_string()),
+            None => io::ErrorKind::WouldBlock.into(),
+        }
     }
 
     /// A closure for this thread; `None` when it should end, and no longer counts.

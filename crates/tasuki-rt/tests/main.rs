@@ -32,6 +32,7 @@ mod pinned {
 mod programs {
     mod examples;
     mod http;
+    mod panic_abort;
 }
 mod scheduler {
     mod budget;

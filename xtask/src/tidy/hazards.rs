@@ -1,4 +1,4 @@
-//! Rules on code that compiles and passes its tests, and can fail on another system: variables of a thread, exchanged pointers.
+//! Rules on code that compiles and passes its tests, and can fail on another system or in another build: variables of a thread, exchanged pointers, unwinding.
 
 use super::{Breach, Page, library_without_shims as library};
 use crate::source::{Source, balanced, words};
@@ -66,6 +66,32 @@ pub(crate) fn pointer_exchanges(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// Only a payload that was caught is thrown on. A value of ours is returned: carried by an unwinding, it aborts a program that is built with `panic = "abort"`.
+pub(crate) fn own_payloads(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    // Files of tests panic with what they like.
+    for (page, source) in library(pages).filter(|(page, _)| !page.path.contains("tests")) {
+        let tests = source.test_lines();
+        for (at, word) in words(&source.bare) {
+            let rest = &source.bare[at + word.len()..];
+            let made = match word {
+                "panic_any" => rest.starts_with('('),
+                "resume_unwind" => rest.starts_with("(Box::new"),
+                _ => false,
+            };
+            let line = source.line_of(at);
+            if made && !tests[line] {
+                breaches.push(Breach::at(
+                    &page.path,
+                    line,
+                    "return the value: a panic may abort the process",
+                ));
+            }
+        }
+    }
+    breaches
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +108,13 @@ fn a() {\n    A.with(f);\n    B\n        .set(1);\n    let _ = A.try_with(f);\n 
         assert_eq!(lines(thread_locals, "crates/tasuki/src/a.rs", text), [6, 7]);
         assert!(lines(thread_locals, "crates/tasuki/src/shim.rs", text).is_empty());
         assert!(lines(thread_locals, "lab/src/a.rs", text).is_empty());
+    }
+
+    #[test]
+    fn payloads_of_our_own_are_seen() {
+        let text = "use std::panic::resume_unwind;\nfn a() {\n    resume_unwind(payload);\n    resume_unwind(Box::new(Mine));\n    panic_any(Mine);\n}
+#[cfg(test)]\nmod tests {\n    fn b() { resume_unwind(Box::new(1)) }\n}\n";
+        assert_eq!(lines(own_payloads, "crates/tasuki/src/a.rs", text), [4, 5]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 54] = [
+const RULES: [(&str, Rule); 55] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", nevers::only_where_it_belongs),
     ("other ways to wait are methods of the future", nevers::no_twins),
@@ -87,6 +87,7 @@ const RULES: [(&str, Rule); 54] = [
     ("the list knows no wakers", rust::list_without_wakers),
     ("panics are caught in one file", rust::panics_caught_in_one_place),
     ("variables of a thread may be gone", hazards::thread_locals),
+    ("a panic carries no value of ours", hazards::own_payloads),
     ("exchanged pointers are looked at", hazards::pointer_exchanges),
     ("nothing unfinished", rust::unfinished),
     ("unsafe cites an invariant", rust::unsafe_cites),

@@ -16,7 +16,7 @@ pub(crate) mod set;
 pub(crate) mod task_counts;
 mod trace;
 
-use crate::blocking::{Refused, Work};
+use crate::blocking::Work;
 use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
@@ -24,10 +24,11 @@ use crate::scheduler::chain::Link;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use join::JoinHandle;
 use notes::TaskNotes;
-use registry::{Entry, Registered};
+use registry::{Entry, Look, Registered};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -85,6 +86,21 @@ impl Meta {
     #[inline]
     pub(crate) fn home(&self) -> Option<usize> {
         self.entry.home()
+    }
+
+    /// There is no thread for this blocking work: its poll, which the caller does next, ends the task without a call of the closure.
+    pub(crate) fn refuse(&self) {
+        self.entry.refuse();
+    }
+
+    /// Why a task whose word says so ends without a poll of its future.
+    #[cold]
+    fn cause(&self, look: Look) -> Cause {
+        if look.is_aborted() {
+            return Cause::Aborted;
+        }
+        // SAFETY: called by the poll of the future.
+        Cause::Refused(unsafe { self.shared() }.blocking.refusal())
     }
 
     /// Does the task belong to this runtime?
@@ -354,6 +370,8 @@ fn count_new_task(context: Option<&Context>, shared: &Shared, row: Row) -> bool 
 pub(crate) enum Cause {
     Panicked(Box<Panic>),
     Aborted,
+    /// Blocking work, for which the system gave no thread.
+    Refused(io::Error),
 }
 
 /// A panic, to be reported.
@@ -378,14 +396,9 @@ impl Cause {
     #[cold]
     pub(crate) fn of(self, id: TaskId) -> JoinError {
         match self {
-            Self::Panicked(mut panic) => {
-                let payload = panic.payload.get_mut().unwrap_or_else(PoisonError::into_inner);
-                match payload.downcast_mut::<Refused>().and_then(|refused| refused.0.take()) {
-                    Some(error) => JoinError::refused(id, error),
-                    None => JoinError::panicked(id, panic),
-                }
-            }
+            Self::Panicked(panic) => JoinError::panicked(id, panic),
             Self::Aborted => JoinError::aborted(id),
+            Self::Refused(error) => JoinError::refused(id, error),
         }
     }
 }
@@ -474,8 +487,8 @@ impl<F: Future> Future for Body<F> {
         // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
         let this = unsafe { self.get_unchecked_mut() };
         let look = this.meta.entry.look();
-        let result = if look.is_aborted() {
-            Err(Cause::Aborted)
+        let result = if look.ends_unpolled() {
+            Err(this.meta.cause(look))
         } else {
             this.meta.notes.begin_poll(context::polled_with(cx.waker()));
             match catch_unwind(AssertUnwindSafe(|| poll_or_drop(&mut this.future, cx))) {

@@ -13,6 +13,7 @@
 //! | new | abort | aborted | none: the task is in a queue, or is being polled | [`abort`] |
 //! | new | the first poll leaves the task waiting | registered, in a list | none | [`Registry::insert`] |
 //! | aborted | the same | aborted, registered, in a list | wake the task | [`Registry::insert`] |
+//! | new | the system gives no thread for blocking work | refused | poll the task, which ends it | [`Entry::refuse`] |
 //! | registered | abort | aborted, registered | wake the task | [`abort`] |
 //! | in a list | the future is dropped | in no list | none: drops the list's reference to the cell | [`Registry::remove`] |
 //! | in a list | shutdown | in no list | none: wakes the task by the list's reference | [`Registry::wake_pinned`], [`Registry::wake_others`] |
@@ -43,8 +44,10 @@ use std::task::{RawWaker, Waker};
 /// The task has been asked to end.
 const ABORTED: u32 = 1 << 31;
 const REGISTERED: u32 = 1 << 30;
-/// The future is gone. The rest of the word is the number of the shard.
+/// The future is gone.
 const ENDED: u32 = 1 << 29;
+/// There is no thread for the task, which is blocking work. The rest of the word is the number of the shard.
+const REFUSED: u32 = 1 << 28;
 
 /// A task's part of the registry; lives in its cell.
 pub(crate) struct Entry {
@@ -97,6 +100,12 @@ impl Look {
         self.0 & ABORTED != 0
     }
 
+    /// Does the next poll end the task, and leave its future alone?
+    #[inline]
+    pub(crate) fn ends_unpolled(self) -> bool {
+        self.0 & (ABORTED | REFUSED) != 0
+    }
+
     #[inline]
     pub(crate) fn is_registered(self) -> bool {
         self.0 & REGISTERED != 0
@@ -133,6 +142,12 @@ impl Entry {
 
     pub(crate) fn is_blocking_work(&self) -> bool {
         self.home == BLOCKING
+    }
+
+    /// new => refused. By the thread that polls the task next.
+    pub(crate) fn refuse(&self) {
+        // Relaxed: read by the same thread.
+        self.word.fetch_or(REFUSED, Ordering::Relaxed);
     }
 
     /// any => ended. After the task has been removed from its list.
@@ -270,7 +285,7 @@ impl List {
 
 impl<C: Registered> Registry<C> {
     pub(crate) fn new(workers: usize) -> Self {
-        assert!(2 * workers < ENDED as usize, "fewer than 2^28 workers");
+        assert!(2 * workers < REFUSED as usize, "fewer than 2^27 workers");
         let shards = (0..2 * workers).map(|_| Shard::default()).collect();
         Self { shards, homes: workers, _cells: PhantomData }
     }

@@ -3,6 +3,7 @@
 
 use crate::kit::process::alone;
 use crate::kit::{Drops, MS, runtime, until, watchdog};
+use std::cell::RefCell;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, mpsc};
@@ -146,6 +147,45 @@ fn a_shutdown_by_what_is_refused() {
         assert_eq!(told.recv().unwrap(), Err(ShutdownError::InsideTask));
         assert!(runtime.block_on(refused).unwrap_err().is_refused());
         assert_eq!(runtime.shutdown_timeout(Duration::MAX), Ok(()));
+    });
+}
+
+thread_local! {
+    static AT_THE_END: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+}
+
+struct AtTheEnd(Option<Box<dyn FnOnce()>>);
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        self.0.take().unwrap()();
+    }
+}
+
+/// In the destructor of a thread-local variable, when others of the thread are gone: the closure is refused there too, and not called on the thread that spawns it.
+#[test]
+#[cfg_attr(miri, ignore = "sets limits of the process")]
+fn a_closure_that_is_refused_when_its_thread_ends() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let (go_on, wait) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            wait.recv().unwrap();
+            // Made first, and so destroyed last: after the variables of the runtime that a refusal needed.
+            AT_THE_END.with(|_| ());
+            let runtime = LocalRuntime::new().unwrap();
+            let before = runtime.block_on(runtime.spawn_blocking(|| ())).unwrap_err();
+            let spawns = move || {
+                let late = runtime.spawn_blocking(|| ());
+                let late = runtime.block_on(late);
+                tell.send((before.is_refused(), late.map_err(|error| error.is_refused()))).unwrap();
+            };
+            AT_THE_END.with(|place| *place.borrow_mut() = Some(AtTheEnd(Some(Box::new(spawns)))));
+        });
+        refuse_threads(true);
+        go_on.send(()).unwrap();
+        assert_eq!(told.recv().unwrap(), (true, Err(true)));
+        thread.join().unwrap();
     });
 }
 
