@@ -166,8 +166,13 @@ impl Inspector {
         let (samples, sampler) = Samples::new(self.sources);
         let server = Server::new(samples.clone(), self.limits, self.token.clone());
         // Made first: if a thread cannot be started, its drop ends the one before.
-        let mut inspection =
-            Inspection { address, token: self.token, samples: samples.clone(), threads: Vec::new() };
+        let mut inspection = Inspection {
+            address,
+            token: self.token,
+            samples: samples.clone(),
+            threads: Vec::new(),
+            process: std::process::id(),
+        };
         let spawn =
             |name: &str, run: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.into()).spawn(run);
         inspection.threads.push(spawn("tasuki-inspect-samples", Box::new(move || samples.run(sampler)))?);
@@ -199,7 +204,8 @@ impl fmt::Debug for Inspector {
 
 /// A page that is there until this is dropped. Keep it for as long as the program runs: `let _page = ...`.
 ///
-/// The drop waits for the two threads of the page, if it can still connect to it; connections end with what they do.
+/// The drop waits for the two threads of the page, if it can still connect to it; connections end with what they do. In the child of a fork the drop does nothing: the threads and the
+/// page are the parent's.
 ///
 /// # Examples
 ///
@@ -215,6 +221,8 @@ pub struct Inspection {
     token: Option<String>,
     samples: Arc<Samples>,
     threads: Vec<JoinHandle<()>>,
+    /// In which the threads are.
+    process: u32,
 }
 
 impl Inspection {
@@ -252,6 +260,10 @@ impl Inspection {
 
 impl Drop for Inspection {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The child of a fork has none of the threads, which may have held a lock when it was made.
+            return std::mem::forget(std::mem::take(&mut self.threads));
+        }
         self.samples.end();
         if self.threads.len() == 2 && !server::knock(self.address) {
             // It ends at the next connection; to wait for that could be for ever.

@@ -3,5 +3,7 @@
 //! What is noted is of the whole process: a program with very many waits is one of its own, `crowd/`.
 
 mod client;
+#[cfg(target_os = "linux")]
+mod fork;
 mod limits;
 mod page;
