@@ -11,6 +11,7 @@
 //! | new | spawned | queued, for an idle thread or a new one | [`Pool::push`] |
 //! | queued | a thread is free | running, or dropped if it was aborted | [`Pool::next`] |
 //! | queued | the system refuses the only thread | refused: its handle says so | [`Pool::push`] |
+//! | new | spawned in the child of a fork, after threads were started in the parent | refused: its handle says so | [`Pool::push`] |
 //! | queued | shutdown | dropped | [`Pool::close`] |
 //! | running | it returns or panics | ended | `run` |
 //!
@@ -27,6 +28,7 @@ use crate::context::{self, Context, ThreadRole};
 use crate::metrics::BlockingMetrics;
 use crate::scheduler::Shared;
 use crate::task::Runnable;
+use crate::threads::elsewhere;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
@@ -109,8 +111,12 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a closure, and sees to it that a thread will run it. Closed: drops it.
+    /// Takes a closure, and sees to it that a thread will run it. Closed: drops it. In the child of a fork, if threads were started before it: refuses it.
     pub(crate) fn push(&self, shared: &Arc<Shared>, work: Runnable) {
+        // Before the lock: one of the parent's threads may have held it at the fork, and those that count as idle are not here.
+        if shared.threads.are_elsewhere() {
+            return refuse(shared, work);
+        }
         let mut state = self.state();
         if state.closed {
             drop(state);
@@ -146,15 +152,16 @@ impl Pool {
         let queue = if state.threads == 0 { std::mem::take(&mut state.queue) } else { VecDeque::new() };
         drop(state);
         for work in queue {
-            work.metadata().refuse();
-            // Its poll drops the closure.
-            context::run_refused(shared, || _ = work.run());
+            refuse(shared, work);
         }
         self.has_ended(shared);
     }
 
-    /// Why closures are refused, for each of them.
-    pub(crate) fn refusal(&self) -> io::Error {
+    /// Why closures of this runtime are refused, for each of them.
+    pub(crate) fn refusal(&self, shared: &Shared) -> io::Error {
+        if shared.threads.are_elsewhere() {
+            return elsewhere();
+        }
         match &self.state().refusal {
             Some(error) => io::Error::new(error.kind(), error.to_string()),
             None => io::ErrorKind::WouldBlock.into(),
@@ -258,6 +265,14 @@ impl Pool {
         let state = self.state();
         BlockingMetrics { threads: state.threads, idle: state.idle, queued: state.queue.len() }
     }
+}
+
+/// Ends the task without a call of its closure.
+#[cold]
+fn refuse(shared: &Shared, work: Runnable) {
+    work.metadata().refuse();
+    // Its poll drops the closure.
+    context::run_refused(shared, || _ = work.run());
 }
 
 fn start(shared: Arc<Shared>, refuses: bool) -> io::Result<JoinHandle<()>> {

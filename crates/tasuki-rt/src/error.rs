@@ -110,7 +110,8 @@ impl JoinError {
         matches!(self.why, Why::ShutDown)
     }
 
-    /// Returns true if it was blocking work for which the system gave no thread, and there was no other thread to run it.
+    /// Returns true if it was blocking work for which the system gave no thread, and there was no other thread to run it; or that was spawned in the child of a fork, while the threads of
+    /// the runtime are in the parent.
     ///
     /// # Examples
     ///
@@ -165,6 +166,10 @@ impl fmt::Display for JoinError {
                 }
             }
             Why::Aborted => write!(f, "{} was aborted", self.id),
+            // The child of a fork: not for want of threads.
+            Why::Refused(error) if error.kind() == io::ErrorKind::Unsupported => {
+                write!(f, "{} was not run: {error}", self.id)
+            }
             Why::Refused(error) => write!(
                 f,
                 "{} was not run: there is no thread for blocking work, and the system refuses another ({error}); use fewer threads",

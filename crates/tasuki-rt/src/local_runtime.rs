@@ -53,6 +53,11 @@ use tasuki::task::TaskId;
 ///
 /// Dropping it drops all tasks, on this thread, and waits for blocking work that is running. In the child of a fork the drop does nothing, if there were threads for blocking work, or sockets: they are the parent's.
 ///
+/// # Fork
+///
+/// In the child of a fork it can be used, unless it had sockets. If it had threads for blocking work, they are in the parent: work that is spawned in the child is refused
+/// ([`JoinError::is_refused`](crate::JoinError::is_refused)), and work from before the fork ends in the parent only.
+///
 /// # Panic
 ///
 /// A panic in a task ends that task. A panic in the future of `block_on` comes out of `block_on`; the runtime can be used again.

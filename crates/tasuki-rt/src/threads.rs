@@ -109,6 +109,14 @@ pub(crate) fn process() -> u32 {
     if cfg!(unix) { std::process::id() } else { 0 }
 }
 
+/// What a child of a fork is told that needs the threads or sockets of its parent.
+#[cold]
+pub(crate) fn elsewhere() -> io::Error {
+    let why =
+        "the threads or sockets of this runtime are in the process that forked: make a runtime in this one";
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
 /// The threads of a runtime, before and after their start.
 pub(crate) struct Threads {
     pub(crate) settings: ThreadSettings,
@@ -198,8 +206,7 @@ impl Shared {
     /// Starts the threads that have not been started. If the system refuses one, the runtime closes.
     pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
         if self.is_elsewhere() {
-            let why = "the threads or sockets of this runtime are in the process that forked: make a runtime in this one";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            return Err(elsewhere());
         }
         let mut state = self.threads.state();
         let mut unstarted = std::mem::take(&mut state.unstarted).into_iter();

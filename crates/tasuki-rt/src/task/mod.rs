@@ -100,7 +100,8 @@ impl Meta {
             return Cause::Aborted;
         }
         // SAFETY: called by the poll of the future.
-        Cause::Refused(unsafe { self.shared() }.blocking.refusal())
+        let shared = unsafe { self.shared() };
+        Cause::Refused(shared.blocking.refusal(shared))
     }
 
     /// Does the task belong to this runtime?

@@ -77,15 +77,21 @@ fn a_runtime_without_threads_works_in_a_child() {
             let local = kept.take().unwrap();
             local.block_on(local.spawn_local(async { 7 })).unwrap() == 7
         }));
-        // With a thread for blocking work, the drop does not wait for it.
+        // With a thread for blocking work, the rest works; new work is refused, and the drop does not wait for the thread.
         let local = kept.unwrap();
         assert_eq!(local.block_on(local.spawn_blocking(|| 7)).unwrap(), 7);
         let mut kept = Some(local);
         assert!(in_child(|| {
-            drop(kept.take());
-            true
+            let local = kept.take().unwrap();
+            let _dog = watchdog(20);
+            let refused = local.block_on(local.spawn_blocking(|| 7)).unwrap_err();
+            let runs = local.block_on(local.spawn_local(async { 7 })).unwrap();
+            drop(local);
+            refused.is_refused() && refused.to_string().contains("process that forked") && runs == 7
         }));
-        drop(kept);
+        // In the parent nothing has changed.
+        let local = kept.unwrap();
+        assert_eq!(local.block_on(local.spawn_blocking(|| 7)).unwrap(), 7);
     });
 }
 
