@@ -436,13 +436,14 @@ impl Runtime {
     /// Drops all tasks, pinned ones on their own workers, ends the threads, and waits for that for at most `timeout`.
     ///
     /// A task that is being polled is dropped when it returns; blocking work that is running is waited for, and so are the hooks of
-    /// [`on_thread_stop`](Builder::on_thread_stop). When these are over in time, destructors of thread-local variables are waited for too, without a limit. To let the tasks end first, [`drain`](Self::drain) them. Calling
+    /// [`on_thread_stop`](Builder::on_thread_stop). When these are over in time, destructors of thread-local variables are waited for too: without a limit, unless another caller
+    /// waits for them already. To let the tasks end first, [`drain`](Self::drain) them. Calling
     /// it again waits again. Dropping the runtime is the same without a limit; where this function is an error, the drop ends the runtime all the same, and does not wait.
     ///
     /// # Errors
     ///
     /// [`ShutdownError::InsideTask`] inside a task of any runtime, and on every thread of this one ([`drain`](Self::drain) names them): nothing has been done. [`ShutdownError::TimedOut`]
-    /// if a task, blocking work or a hook did not return in time: the shutdown goes on without the caller.
+    /// if a task, blocking work or a hook did not return in time, or another caller still waits for the destructors: the shutdown goes on without the caller.
     ///
     /// # Examples
     ///

@@ -8,9 +8,9 @@ use crate::task::contain_panic;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A function of the user that the threads call.
 #[derive(Clone, Default)]
@@ -123,17 +123,29 @@ pub(crate) struct Threads {
     state: Mutex<State>,
     /// The process that started the first of them; 0 before.
     process: AtomicU32,
+    /// `joins` is `Joins::Done`.
+    joined: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     unstarted: Vec<UnstartedWorker>,
     handles: Vec<thread::JoinHandle<()>>,
+    joins: Joins,
+}
+
+/// How far the joins of the threads have come. One caller joins them all; others wait for that.
+#[derive(Default, PartialEq)]
+enum Joins {
+    #[default]
+    NotBegun,
+    Running,
+    Done,
 }
 
 impl Threads {
     pub(crate) fn new(settings: ThreadSettings) -> Self {
-        Self { settings, state: Mutex::default(), process: AtomicU32::new(0) }
+        Self { settings, state: Mutex::default(), process: AtomicU32::new(0), joined: Condvar::new() }
     }
 
     /// One is about to be started.
@@ -157,6 +169,32 @@ impl Threads {
     fn detach_this(&self) {
         let this = thread::current().id();
         self.state().handles.retain(|handle| handle.thread().id() != this);
+    }
+
+    /// When all workers have ended: joins their threads, and calls `join_others`, or waits until another caller has. False when the time is over first, which only a caller that waits looks at.
+    fn join(&self, deadline: Option<Instant>, join_others: impl FnOnce()) -> bool {
+        let mut state = self.state();
+        while state.joins == Joins::Running {
+            let Some(deadline) = deadline else {
+                state = self.joined.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.joined.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.joins == Joins::NotBegun {
+            state.joins = Joins::Running;
+            let handles = std::mem::take(&mut state.handles);
+            drop(state);
+            handles.into_iter().for_each(|handle| drop(handle.join()));
+            join_others();
+            self.state().joins = Joins::Done;
+            self.joined.notify_all();
+        }
+        true
     }
 
     /// The workers whose threads `start` is to start.
@@ -252,14 +290,9 @@ impl Shared {
     }
 
     /// After [`close_all`](Self::close_all): waits for the threads and their hooks; false when the time is over first. Then nothing is left of the threads but their
-    /// thread-local variables.
+    /// thread-local variables, whose destructors are waited for too, by every caller.
     pub(crate) fn wait_for_threads(&self, timeout: Duration) -> bool {
-        if !self.shutdown.wait(timeout) {
-            return false;
-        }
-        let handles = std::mem::take(&mut self.threads.state().handles);
-        handles.into_iter().for_each(|handle| drop(handle.join()));
-        self.blocking.join();
-        true
+        let deadline = Instant::now().checked_add(timeout);
+        self.shutdown.wait(timeout) && self.threads.join(deadline, || self.blocking.join())
     }
 }

@@ -4,7 +4,7 @@ use crate::kit::{Drops, MS, panicking_waker, poll_with, runtime, scaled, until, 
 use std::cell::RefCell;
 use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex};
+use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -234,6 +234,41 @@ fn from_the_destructor_of_a_thread() {
     .join()
     .unwrap();
     assert_eq!(drops.count(), 1);
+}
+
+/// Each caller waits for the destructors of thread-local variables, of workers and of threads for blocking work; the first one joins the threads, and the others wait for that.
+#[test]
+fn destructors_of_threads_are_waited_for_by_all_callers() {
+    struct Waits(mpsc::Sender<()>, mpsc::Receiver<()>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+            let _ = self.1.recv();
+        }
+    }
+    thread_local!(static LAST: RefCell<Option<Waits>> = const { RefCell::new(None) });
+    let _dog = watchdog(30);
+    for blocking in [false, true] {
+        let runtime = Arc::new(runtime(2));
+        let ((begins, begun), (go_on, wait)) = (mpsc::channel(), mpsc::channel());
+        let put = move || LAST.with(|last| *last.borrow_mut() = Some(Waits(begins, wait)));
+        let task = if blocking { runtime.spawn_blocking(put) } else { runtime.spawn(async { put() }) };
+        runtime.block_on(task).unwrap();
+        let callers = [(); 2].map(|()| {
+            let runtime = runtime.clone();
+            thread::spawn(move || runtime.shutdown_timeout(Duration::MAX))
+        });
+        begun.recv().unwrap();
+        // Time for both to come to their wait.
+        thread::sleep(100 * MS);
+        assert!(callers.iter().all(|caller| !caller.is_finished()), "{blocking}");
+        assert_eq!(runtime.shutdown_timeout(20 * MS), Err(ShutdownError::TimedOut));
+        go_on.send(()).unwrap();
+        for caller in callers {
+            assert_eq!(caller.join().unwrap(), Ok(()));
+        }
+        assert_eq!(runtime.shutdown_timeout(MS), Ok(()));
+    }
 }
 
 #[test]
