@@ -215,7 +215,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// Whatever the system says when it has no thread to give; those that did start end again.
+    /// Whatever the system says when it has no thread to give; those that did start end again, and the runtime has shut down. An error too if it had shut down before.
     ///
     /// # Examples
     ///
@@ -226,6 +226,11 @@ impl Runtime {
     /// # while !task.is_finished() { std::thread::yield_now() }
     /// ```
     pub fn start(&self) -> io::Result<()> {
+        if self.shared.is_closing() {
+            return Err(io::Error::other(
+                "the runtime has shut down, also by a start that failed: make another",
+            ));
+        }
         self.shared.start()
     }
 
@@ -421,7 +426,8 @@ impl Runtime {
         let deadline = Instant::now().checked_add(timeout);
         self.shared.task_counts.begin_drain();
         if self.tasks() > 0 {
-            self.start().expect("the threads of the runtime must start");
+            // Not an error if a shutdown has begun meanwhile, which ends the tasks.
+            self.shared.start().expect("the threads of the runtime must start");
         }
         if !self.shared.task_counts.drain(deadline) {
             return Err(ShutdownError::TasksLeft);

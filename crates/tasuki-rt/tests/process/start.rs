@@ -25,7 +25,7 @@ fn a_start_that_fails() {
     }
     impl Drop for StartsAgain {
         fn drop(&mut self) {
-            self.runtime.start().unwrap();
+            assert!(self.runtime.start().is_err(), "the runtime has shut down");
         }
     }
     let (runtime, drops) = (Arc::new(runtime(2)), Drops::default());
@@ -34,5 +34,7 @@ fn a_start_that_fails() {
     let task = runtime.spawn_on(WorkerId::new(1), || async move { drop(pinned) });
     assert!(runtime.start().is_err());
     assert!(task.is_finished() && drops.count() == 2 && runtime.tasks() == 0);
+    let again = runtime.start().unwrap_err();
+    assert!(again.to_string().contains("has shut down") && runtime.handle().is_shut_down(), "{again}");
     runtime.shutdown_timeout(Duration::MAX).unwrap();
 }
