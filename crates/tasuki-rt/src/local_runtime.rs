@@ -17,6 +17,7 @@ use crate::task_local::outside_of_scopes;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,6 +71,10 @@ pub struct LocalRuntime {
     context: Option<Box<Context>>,
     shared: Arc<Shared>,
 }
+
+// Panics of tasks end in the tasks; that of the future of `block_on` leaves the runtime whole, to be used again.
+impl UnwindSafe for LocalRuntime {}
+impl RefUnwindSafe for LocalRuntime {}
 
 impl LocalRuntime {
     /// Creates a runtime on this thread.

@@ -11,6 +11,7 @@ use crate::event_loop::WorkerId;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use tasuki::runtime::{
     Domain, Key, KeyedGuard, KeyedLock, KeyedMutex, KeyedRawMutex, MappedKeyedGuard, keyed_lock,
@@ -147,6 +148,10 @@ pub struct LoopMutex<T: ?Sized> {
 unsafe impl<T: ?Sized + Send> Send for LoopMutex<T> {}
 // SAFETY: it gives the value to one thread at a time, so the value needs to be `Send` only.
 unsafe impl<T: ?Sized + Send> Sync for LoopMutex<T> {}
+
+// As `tasuki::Mutex`: the value may be seen after a panic that left it half changed; that is what a lock without poisoning means.
+impl<T: ?Sized> UnwindSafe for LoopMutex<T> {}
+impl<T: ?Sized> RefUnwindSafe for LoopMutex<T> {}
 
 // SAFETY: two fields of the mutex; the value is reached through guards, or by `&mut`.
 unsafe impl<T: ?Sized> KeyedMutex for LoopMutex<T> {

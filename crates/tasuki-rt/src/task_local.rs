@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr;
 use std::task::{Context, Poll, ready};
@@ -76,6 +77,10 @@ pub struct TaskLocal<T: 'static> {
 
 // SAFETY: the cell is never touched; only its address counts. Values are reached on the thread that polls their scope.
 unsafe impl<T> Sync for TaskLocal<T> {}
+
+// There is no value in it: only its address counts.
+impl<T> UnwindSafe for TaskLocal<T> {}
+impl<T> RefUnwindSafe for TaskLocal<T> {}
 
 /// A value on the list of a thread.
 struct Frame {

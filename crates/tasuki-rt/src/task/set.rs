@@ -13,7 +13,7 @@ use crate::event_loop::WorkerId;
 use crate::functions;
 use std::fmt;
 use std::future::Future;
-use std::panic::resume_unwind;
+use std::panic::{RefUnwindSafe, UnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use tasuki::Event;
@@ -53,6 +53,10 @@ pub struct JoinSet<T> {
     free: Vec<usize>,
     completions: Arc<Completions<Event>>,
 }
+
+// As the handles in it: the panic of a task is an error, and results are given out whole.
+impl<T> UnwindSafe for JoinSet<T> {}
+impl<T> RefUnwindSafe for JoinSet<T> {}
 
 enum Member<T> {
     Running(JoinHandle<T>, Arc<Completion<Event>>),
