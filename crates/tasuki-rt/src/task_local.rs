@@ -138,6 +138,9 @@ impl<T> TaskLocal<T> {
 
     /// Wraps a future, which has this value while it is polled, and while it is dropped.
     ///
+    /// With the budget of the task exhausted it yields once before it polls the future, as [`timeout`](crate::timeout()) does: `KEY.scope(value, mutex.lock())` may enqueue one turn
+    /// later than `mutex.lock()`. Inside a scope that has begun, waits enqueue at once: wrap the whole of the work, not a single wait.
+    ///
     /// # Cancel safety
     ///
     /// As the future inside: it is dropped with the wrapper, and has the value while it is dropped.
@@ -312,6 +315,7 @@ impl<T, F: Future> Future for Scoped<T, F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         // SAFETY: a projection: the future is never moved out of the pinned whole, only dropped in place.
         let this = unsafe { self.get_unchecked_mut() };
+        // Before the future is polled: whether it will be ready is not known, and it may hold what it was given.
         ready!(this.charge.poll(cx));
         let future = this.future.as_mut().expect("there until the drop");
         // SAFETY: as above.

@@ -2,18 +2,18 @@
 
 use crate::kit::{runtime, scaled, watchdog};
 use std::cell::Cell;
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use tasuki::Mutex;
 use tasuki_rt::testing::{self, Simulation};
 use tasuki_rt::{
-    EventLoop, JoinHandle, JoinSet, LocalRuntime, NotInScope, TaskBuilder, TaskLocal, WorkerId, spawn,
-    spawn_local, yield_now,
+    EventLoop, JoinHandle, JoinSet, LocalRuntime, NotInScope, TaskBuilder, TaskLocal, WorkerId, checkpoint,
+    spawn, spawn_local, yield_now,
 };
 
 tasuki_rt::task_local! {
@@ -49,6 +49,38 @@ fn values_follow_their_tasks() {
         assert!(set.join_all().await.into_iter().all(|same| same));
         assert_eq!(NUMBER.try_get(), Err(NotInScope));
     });
+}
+
+/// What the page of `scope` says of an exhausted budget: a wait that is wrapped by itself enqueues one turn later; one inside a scope that has begun enqueues at once.
+#[test]
+fn a_wait_inside_of_a_scope_enqueues_whatever_the_budget() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    runtime
+        .block_on(runtime.spawn(NUMBER.scope(1, async {
+            let mutex = Mutex::new(());
+            let held = mutex.try_lock().unwrap();
+            let mut wrapped = pin!(NUMBER.scope(2, mutex.lock()));
+            let mut inside = pin!(mutex.lock());
+            poll_fn(|cx| {
+                while pin!(checkpoint()).poll(cx).is_ready() {}
+                // The first poll yields, the last one enqueues.
+                assert!(wrapped.as_mut().poll(cx).is_pending());
+                assert!(inside.as_mut().poll(cx).is_pending());
+                assert!(wrapped.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            drop(held);
+            poll_fn(|cx| {
+                assert!(wrapped.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            drop(inside.await);
+            drop(wrapped.await);
+        })))
+        .unwrap();
 }
 
 /// What is spawned, or posted, has none either where the thread that is in a scope runs or drops it: by a `LocalRuntime`, a simulation, the end of a runtime, a refusal.
