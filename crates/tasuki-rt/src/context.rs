@@ -274,7 +274,8 @@ impl Context {
 
 /// A runtime that is entered until this guard is dropped.
 pub(crate) struct Entered {
-    /// `None` on a thread of the same runtime whose context lasts longer than any guard: its workers.
+    /// `None` on an event loop of the same runtime, whose context has entered it: then tasks may drop such guards in any order. The context of a `LocalRuntime` or of a simulation ends with
+    /// its call, and a guard that is kept past that has no effect.
     shared: Option<NonNull<Arc<Shared>>>,
     before: *const Arc<Shared>,
 }
@@ -301,7 +302,9 @@ impl Drop for Entered {
             // SAFETY: leaked by `new`; it is entered no more, and none entered later remembers it, for that would be the last.
             drop(unsafe { Box::from_raw(shared.as_ptr()) });
         } else if !std::thread::panicking() {
-            panic!("guards of `enter` must be dropped in the reverse order: this one is not the last");
+            panic!(
+                "guards of `enter` must be dropped in the reverse order, and inside of the `block_on` that they were made in: this one is not the last"
+            );
         }
     }
 }

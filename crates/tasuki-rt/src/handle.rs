@@ -279,7 +279,7 @@ impl Handle {
     /// Makes this the runtime of the calling thread until the guard is dropped: `tasuki_rt::spawn` and the like find it.
     ///
     /// Nothing else changes: the thread does not become an event loop, a task stays on its own and in its own runtime, deadlines of the primitives come from where they
-    /// came before. On a worker of the same runtime it changes nothing at all.
+    /// came before. On a worker of the same runtime, also on the thread in [`LocalRuntime::block_on`](crate::LocalRuntime::block_on), it changes nothing at all.
     ///
     /// # Examples
     ///
@@ -332,7 +332,8 @@ impl fmt::Debug for Handle {
 
 /// The guard of [`Handle::enter`]: for as long as it exists, its runtime is that of the thread.
 ///
-/// It does not keep the runtime running. It is not `Send`. Do not hold it across an await: the thread polls other tasks meanwhile.
+/// It does not keep the runtime running. It is not `Send`. Do not hold it across an await: the thread polls other tasks meanwhile. Nor past the end of a `block_on` that it was made in:
+/// from then on it has no effect.
 ///
 /// # Examples
 ///
@@ -347,7 +348,8 @@ impl fmt::Debug for Handle {
 /// # Panic
 ///
 /// Guards of one thread are dropped in the reverse order of their making. One that is not the last panics when it is dropped, and its runtime stays
-/// that of the thread when those after it are gone.
+/// that of the thread when those after it are gone. One that was made inside of `block_on` and is dropped after it panics too; that of a [`LocalRuntime`](crate::LocalRuntime), in its own
+/// `block_on`, does not.
 #[must_use = "the runtime is entered for as long as the guard exists"]
 pub struct EnterGuard {
     _entered: Entered,

@@ -2,6 +2,7 @@
 
 use crate::kit::{runtime, watchdog};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use tasuki::Event;
 use tasuki_rt::testing::Simulation;
-use tasuki_rt::{EventLoop, Handle, LoopMutex, WorkerId, spawn, yield_now};
+use tasuki_rt::{EventLoop, Handle, LocalRuntime, LoopMutex, WorkerId, spawn, yield_now};
 
 /// While its runtime drains, a task may spawn what it needs to end, whatever guard it holds: this was refused.
 #[test]
@@ -82,6 +83,44 @@ fn it_is_still_on_a_worker() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| foreign.block_on(async {}))).is_err()
     });
     assert!(ours.block_on(task).unwrap());
+}
+
+/// Kept past the `block_on` that it was made in, a guard has no effect. That of a `Runtime` says so when it is dropped; that of a `LocalRuntime` had none before. The thread is as it was, and can
+/// be used again.
+#[test]
+fn a_guard_that_is_kept_past_its_call() {
+    let _dog = watchdog(60);
+    let (ours, outer, local) = (runtime(1), runtime(1), LocalRuntime::new().unwrap());
+    for is_outside in [false, true] {
+        let around = is_outside.then(|| outer.enter());
+        let before = Handle::try_current().ok();
+        assert_eq!(before, is_outside.then(|| outer.handle()));
+        let kept = ours.block_on(async { Handle::current().enter() });
+        assert_eq!(Handle::try_current().ok(), before);
+        let panic = panic_of(|| drop(kept));
+        assert!(panic.contains("inside of the `block_on`"), "{panic}");
+        assert_eq!(Handle::try_current().ok(), before);
+
+        let kept = local.block_on(async { local.handle().enter() });
+        assert_eq!(Handle::try_current().ok(), before);
+        drop(kept);
+        assert_eq!(Handle::try_current().ok(), before);
+        // A guard of another runtime is one that is made outside of its own loop.
+        let kept = local.block_on(async { ours.enter() });
+        assert!(panic_of(|| drop(kept)).contains("inside of the `block_on`"));
+
+        assert_eq!(ours.block_on(async { spawn(async { 1 }).await.unwrap() }), 1);
+        assert_eq!(local.block_on(async { spawn(async { 2 }).await.unwrap() }), 2);
+        assert_eq!(Handle::try_current().ok(), before);
+        drop(around);
+        assert!(Handle::try_current().is_err());
+    }
+}
+
+/// The message of a panic, which must happen.
+fn panic_of(call: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+    payload.downcast_ref::<&str>().map(|text| (*text).to_owned()).unwrap_or_default()
 }
 
 /// In a simulation the handle of a real runtime is just that: its blocking work runs on its threads, not as a task of one of its workers.
