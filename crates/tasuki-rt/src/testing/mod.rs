@@ -338,7 +338,7 @@ where
     let Run { result, history } = attempt(&settings, Strategy::Script(smaller), test());
     if let Err(failure) = result {
         let found = Found { failure, history, origin: Origin::Schedule };
-        found.print("the smallest schedule that still fails: ");
+        found.print("a smaller schedule that still fails: ");
         found.failure.raise();
     }
     found.failure.raise()
