@@ -75,8 +75,6 @@ struct Function {
     before: TokenStream,
     /// From `fn` up to the body.
     signature: TokenStream,
-    /// Whether it returns something.
-    returns: bool,
     body: Group,
 }
 
@@ -99,13 +97,8 @@ impl Function {
             Some(at) => drop(tokens.remove(at)),
             None => return Err(Wrong::new("the function must be `async`", signature[0].span())),
         }
-        let returns = takes_nothing(&signature)?;
-        Ok(Self {
-            before: tokens.into_iter().collect(),
-            signature: signature.into_iter().collect(),
-            returns,
-            body,
-        })
+        takes_nothing(&signature)?;
+        Ok(Self { before: tokens.into_iter().collect(), signature: signature.into_iter().collect(), body })
     }
 
     /// `fn name()` is left: a failure is a panic.
@@ -122,30 +115,21 @@ impl Function {
     }
 }
 
-/// `fn name()`, and nothing else but what it returns: whether it does.
-fn takes_nothing(signature: &[TokenTree]) -> Result<bool, Wrong> {
+/// `fn name()`, and nothing else but what it returns.
+fn takes_nothing(signature: &[TokenTree]) -> Result<(), Wrong> {
     match signature {
-        [_, TokenTree::Ident(_), TokenTree::Group(parameters), rest @ ..]
+        [_, TokenTree::Ident(_), TokenTree::Group(parameters), ..]
             if parameters.delimiter() == Delimiter::Parenthesis =>
         {
             if !parameters.stream().is_empty() {
                 return Err(Wrong::new("the function must not have parameters", parameters.span()));
             }
-            Ok(returns(rest))
+            Ok(())
         }
         [_, TokenTree::Ident(_), generic, ..] => {
             Err(Wrong::new("the function must not be generic", generic.span()))
         }
         _ => Err(Wrong::new("expected a name and `()`", signature[0].span())),
-    }
-}
-
-/// `-> Type`, if that is not `()`; a `where` may follow, or stand there alone.
-fn returns(rest: &[TokenTree]) -> bool {
-    let is_unit = |token: &TokenTree| matches!(bare(token.clone()), TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis && group.stream().is_empty());
-    match rest {
-        [TokenTree::Punct(dash), _, of, ..] if dash.as_char() == '-' => !is_unit(of),
-        _ => false,
     }
 }
 
@@ -188,13 +172,47 @@ fn run(options: &Options, function: &Function) -> TokenStream {
         .collect()
 }
 
+/// Judges what a test returns, as the test harness does (`Termination`), and calls it: the name of the test follows. A result that is an error fails the schedule with that error, in a panic like
+/// every other failure: `report` would print it for each schedule that is tried. The inherent order of methods tells results from the rest: by value comes before by reference. The function keeps
+/// the type of the output as it is, also `!`. All of it is in a block of its own, where the body of the test does not see it.
+const JUDGE: &str = r#"
+    struct __Ended<T>(::core::option::Option<T>);
+    async fn __ended<F: ::core::future::Future>(test: F) -> __Ended<F::Output> {
+        __Ended(::core::option::Option::Some(test.await))
+    }
+    fn __succeeded(output: impl ::std::process::Termination) {
+        let code = ::std::process::Termination::report(output);
+        ::core::assert!(code == ::std::process::ExitCode::SUCCESS, "the test returns {code:?}");
+    }
+    trait __IsResult: ::core::marker::Sized {
+        fn __judge(self);
+    }
+    impl<T: ::std::process::Termination, E: ::core::fmt::Debug> __IsResult for __Ended<::core::result::Result<T, E>> {
+        fn __judge(self) {
+            __succeeded(self.0.expect("an output").expect("the test returns an error"));
+        }
+    }
+    trait __IsOther<T> {
+        fn __judge(&mut self) where T: ::std::process::Termination;
+    }
+    impl<T> __IsOther<T> for __Ended<T> {
+        fn __judge(&mut self) where T: ::std::process::Termination {
+            __succeeded(self.0.take().expect("an output"));
+        }
+    }
+    __ended
+"#;
+
 /// Explores schedules of the body, which is an `async fn` inside, called once for each.
 fn explore(options: &Options, schedules: Schedules, function: &Function) -> TokenStream {
     let inner = [rust("async"), function.signature.clone(), TokenTree::Group(function.body.clone()).into()];
     let name = function.signature.clone().into_iter().nth(1).expect("it was looked at");
-    // A result that is an error fails the schedule.
-    let ended = if function.returns { ".await.expect(\"the test returns an error\");" } else { ".await;" };
-    let call = group(Delimiter::Brace, [name.into(), rust("()"), rust(ended)]);
+    let future = group(Delimiter::Parenthesis, [name.into(), rust("()")]);
+    // A type that no test may return is an error at that type.
+    let at = function.signature.clone().into_iter().nth(5).map_or_else(Span::call_site, |of| of.span());
+    let judge = rust(".await.__judge();").into_iter();
+    let judge = judge.map(|token| spanned(token, Span::call_site().located_at(at))).collect();
+    let call = group(Delimiter::Brace, [rust(JUDGE), future, judge]);
     let test = [rust("|| async"), call];
     let explore = match schedules {
         Schedules::Random(number) => {

@@ -43,7 +43,7 @@ pub use tasuki_rt_macros::main;
 /// | `exhaustive, schedules = N` | the same; fails if they are more than `N` |
 /// | `crate = path` | where this crate is, if it has another name |
 ///
-/// A test may return a `Result`; an error fails it. Other attributes of tests, such as `#[should_panic]` and `#[ignore]`, work as always.
+/// A test may return what every test may: a `Result`, whose error fails it, an `ExitCode`, and whatever else is a `Termination`. Other attributes of tests, such as `#[should_panic]` and `#[ignore]`, work as always.
 ///
 /// # Examples
 ///

@@ -81,9 +81,72 @@ async fn a_deadlock_fails() {
 }
 
 #[tasuki_rt::test(simulate)]
-#[should_panic(expected = "the test returns an error")]
+#[should_panic(expected = "the test returns an error: \"no\"")]
 async fn an_error_fails_a_schedule() -> Result<(), &'static str> {
     Err("no")
+}
+
+/// Where schedules are explored, a test may return what any other test may.
+#[allow(clippy::unused_unit, unused_parens, reason = "that is what is tried")]
+mod returns_anything {
+    use std::process::{ExitCode, Termination};
+
+    struct Own(u8);
+    impl Termination for Own {
+        fn report(self) -> ExitCode {
+            self.0.into()
+        }
+    }
+
+    type Outcome = Result<ExitCode, String>;
+
+    macro_rules! tests {
+        ($($module:ident: $(#[$attribute:meta])*;)* => $body:tt) => {
+            $(tests!(@ $module, [$(#[$attribute])*] $body);)*
+        };
+        (@ $module:ident, $attributes:tt { $($name:ident -> $type:ty $body:block)* }) => {
+            mod $module {
+                use super::*;
+                $(tests!(@@ $attributes $name $type, $body);)*
+            }
+        };
+        (@@ [$($attribute:tt)*] $name:ident $type:ty, $body:block) => {
+            $($attribute)*
+            async fn $name() -> $type $body
+        };
+    }
+
+    tests! {
+        plain: #[tasuki_rt::test];
+        simulated: #[tasuki_rt::test(simulate, seeds = 2)];
+        exhaustive: #[tasuki_rt::test(exhaustive)];
+        => {
+            a_code -> ExitCode { ExitCode::SUCCESS }
+            parentheses -> (()) {}
+            of_ones_own -> Own { Own(0) }
+            an_alias -> Outcome { Ok(ExitCode::SUCCESS) }
+            opaque -> impl Termination { Own(0) }
+        }
+    }
+
+    // The harness takes no other type than `()` with `should_panic`, and a failure is nothing else there.
+    tests! {
+        simulated_failures: #[should_panic(expected = "the test returns")] #[tasuki_rt::test(simulate, seeds = 2)];
+        exhaustive_failures: #[should_panic(expected = "the test returns")] #[tasuki_rt::test(exhaustive)];
+        => {
+            a_code -> ExitCode { ExitCode::FAILURE }
+            of_ones_own -> Own { Own(3) }
+            in_a_result -> Outcome { Ok(ExitCode::FAILURE) }
+            an_error -> Outcome { Err("no".to_owned()) }
+            never -> ! { panic!("the test returns in no way") }
+        }
+    }
+
+    /// The names of the expansion are not those of the test.
+    #[tasuki_rt::test(simulate, seeds = 2)]
+    async fn report() -> Result<(), Box<dyn std::error::Error>> {
+        Ok(())
+    }
 }
 
 #[tasuki_rt::test(exhaustive)]
