@@ -54,11 +54,13 @@ fn instrumented(host: &str, name: &str, build: &str, options: (&str, &str)) -> O
 }
 
 /// What is left out, under which sanitizer, and why.
-const BEYOND: [(&str, &str, &str); 5] = [
+const BEYOND: [(&str, &str, &str); 7] = [
     ("address", "programs::examples::", "has cargo build something, not with these flags"),
+    ("address", "programs::panic_abort::", "has cargo build something, not with these flags"),
     ("address", "system::", "limits the address space, of which the sanitizer takes most"),
     ("thread", "system::", "forks, and the child has threads"),
     ("thread", "programs::examples::", "has cargo build something, not with these flags"),
+    ("thread", "programs::panic_abort::", "has cargo build something, not with these flags"),
     ("thread", "idle::", "asks how much time the process used, and the sanitizer has a thread of its own"),
 ];
 
@@ -74,7 +76,10 @@ mod tests {
 
     #[test]
     fn only_what_is_named_is_left_out() {
-        assert_eq!(skipped("address"), "--skip programs::examples:: --skip system::");
+        assert_eq!(
+            skipped("address"),
+            "--skip programs::examples:: --skip programs::panic_abort:: --skip system::"
+        );
         assert!(skipped("thread").contains("idle::") && !skipped("address").contains("idle::"));
     }
 }
