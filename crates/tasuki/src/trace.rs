@@ -12,17 +12,21 @@
 //! | `runtime.resource.async_op.poll`, in the operation's | entered at each poll of a wait that goes on |
 //! | an event whose target ends in `poll_op` | the end of each of these polls, and of the one that began the wait: was it ready? |
 //!
-//! A subscriber is foreign code. It is called with no queue locked, and where a panic of it leaves a wait that can be polled again, or dropped.
+//! A subscriber is foreign code. It is called with no queue locked, and its panics end here ([`caught`]; the panic hook has reported them): what is told to it is a copy, so a wait that was granted goes on as if
+//! it had been told. Two reasons: a panic after a poll that was ready would drop the output of that poll, a guard or a message, and spans are also left and closed while a thread unwinds, where a second panic ends the process. A span whose
+//! subscriber panicked when it was made is missing, with all inside of it.
 
 #[cfg(all(feature = "tracing", any(debug_assertions, feature = "inspect")))]
 pub(crate) fn deadlock(deadlock: &crate::inspect::Deadlock) {
     use crate::inspect::Certainty;
     let (tasks, certainty) = (deadlock.hops.len(), std::format!("{:?}", deadlock.certainty));
-    if deadlock.certainty == Certainty::Suspected {
-        tracing::warn!(target: "tasuki::inspect", certainty, tasks, "{deadlock}");
-    } else {
-        tracing::error!(target: "tasuki::inspect", certainty, tasks, "{deadlock}");
-    }
+    crate::catch_panic::caught(|| {
+        if deadlock.certainty == Certainty::Suspected {
+            tracing::warn!(target: "tasuki::inspect", certainty, tasks, "{deadlock}");
+        } else {
+            tracing::error!(target: "tasuki::inspect", certainty, tasks, "{deadlock}");
+        }
+    });
 }
 
 #[cfg(all(not(feature = "tracing"), feature = "std", any(debug_assertions, feature = "inspect")))]
@@ -56,6 +60,7 @@ mod without {
 
 #[cfg(feature = "console")]
 mod with {
+    use crate::catch_panic::caught;
     use crate::inspect::LockLabel;
     use crate::probe::{Site, Target};
     use core::panic::{Location, RefUnwindSafe, UnwindSafe};
@@ -64,37 +69,80 @@ mod with {
     use std::format;
     use std::sync::OnceLock;
     use tracing::level_filters::LevelFilter;
+    use tracing::span::Entered;
     use tracing::{Level, Span};
 
-    fn resource(concrete_type: &str, kind: &str, at: &Location<'_>) -> Span {
-        tracing::span!(
-            target: "tasuki",
-            parent: None,
-            Level::TRACE,
-            "runtime.resource",
-            concrete_type,
-            kind,
-            loc.file = at.file(),
-            loc.line = at.line(),
-            loc.col = at.column(),
-            is_internal = false,
-            inherits_child_attrs = false,
-        )
+    /// A span none of whose calls to its subscriber panics: not when it is made, entered, left, cloned or closed. `None`: no subscriber wants it, or the one that does panicked.
+    #[derive(Debug)]
+    pub(crate) struct ContainedSpan(Option<Span>);
+
+    impl ContainedSpan {
+        fn new(make: impl FnOnce() -> Span) -> Self {
+            let span = Self(caught(make));
+            if span.0.as_ref().is_some_and(Span::is_disabled) { Self(None) } else { span }
+        }
+
+        fn enter(&self) -> ContainedEntry<'_> {
+            ContainedEntry(self.0.as_ref().and_then(|span| caught(|| span.enter())))
+        }
+    }
+
+    impl Clone for ContainedSpan {
+        fn clone(&self) -> Self {
+            Self(self.0.as_ref().and_then(|span| caught(|| span.clone())))
+        }
+    }
+
+    impl Drop for ContainedSpan {
+        fn drop(&mut self) {
+            if let Some(span) = self.0.take() {
+                caught(|| drop(span));
+            }
+        }
+    }
+
+    /// A span that is entered until this is dropped, also by a panic of what runs inside of it.
+    struct ContainedEntry<'s>(Option<Entered<'s>>);
+
+    impl Drop for ContainedEntry<'_> {
+        fn drop(&mut self) {
+            if let Some(entered) = self.0.take() {
+                caught(|| drop(entered));
+            }
+        }
+    }
+
+    fn resource(concrete_type: &str, kind: &str, at: &Location<'_>) -> ContainedSpan {
+        ContainedSpan::new(|| {
+            tracing::span!(
+                target: "tasuki",
+                parent: None,
+                Level::TRACE,
+                "runtime.resource",
+                concrete_type,
+                kind,
+                loc.file = at.file(),
+                loc.line = at.line(),
+                loc.col = at.column(),
+                is_internal = false,
+                inherits_child_attrs = false,
+            )
+        })
     }
 
     /// The span of a lock, from its first wait on.
     #[derive(Debug)]
-    pub(crate) struct ResourceSpan(OnceLock<Span>);
+    pub(crate) struct ResourceSpan(OnceLock<ContainedSpan>);
 
     impl ResourceSpan {
         pub(crate) const fn new() -> Self {
             Self(OnceLock::new())
         }
 
-        pub(crate) fn of(&self, label: &LockLabel, made_at: &Location<'_>) -> Span {
+        pub(crate) fn of(&self, label: &LockLabel, made_at: &Location<'_>) -> ContainedSpan {
             // No subscriber wants it, or none is there: its name would be allocated in vain.
             if LevelFilter::current() < Level::TRACE {
-                return Span::none();
+                return ContainedSpan(None);
             }
             let span = || {
                 let name = label.name.map(|name| format!(" `{name}`")).unwrap_or_default();
@@ -113,9 +161,9 @@ mod with {
     /// The spans of a wait that goes on.
     #[derive(Debug)]
     struct Operation {
-        resource: Span,
-        operation: Span,
-        poll: Span,
+        resource: ContainedSpan,
+        operation: ContainedSpan,
+        poll: ContainedSpan,
     }
 
     impl Operation {
@@ -123,12 +171,14 @@ mod with {
         fn poll<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
             let _entered = (self.resource.enter(), self.operation.enter(), self.poll.enter());
             let poll = poll();
-            tracing::event!(
-                target: "runtime::resource::poll_op",
-                Level::TRACE,
-                op_name = "poll",
-                is_ready = poll.is_ready(),
-            );
+            caught(|| {
+                tracing::event!(
+                    target: "runtime::resource::poll_op",
+                    Level::TRACE,
+                    op_name = "poll",
+                    is_ready = poll.is_ready(),
+                );
+            });
             poll
         }
     }
@@ -145,26 +195,33 @@ mod with {
             let resource = target.resource().unwrap_or_else(|| {
                 resource(name, if target.is_time() { "timer" } else { "Sync" }, site.location())
             });
-            if resource.is_disabled() {
+            if resource.0.is_none() {
                 return;
             }
-            let operation = resource.in_scope(|| {
-                tracing::span!(
-                    target: "tasuki",
-                    Level::TRACE,
-                    "runtime.resource.async_op",
-                    source = name,
-                    inherits_child_attrs = false,
+            let operation = {
+                let _entered = resource.enter();
+                ContainedSpan::new(|| {
+                    tracing::span!(
+                        target: "tasuki",
+                        Level::TRACE,
+                        "runtime.resource.async_op",
+                        source = name,
+                        inherits_child_attrs = false,
+                    )
+                })
+            };
+            let poll = {
+                let _entered = operation.enter();
+                ContainedSpan::new(
+                    || tracing::span!(target: "tasuki", Level::TRACE, "runtime.resource.async_op.poll"),
                 )
-            });
-            let poll = operation.in_scope(
-                || tracing::span!(target: "tasuki", Level::TRACE, "runtime.resource.async_op.poll"),
-            );
+            };
             let spans = Box::new(Operation { resource, operation, poll });
             let _: Poll<()> = spans.poll(|| Poll::Pending);
             self.0 = Some(spans);
         }
 
+        /// What `poll` gives must be on record before it returns: the subscriber is called after that.
         pub(crate) fn poll<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
             match &self.0 {
                 Some(spans) => spans.poll(poll),
@@ -179,9 +236,7 @@ mod with {
 }
 
 #[cfg(feature = "console")]
-pub(crate) use tracing::Span;
-#[cfg(feature = "console")]
-pub(crate) use with::{ResourceSpan, WaitSpans};
+pub(crate) use with::{ContainedSpan, ResourceSpan, WaitSpans};
 #[cfg(not(feature = "console"))]
 pub(crate) use without::WaitSpans;
 

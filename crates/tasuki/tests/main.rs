@@ -106,6 +106,8 @@ mod surface {
     mod globs;
     mod promises;
     mod subjects;
+    #[cfg(feature = "console")]
+    mod subscriber_panics;
     mod two_panics;
     mod unwinding;
     mod wait_sites;

@@ -362,7 +362,7 @@ impl<'a> Target<'a> {
 
     /// The span of the lock.
     #[cfg(feature = "console")]
-    pub(crate) fn resource(&self) -> Option<crate::trace::Span> {
+    pub(crate) fn resource(&self) -> Option<crate::trace::ContainedSpan> {
         let lock = self.lock?;
         let label = LockLabel { kind: lock.kind, name: lock.name, made_at: Some(lock.made_at.0) };
         Some(lock.span.of(&label, lock.made_at.0))

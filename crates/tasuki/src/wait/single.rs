@@ -344,13 +344,19 @@ impl<O: Op> Single<O> {
         }
         // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
-        let poll = self.spans.poll(|| self.op.poll_queued(waiter, cx));
+        let poll = self.spans.poll(|| {
+            let poll = self.op.poll_queued(waiter, cx);
+            // In here: around this the subscriber of the spans runs, which must find the wait over when its output exists.
+            if poll.is_ready() {
+                self.memory.set_phase(Phase::Finished);
+                waiter.get().note().leave();
+            } else {
+                waiter.get().note().polled();
+            }
+            poll
+        });
         if poll.is_ready() {
-            self.memory.set_phase(Phase::Finished);
-            waiter.get().note().leave();
             self.spans.end();
-        } else {
-            waiter.get().note().polled();
         }
         poll
     }

@@ -46,7 +46,7 @@ fn a_panic_names_a_public_future() {
 
 /// Where the foreign code panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+pub(super) enum Moment {
     /// The first poll clones the waker.
     FirstClone,
     /// A poll of a queued wait clones another waker.
@@ -65,7 +65,7 @@ enum Moment {
     SpareOfLater,
 }
 
-const MOMENTS: [Moment; 8] = [
+pub(super) const MOMENTS: [Moment; 8] = [
     Moment::FirstClone,
     Moment::LaterClone,
     Moment::Replaced,
@@ -156,7 +156,7 @@ fn granting(grant: Grant) -> Spy {
 }
 
 /// Plays one moment; afterwards the wait is dropped, or polled until it ends. False if the moment does not exist for this awaitable.
-fn play(moment: Moment, subject: Subject, drops: bool) -> bool {
+pub(super) fn play(moment: Moment, subject: Subject, drops: bool) -> bool {
     let mut played = Played { subject, waits: Vec::new(), granted: 0 };
     let (spy, behind) = (Spy::new(), Spy::new());
     let wait = played.first();
@@ -277,7 +277,7 @@ fn ends<A: Awaitable>(name: &str, wait: A, with: Option<&str>) {
 
 /// The ways to end that the rows above do not have: an error, and a panic of the user's own code.
 #[test]
-fn every_way_to_end() {
+pub(super) fn every_way_to_end() {
     let _dog = watchdog(60);
     let source = CancellationSource::new();
     source.request_cancel();

@@ -30,7 +30,7 @@ fn a_wrapped_future_that_panics() {
 
 /// Panics of two strangers in one call of ours: the first goes on, the second must not end the process, and nothing is lost.
 #[test]
-fn two_panics_in_one_call() {
+pub(super) fn two_panics_in_one_call() {
     let _dog = watchdog(60);
     let two = || (hostile(Call::Wake), hostile(Call::Drop));
     // A granted wait whose limit lets go of its waker: the lock passes on to the next.
@@ -98,7 +98,7 @@ fn two_panics_in_one_call() {
 /// A first poll that is granted after all, whose clone panics when it is dropped, after another has been enqueued: what was taken passes on, and the other's
 /// waker panics too.
 #[test]
-fn two_panics_of_a_spare() {
+pub(super) fn two_panics_of_a_spare() {
     fn play<F: Future + Send + 'static>(make: impl Fn() -> F, held: impl Send + 'static) {
         let next: Arc<StdMutex<(Pin<Box<F>>, Spy)>> =
             Arc::new(StdMutex::new((Box::pin(make()), hostile(Call::Wake))));
