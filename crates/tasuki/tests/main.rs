@@ -101,6 +101,7 @@ mod semaphore {
 }
 mod surface {
     mod auto_traits;
+    mod budget_panics;
     mod channel_subjects;
     mod foreign_panics;
     mod globs;

@@ -7,6 +7,7 @@
 //! |------------|------------------------|--------------|------------|
 //! | `Idle`     | poll                   | `try_now`    | `Finished` if it gave the output |
 //! | `Idle`     | poll, not at once      | `enqueue`, `enqueued` | `Queued`, or `Finished` |
+//! | `Idle`     | poll, the driver or the host panics when it is asked for more budget | – | `Idle` |
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
@@ -397,7 +398,11 @@ impl<O: Op> Future for Single<O> {
         // Before the try: a store behind its compare-exchange would have to wait for it.
         this.memory.set_phase(Phase::Finished);
         // Also before the try, for the same reason: an operation that then has to wait is charged for nothing.
-        if !charge(cx) && this.yields(cx) {
+        // A charge that finds the budget exhausted calls foreign code: the driver, or the host's waker.
+        let still_idle = IdleOnPanic(&this.memory);
+        let is_charged = charge(cx);
+        mem::forget(still_idle);
+        if !is_charged && this.yields(cx) {
             return Poll::Pending;
         }
         if let Some(output) = this.op.try_now() {

@@ -77,16 +77,20 @@ pub(super) const MOMENTS: [Moment; 8] = [
 ];
 
 /// The waits of one test, and how many got what they waited for.
-struct Played {
+pub(super) struct Played {
     /// Dropped before what they borrow from.
-    waits: Vec<Waiting>,
+    pub(super) waits: Vec<Waiting>,
     granted: usize,
-    subject: Subject,
+    pub(super) subject: Subject,
 }
 
 impl Played {
+    pub(super) fn new(subject: Subject) -> Self {
+        Self { waits: Vec::new(), granted: 0, subject }
+    }
+
     /// One poll of the last wait; it must say before whether it panics because it is over.
-    fn poll(&mut self, at: usize, waker: &Waker) -> Poll<()> {
+    pub(super) fn poll(&mut self, at: usize, waker: &Waker) -> Poll<()> {
         assert!(!self.waits[at].is_over(), "it is not over");
         let polled = self.waits[at].as_mut().poll_once(&mut Context::from_waker(waker));
         if polled.is_ready() {
@@ -103,7 +107,7 @@ impl Played {
         Some(self.waits.len() - 1)
     }
 
-    fn first(&mut self) -> usize {
+    pub(super) fn first(&mut self) -> usize {
         self.wait(|subject| Some((subject.make)())).expect("there is one")
     }
 
@@ -119,7 +123,7 @@ impl Played {
     }
 
     /// All waits that are left come to their end; a wait that is over says so, and panics if it is polled.
-    fn settle(mut self, context: &str) {
+    pub(super) fn settle(mut self, context: &str) {
         let mut waits = std::mem::take(&mut self.waits);
         for round in 0..16 {
             for wait in waits.iter_mut().filter(|wait| !wait.is_over()) {
@@ -157,7 +161,7 @@ fn granting(grant: Grant) -> Spy {
 
 /// Plays one moment; afterwards the wait is dropped, or polled until it ends. False if the moment does not exist for this awaitable.
 pub(super) fn play(moment: Moment, subject: Subject, drops: bool) -> bool {
-    let mut played = Played { subject, waits: Vec::new(), granted: 0 };
+    let mut played = Played::new(subject);
     let (spy, behind) = (Spy::new(), Spy::new());
     let wait = played.first();
     match moment {
