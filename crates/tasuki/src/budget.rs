@@ -13,8 +13,12 @@
 //! Where no driver is installed, no runtime gives a budget. A task that never waits must not keep its thread for ever there either. Two limits apply:
 //!
 //! * Under tokio, with the feature `tokio`, each operation takes one unit of tokio's own budget (`host_executor.rs`).
-//! * Under every foreign executor: an operation that would be ready yields if some hundreds of operations in a row were ready with the same waker, over at least 100 µs. The limit is lax because
-//!   one poll cannot be told from the next. It costs one reading of the clock in 256 operations, and now and then a yield that was not needed, in a task that has returned and was polled again meanwhile.
+//! * Under every foreign executor: an operation that would be ready yields if some hundreds of operations in a row were ready on this thread, over at least 100 µs, and none had to wait. The limit is lax because
+//!   one poll cannot be told from the next, nor one task from another: a set of futures (`FuturesUnordered`) gives each of its children a waker of its own, so a change of the waker says nothing.
+//!   It costs one reading of the clock in 256 operations, and now and then a yield that was not needed, in a task that has returned and was polled again meanwhile, or that shares its thread.
+//!
+//!   One yield does not end a poll whose task polls several futures: `select!` takes another branch, a set another child. So the operations after it yield as well, until one that has yielded is polled again, which
+//!   shows that its task has returned, or until 32 (`OVERRUN_YIELDS`) have yielded: what is polled once and dropped never shows it.
 //!
 //! Neither applies to a waker without data (a no-op, `now_or_never`), to `.block()`, or to a `try_*` function, which has no waker.
 //!
@@ -24,11 +28,11 @@ use crate::probe::foreign_code;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "std")]
-pub(crate) use count::waits;
-#[cfg(feature = "std")]
 pub use count::{charge, set_budget, uncharged, yields};
 #[cfg(feature = "std")]
 use count::{charge_without_refill, count_yield};
+#[cfg(feature = "std")]
+pub(crate) use count::{resumes, waits};
 
 /// Nothing is counted.
 #[cfg(not(feature = "std"))]
@@ -43,6 +47,9 @@ const fn charge_without_refill(_cx: &Context<'_>) -> bool {
 
 #[cfg(not(feature = "std"))]
 pub(crate) const fn waits() {}
+
+#[cfg(not(feature = "std"))]
+pub(crate) const fn resumes() {}
 
 /// Nothing yields.
 #[cfg(not(feature = "std"))]
@@ -69,7 +76,16 @@ pub(crate) fn wake_again(cx: &Context<'_>) {
 /// The charge of one awaitable: taken once, and followed by at most one yield.
 #[derive(Debug, Default)]
 pub struct Charge {
-    taken: bool,
+    state: ChargeState,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum ChargeState {
+    #[default]
+    New,
+    /// Not polled since it yielded.
+    Yielded,
+    Taken,
 }
 
 impl Charge {
@@ -85,20 +101,28 @@ impl Charge {
     }
 
     fn poll_by(&mut self, cx: &Context<'_>, charge: impl FnOnce(&Context<'_>) -> bool) -> Poll<()> {
-        if self.taken {
-            return Poll::Ready(());
+        match self.state {
+            ChargeState::New => {}
+            ChargeState::Yielded => {
+                self.state = ChargeState::Taken;
+                resumes();
+                return Poll::Ready(());
+            }
+            ChargeState::Taken => return Poll::Ready(()),
         }
-        self.taken = true;
+        // Before the foreign code: if that panics, the awaitable can be polled again, and does not yield again.
+        self.state = ChargeState::Taken;
         if charge(cx) {
             return Poll::Ready(());
         }
+        self.state = ChargeState::Yielded;
         yield_once(cx);
         Poll::Pending
     }
 
     /// The awaitable has to wait, so there is nothing to charge.
     pub fn waive(&mut self) {
-        self.taken = true;
+        self.state = ChargeState::Taken;
     }
 }
 
@@ -106,7 +130,7 @@ impl Charge {
 mod count {
     use crate::{host_executor, shim};
     use core::cell::Cell;
-    use core::task::{Context, RawWakerVTable, Waker};
+    use core::task::{Context, Waker};
     use core::time::Duration;
     use std::thread_local;
     use std::time::Instant;
@@ -116,19 +140,27 @@ mod count {
         static BUDGET: Cell<u64> = const { Cell::new(0) };
         static YIELDS: Cell<u32> = const { Cell::new(0) };
         static STREAK: Cell<Option<Streak>> = const { Cell::new(None) };
+        /// A streak was too long: so many operations more yield.
+        static OVERRUN: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// Under a foreign executor: the number of operations between two looks at the waker, and the least time before a yield.
+    /// Under a foreign executor: the number of operations between two looks at the streak, and the least time before a yield.
     const GUEST_OPERATIONS: u64 = 256;
     const GUEST_TIME: Duration = Duration::from_micros(100);
+
+    /// The number of operations after a look that found a waker without data, which has no task to yield. A prime: a loop that polls with such a waker now and then is looked at in another place of it each time.
+    const TASKLESS_OPERATIONS: u64 = 251;
+
+    /// So many operations yield at the end of a streak, if none of them is polled again: more than the branches of a `select!`, or the children that a set of futures polls before it yields itself
+    /// (two, of `FuturesUnordered`; sets of sets have a power of two).
+    const OVERRUN_YIELDS: u32 = 32;
 
     /// The threads of a model share these variables, and have no clock.
     const NO_GUEST_BUDGET: bool = shim::MODEL || !host_executor::HAS_CLOCK;
 
-    /// Operations that were ready in a row, with the same waker.
+    /// Operations of this thread that were ready in a row.
     #[derive(Clone, Copy)]
     struct Streak {
-        waker: (*const (), *const RawWakerVTable),
         operations: u64,
         /// When it had [`GUEST_OPERATIONS`]; before that no clock is read.
         since: Option<Instant>,
@@ -200,15 +232,33 @@ mod count {
             budget.set(UNLIMITED);
             return true;
         }
+        // A waker without data (a no-op) never yields: its caller takes one poll for the answer (`now_or_never`).
+        if waker.data().is_null() {
+            budget.set(if host_executor::HAS_BUDGET { 0 } else { TASKLESS_OPERATIONS - 1 });
+            return true;
+        }
+        let left = OVERRUN.try_with(Cell::get).unwrap_or(0);
+        if left > 0 {
+            let _ = OVERRUN.try_with(|overrun| overrun.set(left - 1));
+            budget.set(0);
+            return false;
+        }
         let operations = if host_executor::HAS_BUDGET { 1 } else { GUEST_OPERATIONS };
         budget.set(operations - 1);
-        // A waker without data (a no-op) never yields: its caller takes one poll for the answer (`now_or_never`).
-        let proceeds = waker.data().is_null() || host_executor::proceed(waker);
+        let proceeds = host_executor::proceed(waker);
         let streak = STREAK.try_with(Cell::take).ok().flatten();
-        let (streak, overruns) =
-            if proceeds { Streak::after(streak, waker, operations) } else { (None, false) };
+        let (streak, overruns) = if proceeds { Streak::after(streak, operations) } else { (None, false) };
         let _ = STREAK.try_with(|last| last.set(streak));
+        if overruns {
+            let _ = OVERRUN.try_with(|overrun| overrun.set(OVERRUN_YIELDS - 1));
+            budget.set(0);
+        }
         proceeds && !overruns
+    }
+
+    /// What has yielded is polled again, so its task has returned.
+    pub(crate) fn resumes() {
+        let _ = OVERRUN.try_with(|overrun| overrun.set(0));
     }
 
     /// A wait begins: the poll ends, so the task does not overrun.
@@ -226,14 +276,8 @@ mod count {
 
     impl Streak {
         /// The streak with so many operations more, or a new one; and whether it is over, because its task overruns.
-        fn after(last: Option<Self>, waker: &Waker, operations: u64) -> (Option<Self>, bool) {
-            let waker = (waker.data(), core::ptr::from_ref(waker.vtable()));
-            if waker.0.is_null() {
-                return (None, false);
-            }
-            let Some(mut streak) = last.filter(|last| last.waker == waker) else {
-                return (Some(Self { waker, operations, since: None }), false);
-            };
+        fn after(last: Option<Self>, operations: u64) -> (Option<Self>, bool) {
+            let Some(mut streak) = last else { return (Some(Self { operations, since: None }), false) };
             streak.operations += operations;
             if streak.operations < GUEST_OPERATIONS {
                 return (Some(streak), false);

@@ -34,7 +34,7 @@
 //! a wait only after the operation was tried: the limit is a wait too, is polled after the operation, and yields as well while the budget is exhausted.
 
 use super::{Awaitable, Cancel};
-use crate::budget::{charge, waits, yield_once};
+use crate::budget::{charge, resumes, waits, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
 use crate::queue::waiter::{Payload, Phase, Verdict, Waiter, WaiterState};
 use crate::queue::{NewWaiter, Pinned, QueueWaker};
@@ -331,6 +331,7 @@ impl<O: Op> Single<O> {
     #[inline(never)]
     fn poll_yielded(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
         assert!(self.memory.phase() == Phase::Yielded, "`{}` polled after it was finished", O::NAME);
+        resumes();
         self.memory.set_phase(Phase::Finished);
         match self.op.try_now() {
             Some(output) => Poll::Ready(output),

@@ -2,7 +2,9 @@
 
 use crate::kit::poll::poll;
 use crate::kit::waker::Spy;
-use std::future::Future;
+use crate::kit::watchdog::watchdog;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::future::{Future, poll_fn, ready};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tasuki::{Event, Latch, Mutex, OnceCell, RwLock, Semaphore, runtime};
@@ -40,6 +42,125 @@ fn a_task_that_is_always_ready_gives_its_thread_back() {
             assert_eq!(spy.wakes(), polls, "{name}: woken once a poll");
         }
     }
+}
+
+/// The one poll of a task ends, woken, three times.
+fn gives_its_thread_back(name: &str, task: impl Future<Output = ()> + 'static) {
+    let (mut task, spy) = (Box::pin(task), Spy::new());
+    for polls in 1..=3 {
+        assert!(poll(&mut task, &spy).is_pending(), "{name}");
+        assert!(spy.wakes() >= polls, "{name}: woken by each poll");
+    }
+}
+
+/// The children of a set have wakers of their own, which change from operation to operation; and one that yields is not the only one that is ready.
+#[test]
+fn a_set_of_futures_that_are_always_ready_gives_its_thread_back() {
+    let _dog = watchdog(60);
+    for children in [1, 2, 3, 7] {
+        gives_its_thread_back(&format!("{children} children"), async move {
+            let mutex = Mutex::new(0_u64);
+            let lock = || async { *mutex.lock().await += 1 };
+            let mut set: FuturesUnordered<_> = (0..children).map(|_| lock()).collect();
+            while set.next().await.is_some() {
+                set.push(lock());
+            }
+        });
+        gives_its_thread_back(&format!("{children} children, buffered"), async move {
+            let mutex = Mutex::new(0_u64);
+            let locks = futures_util::stream::repeat(()).map(|()| async { *mutex.lock().await += 1 });
+            locks.buffer_unordered(children).for_each(|()| ready(())).await;
+        });
+    }
+    gives_its_thread_back("sets in a set", async {
+        let mutex = Mutex::new(0_u64);
+        let set = || async {
+            let set: FuturesUnordered<_> = (0..3).map(|_| async { *mutex.lock().await += 1 }).collect();
+            set.collect::<()>().await;
+        };
+        let mut sets: FuturesUnordered<_> = (0..3).map(|_| set()).collect();
+        while sets.next().await.is_some() {
+            sets.push(set());
+        }
+    });
+}
+
+/// Whichever of several locks is had first: another branch is no way around the limit. New futures in each round, as in a `select!`.
+#[test]
+fn a_choice_between_free_locks_gives_its_thread_back() {
+    let _dog = watchdog(60);
+    gives_its_thread_back("a choice", async {
+        let locks: [_; 8] = std::array::from_fn(|_| Mutex::new(()));
+        loop {
+            let mut waits: Vec<_> = locks.iter().map(|lock| Box::pin(lock.lock())).collect();
+            poll_fn(|cx| {
+                let is_ready = waits.iter_mut().any(|wait| wait.as_mut().poll(cx).is_ready());
+                if is_ready { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+    });
+}
+
+/// So many polls of new waits for a free lock, with these wakers in turn; which of them yielded.
+fn yields_of(wakers: &[Waker], polls: usize) -> Vec<usize> {
+    let mutex = Mutex::new(0_u64);
+    (0..polls)
+        .filter(|at| {
+            let mut cx = Context::from_waker(&wakers[at % wakers.len()]);
+            pin!(mutex.lock()).poll(&mut cx).is_pending()
+        })
+        .collect()
+}
+
+/// Until a wait of this thread yields, however long that takes: what was had until then.
+fn polls_until_a_yield(wakers: &[Waker]) -> usize {
+    let (mutex, mut polls) = (Mutex::new(0_u64), 0);
+    loop {
+        let mut wait = pin!(mutex.lock());
+        let mut cx = Context::from_waker(&wakers[polls % wakers.len()]);
+        if wait.as_mut().poll(&mut cx).is_pending() {
+            assert!(wait.poll(&mut cx).is_ready(), "yields once");
+            return polls;
+        }
+        polls += 1;
+    }
+}
+
+/// Tasks that take turns on a thread, and wakers that change from poll to poll, also if some have no data: operations are counted all the same.
+#[test]
+fn wakers_that_take_turns_are_counted_together() {
+    let _dog = watchdog(60);
+    for tasks in [1, 2, 3, 7, 251, 256] {
+        let spies: Vec<_> = (0..tasks).map(|_| Spy::new()).collect();
+        let wakers: Vec<_> = spies.iter().map(Spy::waker).collect();
+        polls_until_a_yield(&wakers);
+        let polls = polls_until_a_yield(&wakers);
+        assert!(polls >= 256, "{tasks} tasks: {polls} operations");
+    }
+    for period in [2, 3, 5, 17, 256] {
+        let spy = Spy::new();
+        let mut wakers = vec![Waker::noop().clone(); period];
+        wakers[period - 1] = spy.waker();
+        polls_until_a_yield(&wakers);
+        assert_eq!(spy.wakes(), 1, "the one that has a task, of {period}");
+    }
+}
+
+/// What is polled once and dropped is refused now and then, not from then on.
+#[test]
+fn what_is_polled_once_is_had_again() {
+    let _dog = watchdog(60);
+    let spy = Spy::new();
+    let wakers = [spy.waker()];
+    let refused = loop {
+        let refused = yields_of(&wakers, 1_000);
+        if refused.first().is_some_and(|first| *first < 900) {
+            break refused;
+        }
+    };
+    let in_a_row = refused.iter().zip(refused[0]..).take_while(|(refused, at)| *refused == at).count();
+    assert_eq!(in_a_row, 32, "{refused:?}");
 }
 
 /// `now_or_never` and its like poll once, with a waker that does nothing: what is free is had.
