@@ -120,6 +120,16 @@ impl Charge {
         Poll::Pending
     }
 
+    /// As [`poll`](Self::poll), for what is polled again after it was ready (a stream, a sink): each `Ready` is charged anew.
+    #[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
+    pub(crate) fn poll_each(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let charged = self.poll(cx);
+        if charged.is_ready() {
+            *self = Self::default();
+        }
+        charged
+    }
+
     /// The awaitable has to wait, so there is nothing to charge.
     pub fn waive(&mut self) {
         self.state = ChargeState::Taken;

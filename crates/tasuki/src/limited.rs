@@ -7,7 +7,8 @@
 //! | event | outcome |
 //! |---|---|
 //! | first poll, the token is cancelled already | `Err`, the primitive is not touched |
-//! | any poll, the budget is exhausted and what would be returned is ready | nothing, the task is woken: a yield is no wait, so the limit is not judged |
+//! | first poll, the wait would be ready and the budget is exhausted | nothing, the task is woken: a yield is no wait, so a limit that is reached is not judged before the next poll |
+//! | any poll, the wait is pending, the limit is reached and was not polled before, and the budget is exhausted | nothing, the task is woken: the limit is a wait too, and the next poll judges it |
 //! | any poll, the wait is ready | `Ok`, and the limit is cancelled |
 //! | any poll, the wait is pending and the limit reached | the wait is cancelled: `Ok` if it had been granted meanwhile, else `Err`, with what the operation gives back |
 //! | a limit around both is reached | both are cancelled: the output if it had been granted meanwhile |

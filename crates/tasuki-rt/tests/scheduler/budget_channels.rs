@@ -1,6 +1,8 @@
 //! The rows of channels in the table of awaitables (`budget_table.rs`).
 
 use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, is_send, row};
+use futures_util::{Sink, SinkExt, StreamExt};
+use std::future::poll_fn;
 use tasuki::channel;
 use tasuki_rt::yield_now;
 
@@ -75,6 +77,70 @@ pub(super) fn rows() -> Vec<Row> {
                 drop(sender.reserve_many(2).await.unwrap());
                 drop(sender.clone().reserve_owned().await.unwrap())
             }
+        ),
+        row!(
+            "stream",
+            ["MessageStream"],
+            {
+                let (sender, receiver) = channel::unbounded();
+                (0..=ENOUGH).for_each(|n| sender.try_send(n).unwrap());
+                let mut stream = Box::pin(receiver.into_stream());
+            },
+            stream.next().await.unwrap()
+        ),
+        row!(
+            "stream, ended",
+            [],
+            {
+                let mut stream = Box::pin(channel::unbounded::<u8>().1.into_stream());
+            },
+            assert_eq!(stream.next().await, None)
+        ),
+        row!(
+            "sink",
+            ["MessageSink"],
+            {
+                let (sender, _receiver) = channel::unbounded();
+                let mut sink = Box::pin(sender.into_sink());
+            },
+            sink.send(1).await.unwrap()
+        ),
+        row!(
+            "sink, ready",
+            [],
+            {
+                let (sender, _receiver) = channel::unbounded::<u8>();
+                let mut sink = Box::pin(sender.into_sink());
+            },
+            poll_fn(|cx| sink.as_mut().poll_ready(cx)).await.unwrap()
+        ),
+        row!(
+            "sink, flushed",
+            [],
+            {
+                let (sender, _receiver) = channel::unbounded::<u8>();
+                let mut sink = Box::pin(sender.into_sink());
+            },
+            sink.flush().await.unwrap()
+        ),
+        row!(
+            "sink, closed",
+            [],
+            {
+                let (sender, _receiver) = channel::unbounded::<u8>();
+                let mut sink = Box::pin(sender.into_sink());
+            },
+            sink.close().await.unwrap()
+        ),
+        row!(
+            "sink, refused",
+            [],
+            {
+                let (sender, _receiver) = channel::unbounded();
+                let mut sink = Box::pin(sender.into_sink());
+                sink.close().await.unwrap();
+            },
+            sink.send(1).await.unwrap_err()
         ),
     ]
 }

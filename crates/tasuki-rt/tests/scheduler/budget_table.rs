@@ -280,6 +280,17 @@ fn awaitables_in(source: &str, of_type: Option<&str>, names: &mut BTreeMap<Strin
     }
 }
 
+/// The streams and sinks of a source file: the futures that poll them are those of other crates.
+fn streams_and_sinks(source: &str, names: &mut BTreeMap<String, bool>) {
+    for line in source.lines().filter(|line| line.starts_with("impl")) {
+        let Some((of_trait, of_type)) = line.split_once(" for ") else { continue };
+        let of_trait = of_trait.rsplit(' ').next().and_then(|word| word.split('<').next());
+        if ["Stream", "Sink"].map(Some).contains(&of_trait) {
+            names.extend(name_after(of_type, "").map(|name| (name.to_owned(), false)));
+        }
+    }
+}
+
 /// The public awaitables of both crates.
 fn awaitables_of(folder: &Path) -> BTreeSet<String> {
     let (mut names, mut sources, mut folders) = (BTreeMap::new(), Vec::new(), vec![folder.to_owned()]);
@@ -294,6 +305,7 @@ fn awaitables_of(folder: &Path) -> BTreeSet<String> {
         }
     }
     sources.iter().for_each(|source| awaitables(source, &mut names));
+    sources.iter().for_each(|source| streams_and_sinks(source, &mut names));
     // A type that implements `Future` counts if it is public.
     let is_public = |name: &str| {
         ["pub struct ", "pub enum "].iter().any(|kind| {

@@ -15,10 +15,11 @@ use super::receive::ChannelSide as _;
 use super::restart::RestartOnPanic;
 use super::sender::ReservationOwned;
 use super::{Sender, send::ReserveOp};
+use crate::budget::Charge;
 use core::fmt;
 use core::future::Future as _;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use futures_sink::Sink;
 
 /// The sender of a channel as a `Sink`: made by [`Sender::into_sink`].
@@ -40,6 +41,8 @@ use futures_sink::Sink;
 pub struct MessageSink<T> {
     wait: Option<ReservationOwned<T>>,
     permit: Option<OwnedPermit<T>>,
+    /// Of a poll that is no wait: it is ready at once.
+    charge: Charge,
 }
 
 impl<T> Sender<T> {
@@ -63,24 +66,29 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn into_sink(self) -> MessageSink<T> {
-        MessageSink { wait: Some(ReserveOp::wait(ReserveOwned(Some(self)))), permit: None }
+        MessageSink {
+            wait: Some(ReserveOp::wait(ReserveOwned(Some(self)))),
+            permit: None,
+            charge: Charge::default(),
+        }
     }
 }
 
 /// The parts of a pinned sink; the wait stays pinned.
-type Parts<'s, T> = (Pin<&'s mut Option<ReservationOwned<T>>>, &'s mut Option<OwnedPermit<T>>);
+type Parts<'s, T> =
+    (Pin<&'s mut Option<ReservationOwned<T>>>, &'s mut Option<OwnedPermit<T>>, &'s mut Charge);
 
 impl<T> MessageSink<T> {
     fn project(self: Pin<&mut Self>) -> Parts<'_, T> {
-        // SAFETY: the wait is not moved while it is pinned; the permit is not pinned.
+        // SAFETY: the wait is not moved while it is pinned; the others are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
-        (unsafe { Pin::new_unchecked(&mut this.wait) }, &mut this.permit)
+        (unsafe { Pin::new_unchecked(&mut this.wait) }, &mut this.permit, &mut this.charge)
     }
 
     /// Gives room, place in the queue and sender up.
     fn close(self: Pin<&mut Self>) {
-        let (mut wait, permit) = self.project();
+        let (mut wait, permit, _) = self.project();
         // Both, also if the first panics: a waker may.
         let permit = permit.take();
         wait.set(None);
@@ -92,16 +100,22 @@ impl<T> Sink<T> for MessageSink<T> {
     type Error = SendError<Option<T>>;
 
     fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let (wait, permit) = self.project();
+        let (wait, permit, charge) = self.project();
         if permit.is_some() {
+            ready!(charge.poll_each(cx));
             return Poll::Ready(Ok(()));
         }
-        let Some(mut wait) = wait.as_pin_mut() else { return Poll::Ready(Err(SendError(None))) };
+        let Some(mut wait) = wait.as_pin_mut() else {
+            ready!(charge.poll_each(cx));
+            return Poll::Ready(Err(SendError(None)));
+        };
         let mut begun = RestartOnPanic::new(wait.as_mut());
         let polled = begun.wait().poll(cx);
         begun.disarm();
         polled.map(|reserved| {
             wait.restart();
+            // A send is charged once: the flush that ends it is not.
+            charge.waive();
             *permit = Some(reserved.map_err(|_closed| SendError(None))?);
             Ok(())
         })
@@ -109,7 +123,7 @@ impl<T> Sink<T> for MessageSink<T> {
 
     #[track_caller]
     fn start_send(self: Pin<&mut Self>, message: T) -> Result<(), Self::Error> {
-        let (wait, permit) = self.project();
+        let (wait, permit, _) = self.project();
         let Some(wait) = wait.as_pin_mut() else { return Err(SendError(Some(message))) };
         let permit = permit.take().expect("`start_send` comes after a `poll_ready` that was ready");
         // Back in its place first: a waker may panic in the send.
@@ -117,11 +131,14 @@ impl<T> Sink<T> for MessageSink<T> {
         sender.core().send_reserved(message).map_err(|SendError(message)| SendError(Some(message)))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        let (_, _, charge) = self.project();
+        charge.poll_each(cx).map(Ok)
     }
 
-    fn poll_close(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        let (_, _, charge) = self.as_mut().project();
+        ready!(charge.poll_each(cx));
         self.close();
         Poll::Ready(Ok(()))
     }

@@ -5,11 +5,12 @@
 use super::Receiver;
 use super::receive::RecvOp;
 use super::restart::RestartOnPanic;
+use crate::budget::Charge;
 use crate::wait::{Awaitable, Single, Wait};
 use core::fmt;
 use core::future::Future as _;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use futures_core::stream::{FusedStream, Stream};
 
 /// The messages of a channel as a `Stream`: made by [`Receiver::into_stream`].
@@ -23,6 +24,8 @@ use futures_core::stream::{FusedStream, Stream};
 /// it was granted.
 pub struct MessageStream<T> {
     wait: Wait<Single<RecvOp<Receiver<T>>>>,
+    /// Of a poll after the end, which is no wait.
+    charge: Charge,
 }
 
 impl<T> Receiver<T> {
@@ -46,7 +49,7 @@ impl<T> Receiver<T> {
     /// ```
     #[track_caller]
     pub fn into_stream(self) -> MessageStream<T> {
-        MessageStream { wait: RecvOp::wait(self) }
+        MessageStream { wait: RecvOp::wait(self), charge: Charge::default() }
     }
 }
 
@@ -56,9 +59,11 @@ impl<T> MessageStream<T> {
         self.wait.op().side()
     }
 
-    fn project(self: Pin<&mut Self>) -> Pin<&mut Wait<Single<RecvOp<Receiver<T>>>>> {
-        // SAFETY: a projection to the only field, which is never moved out of a pinned whole.
-        unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
+    fn project(self: Pin<&mut Self>) -> (Pin<&mut Wait<Single<RecvOp<Receiver<T>>>>>, &mut Charge) {
+        // SAFETY: the wait is never moved out of a pinned whole; the charge is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        (unsafe { Pin::new_unchecked(&mut this.wait) }, &mut this.charge)
     }
 }
 
@@ -66,8 +71,9 @@ impl<T> Stream for MessageStream<T> {
     type Item = T;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let mut wait = self.project();
+        let (mut wait, charge) = self.project();
         if Awaitable::has_ended(&*wait) {
+            ready!(charge.poll_each(cx));
             return Poll::Ready(None);
         }
         let mut begun = RestartOnPanic::new(wait.as_mut());
