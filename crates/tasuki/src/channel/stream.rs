@@ -4,9 +4,10 @@
 
 use super::Receiver;
 use super::receive::RecvOp;
+use super::receiver::RecvOwned;
 use super::restart::RestartOnPanic;
 use crate::budget::Charge;
-use crate::wait::{Awaitable, Single, Wait};
+use crate::wait::Awaitable;
 use core::fmt;
 use core::future::Future as _;
 use core::pin::Pin;
@@ -23,7 +24,7 @@ use futures_core::stream::{FusedStream, Stream};
 /// next receiver, or is the next message again. A `next()` that is dropped loses nothing either, not even the place in the queue. But while the stream is neither polled nor dropped, it keeps the message that
 /// it was granted.
 pub struct MessageStream<T> {
-    wait: Wait<Single<RecvOp<Receiver<T>>>>,
+    wait: RecvOwned<T>,
     /// Of a poll after the end, which is no wait.
     charge: Charge,
 }
@@ -59,7 +60,7 @@ impl<T> MessageStream<T> {
         self.wait.op().side()
     }
 
-    fn project(self: Pin<&mut Self>) -> (Pin<&mut Wait<Single<RecvOp<Receiver<T>>>>>, &mut Charge) {
+    fn project(self: Pin<&mut Self>) -> (Pin<&mut RecvOwned<T>>, &mut Charge) {
         // SAFETY: the wait is never moved out of a pinned whole; the charge is not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.
