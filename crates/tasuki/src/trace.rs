@@ -12,9 +12,9 @@
 //! | `runtime.resource.async_op.poll`, in the operation's | entered at each poll of a wait that goes on |
 //! | an event whose target ends in `poll_op` | the end of each of these polls, and of the one that began the wait: was it ready? |
 //!
-//! A subscriber is foreign code. It is called with no queue locked, and its panics end here ([`caught`]; the panic hook has reported them): what is told to it is a copy, so a wait that was granted goes on as if
-//! it had been told. Two reasons: a panic after a poll that was ready would drop the output of that poll, a guard or a message, and spans are also left and closed while a thread unwinds, where a second panic ends the process. A span whose
-//! subscriber panicked when it was made is missing, with all inside of it.
+//! A subscriber is foreign code. It is called with no queue locked, and its panics end here (`caught`; the panic hook has reported them): a wait goes on as if
+//! the subscriber had returned. Two reasons: a panic after a poll that was ready would drop the output of that poll, a guard or a message, and spans are also left and closed while a thread unwinds, where a second panic ends the process. A span whose
+//! subscriber panicked when it was made is missing.
 
 #[cfg(all(feature = "tracing", any(debug_assertions, feature = "inspect")))]
 pub(crate) fn deadlock(deadlock: &crate::inspect::Deadlock) {
