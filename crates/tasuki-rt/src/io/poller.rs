@@ -69,10 +69,17 @@ impl Sockets {
         Ok(sockets.poller.get().expect("set above"))
     }
 
-    /// Sleeps in the poll, instead of on the parker. For the worker with the poll slot.
-    pub(crate) fn sleep(&self, parker: &Parker, deadline: Option<Instant>, deliveries: &mut Vec<Delivery>) {
+    /// Sleeps in the poll, instead of on the parker. For the worker with the poll slot. `asks` is called before the system is asked; not at all if the parker has a token.
+    pub(crate) fn sleep(
+        &self,
+        parker: &Parker,
+        deadline: Option<Instant>,
+        deliveries: &mut Vec<Delivery>,
+        asks: impl FnOnce(),
+    ) {
         let Some(poller) = self.poller.get() else { return };
         park_in(parker, &poller.interrupt, || {
+            asks();
             let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if poller.wait(timeout, deliveries).is_err() {
                 std::thread::sleep(REFUSED);

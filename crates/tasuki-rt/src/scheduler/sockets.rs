@@ -4,6 +4,7 @@
 
 use super::worker::{GLOBAL_EVERY, Local};
 use super::{LOCAL_CAPACITY, Shared};
+use std::time::Instant;
 
 #[cfg(feature = "net")]
 pub(crate) use crate::io::{Delivery, Sockets};
@@ -39,7 +40,7 @@ mod none {
             false
         }
 
-        pub(crate) fn sleep(&self, _: &Parker, _: Option<Instant>, _: &mut Vec<Delivery>) {}
+        pub(crate) fn sleep(&self, _: &Parker, _: Option<Instant>, _: &mut Vec<Delivery>, _: impl FnOnce()) {}
 
         pub(crate) fn poll(&self, _: &mut Vec<Delivery>) {}
 
@@ -64,6 +65,8 @@ pub(crate) struct AskedForSockets {
     tick: u32,
     /// How many tasks it had in its queues afterwards.
     queued: u32,
+    /// It wanted to wait for sockets since then, and a token of its parker kept it awake: it has something to do that is in no queue, as the future of `LocalRuntime::block_on`.
+    kept_awake: bool,
 }
 
 impl AskedForSockets {
@@ -71,7 +74,8 @@ impl AskedForSockets {
     /// or never end, it is time after [`GLOBAL_EVERY`] picks. A worker that has nothing else waits for sockets soon, unless what comes from elsewhere keeps it from that again and again.
     fn is_over(self, tick: u32, has_tasks: bool) -> bool {
         // At least one: a worker that waited has found nothing else, or what was ready.
-        let least = if has_tasks { self.queued.clamp(1, GLOBAL_EVERY) } else { 2 * GLOBAL_EVERY };
+        let is_busy = has_tasks || self.kept_awake;
+        let least = if is_busy { self.queued.clamp(1, GLOBAL_EVERY) } else { 2 * GLOBAL_EVERY };
         tick.wrapping_sub(self.tick) > least
     }
 }
@@ -101,15 +105,31 @@ impl Local {
         self.wake_delivered();
     }
 
-    /// For the worker with the poll slot, before it polls.
-    pub(super) fn asks_for_sockets(&self, shared: &Shared) {
+    /// Sleeps in the system's wait for sockets, unless the parker has a token: then the system is not asked, and the next look outside has to.
+    pub(super) fn sleep_in_poll(&self, shared: &Shared, ends: Option<Instant>) {
+        let mut asked = false;
+        shared.sockets.sleep(&self.parker, ends, &mut self.deliveries.borrow_mut(), || {
+            asked = true;
+            self.asks_for_sockets(shared);
+        });
+        if !asked {
+            self.asked_for_sockets.set(AskedForSockets { kept_awake: true, ..self.asked_for_sockets.get() });
+        }
+    }
+
+    /// For the worker with the poll slot, where it asks the system and nowhere else.
+    fn asks_for_sockets(&self, shared: &Shared) {
         shared.remotes[self.index].counters.socket_polls.count();
         self.has_asked_for_sockets();
     }
 
     fn has_asked_for_sockets(&self) {
         let queued = LOCAL_CAPACITY - self.queue.spare_capacity() + self.home.borrow().len();
-        self.asked_for_sockets.set(AskedForSockets { tick: self.tick.get(), queued: queued as u32 });
+        self.asked_for_sockets.set(AskedForSockets {
+            tick: self.tick.get(),
+            queued: queued as u32,
+            kept_awake: false,
+        });
     }
 
     /// The worker is awake, and has left the poll slot: wakes the tasks whose sockets are ready, which run here next.
@@ -140,16 +160,20 @@ mod tests {
     use super::*;
 
     /// How many picks come before the first at which it asks again.
-    fn picks_before(queued: u32, has_tasks: bool) -> u32 {
+    fn picks_before(queued: u32, has_tasks: bool, kept_awake: bool) -> u32 {
         // The count of picks wraps around.
-        let asked = AskedForSockets { tick: u32::MAX - 3, queued };
+        let asked = AskedForSockets { tick: u32::MAX - 3, queued, kept_awake };
         (1..).find(|picks| asked.is_over(asked.tick.wrapping_add(*picks), has_tasks)).unwrap() - 1
     }
 
     #[test]
     fn it_asks_again_when_the_tasks_that_it_had_have_run() {
-        let picks = [0, 1, 2, 63, 64, 65, 1_024].map(|queued| picks_before(queued, true));
-        assert_eq!(picks, [1, 1, 2, 63, GLOBAL_EVERY, GLOBAL_EVERY, GLOBAL_EVERY]);
-        assert_eq!([0, 1, 1_024].map(|queued| picks_before(queued, false)), [2 * GLOBAL_EVERY; 3]);
+        // Its own queues, or a token at each sleep, keep it awake.
+        for (has_tasks, kept_awake) in [(true, false), (false, true), (true, true)] {
+            let picks =
+                [0, 1, 2, 63, 64, 65, 1_024].map(|queued| picks_before(queued, has_tasks, kept_awake));
+            assert_eq!(picks, [1, 1, 2, 63, GLOBAL_EVERY, GLOBAL_EVERY, GLOBAL_EVERY]);
+        }
+        assert_eq!([0, 1, 1_024].map(|queued| picks_before(queued, false, false)), [2 * GLOBAL_EVERY; 3]);
     }
 }

@@ -402,10 +402,7 @@ impl Sleeper for FallingAsleep<'_> {
         let watch = if nap.watch { Instant::now().checked_add(WATCH) } else { None };
         let ends = [local.timers.due(), self.shared.time_of(nap.until), watch];
         match (nap.place, ends.into_iter().flatten().min()) {
-            (Place::Poll, ends) => {
-                local.asks_for_sockets(self.shared);
-                self.shared.sockets.sleep(parker, ends, &mut local.deliveries.borrow_mut())
-            }
+            (Place::Poll, ends) => local.sleep_in_poll(self.shared, ends),
             (Place::Parker, Some(deadline)) => drop(parker.park_deadline(deadline)),
             (Place::Parker, None) => parker.park(),
         }

@@ -1,86 +1,195 @@
-//! What comes from outside of a worker that always has something to do, tasks that other threads spawn or wake and sockets, waits for some of its polls, and not for 64 however long.
+//! What comes from outside to a worker that always has something to do waits for some of its polls, and not for 64 however long.
+//!
+//! A table: everything that can come (a task, a posted closure, a deadline, a socket) × both runtimes × everything that can keep the worker busy × long and short polls.
 
-use crate::kit::{MS, runtime, scaled, watchdog};
-use std::sync::Arc;
+use crate::kit::{MS, scaled, watchdog};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
-use tasuki_rt::{JoinHandle, Runtime, yield_now};
+use std::time::{Duration, Instant};
+use tasuki::Event;
+use tasuki_rt::{EventLoop, Handle, LocalRuntime, Runtime, WorkerId, sleep_until, spawn, yield_now};
 
-/// How many polls it may have to wait for: the clock is looked at after each, the tasks that are queued before it come first.
-const MOST: usize = 16;
-const TASKS: usize = 3;
+/// How long a poll takes, and how many it may have to wait for. Long ones: the clock is looked at after each, and the tasks that are queued before it come first. Short ones: 64 picks are
+/// fewer than what the clock allows.
+const POLLS: [(Duration, usize); 2] = [(MS, 16), (Duration::ZERO, 1_000)];
+const BUSY_TASKS: usize = 3;
 
-/// Tasks with polls of a millisecond, which never wait; those polls are counted that begin while something waits.
-struct Busy {
-    waits: AtomicBool,
-    polls: AtomicUsize,
-    stop: AtomicBool,
+/// What keeps the worker busy.
+#[derive(Clone, Copy, Debug)]
+enum Busy {
+    Tasks,
+    /// A closure that posts itself again.
+    Closure,
+    /// The future of `block_on`: of a `LocalRuntime` a part of its worker.
+    BlockOn,
 }
 
-impl Busy {
-    fn on(runtime: &Runtime) -> (Arc<Self>, Vec<JoinHandle<()>>) {
-        let (waits, polls, stop) = Default::default();
-        let busy = Arc::new(Self { waits, polls, stop });
-        let one = |_| {
-            let busy = busy.clone();
-            runtime.spawn(async move {
-                while !busy.stop.load(SeqCst) {
-                    if busy.waits.load(SeqCst) {
-                        busy.polls.fetch_add(1, SeqCst);
-                    }
-                    let start = Instant::now();
-                    while start.elapsed() < MS {}
-                    // At real-time priority a busy thread keeps its processor, which the test's own thread may need.
-                    thread::yield_now();
-                    yield_now().await;
-                }
-            })
-        };
-        let tasks = (0..TASKS).map(one).collect();
-        (busy, tasks)
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Runtime,
+    LocalRuntime,
+}
+
+/// What the busy worker, and the thread that has something for it, share.
+struct Load {
+    length: Duration,
+    /// Since when something waits for the worker.
+    waits_since: Mutex<Option<Instant>>,
+    /// The polls that began since then.
+    polls: AtomicUsize,
+    stop: AtomicBool,
+    /// The thread has ended.
+    ended: Event,
+}
+
+impl Load {
+    /// One poll of what keeps the worker busy; false when that is to end.
+    fn step(&self) -> bool {
+        let start = Instant::now();
+        if self.waits_since.lock().unwrap().is_some_and(|since| since <= start) {
+            self.polls.fetch_add(1, SeqCst);
+        }
+        while start.elapsed() < self.length {}
+        // At real-time priority a busy thread keeps its processor, which the test's own thread may need.
+        thread::yield_now();
+        !self.stop.load(SeqCst)
     }
 
-    /// From now on something waits.
-    fn begin(&self) {
-        self.waits.store(true, SeqCst);
+    async fn keep_busy(&self) {
+        while self.step() {
+            yield_now().await;
+        }
     }
 
-    /// It runs: not too many polls came before it.
-    fn end(&self) -> usize {
-        self.waits.store(false, SeqCst);
+    /// From then on something waits.
+    fn waits_since(&self, since: Instant) {
+        self.polls.store(0, SeqCst);
+        *self.waits_since.lock().unwrap() = Some(since);
+    }
+
+    /// It runs, after so many polls.
+    fn runs(&self) -> usize {
+        *self.waits_since.lock().unwrap() = None;
         self.polls.swap(0, SeqCst)
     }
 }
 
-/// The rounds differ in where the worker is in its 64 picks.
-fn check(round: impl Fn(&Runtime, &Arc<Busy>) -> usize) {
-    let _dog = watchdog(120);
-    let runtime = runtime(1);
-    runtime.start().unwrap();
-    let (busy, tasks) = Busy::on(&runtime);
-    for _ in 0..scaled(10, 2) {
-        // The last one may have run before it was said to wait.
-        busy.end();
-        let polls = round(&runtime, &busy);
-        assert!(polls <= MOST, "{polls} polls of a millisecond came before it");
+fn post_again(here: EventLoop, load: Arc<Load>) {
+    if load.step() {
+        let (there, load) = (here.clone(), load);
+        // The loop ends with its runtime.
+        let _ = here.post(move || post_again(there, load));
     }
-    busy.stop.store(true, SeqCst);
-    runtime.block_on(async {
-        for task in tasks {
-            task.await.unwrap();
+}
+
+/// Everything that another thread has for the worker: called there, with what is to be told how many polls came first.
+type Source = fn(&Handle, &EventLoop, &Arc<Load>, mpsc::Sender<usize>);
+
+/// In the runtime: starts what keeps the worker busy, and the thread that has something for it. The rounds differ in where the worker is in its 64 picks.
+async fn check(busy: Busy, load: Arc<Load>, handle: Handle, source: Source) -> thread::JoinHandle<usize> {
+    let here = spawn(async { EventLoop::current().unwrap() }).await.unwrap();
+    match busy {
+        Busy::Tasks => (0..BUSY_TASKS).for_each(|_| {
+            let load = load.clone();
+            drop(spawn(async move { load.keep_busy().await }));
+        }),
+        Busy::Closure => {
+            let (there, load) = (here.clone(), load.clone());
+            here.post(move || post_again(there, load)).unwrap();
         }
+        Busy::BlockOn => {}
+    }
+    let others = load.clone();
+    let thread = thread::spawn(move || {
+        let most = (0..scaled(5, 1)).map(|_| {
+            let (told, polls) = mpsc::channel();
+            source(&handle, &here, &others, told);
+            // The last one may have run before it was said to wait; one that never runs is counted as that.
+            let polls = polls.recv_timeout(Duration::from_secs(10)).unwrap_or(usize::MAX);
+            others.runs();
+            polls
+        });
+        let most = most.max().expect("at least one round");
+        others.stop.store(true, SeqCst);
+        others.ended.set();
+        most
     });
+    match busy {
+        Busy::BlockOn => load.keep_busy().await,
+        Busy::Tasks | Busy::Closure => load.ended.wait().await,
+    }
+    thread
+}
+
+fn check_all(source: Source) {
+    let _dog = watchdog(120);
+    let mut late = Vec::new();
+    for (length, most) in POLLS {
+        for busy in [Busy::Tasks, Busy::Closure, Busy::BlockOn] {
+            for kind in [Kind::Runtime, Kind::LocalRuntime] {
+                let (waits_since, polls, stop) = Default::default();
+                let load = Arc::new(Load { length, waits_since, polls, stop, ended: Event::manual() });
+                let thread = match kind {
+                    Kind::Runtime => {
+                        let runtime = Runtime::builder().workers(1).build().unwrap();
+                        runtime.block_on(check(busy, load, runtime.handle(), source))
+                    }
+                    Kind::LocalRuntime => {
+                        let runtime = LocalRuntime::new().unwrap();
+                        runtime.block_on(check(busy, load, runtime.handle(), source))
+                    }
+                };
+                let polls = thread.join().unwrap();
+                // `Runtime::block_on` keeps a thread of its own busy, whose polls are no measure for the worker: there it must come at all.
+                let is_worker = !matches!((kind, busy), (Kind::Runtime, Busy::BlockOn));
+                if polls > if is_worker { most } else { usize::MAX - 1 } {
+                    late.push((kind, busy, length, polls));
+                }
+            }
+        }
+    }
+    assert!(late.is_empty(), "too many polls came before it: {late:?}");
 }
 
 #[test]
 fn a_task_that_is_spawned() {
-    check(|runtime, busy| {
-        let ran = busy.clone();
-        let task = runtime.spawn(async move { ran.end() });
+    check_all(|handle, _, load, told| {
+        let ran = load.clone();
+        drop(handle.spawn(async move { told.send(ran.runs()).unwrap() }));
         // Afterwards: if this thread is held up, it counts fewer.
-        busy.begin();
-        runtime.block_on(task).unwrap()
+        load.waits_since(Instant::now());
+    });
+}
+
+#[test]
+fn a_pinned_task_that_is_spawned() {
+    check_all(|handle, _, load, told| {
+        let ran = load.clone();
+        drop(handle.spawn_on(WorkerId::new(0), || async move { told.send(ran.runs()).unwrap() }));
+        load.waits_since(Instant::now());
+    });
+}
+
+#[test]
+fn a_closure_that_is_posted() {
+    check_all(|_, there, load, told| {
+        let ran = load.clone();
+        there.post(move || told.send(ran.runs()).unwrap()).unwrap();
+        load.waits_since(Instant::now());
+    });
+}
+
+#[test]
+fn a_deadline() {
+    check_all(|handle, _, load, told| {
+        let load = load.clone();
+        drop(handle.spawn(async move {
+            let due = Instant::now() + 3 * MS;
+            load.waits_since(due);
+            sleep_until(due).await;
+            told.send(load.runs()).unwrap();
+        }));
     });
 }
 
@@ -91,20 +200,45 @@ fn a_socket_that_is_ready() {
     use std::io::Write;
     use tasuki_rt::net::TcpListener;
 
-    check(|runtime, busy| {
-        let ran = busy.clone();
-        let (told, address) = std::sync::mpsc::channel();
-        let task = runtime.spawn(async move {
+    check_all(|handle, _, load, told| {
+        let ran = load.clone();
+        let (tells, address) = mpsc::channel();
+        drop(handle.spawn(async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            told.send(listener.local_addr().unwrap()).unwrap();
+            tells.send(listener.local_addr().unwrap()).unwrap();
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut byte = [0];
-            stream.read(&mut byte).await.unwrap();
-            ran.end()
-        });
+            stream.read(&mut [0]).await.unwrap();
+            told.send(ran.runs()).unwrap();
+        }));
         let mut peer = std::net::TcpStream::connect(address.recv().unwrap()).unwrap();
         peer.write_all(&[1]).unwrap();
-        busy.begin();
-        runtime.block_on(task).unwrap()
+        load.waits_since(Instant::now());
+        // Open until it has been read: not a report of its end.
+        thread::spawn(move || {
+            thread::sleep(Duration::from_secs(1));
+            drop(peer);
+        });
+    });
+}
+
+/// `socket_polls` counts where the system was asked, not where a worker wanted to: one that is kept awake by the future of `block_on` asks at one step in 64, or after 500 µs.
+#[cfg(feature = "net")]
+#[test]
+#[cfg_attr(miri, ignore = "as above")]
+fn polls_that_did_not_happen_are_not_counted() {
+    const YIELDS: u64 = 20_000;
+    let _dog = watchdog(60);
+    let runtime = LocalRuntime::new().unwrap();
+    let handle = runtime.handle();
+    runtime.block_on(async {
+        let _socket = tasuki_rt::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        yield_now().await;
+        let (before, start) = (handle.metrics().socket_polls(), Instant::now());
+        for _ in 0..YIELDS {
+            yield_now().await;
+        }
+        let polls = handle.metrics().socket_polls() - before;
+        let most = YIELDS / 64 + start.elapsed().as_micros() as u64 / 500 + 2;
+        assert!((1..=most).contains(&polls), "{polls} polls in {YIELDS} yields");
     });
 }
