@@ -217,7 +217,7 @@ pub(crate) fn start_with<V: Send + 'static>(
     builder.spawn(move || body(take(&given))).map_err(|error| (error, take(&slot)))
 }
 
-/// Dropped when a worker has ended, and its hook has returned.
+/// Dropped when a worker has ended, and its hook has returned; also when it unwinds: a shutdown waits for it no longer.
 struct WorkerEnds(Option<(Arc<Shared>, Option<AbandonedWheel>)>);
 
 impl Drop for WorkerEnds {
@@ -276,8 +276,10 @@ impl Shared {
                 // Checked when the runtime was built. One that was taken from the process since then is done without.
                 let _ = affinity::pin_thread(processor);
             }
+            let mut ends = WorkerEnds(Some((shared.clone(), None)));
             let wheel = worker::main(shared.clone(), first);
-            WorkerEnds(Some((shared, wheel)))
+            ends.0 = Some((shared, wheel));
+            ends
         };
         settings.spawn(self.id, &index.to_string(), first, body)
     }

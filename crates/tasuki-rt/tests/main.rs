@@ -22,6 +22,8 @@ mod net {
     mod batches;
     mod datagrams;
     mod faults;
+    #[cfg(unix)]
+    mod hostile;
     mod tcp;
     mod tcp_options;
     mod traits;

@@ -201,6 +201,11 @@ impl Readiness {
         }
     }
 
+    /// The wakers that are left in the slots, for the end of the socket.
+    pub(crate) fn take_wakers(&mut self) -> [Option<Waker>; 2] {
+        std::mem::take(self.slots.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Notes whether an operation has yielded for the budget.
     #[cold]
     pub(crate) fn set_yielded(&self, direction: Direction, yielded: bool) {

@@ -22,6 +22,16 @@ pub(crate) struct Source {
     pub(super) token: usize,
 }
 
+/// A task that polled and has gone leaves its waker here, whose destructor is foreign code. The last owner may be a worker that has just woken the owner of the socket: each destructor is
+/// contained by itself, so that a panic ends neither the worker nor, as the second of two, the process.
+impl Drop for Source {
+    fn drop(&mut self) {
+        for waker in self.readiness.take_wakers() {
+            contain_panic(|| drop(waker));
+        }
+    }
+}
+
 /// A wake that a report asks for, to be called when the worker is awake and holds nothing.
 #[derive(Debug)]
 pub(crate) enum Delivery {

@@ -7,11 +7,12 @@ use super::next_slot::NextSlot;
 use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
 use super::steal::Observation;
-use super::worker::{Local, run_task};
+use super::worker::{self, Local, run_task};
 use super::{Item, Job, Shared};
 use crate::builder::Builder;
 use crate::context::{Context, SpawnSite, ThreadRole};
-use crate::runtime::spawn_in;
+use crate::event_loop::WorkerId;
+use crate::runtime::{spawn_in, spawn_on_in};
 use crate::task::registry::{Entry, Registered, Registry};
 use crate::task::task_counts::{Row, TaskCounts};
 use std::ptr::NonNull;
@@ -351,6 +352,32 @@ fn what_the_last_closure_wakes_is_dropped() {
         }
         assert_eq!(left, 0);
     });
+}
+
+/// The work of one of two workers panics, which it never should: the runtime closes, and both leave, having dropped all tasks wherever they are.
+#[test]
+fn a_worker_that_panics_closes_its_runtime() {
+    let (shared, mut unstarted) = Shared::new(&Builder::with_workers(2));
+    let pending = || async { std::future::pending::<()>().await };
+    for _ in 0..10 {
+        drop(spawn_in(&shared, pending(), SpawnSite::here()));
+        for worker in [0, 1] {
+            drop(spawn_on_in(&shared, WorkerId::new(worker), pending, SpawnSite::here()));
+        }
+    }
+    let other = unstarted.remove(1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| worker::main(shared.clone(), other));
+        let panics = |local: &Local, context: &Context| {
+            // With tasks in its own places.
+            local.take_inbox(&context.shared);
+            std::panic::resume_unwind(Box::new("a defect of the runtime"));
+        };
+        let (worker, shared) = (unstarted.remove(0), shared.clone());
+        scope.spawn(move || worker::live(shared, worker, panics));
+    });
+    assert!(shared.is_closing());
+    assert_eq!(shared.task_counts.len(), 0);
 }
 
 /// Tasks that end and begin at the same address, while a thief looks: the pointer it takes must be the one that was put. Miri

@@ -427,11 +427,28 @@ pub(crate) fn run_job(job: Job) {
 
 /// The life of a worker thread; what is left of it are its sleeps.
 pub(crate) fn main(shared: Arc<Shared>, unstarted: UnstartedWorker) -> Option<AbandonedWheel> {
+    live(shared, unstarted, Local::work)
+}
+
+/// Works, then leaves. Foreign code is contained where it is called, so a panic of the work is a defect of the runtime. With a worker less, tasks that are pinned to it would never end, nor would a
+/// shutdown that waits for it: so the runtime closes, and this worker leaves as the others do.
+pub(super) fn live(
+    shared: Arc<Shared>,
+    unstarted: UnstartedWorker,
+    work: impl FnOnce(&Local, &Context),
+) -> Option<AbandonedWheel> {
     let local = Box::new(Local::new(&shared, unstarted));
     let context = Context::new(shared.clone(), ThreadRole::Worker(local));
     context.enter(|| {
         let ThreadRole::Worker(local) = &context.role else { unreachable!("made above") };
-        local.work(&context);
+        let mut has_returned = false;
+        contain_panic(|| {
+            work(local, &context);
+            has_returned = true;
+        });
+        if !has_returned {
+            shared.close();
+        }
     });
     shutdown::leave(context)
 }
