@@ -39,6 +39,8 @@ mod programs {
 mod scheduler {
     mod budget;
     mod budget_channels;
+    #[cfg(feature = "net")]
+    mod budget_polls;
     mod budget_primitives;
     #[cfg(feature = "net")]
     mod budget_sockets;

@@ -206,6 +206,12 @@ impl Readiness {
         std::mem::take(self.slots.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Has an operation yielded for the budget, and not been polled since?
+    pub(crate) fn has_yielded(&self, direction: Direction) -> bool {
+        // Relaxed: only the task that polls this direction asks.
+        Seen { word: self.word.load(Ordering::Relaxed) }.has_yielded(direction)
+    }
+
     /// Notes whether an operation has yielded for the budget.
     #[cold]
     pub(crate) fn set_yielded(&self, direction: Direction, yielded: bool) {

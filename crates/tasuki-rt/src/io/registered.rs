@@ -70,6 +70,11 @@ impl<S: mio::event::Source> Registered<S> {
         self.source.poll_readiness(cx, direction)
     }
 
+    /// Charges an operation that asks nothing of the poller.
+    pub(crate) fn poll_charge(&self, cx: &Context<'_>, direction: Direction) -> Poll<()> {
+        self.source.poll_charge(cx, direction)
+    }
+
     /// One operation now, if the socket is ready as far as is known.
     pub(crate) fn try_io<R>(
         &self,

@@ -83,14 +83,25 @@ impl Source {
     pub(crate) fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<io::Result<Seen>> {
         let seen = self.readiness.look(direction).or_else(|| self.readiness.register(cx.waker(), direction));
         let Some(seen) = seen else { return Poll::Pending };
-        // At most one yield for an operation, also to an executor inside a task, which polls again within the same poll.
-        if seen.has_yielded(direction) {
+        ready!(self.poll_charge_seen(cx, direction, seen.has_yielded(direction)));
+        Poll::Ready(if seen.is_gone() { Err(gone()) } else { Ok(seen) })
+    }
+
+    /// Charges an operation that never waits, to the task that polls this direction.
+    pub(crate) fn poll_charge(&self, cx: &Context<'_>, direction: Direction) -> Poll<()> {
+        self.poll_charge_seen(cx, direction, self.readiness.has_yielded(direction))
+    }
+
+    /// At most one yield for an operation, also to an executor inside a task, which polls again within the same poll.
+    #[inline]
+    fn poll_charge_seen(&self, cx: &Context<'_>, direction: Direction, has_yielded: bool) -> Poll<()> {
+        if has_yielded {
             self.readiness.set_yielded(direction, false);
         } else if Charge::default().poll(cx).is_pending() {
             self.readiness.set_yielded(direction, true);
             return Poll::Pending;
         }
-        Poll::Ready(if seen.is_gone() { Err(gone()) } else { Ok(seen) })
+        Poll::Ready(())
     }
 
     /// Waits until it is ready, beside other tasks. Charged to the budget when it need not wait.

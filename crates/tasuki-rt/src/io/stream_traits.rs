@@ -35,12 +35,13 @@ macro_rules! writes {
                 self.poll_write_slices(cx, slices)
             }
 
-            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(()))
+            /// Nothing is buffered: ready, and charged as every operation that is.
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_charge_write(cx).map(Ok)
             }
 
-            fn $close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(self.shutdown_write())
+            fn $close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_charge_write(cx).map(|()| self.shutdown_write())
             }
 
             $($more)*

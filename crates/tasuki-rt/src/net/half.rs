@@ -216,6 +216,10 @@ impl<S: Stream> WriteHalf<'_, S> {
         self.stream().poll_write_slices(cx, slices)
     }
 
+    pub(crate) fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()> {
+        self.stream().poll_charge_write(cx)
+    }
+
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         self.stream().shutdown_write()
     }
@@ -263,6 +267,10 @@ impl<S: Stream> OwnedWriteHalf<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.stream().poll_write_slices(cx, slices)
+    }
+
+    pub(crate) fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()> {
+        self.stream().poll_charge_write(cx)
     }
 
     pub(crate) fn shutdown_write(&self) -> io::Result<()> {

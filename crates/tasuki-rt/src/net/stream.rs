@@ -21,6 +21,9 @@ pub trait PollStream: Sized {
 
     fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
+    /// Charges an operation that writes and never waits: a flush, for which there is nothing to do, or a shutdown.
+    fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()>;
+
     /// The peer reads to the end of what was written.
     fn shutdown_write(&self) -> io::Result<()>;
 }
@@ -108,6 +111,10 @@ macro_rules! poll_stream {
             fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
                 // A short count is inconclusive: the system takes only so many slices at a time.
                 self.io.poll_io(cx, Direction::Write, |mut io| io.write_vectored(slices))
+            }
+
+            fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()> {
+                self.io.poll_charge(cx, Direction::Write)
             }
 
             fn shutdown_write(&self) -> io::Result<()> {

@@ -7,11 +7,11 @@ use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket, lookup_host};
 use tasuki_rt::yield_now;
 
 /// More than the budget of a poll: so many bytes, datagrams or connections wait to be taken.
-const WAITING: usize = 200;
+pub(super) const WAITING: usize = 200;
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
 /// A stream with bytes to read and room to write; its peer, which must live as long.
-async fn stream() -> (TcpStream, std::net::TcpStream) {
+pub(super) async fn stream() -> (TcpStream, std::net::TcpStream) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     peer.write_all(&[7; 10 * WAITING]).unwrap();
@@ -39,6 +39,7 @@ macro_rules! each {
         vec![$(row!($name, [$name], $setup, $operation)),*]
     };
 }
+pub(super) use each;
 
 #[allow(
     unused_mut,

@@ -186,7 +186,7 @@ const ALWAYS_WAIT: [&str; 3] = ["WaitNotified", "yield_now", "ctrl_c"];
 
 fn rows() -> Vec<Row> {
     #[cfg(feature = "net")]
-    let sockets = super::budget_sockets::rows();
+    let sockets = super::budget_sockets::rows().into_iter().chain(super::budget_polls::rows()).collect();
     #[cfg(not(feature = "net"))]
     let sockets = Vec::new();
     [super::budget_primitives::rows(), super::budget_channels::rows(), of_the_runtime(), sockets]
@@ -328,6 +328,7 @@ fn every_public_awaitable_has_a_row() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut public = awaitables_of(&here.join("src"));
     public.extend(awaitables_of(&here.join("../tasuki/src")));
+    public.extend(super::budget_polls::polls_of(&here.join("src")));
     assert!(public.len() > 30, "the sources are not read: {public:?}");
     let rows = rows();
     let covered: BTreeSet<String> =
