@@ -147,6 +147,25 @@ fn without_the_second_look_a_report_is_missed() {
     a_report_against_a_read(Without::SecondLook, false);
 }
 
+/// A read is dropped while a report comes, and another one follows, with a waker of its own: it gets the byte, whether the report found the first waker, the second or none.
+#[test]
+fn a_report_against_a_read_that_is_dropped() {
+    loom::model(|| {
+        let socket = Socket::new(Without::Nothing);
+        let seen = socket.readiness.look(Direction::Read).expect("not asked yet");
+        socket.readiness.clear(seen, Direction::Read, Drained::WouldBlock);
+        let system = thread::spawn(move || socket.arrive());
+        let dropped = Arc::new(Task(Notify::new()));
+        let waker = Waker::from(dropped.clone());
+        let _ = socket.readiness.register(&waker, Direction::Read);
+        drop(socket.readiness.cancel(Direction::Read));
+        drop(waker);
+        socket.read(false);
+        system.join().unwrap();
+        assert_eq!(Arc::strong_count(&dropped), 1, "a waker is left");
+    });
+}
+
 /// Two tasks that share the socket, one report of two bytes: both are told.
 #[test]
 fn two_tasks_in_the_queue() {

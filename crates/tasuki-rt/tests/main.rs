@@ -45,6 +45,8 @@ mod scheduler {
     #[cfg(feature = "net")]
     mod budget_sockets;
     mod budget_table;
+    #[cfg(all(feature = "net", unix))]
+    mod dropped_waits;
     mod load;
     mod metrics;
     mod outside;

@@ -11,6 +11,7 @@
 //! |---|---|---|---|
 //! | any | a report of the system | its directions are ready, next tick, no task waits there | [`Readiness::deliver`] |
 //! | not ready | a task stores its waker | a waker is in the slot | [`Readiness::register`] |
+//! | a waker is in the slot | the operation that stored it is dropped | no waker is in the slot | [`Readiness::cancel`] |
 //! | not ready | a task has enqueued itself beside | tasks are enqueued | [`Readiness::announce`] |
 //! | ready, same tick as seen | an operation would block | not ready, not unbounded | [`Readiness::clear`] |
 //! | ready, same tick as seen | an operation moved fewer bytes than there was room for | not ready, unless unbounded | [`Readiness::clear`] |
@@ -140,6 +141,25 @@ impl Readiness {
         }
         // Release: pairs with Acquire in `deliver`: the waker.
         Self::seen(self.word.fetch_or(direction.bit(IN_SLOT), Ordering::Release), direction)
+    }
+
+    /// The operation of this direction is dropped: its waker, if it is still in the slot, is for the caller to drop. A report that comes at this moment wakes it, or finds the slot empty.
+    #[inline]
+    #[must_use]
+    pub(crate) fn cancel(&self, direction: Direction) -> Option<Waker> {
+        // Relaxed: the caller set the bit itself, if it is its own.
+        if self.word.load(Ordering::Relaxed) & direction.bit(IN_SLOT) == 0 {
+            None
+        } else {
+            self.cancel_slow(direction)
+        }
+    }
+
+    #[cold]
+    fn cancel_slow(&self, direction: Direction) -> Option<Waker> {
+        // Relaxed: it publishes nothing, and the mutex guards the slot.
+        self.word.fetch_and(!direction.bit(IN_SLOT), Ordering::Relaxed);
+        self.slots()[direction as usize].take()
     }
 
     /// The caller has enqueued itself for the next report; or it is ready.

@@ -70,6 +70,12 @@ impl<S: mio::event::Source> Registered<S> {
         self.source.poll_readiness(cx, direction)
     }
 
+    /// The operation of the one task that polls this direction is dropped: its waker is kept no longer.
+    #[inline]
+    pub(crate) fn cancel(&self, direction: Direction) {
+        drop(self.source.readiness.cancel(direction));
+    }
+
     /// Charges an operation that asks nothing of the poller.
     pub(crate) fn poll_charge(&self, cx: &Context<'_>, direction: Direction) -> Poll<()> {
         self.source.poll_charge(cx, direction)

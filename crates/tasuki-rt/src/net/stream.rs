@@ -21,6 +21,11 @@ pub trait PollStream: Sized {
 
     fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
+    /// A read that may have stored its waker is dropped.
+    fn cancel_read(&self);
+
+    fn cancel_write(&self);
+
     /// Charges an operation that writes and never waits: a flush, for which there is nothing to do, or a shutdown.
     fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()>;
 
@@ -34,13 +39,48 @@ pub(crate) fn room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
+/// The stream of a read, in its future: a drop of that leaves no waker behind, which would wake the task for what it no longer waits for.
+struct CancelsRead<'a, S: PollStream>(&'a S);
+
+impl<S: PollStream> CancelsRead<'_, S> {
+    fn stream(&self) -> &S {
+        self.0
+    }
+}
+
+impl<S: PollStream> Drop for CancelsRead<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.cancel_read();
+    }
+}
+
+/// The same of a write.
+struct CancelsWrite<'a, S: PollStream>(&'a S);
+
+impl<S: PollStream> CancelsWrite<'_, S> {
+    fn stream(&self) -> &S {
+        self.0
+    }
+}
+
+impl<S: PollStream> Drop for CancelsWrite<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.cancel_write();
+    }
+}
+
 /// Neither this nor `write` is an `async fn`: its future would hold the arguments a second time, in every task that waits for a stream.
+///
+/// Callers are, and borrow their direction exclusively. So the future is polled if it exists, and until it is dropped the waker in the slot is its own.
 #[inline]
 pub(super) fn read<'a>(
     stream: &'a impl PollStream,
     into: &'a mut [u8],
 ) -> impl Future<Output = io::Result<usize>> + 'a {
-    poll_fn(move |cx| stream.poll_read_into(cx, room(into)))
+    let stream = CancelsRead(stream);
+    poll_fn(move |cx| stream.stream().poll_read_into(cx, room(into)))
 }
 
 pub(super) async fn read_exact(stream: &impl PollStream, into: &mut [u8]) -> io::Result<()> {
@@ -63,7 +103,8 @@ pub(super) fn write<'a>(
     stream: &'a impl PollStream,
     bytes: &'a [u8],
 ) -> impl Future<Output = io::Result<usize>> + 'a {
-    poll_fn(move |cx| stream.poll_write_from(cx, bytes))
+    let stream = CancelsWrite(stream);
+    poll_fn(move |cx| stream.stream().poll_write_from(cx, bytes))
 }
 
 pub(super) async fn write_all(stream: &impl PollStream, mut bytes: &[u8]) -> io::Result<()> {
@@ -111,6 +152,16 @@ macro_rules! poll_stream {
             fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
                 // A short count is inconclusive: the system takes only so many slices at a time.
                 self.io.poll_io(cx, Direction::Write, |mut io| io.write_vectored(slices))
+            }
+
+            #[inline]
+            fn cancel_read(&self) {
+                self.io.cancel(Direction::Read);
+            }
+
+            #[inline]
+            fn cancel_write(&self) {
+                self.io.cancel(Direction::Write);
             }
 
             fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()> {

@@ -292,7 +292,7 @@ fn streams_and_sinks(source: &str, names: &mut BTreeMap<String, bool>) {
 }
 
 /// The public awaitables of both crates.
-fn awaitables_of(folder: &Path) -> BTreeSet<String> {
+pub(super) fn awaitables_of(folder: &Path) -> BTreeSet<String> {
     let (mut names, mut sources, mut folders) = (BTreeMap::new(), Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}")) {
