@@ -103,7 +103,7 @@ fn full_tcp() -> (TcpStream, std::net::TcpStream) {
     (TcpStream::from_std(one).unwrap(), other)
 }
 
-/// Datagrams that nobody takes: a socket that can send no more to the one with this path.
+/// Datagrams that stay where they are: a socket that can send no more to the one with this path.
 fn full_datagrams() -> (UnixDatagram, std::os::unix::net::UnixDatagram, PathBuf) {
     let name = format!("tasuki-rt-dropped-{}-{:?}", std::process::id(), std::thread::current().id());
     let path = std::env::temp_dir().join(name);
