@@ -105,6 +105,7 @@ mod surface {
     mod channel_subjects;
     mod foreign_panics;
     mod globs;
+    mod panic_places;
     mod promises;
     mod subjects;
     #[cfg(feature = "console")]
