@@ -189,10 +189,10 @@ impl Threads {
             state.joins = Joins::Running;
             let handles = std::mem::take(&mut state.handles);
             drop(state);
-            handles.into_iter().for_each(|handle| drop(handle.join()));
+            let _done = JoinsAreDone(self);
+            // What a thread returned, or panicked with, may panic when it is dropped.
+            handles.into_iter().for_each(|handle| contain_panic(|| drop(handle.join())));
             join_others();
-            self.state().joins = Joins::Done;
-            self.joined.notify_all();
         }
         true
     }
@@ -200,6 +200,16 @@ impl Threads {
     /// The workers whose threads `start` is to start.
     pub(crate) fn keep(&self, unstarted: Vec<UnstartedWorker>) {
         self.state().unstarted = unstarted;
+    }
+}
+
+/// The joins are over when it is dropped, also by a panic: other callers wait for that.
+struct JoinsAreDone<'a>(&'a Threads);
+
+impl Drop for JoinsAreDone<'_> {
+    fn drop(&mut self) {
+        self.0.state().joins = Joins::Done;
+        self.0.joined.notify_all();
     }
 }
 

@@ -231,6 +231,8 @@ mod count {
     /// The budget is exhausted, for the rest of the poll unless the driver has more.
     #[cold]
     fn refill(budget: &Cell<u64>, waker: &Waker) -> bool {
+        // First: a driver that panics leaves an exhausted budget, not one without an end.
+        budget.set(0);
         let Some(more) = crate::runtime::refill() else { return refill_guest(budget, waker) };
         budget.set(u64::from(more).saturating_sub(1));
         more > 0

@@ -3,6 +3,7 @@
 use super::poller::{self, Poller};
 use super::readiness::{Direction, Drained, Seen};
 use super::source::Source;
+use crate::task::contain_panic;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -73,7 +74,10 @@ impl<S: mio::event::Source> Registered<S> {
     /// The operation of the one task that polls this direction is dropped: its waker is kept no longer.
     #[inline]
     pub(crate) fn cancel(&self, direction: Direction) {
-        drop(self.source.readiness.cancel(direction));
+        if let Some(waker) = self.source.readiness.cancel(direction) {
+            // Dropped by a panic, a second one would end the process.
+            if std::thread::panicking() { contain_panic(|| drop(waker)) } else { drop(waker) }
+        }
     }
 
     /// Charges an operation that asks nothing of the poller.

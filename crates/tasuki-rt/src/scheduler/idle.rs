@@ -333,8 +333,11 @@ impl Idle {
         self.sleepers(|sleepers| {
             if sleepers.poll_slot == PollSlot::Absent {
                 sleepers.poll_slot = PollSlot::Free;
+                // Also if one searches: it may find a task, and does not know yet that another must be awake to take the slot.
+                self.choose_next(sleepers)
+            } else {
+                self.choose_of(sleepers)
             }
-            self.choose_of(sleepers)
         })
     }
 
@@ -458,9 +461,11 @@ impl Idle {
 
     /// asleep => searching, for one worker, if none searches.
     fn choose_of(&self, sleepers: &mut Sleepers) -> Option<usize> {
-        if self.counts().searching() > 0 {
-            return None;
-        }
+        if self.counts().searching() > 0 { None } else { self.choose_next(sleepers) }
+    }
+
+    /// asleep => searching, for one worker.
+    fn choose_next(&self, sleepers: &mut Sleepers) -> Option<usize> {
         let worker = sleepers.remove_next()?;
         // Relaxed: the unpark publishes to the worker.
         self.word.fetch_add(AWAKE + SEARCHING, Ordering::Relaxed);

@@ -341,7 +341,10 @@ impl Local {
     pub(crate) fn found(&self, shared: &Shared) {
         if self.searching.get() {
             self.searching.set(false);
-            if shared.idle.found(|| self.has_work(shared) || !shared.global.is_empty()) {
+            // With sockets another worker must be awake, too, to take the poll slot if this one has left it.
+            let sees_more =
+                || shared.sockets.are_used() || self.has_work(shared) || !shared.global.is_empty();
+            if shared.idle.found(sees_more) {
                 shared.notify();
             }
         }

@@ -103,6 +103,11 @@ fn full_tcp() -> (TcpStream, std::net::TcpStream) {
     (TcpStream::from_std(one).unwrap(), other)
 }
 
+/// Writes until it would block: on a busy machine bytes may have gone on since the stream was full.
+fn fill(stream: &mut TcpStream) {
+    while poll_with(&mut Box::pin(stream.write(b"x")), Waker::noop()).is_ready() {}
+}
+
 /// Datagrams that stay where they are: a socket that can send no more to the one with this path.
 fn full_datagrams() -> (UnixDatagram, std::os::unix::net::UnixDatagram, PathBuf) {
     let name = format!("tasuki-rt-dropped-{}-{:?}", std::process::id(), std::thread::current().id());
@@ -140,7 +145,7 @@ fn rows() -> Vec<Row> {
         {
             let (mut stream, _peer) = full_tcp();
             try_once(stream.read(&mut [0]));
-            try_once(stream.write(&[0]));
+            fill(&mut stream);
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
         },

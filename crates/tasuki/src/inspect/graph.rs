@@ -452,8 +452,10 @@ pub(super) fn cycles() -> Vec<Cycle> {
 
 /// The cycle of now that this task is in.
 pub(super) fn cycle_with(task: u64) -> Option<Cycle> {
-    let found = cycle_of(task).filter(|cycle| cycle.has(task))?;
-    confirmed(Vec::from([found])).pop()
+    let look = || cycle_of(task).filter(|cycle| cycle.has(task));
+    // As in `confirmed`; by the same look, for of several cycles it finds that of this task.
+    let found = look()?;
+    look().filter(|again| again.signature() == found.signature())
 }
 
 /// Of these cycles, those that are found again. A look is not of one moment: it may have read that a lock is held before it was released, and that its holder waits after that. No two waits and no two holds are the same: what is the same in

@@ -1,6 +1,6 @@
 //! Programs by which a wait-for graph is deceived: guards, futures and permits that move between tasks, tasks that wait by several futures, and sets of tasks with several cycles.
 
-use super::graph::{Cycle, confirmed, cycle_of, cycles_of, holders_waited_for, reached};
+use super::graph::{Cycle, confirmed, cycle_of, cycle_with, cycles_of, holders_waited_for, reached};
 use super::tests::Actor;
 use super::watch::tests::Looks;
 use super::{Certainty, Deadlock, Hold};
@@ -226,6 +226,24 @@ fn a_cycle_that_opens_and_closes_is_told_once() {
     assert_eq!((told(), told(), told(), told()), (0, 0, 0, 0));
 }
 
+/// A wait that closes two cycles: strict mode confirms the one that it found, of the task that waits, and not the one of the task with the smallest number.
+#[test]
+fn a_wait_that_closes_two_cycles() {
+    let [first, second, writer] = actors();
+    let (mutex, rwlock) = (Mutex::new(0), RwLock::new(0));
+    let _reads = (second.run(|| rwlock.try_read().unwrap()), first.run(|| rwlock.try_read().unwrap()));
+    let _held = writer.run(|| mutex.try_lock().unwrap());
+    let (mut one, mut two, mut write) =
+        (Box::pin(mutex.lock()), Box::pin(mutex.lock()), Box::pin(rwlock.write()));
+    waits(first, one.as_mut());
+    waits(second, two.as_mut());
+    assert!(cycle_with(writer.number()).is_none());
+    waits(writer, write.as_mut());
+    for actor in [first, second, writer] {
+        assert!(cycle_with(actor.number()).is_some(), "each is in one of the two");
+    }
+}
+
 /// A look is not of one moment: what it has found counts only if a second look finds the same waits and holds, and not others in their place.
 #[test]
 fn a_cycle_that_a_second_look_does_not_find() {
@@ -253,6 +271,7 @@ fn a_cycle_that_a_second_look_does_not_find() {
 fn lists_that_are_too_long_to_be_read_locked() {
     // With critical sections there are 4,096 records of waits for all tests.
     const MANY: usize = 700;
+    let _slots = super::tests::SLOTS.read();
     let [holder, me, reader] = actors();
     let locks: Vec<Mutex<u32>> = (0..8).map(|_| Mutex::new(0)).collect();
     let _held: Vec<_> = holder.run(|| locks.iter().map(|lock| lock.try_lock().unwrap()).collect());

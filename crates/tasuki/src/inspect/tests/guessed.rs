@@ -54,6 +54,7 @@ fn one_of_them_has_an_identity() {
 /// A granted future that its task does not poll, while it waits by another.
 #[test]
 fn futurelock() {
+    let _slots = super::SLOTS.read();
     let (holder, me) = (Actor::guessed(), Actor::guessed());
     let mutex = Mutex::new(0);
     let held = ready(holder, mutex.lock());

@@ -85,14 +85,20 @@ pub(in crate::inspect) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     let view = |(number, record): (u32, &WaitRecord)| record.view(number);
     direct(task).for_each(&mut see);
     let is_of = |(_, record): &(u32, &WaitRecord)| record.is_of(task);
-    match short(chain(*locked(bucket(task)))) {
-        Some(linked) => linked.into_iter().rev().filter(is_of).filter_map(view).for_each(&mut see),
+    let is_still = |view: &WaitView| view.task == task;
+    let linked = short(chain(*locked(bucket(task))));
+    // The list is not locked any more.
+    match linked {
+        Some(linked) => {
+            let views = linked.into_iter().rev().filter(is_of).filter_map(view);
+            views.filter(is_still).for_each(&mut see);
+        }
         None => {
             let is_linked = |record: &WaitRecord| {
                 record.is_linked.load(Ordering::Relaxed) && record.request().want() != Want::Time
             };
             let linked = records().filter(|one| is_of(one) && is_linked(one.1));
-            linked.filter_map(view).for_each(&mut see);
+            linked.filter_map(view).filter(is_still).for_each(&mut see);
         }
     }
     chain(*locked(time_bucket(task))).find(is_of).and_then(view).into_iter().for_each(see);
