@@ -143,7 +143,7 @@ pub(crate) mod runtime {
         json.key("total").number(dump.total as u64);
         json.key("tasks").array(&dump.tasks, |json, task| {
             json.object(|json| {
-                json.key("id").number(task.id.get());
+                crate::state::task(json, "id", task.id);
                 json.key("name").shown(task.name.as_ref());
                 json.key("kind").string(task.kind);
                 json.key("at").string(&task.spawned_at.to_string());

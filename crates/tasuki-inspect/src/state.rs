@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Duration;
 use tasuki::inspect::{self, Certainty, Deadlock, Durations, Hold, HolderSnapshot, LockLabel};
+use tasuki::task::TaskId;
 
 /// So many holders of a lock are listed.
 const HOLDERS: usize = 8;
@@ -36,9 +37,14 @@ fn label(json: &mut Json, label: &LockLabel) {
     place(json, "made_at", label.made_at);
 }
 
+/// A task, by its number. A string: more than 53 bits are no number of a script, and those of tokio's tasks have 64.
+pub(crate) fn task(json: &mut Json, key: &str, id: TaskId) {
+    json.key(key).string(&id.get().to_string());
+}
+
 fn holder(json: &mut Json, holder: &HolderSnapshot) {
     json.object(|json| {
-        json.key("task").number(holder.task.get());
+        task(json, "task", holder.task);
         json.key("hold").string(match holder.hold {
             Hold::Taken => "taken",
             Hold::Unclaimed => "unclaimed",
@@ -82,7 +88,7 @@ fn write_waits(json: &mut Json, sample: &Sample) {
     json.key("total_waits").number(sample.locks.total_waits as u64);
     json.key("waits").array(&sample.locks.waits, |json, wait| {
         json.object(|json| {
-            json.key("task").number(wait.task.get());
+            task(json, "task", wait.task);
             json.key("future").string(wait.future);
             place(json, "at", wait.at);
             time(json, "ms", wait.waited);
@@ -138,7 +144,7 @@ fn write_deadlock(json: &mut Json, deadlock: &Deadlock) {
         json.key("hops_total").number(deadlock.hops.len() as u64);
         json.key("hops").array(deadlock.hops.iter().take(CYCLES), |json, hop| {
             json.object(|json| {
-                json.key("task").number(hop.task.get());
+                task(json, "task", hop.task);
                 place(json, "at", hop.waits_at);
                 time(json, "ms", hop.waited);
                 label(json, &hop.lock);

@@ -64,7 +64,7 @@ fn a_planted_deadlock_is_told() {
     let lock = event["locks"].as_array().unwrap().iter().find(|lock| lock["name"] == "left").unwrap();
     assert!(
         lock["waiters"] == 1
-            && lock["holders"][0]["task"].is_u64()
+            && lock["holders"][0]["task"].as_str().is_some_and(|task| task.parse::<u64>().is_ok())
             && lock["waited"].as_array().unwrap().len() == 24
     );
     let wait = event["waits"].as_array().unwrap().iter().find(|wait| wait["lock"] == lock["id"]).unwrap();
@@ -114,6 +114,34 @@ fn it_answers_while_every_worker_is_stuck() {
 }
 
 /// The end of the page ends its streams.
+/// Numbers of tasks that are no number of a script, as of tasks that are known by their wakers, are told apart.
+#[test]
+fn a_deadlock_of_threads_is_told() {
+    let page = inspector().start().unwrap();
+    let mut events = events(&page);
+    let locks = Arc::new(["thread a", "thread b"].map(|name| Mutex::new(0).named(name)));
+    let both_have_one = Arc::new(std::sync::Barrier::new(2));
+    for order in [[0, 1], [1, 0]] {
+        let (locks, both_have_one) = (locks.clone(), both_have_one.clone());
+        // They wait for ever.
+        std::thread::spawn(move || {
+            let [first, second] = order.map(|at: usize| &locks[at]);
+            let _held = first.lock().block();
+            both_have_one.wait();
+            drop(second.lock().block());
+        });
+    }
+    let hops = events.find_map(|event| {
+        let deadlocks = event["deadlocks"].as_array().unwrap();
+        let all = deadlocks.iter().map(|deadlock| deadlock["hops"].as_array().unwrap());
+        all.cloned().find(|hops| hops.iter().any(|hop| hop["name"] == "thread a"))
+    });
+    let hops = hops.expect("events go on");
+    let tasks: Vec<u64> = hops.iter().map(|hop| hop["task"].as_str().unwrap().parse().unwrap()).collect();
+    assert!(tasks.len() == 2 && tasks[0] != tasks[1] && tasks[0] >> 53 != 0, "{tasks:?}");
+    assert_eq!(hops[0]["holder"]["task"], hops[1]["task"]);
+}
+
 #[test]
 fn the_page_ends() {
     let page = inspector().start().unwrap();
