@@ -50,7 +50,7 @@ pub(crate) struct Pool {
     state: Mutex<State>,
     /// There is a closure for an idle thread, or the pool closes.
     work: Condvar,
-    /// While the pool closes: a closure has ended, or a thread.
+    /// A thread has ended, or its handle is there, for which it waits; while the pool closes, also: a closure has ended.
     ended: Condvar,
     /// How long a thread waits for work before it ends.
     keep_alive: Duration,

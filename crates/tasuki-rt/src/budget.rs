@@ -2,7 +2,7 @@
 //!
 //! The primitives count operations, and ask their driver when the count is used up ([`Driver::refill`](tasuki::runtime::Driver)). A count alone
 //! bounds nothing if a task works for a millisecond between two operations. So a worker gives the 128 in instalments, and looks at the clock
-//! between them: never in a poll with at most [`INSTALMENT`] operations.
+//! between them: not in a poll with at most [`INSTALMENT`] operations, unless the worker is wary (below).
 //!
 //! | instalment | operations | clock |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | each other | 16, or what is left | read: none once [`LONGEST`] is over |
 //!
 //! The second instalment is one operation because the time since the poll began is not known. After a poll that took too long the worker is *wary*: its polls begin with a look at the
-//! clock and an instalment of one operation, until a poll that asks for more has been short. Threads in `block_on` get all 128 at once, and blocking work is not charged.
+//! clock and an instalment of one operation, until a poll that asks for more has been short. Threads in the `block_on` of a `Runtime` or a `Handle` get all 128 at once, and blocking work is not charged.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

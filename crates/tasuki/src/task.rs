@@ -35,7 +35,7 @@ use core::task::Waker;
 use core::task::{Context, Poll, ready};
 use std::thread_local;
 
-/// The identity of a task: equal exactly for the same task, never used twice in a process (a task of tokio: as far as tokio promises).
+/// The identity of a task: equal exactly for the same task, never used twice in a process (a task of tokio: as far as tokio promises; one that is known by its waker only: not, see [`is_guessed`](Self::is_guessed)).
 ///
 /// # Examples
 ///

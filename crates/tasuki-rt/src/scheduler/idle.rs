@@ -8,9 +8,9 @@
 //! | from | event | to | duty of the caller | fn |
 //! |---|---|---|---|---|
 //! | awake | nothing to do, room for a searcher | searching | look everywhere | [`Idle::try_search`] |
-//! | searching | found work | awake | the last one notifies, unless all others sleep and there is nothing more | [`Idle::found`] |
+//! | searching | found work | awake | the last one notifies, unless all others sleep, there is nothing more, and no sockets are used | [`Idle::found`] |
 //! | awake, searching | found nothing | asleep | if told so, look once more; park | [`Idle::sleep`] |
-//! | asleep | a push notifies | searching | the notifier unparks it | [`Idle::notify`] |
+//! | asleep | a push notifies, or the first socket is registered | searching | the notifier unparks it | [`Idle::notify`], [`Idle::open_poll_slot`] |
 //! | asleep | anything else | awake | none | [`Idle::rise`] |
 //!
 //! [`Idle::rest`] is the whole way from awake through sleep to awake, for a worker that found nothing.
@@ -33,7 +33,7 @@
 //!
 //! | from | event | to | duty of the caller | fn |
 //! |---|---|---|---|---|
-//! | absent | the first socket is registered | free | unpark a sleeper | [`Idle::open_poll_slot`] |
+//! | absent | the first socket is registered | free | unpark a sleeper, also if one searches | [`Idle::open_poll_slot`] |
 //! | free | a worker falls asleep, not as the watcher | taken by it | wait for sockets instead of parking | [`Idle::sleep`] |
 //! | free | a worker that is awake polls | taken by it | poll without waiting, then `end_poll` | [`Idle::try_poll`] |
 //! | taken | its worker rises | free | before it runs anything: `hand_over_poll_slot`, if told so | [`Idle::rise`], [`Idle::hand_over_poll_slot`] |
@@ -271,7 +271,7 @@ impl Idle {
     }
 
     /// searching => awake. True if it must notify in its place: it was the last searcher, and other workers are awake, which may have pushed since it looked at their queues; or there is more to do. If all others sleep, only the
-    /// global queue can have been pushed to by relying on this search; `sees_more` looks there, under the lock, and into the worker's own places.
+    /// global queue can have been pushed to by relying on this search; `sees_more` looks there, under the lock, and into the worker's own places; where sockets are used it is always true, so that another worker is awake to take the poll slot.
     #[must_use]
     pub(crate) fn found(&self, sees_more: impl FnOnce() -> bool) -> bool {
         // Relaxed: a push that relied on this search is served by the one that follows, or seen by the look, which is ordered by the lock of the global queue.

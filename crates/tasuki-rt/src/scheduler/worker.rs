@@ -328,7 +328,7 @@ impl Local {
             if item.is_some() || shared.is_closing() {
                 return item;
             }
-            // Sockets may be ready, and only a sleeper asks the system.
+            // Sockets may be ready, and a search does not ask the system: the sleep that follows does.
             if shared.sockets.are_used() && !self.saw_held.get() {
                 break;
             }

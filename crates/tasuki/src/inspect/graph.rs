@@ -35,7 +35,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 use std::vec::Vec;
 
-/// The task of a wait whose future was last polled without an identity.
+/// The task of a wait whose future was last polled by code that is not known.
 const NO_TASK: u64 = 0;
 
 /// What keeps a wait from ending.
@@ -163,7 +163,7 @@ pub(super) struct LockNode {
     /// The waits that were granted, and whose futures have not seen it.
     granted: HashSet<u64>,
     is_reentrant: bool,
-    /// Code without an identity holds permits.
+    /// Code that is not known holds permits.
     has_unknown: bool,
     /// How many permits are free.
     free: u32,
@@ -311,7 +311,7 @@ impl Graph {
                 continue;
             }
             let mut waits = Vec::new();
-            // A task that sleeps, too, is not stuck, whatever else it waits for; nor is what has no identity.
+            // A task that sleeps, too, is not stuck, whatever else it waits for; nor is what is not known.
             if task != NO_TASK && !waits::sleeps(task) {
                 waits::each_of(task, |wait| waits.push(wait));
             }

@@ -51,7 +51,7 @@ const FLAGS: u64 = (1 << TURN_SHIFT) - 1;
 const TIMED: u64 = 64;
 /// The state of a slot that was never used: its first hold is timed.
 pub(super) const UNUSED: u64 = (TIMED - 1) << TURN_SHIFT;
-/// The task of a holder that has no identity, and of a slot that was never used: not 0, which a task is as long as its runtime was not asked.
+/// The task of a holder that is not known, and of a slot that was never used: not 0, which a task is as long as its runtime was not asked.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// What a look reads of one holder.

@@ -29,14 +29,14 @@
 //!   a task that waits for one beside its locks is in none.
 //! * A task is known by its identity ([`task`](crate::task)): under `tasuki-rt`, in spawned tasks of tokio with the feature `tokio`, and inside [`task::identify`](crate::task::identify). Any other
 //!   task, and a thread in `.block()`, is known by the waker with which it polls a wait of this crate, and every cycle of it is *suspected*. What it takes outside of such a poll (`try_lock`) has an unknown holder. Its guards
-//!   stay in its name when other code without an identity uses them. An executor that polls several tasks with one waker seems to have one task; a waker without data, as the no-op waker of `core`, says nothing, and its tasks are not seen.
+//!   stay in its name when code that is not known uses them. An executor that polls several tasks with one waker seems to have one task; a waker without data, as the no-op waker of `core`, says nothing, and its tasks are not seen.
 //! * Only these waits are seen. Where a `select!` or `join!` has a branch that waits for something else, a future of another crate, or a read or a write of a stream of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is reported, though
 //!   that branch may end it.
 //! * A task that is polled goes on. A cycle is not reported if the runtime says that one of its tasks has been polled meanwhile, or is about to be. If one poll of a task lasts all the time, the cycle is only *suspected*: the task may compute, or wait inside of that poll.
 //!   `tasuki-rt` says so of the tasks that are spawned; of the root of `block_on`, and of other runtimes, it is not known.
 //! * A guard counts as held by the task that took it until another task uses it, upgrades it or downgrades it, and a future belongs to the task that polled it last. A guard that was sent to another
 //!   task, and has not been used there, is reported as the taker's; of one that several tasks share, the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
-//! * A holder without an identity, of a lock that no task had used before, or as one of several holders, stays unknown, also if a task uses the guard later.
+//! * A holder that is not known, of a lock that no task had used before, or as one of several holders, stays unknown, also if a task uses the guard later.
 //! * Of tasks that wait for each other in several cycles one cycle is reported. When that cycle has ended, the next one is reported.
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -238,7 +238,7 @@ mod active {
         }
     }
 
-    /// A lock of this module, which is held for a few instructions. With the feature `critical-section` no interrupt handler of this core runs meanwhile: it may
+    /// A lock of this module, which is held for a few instructions, or by a look that reads a list (`waits/looks.rs`). With the feature `critical-section` no interrupt handler of this core runs meanwhile: it may
     /// release locks, and so take the same.
     pub(super) struct Locked<'a, T> {
         guard: MutexGuard<'a, T>,

@@ -22,12 +22,12 @@ use std::vec::Vec;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Every lock that a task with an identity has taken or waited for, until it is dropped. Of [`snapshot_limited`](super::snapshot_limited) those with most waiters, then
+    /// Every lock that a task that is known has taken or waited for, and every semaphore of which a permit was taken, until it is dropped. Of [`snapshot_limited`](super::snapshot_limited) those with most waiters, then
     /// those with most contentions.
     pub locks: Vec<LockSnapshot>,
     /// How many locks there are.
     pub total_locks: usize,
-    /// Every wait of a task with an identity, the longest first.
+    /// Every wait of a task that is known, the longest first.
     pub waits: Vec<WaitSnapshot>,
     /// How many waits there are.
     pub total_waits: usize,
@@ -47,17 +47,17 @@ pub struct LockSnapshot {
     pub id: u64,
     /// How it is called.
     pub label: LockLabel,
-    /// Which tasks have it, as far as they have an identity.
+    /// Which tasks have it, as far as they are known.
     pub holders: Vec<HolderSnapshot>,
-    /// How many more have it, as far as they were counted: they have no identity, or there was no memory for them.
+    /// How many more have it, as far as they were counted: they are not known, or there was no memory for them.
     pub unknown_holders: usize,
     /// How many of the waits are for it.
     pub waiters: usize,
-    /// How often a task with an identity has had to wait for it, the waits that go on not counted.
+    /// How often a task that is known has had to wait for it, the waits that go on not counted.
     pub contentions: u64,
     /// The most that have waited at a time.
     pub longest_queue: usize,
-    /// How long waits of tasks with an identity took, the waits that go on not counted: of one in 64, the first included, and of those that were older than 0.1 s when the watcher looked.
+    /// How long waits of tasks that are known took, the waits that go on not counted: of one in 64, the first included, and of those that were older than 0.1 s when the watcher looked.
     pub waited: Durations,
     /// How long it was held: about one hold in 64, so that the clock is not looked at twice for each, the first included.
     pub held: Durations,

@@ -25,7 +25,7 @@
 //!
 //! # Forks
 //! A child has the records of its parent, and none of the parent's threads. Its own watcher reports no cycle with a wait of another process: that task is not there any more, or never
-//! waits again. A child that was forked while another thread had one of the locks of a record, which are held for some ten instructions, may wait for that for ever, as for any lock of std.
+//! waits again. A child that was forked while another thread had one of the locks of a record or of a list, which are held for some ten instructions, or by a look while it reads the list, may wait for that for ever, as for any lock of std.
 //!
 //! Time is a parameter of [`Watch::look`]: the tests choose it.
 

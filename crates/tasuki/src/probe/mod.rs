@@ -3,8 +3,8 @@
 //! * **No foreign code under the queue lock.** Locking a queue raises a per-thread depth; every call into a
 //!   `Waker` asserts that the depth is zero.
 //! * **Holders and waits** ([`LockProbe`], [`WaitBegin`], [`WaitNote`]), in debug builds and with the feature `inspect`. A lock says which task takes, is granted and
-//!   releases it; a wait says for what it waits, from its first poll to its end. A task that is about to wait for a lock that it holds is reported
-//!   at once ([`task::on_self_deadlock`](crate::task::on_self_deadlock)); all other deadlocks are found in `inspect/`. Only tasks with an identity are noted.
+//!   releases it; a wait says for what it waits, from its first poll to its end. A task with an identity that is about to wait for a lock that it holds is reported
+//!   at once ([`task::on_self_deadlock`](crate::task::on_self_deadlock)); all other deadlocks are found in `inspect/`. Only tasks that are known are noted: by an identity, or inside of a poll of a wait by their waker.
 //!
 //! A probe changes nothing: a driver that panics when it is asked here has no task, as where there is no probe.
 

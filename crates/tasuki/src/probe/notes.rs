@@ -1,6 +1,6 @@
 //! The notes of locks and waits, where `inspect/` is active: which task has a lock, and what a wait is for.
 //!
-//! A thin layer: it knows the running task and the primitives' own types, and keeps its records in `inspect/`. Without a task that has an identity it does next to
+//! A thin layer: it knows the running task and the primitives' own types, and keeps its records in `inspect/`. Without a task that is known it does next to
 //! nothing. `no_notes.rs` is the same surface, empty.
 
 use super::LockMode;
@@ -39,7 +39,7 @@ impl Site {
     }
 }
 
-/// The running task, 0 if it has no identity.
+/// The running task, 0 if it is not known.
 #[inline(always)]
 fn my_number() -> u64 {
     if MODEL {

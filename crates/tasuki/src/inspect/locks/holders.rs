@@ -13,7 +13,7 @@
 //! | taken | another task uses the guard | taken, by that task, or by [`UNKNOWN`] | [`Holders::touch`], [`Held::touch`] |
 //! | any | released | free | [`LockRecord::clear_holder`], [`LockRecord::remove_holder`] |
 //!
-//! A holder without an identity has a slot only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a slot. It is
+//! A holder that is not known has a slot only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a slot. It is
 //! then [`UNKNOWN`], which is no task. All others are counted, and so are those for which there is memory for no more.
 //!
 //! Two looks at the clock for every hold would cost more than the lock. So the first hold of a lock is timed, and one in 64 of each slot; holders in slots of the pool are not.
@@ -33,12 +33,12 @@ use core::fmt;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// What a slot says of a task; 0 is code without an identity.
+/// What a slot says of a task; 0 is code that is not known.
 fn known(task: u64) -> u64 {
     if task == 0 { UNKNOWN } else { task }
 }
 
-/// The guard of this holder is used by this task. Code without an identity leaves the lock to a task that is known by its waker: that is known only while a wait of ours is polled, and it uses its guards in between.
+/// The guard of this holder is used by this task. Code that is not known leaves the lock to a task that is known by its waker: that is known only while a wait of ours is polled, and it uses its guards in between.
 fn touch(slot: &HolderSlot, task: u64) {
     let is_guessed = || TaskId::from_number(slot.task()).is_some_and(TaskId::is_guessed);
     if task != 0 || !is_guessed() {
@@ -72,7 +72,7 @@ pub(crate) struct Held(Option<&'static HolderSlot>);
 
 impl Held {
     pub(crate) const NONE: Self = Self(None);
-    /// Held by code without an identity: counted.
+    /// Held by code that is not known, or without memory for a slot: counted.
     const COUNTED: Self = Self(Some(&COUNTED));
 
     /// As a wait keeps it.
@@ -206,7 +206,7 @@ impl Holders {
         self.was_timed.store(false, Ordering::Relaxed);
     }
 
-    /// The one holder: taken, or claimed, by this task; 0 is code without an identity.
+    /// The one holder: taken, or claimed, by this task; 0 is code that is not known.
     #[inline(always)]
     pub(crate) fn set(&self, task: u64, at: &'static Location<'static>) {
         fill(&self.first, task, LockMode::Exclusive, at);
@@ -345,7 +345,7 @@ impl LockRecord {
         holders.add_shared(self.id(), NewHold { task, at, mode: stored(mode) }, wait)
     }
 
-    /// Every holder that has an identity; and how many more there are, as far as they were counted. `see` must not lock a record.
+    /// Every holder that is known; and how many more there are, as far as they were counted. `see` must not lock a record.
     pub(in crate::inspect) fn each_holder(&'static self, mut see: impl FnMut(Holder)) -> usize {
         let holders = &self.holders;
         // Relaxed: a number to look at.

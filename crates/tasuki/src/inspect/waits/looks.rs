@@ -1,6 +1,6 @@
 //! Reads the records of the waits that have not ended: those of a task, of a lock, or all. The graph and the snapshots are made of them.
 //!
-//! A look takes no lock but that of a list, while it reads a few hundred records at most, and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
+//! A look takes no lock but that of a list, while it reads a few hundred records at most (of waits for a time all of a bucket, if none is of the task), and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
 
 use super::lists::{bucket, chain, time_bucket, writers};
 use super::{OF_POOL, POOL, WaitRecord, Want, get, id, load, tables};

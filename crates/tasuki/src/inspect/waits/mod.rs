@@ -1,6 +1,6 @@
 //! The records of waits that have not ended: which task waits, for what, where, and since when.
 //!
-//! A wait of a task with an identity has a record from its first poll until its future has what it waited for, or is dropped. Mostly it is one of its thread, to which the number of the task leads (`tables.rs`): it is taken, published and freed by a
+//! A wait of a task that is known, by an identity or by its waker, has a record from its first poll until its future has what it waited for, or is dropped. Mostly it is one of its thread, to which the number of the task leads (`tables.rs`): it is taken, published and freed by a
 //! store each. If that record is in use, by another wait of the task or by a task whose number
 //! leads to the same, the wait has one of a pool. Such a wait, and one whose future was polled by another task than the one that began it, is in a list by the number of its task; and of the waits for a lock that has readers those that keep readers out are in a list of the lock (`lists.rs`).
 //! Whatever else is to be known of a lock's waits is found by a look at all (`looks.rs`).
@@ -389,7 +389,7 @@ pub(crate) fn granted(number: u32) -> (u64, u64, Option<&'static Location<'stati
     (record.task.load(Ordering::Relaxed), id(record.stamp.count(), number), record.at.get())
 }
 
-/// The future of the wait has been polled by this task, 0 if that has no identity, and waits on: it is that task's, though another may have enqueued it. Called by its own future.
+/// The future of the wait has been polled by this task, 0 if that is not known, and waits on: it is that task's, though another may have enqueued it. Called by its own future.
 #[inline]
 pub(crate) fn polled(number: u32, task: u64) {
     let record = get(number);
