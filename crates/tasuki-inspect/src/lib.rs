@@ -35,7 +35,7 @@
 //!
 //! | what a client may take | limit |
 //! |---|---|
-//! | a request | 8 KiB, 64 fields, no body, 5 seconds from the first byte to the last |
+//! | a request | 8 KiB, 64 fields, no body, 5 seconds from the accept to its last byte |
 //! | an answer, or an event | 10 seconds; then the client is cut off |
 //! | connections | 32 at a time, of which 16 streams of events; the next one is answered with 503 |
 //! | looks at the program | none: all are sent the last sample. `/dump.txt` is one, which all clients share that ask while it is made, or afterwards within nine times as long as it took, at most three seconds |

@@ -219,7 +219,7 @@ impl From<JoinError> for io::Error {
 pub enum ShutdownError {
     /// Called inside a task, or on another thread of the runtime, in blocking work or a hook: they would be waited for, and cannot wait for themselves.
     InsideTask,
-    /// The time was over while a task was still running; its thread ends when the task lets go of it.
+    /// The time was over while a task, blocking work or a hook had not returned, or another caller waited for the destructors of thread-local variables. The shutdown goes on; a thread ends when it is let go of.
     TimedOut,
     /// The time was over before all tasks had ended. They are still running.
     TasksLeft,

@@ -54,7 +54,7 @@
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
 //! * `tracing`: a span for each task, `runtime.spawn` at the level `TRACE`, entered while the task is polled; its fields are `kind` (`task`, `local`, `blocking`), `task.name` ([`TaskBuilder`]),
 //!   `task.id` and where it was spawned. Also `tasuki/tracing`: each report of a deadlock is an event.
-//! * `console`: tasks, locks and waits are spans that tokio-console understands, without `tokio_unstable`; implies `tracing` and `inspect`.
+//! * `console`: tasks, locks and waits are spans that tokio-console understands, without `tokio_unstable`; implies `tracing` and `tasuki/inspect`, not the feature `inspect` of this crate.
 //! * `inspect`: release builds note locks, waits and tasks, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`); [`Runtime::dump`] lists
 //!   the tasks.
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many powers of two of nanoseconds: the last is everything beyond two seconds.
+/// So many powers of two of nanoseconds: the last is everything from 2.15 s (2^31 ns) on.
 const BUCKETS: usize = 32;
 
 /// A counter that one thread writes.
@@ -106,7 +106,7 @@ impl PollTimes {
     }
 
     /// Returns a time that this part of the polls stayed below: with 0.99, all but one in a hundred. It is the end of the bucket of the slowest of them, so up to twice as long as that poll took; 2 ns if
-    /// that took less than one, [`Duration::MAX`] if it took more than two seconds, zero if there were no polls.
+    /// that took less than one, [`Duration::MAX`] if it took 2.15 s (2^31 ns) or more, zero if there were no polls.
     ///
     /// # Panics
     ///

@@ -35,7 +35,8 @@ use core::task::Waker;
 use core::task::{Context, Poll, ready};
 use std::thread_local;
 
-/// The identity of a task: equal exactly for the same task, never used twice in a process (a task of tokio: as far as tokio promises; one that is known by its waker only: not, see [`is_guessed`](Self::is_guessed)).
+/// The identity of a task: equal exactly for the same task, never used twice in a process (a task of tokio: as far as tokio promises; one that [was guessed](Self::is_guessed) by a waker: as far
+/// as wakers differ).
 ///
 /// # Examples
 ///
@@ -448,7 +449,7 @@ pub fn on_self_deadlock(hook: fn(&SelfDeadlock)) {
     HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
 
-/// In strict mode a task that is about to wait for a lock that it holds panics, after the hook was called; and so does one whose wait closes a cycle of locks that have holders
+/// In strict mode a task with an identity that is about to wait for a lock that it holds panics, after the hook was called; and so does one whose wait closes a cycle of locks that have holders
 /// ([`Deadlock`](crate::inspect::Certainty::Deadlock) or [`Futurelock`](crate::inspect::Certainty::Futurelock)), after the hook of [`on_deadlock`](crate::inspect::on_deadlock). Not if the wait has a limit of ours (also `timeout` of `tasuki-rt`), which ends
 /// it, and never where any task may release (a semaphore). The panic is in the poll that would have waited: the future is dropped by it, and no lock is lost.
 ///

@@ -131,7 +131,7 @@ impl<T: AsFd> Async<T> {
 
     /// Waits until a read may succeed.
     ///
-    /// Readiness is kept until an operation of [`try_read_with`](Self::try_read_with) would block. So this may return at once although there is nothing to read; after such a try it waits.
+    /// Readiness is kept until an operation that reads by this type, such as that of [`try_read_with`](Self::try_read_with), would block. So this may return at once although there is nothing to read; after such a try it waits.
     ///
     /// # Cancel safety
     ///

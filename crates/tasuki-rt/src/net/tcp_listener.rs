@@ -66,6 +66,10 @@ impl TcpListener {
     /// # Errors
     ///
     /// Those of the lookup and of the system; those of [`from_std`](Self::from_std).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime, if there is a name to look up.
     pub async fn bind(host: impl ToSocketAddrs) -> io::Result<Self> {
         first_of(host, async |address| Self::bind_to(address)).await
     }
@@ -97,7 +101,7 @@ impl TcpListener {
 
     /// Accepts the next connection; returns it and the address of its peer.
     ///
-    /// A connection that its peer closed before it was accepted is skipped. If the process or the system is out of file descriptors, the accept tries again
+    /// A connection that its peer closed before is accepted on Linux, and its reads say so; one of which the system says `ConnectionAborted` instead is skipped. If the process or the system is out of file descriptors, the accept tries again
     /// after 50 ms, and then returns the error: a loop that ignores errors accepts again as soon as a descriptor is free, and does not spin.
     ///
     /// # Cancel safety
@@ -130,7 +134,7 @@ impl TcpListener {
         self.io.io().take_error()
     }
 
-    /// Sets how many routers a packet passes at most, also of connections that are accepted from then on.
+    /// Sets how many routers a packet of IPv4 passes at most, also of connections that are accepted from then on. Those of IPv6 have a limit of their own, which this leaves alone.
     ///
     /// # Errors
     ///
@@ -139,7 +143,7 @@ impl TcpListener {
         self.io.io().set_ttl(ttl)
     }
 
-    /// Returns how many routers a packet passes at most.
+    /// Returns how many routers a packet of IPv4 passes at most; see [`set_ttl`](Self::set_ttl).
     ///
     /// # Errors
     ///
@@ -149,7 +153,7 @@ impl TcpListener {
     }
 }
 
-/// An accept that skips connections that their peers have closed, and waits once for a descriptor.
+/// An accept that skips connections of which the system says that they were aborted, and waits once for a descriptor.
 pub(super) async fn accept<S: mio::event::Source, T>(
     io: &Registered<S>,
     mut accept: impl FnMut(&S) -> io::Result<T>,

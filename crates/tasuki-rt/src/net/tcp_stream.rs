@@ -36,7 +36,8 @@ use std::time::Duration;
 ///
 /// # Cancel
 ///
-/// A read or a write that is dropped has done nothing. Dropping the stream closes it: what was written is still sent.
+/// A read or a write that is dropped has done nothing. Dropping the stream closes it: what was written is still sent, unless bytes of the peer were not read: then the system resets the connection, and what
+/// had not arrived is lost. So it is with a [linger](Self::set_linger) of zero.
 ///
 /// # Order
 ///
@@ -62,6 +63,10 @@ impl TcpStream {
     /// # Errors
     ///
     /// Those of the lookup and of the system; those of [`from_std`](Self::from_std).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime, if there is a name to look up.
     pub async fn connect(host: impl ToSocketAddrs) -> io::Result<Self> {
         first_of(host, Self::connect_to).await
     }
@@ -344,7 +349,10 @@ impl TcpStream {
         SockRef::from(self.io.io()).tcp_user_timeout()
     }
 
-    /// Sets how long the close of the connection goes on in the background, in whole seconds, rounded up; with zero the close resets the connection instead.
+    /// Sets how long the close of the connection waits until the peer has what was written (`SO_LINGER`), in whole seconds, rounded up; with zero the close does not wait, and resets the connection. `None`, the
+    /// default, lets it go on in the background.
+    ///
+    /// The close is part of the drop of the stream. On Linux it blocks the thread for that time, a worker with all its tasks, although the socket is non-blocking.
     ///
     /// # Errors
     ///
@@ -353,7 +361,7 @@ impl TcpStream {
         SockRef::from(self.io.io()).set_linger(linger.map(whole_seconds))
     }
 
-    /// Returns how long the close of the connection goes on in the background; `None` if the system decides.
+    /// Returns how long the close of the connection waits, and blocks its thread; `None` if it goes on in the background.
     ///
     /// # Errors
     ///
@@ -362,7 +370,7 @@ impl TcpStream {
         SockRef::from(self.io.io()).linger()
     }
 
-    /// Sets how many routers a packet passes at most.
+    /// Sets how many routers a packet of IPv4 passes at most. Those of IPv6 have a limit of their own, which this leaves alone.
     ///
     /// # Errors
     ///
@@ -371,7 +379,7 @@ impl TcpStream {
         self.io.io().set_ttl(ttl)
     }
 
-    /// Returns how many routers a packet passes at most.
+    /// Returns how many routers a packet of IPv4 passes at most; see [`set_ttl`](Self::set_ttl).
     ///
     /// # Errors
     ///

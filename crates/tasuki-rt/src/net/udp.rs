@@ -50,6 +50,10 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Those of the lookup and of the system; those of [`from_std`](Self::from_std).
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime, if there is a name to look up.
     pub async fn bind(host: impl ToSocketAddrs) -> io::Result<Self> {
         let bind = async |address| Ok(Self { io: Registered::new(mio::net::UdpSocket::bind(address)?)? });
         first_of(host, bind).await
@@ -79,6 +83,10 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Those of the lookup and of the system.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime, if there is a name to look up.
     pub async fn connect(&self, host: impl ToSocketAddrs) -> io::Result<()> {
         // Not by `first_of`: a closure that borrows the socket would make a future that is not `Send`.
         let mut last = no_address();
@@ -100,6 +108,10 @@ impl UdpSocket {
     /// # Errors
     ///
     /// Those of the lookup and of the system; after its runtime has shut down.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime, if there is a name to look up.
     pub async fn send_to(&self, bytes: &[u8], host: impl ToSocketAddrs) -> io::Result<usize> {
         let address = first(host).await?;
         self.io.async_io(Direction::Write, |io| io.send_to(bytes, address)).await
@@ -264,7 +276,7 @@ impl UdpSocket {
         self.io.io().broadcast()
     }
 
-    /// Sets how many routers a datagram passes at most.
+    /// Sets how many routers a datagram of IPv4 passes at most. Those of IPv6 have a limit of their own, which this leaves alone.
     ///
     /// # Errors
     ///
@@ -273,7 +285,7 @@ impl UdpSocket {
         self.io.io().set_ttl(ttl)
     }
 
-    /// Returns how many routers a datagram passes at most.
+    /// Returns how many routers a datagram of IPv4 passes at most; see [`set_ttl`](Self::set_ttl).
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ use std::io;
 ///
 /// # Errors
 ///
-/// If the system refuses the handler.
+/// If the system refuses the handler; on Unix also the pipe or the thread behind it.
 ///
 /// # Examples
 ///

@@ -36,7 +36,7 @@
 //!   `tasuki-rt` says so of the tasks that are spawned; of the root of `block_on`, and of other runtimes, it is not known.
 //! * A guard counts as held by the task that took it until another task uses it, upgrades it or downgrades it, and a future belongs to the task that polled it last. A guard that was sent to another
 //!   task, and has not been used there, is reported as the taker's; of one that several tasks share, the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
-//! * A holder that is not known, of a lock that no task had used before, or as one of several holders, stays unknown, also if a task uses the guard later.
+//! * A holder that is known neither by an identity nor by a waker, of a lock that no task had used before, or as one of several holders, stays unknown, also if a task uses the guard later.
 //! * Of tasks that wait for each other in several cycles one cycle is reported. When that cycle has ended, the next one is reported.
 
 #[cfg(any(debug_assertions, feature = "inspect"))]

@@ -14,6 +14,8 @@ use std::vec::Vec;
 ///
 /// Its `Display` is a list of the waits, the longest first, and of the deadlocks.
 ///
+/// A task is *known* by its identity, or else by its waker ([`TaskId::is_guessed`]).
+///
 /// # Examples
 ///
 /// ```
@@ -22,12 +24,12 @@ use std::vec::Vec;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Every lock that a task that is known has taken or waited for, and every semaphore of which a permit was taken, until it is dropped. Of [`snapshot_limited`](super::snapshot_limited) those with most waiters, then
+    /// Every lock that a known task has taken or waited for, and every semaphore of which a permit was taken, until it is dropped. Of [`snapshot_limited`](super::snapshot_limited) those with most waiters, then
     /// those with most contentions.
     pub locks: Vec<LockSnapshot>,
     /// How many locks there are.
     pub total_locks: usize,
-    /// Every wait of a task that is known, the longest first.
+    /// Every wait of a known task, the longest first.
     pub waits: Vec<WaitSnapshot>,
     /// How many waits there are.
     pub total_waits: usize,
@@ -53,11 +55,11 @@ pub struct LockSnapshot {
     pub unknown_holders: usize,
     /// How many of the waits are for it.
     pub waiters: usize,
-    /// How often a task that is known has had to wait for it, the waits that go on not counted.
+    /// How often a known task has had to wait for it, the waits that go on not counted.
     pub contentions: u64,
     /// The most that have waited at a time.
     pub longest_queue: usize,
-    /// How long waits of tasks that are known took, the waits that go on not counted: of one in 64, the first included, and of those that were older than 0.1 s when the watcher looked.
+    /// How long waits of known tasks took, the waits that go on not counted: of one in 64, the first included, and of those that were older than 0.1 s when the watcher looked.
     pub waited: Durations,
     /// How long it was held: about one hold in 64, so that the clock is not looked at twice for each, the first included.
     pub held: Durations,

@@ -90,7 +90,7 @@ use raw::RawRwLock;
 ///
 /// # Limits
 ///
-/// `u32::MAX` readers at a time (2^28 - 1 with 32 bits), with room kept for the upgradable one; one more panics, and changes nothing. So does a writer
+/// `u32::MAX` readers at a time (2^27 - 1 with 32 bits), with room kept for the upgradable one; one more panics, and changes nothing. So does a writer
 /// that would wait behind about sixteen million others. A release looks at the waiters that it lets in and at one more, however many wait.
 ///
 /// # Futurelock
