@@ -20,7 +20,7 @@ use crate::error::Cancelled;
 #[cfg(feature = "std")]
 use crate::error::Elapsed;
 use crate::probe::limited;
-use crate::queue::batch::while_unwinding;
+use crate::queue::batch::{UnwindDrop, while_unwinding};
 #[cfg(feature = "std")]
 use crate::timer::{self, SleepOp};
 use crate::wait::{Awaitable, Cancel, Op, Single, Wait};
@@ -76,7 +76,7 @@ impl LimitOp for OnCancelOp<&CancellationToken> {
 pub struct Limited<W, L: LimitOp> {
     /// Dropped first: what was armed last is disarmed first, which is measurably quicker.
     limit: Single<L>,
-    wait: W,
+    wait: UnwindDrop<W>,
     polled: bool,
 }
 
@@ -89,7 +89,7 @@ pub type OrCancelled<'t, W> = Wait<Limited<W, OnCancelOp<&'t CancellationToken>>
 
 impl<W: Awaitable, L: LimitOp> Limited<W, L> {
     fn wait(wait: W, limit: Wait<Single<L>>) -> Wait<Self> {
-        Wait::of(Self { wait, limit: limit.into_single(), polled: false })
+        Wait::of(Self { wait: UnwindDrop::new(wait), limit: limit.into_single(), polled: false })
     }
 
     /// The two waits, pinned. The only projection.
@@ -97,7 +97,7 @@ impl<W: Awaitable, L: LimitOp> Limited<W, L> {
         // SAFETY: nothing is moved out; both waits are only ever reached pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
-        let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
+        let wait = unsafe { Pin::new_unchecked(&mut *this.wait) };
         // SAFETY: a field of the pinned whole.
         let limit = unsafe { Pin::new_unchecked(&mut this.limit) };
         (wait, limit, &mut this.polled)
@@ -288,6 +288,6 @@ impl<W: Awaitable> Drop for UndeliveredOutput<'_, W> {
 
 impl<W: fmt::Debug, L: LimitOp> fmt::Debug for Limited<W, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limited").field("wait", &self.wait).field("limit", &self.limit).finish()
+        f.debug_struct("Limited").field("wait", &*self.wait).field("limit", &self.limit).finish()
     }
 }

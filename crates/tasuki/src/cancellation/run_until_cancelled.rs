@@ -16,6 +16,7 @@
 
 use super::{CancellationToken, OnCancel};
 use crate::budget::Charge;
+use crate::queue::batch::UnwindDrop;
 use crate::wait::{Awaitable, Cancel, Wait};
 use core::fmt;
 use core::future::Future;
@@ -90,8 +91,9 @@ impl<F: Future> Future for UntilCancelled<'_, F> {
         };
         if !cancelled {
             if let Poll::Ready(output) = future.poll(cx) {
+                let mut output = UnwindDrop::new(Some(output));
                 self.finish();
-                return Poll::Ready(Some(output));
+                return Poll::Ready(output.take());
             }
             if on_cancel.poll(cx).is_pending() {
                 return Poll::Pending;

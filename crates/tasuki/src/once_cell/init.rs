@@ -2,6 +2,7 @@
 
 use super::OnceCell;
 use super::turn::{Outcome, Turn, TurnOp};
+use crate::queue::batch::UnwindDrop;
 use crate::wait::{Awaitable, Cancel, Single, Wait};
 use core::convert::Infallible;
 use core::fmt;
@@ -60,8 +61,9 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Future for Init<'a, T, F, Fut, E
             this.turn = Some(turn);
             return Poll::Pending;
         };
+        let mut output = UnwindDrop::new(Some(output));
         running.set(None);
-        let made = (this.finish)(output);
+        let made = (this.finish)(output.take().expect("it was put there"));
         Poll::Ready(made.map(|value| turn.complete(value)))
     }
 }

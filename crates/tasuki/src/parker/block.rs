@@ -1,7 +1,7 @@
 //! `.block()`: any future, waited for by a thread on a parker.
 
 use super::{Inner, Parker};
-use crate::{host_executor, runtime, shim};
+use crate::{host_executor, runtime, shim, timer};
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::future::Future;
@@ -43,7 +43,7 @@ impl Blocker {
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
-        runtime::may_block(),
+        runtime::may_block() && !timer::is_timer_thread(),
         "`.block()` on a thread that runs tasks would stop them all: `.await` the wait instead, or call it from a \
          thread for blocking work"
     );

@@ -10,9 +10,8 @@
 use super::{Deferred, QueueUnlocked, QueueWaker, waiter};
 #[cfg(feature = "std")]
 use crate::catch_panic::{PanicPayload, catch, caught, discard};
-#[cfg(feature = "std")]
-use core::mem::ManuallyDrop;
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::{Deref, DerefMut};
 
 /// How many wakers one hold of `EDIT` may collect. The lock is held shortly, so that the next
 /// thread gets it soon, and the batch stays on the stack. The model needs only to see the border crossed.
@@ -134,6 +133,42 @@ impl Panics {
         #[cfg(feature = "std")]
         if let Some(panic) = self.first {
             go_on(ManuallyDrop::into_inner(panic));
+        }
+    }
+}
+
+/// A value of the user's that is dropped beside other foreign code: if that has panicked, a panic of this value's destructor is dropped.
+pub(crate) struct UnwindDrop<T>(ManuallyDrop<T>);
+
+impl<T> UnwindDrop<T> {
+    #[inline(always)]
+    pub(crate) const fn new(value: T) -> Self {
+        Self(ManuallyDrop::new(value))
+    }
+}
+
+impl<T> Deref for UnwindDrop<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for UnwindDrop<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for UnwindDrop<T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if core::mem::needs_drop::<T>() {
+            // SAFETY: dropped once, here, and not used again.
+            while_unwinding(|| unsafe { ManuallyDrop::drop(&mut self.0) });
         }
     }
 }

@@ -24,6 +24,8 @@
 mod shared;
 mod wheel;
 
+pub(crate) use shared::is_timer_thread;
+
 use crate::host_executor::HostSleep;
 use crate::probe::{Target, foreign_code};
 use crate::queue::batch::{Panics, WakeBatch, while_unwinding};

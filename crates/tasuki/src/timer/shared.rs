@@ -23,11 +23,12 @@ use crate::host_executor;
 use crate::parker::Parker;
 use crate::process_id;
 use alloc::boxed::Box;
+use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use core::task::Waker;
 use std::time::Instant;
-use std::{io, thread};
+use std::{io, thread, thread_local};
 
 /// A wheel, and whose thread turns it.
 struct SharedWheel {
@@ -107,8 +108,18 @@ impl Drop for Starting {
     }
 }
 
+thread_local! {
+    static KEEPS_DEADLINES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Is this the thread that keeps the deadlines? A wait of its own would stop them all, and its limit with them.
+pub(crate) fn is_timer_thread() -> bool {
+    KEEPS_DEADLINES.try_with(Cell::get).unwrap_or(false)
+}
+
 /// What the thread does, for ever.
 fn turn(timers: &Timers, parker: &Parker) {
+    let _ = KEEPS_DEADLINES.try_with(|keeps| keeps.set(true));
     loop {
         // A waker that panics is its owner's mistake; the deadlines of all others go on.
         match caught(|| timers.advance(Instant::now())).unwrap_or_else(|| Some(Instant::now())) {

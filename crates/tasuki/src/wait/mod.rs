@@ -131,7 +131,7 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// # Panics
     ///
-    /// On a thread whose runtime says that it must not be blocked, always: also when there would be nothing to wait for.
+    /// On a thread whose runtime says that it must not be blocked, and in a waker on the thread that keeps deadlines, always: also when there would be nothing to wait for.
     ///
     /// # Examples
     ///

@@ -222,3 +222,25 @@ fn a_park_goes_on_after_a_signal() {
         });
     });
 }
+
+/// A waker that blocks on the thread that keeps the deadlines would stop all of them, and its own limit: it panics, as on a thread that runs tasks.
+#[test]
+fn a_waker_that_blocks_on_the_timer_thread() {
+    use std::sync::{Arc, mpsc};
+    use std::task::{Context, Wake, Waker};
+    struct Blocks(mpsc::Sender<bool>);
+    impl Wake for Blocks {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(std::panic::catch_unwind(times_out).is_err());
+        }
+    }
+    alone(|| {
+        let _dog = watchdog(60);
+        let ((send, receive), event) = (mpsc::channel(), Event::auto());
+        let mut wait = Box::pin(event.wait().timeout(MS));
+        let waker = Waker::from(Arc::new(Blocks(send)));
+        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(receive.recv().unwrap(), "it panics");
+        assert!(times_out(), "deadlines come");
+    });
+}

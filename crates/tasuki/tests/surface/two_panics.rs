@@ -145,3 +145,74 @@ impl Drop for PanicsInDrop {
         panic!("mine");
     }
 }
+
+/// Panics when it is dropped.
+#[derive(Debug)]
+struct Bomb(&'static str);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("{}", self.0);
+    }
+}
+
+/// Ready at once, and panics when it is dropped.
+struct ReadyBomb<T> {
+    output: Option<T>,
+    _bomb: Bomb,
+}
+
+impl<T: Unpin> Future for ReadyBomb<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<T> {
+        Poll::Ready(self.output.take().expect("it is polled once"))
+    }
+}
+
+/// A future, condition or initialiser of the user's that panics when it is dropped, after the waker of its limit did.
+#[test]
+fn a_value_that_panics_after_the_waker_of_its_limit() {
+    let _dog = watchdog(60);
+    let waits_for_ever = || async {
+        let _bomb = Bomb("value");
+        std::future::pending::<()>().await;
+    };
+    let (source, cell) = (CancellationSource::new(), OnceCell::new());
+    let (mutex, condvar, token) = (Mutex::new(0), Condvar::new(), source.token());
+    let bomb = Bomb("value");
+    // All of it: a closure captures the fields that it uses.
+    let condition = move |_: &mut i32| std::mem::size_of_val(&bomb) > 0;
+    let mut waits: [Pin<Box<dyn Future<Output = ()>>>; 3] = [
+        Box::pin(async { _ = token.run_until_cancelled(waits_for_ever()).timeout(HOUR).await }),
+        Box::pin(async { _ = cell.get_or_init(waits_for_ever).timeout(HOUR).await }),
+        Box::pin(async {
+            drop(condvar.wait_while(mutex.try_lock().unwrap(), condition).timeout(HOUR).await);
+        }),
+    ];
+    for wait in &mut waits {
+        let drops = hostile(Call::Drop);
+        pending(wait, &drops);
+        drops.arm(1);
+        let dropped = std::mem::replace(wait, Box::pin(async {}));
+        assert!(panics(|| drop(dropped)));
+        assert_eq!(drops.hook_runs(), 1, "the waker has panicked first");
+    }
+    assert!(!mutex.is_locked() && cell.get().is_none());
+}
+
+/// An output that panics when it is dropped, because the future that made it did.
+#[test]
+fn an_output_that_panics_after_its_future() {
+    let (source, cell) = (CancellationSource::new(), OnceCell::<Bomb>::new());
+    let token = source.token();
+    let bombs = || ReadyBomb { output: Some(Bomb("output")), _bomb: Bomb("future") };
+    let mut run = Box::pin(token.run_until_cancelled(bombs()));
+    assert_eq!(panic_of(|| poll_with(&mut run, Waker::noop()).map(std::mem::forget)), "future");
+    let mut init = Box::pin(cell.get_or_init(bombs));
+    assert_eq!(panic_of(|| poll_with(&mut init, Waker::noop()).map(|_| ())), "future");
+    let fails = || ReadyBomb { output: Some(Err::<Bomb, Bomb>(Bomb("output"))), _bomb: Bomb("future") };
+    let mut init = Box::pin(cell.get_or_try_init(fails));
+    assert_eq!(panic_of(|| poll_with(&mut init, Waker::noop()).map(std::mem::forget)), "future");
+    assert!(cell.get().is_none());
+}
