@@ -133,8 +133,8 @@ fn a_deadlock_of_threads_is_told() {
     }
     let hops = events.find_map(|event| {
         let deadlocks = event["deadlocks"].as_array().unwrap();
-        let all = deadlocks.iter().map(|deadlock| deadlock["hops"].as_array().unwrap());
-        all.cloned().find(|hops| hops.iter().any(|hop| hop["name"] == "thread a"))
+        let mut all = deadlocks.iter().map(|deadlock| deadlock["hops"].as_array().unwrap());
+        all.find(|hops| hops.iter().any(|hop| hop["name"] == "thread a")).cloned()
     });
     let hops = hops.expect("events go on");
     let tasks: Vec<u64> = hops.iter().map(|hop| hop["task"].as_str().unwrap().parse().unwrap()).collect();
