@@ -1,7 +1,7 @@
 //! The five classic hangs, planted one after another on `tasuki-rt`, and what each says by itself while it hangs.
 //!
-//! A deadlock is waited for until it is told, as a program that hangs would tell it. What is no cycle of tasks, a lost notification and a holder that sleeps, is not told: the
-//! snapshot shows the wait, and what it is behind.
+//! Deadlocks are reported by the watcher, as in any program that hangs. A lost notification and a sleeping holder are no deadlocks: for these a snapshot is printed, which shows the wait and what it is
+//! behind.
 
 use std::future::{Future, poll_fn};
 use std::process::{Command, ExitCode};

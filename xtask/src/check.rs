@@ -1,5 +1,5 @@
-//! `cargo xtask check`: what a compiler can say. Formatting, lints, documentation, every set of features,
-//! a machine without an operating system, the oldest compiler.
+//! `cargo xtask check`: formatting, lints, documentation, every set of features, release builds of the tests,
+//! a machine without an operating system, the oldest compiler; and the tests that need other features than the default ones.
 
 use crate::args::Args;
 use crate::report::Report;
@@ -40,11 +40,16 @@ fn compile(report: &mut Report) {
         )
         .into()
     });
+    // With their tests: a user may run them with any features, and in a release build, where other parts are left out.
     for features in &FEATURES[..4] {
         report.step(&format!("clippy {features}"), || {
-            shell::run(&mut cargo(&format!("clippy -p tasuki --lib {features} -- -D warnings"))).into()
+            shell::run(&mut cargo(&format!("clippy -p tasuki --all-targets {features} -- -D warnings")))
+                .into()
         });
     }
+    report.step("release builds of tests", || {
+        shell::run(&mut cargo("check --release --workspace --all-targets")).into()
+    });
     for features in ["--no-default-features", "--all-features"] {
         report.step(&format!("clippy of the runtime {features}"), || {
             shell::run(&mut cargo(&format!("clippy -p tasuki-rt --lib {features} -- -D warnings"))).into()
@@ -75,6 +80,10 @@ fn compile(report: &mut Report) {
         command
             .env("RUSTFLAGS", "--cfg tasuki_interrupts")
             .env("CARGO_TARGET_DIR", target().join("interrupts"));
+        shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
+    });
+    report.step("tests without std", || {
+        let mut command = cargo("test -p tasuki --no-default-features --features alloc --test no_std");
         shell::tests(&mut command).and_then(|tests| tests.verdict()).into()
     });
     report.step("tests link with all features", || {

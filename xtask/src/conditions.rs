@@ -1,4 +1,4 @@
-//! The machines that a user may have: idle, busy, with one processor, with real-time priority, with little memory, shared so that threads are held up.
+//! The conditions under which `tour` and `repeat` run a program: an idle machine, a busy one, one processor, real-time priority, little memory, threads held up as on a shared machine.
 //!
 //! A program is run under each condition alone, by a prefix of its command line; the load is this process's own threads.
 

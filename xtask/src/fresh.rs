@@ -1,4 +1,4 @@
-//! `cargo xtask fresh`: the two commands of the README as on a new machine: in a clone of what is committed, with none of the packages and builds that earlier commands left behind.
+//! `cargo xtask fresh`: `cargo run --release` and `cargo test --workspace` in a new clone of what is committed, with nothing fetched or built before.
 //!
 //! A test once asked cargo for its packages without the network, and passed wherever another check had fetched those of other platforms before; on a new machine it failed.
 

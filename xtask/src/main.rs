@@ -112,7 +112,7 @@ const TASKS: [Task; 19] = [
         "the tests under the conditions of `tour`",
         repeat::run,
     ),
-    ("tidy", "", "the rules of the house that text can show", tidy::run),
+    ("tidy", "", "house rules that can be checked in the text of files", tidy::run),
     (
         "ci",
         "",

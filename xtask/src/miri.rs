@@ -35,13 +35,16 @@ const CAP: Duration = Duration::from_secs(3600);
 pub(crate) const PACKAGES: [&str; 2] = ["tasuki", "tasuki-rt"];
 
 /// What Miri cannot run, and why.
-const BEYOND: [(&str, &str); 12] = [
+const BEYOND: [(&str, &str); 15] = [
+    ("-p tasuki-rt --test main -- net::batches::", "sockets"),
     ("-p tasuki-rt --test main -- net::datagrams::", "sockets"),
     ("-p tasuki-rt --test main -- net::faults::", "sockets"),
     ("-p tasuki-rt --test main -- net::hostile::", "sockets"),
+    ("-p tasuki-rt --test main -- net::not_running::", "sockets"),
     ("-p tasuki-rt --test main -- net::tcp::", "sockets"),
     ("-p tasuki-rt --test main -- net::tcp_options::", "sockets"),
     ("-p tasuki-rt --test main -- net::traits::", "sockets"),
+    ("-p tasuki-rt --test main -- net::tries::", "sockets"),
     ("-p tasuki-rt --test process -- sockets::", "sockets"),
     ("-p tasuki-rt --test main -- programs::http::", "sockets"),
     ("-p tasuki-rt --test main -- programs::examples::", "starts programs"),

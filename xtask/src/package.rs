@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The libraries, and how many kilobytes their packages may have, compressed.
 const PACKAGES: [(&str, u64); 4] =
-    [("tasuki", 380), ("tasuki-rt-macros", 20), ("tasuki-rt", 200), ("tasuki-inspect", 50)];
+    [("tasuki", 400), ("tasuki-rt-macros", 20), ("tasuki-rt", 200), ("tasuki-inspect", 50)];
 
 /// The packages in the lock file of a firmware: itself, `tasuki`, the interface to critical sections.
 const FIRMWARE: usize = 3;

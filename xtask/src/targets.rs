@@ -19,10 +19,10 @@ const WASM: &str = "wasm32-unknown-unknown";
 
 /// What is compile-checked, and which packages.
 const CHECKED: [(&str, &str); 7] = [
-    ("aarch64-unknown-linux-gnu", "-p tasuki -p tasuki-rt"),
-    ("i686-unknown-linux-gnu", "-p tasuki -p tasuki-rt"),
-    ("x86_64-pc-windows-gnu", "-p tasuki -p tasuki-rt"),
-    ("aarch64-apple-darwin", "-p tasuki -p tasuki-rt"),
+    ("aarch64-unknown-linux-gnu", "-p tasuki -p tasuki-rt -p tasuki-inspect"),
+    ("i686-unknown-linux-gnu", "-p tasuki -p tasuki-rt -p tasuki-inspect"),
+    ("x86_64-pc-windows-gnu", "-p tasuki -p tasuki-rt -p tasuki-inspect"),
+    ("aarch64-apple-darwin", "-p tasuki -p tasuki-rt -p tasuki-inspect"),
     ("wasm32-unknown-unknown", "-p tasuki"),
     // It has no sockets.
     ("wasm32-unknown-unknown", "-p tasuki-rt --no-default-features"),

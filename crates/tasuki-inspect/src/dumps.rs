@@ -1,7 +1,7 @@
-//! The dump of `/dump.txt`: one look at a time, and one text for all that ask at about the same time.
+//! Makes the text of `/dump.txt`: one dump at a time, shared by the clients that ask while it is made or within a few seconds.
 //!
 //! A dump is a look at the program itself, of up to 10,000 waits and tasks. A client that asks while one is made waits for it and gets the same, and so does one that asks within nine times the time that it took, three seconds at
-//! most. So however many ask, and however often, the program is looked at for a tenth of the time, as by the samples.
+//! most. So however many ask, and however often, the program is looked at for at most a tenth of the time if a look takes up to a third of a second, and otherwise once in three seconds and the length of a look, as by the samples.
 
 use crate::sampler::rest;
 use std::sync::{Arc, Mutex, PoisonError};

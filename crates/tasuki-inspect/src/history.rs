@@ -108,7 +108,7 @@ impl History {
         let longest = sample.locks.waits.first().map_or(0, |wait| wait.waited.as_millis() as u64);
         now.waits = now.waits.max(sample.locks.total_waits as u64);
         now.longest = now.longest.max(longest);
-        now.deadlocks = now.deadlocks.max(sample.locks.deadlocks.len() as u64);
+        now.deadlocks = now.deadlocks.max(sample.locks.total_deadlocks as u64);
         now.tasks = now.tasks.max(sample.tasks() as u64);
         now.queued = now.queued.max(sample.queued() as u64);
         let polls = sample.polls();

@@ -30,8 +30,8 @@
 //! bounded: the hundred longest waits and most contended locks are listed and the rest is counted, the history has 150 slots of two seconds. While the tasks of a runtime are counted, a spawn or the end of
 //! a task may wait for that: some milliseconds for 100,000 tasks.
 //!
-//! It listens on the loopback address, and answers only requests that were made under a name of this machine, so that no web site can read it; any other address needs a
-//! [token](Inspector::token). What a browser asks for in the name of another site is refused with a token, too, except the empty page itself. There is no TLS: use a tunnel. Nothing can be changed through it.
+//! It listens on the loopback address. Without a [token](Inspector::token) it answers only requests that were made under a name of this machine, so that no web site can read it; any other address needs a
+//! token. What a browser asks for in the name of another site is refused with a token, too, except the empty page itself. There is no TLS: use a tunnel. Nothing can be changed through it.
 //!
 //! | what a client may take | limit |
 //! |---|---|
@@ -52,7 +52,7 @@ mod request;
 mod sample;
 mod sampler;
 mod server;
-mod state;
+mod snapshot_json;
 
 use sample::Sources;
 use sampler::Samples;

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// So long a head may be, in bytes.
+/// So long a head may be, in bytes, with the empty line that ends it.
 pub(crate) const HEAD_BYTES: usize = 8 * 1024;
 /// So many fields it may have.
 const FIELDS: usize = 64;
@@ -57,12 +57,14 @@ pub(crate) fn read(stream: &mut TcpStream, deadline: Instant) -> io::Result<Resu
         // The end may be cut: three bytes of it may be of the part before.
         let from = head.len().saturating_sub(3);
         head.extend_from_slice(&part[..count]);
-        if let Some(end) = head[from..].windows(4).position(|four| four == b"\r\n\r\n") {
-            head.truncate(from + end);
-            return Ok(parse(&head));
-        }
-        if head.len() > HEAD_BYTES {
+        let end = head[from..].windows(4).position(|four| four == b"\r\n\r\n").map(|end| from + end);
+        // Also if its end is in the part that made it too long.
+        if end.map_or(head.len(), |end| end + 4) > HEAD_BYTES {
             return Ok(Err(Refusal(431, "the head of the request is too long")));
+        }
+        if let Some(end) = end {
+            head.truncate(end);
+            return Ok(parse(&head));
         }
     }
 }

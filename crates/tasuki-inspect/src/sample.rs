@@ -143,7 +143,7 @@ pub(crate) mod runtime {
         json.key("total").number(dump.total as u64);
         json.key("tasks").array(&dump.tasks, |json, task| {
             json.object(|json| {
-                crate::state::task(json, "id", task.id);
+                crate::snapshot_json::task(json, "id", task.id);
                 json.key("name").shown(task.name.as_ref());
                 json.key("kind").string(task.kind);
                 json.key("at").string(&task.spawned_at.to_string());

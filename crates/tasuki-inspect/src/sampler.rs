@@ -7,7 +7,7 @@ use crate::dumps::Dumps;
 use crate::history::History;
 use crate::json::Json;
 use crate::sample::{Sample, Sources};
-use crate::state::{self, Program};
+use crate::snapshot_json::{self, Program};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -96,7 +96,12 @@ impl Samples {
 
     /// As text, of now or of a moment ago.
     pub(crate) fn dump(&self) -> Arc<str> {
-        self.dumps.text(Instant::now, || self.sources.text(DUMPED))
+        self.dump_with(|| self.sources.text(DUMPED))
+    }
+
+    /// The same by another look.
+    pub(crate) fn dump_with(&self, look: impl FnOnce() -> String) -> Arc<str> {
+        self.dumps.text(Instant::now, look)
     }
 
     pub(crate) fn have_ended(&self) -> bool {
@@ -181,7 +186,7 @@ impl Sampler {
         #[cfg(feature = "rt")]
         self.polls.add(&sample.runtimes, now);
         let uptime = now.duration_since(self.start);
-        state::write(&self.program, &sample, &self.history, uptime, |json| {
+        snapshot_json::write(&self.program, &sample, &self.history, uptime, |json| {
             self.write_runtimes(json, &sample, now)
         })
         .into()

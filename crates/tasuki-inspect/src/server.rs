@@ -122,7 +122,12 @@ impl Server {
         match request.path.as_str() {
             "/" => send(&mut out, &request, "text/html; charset=utf-8", PAGE),
             "/snapshot.json" => send(&mut out, &request, "application/json", &self.samples.latest().1),
-            "/dump.txt" => send(&mut out, &request, "text/plain; charset=utf-8", &self.samples.dump()),
+            "/dump.txt" => {
+                let text = self.samples.dump();
+                // From now on: a look at very many tasks may take longer than an answer may.
+                out.deadline = Instant::now() + self.limits.answer_time;
+                send(&mut out, &request, "text/plain; charset=utf-8", &text)
+            }
             "/events" => self.stream(out, &request),
             _ => refuse(&mut out, Refusal(404, "there are /, /snapshot.json, /events and /dump.txt")),
         }
@@ -144,6 +149,8 @@ impl Server {
                     Err(Refusal(401, "a token is needed: ?token=..., or Authorization: Bearer ..."))
                 }
             }
+            // Who asks under no name is not known to ask under one of this machine.
+            None if request.host.is_none() => Err(Refusal(400, "a request has a field Host")),
             None => {
                 let origin =
                     request.origin.as_deref().map(|origin| origin.strip_prefix("http://").unwrap_or(""));
@@ -327,7 +334,8 @@ mod tests {
         String::from_utf8(answer).unwrap()
     }
 
-    const REQUEST: &[u8] = b"GET /snapshot.json HTTP/1.1\r\n\r\n";
+    const REQUEST: &[u8] = b"GET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const EVENTS: &[u8] = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     /// No test waits for it.
     const LONG: Duration = Duration::from_secs(3600);
 
@@ -374,17 +382,38 @@ mod tests {
         assert_eq!(read, 0, "cut off by its time, before it is refused for its bytes");
     }
 
+    /// A dump that takes longer than an answer may is sent all the same: the time of an answer begins when there is one.
+    #[test]
+    fn a_dump_that_takes_long_is_answered() {
+        let page = page(Limits { answer_time: Duration::from_millis(200), ..Limits::DEFAULT });
+        let (made, asked) = std::sync::mpsc::channel();
+        let samples = page.samples.clone();
+        // The client waits for this look.
+        let slow = thread::spawn(move || {
+            samples.dump_with(|| {
+                made.send(()).unwrap();
+                thread::sleep(Duration::from_millis(600));
+                "a look that took long".to_owned()
+            })
+        });
+        asked.recv().unwrap();
+        let client = TcpStream::connect(page.address()).unwrap();
+        let answer = answer(client, b"GET /dump.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("a look that took long"), "{answer}");
+        slow.join().unwrap();
+    }
+
     /// Streams of events leave room for questions.
     #[test]
     fn streams_are_limited() {
         let page = page(Limits { streams: 1, ..Limits::DEFAULT });
         let mut open = TcpStream::connect(page.address()).unwrap();
-        open.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
+        open.write_all(EVENTS).unwrap();
         let mut first = [0; 12];
         open.read_exact(&mut first).unwrap();
         assert_eq!(&first, b"HTTP/1.1 200");
         let connect = || TcpStream::connect(page.address()).unwrap();
-        assert!(answer(connect(), b"GET /events HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503 "));
+        assert!(answer(connect(), EVENTS).starts_with("HTTP/1.1 503 "));
         assert!(answer(connect(), REQUEST).starts_with("HTTP/1.1 200 "));
     }
 

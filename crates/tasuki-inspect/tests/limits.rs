@@ -56,7 +56,7 @@ fn foreign_names_are_refused() {
         "Host: localhost.evil.example:80",
         "Host: 192.0.2.1",
         "Host: localhost\r\nOrigin: https://evil.example",
-        "Origin: null",
+        "Host: localhost\r\nOrigin: null",
     ] {
         assert_eq!(
             status(&page, &format!("GET /snapshot.json HTTP/1.1\r\n{field}\r\n\r\n")),
@@ -69,13 +69,41 @@ fn foreign_names_are_refused() {
         "Host: 127.0.0.1",
         "Host: [::1]:80",
         "Host: localhost\r\nOrigin: http://localhost:1",
-        "X: y",
     ] {
         assert_eq!(
             status(&page, &format!("GET /snapshot.json HTTP/1.1\r\n{field}\r\n\r\n")),
             "200",
             "{field}"
         );
+    }
+}
+
+/// A request that does not say under which name it asks is refused, unless it has the token.
+#[test]
+fn a_request_without_a_name_is_refused() {
+    let (open, locked) = (inspector().start().unwrap(), inspector().token(TOKEN).start().unwrap());
+    for path in ["/", "/snapshot.json", "/events", "/dump.txt"] {
+        for version in ["HTTP/1.0", "HTTP/1.1"] {
+            assert_eq!(status(&open, &format!("GET {path} {version}\r\n\r\n")), "400", "{path}");
+            assert_eq!(
+                status(&open, &format!("GET {path} {version}\r\nOrigin: http://localhost\r\n\r\n")),
+                "400"
+            );
+        }
+    }
+    assert_eq!(status(&locked, &format!("GET /snapshot.json?token={TOKEN} HTTP/1.1\r\n\r\n")), "200");
+}
+
+/// A head of 8 KiB is taken, and one of a byte more is refused, in however many parts it comes.
+#[test]
+fn the_limit_of_a_head_is_exact() {
+    let page = inspector().start().unwrap();
+    let head = |length: usize| {
+        let rest = "GET / HTTP/1.1\r\nHost: localhost\r\nX: \r\n\r\n".len();
+        format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(length - rest))
+    };
+    for (wanted, length) in [("200", 8_191), ("200", 8_192), ("431", 8_193), ("431", 9_216), ("431", 9_217)] {
+        assert_eq!(status(&page, &head(length)), wanted, "{length} bytes");
     }
 }
 

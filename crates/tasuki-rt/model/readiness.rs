@@ -166,6 +166,40 @@ fn a_report_against_a_read_that_is_dropped() {
     });
 }
 
+/// A try asks the system although nothing was reported, while two bytes and their report come: it may take one, and never erases the report, of which a task waits for the other.
+fn a_try_against_a_report_and_a_read(without: Without) {
+    loom::model(move || {
+        let socket: &'static Socket = Socket::new(without);
+        let seen = socket.readiness.observe();
+        socket.readiness.clear(seen, Direction::Read, Drained::WouldBlock);
+        let system = thread::spawn(move || {
+            socket.kernel.lock().unwrap().bytes = 2;
+            socket.report(READABLE);
+        });
+        let tries = thread::spawn(move || {
+            let seen = socket.readiness.observe();
+            if !socket.try_read() {
+                let seen = if without == Without::Tick { socket.readiness.observe() } else { seen };
+                socket.readiness.clear(seen, Direction::Read, Drained::WouldBlock);
+            }
+        });
+        socket.read(false);
+        system.join().unwrap();
+        tries.join().unwrap();
+    });
+}
+
+#[test]
+fn a_try_against_a_report() {
+    a_try_against_a_report_and_a_read(Without::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_tick_a_try_erases_a_report() {
+    a_try_against_a_report_and_a_read(Without::Tick);
+}
+
 /// Two tasks that share the socket, one report of two bytes: both are told.
 #[test]
 fn two_tasks_in_the_queue() {

@@ -44,6 +44,9 @@ pub(crate) const DEFAULT_LIMIT: usize = 512;
 /// How long a thread waits for work before it ends, unless the builder says otherwise.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// Closures for which the queue keeps its memory when it is empty.
+const KEPT_QUEUE: usize = 1024;
+
 /// The threads of a runtime for blocking work.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -176,6 +179,9 @@ impl Pool {
         }
         loop {
             if let Some(work) = state.queue.pop_front() {
+                if state.queue.is_empty() && state.queue.capacity() > KEPT_QUEUE {
+                    state.queue = VecDeque::new();
+                }
                 return Some(work);
             }
             let mut late = state.closed;

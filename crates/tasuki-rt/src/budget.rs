@@ -2,7 +2,7 @@
 //!
 //! The primitives count operations, and ask their driver when the count is used up ([`Driver::refill`](tasuki::runtime::Driver)). A count alone
 //! bounds nothing if a task works for a millisecond between two operations. So a worker gives the 128 in instalments, and looks at the clock
-//! between them: not in a poll with at most [`INSTALMENT`] operations, unless the worker is wary (below).
+//! between them: not in a poll with at most [`INSTALMENT`] operations, unless the thread is wary (below).
 //!
 //! | instalment | operations | clock |
 //! |---|---|---|
@@ -10,8 +10,9 @@
 //! | second | 1 | read: the time begins |
 //! | each other | 16, or what is left | read: none once [`LONGEST`] is over |
 //!
-//! The second instalment is one operation because the time since the poll began is not known. After a poll that took too long the worker is *wary*: its polls begin with a look at the
-//! clock and an instalment of one operation, until a poll that asks for more has been short. Threads in the `block_on` of a `Runtime` or a `Handle` get all 128 at once, and blocking work is not charged.
+//! The second instalment is one operation because the time since the poll began is not known. After a poll that took too long the thread is *wary* for 50 (`WARY`) ms: its polls begin with a look at the
+//! clock and an instalment of one operation. Short polls of other tasks do not end that, for the task that was long may be the next. The thread in the `block_on` of a `Runtime` or a `Handle` has instalments too: no other task waits for its
+//! poll, but other branches of its future do (`select!`, `timeout`). Blocking work is not charged.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ const BUDGET: u32 = 128;
 const INSTALMENT: u32 = 16;
 /// How long ready operations, and what is done between them, may take.
 const LONGEST: Duration = Duration::from_micros(500);
+/// How long every poll is timed from its beginning, after one that took too long: the time in which a task with long sections comes again, beside a hundred polls of half a millisecond.
+const WARY: Duration = Duration::from_millis(50);
 
 /// The budget of the polls of one thread.
 #[derive(Debug)]
@@ -30,29 +33,41 @@ pub(crate) struct Budget {
     left: Cell<u32>,
     /// When the time began.
     since: Cell<Option<Instant>>,
-    /// The last poll that was timed took too long.
-    wary: Cell<bool>,
+    /// Until when polls are timed from their beginning, because one took too long.
+    wary_until: Cell<Option<Instant>>,
 }
 
 impl Budget {
     pub(crate) fn new() -> Self {
-        Self { left: Cell::new(0), since: Cell::new(None), wary: Cell::new(false) }
+        Self { left: Cell::new(0), since: Cell::new(None), wary_until: Cell::new(None) }
     }
 
-    /// A poll of a task of a worker begins: its first instalment.
+    /// A poll of a task begins: its first instalment.
     #[inline]
     pub(crate) fn begin(&self, now: impl FnOnce() -> Instant) -> u32 {
-        let (first, since) = if self.wary.get() { (1, Some(now())) } else { (INSTALMENT, None) };
-        self.left.set(BUDGET - first);
-        self.since.set(since);
-        first
+        if let Some(until) = self.wary_until.get() {
+            return self.begin_wary(until, now());
+        }
+        self.left.set(BUDGET - INSTALMENT);
+        self.since.set(None);
+        INSTALMENT
     }
 
-    /// A poll that others do not wait for begins, or one that is asked at every operation: this is all it gets.
+    #[cold]
+    fn begin_wary(&self, until: Instant, now: Instant) -> u32 {
+        if now >= until {
+            self.wary_until.set(None);
+        }
+        self.left.set(BUDGET - 1);
+        self.since.set(Some(now));
+        1
+    }
+
+    /// A poll of a simulation begins, which is asked at every operation: nothing is given in advance.
     #[inline]
-    pub(crate) fn begin_untimed(&self, simulated: bool) -> u32 {
+    pub(crate) fn begin_simulated(&self) -> u32 {
         self.left.set(0);
-        if simulated { 0 } else { BUDGET }
+        0
     }
 
     /// The next instalment; 0 if there is none.
@@ -68,9 +83,8 @@ impl Budget {
                 1
             }
             Some(since) => {
-                let is_over = now.saturating_duration_since(since) >= LONGEST;
-                self.wary.set(is_over);
-                if is_over {
+                if now.saturating_duration_since(since) >= LONGEST {
+                    self.wary_until.set(now.checked_add(WARY));
                     self.left.set(0);
                     return 0;
                 }
@@ -86,9 +100,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// How many operations a poll gets, if each takes so long.
-    fn poll(budget: &Budget, operation: Duration) -> u32 {
-        let start = Instant::now();
+    /// How many operations a poll gets that begins then, if each takes so long.
+    fn poll(budget: &Budget, start: Instant, operation: Duration) -> u32 {
         let mut used = budget.begin(|| start);
         loop {
             match budget.next(|| start + operation * used) {
@@ -102,21 +115,25 @@ mod tests {
     fn short_operations_have_the_whole_budget() {
         let budget = Budget::new();
         for _ in 0..3 {
-            assert_eq!(poll(&budget, Duration::from_nanos(100)), BUDGET);
+            assert_eq!(poll(&budget, Instant::now(), Duration::from_nanos(100)), BUDGET);
             assert_eq!(budget.next(Instant::now), 0, "nothing is left, and the clock is not read for it");
         }
     }
 
     #[test]
     fn long_operations_are_bounded_by_time() {
-        let budget = Budget::new();
+        let (budget, start) = (Budget::new(), Instant::now());
         let (long, short) = (Duration::from_millis(1), Duration::from_nanos(100));
-        assert_eq!(poll(&budget, long), INSTALMENT + 1);
-        assert_eq!(poll(&budget, long), 1);
-        assert_eq!(poll(&budget, long), 1);
-        assert_eq!(poll(&budget, short), BUDGET);
-        assert_eq!(poll(&budget, long), INSTALMENT + 1);
+        assert_eq!(poll(&budget, start, long), INSTALMENT + 1);
+        assert_eq!(poll(&budget, start + 20 * long, long), 1);
+        for _ in 0..100 {
+            assert_eq!(poll(&budget, start + 21 * long, short), BUDGET);
+            assert_eq!(poll(&budget, start + 21 * long, long), 1, "short polls of other tasks end nothing");
+        }
+        let later = start + 30 * long + WARY;
+        assert_eq!(poll(&budget, later, short), BUDGET, "the last one that is timed from its beginning");
+        assert_eq!(poll(&budget, later, long), INSTALMENT + 1);
         let middling = Duration::from_micros(20);
-        assert_eq!(poll(&budget, middling), 1 + 2 * INSTALMENT);
+        assert_eq!(poll(&budget, later, middling), 1 + 2 * INSTALMENT);
     }
 }

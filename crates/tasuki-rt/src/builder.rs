@@ -1,8 +1,8 @@
-//! `Builder`: how many workers, what their threads are like, and where the new owner of a lock resumes.
+//! `Builder`: how many workers, what their threads are like, and where a task resumes that was given a lock or a message.
 
-use crate::affinity;
 use crate::blocking::{DEFAULT_LIMIT, KEEP_ALIVE};
 use crate::local_runtime::LocalRuntime;
+use crate::platform;
 use crate::runtime::Runtime;
 use crate::scheduler::idle::MAX_WORKERS;
 use crate::threads::{Hook, ThreadSettings};
@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-/// Where a task resumes to which another task has passed a lock.
+/// Where a task resumes that was given a lock or a message by another task.
 ///
 /// # Examples
 ///
@@ -23,13 +23,13 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Resume {
-    /// It runs next on the worker that gave it the lock, where the data is warm. Bounded: others get their turn, and
+    /// It runs next on the worker that gave it the lock or the message, where the data is warm. Bounded: others get their turn, and
     /// another worker takes it over when the poll of this one is long.
     #[default]
     Next,
     /// To the queue of the worker that woke it, as with every wake.
     Local,
-    /// To the queue that all workers share, and so does every other woken task.
+    /// To the queue that all workers share, as every task does that is woken or spawned and not pinned.
     Global,
 }
 
@@ -78,6 +78,7 @@ impl Builder {
     /// let runtime = tasuki_rt::Runtime::builder().workers(3).build().unwrap();
     /// assert_eq!(runtime.workers(), 3);
     /// ```
+    #[doc(alias = "worker_threads")]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
@@ -300,7 +301,7 @@ impl Builder {
 
     /// What concerns both kinds of runtime.
     fn check(&self) -> io::Result<()> {
-        affinity::check_system()?;
+        platform::check_system()?;
         if self.blocking_threads == 0 {
             return invalid(
                 "blocking work needs a thread: pass 1 or more to `max_blocking_threads`".to_owned(),

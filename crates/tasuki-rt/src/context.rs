@@ -119,12 +119,37 @@ fn parts(waker: &Waker) -> WakerParts {
 
 /// The current poll was given this waker. On which event loop it is.
 #[inline]
-pub(crate) fn polled_with(waker: &Waker) -> Option<usize> {
+pub(crate) fn polled_with(waker: &Waker) -> PolledOn {
     with(|context| {
-        let context = context?;
+        let Some(context) = context else { return PolledOn::Nothing };
         context.waker.set(Some(parts(waker)));
-        context.event_loop()
+        match &context.role {
+            ThreadRole::Worker(local) => PolledOn::Loop(local.index),
+            ThreadRole::Outside => PolledOn::Nothing,
+            ThreadRole::Sim(sim) => PolledOn::Simulated(sim.here()),
+        }
     })
+}
+
+/// What polls a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PolledOn {
+    /// No event loop.
+    Nothing,
+    Loop(usize),
+    /// The loop of a virtual worker.
+    Simulated(usize),
+}
+
+impl PolledOn {
+    /// The event loop.
+    #[inline]
+    pub(crate) fn event_loop(self) -> Option<usize> {
+        match self {
+            Self::Nothing => None,
+            Self::Loop(index) | Self::Simulated(index) => Some(index),
+        }
+    }
 }
 
 /// Is this thread a worker, of whatever runtime, or does it simulate workers? Then it must not wait for the end of a runtime.
@@ -224,11 +249,8 @@ impl Context {
     pub(crate) fn poll<R>(&self, task: TaskId, f: impl FnOnce() -> R) -> R {
         self.set_task(Some(task));
         tasuki::runtime::set_budget(match &self.role {
-            ThreadRole::Worker(_) => self.budget.begin(Instant::now),
-            // No other task waits for this poll to end.
-            ThreadRole::Outside => self.budget.begin_untimed(false),
-            // A simulation is asked at every operation.
-            ThreadRole::Sim(_) => self.budget.begin_untimed(true),
+            ThreadRole::Worker(_) | ThreadRole::Outside => self.budget.begin(Instant::now),
+            ThreadRole::Sim(_) => self.budget.begin_simulated(),
         });
         let output = if let Some(times) = &self.times { times.measure(f) } else { f() };
         self.set_task(None);

@@ -141,6 +141,7 @@ impl JoinError {
     ///     assert_eq!(*error.into_panic().unwrap().downcast::<&str>().unwrap(), "why");
     /// });
     /// ```
+    #[doc(alias = "try_into_panic")]
     pub fn into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
         match self.why {
             Why::Panicked(panic) => Ok(panic.into_payload()),

@@ -144,7 +144,10 @@ pub fn for_each_worker(f: impl FnMut(WorkerId)) {
     (0..workers).map(|index| WorkerId::of(id, index)).for_each(f);
 }
 
-/// Yields: the task goes behind all other tasks that are ready on this worker.
+/// Yields: the task goes to the end of the queue that it is in, behind the other tasks that are ready there.
+///
+/// That queue is its worker's, or, of a pinned task, that of the pinned tasks of its worker. A worker takes its turns from several queues and gives each its share, so where hundreds of tasks are ready, in several of them, not all run first. The
+/// future of a `block_on` is in no queue: it is polled again at once, and that of a `LocalRuntime` when its thread has looked for other work.
 ///
 /// # Cancel safety
 ///
@@ -161,6 +164,8 @@ pub async fn yield_now() {
         if std::mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
+        // In a simulation, which cannot know it by the waker where a combinator gives its parts wakers of their own.
+        context::simulation(|sim| sim.yields());
         cx.waker().wake_by_ref();
         Poll::Pending
     })

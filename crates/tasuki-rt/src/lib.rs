@@ -18,7 +18,7 @@
 //! });
 //! ```
 //!
-//! It cooperates with the primitives of [`tasuki`]: a task to which a lock is passed runs next on the same worker, and the workers keep
+//! It cooperates with the primitives of [`tasuki`]: a task that is given a lock or a message by another runs next on the same worker, and the workers keep
 //! the timers of every `.timeout()`. Every worker is also an event loop: tasks that are not `Send` can be pinned to it, and run on its thread only.
 //! Sockets are waited for by the workers themselves ([`net`], [`io`]). [`testing`] runs a test under many schedules, with a virtual clock.
 //!
@@ -36,7 +36,7 @@
 //! | to wait for a time | [`sleep`], [`timeout`], [`interval`] |
 //! | a value for everything that a task calls | [`task_local!`] |
 //! | sockets, descriptors, signals | [`net`], [`io`], [`signal`] |
-//! | to see every task, also when all workers are stuck | [`Runtime::dump`] |
+//! | to see every task, also when all workers are stuck | [`Runtime::dump`] (release builds need the feature `inspect`) |
 //! | to run a closure on the thread of a worker; a mutex whose owner stays on its worker | [`EventLoop`]; [`LoopMutex`] |
 //! | to test under many schedules | [`testing`], `#[tasuki_rt::test(simulate)]` |
 //!
@@ -58,7 +58,6 @@
 //! * `inspect`: release builds note locks, waits and tasks, as debug builds always do, and print deadlocks while the program hangs (`tasuki::inspect`); [`Runtime::dump`] lists
 //!   the tasks.
 
-mod affinity;
 mod blocking;
 mod budget;
 mod builder;
@@ -76,6 +75,7 @@ mod macros;
 mod metrics;
 #[cfg(feature = "net")]
 pub mod net;
+mod platform;
 mod runtime;
 mod scheduler;
 mod shim;

@@ -131,6 +131,7 @@ impl LocalRuntime {
         let id = TaskId::fresh();
         let _end = EndsPoll(context);
         context.enter(|| {
+            let _task_end = task::EndsTask(id);
             // Also dropped in its context.
             let mut future = pin!(Some(future));
             loop {

@@ -209,7 +209,7 @@ impl WorkerMetrics {
         self.socket_polls
     }
 
-    /// Returns how many tasks wait where others can take them: in its local queue, and the new owner of a lock that goes first. Without those that are pinned to it; 0 while another worker is taking some.
+    /// Returns how many tasks wait where others can take them: in its local queue, and the task that was given a lock or a message and goes first. Without those that are pinned to it; 0 while another worker is taking some.
     ///
     /// # Examples
     ///

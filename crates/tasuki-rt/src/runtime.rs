@@ -51,10 +51,10 @@ use tasuki::task::TaskId;
 ///
 /// # Order
 ///
-/// A worker runs its tasks first come, first served, except that the new owner of a lock goes first (see
+/// A worker runs its tasks first come, first served, except that a task that was given a lock or a message goes first (see
 /// [`Resume`](crate::Resume)), 32 times or for 200 µs in a row. A task that finds everything ready, free locks included, yields after
-/// 128 operations or half a millisecond, without losing its place in any queue; the clock is looked at after the 16th operation, and after a poll that took too long
-/// at the first of the next one. Nothing is promised between workers.
+/// 128 operations or half a millisecond, without losing its place in any queue; the clock is looked at after the 16th operation, and for 50 ms after
+/// a poll that took too long at the first one of each poll. Nothing is promised between workers.
 ///
 /// # Cancel
 ///
@@ -201,6 +201,8 @@ impl Runtime {
 
     /// Lists every task of the runtime: where it was spawned, what it does and what it waits for. Asks no worker: it works while all of them are stuck.
     ///
+    /// In a release build without the feature `inspect` the tasks are only counted ([`Dump::is_noted`]).
+    ///
     /// # Examples
     ///
     /// ```
@@ -343,7 +345,7 @@ impl Runtime {
     /// [`max_blocking_threads`](Builder::max_blocking_threads) are: then closures begin in the order they were spawned in. It may use the
     /// runtime: `spawn`, `spawn_blocking`, `block_on`.
     ///
-    /// [`abort`](JoinHandle::abort) before it begins drops the closure; a closure that is running runs on, keeps its result, and is waited for by
+    /// [`abort`](JoinHandle::abort) before it begins drops the closure, in its turn: when a thread would have begun it. A closure that is running runs on, keeps its result, and is waited for by
     /// a shutdown ([`shutdown_timeout`](Self::shutdown_timeout) with a limit) and by the drop of the runtime. What has not begun by then is
     /// dropped.
     ///
@@ -556,6 +558,7 @@ pub(crate) fn block_on_in<F: Future>(shared: &Arc<Shared>, future: F) -> F::Outp
     let waker = Waker::from(parker.unparker());
     let id = TaskId::fresh();
     context.enter(|| {
+        let _end = task::EndsTask(id);
         // Also dropped in its context.
         let mut future = pin!(Some(future));
         loop {

@@ -1,7 +1,7 @@
 //! The threads of the workers: what they are like, how they are started, and how their end is waited for.
 
-use crate::affinity;
 use crate::context;
+use crate::platform;
 use crate::scheduler::shutdown::{self, abandoned_wheel::AbandonedWheel};
 use crate::scheduler::{Shared, UnstartedWorker, worker};
 use crate::task::contain_panic;
@@ -74,7 +74,7 @@ impl Default for ThreadSettings {
 impl ThreadSettings {
     /// Can workers be pinned where they should be?
     pub(crate) fn check_processors(&self) -> io::Result<()> {
-        if self.processors.is_empty() { Ok(()) } else { affinity::check(&self.processors) }
+        if self.processors.is_empty() { Ok(()) } else { platform::check_processors(&self.processors) }
     }
 
     /// Starts a thread of this kind, of the runtime with this number. What the body is given comes back if the system refuses the thread. What it returns is dropped when the hook
@@ -284,7 +284,7 @@ impl Shared {
         let body = move |first| {
             if let Some(processor) = processor {
                 // Checked when the runtime was built. One that was taken from the process since then is done without.
-                let _ = affinity::pin_thread(processor);
+                let _ = platform::pin_thread(processor);
             }
             let mut ends = WorkerEnds(Some((shared.clone(), None)));
             let wheel = worker::main(shared.clone(), first);

@@ -2,6 +2,7 @@
 
 use crate::context;
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -88,15 +89,21 @@ pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Outp
     // Before anything is polled: whether the future will be ready is not known, and it may hold what it was given.
     context::charge().await;
     let mut future = pin!(future);
-    let mut limit = pin!(sleep(duration));
-    let mut judges = !duration.is_zero();
+    // From here on, and not from the end of the first poll, which may be long. A time that no clock can reach is for ever.
+    let deadline = now().checked_add(duration);
+    let mut limit = pin!(deadline.map_or_else(|| sleep(Duration::MAX), sleep_until));
+    let mut is_first = true;
     poll_fn(|cx| {
         let yields = runtime::yields();
         if let Poll::Ready(output) = runtime::with_limit(|| future.as_mut().poll(cx)) {
             return Poll::Ready(Ok(output));
         }
-        // A yield is no wait: the task has been woken, and the next poll judges.
-        if !std::mem::replace(&mut judges, true) && yields != runtime::yields() {
+        // A yield is no wait: the next poll judges. Woken here, whatever has yielded: the count is of the thread, and this poll may have polled another task.
+        if mem::take(&mut is_first)
+            && yields != runtime::yields()
+            && deadline.is_some_and(|deadline| deadline <= now())
+        {
+            cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         limit.as_mut().poll(cx).map(|()| Err(Elapsed))
@@ -150,8 +157,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval { next: Some(Next::At(start)), ..interval(period) }
 }
 
-/// What becomes of ticks that are past when [`Interval::tick`] is called too late for them. A tick that is late by less than a period is
-/// not missed: the next one comes when it is due.
+/// What becomes of ticks that are past when [`Interval::tick`] is called too late for them: a period or more after the tick that it returns was due. If it is called less late, the next
+/// tick comes when it is due.
 ///
 /// # Examples
 ///

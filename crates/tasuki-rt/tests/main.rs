@@ -24,9 +24,13 @@ mod net {
     mod faults;
     #[cfg(unix)]
     mod hostile;
+    #[cfg(unix)]
+    mod not_running;
     mod tcp;
     mod tcp_options;
     mod traits;
+    #[cfg(target_os = "linux")]
+    mod tries;
 }
 mod pinned {
     mod api;
@@ -85,8 +89,11 @@ mod testing {
     mod api;
     mod clock;
     mod explore;
+    mod failures;
     mod planted;
+    mod replays;
     mod searches;
+    mod self_wakes;
 }
 mod time {
     mod api;

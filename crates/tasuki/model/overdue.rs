@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tasuki::policy::Revocable;
-use tasuki::runtime::{TaskId, poll_ended};
+use tasuki::runtime::{TaskId, poll_ended, task_ended};
 use tasuki::{Mutex, future, task};
 
 /// Without the spin's side bytes, which only add branches.
@@ -66,6 +66,39 @@ fn the_end_of_a_poll_races_a_cancel() {
         poll_of(id);
         let canceller = spawn(move || drop(a));
         poll_of(id);
+        b.run().sign('b');
+        join([canceller]);
+        assert_eq!(at_rest(mutex), "b");
+    });
+}
+
+/// The task ends, while the future that it has left behind is claimed on another thread: what is revoked competes again.
+#[test]
+fn the_end_of_a_task_races_a_claim() {
+    model(shared, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let (a, id) = kept(mutex);
+        let b = Task::waiting(mutex.lock());
+        sign_and_unlock(held, 'm');
+        let claimer = spawn(move || a.run().sign('a'));
+        task_ended(id);
+        b.run().sign('b');
+        join([claimer]);
+        let log = at_rest(mutex);
+        assert!(log == "mab" || log == "mba", "{log}");
+    });
+}
+
+/// The task ends, while the future that it has left behind is dropped, with its hold on the mutex.
+#[test]
+fn the_end_of_a_task_races_a_cancel() {
+    model(shared, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let (a, id) = kept(mutex);
+        let b = Task::waiting(mutex.lock());
+        drop(held);
+        let canceller = spawn(move || drop(a));
+        task_ended(id);
         b.run().sign('b');
         join([canceller]);
         assert_eq!(at_rest(mutex), "b");

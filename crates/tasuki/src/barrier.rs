@@ -90,7 +90,7 @@ use core::task::{Context, Poll};
 /// # Panic
 ///
 /// `new(0)` panics. A waker that panics does so in the arrival that completed the phase, after all others have been
-/// woken; the phase is complete then, and only its leader was not told.
+/// woken ([Wakers](crate#wakers)); the phase is complete then, and only its leader was not told.
 ///
 /// # Memory ordering
 ///

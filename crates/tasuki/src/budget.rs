@@ -5,6 +5,8 @@
 //! budget exhausted an awaitable that would be ready does nothing, wakes its task and returns `Pending`; one that must wait enqueues as
 //! always. So nothing is held during the yield, and no place in a queue is lost by it.
 //!
+//! What must wait never yields for want of budget, also if its own task grants it in the same poll: a task that enqueues a wait, releases what it waits for and claims it, again and again, suspends only where it wants to.
+//!
 //! An awaitable yields at most once, so that an executor inside a task, which polls again without a new budget, makes progress.
 //!
 //! [`Wait`](crate::future::Wait) is charged in `wait/single.rs`, for every operation. What is not a wait in a queue has a [`Charge`].
@@ -13,8 +15,9 @@
 //! Where no driver is installed, no runtime gives a budget. A task that never waits must not keep its thread for ever there either. Two limits apply:
 //!
 //! * Under tokio, with the feature `tokio`, each operation takes one unit of tokio's own budget (`host_executor.rs`).
-//! * Under every foreign executor: an operation that would be ready yields if some hundreds of operations in a row were ready on this thread, over at least 100 µs, and none had to wait. The limit is lax because
-//!   one poll cannot be told from the next, nor one task from another: a set of futures (`FuturesUnordered`) gives each of its children a waker of its own, so a change of the waker says nothing.
+//! * Under every foreign executor: an operation that would be ready yields if some hundreds of operations have begun on this thread, over at least 100 µs, since one yielded. The limit is lax because
+//!   one poll cannot be told from the next, nor one task from another: a set of futures (`FuturesUnordered`) gives each of its children a waker of its own, so a change of the waker says nothing. That a wait begins, or is
+//!   polled again, says nothing either: it may be one branch of a `select!`, in a task that goes on with the other.
 //!   It costs one reading of the clock in 256 operations, and now and then a yield that was not needed, in a task that has returned and was polled again meanwhile, or that shares its thread.
 //!
 //!   One yield does not end a poll whose task polls several futures: `select!` takes another branch, a set another child. So the operations after it yield as well, until one that has yielded is polled again, which
@@ -28,11 +31,11 @@ use crate::probe::foreign_code;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "std")]
+pub(crate) use count::resumes;
+#[cfg(feature = "std")]
 pub use count::{charge, set_budget, uncharged, yields};
 #[cfg(feature = "std")]
 use count::{charge_without_refill, count_yield};
-#[cfg(feature = "std")]
-pub(crate) use count::{resumes, waits};
 
 /// Nothing is counted.
 #[cfg(not(feature = "std"))]
@@ -44,9 +47,6 @@ pub(crate) const fn charge(_cx: &Context<'_>) -> bool {
 const fn charge_without_refill(_cx: &Context<'_>) -> bool {
     true
 }
-
-#[cfg(not(feature = "std"))]
-pub(crate) const fn waits() {}
 
 #[cfg(not(feature = "std"))]
 pub(crate) const fn resumes() {}
@@ -168,7 +168,7 @@ mod count {
     /// The threads of a model share these variables, and have no clock.
     const NO_GUEST_BUDGET: bool = shim::MODEL || !host_executor::HAS_CLOCK;
 
-    /// Operations of this thread that were ready in a row.
+    /// Operations of this thread since one yielded.
     #[derive(Clone, Copy)]
     struct Streak {
         operations: u64,
@@ -271,19 +271,6 @@ mod count {
     /// What has yielded is polled again, so its task has returned.
     pub(crate) fn resumes() {
         let _ = OVERRUN.try_with(|overrun| overrun.set(0));
-    }
-
-    /// A wait begins: the poll ends, so the task does not overrun.
-    #[inline]
-    pub(crate) fn waits() {
-        if !NO_GUEST_BUDGET {
-            // A load first: a store each time would delay the next locked operation (decision 6).
-            let _ = STREAK.try_with(|streak| {
-                if streak.get().is_some() {
-                    streak.set(None);
-                }
-            });
-        }
     }
 
     impl Streak {

@@ -47,6 +47,8 @@
 //! 5. A check that fails has changed nothing. A `done` that found no member has subtracted one; it takes that back as long as the
 //!    count is below zero. If it is not, members for all outstanding subtractions have come, and the subtraction stands. So
 //!    among callers of `done` exactly as many panic as there were too many.
+//! 6. With the feature `critical-section` no interrupt handler of this core sees `0·AWAITED`, `n·CLOSING` or a subtraction that is taken back: one section lasts from the subtraction to the
+//!    unlock of the queue, before wakers are called. A handler that looks would wait for the code that it has interrupted.
 //!
 //! # Orderings
 //! The count: Release of [`Countdown::take_one`] begins a release sequence that all later changes continue, because all are read-modify-writes;
@@ -58,7 +60,7 @@ use crate::queue::broadcast::{Broadcast, CancelOutcome};
 use crate::queue::waiter::{clone_waker, drop_waker};
 use crate::queue::word::Word;
 use crate::queue::{Backoff, LockedQueue, Pinned};
-use crate::shim::{AtomicUsize, Ordering, const_fn};
+use crate::shim::{AtomicUsize, Ordering, Section, const_fn};
 use crate::wait::WaiterSlot;
 use core::task::{Context, Poll};
 
@@ -207,21 +209,23 @@ impl Countdown {
     /// `n => n - 1`; the last one releases the waiters.
     #[inline]
     pub(crate) fn take_one(&self) -> Result<(), OutOfRange> {
+        // Left at the end of the locked section of `close` (invariant 6).
+        let section = Section::enter();
         // Release: pairs with Acquire in `settled`, `announce` and `close`, through a release sequence.
         let before = Count(self.count.fetch_sub(ONE, Ordering::Release));
         if before.number() > 1 || before == Count(ONE) {
             return Ok(());
         }
-        self.took_last(before)
+        self.took_last(before, section)
     }
 
     /// The subtraction has reached zero with waiters, or found no member.
     #[cold]
-    fn took_last(&self, before: Count) -> Result<(), OutOfRange> {
+    fn took_last(&self, before: Count, section: Section) -> Result<(), OutOfRange> {
         if before.number() <= 0 {
             self.take_back()?;
         }
-        self.close();
+        self.close(section);
         Ok(())
     }
 
@@ -236,8 +240,9 @@ impl Countdown {
     }
 
     /// `0·AWAITED => CLOSING => 0` and the release of the round, if that is still the count.
-    fn close(&self) {
-        let locked = self.waiters.queue.lock();
+    fn close(&self, section: Section) {
+        let mut locked = self.waiters.queue.lock();
+        locked.extend_section(section);
         let closing = |count: usize| {
             let is_zero = Count(count).has(AWAITED) && Count(count).number() <= 0;
             is_zero.then_some(count & !AWAITED | CLOSING)

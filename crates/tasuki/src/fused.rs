@@ -17,7 +17,7 @@ impl FusedFuture for HandOff {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use crate::{CancellationSource, Condvar, Event, Mutex, OnceCell};
     use core::future::Future;

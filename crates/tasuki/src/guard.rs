@@ -5,6 +5,7 @@
 //! and one place that decides what may cross threads.
 
 use crate::budget::{Charge, wake_again};
+use crate::queue::batch::UnwindDrop;
 use core::fmt;
 use core::future::Future;
 use core::marker::PhantomData;
@@ -78,7 +79,8 @@ pub(crate) mod sealed {
 #[must_use = "the lock is given back at once if the guard is not kept"]
 #[clippy::has_significant_drop]
 pub struct Guard<H: Holder> {
-    holder: H,
+    /// Dropped after the release, whose wakers may have panicked: it may be the last `Arc` of the value.
+    holder: UnwindDrop<H>,
     /// No automatic `Send` and `Sync`: they depend on the value, below. Not the type of the value: what is derived from `H` would make
     /// the guard invariant, and a guard of a `'static` lock could not stand for a shorter one.
     _not_automatic: PhantomData<*mut ()>,
@@ -93,7 +95,7 @@ impl<H: Holder> Guard<H> {
     /// The caller has just acquired what the holder stands for.
     #[inline(always)]
     pub(crate) fn new(holder: H) -> Self {
-        Self { holder, _not_automatic: PhantomData }
+        Self { holder: UnwindDrop::new(holder), _not_automatic: PhantomData }
     }
 
     /// Unlocks now. The same as dropping the guard, but visible in the code.
@@ -120,7 +122,7 @@ impl<H: Holder> Guard<H> {
     pub(crate) fn into_holder(self) -> H {
         let this = ManuallyDrop::new(self);
         // SAFETY: read once; `ManuallyDrop` keeps `this` from being used or dropped again.
-        unsafe { ptr::read(&this.holder) }
+        unsafe { ptr::read(&this.holder) }.into_inner()
     }
 }
 
@@ -152,7 +154,7 @@ impl<H: Exclusive> Guard<H> {
     /// # assert!(std::future::Future::poll(rt.as_mut(), &mut cx).is_ready());
     /// ```
     pub fn hand_off(guard: Self) -> HandOff {
-        let holder = guard.into_holder();
+        let holder = UnwindDrop::new(guard.into_holder());
         HandOff { yields: holder.release(), charge: Charge::default() }
     }
 }

@@ -1,7 +1,7 @@
 //! What the crate asks of its surroundings: the executor under which it is a guest (tokio, with the feature of that name), and the clock and the fence of the operating system.
 //!
 //! The executor is asked only where no driver is installed (`runtime.rs`): the runtime that knows the primitives knows more. Nothing has to be called for it: tokio says by itself
-//! whether the thread is one of its own. Only stable API of tokio is used, and no other file names tokio.
+//! whether the thread is one of its own. Only stable API of tokio is used, and no other file calls tokio.
 //!
 //! A thread in `.block()` has no host ([`blocking`]): it is not polled by tokio, and the runtime whose context it is in may stand still for as long as the thread
 //! waits (one of a single thread, or one with a paused clock), and its timers with it.

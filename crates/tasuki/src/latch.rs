@@ -52,7 +52,7 @@ use core::task::{Context, Poll};
 /// # Panic
 ///
 /// `count_down` of an open latch panics, and has then changed nothing. A waker that panics does so in the `count_down`
-/// that opened the latch, after all other waiters have been woken.
+/// that opened the latch, after all other waiters have been woken ([Wakers](crate#wakers)).
 ///
 /// # Memory ordering
 ///

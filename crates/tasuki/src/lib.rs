@@ -60,9 +60,19 @@
 //!
 //! The types of these futures are in [`future`], the orders of waiters in [`policy`].
 //!
+//! # Wakers
+//!
+//! A release calls the wakers of those that it granted, in its own call, after its state is complete and with nothing locked. So a waker may lock, poll, drop and panic; a panic comes out of the call that
+//! released, after all other waiters have been woken. Two things follow from what a waker does in its call:
+//!
+//! * *Wakes inside of wakes.* They nest while the stack is shallow. Inside of a wake that is more than 32 KiB of stack below the shallowest wake that its thread has made, further wakes are kept, and made when that one has returned, or before the thread
+//!   parks. A release in there returns before its waiters are woken, and the panic of such a waker comes out of the call around it. Without `std` all wakes nest.
+//! * *Polls inside of wakes.* A task that a waker polls in its own call, and which its executor does not mark as another one (by [`task::identify`], or as `tasuki-rt` does), runs as a part of the task that released: it has that task's identity, and so enters
+//!   a `ReentrantMutex` that this task holds.
+//!
 //! # Features
 //!
-//! * `std` (default): `Parker`, `ReentrantMutex`, `.block()`, `.timeout()`, `.deadline()`; includes `alloc`.
+//! * `std` (default): `Parker`, `ReentrantMutex`, `.block()`, `.timeout()`, `.deadline()`, the modules `task`, `inspect` and `runtime`, iterators over channels, the budget; includes `alloc`.
 //! * `alloc`: guards that own an `Arc`; `CancellationSource`, `.or_cancelled()`; channels that allocate.
 //! * `critical-section`: a queue is locked in a critical section (of the crate of that name), so that interrupt handlers may call whatever does
 //!   not wait: `Event::set`, `Semaphore::release`, `try_lock`, drops of guards. Targets without compare-and-swap (such as `thumbv6m`) need it. Link
@@ -122,7 +132,7 @@ mod latch;
 mod limited;
 mod mutex;
 mod once_cell;
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod panic_place;
 #[cfg(feature = "std")]
 mod parker;

@@ -7,19 +7,19 @@
 //! | event | outcome |
 //! |---|---|
 //! | first poll, the token is cancelled already | `Err`, the primitive is not touched |
-//! | first poll, the wait would be ready and the budget is exhausted | nothing, the task is woken: a yield is no wait, so a limit that is reached is not judged before the next poll |
+//! | first poll, the wait is pending, something has yielded in it, and the limit is reached | nothing, the task is woken: a yield is no wait, so the next poll judges the limit |
 //! | any poll, the wait is pending, the limit is reached and was not polled before, and the budget is exhausted | nothing, the task is woken: the limit is a wait too, and the next poll judges it |
 //! | any poll, the wait is ready | `Ok`, and the limit is cancelled |
 //! | any poll, the wait is pending and the limit reached | the wait is cancelled: `Ok` if it had been granted meanwhile, else `Err`, with what the operation gives back |
 //! | a limit around both is reached | both are cancelled: the output if it had been granted meanwhile |
 //! | drop | both are dropped |
 
-use crate::budget::yields;
+use crate::budget::{wake_again, yields};
 use crate::cancellation::{CancellationToken, OnCancelOp};
 use crate::error::Cancelled;
 #[cfg(feature = "std")]
 use crate::error::Elapsed;
-use crate::probe::limited;
+use crate::probe::{WaitNote, limited};
 use crate::queue::batch::{UnwindDrop, while_unwinding};
 #[cfg(feature = "std")]
 use crate::timer::{self, SleepOp};
@@ -42,6 +42,12 @@ pub trait LimitOp: Op<Output = ()> {
     #[doc(hidden)]
     const LOOKS_FIRST: bool;
 
+    /// Can it be reached? It is asked only where waits are noted.
+    #[doc(hidden)]
+    fn ends(&self) -> bool {
+        true
+    }
+
     /// The error of this limit.
     #[doc(hidden)]
     fn error(&self) -> Self::Error;
@@ -52,6 +58,10 @@ impl LimitOp for SleepOp {
     type Error = Elapsed;
     // A time that is over still gets what can be had without waiting.
     const LOOKS_FIRST: bool = false;
+
+    fn ends(&self) -> bool {
+        !self.is_never()
+    }
 
     fn error(&self) -> Elapsed {
         Elapsed
@@ -105,7 +115,8 @@ impl<W: Awaitable, L: LimitOp> Limited<W, L> {
 }
 
 impl<A: Awaitable> Wait<A> {
-    /// Limits the wait to `time`, from its first poll on; then it ends with `Err(`[`Elapsed`]`)`.
+    /// Limits the wait to `time`, from its first poll on; then it ends with `Err(`[`Elapsed`]`)`. Where that poll runs code of the caller (an initialiser, a condition, the future of
+    /// `run_until_cancelled`), the time begins when this code has returned.
     ///
     /// An operation that need not wait succeeds, also with `Duration::ZERO`. `Duration::MAX` never ends. A limit that was set before stays in force. An
     /// operation that was given something may give it back in the error: see [`GivenBack`](crate::GivenBack).
@@ -228,17 +239,21 @@ impl<W: Awaitable, L: LimitOp> Future for Limited<W, L> {
         }
         let yields_before = if *polled { None } else { Some(yields()) };
         *polled = true;
-        if let Poll::Ready(output) = limited(|| wait.as_mut().poll(cx)) {
+        if let Poll::Ready(output) = limited(|| limit.op().ends(), || wait.as_mut().poll(cx)) {
             // To cancel the limit drops its waker: if that panics, what was granted must not be lost.
             let mut undelivered = UndeliveredOutput { wait, output: Some(output) };
             let _ = limit.cancel(Cancel(()));
             return Poll::Ready(Ok(undelivered.output.take().expect("it was put there")));
         }
-        // The task has been woken, and the next poll judges.
+        // The next poll judges. Woken here, whatever has yielded: the count is of the thread, and an executor inside of this poll, or a waker that polls, may have polled another task.
         if yields_before.is_some_and(|before| before != yields()) && limit.is_over() {
+            wake_again(cx);
             return Poll::Pending;
         }
-        ready!(limit.as_mut().poll(cx));
+        if limit.as_mut().poll(cx).is_pending() {
+            wait.note().limited_by(limit.note());
+            return Poll::Pending;
+        }
         Poll::Ready(end(wait, &limit))
     }
 }
@@ -269,6 +284,12 @@ impl<W: Awaitable, L: LimitOp> Awaitable for Limited<W, L> {
 
     fn has_ended(&self) -> bool {
         self.wait.has_ended()
+    }
+
+    /// Of the limit, which is that of the wait inside: a limit around both is noted as one of this limit.
+    #[inline(always)]
+    fn note(&self) -> WaitNote {
+        self.limit.note()
     }
 }
 

@@ -188,7 +188,8 @@ pub struct Bypass<const N: u32 = 64>;
 /// task cannot keep the lock from others in this way: each waiter ahead, or revoked and not yet back, costs a waiter at most two acquisitions, not one.
 ///
 /// A grant to a future of [`lock_owned`](crate::Mutex::lock_owned) is revoked, too, when its task has ended a whole poll without claiming it, under `tasuki-rt` and inside of [`task::identify`](crate::task::identify): the lock then goes to
-/// the next waiter, of whatever task, or is free. (A future that borrows the mutex may be forgotten, and the mutex moved then: the end of a poll cannot reach it.)
+/// the next waiter, of whatever task, or is free. So it is when the task ends, ready, by a panic, aborted or dropped, at once: such a task claims nothing any more. If the future has been left elsewhere, another task may poll it, and it competes again. (Not
+/// revoked is a grant that comes after the end of the task to a future that is left in the queue and that no other task has polled. A future that borrows the mutex may be forgotten, and the mutex moved then: the end of a poll cannot reach it.)
 ///
 /// # Which futures are of one task
 ///

@@ -1,9 +1,9 @@
-//! The interface between the primitives and a runtime, for what a `Waker` cannot say: task identity, deadlines, budget, hand-overs. Exempt from semver.
+//! The interface between the primitives and a runtime, for what a `Waker` cannot say: task identity, deadlines, budget, hand-overs. May change in a minor release; kept within one.
 //!
 //! A runtime installs a [`Driver`] on the threads where it polls tasks ([`enter`]). Through it the
 //! primitives learn which task runs, where its deadlines are kept, and whether the thread may be blocked;
-//! and the runtime learns, while a waker of its own is being called, whether the wake passes a baton
-//! ([`wake_kind`]). It says how much a poll may do without waiting ([`set_budget`]), and the primitives count it
+//! and the runtime learns, while a waker of its own is being called ([`wake_kind`]), whether the wake hands over a lock or a message
+//! ([`WakeKind::Baton`]). It says how much a poll may do without waiting ([`set_budget`]), and the primitives count it
 //! down ([`charge`]). Without a driver the crate is the guest of a foreign executor (`host_executor.rs`): deadlines come from tokio with the feature of that name, or
 //! else from one shared thread, and a task has no identity unless tokio or [`task::identify`](crate::task::identify) gives one.
 
@@ -12,9 +12,9 @@ pub use crate::mutex::keyed::{
     Domain, Key, KeyedAccess, KeyedGuard, KeyedLock, KeyedLockOp, KeyedMutex, KeyedRawMutex,
     MappedKeyedGuard, keyed_lock, keyed_try_lock,
 };
-pub use crate::mutex::raw::overdue::poll_ended;
+pub use crate::mutex::raw::overdue::{poll_ended, task_ended};
 pub use crate::parker::park_in;
-pub use crate::probe::{SignalWait, with_limit};
+pub use crate::probe::{SignalSlot, SignalWait, with_limit};
 pub use crate::queue::nested_wakes::wake_deferred;
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};
@@ -49,7 +49,7 @@ pub trait Driver {
         0
     }
 
-    /// Does the runtime say when a poll of a task has ended ([`poll_ended`])?
+    /// Does the runtime say when a poll of a task has ended ([`poll_ended`]), and when a task has ([`task_ended`])?
     fn tells_ends_of_polls(&self) -> bool {
         false
     }

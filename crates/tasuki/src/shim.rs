@@ -25,8 +25,8 @@ mod real {
     #[cfg(all(target_has_atomic = "ptr", not(tasuki_counts)))]
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
-    /// Held for as long as a queue is locked, or `inspect/` takes a record of its thread. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
-    /// that none can meet a queue that the code it interrupted has locked. Without it, nothing.
+    /// Held for as long as a queue is locked, a countdown goes from one to zero, or `inspect/` takes a record of its thread. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
+    /// that none can meet what only the code it interrupted can end. Without it, nothing.
     #[cfg(feature = "critical-section")]
     #[derive(Debug)]
     pub(crate) struct Section(critical_section::RestoreState);
@@ -36,7 +36,8 @@ mod real {
         #[inline(always)]
         pub(crate) fn enter() -> Self {
             // SAFETY: released once, by the drop, on the same thread: a section is in a `LockedQueue`, which is not `Send`, or in a local
-            // variable of `inspect/`. Sections nest: a queue that is locked while another is locked is unlocked before it.
+            // variable of `countdown.rs` or `inspect/`. Sections nest: a queue that is locked while another is locked is unlocked before it, and an outer section that goes into a
+            // `LockedQueue` ends the inner one first (`LockedQueue::extend_section`).
             Self(unsafe { critical_section::acquire() })
         }
     }

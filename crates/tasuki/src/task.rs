@@ -20,11 +20,13 @@
 //! executor, wrap the task's future in [`identify`].
 
 use crate::budget::Charge;
+use crate::catch_panic::caught;
 use crate::shim::identity;
 use crate::{host_executor, runtime};
 use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
+use core::mem;
 use core::num::NonZeroU64;
 use core::panic::Location;
 use core::pin::Pin;
@@ -289,7 +291,7 @@ pub(crate) fn asked() -> Option<TaskId> {
 /// assert!(id.is_some());
 /// ```
 pub fn identify<F: Future>(future: F) -> Identified<F> {
-    Identified { id: TaskId::fresh(), charge: Charge::default(), future }
+    Identified { charge: Charge::default(), future, end: TaskEnd(TaskId::fresh()) }
 }
 
 /// The future of [`identify`].
@@ -299,9 +301,22 @@ pub fn identify<F: Future>(future: F) -> Identified<F> {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Identified<F> {
-    id: TaskId,
     charge: Charge,
     future: F,
+    /// Dropped last: the destructor of the future may release a lock, which is then granted to a future that the task has left elsewhere.
+    end: TaskEnd,
+}
+
+/// The identity of a task, which ends when this is dropped: grants that the task has not claimed are revoked. The wakers of other tasks that panic then are contained: the output of this one must not be
+/// lost by that.
+#[derive(Debug)]
+struct TaskEnd(TaskId);
+
+impl Drop for TaskEnd {
+    #[inline]
+    fn drop(&mut self) {
+        caught(|| runtime::task_ended(self.0));
+    }
 }
 
 impl<F> Identified<F> {
@@ -314,7 +329,7 @@ impl<F> Identified<F> {
     /// println!("spawning {}", task.id());
     /// ```
     pub fn id(&self) -> TaskId {
-        self.id
+        self.end.0
     }
 }
 
@@ -332,13 +347,19 @@ impl<F: Future> Future for Identified<F> {
         // SAFETY: a projection: the future is never moved out of the pinned whole.
         let this = unsafe { self.get_unchecked_mut() };
         ready!(this.charge.poll(cx));
-        let id = this.id.get();
-        let restore = Restore(identity::replace(id), running::replace(id));
+        let id = this.end.0;
+        let restore = Restore(identity::replace(id.get()), running::replace(id.get()));
         // SAFETY: as above.
-        let poll = unsafe { Pin::new_unchecked(&mut this.future) }.poll(cx);
-        drop(restore);
+        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        // Dropped by a panic, after the identity is restored: the task has ended, though its future may be kept.
+        let end = TaskEnd(id);
+        let poll = {
+            let _restore = restore;
+            future.poll(cx)
+        };
         if poll.is_pending() {
-            runtime::poll_ended(this.id, cx.waker());
+            mem::forget(end);
+            runtime::poll_ended(id, cx.waker());
         }
         poll
     }

@@ -51,6 +51,7 @@ mod latch {
 mod limits {
     mod api;
     mod each;
+    mod foreign_yields;
 }
 mod mutex {
     mod api;
@@ -76,6 +77,7 @@ mod parker {
 }
 mod queue {
     mod chains;
+    mod last_handle;
     mod no_allocation;
     mod scale;
 }
@@ -105,6 +107,7 @@ mod surface {
     mod channel_subjects;
     mod foreign_panics;
     mod globs;
+    mod owned_panics;
     mod panic_places;
     mod promises;
     mod subjects;

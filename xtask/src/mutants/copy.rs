@@ -1,4 +1,4 @@
-//! Copies of the library that may be harmed: one for each worker, with a build folder of its own.
+//! Copies of the sources in which mutants are made: one per worker, each with its own build folder.
 
 use super::sites::Site;
 use crate::model::Suite;

@@ -1,4 +1,4 @@
-//! What stands in two places agrees: the checks and their options, the steps of CI, the fields of the manifests, the chapters of the guide, the commands that add a package, the numbers of models.
+//! Checks that facts written in two places agree: the checks and their options, the steps of CI, the fields of the manifests, the chapters of the guide, the commands that add a package, the numbers of models.
 
 use super::{Breach, Page, text};
 
@@ -11,21 +11,31 @@ fn checks(pages: &[Page]) -> Vec<(&str, &str)> {
     strings.chunks(3).filter_map(|row| Some((*row.first()?, *row.get(1)?))).collect()
 }
 
-/// Every check is named where readers look for it, and no option is told that it does not take.
+/// Every check is named where readers look for it, and has a row that says what it does; no option is told that it does not take.
 pub(crate) fn commands(pages: &[Page]) -> Vec<Breach> {
     const TABLE: &str = "CONTRIBUTING.md";
+    /// Runs the others: it has no row, and stands on the first page.
+    const ALL: &str = "ci";
+    const FIRST: &str = "README.md";
     let checks = checks(pages);
     let mut breaches = Vec::new();
     for (name, _) in &checks {
+        let has_row = || {
+            let row = format!("| `cargo xtask {name}");
+            text(pages, TABLE)
+                .lines()
+                .filter_map(|line| line.strip_prefix(&row))
+                .any(|rest| rest.starts_with(['`', ' ']))
+        };
         let named = [
-            ("README.md", format!("`cargo xtask {name}`")),
-            ("ARCHITECTURE.md", format!("`{name}`")),
-            (TABLE, format!("`cargo xtask {name}")),
+            ("ARCHITECTURE.md", text(pages, "ARCHITECTURE.md").contains(&format!("`{name}`"))),
+            match *name {
+                ALL => (FIRST, text(pages, FIRST).contains(&format!("`cargo xtask {name}`"))),
+                _ => (TABLE, has_row()),
+            },
         ];
-        for (path, wanted) in named {
-            if !text(pages, path).contains(&wanted) {
-                breaches.push(Breach::whole(path, format!("does not name the check {name}")));
-            }
+        for (path, _) in named.into_iter().filter(|(_, is_named)| !is_named) {
+            breaches.push(Breach::whole(path, format!("does not name the check {name}")));
         }
     }
     for (line, row) in text(pages, TABLE).lines().enumerate() {
@@ -34,6 +44,10 @@ pub(crate) fn commands(pages: &[Page]) -> Vec<Breach> {
             continue;
         };
         let (name, options) = command.split_once(' ').unwrap_or((command, ""));
+        let does = row.split('|').nth(2).unwrap_or_default().trim();
+        if does.is_empty() || ["yes", "no"].contains(&does) {
+            breaches.push(Breach::at(TABLE, line, format!("does not say what {name} does")));
+        }
         let taken = checks.iter().find(|check| check.0 == name).map(|check| check.1);
         let option = options.split(['[', ' ', ']']).filter(|word| word.starts_with("--"));
         for option in option.filter(|option| !taken.is_some_and(|taken| taken.contains(*option))) {
@@ -53,7 +67,7 @@ pub(crate) fn steps_of_ci(pages: &[Page]) -> Vec<Breach> {
         let Some(command) = cells[0].strip_prefix("| `").map(|cell| cell.trim_end_matches('`')) else {
             continue;
         };
-        let [_, said, ..] = cells[..] else { continue };
+        let [_, _, said, ..] = cells[..] else { continue };
         // A check is called by its module; another command stands there as it is.
         let check =
             command.strip_prefix("cargo xtask ").map(|rest| rest.split(' ').next().unwrap_or_default());
@@ -195,16 +209,22 @@ mod tests {
 
     #[test]
     fn checks_and_options_are_those_of_the_usage() {
-        let list = "const TASKS: [Task; 2] = [\n    (\"a\", \"[--x]\", \"does\", a::run),\n    (\n        \"b\",\n        \"\",\n        \"does\",\n        b::run,\n    ),\n];\n";
+        let list = "const TASKS: [Task; 4] = [\n    (\"a\", \"[--x]\", \"does\", a::run),\n    (\n        \"b\",\n        \"\",\n        \"does\",\n        b::run,\n    ),\n    (\"c\", \"\", \"does\", c::run),\n    (\"ci\", \"\", \"does\", ci::run),\n];\n";
         let pages = [
             ("xtask/src/main.rs", list),
-            ("README.md", "| `cargo xtask a` | it |\n| `cargo xtask b` | it |\n"),
-            ("ARCHITECTURE.md", "`a`\n"),
-            ("CONTRIBUTING.md", "| `cargo xtask a [--x] [--y N]` | yes |\n| `cargo xtask b` | no |\n"),
+            ("README.md", "[`cargo xtask c`](CONTRIBUTING.md)\n"),
+            ("ARCHITECTURE.md", "`a`, `c`, `ci`\n"),
+            (
+                "CONTRIBUTING.md",
+                "| `cargo xtask a [--x] [--y N]` | it | yes |\n| `cargo xtask b` | | no |\n`cargo xtask c`\n",
+            ),
         ];
         let wanted = [
             "ARCHITECTURE.md: does not name the check b",
+            "CONTRIBUTING.md: does not name the check c",
+            "README.md: does not name the check ci",
             "CONTRIBUTING.md: the usage of a does not have --y",
+            "CONTRIBUTING.md: does not say what b does",
         ];
         assert_eq!(found(commands, &pages), wanted);
     }
@@ -213,7 +233,9 @@ mod tests {
     fn what_ci_runs_is_told() {
         let ci = "report.step(\"a\", || whole(a::run(Args::of(&[\"--quick\"]))));\nshell::run(&mut cargo(\"test --workspace\"))\nwhole(b_c::run(Args::of(&[])))\n";
         let row = |command: &str, said: &str| {
-            let table = format!("| Command | In CI |\n|---|---|\n| `{command}` | {said} | yes |\n");
+            let table = format!(
+                "| Command | What it does | In CI |\n|---|---|---|\n| `{command}` | it | {said} | yes |\n"
+            );
             found(steps_of_ci, &[("xtask/src/ci.rs", ci), ("CONTRIBUTING.md", &table)])
         };
         for (command, said) in [

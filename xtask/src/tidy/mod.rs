@@ -1,13 +1,13 @@
-//! `cargo xtask tidy`: the rules of the house that text can show. CONTRIBUTING.md says why each exists.
+//! `cargo xtask tidy`: house rules that can be checked in the text of files. CONTRIBUTING.md says why each exists.
 
 mod agreement;
 mod benchmarks;
 mod documents;
 mod first_page;
+mod forbidden;
 mod hazards;
 mod headers;
 mod language;
-mod nevers;
 pub(crate) mod orderings;
 mod programs;
 mod public_docs;
@@ -80,10 +80,10 @@ type Rule = fn(&[Page]) -> Vec<Breach>;
 
 const RULES: [(&str, Rule); 55] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
-    ("what belongs in one place is there only", nevers::only_where_it_belongs),
-    ("other ways to wait are methods of the future", nevers::no_twins),
-    ("no macro makes public items", nevers::no_public_macros),
-    ("no licence banners", nevers::no_banners),
+    ("what belongs in one place is there only", forbidden::only_where_it_belongs),
+    ("other ways to wait are methods of the future", forbidden::no_twins),
+    ("no macro makes public items", forbidden::no_public_macros),
+    ("no licence banners", forbidden::no_banners),
     ("the list knows no wakers", rust::list_without_wakers),
     ("panics are caught in one file", rust::panics_caught_in_one_place),
     ("variables of a thread may be gone", hazards::thread_locals),

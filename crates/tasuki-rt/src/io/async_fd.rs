@@ -167,11 +167,11 @@ impl<T: AsFd> Async<T> {
         self.registered.poll_ready(cx, Direction::Write)
     }
 
-    /// Tries an operation that reads, without waiting.
+    /// Tries an operation that reads, without waiting. It is called in any case, whatever was reported; again only if a signal interrupted it.
     ///
     /// # Errors
     ///
-    /// Those of the operation; `WouldBlock` also if it is known that it would, and then it is not called.
+    /// Those of the operation; after the runtime has shut down, and then it is not called.
     pub fn try_read_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.registered.try_io(Direction::Read, |io| operation(&io.0))
     }
@@ -234,6 +234,9 @@ impl<T: AsFd> Async<T> {
     where
         for<'a> &'a T: Read,
     {
+        if into.is_empty() {
+            return self.registered.poll_read_nothing(cx);
+        }
         self.registered.poll_io(cx, Direction::Read, |io| (&io.0).read(into))
     }
 

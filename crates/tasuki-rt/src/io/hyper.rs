@@ -1,4 +1,4 @@
-//! What hyper asks of a runtime: the only file that knows it.
+//! Implements hyper's `rt` traits (feature `hyper`): `Read` and `Write` for the streams of `net`, `Timer` and `Sleep`, `Executor`. No other file uses hyper.
 
 use super::stream_traits::{for_readers, writes};
 use crate::net::PollStream;

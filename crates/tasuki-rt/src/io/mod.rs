@@ -8,10 +8,18 @@
 //! A socket belongs to the runtime in whose context it was made. It can be used by tasks of another runtime, and by any executor: the wakes come from a worker of its own. Once
 //! that runtime has shut down every operation is an error, and pending ones end with it.
 //!
+//! So that runtime must run. A [`Runtime`](crate::Runtime) whose threads were not started, by [`start`](crate::Runtime::start) or the first [`block_on`](crate::Runtime::block_on), has no worker that could
+//! wake, though sockets can be made in it by [`enter`](crate::Runtime::enter); a [`LocalRuntime`](crate::LocalRuntime) has none while its thread is outside of its [`block_on`](crate::LocalRuntime::block_on). What
+//! has to wait for a socket of such a runtime waits, without an error, until the runtime runs again or shuts down. What need not wait is as always.
+//!
 //! # Cancel safety
 //!
-//! Every operation of a socket is one system call, made when the socket is ready: a future that is dropped before it is ready has done nothing. What is more than one call
+//! Every operation of a socket ends with one system call that succeeds: a future that is dropped before it is ready has done nothing. What is more than that
 //! (`write_all`) says so.
+//!
+//! # Without waiting
+//!
+//! The functions `try_*` ask the system each time (but for a read without room, which is 0), whatever was reported before: they find what is there, and `WouldBlock` is the system's answer. They are not charged to the budget.
 //!
 //! # The budget
 //!

@@ -13,7 +13,7 @@
 //! | not ready | a task stores its waker | a waker is in the slot | [`Readiness::register`] |
 //! | a waker is in the slot | the operation that stored it is dropped | no waker is in the slot | [`Readiness::cancel`] |
 //! | not ready | a task has enqueued itself beside | tasks are enqueued | [`Readiness::announce`] |
-//! | ready, same tick as seen | an operation would block | not ready, not unbounded | [`Readiness::clear`] |
+//! | ready or not, same tick as seen | an operation would block | not ready, not unbounded | [`Readiness::clear`] |
 //! | ready, same tick as seen | an operation moved fewer bytes than there was room for | not ready, unless unbounded | [`Readiness::clear`] |
 //! | any | the runtime shuts down | gone, both directions are ready | [`Readiness::deliver`] |
 //!
@@ -81,7 +81,7 @@ impl Direction {
     }
 }
 
-/// What a look at a socket showed: it is ready.
+/// What a look at a socket showed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     word: usize,
@@ -120,6 +120,13 @@ impl Readiness {
     fn seen(word: usize, direction: Direction) -> Option<Seen> {
         let ready = direction.bit(READY) | direction.bit(UNBOUNDED) | GONE;
         (word & ready != 0).then_some(Seen { word })
+    }
+
+    /// What is known now, ready or not, for an operation that asks the system in any case. A report that comes after this is not erased by what it finds.
+    #[inline]
+    pub(crate) fn observe(&self) -> Seen {
+        // Relaxed: as in `look`.
+        Seen { word: self.word.load(Ordering::Relaxed) }
     }
 
     /// Is it ready, as far as is known?

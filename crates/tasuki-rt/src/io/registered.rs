@@ -85,18 +85,25 @@ impl<S: mio::event::Source> Registered<S> {
         self.source.poll_charge(cx, direction)
     }
 
-    /// One operation now, if the socket is ready as far as is known.
+    /// A read without room: 0 bytes. The system is not asked: while there is nothing to read it would refuse.
+    pub(crate) fn read_nothing(&self) -> io::Result<usize> {
+        self.source.observe().map(|_| 0)
+    }
+
+    /// The same, charged to the task that reads.
+    #[cold]
+    pub(crate) fn poll_read_nothing(&self, cx: &Context<'_>) -> Poll<io::Result<usize>> {
+        ready!(self.poll_charge(cx, Direction::Read));
+        Poll::Ready(self.read_nothing())
+    }
+
+    /// One operation now. The system is asked in any case: what is known of readiness may be older than what is there.
     pub(crate) fn try_io<R>(
         &self,
         direction: Direction,
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
-        let Some(seen) = self.source.readiness.look(direction) else {
-            return Err(ErrorKind::WouldBlock.into());
-        };
-        if seen.is_gone() {
-            return Err(super::source::gone());
-        }
+        let seen = self.source.observe()?;
         let result = uninterrupted(|| operation(self.io()));
         if would_block(&result) {
             self.source.readiness.clear(seen, direction, Drained::WouldBlock);
@@ -104,8 +111,15 @@ impl<S: mio::event::Source> Registered<S> {
         result
     }
 
-    #[cfg_attr(not(unix), allow(dead_code, reason = "for `Async`"))]
+    /// One operation now, which neither asks for readiness nor changes it: a send to a named receiver. If that one is full it would block, whether this socket is ready or not.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "for `UnixDatagram`"))]
+    pub(crate) fn try_apart<R>(&self, mut operation: impl FnMut(&S) -> io::Result<R>) -> io::Result<R> {
+        self.source.observe()?;
+        uninterrupted(|| operation(self.io()))
+    }
+
     /// The operation, as soon as the socket is ready, for the one task that polls this direction.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "for `Async`"))]
     #[inline]
     pub(crate) fn poll_io<R>(
         &self,
@@ -164,25 +178,13 @@ impl<S: mio::event::Source> Registered<S> {
         mut operation: impl FnMut(&S) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            let result = self.async_try(direction, &mut operation).await;
+            let seen = self.source.ready(direction).await?;
+            let result = uninterrupted(|| operation(self.io()));
             if !would_block(&result) {
                 return result;
             }
-        }
-    }
-
-    /// One attempt, as soon as the socket is ready as far as is known.
-    pub(crate) async fn async_try<R>(
-        &self,
-        direction: Direction,
-        mut operation: impl FnMut(&S) -> io::Result<R>,
-    ) -> io::Result<R> {
-        let seen = self.source.ready(direction).await?;
-        let result = uninterrupted(|| operation(self.io()));
-        if would_block(&result) {
             self.source.readiness.clear(seen, direction, Drained::WouldBlock);
         }
-        result
     }
 }
 

@@ -78,6 +78,15 @@ impl Source {
         }
     }
 
+    /// What is known now, ready or not.
+    ///
+    /// # Errors
+    /// The runtime has shut down.
+    pub(crate) fn observe(&self) -> io::Result<Seen> {
+        let seen = self.readiness.observe();
+        if seen.is_gone() { Err(gone()) } else { Ok(seen) }
+    }
+
     /// Ready, or the task is in the slot of this direction. Charged to the budget.
     #[inline]
     pub(crate) fn poll_ready(&self, cx: &Context<'_>, direction: Direction) -> Poll<io::Result<Seen>> {

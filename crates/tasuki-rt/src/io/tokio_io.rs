@@ -1,4 +1,4 @@
-//! The stream traits of tokio: the only file that knows them.
+//! Implements tokio's `AsyncRead` and `AsyncWrite` for the streams of `net` (feature `tokio-io`). No other file uses tokio.
 
 use super::stream_traits::{for_readers, writes};
 use crate::net::PollStream;

@@ -88,7 +88,7 @@ impl<S: Stream> ReadHalf<'_, S> {
         self.0
     }
 
-    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream, and at once if there is no room.
     ///
     /// # Cancel safety
     ///
@@ -133,7 +133,7 @@ impl<S: Stream> OwnedReadHalf<S> {
         &self.0
     }
 
-    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream, and at once if there is no room.
     ///
     /// # Cancel safety
     ///

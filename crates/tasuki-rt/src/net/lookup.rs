@@ -1,4 +1,4 @@
-//! Names become addresses on a thread for blocking work: the system's resolver blocks.
+//! `lookup_host` and `ToSocketAddrs`: host names are resolved by the system's resolver, which blocks, on a thread for blocking work.
 
 use crate::context::charge;
 use crate::functions::spawn_blocking;

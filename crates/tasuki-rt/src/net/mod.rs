@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! Sockets are made inside a runtime, and belong to it; what that means, cancel safety and the budget are on the page of [`io`](crate::io). The streams have the traits of
+//! Sockets are made inside a runtime, and belong to it; what that means, cancel safety, the functions `try_*` and the budget are on the page of [`io`](crate::io). The streams have the traits of
 //! `futures-io`, with the feature `tokio-io` those of tokio, and with the feature `hyper` those of hyper. A task that is pinned to a worker reads and writes there; which
 //! worker waits for the socket does not matter to it.
 //!
@@ -44,6 +44,7 @@
 //! | a signal interrupts a wait or an operation | nothing: both are repeated |
 //! | the runtime shuts down | its tasks are dropped with their sockets, which closes them; operations elsewhere on its other sockets are errors, also those that wait |
 //! | a socket is used by another runtime or thread | it works, and is woken by a worker of its own runtime; `into_std` and `from_std`, which every socket has, move it for good |
+//! | the runtime of a socket does not run: it was not started, or is a [`LocalRuntime`](crate::LocalRuntime) outside of its `block_on` | what has to wait waits, without an error, until it runs or shuts down; see [`io`](crate::io) |
 //! | the receiver of an unconnected `UnixDatagram` is full, or the listener of a `UnixStream` has too many connections to accept | `send_to` and `connect` try again after pauses of up to 16 ms |
 //!
 //! Tested on Linux. On macOS and Windows it is compiled in CI, and not run.

@@ -14,7 +14,7 @@ impl<S: PollStream> Stream for S {}
 /// One task polls each direction.
 #[expect(unnameable_types, reason = "it seals `Stream`")]
 pub trait PollStream: Sized {
-    /// Reads into the room, of which the first so many bytes are then initialised.
+    /// Reads into the room, of which the first so many bytes are then initialised. Without room it is ready at once, with 0.
     fn poll_read_into(&self, cx: &Context<'_>, room: &mut [MaybeUninit<u8>]) -> Poll<io::Result<usize>>;
 
     fn poll_write_from(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
@@ -84,18 +84,16 @@ pub(super) fn read<'a>(
 }
 
 pub(super) async fn read_exact(stream: &impl PollStream, into: &mut [u8]) -> io::Result<()> {
-    if into.is_empty() {
-        // Asks nothing of the system, and is ready.
-        charge().await;
-    }
     let mut filled = 0;
-    while filled < into.len() {
+    loop {
         match read(stream, &mut into[filled..]).await? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0 if filled < into.len() => return Err(io::ErrorKind::UnexpectedEof.into()),
             count => filled += count,
         }
+        if filled == into.len() {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 #[inline]
@@ -109,7 +107,7 @@ pub(super) fn write<'a>(
 
 pub(super) async fn write_all(stream: &impl PollStream, mut bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
-        // As above.
+        // Asks nothing of the system, and is ready.
         charge().await;
     }
     while !bytes.is_empty() {
@@ -139,6 +137,9 @@ macro_rules! poll_stream {
                 cx: &Context<'_>,
                 room: &mut [MaybeUninit<u8>],
             ) -> Poll<io::Result<usize>> {
+                if room.is_empty() {
+                    return self.io.poll_read_nothing(cx);
+                }
                 let length = if $short_read_drains { room.len() } else { 0 };
                 self.io
                     .poll_bytes(cx, Direction::Read, length, |io| io.try_io(|| SockRef::from(io).recv(room)))

@@ -3,6 +3,7 @@
 use super::half::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::lookup::{ToSocketAddrs, first_of};
 use super::stream::{PollStream, descriptor, poll_stream, read, read_exact, shut_down, write, write_all};
+use crate::context::charge;
 use crate::io::readiness::Direction;
 use crate::io::registered::Registered;
 use socket2::{SockRef, TcpKeepalive};
@@ -131,7 +132,7 @@ impl TcpStream {
         self.io.ready(Direction::Write).await
     }
 
-    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream, and at once if there is no room.
     ///
     /// # Cancel safety
     ///
@@ -183,12 +184,15 @@ impl TcpStream {
         write_all(self, bytes).await
     }
 
-    /// Reads some bytes without waiting.
+    /// Reads some bytes without waiting; 0 as with [`read`](Self::read).
     ///
     /// # Errors
     ///
     /// `WouldBlock` if there are none; otherwise those of [`read`](Self::read).
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return self.io.read_nothing();
+        }
         self.io.try_io(Direction::Read, |mut io| io.read(into))
     }
 
@@ -246,7 +250,7 @@ impl TcpStream {
         half::into_split(self)
     }
 
-    /// Reads some bytes and leaves them in the stream.
+    /// Reads some bytes and leaves them in the stream; 0 as with [`read`](Self::read).
     ///
     /// # Cancel safety
     ///
@@ -256,6 +260,10 @@ impl TcpStream {
     ///
     /// Those of [`read`](Self::read).
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            charge().await;
+            return self.io.read_nothing();
+        }
         self.io.async_io(Direction::Read, |io| io.peek(into)).await
     }
 

@@ -235,7 +235,7 @@ impl UnixStream {
         self.io.ready(Direction::Write).await
     }
 
-    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream.
+    /// Reads some bytes, at most as many as there is room for; 0 at the end of the stream, and at once if there is no room.
     ///
     /// # Cancel safety
     ///
@@ -287,12 +287,15 @@ impl UnixStream {
         write_all(self, bytes).await
     }
 
-    /// Reads some bytes without waiting.
+    /// Reads some bytes without waiting; 0 as with [`read`](Self::read).
     ///
     /// # Errors
     ///
     /// `WouldBlock` if there are none; otherwise those of [`read`](Self::read).
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return self.io.read_nothing();
+        }
         self.io.try_io(Direction::Read, |mut io| io.read(into))
     }
 
@@ -469,7 +472,8 @@ impl UnixDatagram {
     /// # A receiver that is full
     ///
     /// The system does not report when a socket that was not [connected](Self::connect) to has room again. So it is tried again: after a yield, then after pauses of 1, 2, 4, 8 ms, and
-    /// 16 ms from then on. To be woken as soon as there is room, connect to the receiver and [`send`](Self::send).
+    /// 16 ms from then on; also if it is this socket that has no room. To be woken as soon as there is room, connect to the receiver and [`send`](Self::send). Sends to other receivers do not wait for
+    /// the one that is full, nor do they for the chosen peer.
     ///
     /// # Cancel safety
     ///
@@ -479,9 +483,11 @@ impl UnixDatagram {
     ///
     /// Those of the system; after its runtime has shut down.
     pub async fn send_to(&self, bytes: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
+        // Here, for readiness is not asked: it says nothing of this receiver.
+        charge().await;
         let (path, mut pauses) = (path.as_ref(), Pauses::default());
         loop {
-            let sent = self.io.async_try(Direction::Write, |io| io.send_to(bytes, path)).await;
+            let sent = self.io.try_apart(|io| io.send_to(bytes, path));
             if !would_block(&sent) {
                 return sent;
             }
@@ -526,7 +532,7 @@ impl UnixDatagram {
     ///
     /// `WouldBlock` if that socket, or this one, has no room; otherwise those of [`send_to`](Self::send_to).
     pub fn try_send_to(&self, bytes: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.io.try_io(Direction::Write, |io| io.send_to(bytes, &path))
+        self.io.try_apart(|io| io.send_to(bytes, &path))
     }
 
     /// Receives a datagram without waiting, and says from where. What there is no room for is lost.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! [`schedule`] is called inside every wake, by any thread; it must not call foreign code nor allocate. It is also the one place where what is
-//! known of a lock crosses a `Waker`: [`wake_kind`] says, while a primitive of `tasuki` calls a waker, whether the task was granted a lock by it (a
-//! *baton*). Nothing else of the scheduler knows of locks. The design and its proofs are in docs/scheduler.md.
+//! known of a primitive crosses a `Waker`: [`wake_kind`] says, while a primitive of `tasuki` calls a waker, whether the task was granted a lock or a message by it, or is next to take a free lock (a
+//! *baton*). Nothing else of the scheduler knows of primitives. The design and its proofs are in docs/scheduler.md.
 
 mod balance;
 pub(crate) mod chain;

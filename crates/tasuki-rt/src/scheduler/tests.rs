@@ -1,4 +1,4 @@
-//! Steps of one thread, and what only Miri can judge. The other races are in `model/`, whose program includes the files beside
+//! Unit tests of the scheduler's parts, on one thread, and tests for Miri. Races are explored in `model/`, whose program includes the files beside
 //! this one.
 
 use super::chain::{Chain, Link, Linked};

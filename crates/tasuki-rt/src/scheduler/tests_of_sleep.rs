@@ -23,11 +23,13 @@ fn poll(wait: &mut std::pin::Pin<Box<impl Future>>, waker: Waker) {
     assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
 }
 
-/// Calls from further down the stack than wakes may nest.
+/// Calls from further down the stack than wakes may nest. A frame of its own in release builds too.
+#[inline(never)]
 fn deep_down(call: impl FnOnce()) {
-    let pad = std::hint::black_box([0_u8; 64 << 10]);
+    let mut pad = [0_u8; 64 << 10];
+    std::hint::black_box(&mut pad);
     call();
-    std::hint::black_box(pad);
+    std::hint::black_box(&mut pad);
 }
 
 /// A local runtime inside of a chain of wakes so deep that the thread keeps some of them: it makes them before it falls asleep, not when it sleeps and has the poll slot. One

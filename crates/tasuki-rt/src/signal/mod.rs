@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The first use of a signal replaces what it does by default, for the rest of the process: a program that awaits `ctrl_c` is not ended by it any more. A handler may do
-//! very little, so it writes one byte to a pipe; one thread of the process reads it, and wakes the tasks. It starts with the first use, and no runtime is needed.
+//! very little, so it counts the signal and writes one byte to a pipe; one thread of the process reads it, and wakes the tasks. It starts with the first use, and no runtime is needed.
 //!
 //! A process that forks after the first use must not await signals in the child: the thread is not there.
 

@@ -1,19 +1,21 @@
 //! From the handler of a signal to the tasks: a pair of sockets used as a pipe, and a thread that reads it.
 //!
-//! A signal handler may call almost nothing. Ours marks the signal as pending and writes a byte to the non-blocking end of the pair. The byte only wakes the thread, which looks at the marks of all signals after each
-//! read; so it does not matter if the socket is full and a byte is lost: there is something to read then. Signals coalesce.
+//! A signal handler may call almost nothing. Ours counts the signal and writes a byte to the non-blocking end of the pair. The byte only wakes the thread, which looks at the counts of all signals after each
+//! read; so it does not matter if the socket is full and a byte is lost: there is something to read then. Signals whose handlers run before the thread looks are one release of the waiters.
+//!
+//! The handler counts, not the thread: so the count at the creation of a `Signal` has every signal whose handler has returned, and those that differ from it came later.
 //!
 //! # Orderings
-//! `pending`: SeqCst on both sides. The write and the read of the socket are between them: a mark that the thread does not see has a byte that is still to be read.
+//! `count`: SeqCst on both sides. The write and the read of the socket are between the handler and the thread: a count that the thread does not see has a byte that is still to be read.
 //!
-//! `count`: SeqCst on both sides. A task enqueues its wait before it looks at the count, and the thread counts before it releases the waiters: either the thread finds the wait, or the task finds the new count.
+//! A task enqueues its wait before it looks at the count, and the thread looks at the count, as the handler left it, before it releases the waiters: either the thread finds the wait, or the task finds the new count.
 //! Both also lock the queue of the event in between. (No model includes this file: the two sides meet at a system call.)
 
 use crate::io::source::release_waiters;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use tasuki::Event;
@@ -23,8 +25,7 @@ const SIGNALS: usize = 128;
 
 /// One signal.
 pub(super) struct Slot {
-    /// It has come, and the thread has not counted it.
-    pending: AtomicBool,
+    /// How often its handler has run.
     count: AtomicU32,
     /// Set for a moment only, to release those that wait.
     pub(super) arrived: Event,
@@ -32,20 +33,14 @@ pub(super) struct Slot {
 
 impl Slot {
     const fn new() -> Self {
-        Self { pending: AtomicBool::new(false), count: AtomicU32::new(0), arrived: Event::manual() }
+        Self { count: AtomicU32::new(0), arrived: Event::manual() }
     }
 
     /// How many there have been, if that is not what was seen.
     pub(super) fn newer_than(&self, seen: u32) -> Option<u32> {
-        // SeqCst: pairs with SeqCst in `arrive`, see the header.
+        // SeqCst: pairs with SeqCst in `handler`, see the header.
         let count = self.count.load(Ordering::SeqCst);
         (count != seen).then_some(count)
-    }
-
-    fn arrive(&self) {
-        // SeqCst: pairs with SeqCst in `newer_than`, see the header.
-        self.count.fetch_add(1, Ordering::SeqCst);
-        release_waiters(&self.arrived);
     }
 }
 
@@ -74,7 +69,7 @@ pub(super) fn install(signal: i32) -> io::Result<u32> {
         handle(signal)?;
         installed[at] = true;
     }
-    // SeqCst: pairs with SeqCst in `arrive`.
+    // SeqCst: pairs with SeqCst in `handler`.
     Ok(SLOTS[at].count.load(Ordering::SeqCst))
 }
 
@@ -87,13 +82,16 @@ fn start() -> io::Result<()> {
     let (mut read, write) = UnixStream::pair()?;
     write.set_nonblocking(true)?;
     let wake = move || {
-        let mut bytes = [0; 64];
+        let (mut bytes, mut seen) = ([0; 64], [0; SIGNALS]);
         loop {
             match read.read(&mut bytes) {
                 Ok(1..) => {
-                    // SeqCst: pairs with SeqCst in `handler`, see the header.
-                    let came = |slot: &&Slot| slot.pending.swap(false, Ordering::SeqCst);
-                    SLOTS.iter().filter(came).for_each(Slot::arrive);
+                    for (slot, seen) in SLOTS.iter().zip(&mut seen) {
+                        if let Some(count) = slot.newer_than(*seen) {
+                            *seen = count;
+                            release_waiters(&slot.arrived);
+                        }
+                    }
                 }
                 // By the handler of another signal, which does not restart it.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -115,7 +113,7 @@ fn handle(signal: i32) -> io::Result<()> {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the action is initialised, and its handler calls nothing but `write`.
+    // SAFETY: the action is initialised, and its handler counts, and calls nothing but `write`.
     if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } == 0 {
         Ok(())
     } else {
@@ -128,12 +126,12 @@ extern "C" fn handler(signal: libc::c_int) {
     let error = unsafe { errno() };
     // SAFETY: as above.
     let before = unsafe { *error };
-    // SeqCst: pairs with SeqCst in the thread of `start`.
-    slot(signal).pending.store(true, Ordering::SeqCst);
+    // SeqCst: pairs with SeqCst in `newer_than` and `install`, see the header. Never a lock: `AtomicU32` is the machine's.
+    slot(signal).count.fetch_add(1, Ordering::SeqCst);
     let byte = 0_u8;
     // Acquire: pairs with Release in `start`.
     let write_end = WRITE_END.load(Ordering::Acquire);
-    // SAFETY: a descriptor that is never closed, and one byte. If it is full, the thread has yet to read, and looks at the mark then.
+    // SAFETY: a descriptor that is never closed, and one byte. If it is full, the thread has yet to read, and looks at the count then.
     unsafe { libc::write(write_end, std::ptr::from_ref(&byte).cast(), 1) };
     // SAFETY: as above.
     unsafe { *error = before };

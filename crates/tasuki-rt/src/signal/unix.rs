@@ -94,7 +94,7 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     Ok(Signal { kind, seen })
 }
 
-/// Notices one signal, from its creation on. Several that come between two calls of [`recv`](Self::recv) are one.
+/// Notices one signal, from its creation on: not one whose handler has run before, also if a task still waits to be woken by that. Several that come between two calls of [`recv`](Self::recv) are one.
 #[derive(Debug)]
 pub struct Signal {
     kind: SignalKind,

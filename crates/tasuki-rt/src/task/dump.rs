@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
-use tasuki::inspect::{WaitSnapshot, snapshot};
+use tasuki::inspect::{TaskLabel, WaitSnapshot, snapshot};
 use tasuki::task::TaskId;
 
 /// What a task does.
@@ -104,7 +104,7 @@ impl SpawnPlace {
 /// drop(runtime.spawn(std::future::pending::<()>()));
 /// let dump = runtime.dump();
 /// assert_eq!(dump.total, 1);
-/// assert_eq!(dump.tasks[0].spawned_at.file(), file!());
+/// assert!(dump.tasks.iter().all(|task| task.spawned_at.file() == file!()));
 /// println!("{dump}");
 /// ```
 #[derive(Clone, Debug)]
@@ -179,11 +179,7 @@ fn places(tasks: &[TaskDump]) -> Vec<SpawnPlace> {
 
 impl fmt::Display for TaskDump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.id)?;
-        if let Some(name) = &self.name {
-            write!(f, " `{name}`")?;
-        }
-        write!(f, ", spawned at {}", self.spawned_at)?;
+        write!(f, "{}, spawned at {}", TaskLabel::new(self.id, self.name.clone(), None), self.spawned_at)?;
         if let Some(worker) = self.pinned_to {
             write!(f, ", pinned to worker {}", worker.index())?;
         }

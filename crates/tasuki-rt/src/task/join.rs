@@ -181,6 +181,10 @@ impl<T> JoinHandle<T> {
         if poll.is_pending() {
             context::simulation(|sim| sim.joins(self.id()));
             self.wait.waits(&WAIT);
+            if let Awaited::Coming { cell, .. } = &self.result {
+                // SAFETY: the task keeps the cell.
+                unsafe { TaskCell::look(*cell, |task| task.metadata().notes.joined_by(&self.wait)) };
+            }
         } else {
             self.wait.ends();
         }

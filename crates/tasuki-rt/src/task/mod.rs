@@ -17,10 +17,11 @@ pub(crate) mod task_counts;
 mod trace;
 
 use crate::blocking::Work;
-use crate::context::{self, Context, SpawnSite, ThreadRole};
+use crate::context::{self, Context, PolledOn, SpawnSite, ThreadRole};
 use crate::error::JoinError;
 use crate::scheduler::Shared;
 use crate::scheduler::chain::Link;
+use crate::testing::PollWaker;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use join::JoinHandle;
 use notes::TaskNotes;
@@ -430,6 +431,14 @@ pub(crate) fn drop_foreign<T>(value: T) {
     }
 }
 
+/// Drops the result of a task that no caller has asked for. A panic in it is no more observed than if its handle had been dropped.
+pub(crate) fn drop_result<T>(result: Result<T, JoinError>) {
+    match result.map_err(JoinError::into_panic) {
+        Err(Ok(payload)) => unobserved(payload),
+        other => drop_foreign(other),
+    }
+}
+
 /// A panic that no handle reports. In a simulation it is a failure.
 #[cold]
 fn unobserved(payload: PanicPayload) {
@@ -444,6 +453,21 @@ fn unobserved(payload: PanicPayload) {
 #[inline]
 pub(crate) fn poll_ended(id: TaskId, waker: &Waker) {
     contain_panic(|| tasuki::runtime::poll_ended(id, waker));
+}
+
+/// The task has ended, and its future is dropped: what it was granted and has not claimed is revoked, which wakes other tasks.
+#[inline]
+fn task_ended(id: TaskId) {
+    contain_panic(|| tasuki::runtime::task_ended(id));
+}
+
+/// A task that is not in a cell, as that of a `block_on`; it ends when this is dropped. Declared before its future, which is dropped first.
+pub(crate) struct EndsTask(pub(crate) TaskId);
+
+impl Drop for EndsTask {
+    fn drop(&mut self) {
+        task_ended(self.0);
+    }
 }
 
 /// The future in the cell.
@@ -491,8 +515,18 @@ impl<F: Future> Future for Body<F> {
         let result = if look.ends_unpolled() {
             Err(this.meta.cause(look))
         } else {
-            this.meta.notes.begin_poll(context::polled_with(cx.waker()));
-            match catch_unwind(AssertUnwindSafe(|| poll_or_drop(&mut this.future, cx))) {
+            let polled_on = context::polled_with(cx.waker());
+            this.meta.notes.begin_poll(polled_on.event_loop());
+            let simulated;
+            let waker = if let PolledOn::Simulated(_) = polled_on {
+                simulated = PollWaker::new(cx.waker());
+                context::polled_with(simulated.get());
+                simulated.get()
+            } else {
+                cx.waker()
+            };
+            let polled = &mut std::task::Context::from_waker(waker);
+            match catch_unwind(AssertUnwindSafe(|| poll_or_drop(&mut this.future, polled))) {
                 Ok(Poll::Pending) => {
                     if !look.is_registered() {
                         this.meta.register(cx.waker());
@@ -518,6 +552,7 @@ impl<F> Drop for Body<F> {
         if let Some(panic) = self.end() {
             unobserved(panic.into_payload());
         }
+        task_ended(self.meta.id);
         self.meta.forget();
     }
 }
@@ -547,7 +582,7 @@ mod tests {
         let size = 40 + size_of::<Meta>() - size_of::<TaskNotes>() + union;
         assert!(size <= 120, "{size}");
         // What docs/inspect.md says, on a machine of 64 bits.
-        let noted = if notes::NotedTasks::ARE_NOTED { 72 } else { 0 };
+        let noted = if notes::NotedTasks::ARE_NOTED { 80 } else { 0 };
         assert!(size_of::<usize>() != 8 || size_of::<TaskNotes>() == noted);
     }
 }

@@ -38,6 +38,7 @@ mod noted {
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
     use std::task::Waker;
     use tasuki::inspect::{PollState, TaskLabel, label_tasks};
+    use tasuki::runtime::{SignalSlot, SignalWait};
     use tasuki::task::TaskId;
 
     const SCHEDULED: u32 = 0;
@@ -58,6 +59,8 @@ mod noted {
         kind: &'static str,
         polls: AtomicU32,
         state: AtomicU32,
+        /// The wait of its handle.
+        joiner: SignalSlot,
     }
 
     impl TaskNotes {
@@ -69,7 +72,13 @@ mod noted {
                 kind,
                 polls: AtomicU32::new(0),
                 state: AtomicU32::new(SCHEDULED),
+                joiner: SignalSlot::new(),
             }
+        }
+
+        /// The handle has been polled, and waits.
+        pub(crate) fn joined_by(&self, wait: &SignalWait) {
+            self.joiner.set(wait);
         }
 
         /// By this worker, if it is one.
@@ -184,9 +193,10 @@ mod noted {
             debug_assert!(!was_aborted, "aborts go by the other entry");
         }
 
-        /// Its future is dropped.
+        /// Its future is dropped: what its handle waits for has come, and the cell is about to wake the handle's task.
         pub(crate) fn remove(&self, notes: &TaskNotes) {
             self.0.remove(&notes.entry);
+            notes.joiner.came();
         }
 
         /// What is known of every task, by their numbers. Not of one moment. `expected` says how many there may be.
@@ -223,6 +233,7 @@ mod unnoted {
     use crate::context::SpawnSite;
     use crate::task::Runnable;
     use crate::task::dump::TaskDump;
+    use tasuki::runtime::SignalWait;
 
     pub(crate) struct TaskNotes;
 
@@ -240,6 +251,9 @@ mod unnoted {
 
         #[inline(always)]
         pub(crate) fn scheduled(&self) {}
+
+        #[inline(always)]
+        pub(crate) fn joined_by(&self, _: &SignalWait) {}
     }
 
     #[derive(Debug)]

@@ -6,7 +6,7 @@
 use super::abort::AbortHandle;
 use super::completions::{Completion, Completions};
 use super::join::JoinHandle;
-use super::{contain_panic, drop_foreign};
+use super::{contain_panic, drop_foreign, drop_result};
 use crate::context;
 use crate::error::JoinError;
 use crate::event_loop::WorkerId;
@@ -18,6 +18,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use tasuki::Event;
 use tasuki::task::TaskId;
+
+/// Members for which a set keeps its memory when it is empty.
+const KEPT_SLOTS: usize = 1024;
 
 /// A set of tasks, whose results are awaited one at a time. Dropping the set aborts them.
 ///
@@ -39,7 +42,8 @@ use tasuki::task::TaskId;
 ///
 /// # Order
 ///
-/// Results come in the order in which the tasks ended; of two that end at the same time on two workers either may be first. [`join_all`](Self::join_all) returns them in that order, too.
+/// Results come in the order in which the tasks ended; of two that end at the same time on two workers either may be first. A task that had ended before it was [inserted](Self::insert) counts as one that
+/// ended then. [`join_all`](Self::join_all) returns them in that order, too.
 ///
 /// # Cancel
 ///
@@ -47,7 +51,8 @@ use tasuki::task::TaskId;
 ///
 /// # Panic
 ///
-/// A task that panics gives an error, and the others go on.
+/// A task that panics gives an error, and the others go on. What a task panicked with that is not joined, because the set is dropped, [shut down](Self::shutdown) or [detached](Self::detach_all), is dropped; in a
+/// [simulation](crate::testing) it fails the test.
 pub struct JoinSet<T> {
     slots: Vec<Option<Member<T>>>,
     free: Vec<usize>,
@@ -62,6 +67,19 @@ enum Member<T> {
     Running(JoinHandle<T>, Arc<Completion<Event>>),
     /// Had ended when it was inserted.
     Ended(TaskId, Result<T, JoinError>),
+}
+
+impl<T> Member<T> {
+    /// Drops the result, or the right to it.
+    fn discard(self) {
+        match self {
+            Self::Running(handle, completion) => {
+                drop_foreign(handle);
+                drop(completion);
+            }
+            Self::Ended(_, result) => drop_result(result),
+        }
+    }
 }
 
 /// None has ended.
@@ -391,7 +409,7 @@ impl<T> JoinSet<T> {
         outputs
     }
 
-    /// Aborts all tasks and waits until they have ended; their results are dropped. Blocking work that runs is waited for.
+    /// Aborts all tasks and waits until they have ended; their results are dropped, panics included. Blocking work that runs is waited for, and so is the turn of work that is queued for a thread.
     ///
     /// # Cancel safety
     ///
@@ -410,9 +428,9 @@ impl<T> JoinSet<T> {
     /// ```
     pub async fn shutdown(&mut self) {
         self.abort_all();
-        while let Some(result) = self.next().await {
+        while let Some((_, result)) = self.next().await {
             // Foreign: a panic of one goes no further, and the others are waited for.
-            drop_foreign(result);
+            drop_result(result);
         }
     }
 
@@ -439,7 +457,7 @@ impl<T> JoinSet<T> {
 
     /// The result of this member, if it has ended.
     fn look(&mut self, index: usize) -> Option<Joined<T>> {
-        let joined = match self.slots[index].take()? {
+        let joined = match self.slots.get_mut(index)?.take()? {
             Member::Ended(id, result) => (id, result),
             Member::Running(mut handle, completion) => {
                 let waker = Waker::from(completion.clone());
@@ -451,6 +469,10 @@ impl<T> JoinSet<T> {
             }
         };
         self.free.push(index);
+        if self.is_empty() && self.slots.capacity() > KEPT_SLOTS {
+            self.slots = Vec::new();
+            self.free = Vec::new();
+        }
         Some(joined)
     }
 
@@ -493,7 +515,7 @@ impl<T> JoinSet<T> {
         self.free.clear();
         self.completions.close();
         self.completions = no_completions();
-        slots.into_iter().flatten().for_each(drop_foreign);
+        slots.into_iter().flatten().for_each(Member::discard);
     }
 }
 
@@ -508,7 +530,7 @@ impl<T> Drop for JoinSet<T> {
         self.abort_all();
         self.completions.close();
         // A result that has come is foreign: a panic of one goes no further, and the others are dropped.
-        self.slots.drain(..).flatten().for_each(drop_foreign);
+        self.slots.drain(..).flatten().for_each(Member::discard);
     }
 }
 

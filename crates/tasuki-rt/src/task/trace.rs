@@ -1,4 +1,4 @@
-//! Spans of tasks, for `tracing`; nothing without the feature of that name. The only file that knows it.
+//! Makes a `tracing` span for each task (feature `tracing`; without it the future is spawned as it is). No other file uses `tracing`.
 //!
 //! A span is made by the spawn, entered at each poll and at the drop of the future, and closed with the future. Its name and its fields are those by which consoles of
 //! tasks know spans of tasks.

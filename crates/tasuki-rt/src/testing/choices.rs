@@ -11,9 +11,6 @@
 //! So a run is a list of numbers, most of them 0 in a simple run, and a [`Schedule`] is the list of those that are not: it can be
 //! printed, repeated, and made smaller by setting some of them to 0.
 
-use std::fmt;
-use std::str::FromStr;
-
 /// Decisions beyond this many are made, and not recorded: such a run is repeated by its seed only.
 const RECORDED: usize = 1 << 20;
 
@@ -271,7 +268,7 @@ impl Record {
     }
 }
 
-/// The decisions of a run that are not the default, by their place in the run. Written as `place:option`, with commas; `-` if there is none.
+/// The decisions of a run that are not the default, by their place in the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Schedule(pub(super) Vec<(usize, u32)>);
 
@@ -285,54 +282,9 @@ impl Schedule {
     }
 }
 
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("-");
-        }
-        for (at, (place, taken)) in self.0.iter().enumerate() {
-            let comma = if at == 0 { "" } else { "," };
-            write!(f, "{comma}{place}:{taken}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Schedule {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.trim() == "-" {
-            return Ok(Self::default());
-        }
-        let pair = |pair: &str| {
-            let (place, taken) = pair.split_once(':')?;
-            Some((place.trim().parse().ok()?, taken.trim().parse().ok()?))
-        };
-        let mut pairs: Vec<(usize, u32)> = text
-            .split(',')
-            .map(|part| pair(part).ok_or_else(|| format!("`{part}` is not `place:option`")))
-            .collect::<Result<_, _>>()?;
-        pairs.sort_unstable();
-        pairs.dedup_by_key(|(place, _)| *place);
-        Ok(Self(pairs))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_schedule_is_read_as_it_is_written() {
-        for schedule in [Schedule::default(), Schedule(vec![(0, 1)]), Schedule(vec![(3, 1), (70, 12)])] {
-            assert_eq!(schedule.to_string().parse(), Ok(schedule));
-        }
-        assert_eq!("7:2, 3:1".parse(), Ok(Schedule(vec![(3, 1), (7, 2)])));
-        for wrong in ["", "3", "3:x", "3:1,,4:1"] {
-            assert!(wrong.parse::<Schedule>().is_err(), "{wrong:?}");
-        }
-    }
 
     /// What was recorded, and nothing else, is repeated by its schedule.
     #[test]

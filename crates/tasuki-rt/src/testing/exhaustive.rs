@@ -16,7 +16,7 @@ const POLLS: u64 = 100_000;
 ///
 /// A schedule says which task goes on whenever one waits or ends, in every possible order, and where a task is interrupted
 /// although it could go on: at an operation that is ready, at most so often in a run as [`switches`](Self::switches) says. Few bugs need more than
-/// two. To run a task that has yielded before all others that can run costs one as well. On which worker a task runs is not varied.
+/// two. To run a task that has [yielded](super#yields) before all others that can run costs one as well. On which worker a task runs is not varied.
 ///
 /// The number of schedules grows very fast with the number of tasks and of awaits. See [the module](super) for what a step is.
 ///
@@ -199,8 +199,8 @@ impl Exhaustive {
     #[track_caller]
     pub fn check<F: Future<Output = ()> + 'static>(self, mut test: impl FnMut() -> F) -> Explored {
         let mut explored = Explored { schedules: 0, complete: false, replayed: false };
-        if let Some((strategy, origin)) = from_environment() {
-            super::run_once(&self.settings, strategy, origin, test());
+        if let Some((settings, strategy, origin)) = from_environment(&self.settings) {
+            super::run_once(&settings, strategy, origin, test());
             return Explored { schedules: 1, complete: false, replayed: true };
         }
         let (mut prefix, mut complete) = (Some(Vec::new()), true);

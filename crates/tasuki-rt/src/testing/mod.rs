@@ -47,26 +47,40 @@
 //! however long the rest of the program is. The same seed gives the same run, as long as the test itself does
 //! nothing else at random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread.
 //!
-//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. One that does not end is reported as it is.
+//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. One that does not end is reported as it is. What is printed is enough to
+//! repeat it, by `TASUKI_SCHEDULE` with [`check()`], [`Exhaustive`] and the attributes, or by [`Simulation::replay`]: `4@2:1,5:1` deviates from the simplest order in the decisions 2 and 5, on four workers.
 //!
 //! # Time
 //!
 //! [`sleep`](crate::sleep()) and every `.timeout()` follow a virtual clock. It stands still while anything can run and jumps to the next deadline when
 //! nothing can; an hour takes no time, and a sleep of 10 ms takes exactly 10 ms. As in a runtime, deadlines are rounded up to a
-//! millisecond. A task that does nothing but yield, waiting for something to happen, uses up time too: 1 µs a poll at first, twice as much after each
-//! 1,000 polls in which nothing else happened. A deadline that is 10,000 years away never comes, nor does that of a sleep which
-//! is carried out of its simulation: the clock has stopped.
+//! millisecond.
+//!
+//! A loop that asks again and again until something happens could run for ever, so it uses up time. A poll that does nothing but [yield](#yields) costs 1 µs at first, twice as much after each
+//! 1,000 polls in which nothing else became ready; the clock follows in whole milliseconds, and [`now`](crate::now()) with it. A poll that is switched away at an operation which is ready, as of a free lock,
+//! costs nothing at first: it may be work. After 10,000 of them, in which nothing else became ready, each costs as much as a yield; polls of a task that is woken during them (below) after 65,536.
+//!
+//! A deadline that is 10,000 years after the start of the run never comes, nor does that of a sleep which is carried out of its simulation: the clock has stopped.
+//!
+//! # Yields
+//!
+//! A task that yields lets the others run first: [`Exhaustive`] takes it for a deviation, which it has few of, if such a task goes on before them, and with priorities the task falls below all others. It yields
+//! with [`yield_now`](crate::yield_now()), with an exhausted budget (128 operations in one poll that were ready), and if a future wakes the task by the waker of its poll itself (`cx.waker().wake_by_ref()`) and returns
+//! `Pending`, as the `yield_now` of other crates does. A task that is woken during its own poll by a *clone* of the waker is not taken for one that yields: mostly something was granted to another of its futures, as in a `join!` of a sender and a receiver, and the task is
+//! ready as any other. Only after 128 such polls of one task, in between which no other task was woken in this way, do the others go first once, so that they do not starve.
 //!
 //! # What fails
 //!
 //! * The test panics, or a posted closure does.
-//! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, or is dropped later with the panic inside.
+//! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, or is dropped later with the panic inside. A [`JoinSet`](crate::JoinSet) that is dropped, shut down or detached with the panic
+//!   inside is no different.
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits, where it was
 //!   spawned, and the tasks for whose end it waits; in debug builds and with the feature `inspect` also what else it waits for, and of a lock where it asked for it and which task has taken it, and where.
 //! * It does not end within the polls that [`Simulation::polls`] allows.
 //! * The destructor of a task, of an output that is not taken, or of a posted closure panics.
 //!
-//! Tasks that still wait when the test has ended are dropped, as at the end of a runtime.
+//! Tasks that still wait when the test has ended are dropped, as at the end of a runtime. If a run fails twice, the first failure is the one that is reported: a destructor that panics when the tasks of a deadlock are dropped
+//! does not hide the deadlock.
 //!
 //! # What else there is
 //!
@@ -75,7 +89,7 @@
 //!
 //! Other threads have no place in it, but are not forbidden: what they wake is run, in an order that no seed repeats. When nothing
 //! else can run, the simulation waits for them, one second of the real clock, before it speaks of a deadlock; if that may
-//! be too short, hold the guard of [`foreign_wakes`] for as long as a wake may come.
+//! be too short, hold the guard of [`foreign_wakes`] for as long as a wake may come. What they give to `spawn_blocking` of a [`Handle`](crate::Handle) runs on real threads, which end with the run.
 //!
 //! # A test that fails
 //!
@@ -97,12 +111,16 @@
 
 mod choices;
 mod exhaustive;
+mod poll_waker;
+mod printed_schedule;
 mod report;
 mod shrink;
 mod simulation;
+mod spin_clock;
 mod virtual_workers;
 
 pub use exhaustive::{Exhaustive, Explored};
+pub(crate) use poll_waker::PollWaker;
 pub use simulation::Simulation;
 pub(crate) use virtual_workers::Sim;
 
@@ -112,6 +130,7 @@ use crate::scheduler::Shared;
 use crate::task::{self, PanicPayload};
 use crate::task_local::outside_of_scopes;
 use choices::Strategy;
+use printed_schedule::PrintedSchedule;
 use std::cell::Cell;
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -140,7 +159,7 @@ use virtual_workers::{History, Settings};
 #[track_caller]
 pub fn check<F: Future<Output = ()> + 'static>(schedules: u64, mut test: impl FnMut() -> F) {
     let settings = Settings::default();
-    if let Some((strategy, origin)) = from_environment() {
+    if let Some((settings, strategy, origin)) = from_environment(&settings) {
         return run_once(&settings, strategy, origin, test());
     }
     let base = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
@@ -265,19 +284,22 @@ struct Found {
     origin: Origin,
 }
 
-/// What `TASUKI_SCHEDULE` or `TASUKI_SEED` asks for.
+/// What `TASUKI_SCHEDULE` or `TASUKI_SEED` asks for; a schedule has its own number of workers.
 #[track_caller]
-fn from_environment() -> Option<(Strategy, Origin)> {
+fn from_environment(settings: &Settings) -> Option<(Settings, Strategy, Origin)> {
+    let settings = settings.clone();
     // No panic inside of a closure, which would not know its caller.
     if let Ok(schedule) = std::env::var("TASUKI_SCHEDULE") {
         match schedule.parse() {
-            Ok(schedule) => return Some((Strategy::Script(schedule), Origin::Schedule)),
+            Ok(PrintedSchedule { workers, schedule }) => {
+                return Some((settings.workers(workers), Strategy::Script(schedule), Origin::Schedule));
+            }
             Err(error) => panic!("TASUKI_SCHEDULE={schedule:?}: {error}"),
         }
     }
     let seed = std::env::var("TASUKI_SEED").ok()?;
     let Ok(seed) = seed.parse() else { panic!("TASUKI_SEED={seed:?} is no number") };
-    Some((Strategy::of(seed), Origin::Seed(seed)))
+    Some((settings, Strategy::of(seed), Origin::Seed(seed)))
 }
 
 /// A run whose failure is the caller's.
@@ -346,8 +368,9 @@ where
 
 impl Found {
     fn print(&self, what: &str) {
-        let schedule = self.history.record.schedule();
+        let (workers, schedule) = (self.history.workers, self.history.record.schedule());
         let switches = schedule.len();
+        let schedule = PrintedSchedule { workers, schedule };
         match self.origin {
             Origin::Seed(seed) => eprintln!("{what}failed with TASUKI_SEED={seed}"),
             Origin::Depth(seed, depth) => eprintln!("{what}failed with seed {seed}, depth {depth}"),
@@ -375,9 +398,16 @@ where
         result
     };
     let result = outside_of_scopes(|| context.enter(run));
-    let result = match sim.failure() {
-        Some(failure) => Err(failure),
-        None => result,
+    // The first failure, if there are two: what a destructor panics with at the end does not hide why the run has ended.
+    let result = match (result, sim.failure()) {
+        (Ok(output), Some(failure)) => {
+            task::contain_panic(|| drop(output));
+            Err(failure)
+        }
+        (result, later) => {
+            task::contain_panic(|| drop(later));
+            result
+        }
     };
     Run { result, history: sim.history() }
 }

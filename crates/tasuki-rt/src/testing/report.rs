@@ -19,8 +19,10 @@ pub(super) enum Fate {
     Waits,
     /// It switched at an operation that was ready.
     Switched,
-    /// It woke itself.
+    /// It yielded.
     Yielded,
+    /// It was woken during its own poll, as by a grant to another of its futures.
+    WokeItself,
     Ended,
 }
 
@@ -178,6 +180,7 @@ impl fmt::Display for Tasks {
                 Fate::Waits => "waits",
                 Fate::Switched => "switches before an operation that was ready",
                 Fate::Yielded => "yields",
+                Fate::WokeItself => "wakes itself",
                 Fate::Ended => "ends",
             };
             writeln!(f, "  worker {}: {} {fate}", step.worker, self.subject(step.task))?;

@@ -1,6 +1,7 @@
 //! `Simulation`: one run of a test, by a seed or a schedule, and its settings.
 
 use super::choices::{Schedule, Strategy};
+use super::printed_schedule::PrintedSchedule;
 use super::virtual_workers::Settings;
 use super::{Origin, run_once};
 use std::future::Future;
@@ -74,7 +75,7 @@ impl Simulation {
         Self { plan: Plan::Seed(seed), settings: Settings::default() }
     }
 
-    /// Creates the run of a schedule that a failure has printed behind `TASUKI_SCHEDULE=`.
+    /// Creates the run of a schedule that a failure has printed behind `TASUKI_SCHEDULE=`, on as many workers as the failure had: the number before the `@`.
     ///
     /// # Panics
     ///
@@ -83,12 +84,14 @@ impl Simulation {
     /// # Examples
     ///
     /// ```
-    /// tasuki_rt::testing::Simulation::replay("3:1,17:2").run(async {});
+    /// tasuki_rt::testing::Simulation::replay("4@3:1,17:2").run(async {});
     /// ```
     #[track_caller]
     pub fn replay(schedule: &str) -> Self {
         match schedule.parse() {
-            Ok(parsed) => Self { plan: Plan::Schedule(parsed), settings: Settings::default() },
+            Ok(PrintedSchedule { workers, schedule }) => {
+                Self { plan: Plan::Schedule(schedule), settings: Settings::default().workers(workers) }
+            }
             Err(error) => panic!("{schedule:?} is no schedule: {error}"),
         }
     }
@@ -114,7 +117,7 @@ impl Simulation {
         self
     }
 
-    /// Sets the number of virtual workers; four unless set.
+    /// Sets the number of virtual workers; four unless set. A schedule ([`replay`](Self::replay)) has its own number, with another one it is another run.
     ///
     /// # Panics
     ///

@@ -6,12 +6,13 @@
 //!
 //! Invariants:
 //! 1. No foreign code runs while a `RefCell` of it is borrowed.
-//! 2. The clock stands at a tick of the wheel, and moves only in [`Sim::pick`]: so a duration of whole milliseconds takes exactly as long.
+//! 2. The clock stands at a tick of the wheel, moves only in [`Sim::pick`], and never past a deadline: so a duration of whole milliseconds takes exactly as long.
 //! 3. Of the closures posted to one worker only the oldest can be picked.
 
 use super::Failure;
 use super::choices::{Candidate, Chooser, Record, Strategy};
 use super::report::{Fate, Tasks};
+use super::spin_clock::SpinClock;
 use crate::context::{Context, SpawnSite};
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
@@ -26,13 +27,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::runtime::{TaskId, Timers, uncharged};
 
-/// How many operations of one poll may be ready before the task yields, whatever the strategy says; as in a runtime.
+/// How many operations of one poll may be ready before the task yields, whatever the strategy says; as in a runtime. As often may grants wake a task during its own poll, one poll after the other.
 const BUDGET: u32 = 128;
-/// A deadline further away never comes: `Duration::MAX` is one.
+/// A deadline that is further from the start of the run never comes: `Duration::MAX` is one.
 const NEVER: Duration = Duration::from_secs(10_000 * 365 * 86_400);
-/// What a poll that only yields costs at first, and after how many of them in a row it costs twice as much.
-const YIELD_COSTS: Duration = Duration::from_micros(1);
-const YIELDS_DOUBLE: u32 = 1_000;
+/// How long the end of a run waits before it looks again whether a thread for blocking work has ended, which is told.
+const END_OF_THREADS: Duration = Duration::from_millis(5);
 
 /// What a run has beside its strategy.
 #[derive(Clone, Debug)]
@@ -50,6 +50,9 @@ struct Ready {
     home: Option<usize>,
     /// Number of the task. A posted closure has that of its worker; those of tasks begin after them.
     task: usize,
+    /// How its last poll ended, if it was woken during that.
+    fate: Option<Fate>,
+    /// The others go first.
     yielded: bool,
     item: Item,
 }
@@ -57,6 +60,11 @@ struct Ready {
 impl Ready {
     fn is_job(&self) -> bool {
         matches!(self.item, Item::Job(_))
+    }
+
+    /// Its last poll gave way to others, and may have done nothing else.
+    fn spins(&self) -> bool {
+        matches!(self.fate, Some(Fate::Yielded | Fate::Switched | Fate::WokeItself))
     }
 }
 
@@ -68,8 +76,21 @@ struct Polling {
     operations: Cell<u32>,
     /// It switched at an operation that was ready.
     switched: Cell<bool>,
+    /// It yielded.
+    yielded: Cell<bool>,
     /// It did so the last time, and nothing has run since: the next operation goes on.
     again: Cell<bool>,
+}
+
+impl Polling {
+    /// How the poll of a task ended that was woken during it.
+    fn fate(&self) -> Fate {
+        match (self.switched.get(), self.yielded.get()) {
+            (true, _) => Fate::Switched,
+            (false, true) => Fate::Yielded,
+            (false, false) => Fate::WokeItself,
+        }
+    }
 }
 
 /// All workers of a simulation.
@@ -86,9 +107,9 @@ pub(crate) struct Sim {
     start: Instant,
     now: Cell<Instant>,
     polls: Cell<u64>,
-    /// Polls in a row that did nothing but yield, and the time they have cost.
-    yields: Cell<u32>,
-    yielded: Cell<Duration>,
+    spin_clock: SpinClock,
+    /// The last task that was woken during its own poll, without a yield, and how often in a row.
+    woke_itself: Cell<(usize, u32)>,
     failure: RefCell<Option<Failure>>,
     shutting_down: Cell<bool>,
     /// Guards of [`foreign_wakes`](super::foreign_wakes).
@@ -112,8 +133,8 @@ impl Sim {
             start,
             now: Cell::new(start),
             polls: Cell::new(0),
-            yields: Cell::new(0),
-            yielded: Cell::new(Duration::ZERO),
+            spin_clock: SpinClock::default(),
+            woke_itself: Cell::new((0, 0)),
             failure: RefCell::default(),
             shutting_down: Cell::new(false),
             foreign: Arc::default(),
@@ -141,17 +162,40 @@ impl Sim {
             Item::Job(_) => home.expect("closures are posted to a worker"),
         };
         let own = self.polling.task.get() == Some(task) && matches!(item, Item::Task(_));
-        let yielded = own && !self.polling.switched.get();
-        if own {
-            self.tasks.borrow_mut().has_fared(if yielded { Fate::Yielded } else { Fate::Switched });
-        } else {
-            self.yields.set(0);
-            self.yielded.set(Duration::ZERO);
+        let fate = own.then(|| self.polling.fate());
+        if let Some(fate) = fate {
+            self.tasks.borrow_mut().has_fared(fate);
         }
+        let yielded = match fate {
+            Some(Fate::Yielded) => true,
+            Some(Fate::Switched) => false,
+            Some(_) => {
+                self.spin_clock.self_woken();
+                self.woke_itself_too_often(task)
+            }
+            None => {
+                self.spin_clock.reset();
+                false
+            }
+        };
         if yielded {
             self.chooser.borrow_mut().has_yielded(task);
         }
-        self.ready.borrow_mut().push(Ready { home, task, yielded, item });
+        self.ready.borrow_mut().push(Ready { home, task, fate, yielded, item });
+    }
+
+    /// The running task was woken during its poll. Was it so often, with no other task between, that others would starve?
+    fn woke_itself_too_often(&self, task: usize) -> bool {
+        let (last, times) = self.woke_itself.get();
+        let times = if last == task { times + 1 } else { 1 };
+        let too_often = times > BUDGET;
+        self.woke_itself.set((task, if too_often { 0 } else { times }));
+        too_often
+    }
+
+    /// The running task yields: it asks to be polled again, although nothing was granted to it.
+    pub(crate) fn yields(&self) {
+        self.polling.yielded.set(true);
     }
 
     /// A task was spawned here.
@@ -200,6 +244,7 @@ impl Sim {
         let operations = polling.operations.get() + 1;
         polling.operations.set(operations);
         if operations > BUDGET {
+            self.yields();
             return 0;
         }
         if polling.again.take() {
@@ -227,6 +272,7 @@ impl Sim {
         polling.task.set(Some(task));
         polling.operations.set(0);
         polling.switched.set(false);
+        polling.yielded.set(false);
         polling.again.set(self.switched.replace(None) == Some(task));
         self.tasks.borrow_mut().runs(task, self.here.get());
         match item {
@@ -250,7 +296,7 @@ impl Sim {
 
     fn pick(&self, shared: &Shared) -> Option<Ready> {
         self.take_from_outside(shared);
-        self.pass_time_beside_yields();
+        self.pass_time_beside_spins();
         while self.ready.borrow().is_empty() {
             if !self.pass_time() && !self.wait_for_outside(shared) {
                 return None;
@@ -302,27 +348,24 @@ impl Sim {
         self.advance().filter(|next| next.saturating_duration_since(self.start) < NEVER)
     }
 
-    /// A task that asks again and again, and yields in between, uses up time: little, but the more the longer nothing else happens.
-    fn pass_time_beside_yields(&self) {
+    /// Tasks that ask again and again, and give way in between, use up time: the clock moves, to the next deadline at most.
+    fn pass_time_beside_spins(&self) {
         let ready = self.ready.borrow();
-        if ready.is_empty() || ready.iter().any(|entry| !entry.yielded) {
+        if ready.is_empty() || !ready.iter().all(Ready::spins) {
             return;
         }
+        let any = |fate| ready.iter().any(|entry| entry.fate == Some(fate));
+        let (switched, woke_itself) = (any(Fate::Switched), any(Fate::WokeItself));
         drop(ready);
-        let yields = self.yields.get();
-        self.yields.set(yields.saturating_add(1));
-        let doubled = (yields / YIELDS_DOUBLE).min(30);
-        self.yielded.set(self.yielded.get().saturating_add(YIELD_COSTS * (1 << doubled)));
-        if yields % 64 == 63 {
-            let now = self.now.get();
-            match self.next_deadline() {
-                Some(next) if now + self.yielded.get() >= next => {
-                    self.yielded.set(self.yielded.get().saturating_sub(next - now));
-                    self.pass_time();
-                }
-                _ => (),
-            }
+        let used = self.spin_clock.count(switched, woke_itself);
+        if used.is_zero() {
+            return;
         }
+        let now = self.now.get();
+        let step = self.next_deadline().map_or(used, |next| used.min(next - now));
+        self.spin_clock.spend(step);
+        self.now.set(now + step);
+        self.advance();
     }
 
     /// Nothing can run, and nothing is due: only a foreign thread can help. False if none does in time.
@@ -365,6 +408,8 @@ impl Sim {
         shared.close();
         shared.registry.wake_others();
         (0..self.settings.workers).for_each(|worker| shared.registry.wake_pinned(worker));
+        // Foreign threads may have started some; what they run is counted among the tasks.
+        shared.blocking.close().into_iter().for_each(|work| drop_item(context, Item::Task(work)));
         while shared.task_counts.len() > 0 {
             self.take_from_outside(shared);
             let Some(Ready { home, item, .. }) = self.ready.borrow_mut().pop() else {
@@ -380,12 +425,15 @@ impl Sim {
         self.take_from_outside(shared);
         let left = self.ready.take();
         left.into_iter().for_each(|entry| drop_item(context, entry.item));
+        while shared.blocking.wait(END_OF_THREADS) {}
+        shared.blocking.join();
     }
 
     /// What the run was like.
     pub(super) fn history(&self) -> History {
         let chooser = self.chooser.replace(Chooser::new(Strategy::Script(Default::default())));
         History {
+            workers: self.settings.workers,
             record: chooser.into_record(),
             steps: self.tasks.borrow().to_string(),
             met_foreign: self.met_foreign.get(),
@@ -396,6 +444,7 @@ impl Sim {
 /// What a run leaves behind.
 #[derive(Debug)]
 pub(super) struct History {
+    pub(super) workers: usize,
     pub(super) record: Record,
     /// The last steps, to be read.
     pub(super) steps: String,

@@ -109,7 +109,7 @@ mod unix {
     #[test]
     fn a_connect_to_a_full_listener_is_tried_again() {
         let _dog = watchdog(60);
-        let path = path("full");
+        let path = path("full-listener");
         let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
         socket.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
         socket.listen(1).unwrap();

@@ -2,9 +2,10 @@
 
 use super::tcp::pair;
 use crate::kit::{runtime, watchdog};
-use std::future::poll_fn;
-use std::io::IoSlice;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use tasuki_rt::net::{TcpListener, TcpStream, UdpSocket};
 use tasuki_rt::spawn;
 
@@ -136,4 +137,76 @@ fn traits_of_std() {
             std::fs::remove_file(&path).unwrap();
         }
     });
+}
+
+/// Reads without room, of a stream that has nothing to read: each is ready at its first poll, with 0, and takes nothing.
+#[test]
+fn reads_without_room_are_ready() {
+    /// By the traits of futures-io, tokio and hyper.
+    fn by_traits<R: futures_io::AsyncRead + tokio::io::AsyncRead + hyper::rt::Read + Unpin>(mut read: R) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let futures = futures_io::AsyncRead::poll_read(Pin::new(&mut read), &mut cx, &mut []);
+        assert!(matches!(futures, Poll::Ready(Ok(0))), "futures-io: {futures:?}");
+        let mut room = tokio::io::ReadBuf::new(&mut []);
+        let tokio = tokio::io::AsyncRead::poll_read(Pin::new(&mut read), &mut cx, &mut room);
+        assert!(matches!(tokio, Poll::Ready(Ok(()))), "tokio: {tokio:?}");
+        let mut room = hyper::rt::ReadBuf::new(&mut []);
+        let hyper = hyper::rt::Read::poll_read(Pin::new(&mut read), &mut cx, room.unfilled());
+        assert!(matches!(hyper, Poll::Ready(Ok(()))), "hyper: {hyper:?}");
+    }
+
+    fn at_once<T: std::fmt::Debug>(future: impl Future<Output = io::Result<T>>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => output.unwrap(),
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    /// Of a stream, by every way, and of its halves. Twice: before and after an operation that found nothing.
+    macro_rules! check {
+        ($stream:ident, $peer:ident) => {
+            for _ in 0..2 {
+                assert_eq!(at_once($stream.read(&mut [])), 0);
+                at_once($stream.read_exact(&mut []));
+                assert_eq!($stream.try_read(&mut []).unwrap(), 0);
+                by_traits(&mut $stream);
+                let (mut read, _write) = $stream.split();
+                assert_eq!(at_once(read.read(&mut [])), 0);
+                at_once(read.read_exact(&mut []));
+                by_traits(read);
+                assert_eq!($stream.try_read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            }
+            let (mut read, _write) = $stream.into_split();
+            assert_eq!(at_once(read.read(&mut [])), 0);
+            at_once(read.read_exact(&mut []));
+            by_traits(&mut read);
+            $peer.write_all(b"x").await.unwrap();
+            let mut byte = [0];
+            assert_eq!((read.read(&mut byte).await.unwrap(), byte), (1, *b"x"));
+        };
+    }
+
+    let _dog = watchdog(60);
+    let (mut stream, _peer) = runtime(1).block_on(async {
+        let (mut stream, mut peer) = pair().await.unwrap();
+        assert_eq!(at_once(stream.peek(&mut [])), 0);
+        check!(stream, peer);
+        #[cfg(unix)]
+        {
+            let (mut stream, mut peer) = tasuki_rt::net::UnixStream::pair().unwrap();
+            check!(stream, peer);
+            let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+            one.set_nonblocking(true).unwrap();
+            let mut one = tasuki_rt::io::Async::new(one).unwrap();
+            let read =
+                |cx: &mut Context<'_>| futures_io::AsyncRead::poll_read(Pin::new(&mut one), cx, &mut []);
+            assert_eq!(at_once(poll_fn(read)), 0);
+        }
+        pair().await.unwrap()
+    });
+    // As every other operation, once the runtime has shut down.
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(pin!(stream.read(&mut [])).poll(&mut cx), Poll::Ready(Err(_))));
+    assert!(matches!(pin!(stream.read_exact(&mut [])).poll(&mut cx), Poll::Ready(Err(_))));
+    assert!(stream.try_read(&mut []).is_err());
 }

@@ -87,7 +87,7 @@ fn panics_point_to_the_caller() {
             }),
             ("Simulation::workers", &|| _ = Simulation::new(1).workers(0)),
             ("Simulation::replay", &|| _ = Simulation::replay("no schedule")),
-            ("Simulation::depth", &|| _ = Simulation::replay("-").depth(1)),
+            ("Simulation::depth", &|| _ = Simulation::replay("4@-").depth(1)),
             ("Simulation::run", &|| Simulation::new(1).grace(Duration::ZERO).run(pending())),
             ("Exhaustive::workers", &|| _ = Exhaustive::new().workers(0)),
             ("Explored::expect_complete", &|| {

@@ -7,7 +7,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tasuki::Event;
-use tasuki_rt::{Runtime, WorkerId, spawn};
+use tasuki_rt::{JoinSet, Runtime, WorkerId, spawn};
 
 /// So many tasks wait at once, spawned from outside, inside, or pinned; then all are woken at once, and end.
 fn crowd(runtime: &Runtime, tasks: usize, kind: usize) {
@@ -105,5 +105,31 @@ fn threads_that_waited_leave_nothing_behind() {
         let kept = || live().saturating_sub(before);
         println!("{} bytes are kept", kept());
         until(|| kept() <= KEPT);
+    });
+}
+
+/// A set that was emptied, and a queue of blocking work, keep the memory of some hundred members, not of the most that there were.
+#[test]
+fn sets_and_queues_that_are_empty_again_are_small() {
+    const MANY: usize = scaled(20_000, 2_000);
+    const KEPT: usize = 128 << 10;
+    alone(|| {
+        let _dog = watchdog(120);
+        let runtime = Runtime::builder().workers(1).max_blocking_threads(1).build().unwrap();
+        runtime.start().unwrap();
+        let mut set = JoinSet::new();
+        let round = |set: &mut JoinSet<()>, members: usize| {
+            runtime.block_on(async {
+                (0..members).for_each(|_| drop(set.spawn_blocking(|| ())));
+                (0..members).for_each(|_| drop(set.spawn(async {})));
+                while let Some(joined) = set.join_next().await {
+                    joined.unwrap();
+                }
+            });
+        };
+        round(&mut set, 10);
+        let before = live();
+        round(&mut set, MANY);
+        until(|| live() <= before + KEPT);
     });
 }

@@ -372,3 +372,73 @@ fn signals_are_awaited() {
         runtime.block_on(waiting).unwrap().unwrap();
     });
 }
+
+/// A signal that came before is not noticed, though the thread may still have to wake the tasks that waited for it; every one that comes after is. So it is with the first poll of `ctrl_c`.
+#[test]
+fn signals_are_noticed_from_the_creation_on() {
+    use std::task::{Context, Waker};
+    use tasuki_rt::signal::unix::{SignalKind, signal};
+    alone(|| {
+        let _dog = watchdog(60);
+        let raise = |kind: SignalKind| {
+            // SAFETY: the handler is ours.
+            assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+        };
+        let (kind, interrupt) = (SignalKind::user_defined2(), SignalKind::interrupt());
+        let mut cx = Context::from_waker(Waker::noop());
+        let runtime = runtime(1);
+        let (mut first, mut control) = (signal(kind).unwrap(), signal(interrupt).unwrap());
+        for round in 0..500 {
+            raise(kind);
+            let mut late = signal(kind).unwrap();
+            let mut waits = Box::pin(late.recv());
+            assert!(waits.as_mut().poll(&mut cx).is_pending(), "round {round}: it came before");
+            runtime.block_on(first.recv());
+            // By now the thread may have released those that wait: for a signal that this one has not.
+            std::thread::sleep(Duration::from_micros(round % 3 * 50));
+            assert!(waits.as_mut().poll(&mut cx).is_pending(), "round {round}: it came before");
+            raise(kind);
+            runtime.block_on(waits);
+            runtime.block_on(first.recv());
+
+            raise(interrupt);
+            let mut waits = Box::pin(tasuki_rt::signal::ctrl_c());
+            assert!(waits.as_mut().poll(&mut cx).is_pending(), "round {round}: it came before");
+            runtime.block_on(control.recv());
+            assert!(waits.as_mut().poll(&mut cx).is_pending(), "round {round}: it came before");
+            raise(interrupt);
+            runtime.block_on(waits).unwrap();
+            runtime.block_on(control.recv());
+        }
+    });
+}
+
+/// One signal at a time, each while a task waits, or is about to: all are noticed.
+#[test]
+fn no_signal_is_missed() {
+    const ROUNDS: usize = 500;
+    use tasuki_rt::signal::unix::{SignalKind, signal};
+    alone(|| {
+        let _dog = watchdog(60);
+        let kind = SignalKind::user_defined1();
+        let (mut signals, noticed) = (signal(kind).unwrap(), Arc::new(AtomicUsize::new(0)));
+        let (runtime, count) = (runtime(1), noticed.clone());
+        let task = runtime.spawn(async move {
+            for _ in 0..ROUNDS {
+                signals.recv().await;
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        runtime.start().unwrap();
+        for n in 0..ROUNDS {
+            // SAFETY: the handler is ours.
+            assert_eq!(unsafe { libc::raise(kind.as_raw()) }, 0);
+            while noticed.load(Ordering::SeqCst) <= n {
+                std::thread::yield_now();
+            }
+            // The task waits again, or not yet.
+            (0..n % 64).for_each(|_| std::hint::spin_loop());
+        }
+        runtime.block_on(task).unwrap();
+    });
+}

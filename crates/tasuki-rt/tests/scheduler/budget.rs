@@ -210,3 +210,68 @@ fn a_lock_off_the_loop_is_charged() {
     }));
     assert!(polls > 1, "it has never yielded");
 }
+
+/// A task with sections of a millisecond lets another one run after two of them, whatever that one does with its turns: short polls do not make the worker forget how long the others are.
+#[test]
+fn short_polls_of_others_do_not_end_the_wariness() {
+    let _dog = watchdog(60);
+    for operations in [0, 1, 2, 8] {
+        let sections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = sections.clone();
+        let between = runtime(1).block_on(async move {
+            let busy = spawn(async move {
+                let mutex = Mutex::new(());
+                loop {
+                    let _guard = mutex.lock().await;
+                    let begun = Instant::now();
+                    until(|| begun.elapsed() >= MS);
+                    counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                }
+            });
+            let turns = spawn(async move {
+                let (mutex, mut most) = (Mutex::new(()), 0);
+                for turn in 0..scaled(20, 4) {
+                    let before = sections.load(std::sync::atomic::Ordering::Relaxed);
+                    yield_now().await;
+                    // The first time the worker does not know it yet.
+                    if turn > 0 {
+                        most = most.max(sections.load(std::sync::atomic::Ordering::Relaxed) - before);
+                    }
+                    for _ in 0..operations {
+                        drop(mutex.lock().await);
+                    }
+                }
+                most
+            });
+            let most = turns.await.unwrap();
+            busy.abort();
+            most
+        });
+        assert!(between <= 2, "{operations} operations a turn: {between} sections before the other task ran");
+    }
+}
+
+/// The future of `block_on` has branches that wait for each other's polls to end: it is bounded by time, too.
+#[test]
+fn a_poll_of_block_on_is_bounded_by_time() {
+    let _dog = watchdog(60);
+    let most = runtime(1).block_on(async {
+        let (mutex, sections, mut most) = (Mutex::new(()), Cell::new(0), 0);
+        let mut busy = pin!(async {
+            loop {
+                let _guard = mutex.lock().await;
+                let begun = Instant::now();
+                until(|| begun.elapsed() >= MS);
+                sections.set(sections.get() + 1);
+            }
+        });
+        std::future::poll_fn(|cx| {
+            let before = sections.get();
+            let _: std::task::Poll<()> = busy.as_mut().poll(cx);
+            most = most.max(sections.get() - before);
+            if sections.get() < 40 { std::task::Poll::Pending } else { std::task::Poll::Ready(most) }
+        })
+        .await
+    });
+    assert!(most <= 18, "{most} sections of a millisecond in one poll");
+}

@@ -128,6 +128,7 @@ mod unix {
         use futures_io::{AsyncRead, AsyncWrite};
         let descriptors = foreign!(
             "read of a descriptor" => poll_read, &mut [0];
+            "read of a descriptor, without room" => poll_read, &mut [];
             "write of a descriptor" => poll_write, b"x";
             "flush of a descriptor" => poll_flush;
             "close of a descriptor" => poll_close;

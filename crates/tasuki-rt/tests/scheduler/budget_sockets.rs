@@ -70,6 +70,22 @@ pub(super) fn rows() -> Vec<Row> {
             stream.read_exact(&mut []).await.unwrap()
         ),
         row!(
+            "read without room",
+            [],
+            {
+                let (mut stream, _peer) = stream().await;
+            },
+            stream.read(&mut []).await.unwrap()
+        ),
+        row!(
+            "peek without room",
+            [],
+            {
+                let (stream, _peer) = stream().await;
+            },
+            stream.peek(&mut []).await.unwrap()
+        ),
+        row!(
             "write_all of nothing",
             [],
             {

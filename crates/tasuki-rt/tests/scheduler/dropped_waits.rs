@@ -108,8 +108,17 @@ fn fill(stream: &mut TcpStream) {
     while poll_with(&mut Box::pin(stream.write(b"x")), Waker::noop()).is_ready() {}
 }
 
+/// A name in the file system, as long as it is needed.
+struct Named(PathBuf);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Datagrams that stay where they are: a socket that can send no more to the one with this path.
-fn full_datagrams() -> (UnixDatagram, std::os::unix::net::UnixDatagram, PathBuf) {
+fn full_datagrams() -> (UnixDatagram, std::os::unix::net::UnixDatagram, Named) {
     let name = format!("tasuki-rt-dropped-{}-{:?}", std::process::id(), std::thread::current().id());
     let path = std::env::temp_dir().join(name);
     let _ = std::fs::remove_file(&path);
@@ -117,7 +126,7 @@ fn full_datagrams() -> (UnixDatagram, std::os::unix::net::UnixDatagram, PathBuf)
     let one = std::os::unix::net::UnixDatagram::unbound().unwrap();
     one.set_nonblocking(true).unwrap();
     while one.send_to(b"x", &path).is_ok() {}
-    (UnixDatagram::from_std(one).unwrap(), other, path)
+    (UnixDatagram::from_std(one).unwrap(), other, Named(path))
 }
 
 #[allow(unused_mut, unused_variables, reason = "not every operation needs all that is made")]
@@ -221,16 +230,15 @@ fn rows() -> Vec<Row> {
         {
             let (socket, _other, path) = full_datagrams();
             try_once(socket.recv(&mut [0]));
-            try_once(socket.send_to(b"x", &path));
-            socket.connect(&path).unwrap();
-            std::fs::remove_file(&path).unwrap();
+            socket.connect(&path.0).unwrap();
+            try_once(socket.send(b"x"));
         },
         "UnixDatagram::readable" => socket.readable(),
         "UnixDatagram::writable" => socket.writable(),
         "UnixDatagram::recv" => socket.recv(&mut [0]),
         "UnixDatagram::recv_from" => socket.recv_from(&mut [0]),
         "UnixDatagram::send" => socket.send(b"x"),
-        "UnixDatagram::send_to" => socket.send_to(b"x", &path),
+        "UnixDatagram::send_to" => socket.send_to(b"x", &path.0),
     );
     let listener = each!(
         {

@@ -181,7 +181,7 @@ async fn enough_schedules() {
 #[test]
 #[cfg_attr(miri, ignore = "starts a program")]
 fn one_schedule_is_enough_where_it_is_named() {
-    for told in [("TASUKI_SEED", "1"), ("TASUKI_SCHEDULE", "-")] {
+    for told in [("TASUKI_SEED", "1"), ("TASUKI_SCHEDULE", "4@-")] {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "surface::attributes::enough_schedules"]);
         command.env_remove("TASUKI_SEED").env_remove("TASUKI_SCHEDULE").envs([told]);

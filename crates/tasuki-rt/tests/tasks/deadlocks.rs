@@ -71,6 +71,41 @@ fn a_task_that_also_waits_for_another_one_goes_on() {
     });
 }
 
+/// A loop of `select!` over a pinned sleep, whose handler locks in the opposite order: when the sleep has fired, and the task does not poll it, it goes on by nothing. It was never told. The same of a handle whose task has ended, and of `timeout` of the
+/// runtime with a time that never comes.
+#[test]
+fn a_select_loop_over_a_wait_whose_end_has_come() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    runtime.start().unwrap();
+    macro_rules! row {
+        ($end:ident => $wait:expr) => {{
+            let locks = locks();
+            let mine = locks.clone();
+            let one = runtime.spawn(async move {
+                let mut $end = $wait;
+                match select(&mut $end, pin!(yield_now())).await {
+                    Either::Left(_) => panic!("it ends later"),
+                    Either::Right(_) => {}
+                }
+                // The handler.
+                let _first = mine.0.lock().await;
+                mine.2.arrive_and_wait().await;
+                let _second = mine.1.lock().await;
+                let _ = $end.await;
+            });
+            let two = opposite(&runtime, &locks);
+            let tasks = [one.id(), two.id()];
+            until(|| told(&tasks) == [Certainty::Deadlock]);
+            one.abort();
+            two.abort();
+        }};
+    }
+    row!(end => pin!(tasuki_rt::sleep(Duration::from_millis(50))));
+    row!(end => tasuki_rt::spawn(async { tasuki_rt::sleep(Duration::from_millis(50)).await }));
+    row!(end => Box::pin(timeout(Duration::MAX, std::future::pending::<()>())));
+}
+
 /// The same after the handle was dropped, and while another task has it: then it is a deadlock. An abort of one of them ends it.
 #[test]
 fn a_handle_that_is_dropped_or_elsewhere_keeps_no_task_out() {

@@ -47,6 +47,25 @@ fn ids_belong_to_results() {
     assert_eq!(runtime.block_on(task).unwrap(), (0, 1));
 }
 
+/// Results come in the order in which members ended; one that had ended before counts from its insertion.
+#[test]
+fn a_task_that_had_ended_counts_from_its_insertion() {
+    let _dog = watchdog(60);
+    testing::Simulation::new(1).run(async {
+        let first = spawn(async { 'a' });
+        while !first.is_finished() {
+            yield_now().await;
+        }
+        let mut set = JoinSet::new();
+        let second = set.spawn(async { 'b' });
+        while !second.is_finished() {
+            yield_now().await;
+        }
+        set.insert(first);
+        assert_eq!(set.join_all().await, ['b', 'a']);
+    });
+}
+
 /// Not ended: nothing, and the member stays. Ended: the result, once.
 #[test]
 fn try_join_next_takes_what_there_is() {

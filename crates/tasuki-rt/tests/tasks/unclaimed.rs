@@ -6,12 +6,13 @@ use futures_util::stream::{FuturesUnordered, Stream as _};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as StdMutex};
 use std::task::Poll;
+use tasuki::future::LockOwned;
 use tasuki::policy::{Fifo, Policy, Revocable};
 use tasuki::{Event, Mutex};
 use tasuki_rt::testing::Simulation;
-use tasuki_rt::{LocalRuntime, spawn, yield_now};
+use tasuki_rt::{AbortHandle, LocalRuntime, spawn, yield_now};
 
 /// How a task keeps a future that it has polled once.
 #[derive(Clone, Copy, Debug)]
@@ -161,4 +162,109 @@ fn honest_tasks() {
         }
     });
     assert_eq!(*mutex.try_lock().unwrap(), tasks * rounds);
+}
+
+/// How a task ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Ready,
+    Panic,
+    Aborted,
+    /// With its runtime, before it is polled again.
+    Dropped,
+}
+
+type Shared = Arc<Mutex<u32, Revocable>>;
+/// A future that outlives the task that has polled it.
+type LeftBehind = Arc<StdMutex<Option<Pin<Box<LockOwned<u32, Revocable>>>>>>;
+
+/// Polls a future of the lock once, and leaves it behind; the grant is what the task is woken by.
+async fn leave_behind(mutex: &Shared, left: &LeftBehind) {
+    let mut lock = Box::pin(mutex.clone().lock_owned());
+    assert!(poll_fn(|cx| Poll::Ready(lock.as_mut().poll(cx).is_pending())).await);
+    *left.lock().unwrap() = Some(lock);
+}
+
+/// A task that is spawned, and ends in the poll that the grant has woken it for.
+async fn ends(end: End, mutex: Shared, left: LeftBehind) {
+    let (held, is_queued) = (mutex.clone().try_lock_owned().unwrap(), Arc::new(Event::auto()));
+    let (me, queued) = (Arc::new(StdMutex::new(None::<AbortHandle>)), is_queued.clone());
+    let mine = me.clone();
+    let task = spawn(async move {
+        leave_behind(&mutex, &left).await;
+        queued.set();
+        let mut polls = 0;
+        poll_fn(|_| {
+            polls += 1;
+            if polls == 1 { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+        match end {
+            End::Ready => {}
+            End::Panic => panic!("mine"),
+            End::Aborted | End::Dropped => {
+                mine.lock().unwrap().take().expect("it is there before the grant").abort();
+                std::future::pending().await
+            }
+        }
+    });
+    *me.lock().unwrap() = Some(task.abort_handle());
+    is_queued.wait().await;
+    drop(held);
+    match end {
+        End::Ready => task.await.unwrap(),
+        End::Panic => assert!(task.await.unwrap_err().is_panic()),
+        End::Aborted => assert!(task.await.unwrap_err().is_aborted()),
+        End::Dropped => {}
+    }
+}
+
+/// The lock is free, and what was left behind competes again.
+fn is_free(end: End, mutex: &Shared, left: &LeftBehind) {
+    assert!(!mutex.is_locked(), "{end:?}");
+    let lock = left.lock().unwrap().take().expect("it was left");
+    *runtime(1).block_on(lock) += 1;
+    assert_eq!(*mutex.try_lock().unwrap(), 1);
+}
+
+/// A task ends with a grant that it has not claimed, to a future that lives on elsewhere.
+#[test]
+fn a_task_that_ends() {
+    let _dog = watchdog(60);
+    for end in [End::Ready, End::Panic, End::Aborted, End::Dropped] {
+        let (mutex, left) = (Shared::new(Mutex::with_policy(0)), LeftBehind::default());
+        let local = LocalRuntime::new().unwrap();
+        local.block_on(ends(end, mutex.clone(), left.clone()));
+        drop(local);
+        is_free(end, &mutex, &left);
+        for workers in [1, 2] {
+            let (mutex, left) = (Shared::new(Mutex::with_policy(0)), LeftBehind::default());
+            let runtime = runtime(workers);
+            runtime.block_on(ends(end, mutex.clone(), left.clone()));
+            drop(runtime);
+            is_free(end, &mutex, &left);
+        }
+    }
+}
+
+/// The same of the task in `block_on`, of either runtime.
+#[test]
+fn a_block_on_that_ends() {
+    let _dog = watchdog(60);
+    for end in [End::Ready, End::Panic] {
+        for is_local in [true, false] {
+            let (mutex, left) = (Shared::new(Mutex::with_policy(0)), LeftBehind::default());
+            let main = async {
+                let held = mutex.clone().try_lock_owned().unwrap();
+                leave_behind(&mutex, &left).await;
+                drop(held);
+                assert!(matches!(end, End::Ready), "mine");
+            };
+            let run = AssertUnwindSafe(|| {
+                if is_local { LocalRuntime::new().unwrap().block_on(main) } else { runtime(1).block_on(main) }
+            });
+            assert_eq!(catch_unwind(run).is_ok(), matches!(end, End::Ready));
+            is_free(end, &mutex, &left);
+        }
+    }
 }

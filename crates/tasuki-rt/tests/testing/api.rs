@@ -1,5 +1,5 @@
 //! The simulation: the same seed, the same run; failures that are seen, named, repeated and made smaller. Its clock is in `clock.rs`, what it
-//! finds in `planted.rs`.
+//! finds in `planted.rs`, how that is repeated in `replays.rs`, what counts as a failure in `failures.rs`.
 
 use crate::kit::{MS, scaled, watchdog};
 use std::cell::RefCell;

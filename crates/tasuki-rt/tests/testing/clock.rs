@@ -3,10 +3,11 @@
 use crate::kit::{MS, scaled, watchdog};
 use std::panic::catch_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tasuki::{Event, Mutex};
 use tasuki_rt::testing::{Simulation, check};
-use tasuki_rt::{JoinSet, interval, now, sleep, spawn, timeout, yield_now};
+use tasuki_rt::{JoinSet, checkpoint, interval, now, sleep, spawn, timeout, yield_now};
 
 #[test]
 fn time_passes_only_when_every_task_waits() {
@@ -90,6 +91,70 @@ fn time_passes_beside_a_task_that_yields() {
                 yield_now().await;
             }
             assert_eq!(now() - start, wait);
+        });
+    }
+}
+
+/// So it does beside one that is switched away again and again, at an operation that is ready: under every seed, whatever the loop awaits.
+#[test]
+#[cfg_attr(miri, ignore = "more than 10,000 polls")]
+fn time_passes_beside_a_task_that_is_switched_away() {
+    let _dog = watchdog(120);
+    for (seed, locks) in (0..16).flat_map(|seed| [(seed, false), (seed, true)]) {
+        Simulation::new(seed).polls(200_000).run(async move {
+            let (flag, mutex, start) = (Arc::new(AtomicBool::new(false)), Mutex::new(()), now());
+            let set = flag.clone();
+            drop(spawn(async move {
+                sleep(10 * MS).await;
+                set.store(true, SeqCst);
+            }));
+            while !flag.load(SeqCst) {
+                if locks {
+                    drop(mutex.lock().await);
+                } else {
+                    checkpoint().await;
+                }
+            }
+            assert_eq!(now() - start, 10 * MS);
+        });
+    }
+}
+
+/// A task that looks at the clock and yields sees it move, by whole milliseconds, whether a timer is armed or not.
+#[test]
+fn the_clock_moves_for_a_task_that_looks_at_it() {
+    let _dog = watchdog(60);
+    for (seed, sleeps) in (0..scaled(20, 1) as u64).flat_map(|seed| [(seed, false), (seed, true)]) {
+        Simulation::new(seed).polls(100_000).run(async move {
+            let other = sleeps.then(|| spawn(sleep(Duration::from_secs(3600))));
+            let (start, wait) = (now(), MS * scaled(5, 1) as u32);
+            while now() - start < wait {
+                assert_eq!((now() - start).subsec_nanos() % 1_000_000, 0);
+                yield_now().await;
+            }
+            assert_eq!(now() - start, wait);
+            // The deadlines are where they were.
+            sleep(10 * MS).await;
+            assert_eq!(now() - start, wait + 10 * MS);
+            other.into_iter().for_each(|other| other.abort());
+        });
+    }
+}
+
+/// A task that gets on with its work needs no time for it, wherever it is switched away.
+#[test]
+fn operations_that_are_ready_cost_no_time() {
+    let _dog = watchdog(60);
+    for seed in 0..scaled(40, 2) as u64 {
+        Simulation::new(seed).run(async {
+            let (mutex, start) = (Mutex::new(0), now());
+            let work = async {
+                for _ in 0..scaled(8_000, 200) {
+                    *mutex.lock().await += 1;
+                }
+            };
+            timeout(10 * MS, work).await.expect("nothing sleeps");
+            assert_eq!(now(), start);
         });
     }
 }

@@ -6,7 +6,6 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::task::{Context, Poll};
@@ -15,18 +14,18 @@ use tasuki::{Condvar, Event, Mutex, RwLock, Semaphore};
 use tasuki_rt::testing::{Exhaustive, Simulation};
 use tasuki_rt::{JoinSet, sleep, spawn, timeout, yield_now};
 
-type Test = Pin<Box<dyn Future<Output = ()>>>;
+pub(super) type Test = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A program, with a bug or without, and what its failure says.
-struct Planted {
-    name: &'static str,
-    says: &'static str,
+pub(super) struct Planted {
+    pub(super) name: &'static str,
+    pub(super) says: &'static str,
     /// Within so many seeds it must have been found.
     seeds: u64,
-    program: fn(bug: bool) -> Test,
+    pub(super) program: fn(bug: bool) -> Test,
 }
 
-const CORPUS: &[Planted] = &[
+pub(super) const CORPUS: &[Planted] = &[
     Planted { name: "two locks in opposite order", says: "deadlock", seeds: 200, program: opposite_order },
     Planted { name: "three philosophers", says: "deadlock", seeds: 500, program: philosophers },
     Planted { name: "permits taken one by one", says: "deadlock", seeds: 200, program: permits_one_by_one },
@@ -137,39 +136,6 @@ fn a_search_of_a_small_program_is_complete() {
     let explored = [two(0), two(1), two(2)];
     assert!(explored.iter().all(|explored| explored.is_complete()), "{explored:?}");
     assert!(explored.windows(2).all(|pair| pair[0].schedules() < pair[1].schedules()), "{explored:?}");
-}
-
-/// The schedule that a failed search prints, made smaller, fails in the same way in another process.
-#[test]
-#[cfg_attr(miri, ignore = "starts programs")]
-fn what_is_printed_repeats_every_planted_bug() {
-    const ASKED: &str = "TASUKI_TESTING_PLANTED";
-    let _dog = watchdog(300);
-    if let Ok(asked) = std::env::var(ASKED) {
-        let planted = &CORPUS[asked.parse::<usize>().unwrap()];
-        let _ = Exhaustive::new().grace(Duration::ZERO).check(|| (planted.program)(true));
-        return;
-    }
-    let run = |at: usize, told: Option<(&str, &str)>| {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "testing::planted::what_is_printed_repeats_every_planted_bug", "--nocapture"])
-            .env(ASKED, at.to_string());
-        command.env_remove("TASUKI_SEED").env_remove("TASUKI_SCHEDULE").envs(told);
-        let output = command.output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-        let Planted { name, says, .. } = CORPUS[at];
-        assert!(!output.status.success() && printed.contains(says), "{name}: {printed}");
-        printed
-    };
-    for (at, planted) in CORPUS.iter().enumerate() {
-        let first = run(at, None);
-        let smaller = first.split("a smaller schedule that still fails: TASUKI_SCHEDULE=").nth(1);
-        let smaller = smaller.unwrap_or_else(|| panic!("{}: {first}", planted.name));
-        let schedule = smaller.split_whitespace().next().unwrap();
-        let again = run(at, Some(("TASUKI_SCHEDULE", schedule)));
-        assert!(again.contains(&format!("TASUKI_SCHEDULE={schedule} ")), "{}: {again}", planted.name);
-    }
 }
 
 fn opposite_order(bug: bool) -> Test {

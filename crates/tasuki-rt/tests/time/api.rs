@@ -392,3 +392,22 @@ fn missed_ticks() {
         assert!(next > late && next <= late + period, "{next:?}");
     });
 }
+
+/// The time of `timeout` begins before the first poll of its future: what that poll takes is a part of it.
+#[test]
+fn a_long_first_poll_counts_for_a_timeout() {
+    let _dog = watchdog(30);
+    let limit = 60 * MS;
+    let polls = runtime(1).block_on(async move {
+        let (begun, mut polls) = (Instant::now(), 0);
+        let long = poll_fn(|cx| {
+            polls += 1;
+            until(|| begun.elapsed() >= limit);
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        });
+        assert!(timeout(limit, long).await.is_err());
+        polls
+    });
+    assert_eq!(polls, 1, "the time was over in the first poll");
+}

@@ -6,13 +6,17 @@
 //! |----------|--------------------------------|----------------------------------------|-----------|
 //! | running  | the first time, budget exhausted | nothing; wakes the task              | running   |
 //! | running  | cancelled                      | drops the future unpolled; `None`      | finished  |
-//! | running  | the future is ready            | drops it; `Some`                       | finished  |
+//! | running  | the future is ready            | leaves the queue of the token, drops the future; `Some` | finished  |
+//! | running  | the same, and the drop of the waker panics | the same: what the output stands for, a message that was received, would be lost with the panic | finished |
 //! | running  | the future is pending          | registers with the token               | running   |
 //! | running  | the same, and cancelled meanwhile | drops the future; `None`            | finished  |
 //! | running  | the future panics              | nothing: it is the future's panic, and the next poll polls it again | running |
 //! | finished |                                | panics                                 |           |
 //!
 //! A limit that is reached drops the future, as a cancelled token does.
+//!
+//! A wait with [`or_cancelled`](Wait::or_cancelled) can pass its output on (`Op::discard`), and lets the panic of a waker go on. The future here is the user's: what its output stands for is not known. So the panic ends here,
+//! and the panic hook has reported it. Without `std` nothing can catch it, and the output is dropped.
 
 use super::{CancellationToken, OnCancel};
 use crate::budget::Charge;
@@ -69,6 +73,18 @@ impl<'a, F> UntilCancelled<'a, F> {
         Some((on_cancel, future))
     }
 
+    /// Leaves the queue of the token, and drops the waker, whatever that does.
+    fn leave_token(self: Pin<&mut Self>) {
+        let Some((on_cancel, _)) = self.parts() else { return };
+        let cancel = || {
+            let _ = on_cancel.cancel(Cancel(()));
+        };
+        #[cfg(feature = "std")]
+        let _ = crate::catch_panic::caught(cancel);
+        #[cfg(not(feature = "std"))]
+        cancel();
+    }
+
     /// Running => finished: drops the future, and leaves the queue of the token.
     fn finish(self: Pin<&mut Self>) {
         // SAFETY: nothing is moved out of the reference; what is replaced is dropped in its place.
@@ -91,7 +107,9 @@ impl<F: Future> Future for UntilCancelled<'_, F> {
         };
         if !cancelled {
             if let Poll::Ready(output) = future.poll(cx) {
+                // Dropped if the drop of the future panics: that is the future's own panic.
                 let mut output = UnwindDrop::new(Some(output));
+                self.as_mut().leave_token();
                 self.finish();
                 return Poll::Ready(output.take());
             }

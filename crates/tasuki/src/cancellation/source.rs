@@ -40,7 +40,7 @@ use core::fmt;
 ///
 /// [`request_cancel`](Self::request_cancel) first sets all flags, then runs all wakers. When it returns, every descendant
 /// that existed when it was called is cancelled, also if another call was first and is not finished; and the wakers of all
-/// waiters whose flag this call has set have been run. The flags are set one by one, so a task that asks two tokens of
+/// waiters whose flag this call has set have been run (deep inside of other wakes later: [Wakers](crate#wakers)). The flags are set one by one, so a task that asks two tokens of
 /// a tree meanwhile may find one cancelled and the other not yet. No waker runs before the last flag is set: a task
 /// that was woken finds all of it cancelled. One call wakes the waiters of a node in the order in which they came, those of a
 /// parent before those of its children; nothing is said about siblings, nor about two calls at once, which share the work.
@@ -60,7 +60,7 @@ use core::fmt;
 /// # Panic
 ///
 /// Never by itself, short of `isize::MAX` handles. A waker that panics does so in the call that cancels, after all other waiters of all
-/// descendants have been woken; without `std` they are woken while the panic unwinds.
+/// descendants have been woken ([Wakers](crate#wakers)); without `std` they are woken while the panic unwinds.
 ///
 /// # Memory ordering
 ///

@@ -183,7 +183,8 @@ impl CancellationToken {
     ///
     /// # Cancel safety
     ///
-    /// As that of the future itself.
+    /// As that of the future itself. An output that is there is returned, also if the drop of the task's waker panics, which the panic hook alone reports then; without the feature `std` the output is
+    /// dropped with that panic.
     ///
     /// # Panics
     ///

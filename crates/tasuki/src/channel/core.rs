@@ -66,6 +66,7 @@
 use super::locked::{Detached, Locked, State};
 use super::store::{MAX_SLOTS, Store};
 use crate::event::{Event, Reset};
+use crate::queue::batch::call_each;
 use crate::queue::hint::Gauge;
 use crate::queue::word::{FLAG_A, FLAG_B, Word};
 use crate::queue::{LockedQueue, WaitQueue};
@@ -129,7 +130,7 @@ impl<T, S: Store<T>> Core<T, S> {
     }
 
     /// So many bytes at the beginning are what operations write.
-    #[cfg(all(test, target_pointer_width = "64"))]
+    #[cfg(all(test, feature = "std", target_pointer_width = "64"))]
     pub(super) const WRITTEN: usize =
         core::mem::offset_of!(Self, state) + core::mem::offset_of!(State, permits) + size_of::<u32>();
 
@@ -207,13 +208,13 @@ impl<T, S: Store<T>> Core<T, S> {
     /// The last receiver was dropped: closes, and drops the pending messages.
     #[cfg(feature = "alloc")]
     pub(super) fn desert(&self) {
-        let told = SetClosed(self);
         let mut locked = self.lock();
         locked.queue.set(CLOSED);
         locked.state_mut().deserted = true;
-        let chain = Chain { core: self, rest: locked.detach() };
+        // Dropped last, also while a waker's panic unwinds: a destructor that asks finds the channel closed, and its event set.
+        let _chain = Chain { core: self, rest: locked.detach() };
+        let told = SetClosed(self);
         locked.finish();
-        drop(chain);
         drop(told);
     }
 
@@ -252,15 +253,17 @@ struct Chain<'c, T, S: Store<T>> {
 
 impl<T, S: Store<T>> Drop for Chain<'_, T, S> {
     fn drop(&mut self) {
-        let mut panics = crate::queue::batch::Panics::default();
-        // SAFETY: detached from this channel by the caller that made the chain.
-        while let Some(message) = unsafe { self.rest.next(self.core) } {
+        call_each(|| {
+            // SAFETY: detached from this channel by the caller that made the chain.
+            let Some(message) = (unsafe { self.rest.next(self.core) }) else {
+                // Now, and not with the last handle: a sender may live on for long.
+                self.core.lock().unlock_idle();
+                return false;
+            };
             crate::probe::foreign_code();
-            panics.catch(|| drop(message));
-        }
-        // Now, and not with the last handle: a sender may live on for long.
-        self.core.lock().unlock_idle();
-        panics.resume();
+            drop(message);
+            true
+        });
     }
 }
 

@@ -257,7 +257,7 @@ fn pair<T>(handle: Handle<T>) -> (Sender<T>, Receiver<T>) {
     (Sender { handle: handle.copy() }, Receiver { handle })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 impl Count {
     /// The line that the panic of `call` names while there are as many handles as there can be.
     #[track_caller]
@@ -269,7 +269,7 @@ impl Count {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
 

@@ -7,7 +7,7 @@ use core::iter::FusedIterator;
 /// Receives until the channel is closed and empty; blocks the thread while there is no message. Made by [`Receiver::iter`].
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
-/// Receives what is there, without waiting. Made by [`Receiver::try_iter`].
+/// Receives without waiting, until no message is pending. Made by [`Receiver::try_iter`].
 pub struct TryIter<'a, T>(&'a Receiver<T>);
 
 /// As [`Iter`], with the receiver inside. Made by `into_iter`.
@@ -42,7 +42,8 @@ impl<T> Receiver<T> {
         Iter(self)
     }
 
-    /// Returns an iterator over the messages that are there now.
+    /// Returns an iterator that receives without waiting, and ends where no message is pending. Messages that are sent while it runs are received, too: a loop that sends one for each that it receives does not
+    /// end. [`recv_many`](Self::recv_many) takes no more than are there at its first look.
     ///
     /// # Examples
     ///

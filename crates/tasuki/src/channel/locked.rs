@@ -346,15 +346,19 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[cold]
     #[inline(never)]
     fn shrink(mut self) {
+        let freed = self.release_memory();
+        drop(self.unlock_with(freed));
+    }
+
+    /// No slot has a message: all but the first are given up. They are freed after the unlock.
+    fn release_memory(&mut self) -> Deferred<S::Released> {
         let keep = self.core.keep;
         let state = self.state_mut();
         (state.free, state.fresh, state.allocated) = (NONE, 0, keep);
-        let freed = self.core.store.release(keep);
-        self.unlock();
-        drop(freed);
+        Deferred::new(self.core.store.release(keep))
     }
 
-    /// A ticket for a message that was received and comes back: before those of all messages that are in the channel, and behind that of the last that came back so.
+    /// A ticket for a message that was received in the first poll, so that it was not kept, and comes back: before those of all messages that are in the channel, and behind that of the last that came back so.
     pub(super) fn ticket_of_a_received_message(&mut self) -> i64 {
         let ticket = self.state().ticket;
         self.state_mut().ticket = ticket + 1;
@@ -406,7 +410,27 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// As [`finish`](Self::finish), after the message in this slot, which was pending or granted, has been taken.
     #[inline(always)]
     pub(super) fn finish_freeing(self, emptied: Numbered<'c, T>) {
+        if self.may_shrink_with(0) {
+            return self.finish_shrinking();
+        }
         self.finish_after(Some(emptied), Deferred::nothing());
+    }
+
+    /// As [`finish`](Self::finish), after messages have been taken whose slots are free.
+    #[cfg(feature = "alloc")]
+    pub(super) fn finish_freed(self) {
+        if self.may_shrink_with(0) {
+            return self.finish_shrinking();
+        }
+        self.finish();
+    }
+
+    /// The last message has been taken, and waiters may be served: before that, the memory of most slots is given back, as by [`unlock_idle`](Self::unlock_idle). A sender that waits gets a slot of those that are left.
+    #[cold]
+    #[inline(never)]
+    fn finish_shrinking(mut self) {
+        let freed = self.release_memory();
+        drop(self.finish_with(freed));
     }
 
     #[inline(always)]

@@ -56,8 +56,8 @@
 //!
 //! # Panic
 //!
-//! A waker that panics does so in the call that woke it, when the channel is in order: a send has sent, a receive has given its message back. A message whose
-//! destructor panics does not keep the others from being dropped.
+//! A waker that panics does so in the call that woke it ([Wakers](crate#wakers)), when the channel is in order: a send has sent, a receive has given its message back, and what [`recv_many`](Receiver::recv_many) has taken from
+//! the pending messages is in its buffer. A message whose destructor panics does not keep the others from being dropped.
 //!
 //! # Memory ordering
 //!

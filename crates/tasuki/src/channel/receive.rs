@@ -85,6 +85,8 @@ impl<T, S: Store<T>> Core<T, S> {
         let message = unsafe { slot.read() };
         // SAFETY: its own future, which has seen `Notified`.
         unsafe { waiter.get().set_pointer(pack(NONE)) };
+        // SAFETY: as above.
+        unsafe { waiter.get().set_ticket(slot.ticket.get()) };
         if let Some(mut locked) = self.try_lock_idle() {
             let at = locked.numbered(number);
             locked.release(1);
@@ -128,6 +130,7 @@ impl<T, S: Store<T>> Core<T, S> {
     fn enqueue(&self, slot: WaiterSlot<'_>, waker: QueueWaker) -> Enqueued<'_, T, S> {
         let mut locked = self.lock();
         if let Some(popped) = locked.pop_available() {
+            slot.claimed(locked.ticket(&popped));
             return Enqueued::Message(locked, popped, waker);
         }
         if locked.is_drained() {
@@ -186,13 +189,10 @@ impl<T, S: Store<T>> Core<T, S> {
         }
     }
 
-    /// An output that is not wanted: its message is the next again.
+    /// A message that was received is not wanted after all: it has its place among those that come back.
     #[cold]
-    fn return_output(&self, output: Result<T, Closed>) {
-        if let Ok(message) = output {
-            let ticket = self.lock().ticket_of_a_received_message();
-            drop(Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None });
-        }
+    fn return_message(&self, message: T, ticket: i64) {
+        drop(Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter: None });
     }
 }
 
@@ -306,6 +306,8 @@ impl<H: ChannelSide> Op for RecvOp<H> {
     type Output = Result<H::Message, Closed>;
     type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::future::Recv";
+    // A limit may wait by then, and panic when it is cancelled: the ticket of the message is kept only if it has been enqueued.
+    const TRIES_AFTER_YIELD: bool = false;
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
@@ -361,7 +363,19 @@ impl<H: ChannelSide> Op for RecvOp<H> {
     }
 
     fn discard(&mut self, output: Self::Output) {
-        self.side.core().return_output(output);
+        if let Ok(message) = output {
+            let core = self.side.core();
+            let ticket = core.lock().ticket_of_a_received_message();
+            core.return_message(message, ticket);
+        }
+    }
+
+    fn discard_claimed(&mut self, output: Self::Output, waiter: Pinned<'_>) {
+        if let Ok(message) = output {
+            // SAFETY: its own future, which has claimed a message: `Core::claim` or `Core::enqueue` has kept the ticket.
+            let ticket = unsafe { waiter.get().ticket() };
+            self.side.core().return_message(message, ticket);
+        }
     }
 
     #[inline]

@@ -59,7 +59,7 @@ impl<'b, H: ChannelSide> RecvManyOp<'b, H> {
             *left -= wanted;
             if locked.owes_a_step() {
                 // Should a waker panic, the messages are in the buffer.
-                locked.finish();
+                locked.finish_freed();
             } else {
                 locked.unlock_idle();
             }

@@ -105,7 +105,7 @@ impl<L: Copy + PartialEq> TicketHeap<L> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
     use std::vec::Vec;

@@ -101,7 +101,7 @@ impl<'a> Components<'a> {
     fn edges_of_wait(&mut self, wait: &WaitView) -> Vec<usize> {
         let node = &self.graph.locks[&wait.lock];
         let class = match wait.want {
-            Want::Signal | Want::Time => return Vec::new(),
+            Want::Signal | Want::Time | Want::Nothing => return Vec::new(),
             // There is one at a time, and its own hold does not count.
             Want::Upgrade => {
                 return node.blockers(wait).filter_map(|blocker| self.task(blocker.task())).collect();
@@ -116,13 +116,26 @@ impl<'a> Components<'a> {
         core::iter::once(holders).chain(writers).collect()
     }
 
-    /// A shortest way from a node to one that is wanted, over one step at least: the nodes behind the first.
-    fn way(&self, from: usize, is_wanted: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
+    /// A shortest way from a task back to it, or from another of its component: over one step at least, the nodes behind the first. No node outside of the component is on it, so none is looked at: the searches for one cycle of each
+    /// component take as long as there are nodes, however many of the others each component waits for.
+    fn way_back(&self, from: usize, task: usize) -> Option<Vec<usize>> {
+        self.way(from, |node| self.component[node] == self.component[task], |node| node == task)
+    }
+
+    /// A shortest way from a node over such as may be passed to one that is wanted, over one step at least: the nodes behind the first.
+    fn way(
+        &self,
+        from: usize,
+        passes: impl Fn(usize) -> bool,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> Option<Vec<usize>> {
         let mut came: HashMap<usize, usize> = HashMap::new();
         let mut queue = VecDeque::from([from]);
         while let Some(at) = queue.pop_front() {
             for &next in &self.edges[at] {
-                if came.contains_key(&next) {
+                #[cfg(all(test, not(miri)))]
+                super::tests::count_work(1);
+                if came.contains_key(&next) || !passes(next) {
                     continue;
                 }
                 came.insert(next, at);
@@ -145,7 +158,7 @@ impl<'a> Components<'a> {
     /// A shortest cycle of this task, which is in a component. Of tasks each of which holds permits and waits for more of the same semaphore, each waits for itself, too: then one with another task, if
     /// all permits of it borrow the semaphore. Those that own it are made to be sent to others.
     fn cycle_through(&self, task: usize) -> Option<Cycle> {
-        let cycle = self.cycle(self.way(task, |node| node == task)?)?;
+        let cycle = self.cycle(self.way_back(task, task)?)?;
         let longer = if cycle.is_own_permits() { self.cycle_with_another(task) } else { None };
         Some(longer.unwrap_or(cycle))
     }
@@ -165,7 +178,7 @@ impl<'a> Components<'a> {
         others.dedup();
         others.into_iter().take(TRIED).find_map(|other| {
             let mut way = std::vec![other];
-            way.extend(self.way(other, |node| node == task)?);
+            way.extend(self.way_back(other, task)?);
             self.cycle(way).filter(|cycle| !cycle.has_owned_permits())
         })
     }
@@ -200,7 +213,7 @@ impl<'a> Components<'a> {
         if self.component[task].is_some() {
             return self.cycle_through(task);
         }
-        let way = self.way(task, |node| node < self.tasks && self.component[node].is_some())?;
+        let way = self.way(task, |_| true, |node| node < self.tasks && self.component[node].is_some())?;
         self.cycle_through(*way.last()?)
     }
 

@@ -1,6 +1,6 @@
 //! Gathers the records of locks and waits into a snapshot, and into what `Debug` of a lock shows. Called by the thread that asks; takes no lock for longer than a list is read, and calls foreign code only for the labels of tasks.
 
-use super::graph::{self, Blocker};
+use super::graph::{self, Blocker, Blockers};
 use super::labels::{LABELS, LabelTasks, TaskLabel};
 use super::locks::{self, Holder, LockId, LockRecord};
 use super::snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
@@ -48,22 +48,24 @@ pub(super) fn labels_of(tasks: impl IntoIterator<Item = TaskId>) -> Vec<TaskLabe
     let labels = unsafe { core::mem::transmute::<*mut (), LabelTasks>(labels) };
     let mut labels = caught(|| labels(&tasks)).unwrap_or_default();
     labels.sort_by_key(|label| label.task);
+    #[cfg(all(test, not(miri)))]
+    super::tests::count_work(labels.len());
     labels
 }
 
 /// Behind so many holders and writers a wait is shown; a crowd of waits behind a crowd of holders would be too much to show.
 const SHOWN: usize = 64;
 
-fn wait(view: &WaitView, now: u64) -> Option<WaitSnapshot> {
+fn wait(view: &WaitView, now: u64, is_granted: bool, blockers: &mut Blockers) -> Option<WaitSnapshot> {
     Some(WaitSnapshot {
         task: TaskId::from_number(view.task)?,
         future: view.name,
         at: view.at,
         waited: Duration::from_nanos(now.saturating_sub(view.since)),
         is_limited: view.is_limited,
-        is_granted: graph::is_granted(view),
+        is_granted,
         lock: label(view.lock).map(|label| (view.lock.number(), label)),
-        behind: graph::blockers(view).iter().filter_map(HolderSnapshot::of).take(SHOWN).collect(),
+        behind: blockers.of(view, SHOWN).filter_map(|blocker| HolderSnapshot::of(&blocker)).collect(),
     })
 }
 
@@ -147,11 +149,18 @@ pub(super) fn snapshot(limit: usize) -> Snapshot {
     let (sites, total_waits) = (sites(&views, now, limit), views.len());
     // The oldest first; of those of one moment the one that was enqueued first.
     keep_first(&mut views, limit, |view| (view.since, view.order, view.id));
-    let waits: Vec<WaitSnapshot> = views.iter().filter_map(|view| wait(view, now)).collect();
-    let deadlocks = Deadlock::all(&graph::cycles());
+    let mut blockers = Blockers::default();
+    let has_come = |view: &WaitView| view.has_come && view.lock == LockId::NONE;
+    let wait = |view: &WaitView| wait(view, now, granted.contains(&view.id) || has_come(view), &mut blockers);
+    let waits: Vec<WaitSnapshot> = views.iter().filter_map(wait).collect();
+    let mut cycles = graph::cycles();
+    let total_deadlocks = cycles.len();
+    // Those that are certain come first.
+    cycles.truncate(limit);
+    let deadlocks = Deadlock::all(&cycles);
     let behind = waits.iter().flat_map(|wait| wait.behind.iter().map(|holder| holder.task));
     let tasks = labels_of(waits.iter().map(|wait| wait.task).chain(behind));
-    Snapshot { locks, total_locks, waits, total_waits, sites, deadlocks, tasks }
+    Snapshot { locks, total_locks, waits, total_waits, sites, deadlocks, total_deadlocks, tasks }
 }
 
 /// How many wait for a lock, and for how long the first of them has.

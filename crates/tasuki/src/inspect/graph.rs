@@ -6,7 +6,10 @@
 //! |---|---|
 //! | a lock | any one of the holders that keep it out is stuck, for it needs them all to release; or a queued writer before it is |
 //! | a semaphore | more permits are wanted than are free, all holders are stuck and each of them is known, for any of them may release enough |
-//! | a signal, a time, or a wait with a limit | never: something else may end it |
+//! | a signal, a time, or a limit that has not come | never: it may come |
+//!
+//! A wait that only the next poll of its future can end is none ([`WaitView::is_idle`]): what it is for has come, or its grant was revoked; its task has been woken for that poll, and has not polled it. And a limit that has been
+//! reached is none any more: its wait is still in the queue. Neither keeps a task out of a cycle, but for the judgement of strict mode ([`Judged::InPoll`]), which is made in the middle of a poll: the same poll may come to it yet.
 //!
 //! The stuck tasks are the largest set for which this holds. A wait that was granted is none any more, and its task is a holder, whether its future
 //! has been polled since or not: so a task that does not poll the future that was granted, and waits for the same lock by another, waits for itself. A wait for a re-entrant mutex
@@ -22,17 +25,11 @@
 //! when a number has fallen to where it decides.
 
 use super::components::Components;
-use super::gather::{label, labels_of};
-use super::labels::{PollState, TaskLabel};
 use super::locks::{Held, Holder, LockId};
-use super::nanoseconds;
-use super::report::{Certainty, Deadlock, Hold, Hop, LockKind};
-use super::snapshot::HolderSnapshot;
+use super::report::LockKind;
 use super::waits::{self, WaitView, Want};
 use crate::probe::LockMode;
-use crate::task::TaskId;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::time::Duration;
 use std::vec::Vec;
 
 /// The task of a wait whose future was last polled by code that is not known.
@@ -74,6 +71,9 @@ pub(super) struct Link {
     pub(super) blocker: Blocker,
 }
 
+/// So many words of a signature are those of one link.
+const SIGNED: usize = 5;
+
 /// Tasks each of which waits for the next, and the last for the first; the one with the smallest number is the first.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
@@ -89,7 +89,7 @@ impl Cycle {
             if wait.want == Want::Permits && holder.is_claimed)
     }
 
-    /// Does one of its tasks wait for a permit that may have been sent to another task than the one that took it?
+    /// Does one of its tasks wait for a permit that may have been sent to another task than the one that took it? Asked of cycles within one semaphore: one with another lock besides is suspected all the same (decision 27).
     pub(super) fn has_owned_permits(&self) -> bool {
         let is_owned = |holder: &Holder| holder.mode == LockMode::OwnedPermits && holder.is_claimed;
         self.links.iter().any(|link| matches!(&link.blocker, Blocker::Holder(holder) if is_owned(holder)))
@@ -97,7 +97,7 @@ impl Cycle {
 
     /// Do all waits of the cycle with this signature still go on?
     pub(super) fn has_waits(signature: &[u64]) -> bool {
-        signature.chunks_exact(4).map(|link| &link[0]).all(|wait| waits::is_published(*wait))
+        signature.chunks_exact(SIGNED).map(|link| &link[0]).all(|wait| waits::is_published(*wait))
     }
 
     /// Is the task one of the cycle, and does not only wait for it?
@@ -105,22 +105,20 @@ impl Cycle {
         self.links.iter().any(|link| link.wait.task == task)
     }
 
-    /// The same for the same cycle, and no other: if it is found again, nothing in it has changed.
+    /// The same for the same cycle, and no other: if it is found again, nothing in it has changed. Its tasks are in it: a future that another task polls is the same wait, and that task's.
     pub(super) fn signature(&self) -> Vec<u64> {
-        self.links
-            .iter()
-            .flat_map(|link| {
-                let [turn, holder] = link.blocker.turn();
-                [link.wait.id, link.wait.lock.number(), turn, holder]
-            })
-            .collect()
+        let signed = |link: &Link| -> [u64; SIGNED] {
+            let [turn, holder] = link.blocker.turn();
+            [link.wait.id, link.wait.task, link.wait.lock.number(), turn, holder]
+        };
+        self.links.iter().flat_map(signed).collect()
     }
 }
 
 /// Must a wait for this be kept out by a holder of this mode?
 fn keeps_out(want: Want, mode: LockMode) -> bool {
     match want {
-        Want::Signal | Want::Time => false,
+        Want::Signal | Want::Time | Want::Nothing => false,
         Want::Exclusive | Want::Upgrade => true,
         Want::Read => mode == LockMode::Exclusive,
         Want::Upgradable => matches!(mode, LockMode::Exclusive | LockMode::Upgradable),
@@ -137,20 +135,31 @@ fn is_before(writer: &WaitView, wait: &WaitView) -> bool {
     writer.want == Want::Upgrade || writer.order < wait.order
 }
 
-/// Has the wait been granted? Its future has not seen it yet.
-pub(super) fn is_granted(wait: &WaitView) -> bool {
-    let mut is_granted = false;
-    if let Some(record) = wait.lock.record() {
-        record.each_holder(|holder| is_granted |= holder.wait == wait.id);
-    }
-    is_granted
+/// What keeps waits from ending, of many waits: each lock is read once, and of its holders no more are looked at for a wait than are shown.
+#[derive(Default)]
+pub(super) struct Blockers {
+    locks: HashMap<LockId, LockNode>,
+    /// The first holders, of those that are known, that keep a wait for this out, one more than are shown: that of an upgrade does not count.
+    holders: HashMap<(LockId, Want), Vec<Holder>>,
 }
 
-/// Everything that keeps a wait from ending, as far as it is known; a limit ends it all the same.
-pub(super) fn blockers(wait: &WaitView) -> Vec<Blocker> {
-    let mut node = LockNode::of(wait.lock);
-    node.find_writers(wait);
-    node.blockers(wait).collect()
+impl Blockers {
+    /// The first `shown` of everything that keeps a wait from ending, as far as it is known; a limit ends it all the same. `shown` is the same in all calls.
+    pub(super) fn of(&mut self, wait: &WaitView, shown: usize) -> impl Iterator<Item = Blocker> {
+        let node = self.locks.entry(wait.lock).or_insert_with(|| LockNode::of(wait.lock));
+        node.find_writers(wait);
+        let holders = self.holders.entry((wait.lock, wait.want)).or_insert_with(|| {
+            let keeps_out = |holder: &&Holder| {
+                #[cfg(all(test, not(miri)))]
+                super::tests::count_work(1);
+                holder.task != NO_TASK && keeps_out(wait.want, holder.mode)
+            };
+            node.holders.iter().filter(keeps_out).take(shown + 1).copied().collect()
+        });
+        let holders = holders.iter().filter(|holder| LockNode::is_blocker(holder, wait)).copied();
+        let writers = node.writers_before(wait).iter().copied();
+        holders.map(Blocker::Holder).chain(writers.map(Blocker::Writer)).take(shown)
+    }
 }
 
 /// A lock of the collected graph.
@@ -199,7 +208,9 @@ impl LockNode {
             return false;
         }
         self.has_writers = true;
-        waits::each_writer(wait.lock, |writer| self.writers.extend((!writer.is_limited).then_some(writer)));
+        waits::each_writer(wait.lock, |writer| {
+            self.writers.extend((!writer.ends_by_limit).then_some(writer))
+        });
         self.writers.retain(|writer| !self.granted.contains(&writer.id));
         self.writers.sort_unstable_by_key(|writer| (writer.want != Want::Upgrade, writer.order, writer.id));
         true
@@ -250,7 +261,7 @@ impl LockNode {
         let [all, upgradable, alone] = self.left;
         let is_behind = || self.front < self.writers_before(wait).len();
         match wait.want {
-            Want::Signal | Want::Time => false,
+            Want::Signal | Want::Time | Want::Nothing => false,
             Want::Exclusive => all > 0,
             // Its own hold does not count; there is one upgrade at a time.
             Want::Upgrade => self.blockers(wait).any(|blocker| is_left(blocker.task())),
@@ -294,6 +305,15 @@ impl LockNode {
     }
 }
 
+/// When the tasks are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    /// By a look, which finds the same again after a second: what a task has not polled by then, it does not poll.
+    ByLook,
+    /// By a poll of one of them, before it ends.
+    InPoll,
+}
+
 /// A part of the graph: tasks that wait with their waits, and the locks.
 #[derive(Default)]
 pub(super) struct Graph {
@@ -303,7 +323,7 @@ pub(super) struct Graph {
 
 impl Graph {
     /// All that can be reached from these tasks.
-    fn collect(start: impl IntoIterator<Item = u64>) -> Self {
+    fn collect(start: impl IntoIterator<Item = u64>, judged: Judged) -> Self {
         let mut graph = Self::default();
         let mut left: Vec<u64> = start.into_iter().collect();
         while let Some(task) = left.pop() {
@@ -314,6 +334,11 @@ impl Graph {
             // A task that sleeps, too, is not stuck, whatever else it waits for; nor is what is not known.
             if task != NO_TASK && !waits::sleeps(task) {
                 waits::each_of(task, |wait| waits.push(wait));
+            }
+            if judged == Judged::ByLook {
+                waits.retain(|wait| !wait.is_idle());
+            } else if waits.iter().any(WaitView::may_end_in_poll) {
+                waits.clear();
             }
             if waits.iter().any(|wait| !wait.is_unlimited_lock()) {
                 waits.clear();
@@ -385,8 +410,8 @@ struct Stuck {
 }
 
 impl Stuck {
-    fn among(tasks: impl IntoIterator<Item = u64>) -> Self {
-        let mut graph = Graph::collect(tasks);
+    fn among(tasks: impl IntoIterator<Item = u64>, judged: Judged) -> Self {
+        let mut graph = Graph::collect(tasks, judged);
         graph.reduce(true);
         let stuck = graph.tasks.clone();
         graph.reduce(false);
@@ -404,8 +429,13 @@ impl Stuck {
 }
 
 /// The cycle that this task waits in, or for.
+#[cfg(test)]
 pub(super) fn cycle_of(task: u64) -> Option<Cycle> {
-    let stuck = Stuck::among([task]);
+    judged_cycle_of(task, Judged::ByLook)
+}
+
+fn judged_cycle_of(task: u64, judged: Judged) -> Option<Cycle> {
+    let stuck = Stuck::among([task], judged);
     // A task that is suspected may wait for a cycle that is certain.
     stuck.components(true).cycle_of(task).or_else(|| {
         let suspected = stuck.components(false).cycle_of(task);
@@ -417,7 +447,7 @@ pub(super) fn cycle_of(task: u64) -> Option<Cycle> {
 
 /// One cycle of every set of tasks that wait for each other, among these tasks and what they wait for.
 pub(super) fn cycles_of(tasks: impl IntoIterator<Item = u64>) -> Vec<Cycle> {
-    let stuck = Stuck::among(tasks);
+    let stuck = Stuck::among(tasks, Judged::ByLook);
     let mut cycles = stuck.components(true).cycles();
     cycles.extend(stuck.components(false).cycles());
     cycles
@@ -441,7 +471,7 @@ pub(super) fn holders_waited_for(before: u64) -> Vec<u64> {
 /// How many tasks a look that begins with these looks at.
 #[cfg(test)]
 pub(super) fn reached(tasks: Vec<u64>) -> usize {
-    Graph::collect(tasks).tasks.len()
+    Graph::collect(tasks, Judged::ByLook).tasks.len()
 }
 
 /// Every cycle of now, each once.
@@ -450,9 +480,9 @@ pub(super) fn cycles() -> Vec<Cycle> {
     if found.is_empty() { found } else { confirmed(found) }
 }
 
-/// The cycle of now that this task is in.
+/// The cycle of now that this task, a poll of which runs, is in.
 pub(super) fn cycle_with(task: u64) -> Option<Cycle> {
-    let look = || cycle_of(task).filter(|cycle| cycle.has(task));
+    let look = || judged_cycle_of(task, Judged::InPoll).filter(|cycle| cycle.has(task));
     // As in `confirmed`; by the same look, for of several cycles it finds that of this task.
     let found = look()?;
     look().filter(|again| again.signature() == found.signature())
@@ -466,58 +496,4 @@ pub(super) fn confirmed(mut found: Vec<Cycle>) -> Vec<Cycle> {
     let again: HashSet<Vec<u64>> = cycles_of(tasks).iter().map(Cycle::signature).collect();
     found.retain(|cycle| again.contains(&cycle.signature()));
     found
-}
-
-impl Deadlock {
-    /// `None` if the cycle has opened meanwhile.
-    pub(super) fn new(cycle: &Cycle) -> Option<Self> {
-        let found = Self::unlabelled(cycle)?;
-        Some(Self { tasks: labels_of(found.hops.iter().map(|hop| hop.task)), ..found })
-    }
-
-    /// Of many at once, the labels are asked for once.
-    pub(super) fn all(cycles: &[Cycle]) -> Vec<Self> {
-        let mut all: Vec<Self> = cycles.iter().filter_map(Self::unlabelled).collect();
-        let labels = labels_of(all.iter().flat_map(|deadlock| deadlock.hops.iter().map(|hop| hop.task)));
-        for deadlock in &mut all {
-            let is_of = |label: &&TaskLabel| deadlock.hops.iter().any(|hop| hop.task == label.task);
-            deadlock.tasks = labels.iter().filter(is_of).cloned().collect();
-        }
-        all
-    }
-
-    /// A task that is being polled may compute, and go on; or it waits inside of that poll.
-    pub(super) fn doubt_running(&mut self) {
-        if self.tasks.iter().any(|label| label.state == Some(PollState::Running)) {
-            self.certainty = Certainty::Suspected;
-        }
-    }
-
-    fn unlabelled(cycle: &Cycle) -> Option<Self> {
-        let now = nanoseconds();
-        // A lock that is gone has no label: a part of a cycle is none.
-        let hops: Vec<Hop> = cycle.links.iter().map(|link| Hop::new(link, now)).collect::<Option<_>>()?;
-        let certainty = if !cycle.is_certain || hops.iter().any(|hop| hop.task.is_guessed()) {
-            Certainty::Suspected
-        } else if hops.iter().any(|hop| hop.holder.hold == Hold::Unclaimed) {
-            Certainty::Futurelock
-        } else {
-            Certainty::Deadlock
-        };
-        Some(Self { certainty, hops, tasks: Vec::new() })
-    }
-}
-
-impl Hop {
-    fn new(link: &Link, now: u64) -> Option<Self> {
-        let holder = HolderSnapshot::of(&link.blocker)?;
-        Some(Self {
-            task: TaskId::from_number(link.wait.task)?,
-            waits_at: link.wait.at,
-            waited: Duration::from_nanos(now.saturating_sub(link.wait.since)),
-            future: link.wait.name,
-            lock: label(link.wait.lock)?,
-            holder,
-        })
-    }
 }

@@ -90,10 +90,32 @@ impl TaskLabel {
     }
 }
 
+/// A name in a line of text. Names may come from outside of the program: characters that would end the line, or that a terminal obeys, are escaped.
+pub(super) struct ShownName<'a>(pub(super) &'a str);
+
+impl fmt::Display for ShownName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Beside the control characters: ends of lines and of paragraphs, and what turns the direction of text.
+        let is_escaped = |letter: char| {
+            letter.is_control()
+                || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        };
+        for part in self.0.split_inclusive(is_escaped) {
+            let last = part.chars().next_back().filter(|letter| is_escaped(*letter));
+            f.write_str(&part[..part.len() - last.map_or(0, char::len_utf8)])?;
+            last.into_iter()
+                .flat_map(char::escape_debug)
+                .try_for_each(|letter| fmt::Write::write_char(f, letter))?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of the task and its name, on one line: control characters of the name are escaped.
 impl fmt::Display for TaskLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
-            Some(name) => write!(f, "{} `{name}`", self.task),
+            Some(name) => write!(f, "{} `{}`", self.task, ShownName(name)),
             None => self.task.fmt(f),
         }
     }
@@ -118,8 +140,14 @@ pub fn label_tasks(labels: LabelTasks) {
     LABELS.store(labels as *mut (), Ordering::Relaxed);
 }
 
-fn find(labels: &[TaskLabel], task: TaskId) -> Option<&TaskLabel> {
-    labels.iter().find(|label| label.task == task)
+/// The label of a task, among labels in the order of their tasks.
+pub(super) fn find(labels: &[TaskLabel], task: TaskId) -> Option<&TaskLabel> {
+    let found = labels.binary_search_by(|label| {
+        #[cfg(all(test, not(miri), any(debug_assertions, feature = "inspect")))]
+        super::tests::count_work(1);
+        label.task.cmp(&task)
+    });
+    found.ok().map(|at| &labels[at])
 }
 
 /// A task by its number and its name.

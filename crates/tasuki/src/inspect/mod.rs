@@ -20,13 +20,17 @@
 //! * A lock that was granted to a future which its task does not poll, while the same task waits by another future: a *futurelock*.
 //! * The same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle: *suspected*, for any task may release permits. So are tasks each of which
 //!   has a permit and waits for another one, as of a pool that is exhausted. A task that waits for permits all of which it took itself is listed by [`deadlocks`] and not printed, and so are tasks
-//!   that have permits of `acquire_owned` and wait for more: such permits are often passed to other tasks, which cannot be seen.
+//!   that have permits of `acquire_owned` and wait for more of the same semaphore: such permits are often passed to other tasks, which cannot be seen. A cycle that has another lock besides is printed as suspected, also
+//!   with such permits.
 //!
 //! # What is not found
 //!
-//! * A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) ends by itself, and so does a task that has such a wait or a sleep beside the others.
+//! * A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) ends by itself, and so does a task that has such a wait or a sleep beside the others. Not any more when the time has come, or the token is cancelled, and the
+//!   task does not poll that future, as in the handler of a `select!` in a loop over a pinned sleep: then the sleep counts for nothing, and the wait for one without a limit. (`Duration::MAX` is no limit.) But it is not seen
+//!   that a sleep of tokio's has ended, nor that a limit around [`Condvar::wait_while`](crate::Condvar::wait_while) or around a turn of a [`OnceCell`](crate::OnceCell) was reached; of several limits, one that is still to come keeps the task out; and a cycle of which every wait
+//!   has a limit that was reached is listed by [`deadlocks`], and printed only while a task of the program waits for a lock without a limit.
 //! * A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), [`OnceCell`](crate::OnceCell), channels, and the end of a task of `tasuki-rt`) can be given by any task: it is no part of a cycle, and
-//!   a task that waits for one beside its locks is in none.
+//!   a task that waits for one beside its locks is in none. Not any more when the signal was given and the task does not poll that future; but a receiver of a rendezvous channel that a sender has woken counts as one that waits.
 //! * A task is known by its identity ([`task`](crate::task)): under `tasuki-rt`, in spawned tasks of tokio with the feature `tokio`, and inside [`task::identify`](crate::task::identify). Any other
 //!   task, and a thread in `.block()`, is known by the waker with which it polls a wait of this crate, and every cycle of it is *suspected*. What it takes outside of such a poll (`try_lock`) has an unknown holder. Its guards
 //!   stay in its name when code that is not known uses them. An executor that polls several tasks with one waker seems to have one task; a waker without data, as the no-op waker of `core`, says nothing, and its tasks are not seen.
@@ -41,6 +45,8 @@
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod components;
+#[cfg(any(debug_assertions, feature = "inspect"))]
+mod cycle_reports;
 mod durations;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod gather;
@@ -54,9 +60,9 @@ pub(crate) mod locks;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod pool;
 // Not under Miri, where each takes a minute; there is no unsafe code in what they test.
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, not(miri), any(debug_assertions, feature = "inspect")))]
 mod hostile_tests;
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, not(miri), any(debug_assertions, feature = "inspect")))]
 mod random_programs;
 mod report;
 #[cfg(feature = "serde")]
@@ -64,9 +70,9 @@ mod serialize;
 mod snapshot;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod stamp;
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, not(miri), any(debug_assertions, feature = "inspect")))]
 mod tests;
-#[cfg(test)]
+#[cfg(all(test, any(debug_assertions, feature = "inspect")))]
 mod thread_tests;
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) mod waits;
@@ -106,7 +112,7 @@ pub fn snapshot() -> Snapshot {
     active::snapshot(usize::MAX)
 }
 
-/// As [`snapshot`](snapshot()), but lists at most `limit` locks (those with most waiters), waits (the longest) and sites: for programs with very many. The totals count all of them.
+/// As [`snapshot`](snapshot()), but lists at most `limit` locks (those with most waiters), waits (the longest), sites and deadlocks (those that are certain first): for programs with very many. The totals count all of them.
 ///
 /// # Examples
 ///
@@ -132,7 +138,8 @@ pub const fn is_active() -> bool {
 static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// Calls `hook` with each deadlock that has stayed for about a second, from a thread of its own. In strict mode ([`task::strict`](crate::task::strict)) also at once, by the thread whose wait closes the cycle, before it panics. One hook for the process: the last one counts.
+/// Calls `hook` with each deadlock that has stayed for about a second, from a thread of its own. In strict mode ([`task::strict`](crate::task::strict)) also at once, by the thread whose wait closes the cycle, before it panics; but not for a task
+/// that is about to wait for a lock which it holds itself, of which the hook of [`task::on_self_deadlock`](crate::task::on_self_deadlock) is told. One hook for the process: the last one counts.
 ///
 /// # Examples
 ///

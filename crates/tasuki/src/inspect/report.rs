@@ -158,7 +158,8 @@ impl fmt::Display for Renamed<'_> {
             f.write_str(", until its limit")?;
         }
         if line.is_granted {
-            return f.write_str(", which it was granted, and has not polled the future since");
+            let what = if line.lock.is_some() { "which it was granted" } else { "whose end has come" };
+            return write!(f, ", {what}, and has not polled the future since");
         }
         for (number, holder) in line.behind.iter().enumerate() {
             let task = if holder.task == line.task { "this task".into() } else { name(holder.task) };

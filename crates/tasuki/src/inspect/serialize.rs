@@ -1,4 +1,4 @@
-//! `Serialize` for the values of `inspect`, with the feature `serde`. The only file that knows it.
+//! Implements serde's `Serialize` for snapshots, deadlocks and the other values of `inspect` (feature `serde`). No other file uses serde.
 //!
 //! Tasks and locks are numbers, places are strings as compilers print them (`src/main.rs:3:18`), times are nanoseconds, histograms the counts of their classes.
 
@@ -42,6 +42,7 @@ impl Serialize for Snapshot {
             total_waits: total_waits,
             sites: sites,
             deadlocks: deadlocks,
+            total_deadlocks: total_deadlocks,
             tasks: tasks,
         })
     }

@@ -1,7 +1,7 @@
 //! Snapshots as values: every lock with its holders and figures, and every wait that has not ended.
 
 use super::durations::Durations;
-use super::labels::TaskLabel;
+use super::labels::{ShownName, TaskLabel};
 use super::report::{Deadlock, Hold, LockKind, WaitLine};
 use crate::task::TaskId;
 use core::fmt;
@@ -35,8 +35,10 @@ pub struct Snapshot {
     pub total_waits: usize,
     /// All waits by what they wait for and where they were asked for, the most numerous first.
     pub sites: Vec<WaitSite>,
-    /// The cycles among them.
+    /// The cycles among them, the certain ones first.
     pub deadlocks: Vec<Deadlock>,
+    /// How many cycles there are.
+    pub total_deadlocks: usize,
     /// How the tasks of the waits that are listed, and those that they are behind, are called, as far as a runtime says.
     pub tasks: Vec<TaskLabel>,
 }
@@ -103,7 +105,7 @@ pub struct WaitSnapshot {
     pub waited: Duration,
     /// A limit of ours ends it.
     pub is_limited: bool,
-    /// It has been granted, and its future has not been polled since.
+    /// It has been granted, or what it waited for has come, and its future has not been polled since.
     pub is_granted: bool,
     /// The lock that it waits for, and its number; none for a signal or a time.
     pub lock: Option<(u64, LockLabel)>,
@@ -164,19 +166,27 @@ impl fmt::Display for WaitSnapshot {
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} waits, {} locks in use", self.total_waits, self.total_locks)?;
+        let s = |count: usize| if count == 1 { "" } else { "s" };
+        let (waits, locks) = (self.total_waits, self.total_locks);
+        write!(f, "{waits} wait{}, {locks} lock{} in use", s(waits), s(locks))?;
         self.waits.iter().try_for_each(|wait| write!(f, "\n  {}", wait.line().labelled(&self.tasks)))?;
         if self.total_waits > self.waits.len() {
             write!(f, "\n  and {} more", self.total_waits - self.waits.len())?;
         }
-        self.deadlocks.iter().try_for_each(|deadlock| write!(f, "\n{deadlock}"))
+        self.deadlocks.iter().try_for_each(|deadlock| write!(f, "\n{deadlock}"))?;
+        match self.total_deadlocks.saturating_sub(self.deadlocks.len()) {
+            0 => Ok(()),
+            1 => f.write_str("\nand 1 more deadlock"),
+            more => write!(f, "\nand {more} more deadlocks"),
+        }
     }
 }
 
+/// On one line: control characters of the name are escaped.
 impl fmt::Display for LockLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.name, self.made_at) {
-            (Some(name), _) => write!(f, "{} `{name}`", self.kind),
+            (Some(name), _) => write!(f, "{} `{}`", self.kind, ShownName(name)),
             (None, Some(at)) => write!(f, "{} made at {at}", self.kind),
             (None, None) => write!(f, "{}", self.kind),
         }

@@ -7,7 +7,8 @@
 //! tasks behind the same holds, and no runtime says that one of the tasks has been polled meanwhile or is about to be. One that was reported is remembered as long as its waits go on: it may open for a while, and close again.
 //!
 //! The watcher starts with the first such wait of the process, of any age, and ends when there have been none for ten seconds. It reads records, not buckets: a look costs as much as there are
-//! records, some nanoseconds each (1,024 of every thread on which tasks have waited, and those of the pool), and as there are tasks that hold what is waited for and wait themselves. It is followed by a pause of at least twenty times its length.
+//! records, some nanoseconds each (1,024 of every thread on which tasks have waited, and those of the pool), and as there are tasks that hold what is waited for and wait themselves. A look that finds cycles which have not been reported asks the runtimes
+//! once for the polls of all their tasks, and once more for the labels of those that are reported then; each question is a walk over all tasks of the runtimes. A look is followed by a pause of at least twenty times its length, in which the reports are made.
 //!
 //! # States of `WATCHER`
 //!
@@ -31,7 +32,7 @@
 
 use super::gather::labels_of;
 use super::graph::{self, Cycle};
-use super::labels::{PollState, TaskLabel};
+use super::labels::{self, PollState, TaskLabel};
 use super::report::Deadlock;
 use super::{nanoseconds, waits};
 use crate::catch_panic::caught;
@@ -153,7 +154,7 @@ impl Polls {
     }
 
     fn of_cycle(&self, cycle: &Cycle) -> impl Iterator<Item = Option<&TaskLabel>> {
-        let label = |task| self.0.iter().find(|label| label.task.get() == task);
+        let label = |task| labels::find(&self.0, TaskId::from_number(task)?);
         cycle.links.iter().map(move |link| label(link.wait.task))
     }
 
@@ -203,14 +204,14 @@ impl Watcher {
         while !self.ends() {
             let now = self.sleep(next);
             if now < next {
-                self.watch.confirm(now).iter().for_each(report);
+                report(&self.watch.confirm(now));
                 continue;
             }
             let oldest = nanoseconds().saturating_sub(YOUNGEST.as_nanos() as u64);
             self.idle = if waits::has_candidate(u64::MAX) { 0 } else { self.idle + 1 };
             let news = self.watch.look(graph::holders_waited_for(oldest), now);
             next = clock() + PERIOD.max(now.elapsed() * PAUSE);
-            news.iter().for_each(report);
+            report(&news);
         }
     }
 
@@ -237,14 +238,21 @@ impl Watcher {
     }
 }
 
-fn report(cycle: &Cycle) {
-    let Some(mut deadlock) = Deadlock::new(cycle) else { return };
-    deadlock.doubt_running();
-    caught(|| super::hook(&deadlock));
-    caught(|| trace::deadlock(&deadlock));
-    if super::prints() {
-        // Without a stream there is nowhere to report.
-        let _ = writeln!(std::io::stderr(), "tasuki: {deadlock}");
+/// What is to be said of these cycles.
+fn reports(cycles: &[Cycle]) -> Vec<Deadlock> {
+    let mut deadlocks = Deadlock::all(cycles);
+    deadlocks.iter_mut().for_each(Deadlock::doubt_running);
+    deadlocks
+}
+
+fn report(cycles: &[Cycle]) {
+    for deadlock in reports(cycles) {
+        caught(|| super::hook(&deadlock));
+        caught(|| trace::deadlock(&deadlock));
+        if super::prints() {
+            // Without a stream there is nowhere to report.
+            let _ = writeln!(std::io::stderr(), "tasuki: {deadlock}");
+        }
     }
 }
 
@@ -303,7 +311,7 @@ pub(super) mod tests {
     fn say(actor: Actor, polls: u32, state: PollState) {
         super::super::label_tasks(|wanted| {
             let said = SAID.lock().unwrap();
-            said.iter().filter(|label| wanted.contains(&label.task)).cloned().collect()
+            said.iter().filter(|label| wanted.binary_search(&label.task).is_ok()).cloned().collect()
         });
         let task = TaskId::from_number(actor.number()).unwrap();
         let mut said = SAID.lock().unwrap();
@@ -341,6 +349,43 @@ pub(super) mod tests {
         assert!(reported(5).is_empty() && reported(6).is_empty(), "it was reported");
     }
 
+    /// What a look and the reports of twice so many tasks do, each of which waits for itself. One half of them waits for a lock besides that the other half has.
+    fn work_of_cycles(count: usize) -> usize {
+        let actors = || -> Vec<Actor> { (0..count).map(|_| Actor::new()).collect() };
+        let (readers, writers, common) = (actors(), actors(), crate::RwLock::new(()));
+        let _read: Vec<_> = readers.iter().map(|task| task.run(|| common.try_read().unwrap())).collect();
+        let mut write: Vec<_> = writers.iter().map(|_| Box::pin(common.write())).collect();
+        for (task, wait) in writers.iter().zip(&mut write) {
+            assert!(task.poll(wait.as_mut()).is_pending());
+        }
+        let tasks = [readers, writers].concat();
+        let locks: Vec<Lock<()>> = tasks.iter().map(|_| Lock::new(())).collect();
+        let _held: Vec<_> =
+            tasks.iter().zip(&locks).map(|(task, lock)| task.run(|| lock.try_lock())).collect();
+        let mut waits: Vec<_> = locks.iter().map(|lock| Box::pin(lock.lock())).collect();
+        for (task, wait) in tasks.iter().zip(&mut waits) {
+            assert!(task.poll(wait.as_mut()).is_pending());
+            say(*task, 1, PollState::Waiting);
+        }
+        let (mut watch, start) = (Watch::default(), clock());
+        let numbers: Vec<u64> = tasks.iter().map(|task| task.number()).collect();
+        super::super::tests::work_of(|| {
+            assert!(watch.look(numbers.clone(), start).is_empty());
+            let news = reports(&watch.look(numbers.clone(), start + STAYS));
+            assert_eq!(news.len(), tasks.len());
+            assert!(news.iter().all(|one| one.tasks.len() == 1 && !std::format!("{one}").is_empty()));
+        })
+    }
+
+    /// Many cycles at a time: to find their labels was quadratic, every report walked over all tasks of the runtimes, and the search for a cycle left its component.
+    #[test]
+    fn reports_cost_in_proportion_to_the_cycles() {
+        // Records are few where their number does not grow, and other tests have some of them.
+        let cycles = if cfg!(feature = "critical-section") { 8 } else { 64 };
+        let (few, many) = (work_of_cycles(cycles), work_of_cycles(4 * cycles));
+        assert!(many < 7 * few, "{few}, and {many} for four times as many cycles");
+    }
+
     /// A cycle of the parent of a fork is not reported, and is no reason to look again at once.
     #[test]
     fn a_cycle_of_another_process() {
@@ -356,6 +401,24 @@ pub(super) mod tests {
         }
         watch.process -= 1;
         assert!(watch.look(vec![me.number()], start).is_empty() && watch.due() == Some(start + STAYS));
+    }
+
+    /// A future of a cycle is polled by another task, which takes the place of the first: that is another cycle, and its second begins.
+    #[test]
+    fn a_cycle_with_another_task_is_another() {
+        // The cycle of the smallest number is reported: not that of the reader alone, which waits for itself.
+        let [two, three, one] = [(); 3].map(|()| Actor::new());
+        let (lock, mut watch) = (crate::RwLock::new(0), Watch::default());
+        let _held = one.run(|| lock.try_write().unwrap());
+        let (mut write, mut read) = (Box::pin(lock.write()), Box::pin(lock.read()));
+        assert!(two.poll(write.as_mut()).is_pending());
+        // Behind the writer, which waits for it.
+        assert!(one.poll(read.as_mut()).is_pending());
+        let start = clock();
+        let mut reported = |after| watch.look(vec![one.number()], start + after).len();
+        assert_eq!(reported(Duration::ZERO), 0);
+        assert!(three.poll(write.as_mut()).is_pending());
+        assert_eq!((reported(STAYS), reported(2 * STAYS)), (0, 1));
     }
 
     /// Two tasks of one cycle, and one that waits for it, are looked at: it is reported once.
@@ -408,6 +471,24 @@ pub(super) mod tests {
         let found: Vec<_> = borrowed.iter().map(|cycle| (cycle.links.len(), cycle.is_certain)).collect();
         assert_eq!(found, [(2, false)]);
         assert!(news!(pool => pool.clone().try_acquire_owned()).is_empty());
+    }
+
+    /// A cycle over a mutex and a semaphore is suspected, also if its permit is one that may have been sent to another task.
+    #[test]
+    fn an_owned_permit_and_a_mutex() {
+        let (one, two) = (Actor::new(), Actor::new());
+        let (pool, mutex) = (Arc::new(crate::Semaphore::new(1)), Lock::new(0));
+        let _permit = one.run(|| pool.clone().try_acquire_owned().unwrap());
+        let _held = two.run(|| mutex.try_lock().unwrap());
+        let (mut lock, mut acquire) = (Box::pin(mutex.lock()), Box::pin(pool.acquire()));
+        assert!(one.poll(lock.as_mut()).is_pending() && two.poll(acquire.as_mut()).is_pending());
+        let (mut watch, start) = (Watch::default(), clock());
+        assert!(watch.look(vec![one.number()], start).is_empty());
+        let found = watch.look(vec![one.number()], start + STAYS);
+        assert_eq!(
+            found.iter().map(|cycle| (cycle.links.len(), cycle.is_certain)).collect::<Vec<_>>(),
+            [(2, false)]
+        );
     }
 
     /// Cycles that close without a wait that begins: a grant, the end of another wait, a guard that another task uses. Each is found by the looks that come by themselves: its waits are candidates.

@@ -1,4 +1,4 @@
-//! A mutex whose owner has a key: a raw lock for runtimes, from which they make a mutex of their own. Exempt from semver.
+//! A mutex whose owner has a key: a raw lock for runtimes, from which they make a mutex of their own. May change in a minor release; kept within one.
 //!
 //! A runtime says what a key is ([`Domain`]): an event loop, say. Every waiter carries the key of the place where it waits, and the release
 //! that grants the lock stores the key of the new owner. So at every moment the lock is held the owner's key is known, before the owner has

@@ -68,7 +68,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Panic
 ///
 /// A panic while the guard is held unlocks; there is no poisoning. A waker that panics does so in the
-/// call that woke it, after the state is complete: no grant is lost. If it is called while the thread unwinds (a guard is dropped by a panic), its own
+/// call that woke it ([Wakers](crate#wakers)), after the state is complete: no grant is lost. If it is called while the thread unwinds (a guard is dropped by a panic), its own
 /// panic is caught and dropped, and the first one goes on; without `std` it cannot be caught.
 ///
 /// # Memory ordering
@@ -221,8 +221,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
         LockOp::wait(self)
     }
 
-    /// As [`lock`](Self::lock), for at most this time: `lock().timeout(time)` under the name that other libraries give
-    /// it.
+    /// As [`lock`](Self::lock), for at most this time: short for `lock().timeout(time)`. In parking_lot this is `try_lock_for`.
     ///
     /// # Cancel safety
     ///

@@ -124,6 +124,7 @@ const EMPTY: Word = Word::flags(0);
 #[doc(alias = "Lazy")]
 #[doc(alias = "AsyncOnceCell")]
 #[doc(alias = "OnceLock")]
+#[doc(alias = "SetOnce")]
 pub struct OnceCell<T> {
     /// With the number of waiters that want the turn, which is touched only under `EDIT`.
     waiters: Broadcast<AtomicU32>,

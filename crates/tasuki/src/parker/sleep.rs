@@ -1,4 +1,4 @@
-//! How a thread sleeps: with `process_id.rs` and `host_executor.rs` the only file that knows the operating system.
+//! How a thread sleeps: by a futex on Linux, elsewhere by a mutex and a condition variable. One of the three files that know the operating system; the others are `process_id.rs` and `host_executor.rs`.
 //!
 //! A sleeper has the contract of a futex. `sleep` returns when the word is not `expected`, when it was
 //! woken after it began to sleep, when the deadline is past, or for no reason. The check of the word and the falling asleep

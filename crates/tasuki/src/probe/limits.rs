@@ -1,4 +1,4 @@
-//! The limits around the poll that runs: a wait that begins under one ends by itself, and is in no cycle.
+//! Counts, per thread, the limits (`.timeout` and the like) around the poll that runs: a wait that begins under one is ended by it, so `inspect/` must not report it.
 
 use core::cell::Cell;
 
@@ -23,9 +23,9 @@ fn counted<R>(limits: &'static LocalKey<Cell<u32>>, poll: impl FnOnce() -> R) ->
     poll()
 }
 
-/// Runs a poll that a limit ends, if nothing else does.
-pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
-    counted(&LIMITS, poll)
+/// Runs a poll that a limit ends, if nothing else does and the limit ever comes.
+pub(crate) fn limited<R>(ends: impl FnOnce() -> bool, poll: impl FnOnce() -> R) -> R {
+    if ends() { counted(&LIMITS, poll) } else { poll() }
 }
 
 /// Runs a poll that a limit of the runtime, a sleep beside it, ends: strict mode ([`strict`](crate::task::strict)) does not panic in it.

@@ -88,7 +88,11 @@ mod notes;
 mod shown_lock;
 #[cfg(feature = "std")]
 mod signal_wait;
+#[cfg(all(any(debug_assertions, feature = "inspect"), feature = "std"))]
+mod wait_note;
 
+#[cfg(feature = "std")]
+use notes::WaitSlot;
 #[cfg(feature = "alloc")]
 pub(crate) use notes::limited;
 #[cfg(feature = "std")]
@@ -97,4 +101,4 @@ pub(crate) use notes::{
     GrantProbe, Held, LockProbe, Polling, Site, Target, WaitBegin, WaitNote, waits_have_moved,
 };
 #[cfg(feature = "std")]
-pub use signal_wait::SignalWait;
+pub use signal_wait::{SignalSlot, SignalWait};

@@ -1,4 +1,4 @@
-//! The notes of locks and waits, where `inspect/` is not active: nothing, in no bytes.
+//! The types and functions of `notes.rs`, empty and zero-sized, for builds in which `inspect/` is not active.
 
 use super::LockMode;
 use core::fmt;
@@ -7,7 +7,7 @@ use core::task::Waker;
 
 #[cfg(feature = "alloc")]
 #[inline(always)]
-pub(crate) fn limited<R>(poll: impl FnOnce() -> R) -> R {
+pub(crate) fn limited<R>(_ends: impl FnOnce() -> bool, poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
@@ -143,6 +143,8 @@ impl<'a> Target<'a> {
     pub(crate) const SIGNAL: Self = Self(PhantomData);
     #[cfg(feature = "std")]
     pub(crate) const TIME: Self = Self(PhantomData);
+    #[cfg(feature = "std")]
+    pub(crate) const NEVER: Self = Self(PhantomData);
 
     #[inline(always)]
     pub(crate) const fn lock(_lock: &'a LockProbe, _mode: LockMode) -> Self {
@@ -161,7 +163,7 @@ impl<'a> Target<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitNote;
+pub struct WaitNote;
 
 impl WaitNote {
     pub(crate) const NONE: Self = Self;
@@ -185,7 +187,34 @@ impl WaitNote {
     }
 
     #[inline(always)]
+    pub(crate) fn came(self) {}
+
+    #[inline(always)]
+    pub(crate) fn refused(self) {}
+
+    #[cfg(feature = "alloc")]
+    #[inline(always)]
+    pub(crate) fn limited_by(self, _limit: Self) {}
+
+    #[inline(always)]
     pub(crate) fn leave(self) {}
+}
+
+#[cfg(feature = "std")]
+#[derive(Debug)]
+pub(crate) struct WaitSlot;
+
+#[cfg(feature = "std")]
+impl WaitSlot {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, _note: WaitNote) {}
+
+    #[inline(always)]
+    pub(crate) fn came(&self) {}
 }
 
 #[derive(Debug)]

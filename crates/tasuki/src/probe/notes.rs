@@ -8,6 +8,7 @@ pub(crate) use super::limits::limited;
 pub use super::limits::with_limit;
 use super::limits::{has_limit, is_limited};
 use super::shown_lock::ShownLock;
+pub(crate) use super::wait_note::{WaitNote, WaitSlot};
 use crate::catch_panic::caught;
 use crate::inspect::LockKind;
 #[cfg(feature = "console")]
@@ -41,7 +42,7 @@ impl Site {
 
 /// The running task, 0 if it is not known.
 #[inline(always)]
-fn my_number() -> u64 {
+pub(super) fn my_number() -> u64 {
     if MODEL {
         return 0;
     }
@@ -58,7 +59,7 @@ fn ask_number() -> u64 {
     task::current_or(|| caught(task::asked).flatten()).map_or_else(task::running::guessed, TaskId::get)
 }
 
-fn me() -> Option<TaskId> {
+pub(super) fn me() -> Option<TaskId> {
     TaskId::from_number(my_number())
 }
 
@@ -345,6 +346,8 @@ impl<'a> Target<'a> {
     pub(crate) const SIGNAL: Self = Self { lock: None, want: Want::Signal, own: Held::NONE, permits: 0 };
     /// A time.
     pub(crate) const TIME: Self = Self { want: Want::Time, ..Self::SIGNAL };
+    /// A time that never comes.
+    pub(crate) const NEVER: Self = Self { want: Want::Nothing, ..Self::SIGNAL };
 
     pub(crate) const fn lock(lock: &'a LockProbe, mode: LockMode) -> Self {
         Self { lock: Some(lock), want: Want::of(mode), ..Self::SIGNAL }
@@ -370,7 +373,7 @@ impl<'a> Target<'a> {
 
     #[cfg(feature = "console")]
     pub(crate) fn is_time(&self) -> bool {
-        self.want == Want::Time
+        matches!(self.want, Want::Time | Want::Nothing)
     }
 
     /// The running task is about to wait for a lock that it holds: reports it, and panics in strict mode.
@@ -388,54 +391,10 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The record of a wait, kept in its waiter; 0 is none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitNote(u32);
-
 /// Waits for a signal may have become waits for a lock ([`LockProbe::adopt`]). Called with no queue locked: it may start a thread.
 pub(crate) fn waits_have_moved() {
     if !MODEL {
         crate::inspect::waits_have_moved();
-    }
-}
-
-impl WaitNote {
-    pub(crate) const NONE: Self = Self(0);
-
-    /// The waiter is about to be enqueued. Called with the queue locked.
-    #[inline]
-    pub(crate) fn enqueued(self) {
-        if self.0 != 0 {
-            waits::enqueued(self.0);
-        }
-    }
-
-    /// Its future has been polled, and waits on: the wait is the running task's.
-    pub(crate) fn polled(self) {
-        if self.0 != 0 {
-            waits::polled(self.0, my_number());
-        }
-    }
-
-    /// A wait of the running task for a signal, which has begun: no future of this crate has it.
-    pub(crate) fn of_signal(name: &'static &'static str) -> Self {
-        let Some(me) = me() else { return Self::NONE };
-        let begin = WaitBegin::of(me, Target::SIGNAL, name, None);
-        let note = begin.note();
-        // No wait for a signal closes a cycle.
-        let _ = begin.enqueued();
-        note
-    }
-
-    pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The wait is over. Called once, by its own future.
-    pub(crate) fn leave(self) {
-        if self.0 != 0 {
-            waits::leave(self.0);
-        }
     }
 }
 
@@ -458,7 +417,7 @@ impl WaitBegin {
     }
 
     #[inline]
-    fn of(
+    pub(super) fn of(
         me: TaskId,
         target: Target<'_>,
         name: &'static &'static str,

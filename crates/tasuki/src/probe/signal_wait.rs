@@ -1,6 +1,6 @@
-//! A wait of a runtime's own future, which is in no queue of this crate.
+//! `SignalWait`: lets a runtime note the waits of its own futures (a `JoinHandle`) for `inspect/`, which are in no queue of this crate; and where the code that ends such a wait finds it.
 
-use super::WaitNote;
+use super::{WaitNote, WaitSlot};
 
 /// A wait of a runtime's own future, for something that is no lock of this crate: the end of a task. It goes on from a poll that is pending to the one that is ready, or to the drop. Where waits are noted
 /// ([`inspect`](crate::inspect)) the task that has it is in no cycle: it may go on by this wait. Elsewhere it is empty.
@@ -33,6 +33,51 @@ impl SignalWait {
     #[inline]
     pub fn ends(&mut self) {
         core::mem::replace(&mut self.0, WaitNote::NONE).leave();
+    }
+}
+
+/// Which [`SignalWait`] the code that gives the signal has to end: the last one that was noted here. Where nothing is noted it is empty.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki::runtime::{SignalSlot, SignalWait};
+///
+/// static NAME: &str = "my_runtime::JoinHandle";
+/// let (slot, mut wait) = (SignalSlot::new(), SignalWait::new());
+/// // A poll of the future that waits is pending:
+/// wait.waits(&NAME);
+/// slot.set(&wait);
+/// // What it waits for comes, and its task is woken:
+/// slot.came();
+/// // The next poll is ready:
+/// wait.ends();
+/// ```
+#[derive(Debug)]
+pub struct SignalSlot(WaitSlot);
+
+impl Default for SignalSlot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SignalSlot {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(WaitSlot::new())
+    }
+
+    /// This wait has begun. Called by its own future.
+    #[inline]
+    pub fn set(&self, wait: &SignalWait) {
+        self.0.set(wait.0);
+    }
+
+    /// What it is for has come, and its task is about to be woken: from now on the wait keeps its task out of no cycle, whether its future is polled or not. Nothing if the wait is over.
+    #[inline]
+    pub fn came(&self) {
+        self.0.came();
     }
 }
 

@@ -137,13 +137,58 @@ impl Panics {
     }
 }
 
-/// A value of the user's that is dropped beside other foreign code: if that has panicked, a panic of this value's destructor is dropped.
+/// Calls foreign code until it says, by false, that nothing is left. A panic does not end the series: with `std` it goes on when the series is over; without, the rest is called
+/// while it unwinds, and a second panic aborts.
+#[inline]
+pub(crate) fn call_each(next: impl FnMut() -> bool) {
+    let mut series = Series { next, is_over: false };
+    let mut panics = Panics::default();
+    while !series.is_over {
+        // One catch for as many as go well.
+        panics.catch(|| series.run());
+    }
+    drop(series);
+    panics.resume();
+}
+
+/// Calls that are made, all of them, whatever panics.
+struct Series<F: FnMut() -> bool> {
+    next: F,
+    is_over: bool,
+}
+
+impl<F: FnMut() -> bool> Series<F> {
+    fn run(&mut self) {
+        while (self.next)() {}
+        self.is_over = true;
+    }
+}
+
+impl<F: FnMut() -> bool> Drop for Series<F> {
+    /// Only a panic that could not be caught leaves calls behind; they are made all the same.
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.run();
+        }
+    }
+}
+
+/// A value of the user's, or what may own one (an `Arc` of a primitive), that is dropped beside other foreign code: if that has panicked, a panic of this value's destructor is dropped. Nothing where
+/// the value has no destructor: a guard or a future that borrows its primitive.
 pub(crate) struct UnwindDrop<T>(ManuallyDrop<T>);
 
 impl<T> UnwindDrop<T> {
     #[inline(always)]
     pub(crate) const fn new(value: T) -> Self {
         Self(ManuallyDrop::new(value))
+    }
+
+    /// The value itself.
+    #[inline(always)]
+    pub(crate) fn into_inner(self) -> T {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: `this` is neither used again nor dropped.
+        unsafe { ManuallyDrop::take(&mut this.0) }
     }
 }
 
@@ -197,5 +242,29 @@ fn go_on(panic: PanicPayload) {
         discard(panic);
     } else {
         std::panic::resume_unwind(panic);
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// A call panics: the others are made all the same, and the panic goes on; also where it cannot be caught, and the others are made while it unwinds.
+    #[test]
+    fn a_series_is_not_ended_by_a_panic() {
+        for caught in [true, false] {
+            let mut calls = 0;
+            let next = || {
+                calls += 1;
+                assert_ne!(calls, 3, "a hostile destructor");
+                calls < 8
+            };
+            let called = catch_unwind(AssertUnwindSafe(|| match caught {
+                true => call_each(next),
+                false => Series { next, is_over: false }.run(),
+            }));
+            assert!(called.is_err() && calls == 8, "{calls} calls, caught: {caught}");
+        }
     }
 }

@@ -57,7 +57,7 @@ impl<N> Broadcast<N> {
     }
 
     /// Another number, as after many rounds.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "std"))]
     pub(crate) fn start_at(&self, round: u32) {
         // Relaxed: one thread.
         self.round.store(round, Ordering::Relaxed);

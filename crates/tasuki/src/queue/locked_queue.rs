@@ -71,7 +71,7 @@ impl QueueGuard for LockedQueue<'_> {}
 
 impl<T> Deferred<T> {
     #[inline(always)]
-    pub(super) fn new(foreign: T) -> Self {
+    pub(crate) fn new(foreign: T) -> Self {
         Self(ManuallyDrop::new(foreign))
     }
 
@@ -123,6 +123,12 @@ impl<'q> LockedQueue<'q> {
     #[inline(always)]
     pub(super) fn new(queue: &'q WaitQueue, word: Word, section: Section) -> Self {
         Self { queue, word, _section: section }
+    }
+
+    /// The queue was locked inside of this section, which lasts until the queue is unlocked; the inner one, of the lock, ends here.
+    #[inline(always)]
+    pub(crate) fn extend_section(&mut self, outer: Section) {
+        self._section = outer;
     }
 
     /// The word as it will be stored.
@@ -434,6 +440,18 @@ impl<'q> LockedQueue<'q> {
         Some(Detached(front))
     }
 
+    /// Takes the last waiter out, to be put into another queue, and marks it; `None` if there is none.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn detach_back(&mut self, mark: u32) -> Option<Detached> {
+        let back = self.cursor_back();
+        // SAFETY: at a waiter of this list, or at the end.
+        unsafe { self.get(back) }?.set_mark(mark);
+        // SAFETY: we hold `EDIT`; the last waiter is in the list.
+        let head = unsafe { list::remove(self.word.head(), back.0) };
+        self.word = self.word.with_head(head);
+        Some(Detached(back.0))
+    }
+
     /// `Notified => Waiting`, with another waker and a new mark: a waiter that was notified here goes on to another queue, or comes back into this one after its grant was revoked. By its own future.
     ///
     /// SAFETY: the waiter is `Notified`.
@@ -526,7 +544,7 @@ pub(crate) enum Removed {
     Waker(Deferred<Option<QueueWaker>>),
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -65,8 +65,8 @@ pub(crate) mod queue_lock;
 mod queue_waker;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
-mod snapshot;
 pub(crate) mod waiter;
+mod wake_all;
 pub(crate) mod word;
 
 use crate::probe;

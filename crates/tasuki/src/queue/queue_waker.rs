@@ -1,4 +1,4 @@
-//! A waker that is ours: a clone on its way into the slot of a waiter, or one that came out of a slot, on its way to be woken or dropped.
+//! `QueueWaker`: a `Waker` on its way into or out of the slot of a waiter. Its drop catches a panic while another panic unwinds.
 //!
 //! Its drop is foreign code, like its wake. Between the two a thread may run other foreign code: a release wakes the next owner and then drops the waker of a wait that was
 //! cancelled. If that code panics, the waker is dropped while the panic unwinds, and a second panic there would end the process. So whatever holds a waker holds a

@@ -9,12 +9,12 @@
 //! |------------|-------------|------------|--------------------------------------|
 //! | `Waiting`  | yes         | full       | the holder of `EDIT`                 |
 //! | `Woken`    | yes         | empty      | the holder of `EDIT`                 |
-//! | `Notified` | no          | empty      | its future alone                     |
+//! | `Notified` | no          | empty, or the ticket of a received message | its future alone |
 //!
 //! `Notified` comes with a verdict: granted, or refused. Refused means that the primitive was closed; in a `Revocable` mutex, that the grant was revoked.
 //!
-//! `Finished` and `Cancelled`, the two ends of the story, are states of the future ([`Phase`]), which keeps them in the memory of its waiter from the beginning: the
-//! waiter is then out of the list, its slot is empty, and no pointer to it is left.
+//! `Finished`, `Claimed` (finished, and the slot has a ticket) and `Cancelled`, the ends of the story, are states of the future ([`Phase`]), which keeps them in the memory of its waiter from the beginning: the
+//! waiter is then out of the list, its slot has no waker, and no pointer to it is left.
 //!
 //! | from       | event                          | to         | function          |
 //! |------------|--------------------------------|------------|-------------------|
@@ -67,8 +67,10 @@ pub(crate) enum Phase {
     Yielded,
     /// The waiter has been published; only `poll_queued` and `cancel` end that.
     Queued,
-    /// The output has been given.
+    /// The output has been given. There may have been no waiter.
     Finished,
+    /// The output has been given, and there is a waiter, in no queue.
+    Claimed,
     /// A limit has ended the wait.
     Cancelled,
 }
@@ -196,10 +198,36 @@ impl Waiter {
         }
     }
 
+    /// Of a wait that was never enqueued, and has claimed a message with this ticket.
+    pub(crate) fn claimed(ticket: i64) -> Self {
+        let waiter = Self { phase: Cell::new(Phase::Claimed), ..Self::sentinel() };
+        // SAFETY: a new one, `Notified`, which only its future knows.
+        unsafe { waiter.set_ticket(ticket) };
+        waiter
+    }
+
     /// What `inspect/` knows of the wait.
     #[inline(always)]
     pub(crate) fn note(&self) -> WaitNote {
         self.note
+    }
+
+    /// Keeps the ticket of the message that the wait has claimed, should it have to come back. In the slot of the waker, which is empty: a waiter has no other room for 64 bits.
+    ///
+    /// SAFETY: the caller is the waiter's own future and has seen `Notified`.
+    #[inline(always)]
+    pub(crate) unsafe fn set_ticket(&self, ticket: i64) {
+        const { assert!(size_of::<QueueWaker>() >= size_of::<i64>()) };
+        // SAFETY: `Notified`: no other thread has a pointer to the waiter, and the slot has no waker. It has room for it.
+        self.waker.with_mut(|slot| unsafe { slot.cast::<i64>().write_unaligned(ticket) });
+    }
+
+    /// The ticket of the message that the wait has claimed.
+    ///
+    /// SAFETY: as [`set_ticket`](Self::set_ticket), which was called since.
+    pub(crate) unsafe fn ticket(&self) -> i64 {
+        // SAFETY: the caller's contract.
+        self.waker.with(|slot| unsafe { slot.cast::<i64>().read_unaligned() })
     }
 
     /// The round in which the wait began.
@@ -385,9 +413,17 @@ pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<Que
     let waker = unsafe { (*waiter).disarm() };
     // SAFETY: as above.
     let state = unsafe { &(*waiter).state };
+    // SAFETY: as above.
+    let note = unsafe { (*waiter).note };
     let notified = match verdict {
-        Verdict::Granted => NOTIFIED,
-        Verdict::Refused => REFUSED,
+        Verdict::Granted => {
+            note.came();
+            NOTIFIED
+        }
+        Verdict::Refused => {
+            note.refused();
+            REFUSED
+        }
     };
     // Release: pairs with Acquire in `Waiter::state`.
     state.store(notified, Ordering::Release);
@@ -405,6 +441,7 @@ pub(crate) unsafe fn notify_waiting(waiter: *mut Waiter) -> QueueWaker {
     debug_assert_eq!(node.state(), WaiterState::Waiting);
     // SAFETY: invariant 4: a `Waiting` slot is full.
     let waker = unsafe { node.take_waker() };
+    node.note.came();
     // Release: pairs with Acquire in `Waiter::state`.
     node.state.store(NOTIFIED, Ordering::Release);
     waker

@@ -39,7 +39,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(super) fn of(waiter: &Waiter) -> Self {
-        #[cfg(test)]
+        #[cfg(all(test, feature = "std"))]
         super::segments::tests::count_look();
         match waiter.mark() {
             0 => Self::Read,
@@ -78,13 +78,21 @@ pub(super) struct SideState {
 
 impl SideState {
     pub(super) const EMPTY: Self = Self::new(0, Stoppers::NONE);
-    /// As if so many writers waited that there is no room for another.
-    #[cfg(test)]
-    pub(super) const CROWD: Self = Self::new(0, Stoppers(Stoppers::LIMIT - 1));
-
     const fn new(readers: u32, stoppers: Stoppers) -> Self {
         let [a, b, c, _] = stoppers.0.to_le_bytes();
         Self { readers: readers.to_le_bytes(), stoppers: [a, b, c] }
+    }
+
+    /// As if so many writers waited that there is no room for another.
+    #[cfg(all(test, feature = "std"))]
+    pub(super) fn crowded(self) -> Self {
+        Self::new(self.readers(), Stoppers(Stoppers::LIMIT - 2))
+    }
+
+    /// As if one more that stops readers waited.
+    #[cfg(all(test, feature = "std"))]
+    pub(super) fn with_another_stopper(self) -> Self {
+        Self::new(self.readers(), Stoppers(self.stoppers().0 + 1))
     }
 
     fn readers(self) -> u32 {

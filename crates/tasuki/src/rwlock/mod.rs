@@ -198,6 +198,10 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// A dropped future loses its place in the queue, and frees the readers behind it.
     ///
+    /// # Panics
+    ///
+    /// In a poll, if about sixteen million writers are queued ([Limits](Self#limits)); nothing has changed then. Readers are not affected.
+    ///
     /// # Examples
     ///
     /// ```
@@ -220,6 +224,10 @@ impl<T: ?Sized> RwLock<T> {
     /// # Cancel safety
     ///
     /// A dropped future loses its place in the queue, never the lock.
+    ///
+    /// # Panics
+    ///
+    /// If the number of readers has reached its limit ([Limits](Self#limits)); nothing has changed then.
     ///
     /// # Examples
     ///
@@ -280,6 +288,10 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// Tries to lock for an upgradable read, without waiting.
+    ///
+    /// # Panics
+    ///
+    /// If the number of readers has reached its limit ([Limits](Self#limits)); nothing has changed then.
     ///
     /// # Examples
     ///

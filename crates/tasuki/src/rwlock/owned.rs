@@ -19,6 +19,10 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// As [`read`](Self::read): a dropped future loses its place in the queue, never the lock.
     ///
+    /// # Panics
+    ///
+    /// As [`read`](Self::read), if there are too many readers.
+    ///
     /// # Examples
     ///
     /// ```
@@ -39,6 +43,10 @@ impl<T: ?Sized> RwLock<T> {
     /// # Cancel safety
     ///
     /// As [`write`](Self::write): a dropped future loses its place in the queue, never the lock.
+    ///
+    /// # Panics
+    ///
+    /// As [`write`](Self::write), if there are too many queued writers.
     ///
     /// # Examples
     ///
@@ -62,6 +70,10 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// As [`upgradable_read`](Self::upgradable_read): a dropped future loses its place in the queue, never the lock.
     ///
+    /// # Panics
+    ///
+    /// As [`upgradable_read`](Self::upgradable_read), if there are too many readers.
+    ///
     /// # Examples
     ///
     /// ```
@@ -78,6 +90,10 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// As [`try_read`](Self::try_read), with a guard that keeps the lock alive.
+    ///
+    /// # Panics
+    ///
+    /// As [`try_read`](Self::try_read), if there are too many readers.
     ///
     /// # Examples
     ///
@@ -104,6 +120,10 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     /// As [`try_upgradable_read`](Self::try_upgradable_read), with a guard that keeps the lock alive.
+    ///
+    /// # Panics
+    ///
+    /// As [`try_upgradable_read`](Self::try_upgradable_read), if there are too many readers.
     ///
     /// # Examples
     ///

@@ -225,7 +225,7 @@ impl RawRwLock {
             });
             return Poll::Ready(());
         }
-        if !admission.stoppers.has_room() {
+        if kind.stops_readers() && !admission.stoppers.has_room() {
             drop(admission);
             too_many_writers();
         }
@@ -385,7 +385,7 @@ impl RawRwLock {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::super::admission::MAX_READERS;
     use super::*;
@@ -442,25 +442,34 @@ mod tests {
         assert_eq!(place, (line, line + 1, line + 2, line + 3, line + 4));
     }
 
-    /// One writer too many in the queue panics, and changes nothing.
+    /// One writer too many in the queue panics, and changes nothing. Readers of both kinds, which are counted elsewhere, wait behind the others, and so does an upgrade.
     #[test]
     fn there_are_only_so_many_writers() {
         let lock = crate::RwLock::new(());
-        let holder = lock.try_write();
+        let holder = lock.try_upgradable_read().unwrap();
+        let reader = lock.try_read().unwrap();
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut first = std::pin::pin!(lock.write());
         assert!(first.as_mut().poll(&mut cx).is_pending());
         // SAFETY: one thread.
-        let before = lock.raw.beside.with_mut(|beside| unsafe { beside.replace(SideState::CROWD) });
+        let before = lock.raw.beside.with_mut(|beside| unsafe { beside.replace((*beside).crowded()) });
         let word = lock.raw.queue.load();
         let mut second = std::pin::pin!(lock.write());
         assert!(catch_unwind(AssertUnwindSafe(|| second.as_mut().poll(&mut cx))).is_err());
         assert_eq!(lock.raw.queue.load(), word, "a refusal changes nothing");
+        let mut read = std::pin::pin!(lock.read());
+        let mut upgradable = std::pin::pin!(lock.upgradable_read());
+        assert!(read.as_mut().poll(&mut cx).is_pending() && upgradable.as_mut().poll(&mut cx).is_pending());
+        let mut upgrade = std::pin::pin!(crate::RwLockUpgradableReadGuard::upgrade(holder));
+        assert!(upgrade.as_mut().poll(&mut cx).is_pending());
         // SAFETY: one thread.
-        lock.raw.beside.with_mut(|beside| unsafe { *beside = before });
+        lock.raw.beside.with_mut(|beside| unsafe { *beside = before.with_another_stopper() });
         assert!(second.as_mut().poll(&mut cx).is_pending());
-        drop(holder);
+        drop(reader);
+        assert!(upgrade.as_mut().poll(&mut cx).is_ready());
         assert!(first.as_mut().poll(&mut cx).is_ready());
+        assert!(read.as_mut().poll(&mut cx).is_ready());
+        assert!(upgradable.as_mut().poll(&mut cx).is_ready());
         assert!(second.as_mut().poll(&mut cx).is_ready());
     }
 }

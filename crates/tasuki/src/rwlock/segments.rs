@@ -197,7 +197,7 @@ unsafe fn join_runs(locked: &LockedQueue<'_>, last: Cursor, first: Cursor) {
     unsafe { make_run(locked, ends.0, ends.1) };
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 pub(super) mod tests {
     use super::*;
     use crate::RwLock;

@@ -86,7 +86,7 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 /// # Panic
 ///
 /// A panic while a permit is held gives it back. Too many permits panic before anything is changed. A waker
-/// that panics does so in the call that woke it, after every waiter that can be granted has been.
+/// that panics does so in the call that woke it ([Wakers](crate#wakers)), after every waiter that can be granted has been.
 ///
 /// # Memory ordering
 ///

@@ -338,6 +338,11 @@ pub struct SleepOp {
 }
 
 impl SleepOp {
+    /// Does its time never come? It is so long that no clock can say when, as `Duration::MAX` is.
+    pub(crate) fn is_never(&self) -> bool {
+        matches!(self.when, When::In(Duration::MAX) | When::Armed(None) | When::ToRing(None))
+    }
+
     fn timers(&self) -> &Timers {
         match &self.home {
             Home::Process(timers) => timers,
@@ -366,7 +371,7 @@ impl Op for SleepOp {
     }
 
     fn target(&self) -> Target<'_> {
-        Target::TIME
+        if self.is_never() { Target::NEVER } else { Target::TIME }
     }
 
     fn is_ready(&self) -> bool {

@@ -15,7 +15,7 @@ mod single;
 pub(crate) use single::WaiterSlot;
 pub use single::{Op, Single};
 
-use crate::probe::{Polling, Site};
+use crate::probe::{Polling, Site, WaitNote};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -43,6 +43,13 @@ pub trait Awaitable: Future {
     /// Would another poll panic?
     #[doc(hidden)]
     fn has_ended(&self) -> bool;
+
+    /// What `inspect/` knows of the wait, if it is in a queue, and if there is one that a limit ends.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn note(&self) -> WaitNote {
+        WaitNote::NONE
+    }
 }
 
 /// The right to cancel a wait, which only the crate can give.
@@ -184,6 +191,11 @@ impl<A: Awaitable> Awaitable for Wait<A> {
 
     fn has_ended(&self) -> bool {
         self.inner.has_ended()
+    }
+
+    #[inline(always)]
+    fn note(&self) -> WaitNote {
+        self.inner.note()
     }
 }
 

@@ -10,11 +10,14 @@
 //! | `Idle`     | poll, the driver or the host panics when it is asked for more budget | – | `Idle` |
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget | |
-//! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Finished` |
+//! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Claimed` |
 //! | `Queued`   | drop                   | `cancel_dropped`: `cancel`, `discard` | |
-//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled` |
-//! | `Finished`, `Cancelled` | poll       | panics       |            |
-//! | `Finished` | a stream or a sink goes on | –        | `Idle`     |
+//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled`, or `Claimed` with an output |
+//! | `Finished`, `Claimed`, `Cancelled` | poll | panics      |            |
+//! | `Finished`, `Claimed` | the limit that is cancelled then panics | `discard`, or `discard_claimed` | the same |
+//! | `Finished`, `Claimed` | a stream or a sink goes on | – | `Idle`  |
+//!
+//! `Claimed` is `Finished` with a waiter, in no queue: a receive keeps the ticket of its message in it.
 //!
 //! A cancel may find that the grant was faster. It then returns the output: a drop discards it, which
 //! passes the baton on; a limit returns it. That is all that limits need (`limited.rs`).
@@ -34,8 +37,9 @@
 //! a wait only after the operation was tried: the limit is a wait too, is polled after the operation, and yields as well while the budget is exhausted.
 
 use super::{Awaitable, Cancel};
-use crate::budget::{charge, resumes, waits, yield_once};
+use crate::budget::{charge, resumes, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
+use crate::queue::batch::UnwindDrop;
 use crate::queue::waiter::{Payload, Phase, Verdict, Waiter, WaiterState};
 use crate::queue::{NewWaiter, Pinned, QueueWaker};
 use crate::trace::WaitSpans;
@@ -74,6 +78,10 @@ pub trait Op {
     /// Would it end without waiting, whether it succeeds or is refused? Changes nothing; a look at one moment.
     #[doc(hidden)]
     fn is_ready(&self) -> bool;
+
+    /// Is the fast path tried in the poll after a yield? If not, `enqueue` is called, which succeeds as well.
+    #[doc(hidden)]
+    const TRIES_AFTER_YIELD: bool = true;
 
     /// What the wait is for, as far as it is known: a lock, or a signal that any task may give.
     #[doc(hidden)]
@@ -119,6 +127,12 @@ pub trait Op {
         drop(output);
     }
 
+    /// As [`discard`](Self::discard), of a wait that has a waiter, in no queue: it was queued, or `enqueue` has made it by [`WaiterSlot::claimed`].
+    #[doc(hidden)]
+    fn discard_claimed(&mut self, output: Self::Output, _waiter: Pinned<'_>) {
+        self.discard(output);
+    }
+
     /// The future is dropped while it is queued: leaves the queue, whatever the state, and passes on what had been granted.
     #[doc(hidden)]
     #[inline(always)]
@@ -155,10 +169,20 @@ impl<'f> WaiterSlot<'f> {
     }
 }
 
+impl WaiterSlot<'_> {
+    /// Makes a waiter that is in no queue, of an `enqueue` that gives a message: it keeps the ticket.
+    #[cold]
+    pub(crate) fn claimed(self, ticket: i64) {
+        // SAFETY: as in `init`.
+        unsafe { self.slot.write(Waiter::claimed(ticket)) };
+    }
+}
+
 /// The wait of one operation, in one queue.
 #[must_use = "a wait does nothing unless it is awaited, polled or blocked on"]
 pub struct Single<O: Op> {
-    op: O,
+    /// Dropped after the wait was cancelled, whose wakers may have panicked: it may own the last `Arc` of a value.
+    op: UnwindDrop<O>,
     /// Where the wait was asked for.
     site: Site,
     spans: WaitSpans,
@@ -232,7 +256,7 @@ impl<O: Op> Single<O> {
         let mut single = MaybeUninit::<Self>::uninit();
         let place = single.as_mut_ptr();
         // SAFETY: a field of memory that is ours.
-        unsafe { (&raw mut (*place).op).write(op) };
+        unsafe { (&raw mut (*place).op).write(UnwindDrop::new(op)) };
         // SAFETY: as above.
         let waiter = unsafe { (&raw mut (*place).memory.waiter).cast::<Waiter>() };
         // SAFETY: as above.
@@ -274,10 +298,10 @@ impl<O: Op> Single<O> {
         unsafe { &mut self.get_unchecked_mut().op }
     }
 
-    /// `Finished => Idle`: the same operation once more. Nothing in any other phase.
+    /// `Finished | Claimed => Idle`: the same operation once more. Nothing in any other phase.
     #[cfg(all(feature = "alloc", any(feature = "futures-core", feature = "futures-sink")))]
     pub(crate) fn restart(self: Pin<&mut Self>) {
-        if self.memory.phase() == Phase::Finished {
+        if matches!(self.memory.phase(), Phase::Finished | Phase::Claimed) {
             self.memory.set_phase(Phase::Idle);
         }
     }
@@ -288,7 +312,7 @@ impl<O: Op> Single<O> {
         matches!(self.memory.phase(), Phase::Idle | Phase::Yielded) && self.op.is_ready()
     }
 
-    /// `Finished => Queued | Finished`, or `Idle` after a panic: it was not to be had at once.
+    /// `Finished => Queued | Finished | Claimed`, or `Idle` after a panic: it was not to be had at once.
     #[inline]
     fn enqueue(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
         let still_idle = IdleOnPanic(&self.memory);
@@ -297,11 +321,12 @@ impl<O: Op> Single<O> {
         let answer = self.op.enqueue(slot, cx);
         mem::forget(still_idle);
         if answer.is_ready() {
-            // There may be a waiter that was made, and is in no queue.
-            self.memory.set_phase(Phase::Finished);
+            // There may be a waiter that was made, and is in no queue; if it has to be kept, it says so.
+            if self.memory.phase() != Phase::Claimed {
+                self.memory.set_phase(Phase::Finished);
+            }
         } else {
             debug_assert_eq!(self.memory.phase(), Phase::Queued, "as the waiter was made");
-            waits();
             let begun = begin.enqueued();
             // SAFETY: queued, so the waiter is initialised; the future is pinned until `Drop` has run.
             let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
@@ -333,13 +358,13 @@ impl<O: Op> Single<O> {
         assert!(self.memory.phase() == Phase::Yielded, "`{}` polled after it was finished", O::NAME);
         resumes();
         self.memory.set_phase(Phase::Finished);
-        match self.op.try_now() {
+        match O::TRIES_AFTER_YIELD.then(|| self.op.try_now()).flatten() {
             Some(output) => Poll::Ready(output),
             None => self.enqueue(cx),
         }
     }
 
-    /// `Queued => Queued | Finished`, or `Yielded`, or the panic of a finished future.
+    /// `Queued => Queued | Claimed`, or `Yielded`, or the panic of a finished future.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
         if self.memory.phase() != Phase::Queued {
             return self.poll_yielded(cx);
@@ -350,7 +375,7 @@ impl<O: Op> Single<O> {
             let poll = self.op.poll_queued(waiter, cx);
             // In here: around this the subscriber of the spans runs, which must find the wait over when its output exists.
             if poll.is_ready() {
-                self.memory.set_phase(Phase::Finished);
+                self.memory.set_phase(Phase::Claimed);
                 waiter.get().note().leave();
             } else {
                 waiter.get().note().polled();
@@ -363,7 +388,7 @@ impl<O: Op> Single<O> {
         poll
     }
 
-    /// `Queued => Cancelled`, of a future that lives on.
+    /// `Queued => Cancelled | Claimed`, of a future that lives on.
     #[cold]
     fn cancel_queued(&mut self) -> Option<O::Output> {
         // First, so that a panic in foreign code cannot lead here a second time.
@@ -371,7 +396,11 @@ impl<O: Op> Single<O> {
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
         let _leave = LeaveOnDrop(waiter.get().note());
-        self.op.cancel(waiter)
+        let output = self.op.cancel(waiter);
+        if output.is_some() {
+            self.memory.set_phase(Phase::Claimed);
+        }
+        output
     }
 
     /// The future is dropped with a place in the queue. Kept out of line, with no rarer case in it: spilled registers would delay the
@@ -425,7 +454,7 @@ impl<O: Op> Awaitable for Single<O> {
                 this.memory.set_phase(Phase::Cancelled);
                 None
             }
-            Phase::Finished | Phase::Cancelled => None,
+            Phase::Finished | Phase::Claimed | Phase::Cancelled => None,
         }
     }
 
@@ -436,11 +465,26 @@ impl<O: Op> Awaitable for Single<O> {
 
     fn discard(self: Pin<&mut Self>, output: O::Output, _right: Cancel) {
         // SAFETY: nothing is moved out of the pinned future.
-        unsafe { self.get_unchecked_mut() }.op.discard(output);
+        let this = unsafe { self.get_unchecked_mut() };
+        if this.memory.phase() != Phase::Claimed {
+            return this.op.discard(output);
+        }
+        // SAFETY: claimed, so the waiter is initialised; the future is pinned until `Drop` has run.
+        let waiter = unsafe { Pinned::new(this.memory.as_ptr()) };
+        this.op.discard_claimed(output, waiter);
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.memory.phase(), Phase::Finished | Phase::Cancelled)
+        matches!(self.memory.phase(), Phase::Finished | Phase::Claimed | Phase::Cancelled)
+    }
+
+    #[inline(always)]
+    fn note(&self) -> WaitNote {
+        if self.memory.phase() != Phase::Queued {
+            return WaitNote::NONE;
+        }
+        // SAFETY: queued, so the waiter is initialised; it is a part of this future.
+        unsafe { self.memory.as_ptr().as_ref() }.note()
     }
 }
 
@@ -459,6 +503,7 @@ impl<O: Op> fmt::Debug for Single<O> {
         let mut shown = f.debug_struct(O::NAME);
         match self.shown_grant() {
             Some(grant) => shown.field("phase", &format_args!("{grant}")),
+            None if self.memory.phase() == Phase::Claimed => shown.field("phase", &Phase::Finished),
             None => shown.field("phase", &self.memory.phase()),
         };
         shown.finish_non_exhaustive()

@@ -3,7 +3,7 @@
 
 use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panic_of, panics, pending, poll, ready};
-use crate::kit::waker::{Call, Spy};
+use crate::kit::waker::{Call, Spy, never_yields};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use tasuki::{
 
 /// A poll by a runtime that says only which task runs, with so much left to it.
 fn with_budget<R>(operations: u32, f: impl FnOnce() -> R) -> R {
+    never_yields();
     runtime::enter(&FakeDriver::of(TaskId::fresh()), || {
         runtime::set_budget(operations);
         f()

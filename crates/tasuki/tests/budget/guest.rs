@@ -7,7 +7,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn, ready};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use tasuki::{Event, Latch, Mutex, OnceCell, RwLock, Semaphore, runtime};
+use std::time::{Duration, Instant};
+use tasuki::{CancellationSource, Event, Latch, Mutex, OnceCell, RwLock, Semaphore, runtime};
 
 /// Loops over something that is always ready.
 type Endless = Pin<Box<dyn Future<Output = ()>>>;
@@ -23,6 +24,13 @@ macro_rules! endless {
     };
 }
 
+/// A waker, on a thread whose operations count.
+fn charged() -> Spy {
+    let spy = Spy::new();
+    runtime::set_budget(0);
+    spy
+}
+
 /// The one poll ends, or the test does not: the task was woken, so it runs again after the others.
 #[test]
 fn a_task_that_is_always_ready_gives_its_thread_back() {
@@ -36,7 +44,7 @@ fn a_task_that_is_always_ready_gives_its_thread_back() {
         OnceCell::from(1) => |cell| cell.get_or_init(async || 1),
     ];
     for (name, mut task) in loops {
-        let spy = Spy::new();
+        let spy = charged();
         for polls in 1..=3 {
             assert!(poll(&mut task, &spy).is_pending(), "{name}");
             assert_eq!(spy.wakes(), polls, "{name}: woken once a poll");
@@ -46,7 +54,7 @@ fn a_task_that_is_always_ready_gives_its_thread_back() {
 
 /// The one poll of a task ends, woken, three times.
 fn gives_its_thread_back(name: &str, task: impl Future<Output = ()> + 'static) {
-    let (mut task, spy) = (Box::pin(task), Spy::new());
+    let (mut task, spy) = (Box::pin(task), charged());
     for polls in 1..=3 {
         assert!(poll(&mut task, &spy).is_pending(), "{name}");
         assert!(spy.wakes() >= polls, "{name}: woken by each poll");
@@ -102,6 +110,43 @@ fn a_choice_between_free_locks_gives_its_thread_back() {
     });
 }
 
+/// What is ready beside a wait that goes on, a branch of a `select!`: that a wait begins, or is polled again, does not say that the task has returned.
+#[test]
+fn waits_beside_what_is_ready_do_not_keep_the_thread() {
+    let _dog = watchdog(60);
+    async fn first_or_second(first: Pin<&mut impl Future>, second: impl Future) {
+        let (mut first, mut second) = (first, pin!(second));
+        poll_fn(|cx| {
+            let is_ready = first.as_mut().poll(cx).is_ready() || second.as_mut().poll(cx).is_ready();
+            if is_ready { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+    gives_its_thread_back("a new wait for a cancel in each round", async {
+        let (source, mutex) = (CancellationSource::new(), Mutex::new(()));
+        let token = source.token();
+        loop {
+            first_or_second(pin!(token.on_cancel()), mutex.lock()).await;
+        }
+    });
+    gives_its_thread_back("one wait for all rounds", async {
+        let (event, mutex) = (Event::manual(), Mutex::new(()));
+        let mut wait = pin!(event.wait());
+        loop {
+            first_or_second(wait.as_mut(), mutex.lock()).await;
+        }
+    });
+    gives_its_thread_back("a held lock, and no time to wait", async {
+        let mutex = Mutex::new(());
+        let _guard = mutex.try_lock().unwrap();
+        while mutex.lock().timeout(Duration::ZERO).await.is_err() {}
+    });
+    gives_its_thread_back("a deadline that is past", async {
+        let (event, past) = (Event::auto(), Instant::now());
+        while event.wait().deadline(past).await.is_err() {}
+    });
+}
+
 /// So many polls of new waits for a free lock, with these wakers in turn; which of them yielded.
 fn yields_of(wakers: &[Waker], polls: usize) -> Vec<usize> {
     let mutex = Mutex::new(0_u64);
@@ -132,14 +177,14 @@ fn polls_until_a_yield(wakers: &[Waker]) -> usize {
 fn wakers_that_take_turns_are_counted_together() {
     let _dog = watchdog(60);
     for tasks in [1, 2, 3, 7, 251, 256] {
-        let spies: Vec<_> = (0..tasks).map(|_| Spy::new()).collect();
+        let spies: Vec<_> = (0..tasks).map(|_| charged()).collect();
         let wakers: Vec<_> = spies.iter().map(Spy::waker).collect();
         polls_until_a_yield(&wakers);
         let polls = polls_until_a_yield(&wakers);
         assert!(polls >= 256, "{tasks} tasks: {polls} operations");
     }
     for period in [2, 3, 5, 17, 256] {
-        let spy = Spy::new();
+        let spy = charged();
         let mut wakers = vec![Waker::noop().clone(); period];
         wakers[period - 1] = spy.waker();
         polls_until_a_yield(&wakers);
@@ -151,7 +196,7 @@ fn wakers_that_take_turns_are_counted_together() {
 #[test]
 fn what_is_polled_once_is_had_again() {
     let _dog = watchdog(60);
-    let spy = Spy::new();
+    let spy = charged();
     let wakers = [spy.waker()];
     let refused = loop {
         let refused = yields_of(&wakers, 1_000);

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
+use tasuki::channel::bounded;
 use tasuki::future::{OnCancel, OnCancelOwned};
 use tasuki::{CancellationSource, CancellationToken};
 
@@ -268,6 +269,22 @@ fn hostile(name: &str, action: fn(&Scene), call: Call, waiter_first: bool) {
     // The queue wakes by value, never by reference.
     assert_eq!(fired.load(SeqCst), usize::from(call != Call::WakeByRef), "{name} in {call:?}");
     assert_eq!((spy.alive(), quiet.alive()), (0, 0), "{name} in {call:?}");
+}
+
+/// The drop of the waker panics when `run_until_cancelled` has its output: that is returned, and with it the message that was received. The token has no waiter then.
+#[test]
+fn an_output_is_not_lost_to_a_waker_that_panics() {
+    let (source, spy) = (CancellationSource::new(), Spy::hostile(Call::Drop, || panic!("a hostile waker")));
+    let (token, (sender, receiver)) = (source.token(), bounded(1));
+    let mut run = Box::pin(token.run_until_cancelled(receiver.recv()));
+    pending(&mut run, &spy);
+    sender.try_send(1).unwrap();
+    spy.arm(1);
+    assert_eq!(ready(&mut run), Some(Ok(1)));
+    assert!(spy.fired() && spy.alive() == 0);
+    source.request_cancel();
+    assert_eq!(spy.wakes(), 1, "for the message");
+    assert!(panic_of(|| ready(&mut run)).contains("polled after it was finished"));
 }
 
 /// A future that was forgotten keeps its place, and its token may go: what is gone may not be touched.

@@ -336,3 +336,21 @@ fn iterators() {
     let mut rest = receiver.into_iter();
     assert_eq!((rest.next(), rest.next(), rest.next()), (Some(3), None, None));
 }
+
+/// `try_iter` receives also what is sent while it runs, and ends where no message is pending. Of a closed channel a receive of many is an error, unless nothing is asked for.
+#[test]
+fn what_is_sent_during_an_iteration() {
+    let (sender, receiver) = bounded(2);
+    sender.try_send(0).unwrap();
+    let mut received = Vec::new();
+    for n in receiver.try_iter() {
+        received.push(n);
+        if n < 4 {
+            sender.try_send(n + 1).unwrap();
+        }
+    }
+    assert_eq!(received, [0, 1, 2, 3, 4]);
+    sender.close();
+    assert_eq!(receiver.recv_many(&mut received, 2).block(), Err(Closed), "not 0");
+    assert_eq!(receiver.recv_many(&mut received, 0).block(), Ok(0));
+}

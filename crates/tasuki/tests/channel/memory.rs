@@ -4,7 +4,7 @@ use crate::kit::alloc::{allocations, bytes_here};
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{pending, poll, ready};
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
-use crate::kit::waker::Spy;
+use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use crate::kit::{VERY_MANY, scaled, spans};
 use std::future::Future as _;
@@ -156,6 +156,73 @@ fn memory_goes_with_the_messages() {
         assert!(left < full / 2, "{left} of {full} bytes are left without a message");
     }
     assert_eq!(permit.send(1), Err(SendError(1)));
+}
+
+/// The same if the last message is claimed while others wait: a receiver, which a closed channel refuses then, or a reservation of all the room there is.
+#[test]
+fn memory_goes_with_a_message_that_was_waited_for() {
+    let count = scaled(100_000, 2_100);
+    for case in 0..scaled(8, 4) {
+        let [closes, second_waits, many] = [1, 2, 4].map(|bit| case & bit != 0);
+        let start = bytes_here();
+        let (sender, receiver) = unbounded();
+        let (mut first, mut second) = (Box::pin(receiver.recv()), Box::pin(receiver.recv()));
+        let mut buffer = Vec::with_capacity(4);
+        let mut first_of_many = Box::pin(receiver.recv_many(&mut buffer, 4));
+        match many {
+            true => pending(&mut first_of_many, &Spy::new()),
+            false => pending(&mut first, &Spy::new()),
+        }
+        (0..count).for_each(|n| sender.try_send(n).unwrap());
+        let full = bytes_here() - start;
+        assert_eq!(receiver.try_iter().count(), count - 1);
+        let mut reservation = Box::pin(sender.reserve_many(1 << 31));
+        if second_waits {
+            pending(&mut second, &Spy::new());
+        } else {
+            pending(&mut reservation, &Spy::new());
+        }
+        if closes {
+            sender.close();
+        }
+        match many {
+            true => assert_eq!(ready(&mut first_of_many), Ok(1)),
+            false => assert_eq!(ready(&mut first), Ok(0)),
+        }
+        let left = bytes_here() - start;
+        assert!(left < full / 2, "case {case}: {left} of {full} bytes are left without a message");
+        assert_eq!(second_waits && closes, second_waits && poll(&mut second, &Spy::new()).is_ready());
+        assert!(second_waits || ready(&mut reservation).is_ok() != closes);
+    }
+}
+
+/// The same if a receive finds the last message, and need not wait, after it has cloned its waker; and if a receive of many takes all, for which a reservation waits.
+#[test]
+fn memory_goes_with_a_message_that_comes_in_between() {
+    let count = scaled(100_000, 4_000);
+    let (sender, receiver) = unbounded();
+    let start = bytes_here();
+    let spy = Spy::hostile(Call::Clone, {
+        let (sender, receiver) = (sender.clone(), receiver.clone());
+        move || {
+            (0..count).for_each(|n| sender.try_send(n).unwrap());
+            assert_eq!(receiver.try_iter().take(count - 1).count(), count - 1);
+        }
+    });
+    spy.arm(1);
+    let mut receive = Box::pin(receiver.recv());
+    assert_eq!(poll(&mut receive, &spy), Poll::Ready(Ok(count - 1)));
+    let left = bytes_here() - start;
+    assert!(spy.fired() && left < 1 << 16, "{left} bytes are left without a message");
+    (0..count).for_each(|n| sender.try_send(n).unwrap());
+    let mut reservation = Box::pin(sender.reserve_many(1 << 31));
+    pending(&mut reservation, &Spy::new());
+    let mut buffer = Vec::new();
+    assert_eq!(receiver.recv_many(&mut buffer, count).block(), Ok(count));
+    drop(buffer);
+    let left = bytes_here() - start;
+    assert!(left < 1 << 16, "{left} bytes are left without a message");
+    assert_eq!(ready(&mut reservation).unwrap().len(), 1 << 31);
 }
 
 /// A close of a channel with very many waiters or messages: neither recursion nor a lock that is held throughout.

@@ -100,7 +100,7 @@ fn a_message_whose_drop_panics() {
     assert!(sender.try_send(hostile(0)).is_ok(), "no sender waits");
 }
 
-/// The drop of a message uses the channel, and even lets go of its last handle.
+/// The drop of a message uses the channel, finds it closed, and even lets go of its last handle.
 #[test]
 fn a_message_whose_drop_comes_back() {
     let drops = Arc::new(AtomicUsize::new(0));
@@ -109,6 +109,7 @@ fn a_message_whose_drop_comes_back() {
         let (back, drops) = (sender.clone(), drops.clone());
         let deed = move || {
             assert!(back.is_closed() && back.is_empty());
+            ready(&mut Box::pin(back.closed()));
             assert!(back.try_send(Hostile { drops: Arc::default(), deed: None }).is_err());
         };
         assert!(sender.try_send(Hostile { drops, deed: Some(Box::new(deed)) }).is_ok());
@@ -116,4 +117,14 @@ fn a_message_whose_drop_comes_back() {
     drop(sender);
     drop(receiver);
     assert_eq!(drops.load(SeqCst), 4);
+    // The same for what was put back in a rendezvous.
+    let (sender, receiver) = rendezvous();
+    let mut receive = Box::pin(receiver.recv());
+    pending(&mut receive, &Spy::new());
+    let (back, drops) = (sender.clone(), drops.clone());
+    let deed = Box::new(move || ready(&mut Box::pin(back.closed())));
+    assert!(sender.try_send(Hostile { drops: drops.clone(), deed: Some(deed) }).is_ok());
+    drop(receive);
+    drop((sender, receiver));
+    assert_eq!(drops.load(SeqCst), 5);
 }

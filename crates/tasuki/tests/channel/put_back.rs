@@ -1,5 +1,6 @@
 //! Messages that come back into the channel, and room that does: before the others, in order, whatever the order of the drops, and every waiter is served.
 
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panics, pending, poll, ready};
 use crate::kit::rng::Rng;
 use crate::kit::scaled;
@@ -7,6 +8,7 @@ use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use tasuki::CancellationSource;
 use tasuki::channel::{bounded, unbounded};
+use tasuki::runtime::{self, TaskId};
 
 /// Room for more messages than there is memory for comes back at once: the memory grows, and every sender that waits is served.
 #[test]
@@ -77,6 +79,54 @@ fn an_output_that_comes_back_precedes_what_is_granted() {
             }
         }
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4], "order {order}");
+    }
+}
+
+/// An output that comes back does not precede a message that was granted before it, and is put back after it: neither when a poll has claimed it, nor when a limit around has cancelled the receive.
+#[test]
+fn an_output_that_comes_back_has_its_place() {
+    for cancelled in [false, true] {
+        let (sender, receiver) = bounded(8);
+        let (outer, inner) = (CancellationSource::new(), CancellationSource::new());
+        let (tokens, spy) = ([outer.token(), inner.token()], Spy::hostile(Call::Drop, || panic!("a waker")));
+        let mut first = Box::pin(receiver.recv());
+        let mut second = Box::pin(receiver.recv().or_cancelled(&tokens[1]).or_cancelled(&tokens[0]));
+        pending(&mut first, &Spy::new());
+        pending(&mut second, &spy);
+        (1..4).for_each(|n| sender.try_send(n).unwrap());
+        spy.arm(1);
+        if cancelled {
+            outer.request_cancel();
+        }
+        assert!(panics(|| poll(&mut second, &Spy::new())) && spy.fired());
+        drop(first);
+        drop(second);
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2, 3], "cancelled: {cancelled}");
+    }
+}
+
+/// The same for a receive that has yielded, and is ready without having waited; the message may have been put back before.
+#[test]
+fn an_output_that_comes_back_after_a_yield_has_its_place() {
+    for put_back in [false, true] {
+        let (sender, receiver) = bounded(8);
+        let (source, spy) = (CancellationSource::new(), Spy::hostile(Call::Drop, || panic!("a waker")));
+        let token = source.token();
+        let mut receives: Vec<_> = (0..3).map(|_| Box::pin(receiver.recv())).collect();
+        receives.iter_mut().for_each(|receive| pending(receive, &Spy::new()));
+        (1..5).for_each(|n| sender.try_send(n).unwrap());
+        if put_back {
+            receives.truncate(1);
+        }
+        let mut yields = Box::pin(receiver.recv().or_cancelled(&token));
+        runtime::enter(&FakeDriver::of(TaskId::fresh()), || {
+            runtime::set_budget(0);
+            pending(&mut yields, &spy);
+        });
+        spy.arm(1);
+        assert!(panics(|| poll(&mut yields, &Spy::new())) && spy.fired());
+        drop(receives);
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4], "put back: {put_back}");
     }
 }
 

@@ -79,6 +79,54 @@ fn cancelled_on_either_side() {
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
 }
 
+/// Receivers were woken for sends that were cancelled, and are polled again in any order, or not yet: they are served in the order of their first polls, by sends and by tries, and each is woken once for each poll.
+#[test]
+fn receivers_keep_the_order_of_their_first_polls() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        for (polled, tries) in (0..4).flat_map(|polled| [(polled, false), (polled, true)]) {
+            let (sender, receiver) = rendezvous();
+            let spies = Spy::many::<3>();
+            let mut receives: Vec<_> = (0..3).map(|_| Box::pin(receiver.recv())).collect();
+            receives.iter_mut().zip(&spies).for_each(|(receive, spy)| pending(receive, spy));
+            let mut sends: Vec<_> = (0..3).map(|n| Some(Box::pin(sender.send(n)))).collect();
+            sends.iter_mut().flatten().for_each(|send| pending(send, &Spy::new()));
+            order.into_iter().for_each(|at| sends[at] = None);
+            order[..polled].iter().for_each(|at| pending(&mut receives[*at], &spies[*at]));
+            for (n, spy) in spies.iter().enumerate() {
+                let mut send = Box::pin(sender.send(10 + n));
+                match tries {
+                    true => assert_eq!(sender.try_send(10 + n), Ok(())),
+                    false => pending(&mut send, &Spy::new()),
+                }
+                let wakes = 1 + usize::from(n > 0 || order[..polled].contains(&0));
+                assert_eq!(spy.wakes(), wakes, "{order:?}, {polled} polled, receiver {n}");
+                for later in (n + 1..3).rev() {
+                    pending(&mut receives[later], &spies[later]);
+                }
+                assert_eq!(ready(&mut receives[n]), Ok(10 + n), "{order:?}, {polled} polled");
+                assert!(tries || ready(&mut send).is_ok());
+            }
+        }
+    }
+}
+
+/// A sender is cancelled while messages that were put back wait behind its receiver: that one has the first of them.
+#[test]
+fn a_receiver_that_loses_its_message_has_one_that_was_put_back() {
+    let (sender, receiver) = rendezvous();
+    let spies = Spy::many::<2>();
+    let mut receives: Vec<_> = (0..2).map(|_| Box::pin(receiver.recv())).collect();
+    receives.iter_mut().zip(&spies).for_each(|(receive, spy)| pending(receive, spy));
+    sender.try_send(1).unwrap();
+    let mut send = Box::pin(sender.send(2));
+    pending(&mut send, &Spy::new());
+    drop(receives.remove(0));
+    assert_eq!(send.as_mut().cancel(), Some(2));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "it is another's");
+    assert_eq!((spies[1].wakes(), ready(&mut receives[0])), (1, Ok(1)));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+}
+
 #[test]
 fn limits() {
     let (sender, receiver) = rendezvous();
@@ -144,6 +192,17 @@ fn very_many() {
         assert_eq!(wakes.0.load(SeqCst), count);
         let given_back = sends.iter_mut().map(ready).enumerate();
         assert!({ given_back }.all(|(n, ended)| ended == Err(SendError(n))));
+        // Receivers, each woken for a sender that is cancelled, are not woken again by the close.
+        let (sender, receiver) = rendezvous();
+        let mut receives: Vec<_> = (0..count).map(|_| Box::pin(receiver.recv())).collect();
+        let mut sends: Vec<_> = (0..count).map(|n| Box::pin(sender.send(n))).collect();
+        let mut cx = Context::from_waker(&waker);
+        receives.iter_mut().for_each(|receive| assert!(receive.as_mut().poll(&mut cx).is_pending()));
+        sends.iter_mut().for_each(|send| assert!(send.as_mut().poll(&mut cx).is_pending()));
+        drop(sends);
+        assert!(sender.close());
+        assert_eq!(wakes.0.load(SeqCst), 2 * count);
+        assert!(receives.iter_mut().all(|receive| ready(receive) == Err(Closed)));
     });
 }
 
@@ -281,9 +340,9 @@ fn an_output_that_comes_back() {
     assert_eq!((ready(&mut send), receiver.try_recv()), (Ok(()), Ok(1)));
 }
 
-/// It precedes also a message that was handed over before it, and is put back after it.
+/// It does not precede a message that was handed over before it, and is put back after it.
 #[test]
-fn an_output_that_comes_back_is_the_first_of_all() {
+fn an_output_that_comes_back_has_its_place() {
     let (sender, receiver) = rendezvous();
     let mut handed = Box::pin(receiver.recv());
     pending(&mut handed, &Spy::new());
@@ -297,5 +356,23 @@ fn an_output_that_comes_back_is_the_first_of_all() {
     spy.arm(1);
     assert!(panics(|| poll(&mut receive, &Spy::new())) && spy.fired());
     drop(handed);
-    assert_eq!([receiver.try_recv(), receiver.try_recv()], [Ok(2), Ok(1)]);
+    assert_eq!([receiver.try_recv(), receiver.try_recv()], [Ok(1), Ok(2)]);
+    // The same for two messages that were handed over, and for a receive that a limit ends.
+    for cancelled in [false, true] {
+        let (mut first, spy) = (Box::pin(receiver.recv()), Spy::hostile(Call::Drop, || panic!("a waker")));
+        pending(&mut first, &Spy::new());
+        let (outer, inner) = (CancellationSource::new(), CancellationSource::new());
+        let tokens = [outer.token(), inner.token()];
+        let mut second = Box::pin(receiver.recv().or_cancelled(&tokens[1]).or_cancelled(&tokens[0]));
+        pending(&mut second, &spy);
+        (1..3).for_each(|n| sender.try_send(n).unwrap());
+        spy.arm(1);
+        if cancelled {
+            outer.request_cancel();
+        }
+        assert!(panics(|| poll(&mut second, &Spy::new())) && spy.fired());
+        drop(first);
+        drop(second);
+        assert_eq!([receiver.try_recv(), receiver.try_recv()], [Ok(1), Ok(2)], "cancelled: {cancelled}");
+    }
 }

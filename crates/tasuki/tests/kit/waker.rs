@@ -1,5 +1,6 @@
 //! Wakers that count what is done to them, and that do anything while it is done.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +45,16 @@ impl Core {
     }
 }
 
+/// What is polled by hand on this thread does not yield from now on: without a runtime that would depend on the clock. Tests of the budget set it again.
+pub(crate) fn never_yields() {
+    thread_local! {
+        static IS_SET: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IS_SET.replace(true) {
+        tasuki::runtime::set_budget(u32::MAX);
+    }
+}
+
 /// The test's end of a waker: makes it, counts what happens to it, and may hook foreign code into it.
 ///
 /// Dropping the spy removes the hooks, so that what they hold is freed.
@@ -54,6 +65,7 @@ pub(crate) struct Spy {
 impl Spy {
     /// A waker that only counts.
     pub(crate) fn new() -> Self {
+        never_yields();
         Self { core: Arc::new(Core::default()) }
     }
 

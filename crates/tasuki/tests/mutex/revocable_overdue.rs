@@ -315,3 +315,90 @@ fn threads() {
         next.iter_mut().for_each(|next| drop(ready(next)));
     }
 }
+
+/// How a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Ready,
+    Panic,
+    Dropped,
+    /// By the destructor of its future, which holds the lock until then.
+    DroppedWithGuard,
+}
+
+/// A task ends with a grant that it has not claimed, to a future that lives on elsewhere: the lock is the next waiter's at once, or free. The future competes again if another task polls it.
+#[test]
+fn a_task_that_ends() {
+    let _dog = watchdog(10);
+    for end in [End::Ready, End::Panic, End::Dropped, End::DroppedWithGuard] {
+        for has_next in [true, false] {
+            let (mutex, spy, other) = (mutex::<Revocable>(), Spy::new(), Spy::new());
+            let mut held = Some(mutex.clone().try_lock_owned().unwrap());
+            let (mut kept, mut polls) = (lock(&mutex), 0);
+            let own = if end == End::DroppedWithGuard { held.take() } else { None };
+            let left = &mut kept;
+            let mut ends = Some(Box::pin(task::identify(poll_fn(move |cx| {
+                let _held = &own;
+                polls += 1;
+                match end {
+                    _ if polls == 1 => assert!(left.as_mut().poll(cx).is_pending()),
+                    End::Ready => return Poll::Ready(()),
+                    End::Panic => panic!("mine"),
+                    End::Dropped | End::DroppedWithGuard => {}
+                }
+                Poll::Pending
+            }))));
+            pending(ends.as_mut().unwrap(), &spy);
+            let mut next = has_next.then(|| lock(&mutex));
+            next.iter_mut().for_each(|next| pending(next, &other));
+            drop(held);
+            assert!(mutex.is_locked() && other.wakes() == 0);
+            match end {
+                // The future is kept.
+                End::Ready => ready(ends.as_mut().unwrap()),
+                End::Panic => assert!(panics(|| poll(ends.as_mut().unwrap(), &spy))),
+                End::Dropped | End::DroppedWithGuard => ends = None,
+            }
+            assert_eq!(other.wakes(), usize::from(has_next), "{end:?}");
+            assert_eq!(mutex.is_locked(), has_next, "{end:?}");
+            drop(ends);
+            let guard = next.as_mut().map(ready);
+            if has_next {
+                pending(&mut kept, &spy);
+            }
+            drop(guard);
+            *ready(&mut kept) += 1;
+            drop((kept, next));
+            assert!(!mutex.is_locked());
+        }
+    }
+}
+
+/// All futures that the task has left behind, of one lock and of several; the wakers of others panic, and the output is not lost.
+#[test]
+fn a_task_that_ends_with_several_grants() {
+    let _dog = watchdog(10);
+    let (spy, hostile) = (Spy::new(), Spy::hostile(Call::Wake, || panic!("a hostile waker")));
+    let mutexes = [(); 2].map(|()| mutex::<Revocable>());
+    let held = mutexes.each_ref().map(|mutex| mutex.try_lock().unwrap());
+    let mut kept: Vec<_> = mutexes.iter().chain(&mutexes).map(lock).collect();
+    let mut is_first = true;
+    let mut ends = Box::pin(task::identify(poll_fn(|cx| {
+        if !mem::take(&mut is_first) {
+            return Poll::Ready(7);
+        }
+        kept.iter_mut().for_each(|kept| assert!(kept.as_mut().poll(cx).is_pending()));
+        Poll::Pending
+    })));
+    pending(&mut ends, &spy);
+    let mut waits: Vec<_> = mutexes.iter().map(lock).collect();
+    waits.iter_mut().for_each(|wait| pending(wait, &hostile));
+    drop(held);
+    hostile.arm(2);
+    assert_eq!(ready(&mut ends), 7);
+    assert_eq!(hostile.hook_runs(), 2);
+    waits.iter_mut().for_each(|wait| *ready(wait) += 1);
+    drop(ends);
+    kept.iter_mut().for_each(|kept| *ready(kept) += 1);
+    assert!(mutexes.iter().all(|mutex| *mutex.try_lock().unwrap() == 3));
+}

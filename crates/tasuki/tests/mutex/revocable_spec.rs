@@ -276,6 +276,7 @@ impl<'m, P: Policy> Real<'m, P> {
                 poll()
             })
         } else {
+            runtime::set_budget(100);
             poll()
         };
         match poll {

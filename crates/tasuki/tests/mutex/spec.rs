@@ -342,7 +342,9 @@ impl<P: Policy> System for Real<'_, P> {
             Op::Poll(waiter, waker) => self.poll(waiter, waker),
             Op::Exhausted(waiter) => runtime::enter(&Strict, || {
                 runtime::set_budget(0);
-                self.poll(waiter, 0)
+                let polled = self.poll(waiter, 0);
+                runtime::set_budget(u32::MAX);
+                polled
             }),
             Op::Drop(waiter) => {
                 self.futures[waiter] = None;

@@ -6,7 +6,7 @@
 
 use crate::kit::fixture::on_a_small_stack;
 use crate::kit::poll::{BoxFuture, pending, poll_with, ready};
-use crate::kit::waker::{Call, Spy};
+use crate::kit::waker::{Call, Spy, never_yields};
 use crate::kit::watchdog::watchdog;
 use crate::kit::{alone, scaled};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -250,6 +250,7 @@ struct Task {
 
 impl Task {
     fn spawn(future: BoxFuture<()>, deed: Deed, ended: &Arc<AtomicUsize>) -> Arc<Self> {
+        never_yields();
         let task = Arc::new(Self {
             future: StdMutex::new(Some(future)),
             deed,

@@ -106,7 +106,7 @@ fn every_public_type_has_a_row() {
         // Without a value: shared by all.
         "SYU": Barrier, BarrierWaitResult, Bypass, Order, CancellationSource, CancellationToken, Cancelled, Closed, Condvar, DropGuard, Elapsed,
             Event, Fifo, HandOff, Latch, Lifo, NoTaskIdentity, Reset, Revocable, Semaphore, SemaphorePermit['static], OwnedSemaphorePermit, TryAcquireError,
-            Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, PollState, Snapshot, LabelTasks, TaskLabel, WaitSite, WaitSnapshot, Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, SignalWait, Key, KeyedRawMutex, SelfDeadlock, TaskId,
+            Certainty, Deadlock, Durations, Hold, HolderSnapshot, Hop, LockKind, LockLabel, LockSnapshot, PollState, Snapshot, LabelTasks, TaskLabel, WaitSite, WaitSnapshot, Unparker, WaitGroup, WaitGroupMember['static], OwnedWaitGroupMember, Advanced, Charge, SignalWait, SignalSlot, Key, KeyedRawMutex, SelfDeadlock, TaskId,
             Timers, WakeKind, Permit[&'static Semaphore], GivenBack[Elapsed, Both];
         "SY-": Acquire['static], AcquireOwned, Arrive['static], OnCancel['static], OnCancelOwned, Sleep, WaitEvent['static], WaitLatch['static],
             WaitMembers['static];

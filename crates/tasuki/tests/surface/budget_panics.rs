@@ -106,6 +106,8 @@ fn a_waker_that_panics_while_the_budget_of_tokio_is_exhausted() {
     let _dog = watchdog(120);
     let play = || {
         let happened = first_polls("tokio", |played, wait| {
+            crate::kit::waker::never_yields();
+            runtime::set_budget(0);
             while tokio::task::coop::has_budget_remaining() {
                 assert!(runtime::charge(&std::task::Context::from_waker(&Spy::new().waker())));
             }

@@ -1,8 +1,8 @@
 //! Lists every mutex that is measured.
 
 use super::super::{
-    async_lock, asyncband, futures, futures_intrusive, maitake, mea, parking_lot, raw, saa, standard, tasuki,
-    tokio,
+    async_lock, asyncband, floors, futures, futures_intrusive, maitake, mea, parking_lot, saa, standard,
+    tasuki, tokio,
 };
 use crate::peer::{AsyncMutex, LocalMutex};
 
@@ -26,7 +26,7 @@ pub(crate) fn each_mutex(visit: &mut impl VisitMutex) {
     visit.shared::<futures_intrusive::Unfair>();
     visit.shared::<maitake::Maitake>();
     visit.shared::<saa::Saa>();
-    visit.shared::<raw::CasSwap>();
+    visit.shared::<floors::CasSwap>();
     visit.shared::<standard::StdMutex>();
     visit.shared::<parking_lot::ParkingLot>();
     visit.local::<futures_intrusive::Unsynchronised>();

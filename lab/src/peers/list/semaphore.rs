@@ -1,6 +1,6 @@
 //! Lists every semaphore that is measured.
 
-use super::super::{async_lock, asyncband, futures_intrusive, maitake, mea, raw, saa, tasuki, tokio};
+use super::super::{async_lock, asyncband, floors, futures_intrusive, maitake, mea, saa, tasuki, tokio};
 use super::{list, visitor};
 use crate::peer::AsyncSemaphore;
 
@@ -21,7 +21,7 @@ list! {
     futures_intrusive::UnfairSemaphore,
     maitake::MaitakeSemaphore,
     saa::SaaSemaphore,
-    raw::CasAdd,
+    floors::CasAdd,
 }
 
 #[cfg(test)]

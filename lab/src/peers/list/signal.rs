@@ -1,8 +1,8 @@
 //! Lists every event, wait group, barrier and token that is measured.
 
 use super::super::{
-    async_lock, asyncband, event_listener, futures, futures_intrusive, maitake, mea, raw, saa, tasuki, tokio,
-    tokio_util,
+    async_lock, asyncband, event_listener, floors, futures, futures_intrusive, maitake, mea, saa, tasuki,
+    tokio, tokio_util,
 };
 use super::{list, visitor};
 use crate::peer::{AsyncBarrier, AutoEvent, Broadcast, Membership, StopCheck};
@@ -67,7 +67,7 @@ list! {
     event_listener::Flagged,
     asyncband::Shutdown,
     mea::Shutdown,
-    raw::OneLoad,
+    floors::OneLoad,
 }
 visitor! {
     /// Visits every wait group with its own type.
@@ -81,7 +81,7 @@ list! {
     tokio_util::UtilTracker,
     asyncband::Group,
     mea::Group,
-    raw::AddSub,
+    floors::AddSub,
 }
 visitor! {
     /// Visits every barrier with its own type.

@@ -31,6 +31,8 @@
 //! 1. One side sets its flag, the other finds it and frees: never both, never neither. The exchange that sets it is the last touch of its side.
 //! 2. The message belongs to the sender before `SENDER_GONE`, and to the receiver after.
 //! 3. A granter unlocks the queue after the receiver knows of the grant; so the receiver looks at a settled word before it frees.
+//! 4. What makes the last touch of a side, and what wakes after it, has a reference to the queue only: the other side may free the memory at once, on its own thread or inside the wake, and a reference of a running
+//!    function has to stay valid until it returns, unless all that it refers to is an `UnsafeCell`. The queue is one atomic.
 //!
 //! # Orderings
 //! Release of the exchange that sets a flag pairs with the Acquire of the other side that finds it: the message, and everything before the memory is freed.
@@ -42,13 +44,16 @@ use crate::queue::batch::while_unwinding;
 use crate::queue::waiter::{Payload, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::{EDIT, FLAG_A, FLAG_B as RECEIVER_GONE, WAITERS, Word};
 use crate::queue::{Backoff, LockedQueue, QueueGuard as _, QueueWaker, WaitQueue};
-use crate::shim::{Ordering, UnsafeCell, const_fn};
+use crate::shim::{AtomicPtr, Ordering, UnsafeCell, const_fn};
 use crate::wait::WaiterSlot;
 use core::cell::Cell;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::task::{Context, Poll};
+
+// Invariant 4: the queue is an atomic, and nothing else.
+const _: () = assert!(size_of::<WaitQueue>() == size_of::<AtomicPtr<()>>());
 
 /// The sender has sent, or was dropped.
 pub(super) const SENDER_GONE: usize = FLAG_A;
@@ -108,23 +113,23 @@ impl<T> Core<T> {
         }
     }
 
-    /// The sender ends, with or without a message. [`Finished`] says whose the message and the memory are then.
+    /// The sender ends, with or without a message. [`Finished`] says whose the message and the memory are then. Takes the queue alone (invariant 4).
     #[inline(always)]
-    pub(super) fn finish(&self) -> Finished {
+    pub(super) fn finish(queue: &WaitQueue) -> Finished {
         // Release: pairs with Acquire in `load_settled` of the receiver.
-        if self.queue.load() == BOTH && self.queue.replace(BOTH, FINISHED, Ordering::Release).is_ok() {
+        if queue.load() == BOTH && queue.replace(BOTH, FINISHED, Ordering::Release).is_ok() {
             return Finished::Received;
         }
-        self.finish_slow()
+        Self::finish_slow(queue)
     }
 
     /// In most cases the receiver waits. Kept without a stack frame: stores of saved registers would delay the compare-exchange.
     #[inline(never)]
-    fn finish_slow(&self) -> Finished {
-        let word = self.queue.load();
-        match word.has(WAITERS).then(|| self.queue.try_lock(word)).flatten() {
+    fn finish_slow(queue: &WaitQueue) -> Finished {
+        let word = queue.load();
+        match word.has(WAITERS).then(|| queue.try_lock(word)).flatten() {
             Some(locked) => Self::grant(locked),
-            None => self.finish_rare(),
+            None => Self::finish_rare(queue),
         }
     }
 
@@ -141,27 +146,27 @@ impl<T> Core<T> {
     /// The queue is locked, or the receiver has closed or was dropped.
     #[cold]
     #[inline(never)]
-    fn finish_rare(&self) -> Finished {
+    fn finish_rare(queue: &WaitQueue) -> Finished {
         let mut backoff = Backoff::new();
-        let mut word = self.queue.load();
+        let mut word = queue.load();
         loop {
             if word.has(EDIT) {
                 backoff.wait();
-                word = self.queue.load();
+                word = queue.load();
             } else if word.has(RECEIVER_GONE) {
                 // Acquire: pairs with Release in `leave`; the receiver has made its last touch.
-                let _ = self.queue.load_with(Ordering::Acquire);
+                let _ = queue.load_with(Ordering::Acquire);
                 return Finished::Alone;
             } else if word.has(WAITERS) {
-                match self.queue.try_lock(word) {
+                match queue.try_lock(word) {
                     Some(locked) => return Self::grant(locked),
-                    None => word = self.queue.load(),
+                    None => word = queue.load(),
                 }
             } else if word == CLOSED {
                 return Finished::Refused;
             } else {
                 // Release: pairs with Acquire in `load_settled` of the receiver.
-                match self.queue.replace(word, word.with(SENDER_GONE), Ordering::Release) {
+                match queue.replace(word, word.with(SENDER_GONE), Ordering::Release) {
                     Ok(()) => return Finished::Received,
                     Err(now) => word = now,
                 }
@@ -169,15 +174,15 @@ impl<T> Core<T> {
         }
     }
 
-    /// `count` 1 `=>` `count` 1 and `SENDER_GONE`: the sender ends after the receiver has closed; true if the receiver was dropped meanwhile, so that the sender owns the memory.
-    pub(super) fn finish_refused(&self) -> bool {
+    /// `count` 1 `=>` `count` 1 and `SENDER_GONE`: the sender ends after the receiver has closed; true if the receiver was dropped meanwhile, so that the sender owns the memory. Takes the queue alone (invariant 4).
+    pub(super) fn finish_refused(queue: &WaitQueue) -> bool {
         // Release: as in `finish_rare`. Acquire on the other way: as in `finish_rare`.
-        match self.queue.replace(CLOSED, CLOSED.with(SENDER_GONE), Ordering::Release) {
+        match queue.replace(CLOSED, CLOSED.with(SENDER_GONE), Ordering::Release) {
             Ok(()) => false,
             Err(now) => {
                 debug_assert!(now.has(RECEIVER_GONE), "{now:?} after a close");
                 // Acquire: pairs with Release in `leave`.
-                let _ = self.queue.load_with(Ordering::Acquire);
+                let _ = queue.load_with(Ordering::Acquire);
                 true
             }
         }
@@ -189,17 +194,17 @@ impl<T> Core<T> {
         self.queue.load_settled().has(SENDER_GONE)
     }
 
-    /// The receiver ends, after it has closed; true if it owns the memory.
+    /// The receiver ends, after it has closed; true if it owns the memory. Takes the queue alone (invariant 4).
     #[inline(never)]
-    pub(super) fn leave(&self) -> bool {
+    pub(super) fn leave(queue: &WaitQueue) -> bool {
         loop {
-            let word = self.queue.load_settled();
+            let word = queue.load_settled();
             if word.has(SENDER_GONE) {
                 return true;
             }
             debug_assert!(word == CLOSED, "the receiver has closed before, and this is {word:?}");
             // Release: pairs with Acquire in `finish_rare` and `finish_refused`.
-            if self.queue.replace(word, word.with(RECEIVER_GONE), Ordering::Release).is_ok() {
+            if queue.replace(word, word.with(RECEIVER_GONE), Ordering::Release).is_ok() {
                 return false;
             }
         }

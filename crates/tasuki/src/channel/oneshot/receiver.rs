@@ -155,7 +155,7 @@ fn leave_first<P: Cursor>(place: &P) {
     struct Leave<'p, P: Cursor>(&'p P);
     impl<P: Cursor> Drop for Leave<'_, P> {
         fn drop(&mut self) {
-            if self.0.core().leave() {
+            if Core::<P::Message>::leave(&self.0.core().queue) {
                 // SAFETY: the sender has gone meanwhile, and the receiver is.
                 unsafe { self.0.free() };
             }

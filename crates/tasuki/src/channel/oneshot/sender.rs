@@ -1,6 +1,6 @@
 //! The [`Sender`] of a oneshot: consumed by sending; it can wait until the receiver is dropped.
 
-use super::core::{Cursor, Finished};
+use super::core::{Core, Cursor, Finished};
 use crate::event::WaitEvent;
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -85,7 +85,7 @@ impl<P: Cursor> Sender<P> {
 /// The sender ends: the message, if it was not received.
 #[inline(always)]
 fn end<P: Cursor>(place: &P) -> Option<P::Message> {
-    match place.core().finish() {
+    match Core::<P::Message>::finish(&place.core().queue) {
         Finished::Received => None,
         unreceived => take_back(place, unreceived),
     }
@@ -95,7 +95,7 @@ fn end<P: Cursor>(place: &P) -> Option<P::Message> {
 #[cold]
 fn take_back<P: Cursor>(place: &P, unreceived: Finished) -> Option<P::Message> {
     let message = place.core().take();
-    if matches!(unreceived, Finished::Alone) || place.core().finish_refused() {
+    if matches!(unreceived, Finished::Alone) || Core::<P::Message>::finish_refused(&place.core().queue) {
         // SAFETY: the receiver has gone, and the sender has ended.
         unsafe { place.free() };
     }

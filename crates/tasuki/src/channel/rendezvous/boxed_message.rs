@@ -8,6 +8,7 @@
 //! 1. A box in the heap is the heap's own, from its insertion until it is popped: a link of the heap leads to a box that is alive.
 
 use crate::channel::ticket_heap::{Messages, TicketHeap};
+use crate::queue::batch::call_each;
 use alloc::boxed::Box;
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -50,6 +51,13 @@ pub(super) enum Message<T> {
 }
 
 impl<T> Message<T> {
+    pub(super) fn ticket(&self) -> i64 {
+        match self {
+            Self::Moved(_, ticket) => *ticket,
+            Self::Boxed(message) => message.ticket,
+        }
+    }
+
     pub(super) fn open(self) -> T {
         match self {
             Self::Moved(message, _) => message,
@@ -113,16 +121,16 @@ impl<T> PutBack<T> {
 impl<T> Drop for PutBack<T> {
     /// One by one, whatever panics. Not under a lock.
     fn drop(&mut self) {
-        let mut panics = crate::queue::batch::Panics::default();
-        while let Some(message) = self.pop() {
+        call_each(|| {
+            let Some(message) = self.pop() else { return false };
             crate::probe::foreign_code();
-            panics.catch(|| drop(message));
-        }
-        panics.resume();
+            drop(message);
+            true
+        });
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
     use std::vec::Vec;

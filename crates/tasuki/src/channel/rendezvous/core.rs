@@ -2,15 +2,23 @@
 //!
 //! A message stays in the future of its send until a receive takes it, and the send ends then. So a sender that finds a receiver waiting can only wake it; the woken
 //! receiver takes the message of the *first* sender when it is polled, so messages go in the order of their senders whatever the order of the polls.
-//! A sender that is cancelled meanwhile takes its message away; the receiver then waits again, in front of all that have not been woken.
 //!
-//! A `try_send` has no future for its message. It hands it, in a box, to a receiver that waits and was not woken, as its own; a receive that is dropped with it puts it back, for the next
+//! Receivers are in the order of their first polls, in one row of two lists. For the first of them, as many as there are senders, a message is reserved (`reserved`); the others follow (`queue`). A sender that comes moves the
+//! border by one receiver, which it wakes. A sender that is cancelled takes its message away, and the last receiver before the border, whichever sender woke it, is the first behind it again: no receiver changes its place, and
+//! one that was woken and not polled since need not be woken again.
+//!
+//! A `try_send` has no future for its message. It hands it, in a box, to the first receiver for which none is reserved, as its own; a receive that is dropped with it puts it back, for the next
 //! receiver, before the messages of all senders, and in the order of the grants (`boxed_message.rs`).
+//!
+//! ```text
+//!   first poll first      border
+//!   reserved: [a] [b] [c]   |   queue: [d] [e]            senders: [1] [2] [3]
+//! ```
 //!
 //! | list       | who                                                         | state     |
 //! |------------|-------------------------------------------------------------|-----------|
-//! | `queue`    | receivers that wait; its lock protects everything            | `Waiting` |
-//! | `woken`    | receivers that were woken for a message and not polled since | `Woken`   |
+//! | `queue`    | receivers for which no message is reserved; its lock protects everything | `Waiting`, or `Woken` for a sender that was cancelled |
+//! | `reserved` | receivers for which one is, and which have not been polled since | `Woken` |
 //! | `senders`  | senders that wait                                            | `Waiting` |
 //! | `put_back` | messages that were handed over and put back, by ticket       | –         |
 //!
@@ -21,26 +29,28 @@
 //! | send                            | the sender is enqueued                                          | a step, `Pending` | [`Core::enqueue_sender`] |
 //! | `try_send`, a receiver in `queue` | it is granted the box                                         | wake it           | [`Core::try_send`] |
 //! | recv, a message was put back      | takes it                                                        | steps             | `Locked::take` |
-//! | recv, more senders than woken   | takes the message of the first sender, which is granted         | wake it           | `Locked::take` |
+//! | recv, more senders than `reserved` | takes the message of the first sender, which is granted      | wake it           | `Locked::take` |
 //! | recv                            | the receiver is enqueued                                        | `Pending`         | `receive` |
-//! | a step: a message was put back, and a receiver waits | it is granted the box                           | wake it           | `Locked::step` |
-//! | a step: more senders than woken, and a receiver waits | `queue` => `woken`                        | wake it           | `Locked::step` |
-//! | poll of a woken receiver        | as recv; without a message: `woken` => front of `queue`         | –                 | [`Core::poll_woken`] |
+//! | a step: a message was put back, and a receiver in `queue` | the first is granted the box              | wake it           | `Locked::step` |
+//! | a step: more senders than `reserved`, and a receiver in `queue` | the first => back of `reserved`     | wake it           | `Locked::step` |
+//! | poll of a receiver in `reserved` | as recv                                                        | steps             | [`Core::claim`] |
+//! | poll of a receiver in `queue`   | rearmed, in its place                                           | `Pending`         | [`Core::poll_listed`] |
 //! | poll of a granted receiver      | takes its box                                                   | steps, if closed  | [`Core::claim_handed`] |
 //! | drop of a granted receiver      | its box => `put_back`                                           | steps             | [`Core::leave`] |
-//! | drop of a woken receiver        | removed                                                         | a step            | [`Core::leave`] |
-//! | drop of a queued sender         | removed, with its message                                       | –                 | [`Core::leave_senders`] |
+//! | drop of a receiver in `reserved` | removed                                                        | a step            | [`Core::leave`] |
+//! | drop or refusal of a queued sender | removed, with its message; the last of `reserved` => front of `queue`, if it has more than there are senders | steps | [`Core::leave_senders`], `Locked::sender_gone` |
 //! | a poll panics after it took a message | in a box: granted to that receive, or put back in its place | steps             | [`Undo`] |
 //! | close                           | –                                                               | steps             | [`Core::close`] |
 //! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `Locked::step` |
 //! | the last receiver goes          | closed, `put_back` is dropped                                   | steps             | [`Core::desert`] |
 //!
 //! # Invariants
-//! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message was put back, and that there are no more senders than woken receivers; no sender waits in a
+//! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message was put back, and that there are as many receivers in `reserved` as senders; no sender waits in a
 //!    closed rendezvous, and no receiver in `queue` in a closed one without boxes.
-//! 2. `senders`, `woken` and `put_back` are changed only under the lock of `queue`. A receiver's mark says in which list it is.
+//! 2. `senders`, `reserved` and `put_back` are changed only under the lock of `queue`. A receiver's mark says in which list it is.
 //! 3. The message of a queued sender is in its future.
-//! 4. `handed` is the number of boxes, granted or put back. A receiver that is `Notified` and granted carries its box, or null once it has taken it.
+//! 4. `reserved`, then `queue`, is the order of the first polls. There are never more receivers in `reserved` than senders.
+//! 5. `handed` is the number of boxes, granted or put back. A receiver that is `Notified` and granted carries its box, or null once it has taken it.
 //!
 //! # Orderings
 //! As in `channel/core.rs`: the lock, and the waiter's state for a sender whose message was taken and for a receiver that was granted a box.
@@ -66,15 +76,18 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr;
 use core::task::{Context, Poll};
 
-/// The mark of a receiver in `queue`, and of one in `woken`.
+/// The mark of a receiver in `queue`, and of one in `reserved`.
 pub(super) const WAITS: u32 = 0;
-const WOKEN: u32 = 1;
+const RESERVED: u32 = 1;
+
+/// How many steps are made in one hold of the lock, also if they wake none: as many as a batch has room for wakers.
+const STEPS: usize = if crate::shim::MODEL { 2 } else { 32 };
 
 /// How many there are in two of the lists, and the messages without a sender.
 #[derive(Debug)]
 pub(super) struct Counts<T> {
     pub(super) senders: usize,
-    woken: usize,
+    reserved: usize,
     /// Boxes that are granted or put back.
     pub(super) handed: usize,
     put_back: PutBack<T>,
@@ -96,7 +109,7 @@ const RECEIVED: i64 = 1 << 60;
 /// A rendezvous, without handles.
 pub(super) struct Core<T> {
     pub(super) queue: WaitQueue,
-    woken: WaitQueue,
+    reserved: WaitQueue,
     senders: WaitQueue,
     counts: UnsafeCell<Counts<T>>,
     /// Set when it is closed.
@@ -138,9 +151,9 @@ impl<'c, T> Locked<'c, T> {
         unsafe { self.core.senders.lock_under(&self.queue) }
     }
 
-    fn woken(&self) -> LockedQueue<'c> {
+    fn reserved(&self) -> LockedQueue<'c> {
         // SAFETY: invariant 2.
-        unsafe { self.core.woken.lock_under(&self.queue) }
+        unsafe { self.core.reserved.lock_under(&self.queue) }
     }
 
     /// Closed, and no message can come any more, also not by a receive that is dropped.
@@ -148,16 +161,15 @@ impl<'c, T> Locked<'c, T> {
         self.is_closed() && self.counts().handed == 0
     }
 
-    /// Is there a message that is not reserved for a woken receiver?
+    /// Is there a message that is not reserved for a receiver?
     pub(super) fn has_message(&mut self) -> bool {
         let counts = self.counts();
-        !counts.put_back.is_empty() || counts.senders > counts.woken && !self.is_closed()
+        !counts.put_back.is_empty() || counts.senders > counts.reserved && !self.is_closed()
     }
 
-    /// Is there a message for a receiver that was woken?
-    fn has_message_for_woken(&mut self) -> bool {
-        let counts = self.counts();
-        !counts.put_back.is_empty() || counts.senders > 0 && !self.is_closed()
+    /// Is there a message for a receiver that is not queued? While steps are owed one may be there beside a receiver that waits, which comes first.
+    fn has_message_for_newcomer(&mut self) -> bool {
+        !self.queue.has_waiters() && self.has_message()
     }
 
     /// Takes the first message, which there is: one that was put back, or that of the first sender, which is granted.
@@ -183,8 +195,19 @@ impl<'c, T> Locked<'c, T> {
         let front = self.queue.front().expect("a receiver waits");
         // SAFETY: the queue is locked, and it is in the list.
         unsafe { front.set_pointer(handed.into_pointer()) };
-        // SAFETY: there is a waiter; those that were woken are in another list.
-        unsafe { self.queue.grant_sleeping_front() }.some()
+        // SAFETY: there is a waiter.
+        unsafe { self.queue.grant_front() }
+    }
+
+    /// A sender has left its list, and no receive has its message: if it was reserved, the last receiver of those for which one is has none now, and is the first of the others.
+    pub(super) fn sender_gone(&mut self) {
+        self.counts().senders -= 1;
+        if self.counts().reserved > self.counts().senders {
+            self.counts().reserved -= 1;
+            let last =
+                self.reserved().detach_back(WAITS).expect("a receiver is there for each that is counted");
+            self.queue.push_front_detached(last);
+        }
     }
 
     /// One step towards a state in which no waiter can be served.
@@ -196,9 +219,10 @@ impl<'c, T> Locked<'c, T> {
         }
         if self.is_closed() {
             if self.counts().senders > 0 {
-                self.counts().senders -= 1;
                 // SAFETY: there is a waiter.
-                return Some(Step::Sender(unsafe { self.senders().refuse_front() }));
+                let waker = unsafe { self.senders().refuse_front() };
+                self.sender_gone();
+                return Some(Step::Sender(waker));
             }
             if self.queue.has_waiters() && self.is_drained() {
                 // SAFETY: there is a waiter.
@@ -209,11 +233,11 @@ impl<'c, T> Locked<'c, T> {
         if !self.has_message() || !self.queue.has_waiters() {
             return None;
         }
-        // SAFETY: there is a waiter.
+        // SAFETY: there is a waiter. None if it was woken for another sender, and not polled since.
         let waker = unsafe { self.queue.wake_front() };
-        let detached = self.queue.detach_front(WOKEN).expect("a receiver waits");
-        self.woken().push_back_detached(detached);
-        self.counts().woken += 1;
+        let detached = self.queue.detach_front(RESERVED).expect("a receiver waits");
+        self.reserved().push_back_detached(detached);
+        self.counts().reserved += 1;
         Some(Step::Receiver(waker))
     }
 
@@ -244,7 +268,10 @@ impl<T> QueueGuard for Locked<'_, T> {}
 
 impl<T> Granter for Locked<'_, T> {
     fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
-        while !batch.is_full() {
+        for _ in 0..STEPS {
+            if batch.is_full() {
+                break;
+            }
             match self.step() {
                 Some(Step::Receiver(waker) | Step::Sender(waker)) => batch.push(waker),
                 None => return false,
@@ -258,11 +285,11 @@ impl<T> Core<T> {
     pub(super) fn new() -> Self {
         Self {
             queue: WaitQueue::new(Word::flags(0)),
-            woken: WaitQueue::new(Word::flags(0)),
+            reserved: WaitQueue::new(Word::flags(0)),
             senders: WaitQueue::new(Word::flags(0)),
             counts: UnsafeCell::new(Counts {
                 senders: 0,
-                woken: 0,
+                reserved: 0,
                 handed: 0,
                 put_back: PutBack::new(),
                 ticket: 0,
@@ -312,10 +339,15 @@ impl<T> Core<T> {
         self.queue.load_with(Ordering::Acquire).has(CLOSED)
     }
 
-    /// The first message, if none is woken for it.
+    /// The first message, if none is reserved for a receiver.
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+        self.try_take().map(|(message, _)| message)
+    }
+
+    /// The same, with its ticket, should it have to come back.
+    fn try_take(&self) -> Result<(T, i64), TryRecvError> {
         let mut locked = self.lock();
-        if locked.has_message() {
+        if locked.has_message_for_newcomer() {
             return Ok(self.deliver(locked, None));
         }
         Err(if locked.is_drained() { TryRecvError::Closed } else { TryRecvError::Empty })
@@ -323,16 +355,17 @@ impl<T> Core<T> {
 
     /// Takes the first message, which there is, and wakes what it lets go on. Should that panic, the message is that of this receive again, which is in no list, or
     /// put back in its place.
-    fn deliver(&self, mut locked: Locked<'_, T>, waiter: Option<Pinned<'_>>) -> T {
+    fn deliver(&self, mut locked: Locked<'_, T>, waiter: Option<Pinned<'_>>) -> (T, i64) {
         let (message, sender) = locked.take();
+        let ticket = message.ticket();
         let undo = Undo { core: self, message: ManuallyDrop::new(message), waiter };
         locked.finish_after(sender);
-        undo.disarm()
+        (undo.disarm(), ticket)
     }
 
     pub(super) fn may_recv(&self) -> bool {
         let mut locked = self.lock();
-        locked.has_message() || locked.is_drained()
+        locked.has_message_for_newcomer() || locked.is_drained()
     }
 
     /// Enqueues a receiver, or has a message after all.
@@ -340,15 +373,18 @@ impl<T> Core<T> {
         loop {
             let waker = clone_waker(cx.waker());
             let mut locked = self.lock();
-            if !locked.is_drained() && !locked.has_message() {
+            if !locked.is_drained() && !locked.has_message_for_newcomer() {
                 locked.queue.push_back(slot.init(waker, Payload::NONE));
                 return Poll::Pending;
             }
             drop(locked);
             // Dropped first: a panic loses no message then.
             drop_waker(Some(waker));
-            match self.try_recv() {
-                Ok(message) => return Poll::Ready(Ok(message)),
+            match self.try_take() {
+                Ok((message, ticket)) => {
+                    slot.claimed(ticket);
+                    return Poll::Ready(Ok(message));
+                }
                 Err(TryRecvError::Closed) => return Poll::Ready(Err(Closed)),
                 // Another receiver was faster.
                 Err(TryRecvError::Empty) => {}
@@ -362,63 +398,53 @@ impl<T> Core<T> {
             State::Notified => Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)),
             State::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
             State::Waiting | State::Woken => loop {
-                if let Some(ended) = self.poll_woken(waiter, cx) {
+                if let Some(ended) = self.poll_listed(waiter, cx) {
                     break ended;
                 }
             },
         }
     }
 
-    /// `woken => gone`, with a message; or to the front of those that wait, with this waker. `None`: the message has gone meanwhile, look again.
-    fn poll_woken(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Option<Poll<Result<T, Closed>>> {
+    /// `reserved => gone`, with a message; or it waits on in its place, with this waker. `None`: the message has gone meanwhile, look again.
+    fn poll_listed(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Option<Poll<Result<T, Closed>>> {
         let waker = clone_waker(cx.waker());
         let mut locked = self.lock();
-        match waiter.get().state() {
-            State::Notified => {
-                drop(locked);
-                drop_waker(Some(waker));
-                return Some(Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)));
-            }
-            State::Waiting => {
-                // SAFETY: `Waiting`, so it is in this list.
-                let old = unsafe { locked.queue.rearm(waiter, waker) };
-                drop_waker(locked.unlock_with(old));
-                return Some(Poll::Pending);
-            }
-            State::Woken => {}
-        }
-        if locked.has_message_for_woken() {
+        if waiter.get().state() == State::Notified {
             drop(locked);
-            // Dropped first: a panic loses no message then, and the receiver is still woken.
+            drop_waker(Some(waker));
+            return Some(Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)));
+        }
+        if waiter.get().mark() == RESERVED {
+            drop(locked);
+            // Dropped first: a panic loses no message then, and the receiver keeps its place.
             drop_waker(Some(waker));
             return self.claim(waiter, AfterPanic::GoesOn).map(|message| Poll::Ready(Ok(message)));
         }
-        self.remove_woken(&mut locked, waiter, Verdict::Refused);
-        if locked.is_drained() {
-            drop(locked);
-            drop_waker(Some(waker));
-            return Some(Poll::Ready(Err(Closed)));
-        }
-        // SAFETY: it was taken out, which has made it `Notified`.
-        let detached = unsafe { locked.queue.revive(waiter, waker, WAITS) };
-        locked.queue.push_front_detached(detached);
+        // SAFETY: not `Notified`, and not marked, so it is in this list (invariant 2).
+        let old = unsafe { locked.queue.rearm(waiter, waker) };
+        drop_waker(locked.unlock_with(old));
         Some(Poll::Pending)
     }
 
-    /// A woken receiver takes its message, if there is one.
+    /// A receiver for which a message is reserved takes the first one.
     fn claim(&self, waiter: Pinned<'_>, wait: AfterPanic) -> Option<T> {
         let mut locked = self.lock();
-        if waiter.get().state() != State::Woken || !locked.has_message_for_woken() {
+        if waiter.get().state() == State::Notified || waiter.get().mark() != RESERVED {
             return None;
         }
         // Granted, and it carries nothing: what it gets back after a panic is its own.
-        self.remove_woken(&mut locked, waiter, Verdict::Granted);
-        Some(self.deliver(locked, wait.waiter(waiter)))
+        self.remove_reserved(&mut locked, waiter, Verdict::Granted);
+        let (message, ticket) = self.deliver(locked, wait.waiter(waiter));
+        // SAFETY: its own future, which has made it `Notified`.
+        unsafe { waiter.get().set_ticket(ticket) };
+        Some(message)
     }
 
     /// A receiver that is `Notified` takes the box that it was granted; `Closed` if it was refused.
     fn claim_handed(&self, waiter: Pinned<'_>, wait: AfterPanic) -> Result<T, Closed> {
         let handed = self.take_box(waiter).ok_or(Closed)?;
+        // SAFETY: its own future, which has seen `Notified`.
+        unsafe { waiter.get().set_ticket(handed.ticket) };
         let mut locked = self.lock();
         locked.counts().handed -= 1;
         let message = ManuallyDrop::new(Message::Boxed(handed));
@@ -435,17 +461,17 @@ impl<T> Core<T> {
         }
         // SAFETY: its own future, which has seen `Notified`.
         unsafe { waiter.get().set_pointer(ptr::null_mut()) };
-        // SAFETY: invariant 4; it is not taken again.
+        // SAFETY: invariant 5; it is not taken again.
         Some(unsafe { BoxedMessage::from_pointer(pointer) })
     }
 
-    fn remove_woken(&self, locked: &mut Locked<'_, T>, waiter: Pinned<'_>, verdict: Verdict) {
-        locked.counts().woken -= 1;
-        // SAFETY: `Woken`, so it is in that list. Its slot is empty.
-        let _ = unsafe { locked.woken().remove_as(waiter, verdict) };
+    fn remove_reserved(&self, locked: &mut Locked<'_, T>, waiter: Pinned<'_>, verdict: Verdict) {
+        locked.counts().reserved -= 1;
+        // SAFETY: marked, so it is in that list (invariant 2). `Woken`: its slot is empty.
+        let _ = unsafe { locked.reserved().remove_as(waiter, verdict) };
     }
 
-    /// A queued receiver ends by a limit: what it was granted, or woken for if that is still there.
+    /// A queued receiver ends by a limit: what it was granted, or what is reserved for it.
     pub(super) fn cancel(&self, waiter: Pinned<'_>) -> Option<Result<T, Closed>> {
         if let Some(message) = self.claim(waiter, AfterPanic::IsOver) {
             return Some(Ok(message));
@@ -453,7 +479,7 @@ impl<T> Core<T> {
         self.leave_queue(waiter).then(|| self.claim_handed(waiter, AfterPanic::IsOver))
     }
 
-    /// A queued receiver is dropped: what it was granted or woken for goes to the next.
+    /// A queued receiver is dropped: what it was granted, or what was reserved for it, goes to the next.
     pub(super) fn leave(&self, waiter: Pinned<'_>) {
         if self.leave_queue(waiter) {
             if let Some(handed) = self.take_box(waiter) {
@@ -467,24 +493,27 @@ impl<T> Core<T> {
     /// A queued receiver leaves its list; true if it was granted or refused before.
     fn leave_queue(&self, waiter: Pinned<'_>) -> bool {
         let mut locked = self.lock();
-        match waiter.get().state() {
-            State::Notified => return true,
-            State::Woken => {
-                self.remove_woken(&mut locked, waiter, Verdict::Refused);
-                locked.finish_with(Deferred::nothing());
-            }
-            State::Waiting => {
-                // SAFETY: `Waiting`, so it is in this list.
-                let Removed::Waker(waker) = (unsafe { locked.queue.remove(waiter) }) else { return true };
-                drop_waker(locked.unlock_with(waker));
-            }
+        if waiter.get().state() == State::Notified {
+            return true;
+        }
+        if waiter.get().mark() == RESERVED {
+            self.remove_reserved(&mut locked, waiter, Verdict::Refused);
+            locked.finish_with(Deferred::nothing());
+        } else {
+            // SAFETY: not `Notified`, and not marked, so it is in this list (invariant 2).
+            let Removed::Waker(waker) = (unsafe { locked.queue.remove(waiter) }) else { return true };
+            drop_waker(locked.unlock_with(waker));
         }
         false
     }
 
-    /// A message that was received is not wanted after all: it is the first again.
-    pub(super) fn put_back(&self, message: T) {
-        let ticket = self.lock().counts().issue_ticket() - RECEIVED;
+    /// A ticket for a message that was received in the first poll, so that it was not kept, and comes back: before all others.
+    pub(super) fn ticket_of_a_received_message(&self) -> i64 {
+        self.lock().counts().issue_ticket() - RECEIVED
+    }
+
+    /// A message that was received is not wanted after all: it has its place among those that come back.
+    pub(super) fn put_back(&self, message: T, ticket: i64) {
         drop(Undo { core: self, message: ManuallyDrop::new(Message::Moved(message, ticket)), waiter: None });
     }
 }

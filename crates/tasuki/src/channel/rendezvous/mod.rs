@@ -1,7 +1,7 @@
 //! A hand-over without room: a send ends when a receive takes its message.
 //!
 //! The message stays with its sender until then, so a send that is dropped, or ended by a limit, before its message was taken has it still, and there is nothing that a cancelled
-//! receive could lose. Both sides are first in, first out.
+//! receive could lose. Both sides are first in, first out: a receive keeps the place of its first poll, also if it was woken for a send that is then cancelled.
 //!
 //! [`try_send`](Sender::try_send) succeeds if a receiver waits: the message is that receive's. If it is dropped before it is polled, the message goes to the next receiver, also to one that comes later, and also
 //! after a close; several such messages keep their order, and precede those of the sends that wait.
@@ -123,7 +123,7 @@ impl<T> Sender<T> {
         Wait::new(HandOverOp { parcel: Parcel::new(&self.shared.core, message) })
     }
 
-    /// Hands a message over if a receiver waits for one and was not woken for that of another sender. In a box: this allocates.
+    /// Hands a message over if a receiver waits that has not been woken for the message of a send which still waits. In a box: this allocates.
     ///
     /// # Errors
     ///
@@ -455,6 +455,8 @@ impl<T> Op for TakeOverOp<'_, T> {
     type Output = Result<T, Closed>;
     type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::channel::rendezvous::TakeOver";
+    // As in `channel/receive.rs`: what comes after a yield keeps its ticket.
+    const TRIES_AFTER_YIELD: bool = false;
 
     fn try_now(&mut self) -> Option<Self::Output> {
         match self.core.try_recv() {
@@ -486,7 +488,14 @@ impl<T> Op for TakeOverOp<'_, T> {
 
     fn discard(&mut self, output: Self::Output) {
         if let Ok(message) = output {
-            self.core.put_back(message);
+            self.core.put_back(message, self.core.ticket_of_a_received_message());
+        }
+    }
+
+    fn discard_claimed(&mut self, output: Self::Output, waiter: Pinned<'_>) {
+        if let Ok(message) = output {
+            // SAFETY: its own future, which has claimed a message: `Core::claim`, `claim_handed` or `receive` has kept the ticket.
+            self.core.put_back(message, unsafe { waiter.get().ticket() });
         }
     }
 
@@ -501,7 +510,7 @@ impl<T> fmt::Debug for TakeOverOp<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
     use std::future::Future as _;
@@ -553,26 +562,27 @@ mod tests {
     }
 
     /// A receive takes the message of a sender, and has to wake another receiver for the next one, whose waker panics: the sender is woken all the same, and its message is
-    /// not lost.
+    /// not lost. A newcomer does not take the message that the other receiver has not been woken for yet.
     #[test]
     fn a_sender_whose_message_was_taken_is_woken() {
         let core = Core::new();
         let woken = |panics| Arc::new(Woken(AtomicU32::new(0), panics));
         let (hostile, of_sender) = (Waker::from(woken(true)), woken(false));
-        let waker = Waker::from(of_sender.clone());
+        let (waker, mut cx) = (Waker::from(of_sender.clone()), Context::from_waker(Waker::noop()));
         let send = |message| Wait::new(Unsettled(HandOverOp { parcel: Parcel::new(&core, message) }));
-        let mut receive = Box::pin(Wait::new(TakeOverOp { core: &core }));
-        assert!(receive.as_mut().poll(&mut Context::from_waker(&hostile)).is_pending());
+        let mut receives = [(); 2].map(|()| Box::pin(Wait::new(TakeOverOp { core: &core })));
+        assert!(receives[0].as_mut().poll(&mut cx).is_pending());
+        assert!(receives[1].as_mut().poll(&mut Context::from_waker(&hostile)).is_pending());
         let mut sends = [1, 2].map(|message| Box::pin(send(message)));
-        for send in &mut sends {
-            assert!(send.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        }
-        assert!(catch_unwind(AssertUnwindSafe(|| core.try_recv())).is_err());
+        assert!(sends[0].as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        core.settle();
+        assert!(sends[1].as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(core.try_recv(), Err(TryRecvError::Empty));
+        assert!(catch_unwind(AssertUnwindSafe(|| receives[0].as_mut().poll(&mut cx))).is_err());
         assert_eq!(of_sender.0.load(Ordering::Relaxed), 1, "one message was taken");
-        let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(sends[0].as_mut().poll(&mut cx), Poll::Ready(Ok(())));
-        assert_eq!(receive.as_mut().poll(&mut cx), Poll::Ready(Ok(1)));
-        assert_eq!(core.try_recv(), Ok(2));
+        assert_eq!(receives[0].as_mut().poll(&mut cx), Poll::Ready(Ok(1)));
+        assert_eq!(receives[1].as_mut().poll(&mut cx), Poll::Ready(Ok(2)));
         assert_eq!(sends[1].as_mut().poll(&mut cx), Poll::Ready(Ok(())));
     }
 

@@ -60,14 +60,15 @@ impl<T> Core<T> {
         if waiter.get().state() == State::Notified {
             return Some(waiter.get().verdict());
         }
-        locked.counts().senders -= 1;
         // SAFETY: `Waiting`, asked under the lock, so it is in the list of senders.
         let waker = unsafe { locked.senders().remove_sleeping(waiter) };
-        drop_waker(Some(locked.unlock_with(waker)));
+        locked.sender_gone();
+        // The receiver that has lost its message is given one that was put back, if there is one.
+        drop_waker(Some(locked.finish_with(waker)));
         None
     }
 
-    /// Hands a message to the first receiver that waits and was not woken for another.
+    /// Hands a message to the first receiver for which none is reserved.
     pub(super) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         // A hint: without a receiver nothing is allocated.
         if !self.queue.load().has(WAITERS) {

@@ -1,4 +1,4 @@
-//! What is known of a lock: how it is called, which tasks have it, and how often it is waited for.
+//! What is known of a lock: its name, which tasks hold it, and how often it is waited for.
 //!
 //! A lock has a record here, from the first time that a task that is known has it or waits for it, or that a permit of it is taken, until it is dropped. Its pointer to the record
 //! moves with the lock, so another lock at the same address has another record, and a forgotten guard says nothing of it.

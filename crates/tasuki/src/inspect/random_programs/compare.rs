@@ -1,6 +1,6 @@
-//! The graph and the watcher beside the account of a program, after each of its steps.
+//! Compares the wait-for graph and the watcher with the reference model after each step of a random program.
 
-use super::account::{Lock, TASKS, Tasks, has};
+use super::reference::{Lock, TASKS, Tasks, has};
 use super::{Program, Rng};
 use crate::inspect::graph::{self, Cycle};
 use crate::inspect::watch::tests::Looks;
@@ -48,20 +48,20 @@ impl Program {
                     How::Taken => lock.holders.iter().any(|hold| hold.task == other && hold.is_claimed),
                     How::Unclaimed => lock.holders.iter().any(|hold| hold.task == other && !hold.is_claimed),
                 };
-                hop.holder.task == next.task && self.account.locks.iter().filter(waits).any(is_kept_out)
+                hop.holder.task == next.task && self.reference.locks.iter().filter(waits).any(is_kept_out)
             })
     }
 
     /// Both detectors say the same.
     fn compare(&self, found: &mut Found) -> [Tasks; 2] {
-        let (certain, all) = (self.account.stuck(false), self.account.stuck(true));
+        let (certain, all) = (self.reference.stuck(false), self.reference.stuck(true));
         let cycles = graph::cycles_of(self.numbers());
         let fail = |what: &str| -> ! {
             let reports: Vec<String> =
                 cycles.iter().filter_map(Deadlock::new).map(|deadlock| format!("{deadlock}")).collect();
             let reported = self.reported.join("\n");
             let names: Vec<u64> = self.numbers();
-            let locks: Vec<String> = self.account.locks.iter().map(|lock| format!("{lock:?}")).collect();
+            let locks: Vec<String> = self.reference.locks.iter().map(|lock| format!("{lock:?}")).collect();
             panic!(
                 "{what}: {certain:05b} of {all:05b} {names:?}\n{reported}\n{}\n{}",
                 reports.join("\n"),
@@ -85,7 +85,7 @@ impl Program {
         }
         let (sure, others): (Vec<&Cycle>, Vec<&Cycle>) = cycles.iter().partition(|cycle| cycle.is_certain);
         let mut reported: Vec<Tasks> = sure.iter().map(|cycle| self.tasks(cycle)).collect();
-        for component in self.account.components(certain) {
+        for component in self.reference.components(certain) {
             let mine = reported.iter().position(|tasks| tasks & !component == 0);
             let Some(mine) = mine else { fail("tasks that wait for each other have no report") };
             reported.swap_remove(mine);
@@ -130,7 +130,7 @@ fn run(seed: u64, is_guessed: bool, steps: usize, found: &mut Found) {
             let tasks = program.tasks(&cycle);
             assert!(
                 before[1..].iter().all(|stuck| tasks & !stuck == 0),
-                "reported too early: {:#?}",
+                "reported too early: {tasks:05b} of {before:?}: {:#?}",
                 program.reported
             );
             reported.push(cycle.signature());

@@ -1,6 +1,6 @@
 //! The locks of a random program, and everything that can be held of them.
 
-use super::account::{Kind, Mode, PERMITS};
+use super::reference::{Kind, Mode, PERMITS};
 use crate::rwlock::{OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard};
 use crate::{
     CancellationToken, Mutex, OwnedMutexGuard, OwnedSemaphorePermit, ReentrantMutex, ReentrantMutexGuard,
@@ -61,6 +61,8 @@ pub(super) enum Limit {
     None,
     Token(CancellationToken),
     Time,
+    /// One that is never reached.
+    Never,
 }
 
 /// A future of this wait under its limit, as something held.
@@ -73,6 +75,10 @@ macro_rules! limited {
             }),
             Limit::Token(token) => Box::pin(async move {
                 let $held = $wait.or_cancelled(&token).await.ok()?;
+                Some($guard)
+            }),
+            Limit::Never => Box::pin(async move {
+                let $held = $wait.timeout(Duration::MAX).await.ok()?;
                 Some($guard)
             }),
             Limit::Time => Box::pin(async move {

@@ -2,25 +2,26 @@
 //!
 //! A program is driven by hand, step by step and by a seed. Guards are used by other tasks and by code without an identity, sent through a channel, dropped by other tasks, and forgotten; they are
 //! upgraded and downgraded, permits are split and merged; waits are limited, polled by other tasks, and dropped in every state; tasks wait by several futures, some of which they do not poll, and for signals
-//! and times. After each step the graph is compared with the account of the test ([`account`]):
+//! and times; limits are reached; and some of their waits only a poll would end ([`idle`]). After each step the graph is compared with the reference model ([`reference`]):
 //!
 //! * the tasks that are stuck by locks that have holders are the same, and every set of tasks that wait for each other has one report: there is no miss;
 //! * every task of a report is stuck, and every line of it is true: there is no false one. Where permits are in the cycle, that is all that is asked for: a suspicion may be missed.
 //!
 //! And the watcher tells of a cycle only when its tasks have been stuck for a second, and of every one that stays.
 
-mod account;
 mod compare;
 mod guards;
+mod idle;
+mod reference;
 
 use super::tests::Actor;
 use crate::{CancellationSource, Event};
-use account::{Account, Hold, Kind, Lock, Mode, Queued, STRANGER, TASKS};
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::Poll;
 use guards::{Acquire, AnyGuard, Limit, RealLock};
+use reference::{Hold, Kind, Lock, Mode, Queued, Reference, STRANGER, TASKS};
 use std::boxed::Box;
 use std::format;
 use std::string::String;
@@ -52,7 +53,10 @@ struct Waiting {
     number: usize,
     task: usize,
     lock: usize,
+    /// A limit ends it, that has not been reached.
     is_limited: bool,
+    /// Reaches its limit, if that is a token.
+    source: Option<CancellationSource>,
     future: Acquire,
 }
 
@@ -72,12 +76,12 @@ struct Program {
     is_guessed: bool,
     actors: Vec<Actor>,
     locks: Vec<RealLock>,
-    account: Account,
+    reference: Reference,
     waiting: Vec<Waiting>,
     kept: Vec<Kept>,
     others: Vec<Other>,
+    idle: Vec<idle::Idle>,
     event: Arc<Event>,
-    source: CancellationSource,
     next: usize,
     reported: Vec<String>,
 }
@@ -96,12 +100,12 @@ impl Program {
             is_guessed,
             actors,
             locks: locks.into(),
-            account: Account { locks: KINDS.map(Lock::new).into(), others: [0; TASKS] },
+            reference: Reference { locks: KINDS.map(Lock::new).into(), others: [0; TASKS] },
             waiting: Vec::new(),
             kept: Vec::new(),
             others: Vec::new(),
+            idle: Vec::new(),
             event: Arc::new(Event::auto()),
-            source: CancellationSource::new(),
             next: 0,
             reported: std::vec![format!("seed {seed}")],
         }
@@ -134,28 +138,34 @@ impl Program {
         match kind {
             Kind::Mutex | Kind::Reentrant => Mode::Alone,
             Kind::RwLock => [Mode::Read, Mode::Alone, Mode::Upgradable][rng.below(3)],
-            Kind::Semaphore => Mode::Permits(1 + rng.below(account::PERMITS)),
+            Kind::Semaphore => Mode::Permits(1 + rng.below(reference::PERMITS)),
         }
     }
 
     fn begin(&mut self, rng: &mut Rng) {
         let (task, at) = (rng.below(TASKS), self.any_lock(rng));
         let mode = Self::any_mode(KINDS[at], rng);
+        let source = CancellationSource::new();
         let limit = match rng.below(16) {
-            0 => Limit::Token(self.source.token()),
-            1 => Limit::Time,
+            0 | 1 => Limit::Token(source.token()),
+            2 => Limit::Time,
+            3 => Limit::Never,
             _ => Limit::None,
         };
-        let is_limited = !matches!(limit, Limit::None);
+        let is_limited = !matches!(limit, Limit::None | Limit::Never);
+        let source = matches!(limit, Limit::Token(_)).then_some(source);
         let future = self.locks[at].acquire(mode, limit);
         self.wait(task, at, mode, is_limited, future);
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.number == self.next) {
+            waiting.source = source;
+        }
     }
 
     /// The task begins to wait by this future.
     fn wait(&mut self, task: usize, at: usize, mode: Mode, is_limited: bool, future: Acquire) {
         let number = self.number();
         self.note(format!("{number}: task {task} asks for {mode:?} of lock {at}, limited: {is_limited}"));
-        let lock = &mut self.account.locks[at];
+        let lock = &mut self.reference.locks[at];
         if mode == Mode::Upgrade {
             let own = lock.holders.iter_mut().find(|hold| hold.mode == Mode::Upgradable);
             let own = own.expect("it is upgraded");
@@ -169,11 +179,18 @@ impl Program {
             lock.enter(number, task, mode, true);
         } else {
             lock.enqueue(Queued { number, task, mode, is_limited });
-            self.account.others[task] += usize::from(is_limited);
+            self.reference.others[task] += usize::from(is_limited);
         }
-        self.waiting.push(Waiting { number, task, lock: at, is_limited: is_limited && !enters, future });
+        self.waiting.push(Waiting {
+            number,
+            task,
+            lock: at,
+            is_limited: is_limited && !enters,
+            source: None,
+            future,
+        });
         let is_ready = self.poll_real(self.waiting.len() - 1, task);
-        assert_eq!(is_ready, enters, "the account is wrong: {:#?}", self.reported);
+        assert_eq!(is_ready, enters, "the reference is wrong: {:#?}", self.reported);
     }
 
     /// Polls a wait as this task; true if it has ended.
@@ -181,15 +198,20 @@ impl Program {
         let future = self.waiting[at].future.as_mut();
         let Poll::Ready(guard) = self.actors[task].poll(future) else { return false };
         let Waiting { number, lock, task: asker, is_limited, .. } = self.waiting.swap_remove(at);
-        self.account.others[asker] -= usize::from(is_limited);
+        self.reference.others[asker] -= usize::from(is_limited);
+        let Some(guard) = guard else {
+            assert!(!is_limited, "its limit is reached: {:#?}", self.reported);
+            self.reference.locks[lock].cancel(number);
+            return true;
+        };
         self.claimed(number, lock, task);
-        self.kept.push(Kept { number, lock, guard: guard.expect("no limit is reached") });
+        self.kept.push(Kept { number, lock, guard });
         true
     }
 
     /// What was granted is claimed by this task.
     fn claimed(&mut self, number: usize, at: usize, task: usize) {
-        let lock = &mut self.account.locks[at];
+        let lock = &mut self.reference.locks[at];
         if let Some(hold) = lock.hold(number) {
             hold.is_claimed = true;
             hold.used_by(task);
@@ -203,9 +225,10 @@ impl Program {
     fn poll(&mut self, rng: &mut Rng) {
         let at = rng.below(self.waiting.len());
         let Waiting { number, task: before, lock, is_limited, .. } = self.waiting[at];
+        let is_reached = self.waiting[at].source.is_some() && !is_limited;
         let task = if rng.one_in(4) { rng.below(TASKS) } else { before };
         self.note(format!("{number}: polled by task {task}"));
-        let lock = &mut self.account.locks[lock];
+        let lock = &mut self.reference.locks[lock];
         let place = lock.queue.iter().position(|wait| wait.number == number);
         let is_shared = place.is_some() && lock.owner == Some(task);
         if let Some(place) = place {
@@ -215,8 +238,8 @@ impl Program {
             } else {
                 lock.queue[place].task = task;
                 self.waiting[at].task = task;
-                self.account.others[before] -= usize::from(is_limited);
-                self.account.others[task] += usize::from(is_limited);
+                self.reference.others[before] -= usize::from(is_limited);
+                self.reference.others[task] += usize::from(is_limited);
                 // The guard of an upgrade is in its future.
                 if let Some(own) = lock.hold(number) {
                     own.used_by(task);
@@ -224,7 +247,12 @@ impl Program {
             }
         }
         let is_ready = self.poll_real(at, task);
-        assert_eq!(is_ready, place.is_none() || is_shared, "the account is wrong: {:#?}", self.reported);
+        assert_eq!(
+            is_ready,
+            place.is_none() || is_shared || is_reached,
+            "the reference is wrong: {:#?}",
+            self.reported
+        );
     }
 
     fn poll_any(&mut self, rng: &mut Rng) {
@@ -239,8 +267,8 @@ impl Program {
         let by = rng.below(TASKS + 1);
         self.note(format!("{number}: cancelled by task {by}"));
         self.as_task(by, || drop(future));
-        self.account.others[task] -= usize::from(is_limited);
-        self.account.locks[lock].cancel(number);
+        self.reference.others[task] -= usize::from(is_limited);
+        self.reference.locks[lock].cancel(number);
     }
 
     /// Takes what can be had at once, also without an identity.
@@ -251,7 +279,7 @@ impl Program {
             return;
         }
         let number = self.number();
-        let lock = &mut self.account.locks[at];
+        let lock = &mut self.reference.locks[at];
         let shares = lock.owner == Some(task);
         let enters = shares || lock.admits_newcomer(mode);
         if shares {
@@ -262,7 +290,7 @@ impl Program {
         }
         self.note(format!("{number}: task {task} tries {mode:?} of lock {at}: {enters}"));
         let guard = self.as_task(task, || self.locks[at].try_acquire(mode));
-        assert_eq!(guard.is_some(), enters, "the account is wrong: {:#?}", self.reported);
+        assert_eq!(guard.is_some(), enters, "the reference is wrong: {:#?}", self.reported);
         self.kept.extend(guard.map(|guard| Kept { number, lock: at, guard }));
     }
 
@@ -276,7 +304,7 @@ impl Program {
         let task = rng.below(TASKS + 1);
         self.note(format!("{number}: released by task {task}"));
         self.as_task(task, || drop(guard));
-        self.account.locks[lock].release(number);
+        self.reference.locks[lock].release(number);
     }
 
     /// A guard is sent through a channel and used by another task, which has it from then on.
@@ -288,7 +316,7 @@ impl Program {
         let Ok(mut guard) = receiver.try_recv() else { panic!("it was sent") };
         self.as_task(task, || guard.used());
         self.note(format!("{number}: used by task {task}"));
-        let of = &mut self.account.locks[lock];
+        let of = &mut self.reference.locks[lock];
         match of.kind {
             Kind::Semaphore => {}
             // Which of its guards another task has is not followed.
@@ -303,7 +331,7 @@ impl Program {
     fn turn(&mut self, rng: &mut Rng) {
         let (at, task) = (rng.below(self.kept.len()), rng.below(TASKS));
         let Kept { number, lock, guard } = self.kept.swap_remove(at);
-        let is_counted = self.account.locks[lock].hold(number).is_some_and(|hold| hold.is_counted);
+        let is_counted = self.reference.locks[lock].hold(number).is_some_and(|hold| hold.is_counted);
         match guard {
             AnyGuard::Upgradable(guard) if rng.one_in(2) && !is_counted => {
                 let future: Acquire = guards::upgrade(guard);
@@ -314,10 +342,10 @@ impl Program {
                 let (guard, mode) = self.as_task(task, || guard.weaker());
                 if let Some(mode) = mode {
                     self.note(format!("{number}: {mode:?} from now on, of task {task}"));
-                    let hold = self.account.locks[lock].hold(number).expect("it is held");
+                    let hold = self.reference.locks[lock].hold(number).expect("it is held");
                     hold.mode = mode;
                     hold.used_by(task);
-                    self.account.locks[lock].grant();
+                    self.reference.locks[lock].grant();
                 }
                 self.kept.push(Kept { number, lock, guard });
             }
@@ -327,7 +355,7 @@ impl Program {
     /// A part of a permit becomes a permit of its own, or two become one.
     fn split(&mut self, rng: &mut Rng, task: usize, kept: (usize, usize, crate::OwnedSemaphorePermit)) {
         let (number, lock, mut permit) = kept;
-        let of = &self.account.locks[lock];
+        let of = &self.reference.locks[lock];
         let sibling = self.kept.iter().position(|other| matches!(other.guard, AnyGuard::Permit(_)));
         let Some(Hold { task: holder, .. }) = of.holders.iter().find(|hold| hold.number == number).copied()
         else {
@@ -341,14 +369,14 @@ impl Program {
                 self.note(format!("{number}: merged with {gone}"));
                 let sum = whole + other.num_permits();
                 self.as_task(task, || permit.merge(other));
-                self.account.locks[lock].holders.retain(|hold| hold.number != gone);
-                self.account.locks[lock].hold(number).expect("it is held").mode = Mode::Permits(sum);
+                self.reference.locks[lock].holders.retain(|hold| hold.number != gone);
+                self.reference.locks[lock].hold(number).expect("it is held").mode = Mode::Permits(sum);
             }
             None => {
                 let (part, new) = (rng.below(whole + 1), self.number());
                 self.note(format!("{number}: {part} of {whole} are {new}, of task {task}"));
                 let taken = self.as_task(task, || permit.split(part)).expect("there are so many");
-                let of = &mut self.account.locks[lock];
+                let of = &mut self.reference.locks[lock];
                 // What is empty is held by none.
                 of.holders.retain(|hold| hold.number != number);
                 let both = [(number, holder, whole - part), (new, task, part)];
@@ -372,7 +400,7 @@ impl Program {
         if !self.others.is_empty() {
             self.note("a wait for a signal or a time ends".into());
             let (task, _) = self.others.swap_remove(rng.below(self.others.len()));
-            self.account.others[task] -= 1;
+            self.reference.others[task] -= 1;
             return;
         }
         let (task, event) = (rng.below(TASKS), self.event.clone());
@@ -384,7 +412,7 @@ impl Program {
         };
         assert!(self.actors[task].poll(wait.as_mut()).is_pending());
         self.others.push((task, wait));
-        self.account.others[task] += 1;
+        self.reference.others[task] += 1;
     }
 
     fn step(&mut self, rng: &mut Rng) {
@@ -393,11 +421,13 @@ impl Program {
             // Outside of a poll it is not known which task of these runs.
             6 | 12..15 if self.is_guessed => self.poll_any(rng),
             6 => self.try_take(rng),
+            7 if rng.one_in(2) => self.reach(rng),
             7 | 8 => self.poll_any(rng),
             9 if !self.waiting.is_empty() => self.cancel(rng),
             10 | 11 if !self.kept.is_empty() => self.release(rng),
             12 | 13 if !self.kept.is_empty() => self.send(rng),
             14 if !self.kept.is_empty() => self.turn(rng),
+            15 if rng.one_in(2) => self.idle(rng),
             15 => self.other(rng),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Tasks that no runtime tells of: they are known by their wakers, and what is said of them is suspected.
+//! Tasks without an identity, told apart by their wakers: every report of them is `Suspected`.
 
 use super::{Actor, tasks};
 use crate::inspect::Certainty;

@@ -5,9 +5,11 @@ mod debug;
 mod guessed;
 mod no_cycles;
 mod snapshots;
+mod unpolled;
 
 use super::Deadlock;
 use super::graph::cycle_of;
+use crate::budget::uncharged;
 use crate::runtime::{Driver, TaskId, Timers, enter};
 use alloc::sync::Arc;
 use core::future::Future;
@@ -19,6 +21,23 @@ use std::vec::Vec;
 
 /// Written by a test that takes all slots for holders, where their number does not grow; read by one that needs many.
 pub(super) static SLOTS: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
+std::thread_local! {
+    /// What this thread has done to make reports: labels that it looked at or was given, and steps of searches.
+    static WORK: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
+pub(super) fn count_work(steps: usize) {
+    let _ = WORK.try_with(|work| work.set(work.get() + steps));
+}
+
+/// How much of it `f` does.
+pub(super) fn work_of(f: impl FnOnce()) -> usize {
+    let done = || WORK.try_with(core::cell::Cell::get).unwrap_or(0);
+    let before = done();
+    f();
+    done() - before
+}
 
 /// A task that the test is whenever it says so. With a waker it has no other identity.
 #[derive(Clone, Copy)]
@@ -44,9 +63,10 @@ impl Actor {
         if self.1.is_some() { f() } else { enter(&self, f) }
     }
 
-    /// Polls a future as this task.
+    /// Polls a future as this task, which never yields.
     pub(super) fn poll<F: Future + ?Sized>(self, future: Pin<&mut F>) -> Poll<F::Output> {
-        self.run(|| future.poll(&mut Context::from_waker(self.1.unwrap_or(Waker::noop()))))
+        let mut cx = Context::from_waker(self.1.unwrap_or(Waker::noop()));
+        self.run(|| uncharged(|| future.poll(&mut cx)))
     }
 
     fn waits<F: Future + ?Sized>(self, future: Pin<&mut F>) {

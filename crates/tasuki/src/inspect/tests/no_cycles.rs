@@ -1,4 +1,4 @@
-//! What opens a cycle, and what looks like one: limits, signals, revoked grants, guards that moved, and code without an identity.
+//! Programs in which no deadlock may be reported: limits, signals, revoked grants, guards that moved, code without an identity.
 
 use super::{Actor, two};
 use crate::catch_panic::catch;
@@ -31,6 +31,30 @@ fn a_revoked_grant_is_no_deadlock() {
     task.run(|| drop(guard));
     assert!(task.poll(first.as_mut()).is_ready());
     assert!(task.deadlock().is_none());
+}
+
+/// A revoked future that its task does not poll is in no queue: it hides no deadlock of the task. Strict mode judges in the middle of a poll, which may come to it yet.
+#[test]
+fn a_revoked_future_hides_no_deadlock() {
+    let (task, other) = two();
+    let (mutex, plain) = (Mutex::<_, crate::policy::Revocable>::with_policy(0), Mutex::new(0));
+    let _plain = other.run(|| plain.try_lock().unwrap());
+    let held = task.run(|| mutex.try_lock().unwrap());
+    let (mut kept, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+    task.waits(kept.as_mut());
+    task.waits(second.as_mut());
+    task.run(|| drop(held));
+    task.waits(second.as_mut());
+    task.waits(second.as_mut());
+    let Poll::Ready(guard) = task.poll(second.as_mut()) else { panic!("the grant was not revoked") };
+    let (mut one, mut two) = (Box::pin(plain.lock()), Box::pin(mutex.lock()));
+    task.waits(one.as_mut());
+    other.waits(two.as_mut());
+    assert_eq!(task.deadlock().expect("the revoked future ends nothing").hops.len(), 2);
+    assert!(catch(|| check_cycle(task.number())).is_ok(), "the poll that runs may poll it");
+    task.waits(kept.as_mut());
+    assert!(task.deadlock().is_some() && catch(|| check_cycle(task.number())).is_err(), "queued again");
+    drop(guard);
 }
 
 /// A wait that ends by itself is in no cycle, nor is a task that has one.

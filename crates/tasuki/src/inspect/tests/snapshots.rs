@@ -1,12 +1,21 @@
 //! Snapshots: locks, holders, waits and figures as values; and the sizes that docs/inspect.md states.
 
-use super::{Actor, tasks, two};
-use crate::inspect::{self, LockLabel, LockSnapshot};
+use super::{Actor, tasks, two, work_of};
+use crate::inspect::{self, LockLabel, LockSnapshot, graph, waits};
 use crate::{Condvar, Mutex, Semaphore};
 use std::boxed::Box;
 use std::string::ToString;
 use std::time::Duration;
 use std::vec::Vec;
+
+#[test]
+fn counts_have_their_plural() {
+    let shown = |total_waits, total_locks| {
+        inspect::Snapshot { total_waits, total_locks, ..Default::default() }.to_string()
+    };
+    assert!(shown(1, 1).starts_with("1 wait, 1 lock in use"));
+    assert!(shown(0, 2).starts_with("0 waits, 2 locks in use"));
+}
 
 /// Locks with their holders and figures, waits with what they are behind; and `Debug` says the same.
 #[test]
@@ -69,6 +78,62 @@ fn a_limited_snapshot() {
     assert!(snapshot.waits.iter().all(|wait| wait.behind.len() <= 64));
     assert!(inspect::snapshot().waits.len() >= 1_000);
     drop((waits, holders));
+}
+
+/// What very many waits are behind is found in as many steps as there are waits and holders, not as there are pairs of both.
+#[test]
+fn a_crowd_behind_a_crowd_is_counted_once() {
+    const CROWD: usize = 300;
+    let (lock, me) = (crate::RwLock::new(0), Actor::new());
+    let _readers: Vec<_> = (0..CROWD).map(|_| Actor::new().run(|| lock.try_read().unwrap())).collect();
+    let mut write = Box::pin(lock.write());
+    me.waits(write.as_mut());
+    let mut reads: Vec<_> = (0..CROWD).map(|_| (Actor::new(), Box::pin(lock.read()))).collect();
+    reads.iter_mut().for_each(|(actor, wait)| actor.waits(wait.as_mut()));
+    let mut id = None;
+    waits::each_of(me.number(), |view| id = Some(view.lock));
+    let mut views = Vec::new();
+    waits::each_waiter(id.expect("it waits"), |view| views.push(view));
+    assert_eq!(views.len(), CROWD + 1);
+    let mut blockers = graph::Blockers::default();
+    let mut behind: Vec<usize> = Vec::new();
+    let work = work_of(|| behind.extend(views.iter().map(|view| blockers.of(view, 64).count())));
+    assert_eq!(behind.iter().filter(|count| **count == 64).count(), 1, "the writer is behind the readers");
+    assert_eq!(behind.iter().filter(|count| **count == 1).count(), CROWD, "and they behind the writer");
+    assert!(work <= 2 * CROWD, "{work} steps");
+}
+
+/// Names that a program has from outside: none ends its line in a report, or tells a terminal something.
+#[test]
+fn control_characters_of_names_are_escaped() {
+    let (me, hostile) = (Actor::new(), "a\n\u{1b}[2Jb\u{202e}`\"\\\u{e9}\u{301}");
+    let mutex = Mutex::new(0).named(hostile);
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    let mut wait = Box::pin(mutex.lock());
+    me.waits(wait.as_mut());
+    let text = me.deadlock().expect("it waits for itself").to_string();
+    let shown = "`a\\n\\u{1b}[2Jb\\u{202e}`\"\\\u{e9}\u{301}`";
+    assert!(text.contains(&std::format!("the mutex {shown}, which this task")), "{text}");
+    assert_eq!(text.lines().count(), 2);
+    let label = inspect::TaskLabel::new(me.0, Some(hostile.into()), None);
+    assert_eq!(label.to_string(), std::format!("{} {shown}", me.0));
+}
+
+/// Of very many deadlocks so many are listed, and all are counted, also in the text.
+#[test]
+fn a_limited_snapshot_of_deadlocks() {
+    let locks: Vec<Mutex<()>> = (0..20).map(|_| Mutex::new(())).collect();
+    let actors: Vec<Actor> = locks.iter().map(|_| Actor::new()).collect();
+    let _held: Vec<_> = actors.iter().zip(&locks).map(|(me, lock)| me.run(|| lock.try_lock())).collect();
+    let mut waits: Vec<_> = locks.iter().map(|lock| Box::pin(lock.lock())).collect();
+    actors.iter().zip(&mut waits).for_each(|(me, wait)| me.waits(wait.as_mut()));
+    let snapshot = inspect::snapshot_limited(5);
+    assert!(snapshot.deadlocks.len() == 5 && snapshot.total_deadlocks >= 20);
+    let text = snapshot.to_string();
+    let more = std::format!("\nand {} more deadlocks", snapshot.total_deadlocks - 5);
+    assert!(text.ends_with(&more) && text.matches("waits for itself").count() <= 5, "{text}");
+    let all = inspect::snapshot();
+    assert!(all.deadlocks.len() >= 20 && !all.to_string().contains(" more deadlock"));
 }
 
 /// A wait of a condvar that is moved to the mutex waits for that from then on, not from its beginning on, and is counted there; one that has the mutex at once is not.

@@ -1,6 +1,6 @@
 //! Reads the records of the waits that have not ended: those of a task, of a lock, or all. The graph and the snapshots are made of them.
 //!
-//! A look takes no lock but that of a list, while it reads a few hundred records at most (of waits for a time all of a bucket, if none is of the task), and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
+//! A look takes no lock but that of a list, while it reads a few hundred records at most (of waits for a time all of a bucket, if none of the task is still to come), and may run at any time: a record is read as one ([`Stamp::look`](super::Stamp::look)), and may be over, or another wait's, a moment later. Nothing here changes a record, but for a mark of the watcher that a wait is old.
 
 use super::lists::{bucket, chain, time_bucket, writers};
 use super::{OF_POOL, POOL, WaitRecord, Want, get, id, load, tables};
@@ -19,7 +19,12 @@ pub(in crate::inspect) struct WaitView {
     pub(in crate::inspect) want: Want,
     pub(in crate::inspect) own: Held,
     pub(in crate::inspect) permits: u32,
+    /// It has a limit of ours, which may have been reached.
     pub(in crate::inspect) is_limited: bool,
+    /// The limit is still to come.
+    pub(in crate::inspect) ends_by_limit: bool,
+    /// What it is for has come, and its future has not been polled since (`unpolled.rs`).
+    pub(in crate::inspect) has_come: bool,
     pub(in crate::inspect) at: Option<&'static Location<'static>>,
     pub(in crate::inspect) name: &'static str,
     /// Nanoseconds of the process.
@@ -32,7 +37,17 @@ pub(in crate::inspect) struct WaitView {
 
 impl WaitView {
     pub(in crate::inspect) fn is_unlimited_lock(&self) -> bool {
-        self.lock != LockId::NONE && !self.is_limited
+        self.lock != LockId::NONE && !self.ends_by_limit
+    }
+
+    /// Can nothing but the next poll of its future end it, or nothing at all?
+    pub(in crate::inspect) fn is_idle(&self) -> bool {
+        self.has_come || self.want == Want::Nothing
+    }
+
+    /// May the poll of its task that runs come to it, and end it?
+    pub(in crate::inspect) fn may_end_in_poll(&self) -> bool {
+        self.is_idle() || self.is_limited
     }
 }
 
@@ -47,6 +62,8 @@ impl WaitRecord {
             own: Held::of_slot(self.held.get()),
             permits: self.request().permits(),
             is_limited: self.request().is_limited(),
+            ends_by_limit: self.ends_by_limit(),
+            has_come: self.has_come(uses),
             at: self.at.get(),
             name: self.name.get().copied().unwrap_or_default(),
             since: self.since.load(Ordering::Relaxed),
@@ -54,6 +71,11 @@ impl WaitRecord {
             process: self.origin().process(),
         })
     }
+}
+
+/// Is this use of its record the wait with this id?
+pub(super) fn is_use(uses: u64, wait: u64) -> bool {
+    id(uses, wait as u32) == wait
 }
 
 /// Does this wait still go on?
@@ -80,7 +102,7 @@ fn short<T>(list: impl Iterator<Item = T>) -> Option<Vec<T>> {
     (read.len() <= SHORT).then_some(read)
 }
 
-/// The waits of a task: all but those for a time, and one of those, which is enough to know that the task goes on.
+/// The waits of a task: all but those for a time, and one of those that have not come, which is enough to know that the task goes on.
 pub(in crate::inspect) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
     let view = |(number, record): (u32, &WaitRecord)| record.view(number);
     direct(task).for_each(&mut see);
@@ -101,13 +123,14 @@ pub(in crate::inspect) fn each_of(task: u64, mut see: impl FnMut(WaitView)) {
             linked.filter_map(view).filter(is_still).for_each(&mut see);
         }
     }
-    chain(*locked(time_bucket(task))).find(is_of).and_then(view).into_iter().for_each(see);
+    let comes = |one: &(u32, &WaitRecord)| is_of(one) && !one.1.is_over();
+    chain(*locked(time_bucket(task))).find(comes).and_then(view).into_iter().for_each(see);
 }
 
-/// Does the task wait for a time? Then it goes on by itself.
+/// Does the task wait for a time that has not come? Then it goes on by itself.
 pub(in crate::inspect) fn sleeps(task: u64) -> bool {
-    let is_direct = direct(task).any(|view| view.want == Want::Time);
-    is_direct || chain(*locked(time_bucket(task))).any(|(_, record)| record.is_of(task))
+    let is_direct = direct(task).any(|view| view.want == Want::Time && !view.has_come);
+    is_direct || chain(*locked(time_bucket(task))).any(|(_, record)| record.is_of(task) && !record.is_over())
 }
 
 /// All records that were ever used, and some that were not.
@@ -128,7 +151,7 @@ pub(in crate::inspect) fn has_candidate(before: u64) -> bool {
 
 /// Is there one, or a wait that is about to begin? For a watcher that ends.
 pub(in crate::inspect) fn has_begun() -> bool {
-    records().any(|(_, record)| record.stamp.is_taken(|| record.is_unlimited_lock()))
+    records().any(|(_, record)| record.stamp.is_taken(|| record.is_lock_to_stay()))
 }
 
 fn candidates(before: u64) -> impl Iterator<Item = &'static WaitRecord> {
@@ -138,7 +161,7 @@ fn candidates(before: u64) -> impl Iterator<Item = &'static WaitRecord> {
             // It may be another wait by now: then that one is counted, too.
             record.is_old.store(true, Ordering::Relaxed);
         }
-        is_old && record.is_unlimited_lock()
+        is_old && record.is_lock_to_stay()
     })
 }
 

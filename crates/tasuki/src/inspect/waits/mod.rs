@@ -11,11 +11,12 @@
 //! | its waiter is enqueued | [`enqueued`], with the queue locked; then [`publish`] |
 //! | its future is polled again | [`polled`] |
 //! | its waiter is granted, moved to another queue, revoked | [`granted`], [`set_held`], [`moved`], [`revoked`], with the queue locked |
+//! | its end has come, or that of its limit | `unpolled.rs` |
 //! | the wait is over | [`leave`] |
 //!
 //! # Invariants
 //! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`). Later change, each by itself: `lock`, the `want` of `request`, `held`, `order` and, when a waiter is moved, what says of which lock it is and since
-//!    when, by the holder of the queue lock; `task`, by the future itself when another task polls it, while the record is in no bucket; `is_linked` and the links, under the lock of their list; `is_old`, by the watcher.
+//!    when, by the holder of the queue lock; `task`, by the future itself when another task polls it, while the record is in no bucket; `is_linked` and the links, under the lock of their list; `is_old`, by the watcher; `over`, by the holder of the queue lock, and `limit`, by the future itself (`unpolled.rs`).
 //! 2. A record is published exactly while the wait goes on, and no two waits have had the same id.
 //! 3. The lists are changed and read under the locks of their bucket, that of a lock's writers under the lock of its record. A thread that holds the second
 //!    never takes the first.
@@ -28,6 +29,7 @@
 mod lists;
 mod looks;
 mod tables;
+mod unpolled;
 
 use super::holder_slot::HolderSlot;
 use super::locks::{Held, LockId, LockRecord};
@@ -44,9 +46,10 @@ pub(super) use looks::{
 };
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+pub(crate) use unpolled::{came, id_of, limited_by, refused, signal_came};
 
 /// What a wait asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Want {
     /// A signal that any task may give.
     Signal,
@@ -59,10 +62,12 @@ pub(crate) enum Want {
     /// From an upgradable read to a lock for itself alone.
     Upgrade,
     Permits,
+    /// Nothing that comes: its grant was revoked, and it is in no queue until its future is polled again; or it is for a time that never comes. No event makes its task go on.
+    Nothing,
 }
 
 impl Want {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Signal,
         Self::Time,
         Self::Exclusive,
@@ -70,6 +75,7 @@ impl Want {
         Self::Upgradable,
         Self::Upgrade,
         Self::Permits,
+        Self::Nothing,
     ];
 
     pub(crate) const fn of(mode: LockMode) -> Self {
@@ -133,6 +139,9 @@ pub(crate) struct WaitRecord {
     prev_writer: AtomicU32,
     next_writer: AtomicU32,
     next_free: AtomicU32,
+    /// Which use of the record has come to its end, and which wait limits it: see `unpolled.rs`.
+    over: AtomicU32,
+    limit: AtomicU64,
 }
 
 /// In which process a wait began, and of which generation its lock was then: one word, so that it is one store.
@@ -216,6 +225,8 @@ impl Record for WaitRecord {
         prev_writer: AtomicU32::new(0),
         next_writer: AtomicU32::new(0),
         next_free: AtomicU32::new(0),
+        over: AtomicU32::new(0),
+        limit: AtomicU64::new(0),
     };
 
     fn next_free(&self) -> &AtomicU32 {
@@ -274,6 +285,9 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     record.held.replace(wait.own.slot());
     record.name.set(wait.name);
     record.since.store(coarse_nanoseconds(), Ordering::Relaxed);
+    if wait.is_limited {
+        record.limit.store(0, Ordering::Relaxed);
+    }
     number
 }
 
@@ -373,6 +387,11 @@ impl WaitRecord {
         self.lock.load(Ordering::Relaxed) != 0 && !self.request().is_limited()
     }
 
+    /// The same, also if it has a limit that has been reached.
+    fn is_lock_to_stay(&self) -> bool {
+        self.lock.load(Ordering::Relaxed) != 0 && !self.ends_by_limit()
+    }
+
     fn is_of(&self, task: u64) -> bool {
         self.task.load(Ordering::Relaxed) == task
     }
@@ -435,11 +454,12 @@ pub(crate) fn moved(number: u32, lock: Option<&'static LockRecord>, is_queued: b
     }
     record.set_want(Want::Exclusive);
     record.lock.store(id.number(), Ordering::Relaxed);
+    record.comes_again();
 }
 
-/// The grant of the waiter was revoked: it is in no queue until it is polled again, and nothing that it is polled for is held from it.
+/// The grant of the waiter was revoked: it is in no queue until it is polled again, and nothing that it is polled for is held from it. Called with the queue locked.
 pub(crate) fn revoked(number: u32) {
     let record = get(number);
     record.lock.store(0, Ordering::Relaxed);
-    record.set_want(Want::Signal);
+    record.set_want(Want::Nothing);
 }

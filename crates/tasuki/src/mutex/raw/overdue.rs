@@ -2,7 +2,8 @@
 //!
 //! `revoke.rs` lets another future of the same task take over an unclaimed grant. If the task never asks for the lock again, the grant would stay unclaimed for ever, and all *other* tasks would wait for it. So a runtime that knows its
 //! tasks says when a poll has ended ([`poll_ended`]). A grant that is unclaimed at the end of a poll is noted, and the task is woken once. If it is still unclaimed at the end of the next poll, which
-//! began after the grant, it is revoked: the lock is granted to the next waiter, or is free.
+//! began after the grant, it is revoked: the lock is granted to the next waiter, or is free. A task that has ended can claim nothing any more: it is said, too ([`task_ended`]), and its grants are revoked
+//! at once. A future that was granted, and outlives its task, competes again when another task polls it, as any that was revoked.
 //!
 //! ```text
 //!   UNCLAIMED                      Arc<Mutex>                         Arc<Mutex>
@@ -31,27 +32,30 @@
 //! | linked | claim, cancel, revocation by a sibling | not linked | [`RawMutex::unwatch_grant`] |
 //! | `Due` | the same end of a poll | not linked; revoked, the next waiter is granted or the lock is free | [`revoke_due`] |
 //! | `Due` | the same end of a poll, and another thread has locked the queue | `Once`; the task is woken | [`revoke_due`] |
+//! | linked | end of the task | not linked; revoked, the next waiter is granted or the lock is free | [`task_ended`] |
+//! | linked | end of the task, and another thread has locked the queue | the same; tried again | [`task_ended`] |
 //!
 //! # Invariants
 //! O1. A linked record is in a mutex in an `Arc`, which the granted future keeps: a record is linked only for a waiter whose mark says so, and unlinked before that waiter can leave (both under `EDIT` of the mutex).
 //! O2. `task` and the pointers to the mutex are written under `EDIT` of the mutex, and only while the record is in no chain or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
 //!     the holder of the bucket's lock.
-//! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_due`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again. With both it unlinks the record and lets go of the
+//! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_due`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again; the end of a task, which has no next poll, lets go of the bucket and tries until the record is gone. With both it unlinks the record and lets go of the
 //!     bucket; the mutex stays until `EDIT` is cleared, because the future that was granted needs `EDIT` to leave. After that store nothing of it is touched.
 //! O4. Wakers are called with neither.
 //!
 //! # Orderings
 //! None of its own: both locks are queue locks. The look of [`poll_ended`] at the bucket is Relaxed: a poll that a grant's wake has caused comes after the grant, whose record was linked before; an
-//! earlier one may miss it, because that wake is still to come.
+//! earlier one may miss it, because that wake is still to come. The look of [`task_ended`] may miss a grant that another thread makes at the same moment, as one that it makes later: see *What is not revoked* there.
 
 use super::{LOCKED, RawMutex};
 use crate::policy::Policy;
 use crate::probe::foreign_code;
+use crate::queue::batch::Panics;
 use crate::queue::queue_lock::{QueueLock, QueueLockGuard};
 use crate::queue::waiter::wake_owner;
 use crate::queue::word::FLAG_A as HAS_GRANTS;
 use crate::queue::{Deferred, LockedQueue, QueueGuard as _, QueueWaker};
-use crate::shim::{MODEL, static_array};
+use crate::shim::{MODEL, static_array, yield_thread};
 use crate::task::TaskId;
 use core::cell::Cell;
 use core::fmt;
@@ -178,6 +182,43 @@ pub fn poll_ended(task: TaskId, waker: &Waker) {
     }
 }
 
+/// Says that this task has ended, and its future is dropped: ready, by a panic, aborted or dropped. All grants that it has not claimed are revoked.
+///
+/// For runtimes, at the end of each task. It costs one load, unless a task of the same bucket has an unclaimed grant of a `Revocable` mutex.
+///
+/// # What is not revoked
+///
+/// A grant that comes later, to a future that the task has left behind in the queue: no table of ended tasks is kept. Such a future is to be polled by another task, or dropped.
+#[inline]
+pub fn task_ended(task: TaskId) {
+    let task = task.get() as usize;
+    if bucket(task).look().has(HAS_GRANTS) {
+        revoke_all(task);
+    }
+}
+
+/// How often the end of a task tries again what another thread has locked. Without end: that one holds `EDIT` for a few instructions. Loom is not fair to two threads that yield to each other, so its executions would not
+/// end; in the models the other thread claims or cancels, which ends the grant as well.
+const MAX_TRIES: usize = if MODEL { 2 } else { usize::MAX };
+
+/// Also what is granted meanwhile to another future of the task. A waker that panics does not keep the rest from being revoked.
+#[cold]
+#[inline(never)]
+fn revoke_all(task: usize) {
+    let (mut tries, mut panics) = (0, Panics::default());
+    while let Some(revoked) = revoke_one(task, |_| true) {
+        match revoked {
+            Ok(owner) => panics.catch(|| wake_owner(owner)),
+            Err(Busy) if tries < MAX_TRIES => {
+                tries += 1;
+                yield_thread();
+            }
+            Err(Busy) => break,
+        }
+    }
+    panics.resume();
+}
+
 #[cold]
 #[inline(never)]
 fn look_at_grants(task: usize, waker: &Waker) {
@@ -209,8 +250,13 @@ fn change_looks(task: usize, from: Looks, to: Looks) -> bool {
 
 /// Revokes one grant of the task that is due; `None` if there is none.
 fn revoke_due(task: usize) -> Option<Result<Option<QueueWaker>, Busy>> {
+    revoke_one(task, |looks| looks == Looks::Due)
+}
+
+/// Revokes one grant of the task of those that have been looked at so often; `None` if there is none.
+fn revoke_one(task: usize, is_due: impl Fn(Looks) -> bool) -> Option<Result<Option<QueueWaker>, Busy>> {
     let mut locked = bucket(task).lock();
-    let due = locked.value().of_task(task).find(|grant| grant.looks.get() == Looks::Due)?;
+    let due = locked.value().of_task(task).find(|grant| is_due(grant.looks.get()))?;
     // If it stays, because its queue is locked, it is due again at the end of the next poll.
     due.looks.set(Looks::Once);
     let (lock, revoke) = (due.lock.get(), due.revoke.get()?);

@@ -1,4 +1,5 @@
-//! What a rendezvous is, said with lists.
+//! What a rendezvous is, said with lists: messages in the order of their sends, receivers in that of their first polls, whatever was cancelled and polled since. The first receivers, as many as there are senders, have a
+//! message; a receiver is woken when it has one, unless it was woken and not polled since.
 
 use super::model::{MAX_WAITERS, Op, Result, Seen};
 use crate::kit::spec::{Model, System};
@@ -11,8 +12,6 @@ enum State {
     Taken,
     GivenBack(u8),
     Receiving,
-    /// To be polled, for the message of the first sender.
-    Woken,
     /// Has this message.
     Granted(u8),
     Refused,
@@ -24,11 +23,14 @@ pub(super) struct Spec {
     waiters: usize,
     closed: bool,
     senders: Vec<usize>,
+    /// In the order of their first polls.
     receivers: Vec<usize>,
     /// Sent by `try_send`, and put back: in the order of the sends.
     kept: Vec<u8>,
     state: [State; MAX_WAITERS],
     waker: [usize; MAX_WAITERS],
+    /// Woken, and not polled since.
+    is_told: [bool; MAX_WAITERS],
     wakes: [u8; tally::WAKERS],
     next_id: u8,
     dropped: Vec<u8>,
@@ -44,6 +46,7 @@ impl Spec {
             kept: Vec::new(),
             state: [State::New; MAX_WAITERS],
             waker: [0; MAX_WAITERS],
+            is_told: [false; MAX_WAITERS],
             wakes: [0; tally::WAKERS],
             next_id: 0,
             dropped: Vec::new(),
@@ -64,13 +67,24 @@ impl Spec {
         self.closed && self.kept.is_empty() && self.count(|state| matches!(state, State::Granted(_))) == 0
     }
 
+    /// Is there a message that no receiver has?
     fn has_message(&self) -> bool {
-        !self.kept.is_empty()
-            || !self.closed && self.senders.len() > self.count(|state| state == State::Woken)
+        !self.kept.is_empty() || self.senders.len() > self.receivers.len()
+    }
+
+    /// So many of the receivers have the message of a sender.
+    fn supplied(&self) -> usize {
+        self.senders.len().min(self.receivers.len())
+    }
+
+    fn wake(&mut self, waiter: usize) {
+        if !std::mem::replace(&mut self.is_told[waiter], true) {
+            self.wakes[2 * waiter + self.waker[waiter]] += 1;
+        }
     }
 
     fn notify(&mut self, waiter: usize, state: State) {
-        self.wakes[2 * waiter + self.waker[waiter]] += 1;
+        self.wake(waiter);
         self.state[waiter] = state;
     }
 
@@ -81,14 +95,14 @@ impl Spec {
                 self.notify(waiter, State::GivenBack(id));
             }
         }
-        while !self.receivers.is_empty() {
+        (0..self.supplied()).for_each(|at| self.wake(self.receivers[at]));
+        while self.receivers.len() > self.supplied() {
             let state = match () {
                 () if !self.kept.is_empty() => State::Granted(self.kept.remove(0)),
-                () if self.has_message() => State::Woken,
                 () if self.is_drained() => State::Refused,
                 () => return,
             };
-            let waiter = self.receivers.remove(0);
+            let waiter = self.receivers.remove(self.supplied());
             self.notify(waiter, state);
         }
     }
@@ -130,17 +144,13 @@ impl Spec {
                 self.serve();
                 Result::Received(id)
             }
-            State::Woken if !self.kept.is_empty() || !self.senders.is_empty() => {
+            State::Receiving if self.receivers[..self.supplied()].contains(&waiter) => {
+                self.receivers.retain(|other| *other != waiter);
                 self.state[waiter] = State::Gone;
                 Result::Received(self.take())
             }
-            State::Woken if self.is_drained() => self.end(waiter, Result::Closed),
-            state => {
-                self.waker[waiter] = waker;
-                if state == State::Woken {
-                    self.state[waiter] = State::Receiving;
-                    self.receivers.insert(0, waiter);
-                }
+            _ => {
+                (self.waker[waiter], self.is_told[waiter]) = (waker, false);
                 Result::Pending
             }
         }
@@ -155,8 +165,9 @@ impl Spec {
         let state = std::mem::replace(&mut self.state[waiter], State::Gone);
         self.senders.retain(|other| *other != waiter);
         self.receivers.retain(|other| *other != waiter);
+        let mut result = Result::Done;
         match state {
-            State::Sending(id) | State::GivenBack(id) if gives_back => return Result::Back(id),
+            State::Sending(id) | State::GivenBack(id) if gives_back => result = Result::Back(id),
             State::Sending(id) | State::GivenBack(id) => self.dropped.push(id),
             State::Granted(id) => {
                 self.kept.push(id);
@@ -165,7 +176,7 @@ impl Spec {
             _ => {}
         }
         self.serve();
-        Result::Done
+        result
     }
 
     fn try_send(&mut self) -> Result {
@@ -173,10 +184,10 @@ impl Spec {
         if self.closed {
             return Result::Back(id);
         }
-        if self.receivers.is_empty() {
+        if self.receivers.len() == self.supplied() {
             return Result::Full;
         }
-        let waiter = self.receivers.remove(0);
+        let waiter = self.receivers.remove(self.supplied());
         self.notify(waiter, State::Granted(id));
         Result::Ready
     }
@@ -227,7 +238,7 @@ impl Model for Spec {
         for waiter in 0..self.waiters {
             match self.state[waiter] {
                 State::New | State::Gone => {}
-                State::Sending(_) | State::Receiving | State::Woken => {
+                State::Sending(_) | State::Receiving => {
                     ops.extend([Op::Poll(waiter, 1 - self.waker[waiter]), Op::Drop(waiter)]);
                 }
                 _ => ops.extend([Op::Poll(waiter, 0), Op::Drop(waiter)]),

@@ -1,4 +1,4 @@
-//! What the page and the command line are told: a sample and the history, as JSON. Bounded by [`LISTED`] and the sizes of the history.
+//! Writes the last sample and the history as the JSON of `/snapshot.json` and `/events`. Bounded by [`LISTED`] and the sizes of the history.
 
 use crate::history::{Heat, History, SLOT, SLOTS};
 use crate::json::Json;
@@ -76,7 +76,7 @@ pub(crate) fn write(
         write_waits(json, sample);
         write_locks(json, sample);
         let deadlocks = &sample.locks.deadlocks;
-        json.key("total_deadlocks").number(deadlocks.len() as u64);
+        json.key("total_deadlocks").number(sample.locks.total_deadlocks as u64);
         json.key("deadlocks").array(deadlocks.iter().take(CYCLES), write_deadlock);
         write_history(json, history);
         more(json);

@@ -1,6 +1,6 @@
-//! The test's own account of a program: every lock with its holders and its queue, and which tasks can go on.
+//! The reference model of a random program: every lock with its holders and its queue, and which tasks can go on.
 //!
-//! The reference detector ([`Account::stuck`]) does not know the definition of `graph.rs`. It plays the program on: every task that does not wait releases what it holds and cancels
+//! The reference detector ([`Reference::stuck`]) does not know the definition of `graph.rs`. It plays the program on: every task that does not wait releases what it holds and cancels
 //! its waits, every limit is reached, the queues grant by the rules of the primitives, and each task that is granted something does the same. The tasks that are left are stuck.
 
 use std::collections::VecDeque;
@@ -199,16 +199,16 @@ pub(super) fn has(tasks: Tasks, task: usize) -> bool {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Account {
+pub(super) struct Reference {
     pub(super) locks: Vec<Lock>,
     /// Tasks that wait for something that comes by itself, or from any task: a signal, a sleep, a limit. How many such waits each has.
     pub(super) others: [usize; TASKS],
 }
 
-impl Account {
+impl Reference {
     /// The tasks that never go on. With permits: a task that waits for them is stuck if no other gives its own back; without: any task may release some.
     pub(super) fn stuck(&self, with_permits: bool) -> Tasks {
-        let mut account = self.clone();
+        let mut reference = self.clone();
         let mut free: Tasks = 1 << STRANGER;
         for task in 0..TASKS {
             let waits =
@@ -217,14 +217,14 @@ impl Account {
                 free |= 1 << task;
             }
         }
-        for lock in &mut account.locks {
+        for lock in &mut reference.locks {
             // It is none: its future ends when it is polled.
             let owner = lock.owner;
             lock.remove_queued(|wait| owner == Some(wait.task));
         }
         loop {
             let before = free;
-            for lock in &mut account.locks {
+            for lock in &mut reference.locks {
                 lock.remove_queued(|wait| wait.is_limited || has(free, wait.task));
                 lock.remove_holders(|hold| has(free, hold.task));
                 if lock.kind == Kind::Semaphore && !with_permits {

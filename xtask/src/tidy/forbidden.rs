@@ -1,4 +1,4 @@
-//! "What must never be there", of ARCHITECTURE.md, as far as text can show it: what may be only in some files.
+//! Checks what ARCHITECTURE.md forbids ("What must never be there") and text can show: code that only some files may have, twins of methods, macros that make public items, licence banners.
 
 use super::{Breach, Page, library};
 use crate::source::{balanced, words};

@@ -1,4 +1,4 @@
-//! What a runtime without sockets asks of the operating system: pinning threads to processors, which only Linux can, and whether there are threads and a clock at all. Outside of `io/`, `net/` and `signal/` no other file
+//! What the runtime asks of the platform, sockets and signals aside: pinning threads to processors (Linux only), and whether there are threads and a clock. Outside of `io/`, `net/` and `signal/` no other file
 //! asks for a `target_os`.
 
 use std::io;
@@ -81,7 +81,7 @@ pub(crate) fn check_system() -> io::Result<()> {
 }
 
 /// Can threads of this process be pinned to these processors?
-pub(crate) fn check(processors: &[usize]) -> io::Result<()> {
+pub(crate) fn check_processors(processors: &[usize]) -> io::Result<()> {
     system::check(processors)
 }
 

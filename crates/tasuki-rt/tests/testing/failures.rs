@@ -1,0 +1,171 @@
+//! What a simulation reports: the first failure, and every panic that no part of the test has seen.
+
+use crate::kit::{MS, watchdog};
+use std::cell::Cell;
+use std::future::pending;
+use std::panic::{UnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use tasuki::{Mutex, channel};
+use tasuki_rt::testing::{Simulation, foreign_wakes};
+use tasuki_rt::{Handle, JoinHandle, JoinSet, sleep, spawn, yield_now};
+
+struct Asserts;
+
+impl Drop for Asserts {
+    fn drop(&mut self) {
+        panic!("in a destructor, at the end");
+    }
+}
+
+/// What the run fails with.
+fn failure(run: impl FnOnce() + UnwindSafe) -> Option<String> {
+    let payload = catch_unwind(run).err()?;
+    let text = payload.downcast_ref::<String>().cloned();
+    Some(text.unwrap_or_else(|| (*payload.downcast_ref::<&str>().unwrap()).into()))
+}
+
+/// Tasks that are left are dropped when the run has failed: what their destructors panic with is not why it failed.
+#[test]
+fn the_first_failure_is_the_one_that_is_reported() {
+    let _dog = watchdog(60);
+    let simulation = || Simulation::new(1).grace(Duration::ZERO).polls(100);
+    async fn holds_on(_: Asserts) {
+        pending::<()>().await;
+    }
+    let panics = failure(move || {
+        simulation().run(async {
+            drop(spawn(holds_on(Asserts)));
+            sleep(MS).await;
+            panic!("first");
+        });
+    });
+    assert_eq!(panics.as_deref(), Some("first"));
+    let deadlock = failure(move || {
+        simulation().run(async {
+            let mutex = Arc::new(Mutex::new(()));
+            let (_guard, other) = (mutex.lock().await, mutex.clone());
+            let waits = async move {
+                let _asserts = Asserts;
+                drop(other.lock().await);
+            };
+            spawn(waits).await.unwrap();
+        });
+    });
+    assert!(deadlock.unwrap().starts_with("deadlock: 2 tasks wait"));
+    let endless = failure(move || {
+        simulation().run(async {
+            drop(spawn(holds_on(Asserts)));
+            loop {
+                yield_now().await;
+            }
+        });
+    });
+    assert_eq!(endless.as_deref(), Some("the test has not ended after 100 polls"));
+    // Without another failure it is the destructor's; so it is if the output of the test has one too.
+    for output in [false, true] {
+        let only = failure(move || {
+            simulation().run(async move {
+                drop(spawn(holds_on(Asserts)));
+                sleep(MS).await;
+                output.then_some(Asserts)
+            });
+        });
+        assert_eq!(only.as_deref(), Some("in a destructor, at the end"));
+    }
+}
+
+/// A task that has panicked.
+async fn panicked() -> JoinHandle<()> {
+    let task = spawn(async { panic!("in a task") });
+    while !task.is_finished() {
+        yield_now().await;
+    }
+    task
+}
+
+/// A set in which a task has panicked: spawned there, or inserted after it had ended.
+async fn set_with_a_panic(inserted: bool) -> JoinSet<()> {
+    let mut set = JoinSet::new();
+    if inserted {
+        set.insert(panicked().await);
+    } else {
+        let task = set.spawn(async { panic!("in a task") });
+        while !task.is_finished() {
+            yield_now().await;
+        }
+    }
+    set
+}
+
+/// What becomes of a set, and a run in which it does.
+type WhatAndRun = (&'static str, fn(bool));
+
+/// Whatever becomes of a set: a panic in it that is not joined fails the test.
+#[test]
+fn a_panic_in_a_set_that_is_not_joined_fails_the_test() {
+    let _dog = watchdog(60);
+    for inserted in [false, true] {
+        let runs: [WhatAndRun; 4] = [
+            ("dropped", |inserted| {
+                Simulation::new(1).run(async move { drop(set_with_a_panic(inserted).await) });
+            }),
+            ("detached", |inserted| {
+                Simulation::new(1).run(async move { set_with_a_panic(inserted).await.detach_all() });
+            }),
+            ("shut down", |inserted| {
+                Simulation::new(1).run(async move { set_with_a_panic(inserted).await.shutdown().await });
+            }),
+            ("left", |inserted| {
+                Simulation::new(1).run(async move {
+                    let left = async move {
+                        let _set = set_with_a_panic(inserted).await;
+                        pending::<()>().await;
+                    };
+                    drop(spawn(left));
+                    sleep(MS).await;
+                });
+            }),
+        ];
+        for (what, run) in runs {
+            assert_eq!(failure(|| run(inserted)).as_deref(), Some("in a task"), "{what}, {inserted}");
+        }
+        let joined = failure(|| {
+            Simulation::new(1).run(async move {
+                let mut set = set_with_a_panic(inserted).await;
+                assert!(set.join_next().await.unwrap().unwrap_err().is_panic());
+                set.spawn(pending());
+                set.shutdown().await;
+            });
+        });
+        assert_eq!(joined, None, "seen: {inserted}");
+    }
+}
+
+/// Threads for blocking work, which only a foreign thread can start, end with the run.
+#[test]
+fn no_thread_for_blocking_work_outlives_the_run() {
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    struct Ends(Cell<bool>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            ENDED.fetch_add(usize::from(self.0.get()), SeqCst);
+        }
+    }
+    thread_local!(static ENDS: Ends = const { Ends(Cell::new(false)) });
+    let _dog = watchdog(60);
+    for seed in 0..3 {
+        Simulation::new(seed).run(async {
+            let (handle, guard) = (Handle::current(), foreign_wakes());
+            let (sender, receiver) = channel::oneshot();
+            std::thread::spawn(move || {
+                let work = handle.spawn_blocking(|| ENDS.with(|ends| ends.0.set(true)));
+                let _ = sender.send(handle.block_on(work).is_ok());
+                drop(guard);
+            });
+            assert!(receiver.recv().await.unwrap());
+        });
+        assert_eq!(ENDED.load(SeqCst), seed as usize + 1);
+    }
+}

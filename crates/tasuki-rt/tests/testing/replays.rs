@@ -1,0 +1,59 @@
+//! What a failure prints is enough to repeat it: in the same function, in another one, in another process.
+
+use super::planted::{CORPUS, Planted};
+use crate::kit::watchdog;
+use std::process::Command;
+use std::time::Duration;
+use tasuki_rt::testing::{Exhaustive, Simulation, check};
+
+/// The schedule that a failed search prints, made smaller, fails in the same way in another process: in the search, and on its own in `check` and in `Simulation::replay`, which
+/// have another number of workers unless it is told.
+#[test]
+#[cfg_attr(miri, ignore = "starts programs")]
+fn what_is_printed_repeats_every_planted_bug() {
+    const ASKED: &str = "TASUKI_TESTING_PLANTED";
+    const BY: &str = "TASUKI_TESTING_BY";
+    let _dog = watchdog(300);
+    if let Ok(asked) = std::env::var(ASKED) {
+        let planted = &CORPUS[asked.parse::<usize>().unwrap()];
+        let program = || (planted.program)(true);
+        match std::env::var(BY).unwrap().split_once(' ').unwrap() {
+            ("search", workers) => {
+                let search = Exhaustive::new().workers(workers.parse().unwrap()).grace(Duration::ZERO);
+                let _ = search.check(program);
+            }
+            ("check", _) => check(1, program),
+            (_, schedule) => Simulation::replay(schedule).grace(Duration::ZERO).run(program()),
+        }
+        return;
+    }
+    let run = |at: usize, by: &str, told: Option<(&str, &str)>| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "testing::replays::what_is_printed_repeats_every_planted_bug", "--nocapture"])
+            .env(ASKED, at.to_string())
+            .env(BY, by);
+        command.env_remove("TASUKI_SEED").env_remove("TASUKI_SCHEDULE").envs(told);
+        let output = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        let Planted { name, says, .. } = CORPUS[at];
+        assert!(!output.status.success() && printed.contains(says), "{name}, {by}, {told:?}: {printed}");
+        printed
+    };
+    for (at, planted) in CORPUS.iter().enumerate() {
+        let search = if at % 3 == 2 { "search 2" } else { "search 1" };
+        let first = run(at, search, None);
+        let smaller = first.split("a smaller schedule that still fails: TASUKI_SCHEDULE=").nth(1);
+        let smaller = smaller.unwrap_or_else(|| panic!("{}: {first}", planted.name));
+        let schedule = smaller.split_whitespace().next().unwrap();
+        let told = Some(("TASUKI_SCHEDULE", schedule));
+        let mut again = vec![run(at, search, told), run(at, &format!("replay {schedule}"), None)];
+        if planted.says != "deadlock" {
+            // For those it would wait a second for foreign threads.
+            again.push(run(at, "check 1", told));
+        }
+        for again in again {
+            assert!(again.contains(&format!("TASUKI_SCHEDULE={schedule} ")), "{}: {again}", planted.name);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Waits that are kept and not polled: until their end comes they keep their task out of every cycle, and then they do not.
+
+use super::{Actor, two};
+use crate::catch_panic::catch;
+use crate::host_executor::clock;
+use crate::inspect::{self, check_cycle};
+use crate::runtime::{SignalSlot, SignalWait, sleep};
+use crate::{CancellationSource, Condvar, Event, Mutex, RwLock, Semaphore};
+use core::future::Future;
+use std::boxed::Box;
+use std::string::ToString;
+use std::time::Duration;
+
+/// Until a timer of the process has fired.
+fn until(is_so: impl Fn() -> bool) {
+    let start = clock();
+    while !is_so() {
+        assert!(clock() - start < Duration::from_secs(10), "it has not come");
+        std::thread::yield_now();
+    }
+}
+
+/// A row for everything that ends a wait: the task keeps the wait, and waits for itself by another. While the first may end it is in no cycle, then it is; strict mode, which judges in a poll, does not say so.
+#[test]
+fn a_wait_whose_end_has_come_hides_no_deadlock() {
+    fn row<F: Future>(wait: F, comes: impl FnOnce()) {
+        let (me, mutex, mut wait) = (Actor::new(), Mutex::new(0), Box::pin(wait));
+        let _held = me.run(|| mutex.try_lock().unwrap());
+        me.waits(wait.as_mut());
+        let mut lock = Box::pin(mutex.lock());
+        me.waits(lock.as_mut());
+        assert!(me.deadlock().is_none(), "it may end");
+        comes();
+        until(|| me.deadlock().is_some());
+        assert!(catch(|| check_cycle(me.number())).is_ok(), "the poll that runs may poll it");
+        assert!(me.poll(wait.as_mut()).is_ready());
+        assert!(me.deadlock().is_some() && catch(|| check_cycle(me.number())).is_err());
+    }
+    let (event, auto, condvar, guarded) = (Event::manual(), Event::auto(), Condvar::new(), Mutex::new(0));
+    row(sleep(Duration::from_millis(20)), || ());
+    row(event.wait(), || event.set());
+    row(auto.wait(), || auto.set());
+    row(condvar.wait(guarded.try_lock().unwrap()), || condvar.notify_one());
+    let source = CancellationSource::new();
+    let token = source.token();
+    row(token.on_cancel(), || source.request_cancel());
+    let (sender, receiver) = crate::channel::bounded::<u32>(1);
+    row(async { receiver.recv().await }, || sender.try_send(1).unwrap());
+    sender.try_send(2).unwrap();
+    row(async { sender.send(3).await }, || _ = receiver.try_recv());
+    let latch = crate::Latch::new(1);
+    row(latch.wait(), || latch.count_down());
+    let cell = crate::OnceCell::<u32>::new();
+    row(cell.wait(), || _ = cell.set(1));
+}
+
+/// A limit that is reached ends the wait only when it is polled. Until then the wait is in the queue, as one without a limit. A row for each kind of limit, alone and around another.
+#[test]
+fn a_limit_that_was_reached_hides_no_deadlock() {
+    macro_rules! row {
+        ($wait:ident => $limited:expr, $comes:expr) => {{
+            let (me, mutex, other) = (Actor::new(), Mutex::new(0), Mutex::new(0));
+            let _held = me.run(|| (mutex.try_lock().unwrap(), other.try_lock().unwrap()));
+            let $wait = other.lock();
+            let mut limited = Box::pin($limited);
+            me.waits(limited.as_mut());
+            assert!(me.deadlock().is_none(), "the limit ends it");
+            let mut lock = Box::pin(mutex.lock());
+            me.waits(lock.as_mut());
+            assert!(me.deadlock().is_none(), "the limit ends it");
+            $comes();
+            until(|| me.deadlock().is_some());
+            assert!(catch(|| check_cycle(me.number())).is_ok(), "the poll that runs may poll it");
+            drop(lock);
+            assert!(me.deadlock().is_some(), "it is in the queue of a lock that its task holds");
+            assert!(me.poll(limited.as_mut()).is_ready() && me.deadlock().is_none());
+        }};
+    }
+    let source = CancellationSource::new();
+    let (token, other) = (source.token(), source.token());
+    let moment = Duration::from_millis(20);
+    row!(wait => wait.timeout(moment), || ());
+    row!(wait => wait.timeout(Duration::MAX).timeout(moment), || ());
+    row!(wait => wait.timeout(moment).timeout(Duration::MAX), || ());
+    // Both come, one by one: as long as one is to come it wakes the task.
+    row!(wait => wait.timeout(moment).or_cancelled(&token).or_cancelled(&other), || {
+        std::thread::sleep(2 * moment);
+        source.request_cancel()
+    });
+}
+
+/// `Duration::MAX` never ends, so it is no limit: the wait is as one without it, at once and in strict mode, and so is a task that sleeps for that time.
+#[test]
+fn a_time_that_never_comes_is_no_limit() {
+    let (me, mutex) = (Actor::new(), Mutex::new(0));
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    let mut limited = Box::pin(mutex.lock().timeout(Duration::MAX));
+    me.waits(limited.as_mut());
+    assert!(me.deadlock().is_some());
+    let mut forever = Box::pin(sleep(Duration::MAX));
+    me.waits(forever.as_mut());
+    assert!(me.deadlock().is_some());
+    let mut long = Box::pin(sleep(Duration::from_secs(1_000_000_000)));
+    me.waits(long.as_mut());
+    assert!(me.deadlock().is_none(), "that one ends");
+}
+
+/// A writer whose limit was reached, and that is not polled, stays in the queue and keeps readers out.
+#[test]
+fn a_writer_whose_limit_was_reached() {
+    let ((one, two), lock, source) = (two(), RwLock::new(0), CancellationSource::new());
+    let (token, mutex) = (source.token(), Mutex::new(0));
+    let _read = one.run(|| lock.try_read().unwrap());
+    let _held = one.run(|| mutex.try_lock().unwrap());
+    let (mut write, mut locks) = (Box::pin(lock.write().or_cancelled(&token)), Box::pin(mutex.lock()));
+    two.waits(write.as_mut());
+    two.waits(locks.as_mut());
+    let mut again = Box::pin(lock.read());
+    one.waits(again.as_mut());
+    assert!(one.deadlock().is_none(), "the writer goes by its limit");
+    source.request_cancel();
+    assert_eq!(one.deadlock().expect("it does not poll it").hops.len(), 2);
+    assert!(two.poll(write.as_mut()).is_ready() && one.deadlock().is_none());
+}
+
+/// A semaphore that was closed: a wait that is refused is over, whatever permits are held.
+#[test]
+fn a_wait_that_was_refused() {
+    let ((me, holder), mutex, semaphore) = (two(), Mutex::new(0), Semaphore::new(1));
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    let _permit = holder.run(|| semaphore.try_acquire().unwrap());
+    let (mut acquire, mut lock) = (Box::pin(semaphore.acquire()), Box::pin(mutex.lock()));
+    me.waits(acquire.as_mut());
+    me.waits(lock.as_mut());
+    assert!(me.deadlock().is_none(), "the other task may release the permit");
+    semaphore.close();
+    assert!(me.deadlock().is_some());
+}
+
+/// A wait of a runtime's own future; and a signal that comes for a wait that is over, whose record another wait has.
+#[test]
+fn a_signal_of_a_runtime() {
+    static NAME: &str = "a runtime's future";
+    let (me, mutex) = (Actor::new(), Mutex::new(0));
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    let (slot, late) = (SignalSlot::new(), SignalSlot::default());
+    let (mut first, mut wait) = (SignalWait::new(), SignalWait::new());
+    me.run(|| first.waits(&NAME));
+    late.set(&first);
+    first.ends();
+    me.run(|| wait.waits(&NAME));
+    slot.set(&wait);
+    let mut lock = Box::pin(mutex.lock());
+    me.waits(lock.as_mut());
+    late.came();
+    assert!(me.deadlock().is_none(), "the signal of another wait");
+    slot.came();
+    assert!(me.deadlock().is_some());
+    late.came();
+    assert!(me.deadlock().is_some(), "what the wait that has the record now was told stays");
+    let is_mine = |wait: &&inspect::WaitSnapshot| wait.task == me.0 && wait.future == NAME;
+    let shown = inspect::snapshot().waits.iter().find(is_mine).expect("it goes on").clone();
+    assert!(
+        shown.is_granted
+            && shown.to_string().ends_with(", whose end has come, and has not polled the future since")
+    );
+    slot.set(&SignalWait::new());
+    wait.ends();
+}
