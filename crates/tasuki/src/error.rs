@@ -83,10 +83,12 @@ impl From<Closed> for TryAcquireError {
 ///
 /// # Where the time comes from
 ///
-/// A runtime with timers keeps the deadlines of its tasks; with the feature `tokio` so does tokio, by its own clock, if its builder was told `enable_time`
-/// (otherwise the wait panics); such a deadline comes only while that runtime runs. Without one, and always in [`block`](crate::future::Wait::block), a thread of the process does, which the first wait
-/// that needs it starts; if the system refuses it, that wait panics, nothing is lost, and the next wait tries again. A forked process
-/// starts one of its own; the deadlines of waits that began before the fork come in the parent only.
+/// * On `tasuki-rt` the workers keep the deadlines of their tasks.
+/// * On tokio, with the feature `tokio`, tokio does, by its own clock. Its builder must have been told `enable_time`, otherwise the wait panics. Such a deadline comes only while that runtime runs.
+/// * Elsewhere, and always in [`block`](crate::future::Wait::block), one thread of the process does. The first wait that needs it starts it. If the system refuses the thread, that wait panics, nothing is lost,
+///   and the next wait tries again.
+///
+/// The child of a fork starts a thread of its own. Deadlines of waits that began before the fork come in the parent only.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Elapsed;
@@ -160,8 +162,8 @@ impl Error for NoTaskIdentity {}
 
 /// A limit ended a wait, and the operation gives back what it was given.
 ///
-/// Given by the limits of waits that take something with them, such as
-/// [`RwLockUpgradableReadGuard::upgrade`](crate::RwLockUpgradableReadGuard); those of other waits say only `E`.
+/// The error of `.timeout()`, `.deadline()` and `.or_cancelled()` for the waits that consume something: the `upgrade` of a
+/// [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard), the `send` of a [`channel`](crate::channel). With all other waits the error is `E` alone.
 ///
 /// # Examples
 ///

@@ -137,7 +137,10 @@ pub enum Reset {
 ///
 /// # When to use something else
 ///
-/// To wait for several things to finish, a wait group; to stop tasks, a cancellation token.
+/// * To wait for several things to finish: a [`WaitGroup`](crate::WaitGroup).
+/// * To stop tasks: a `CancellationToken`.
+/// * To wait for a condition on a value: a [`Condvar`](crate::Condvar).
+/// * To pass a value: a [`channel`](crate::channel).
 #[doc(alias = "AsyncEvent")]
 #[doc(alias = "Notify")]
 pub struct Event {

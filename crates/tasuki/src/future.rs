@@ -1,7 +1,25 @@
 //! The futures of the crate, by name; those of a oneshot and of a rendezvous are in the [modules](crate::channel) of these channels.
 //!
-//! Every other operation that may have to wait returns one of these types: [`Mutex::lock`](crate::Mutex::lock) returns [`Lock`], which is a [`Wait`] for the operation
-//! [`LockOp`]. Await them, call [`Wait::block`], or give them a limit; the names are for what stores a future in a type of its own.
+//! Most programs need none of these names: await the future, call [`Wait::block`], or give it a limit ([`Wait::timeout`], [`Wait::deadline`], [`Wait::or_cancelled`]). The names are for a
+//! type that stores a future:
+//!
+//! ```
+//! use std::pin::Pin;
+//! use tasuki::{Event, future::WaitEvent};
+//!
+//! struct Connection<'a> {
+//!     shutdown: Pin<Box<WaitEvent<'a>>>,
+//! }
+//!
+//! let stop = Event::manual();
+//! let connection = Connection { shutdown: Box::pin(stop.wait()) };
+//! stop.set();
+//! # let mut connection = connection;
+//! # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+//! # assert!(std::future::Future::poll(connection.shutdown.as_mut(), &mut cx).is_ready());
+//! ```
+//!
+//! [`Mutex::lock`](crate::Mutex::lock) returns [`Lock`], which is a [`Wait`] for the operation [`LockOp`]; the other operations likewise.
 //!
 //! | name | what it is |
 //! |---|---|

@@ -127,13 +127,12 @@ impl<H: Holder> Guard<H> {
 }
 
 impl<H: Exclusive> Guard<H> {
-    /// Unlocks now, and lets the next owner run: the future yields once if a waiter was queued, and mostly is ready
-    /// at once otherwise.
+    /// Unlocks now, and lets the next owner run: the returned future yields once if a waiter was queued, and mostly is ready
+    /// at once otherwise. The lock is released by the call, not by the first poll.
     ///
-    /// Tasks that want the lock need not be queued for it: they may wait for their turn to run. So on a runtime that gives a task its budget in instalments, as `tasuki-rt` does, a
-    /// hand-off also yields with the last operation of an instalment: eight turns of nothing but lock and hand-off.
+    /// Use it instead of a plain drop where a task locks again and again and others should have their turn soon.
     ///
-    /// The lock is released by the call, not by the first poll; dropping the future changes nothing.
+    /// A task that wants the lock may not have been polled yet, and so not be queued. Therefore on `tasuki-rt` a hand-off also yields, waiter or not, after eight turns of nothing but lock and hand-off.
     ///
     /// # Cancel safety
     ///

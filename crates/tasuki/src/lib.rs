@@ -33,17 +33,17 @@
 //! | one task at a time in a section that awaits | [`Mutex`] |
 //! | the same, at nearly the throughput of an unfair lock | [`Mutex`] with [`Bypass`](policy::Bypass) |
 //! | the same, where a lock future may be kept without being polled | [`Mutex`] with [`Revocable`](policy::Revocable) |
-//! | many readers or one writer | [`RwLock`] |
+//! | many readers or one writer, and a reader that can become the writer | [`RwLock`] |
 //! | to lock again what the task has locked | `ReentrantMutex` |
 //! | to wait, under a mutex, until a condition holds | [`Condvar`] |
 //! | a value that is made once, by an async initialiser | [`OnceCell`] |
 //! | at most so many tasks at a time, or a supply to draw from | [`Semaphore`] |
 //! | to pass messages | [`channel`] |
-//! | to tell tasks that something happened | [`Event`] |
+//! | to wait until something has happened, one waiter for each signal or all at once | [`Event`] |
 //! | to wait until all of a changing number of tasks are done | [`WaitGroup`] |
 //! | a door that opens once, after so many counts | [`Latch`] |
 //! | a fixed number of tasks to meet, again and again | [`Barrier`] |
-//! | to ask tasks to stop, and those that they started | `CancellationSource` |
+//! | to ask tasks, and the tasks that they started, to stop | `CancellationSource` |
 //! | to put a thread to sleep and wake it by hand | `Parker` |
 //!
 //! # How to wait
@@ -62,13 +62,13 @@
 //!
 //! # Wakers
 //!
-//! A release calls the wakers of those that it granted, in its own call, after its state is complete and with nothing locked. So a waker may lock, poll, drop and panic; a panic comes out of the call that
-//! released, after all other waiters have been woken. Two things follow from what a waker does in its call:
+//! A release calls the wakers of the waiters that it granted inside its own call, after its state is complete and with nothing locked. So a waker may lock, poll, drop and panic. A panic comes out of the call
+//! that released, after all other waiters have been woken. The wakers of tokio, smol and `tasuki-rt` only schedule their task; for a waker that does more, two things matter:
 //!
-//! * *Wakes inside of wakes.* They nest while the stack is shallow. Inside of a wake that is more than 32 KiB of stack below the shallowest wake that its thread has made, further wakes are kept, and made when that one has returned, or before the thread
-//!   parks. A release in there returns before its waiters are woken, and the panic of such a waker comes out of the call around it. Without `std` all wakes nest.
-//! * *Polls inside of wakes.* A task that a waker polls in its own call, and which its executor does not mark as another one (by [`task::identify`], or as `tasuki-rt` does), runs as a part of the task that released: it has that task's identity, and so enters
-//!   a `ReentrantMutex` that this task holds.
+//! * *Wakes inside of wakes* nest while the stack is shallow. Inside of a wake that is more than 32 KiB of stack below the shallowest wake of its thread, further wakes are put off until that one has returned, or until the
+//!   thread parks. So a release in there returns before its waiters are woken, and the panic of such a waker comes out of the outer call. Without `std` all wakes nest.
+//! * *Polls inside of wakes* belong to the task that released: a task that a waker polls in its own call has that task's identity, and so enters a `ReentrantMutex` that this task holds. Not if its executor
+//!   marks it as another task, by [`task::identify`] or as `tasuki-rt` does.
 //!
 //! # Features
 //!

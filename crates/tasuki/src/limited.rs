@@ -115,19 +115,18 @@ impl<W: Awaitable, L: LimitOp> Limited<W, L> {
 }
 
 impl<A: Awaitable> Wait<A> {
-    /// Limits the wait to `time`, from its first poll on; then it ends with `Err(`[`Elapsed`]`)`. Where that poll runs code of the caller (an initialiser, a condition, the future of
-    /// `run_until_cancelled`), the time begins when this code has returned.
+    /// Limits the wait to `time`; then it ends with `Err(`[`Elapsed`]`)`. An operation that need not wait succeeds, also with `Duration::ZERO`. `Duration::MAX` never ends.
     ///
-    /// An operation that need not wait succeeds, also with `Duration::ZERO`. `Duration::MAX` never ends. A limit that was set before stays in force. An
-    /// operation that was given something may give it back in the error: see [`GivenBack`](crate::GivenBack).
+    /// The time begins with the first poll. Where that poll runs code of the caller (an initialiser, a condition, the future of `run_until_cancelled`), it begins when this code has returned.
     ///
-    /// The runtime that polls the wait keeps its deadline. Where none does, one thread for the whole process does, started by the first wait that needs it, and again in
-    /// a child after a fork.
+    /// Limits can be combined: one that was set before stays in force. An operation that consumed something may give it back in the error: see [`GivenBack`](crate::GivenBack).
+    /// [`Elapsed`] says which thread keeps the deadline.
     ///
     /// # Panics
     ///
-    /// In the poll that begins to wait, if no runtime keeps the deadlines and the system refuses the thread that does (see [`Elapsed`]) or has no clock (wasm32-unknown-unknown). With the feature `tokio`:
-    /// also in a poll that has to wait on, if the tokio runtime on which the wait began has been dropped.
+    /// In the poll that begins to wait, if no runtime keeps the deadlines, and the system refuses the thread that would keep them or has no clock (wasm32-unknown-unknown).
+    ///
+    /// With the feature `tokio`, on a thread of a tokio runtime: also if that runtime was built without `enable_time`, and in a poll that has to go on waiting after that runtime was dropped.
     ///
     /// # Cancel safety
     ///

@@ -19,8 +19,7 @@
 //! | [`Lifo`] | the newest waiter first | mutex |
 //! | [`Revocable`] | as `Fifo`; a grant that its task does not claim goes to another future of that task | mutex |
 //!
-//! A policy is a type parameter of the lock, so it costs nothing at run time. Its constants are read where a lock or a semaphore decides, in `mutex/` and
-//! `semaphore/`, and nowhere else.
+//! A policy is a type parameter of the lock, so it costs nothing at run time. `Mutex::new` and `Semaphore::new` have the policy [`Fifo`]; for another one name the type and call `with_policy`, as above.
 
 pub use crate::semaphore::SemaphorePolicy;
 
@@ -77,10 +76,11 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + fmt::Debug + 'static {
 /// The lock passes from holder to holder like a baton: it is never free while a waiter is queued, so no newcomer
 /// can overtake one. A lock future takes its place in the queue at its first poll.
 ///
-/// `SPIN` (on by default) lets a newcomer watch a held lock for about 250 ns before it queues: only
-/// while no waiter is queued, and not where that was mostly in vain on this lock. Where it always was worthwhile, and once on a new lock, a newcomer watches for up to 100 µs,
-/// because then the holder has been interrupted. It keeps an accidental overlap of two threads from turning into a
-/// convoy. No queued waiter is ever overtaken. `Fifo<false>` is the same lock without it.
+/// `SPIN` (on by default) lets a newcomer watch a held lock for about 250 ns before it queues, only while no waiter is queued.
+/// So two threads that meet by accident do not begin a convoy, in which every later section costs a task switch. A lock on which
+/// watching was mostly in vain is not watched. Where it always paid off, and once on a new lock, a newcomer watches for up to 100 µs:
+/// there a lock that is held for longer probably has a holder that the system has interrupted. `Fifo<false>` is the same lock without
+/// the spin.
 ///
 /// # Examples
 ///
@@ -99,8 +99,8 @@ pub struct Fifo<const SPIN: bool = true>;
 
 /// Newest first: the waiter that was enqueued last is granted first.
 ///
-/// Caches are warm and the newest are served quickly; the oldest may wait for ever under constant load.
-/// Like [`Fifo`] it passes the baton, and no newcomer takes a lock ahead of the queue.
+/// The newest waiter's data is likely to be in the cache still. The price: under constant load the oldest waiter may wait for ever.
+/// As with [`Fifo`], a released lock belongs to a waiter at once, and no newcomer takes it ahead of the queue.
 ///
 /// # Examples
 ///
@@ -182,14 +182,19 @@ pub struct Bypass<const N: u32 = 64>;
 ///
 /// # When a grant is revoked
 ///
-/// When it lies unclaimed over three polls in a row of another waiting future of the same task: what a task polls each time, in whatever order, as the branches of a
-/// `join!`, has been polled between the first and the third. The future that is polled becomes the owner. The one that is revoked has a place ahead of all
-/// waiters when it is polled again, and until then it is passed over: other tasks do not wait for it. One that is revoked a second time goes to the end, so that a
-/// task cannot keep the lock from others in this way: each waiter ahead, or revoked and not yet back, costs a waiter at most two acquisitions, not one.
+/// When another waiting future of the same task is polled three times in a row and the grant is still unclaimed. (A future that the task polls each time, in whatever order,
+/// as the branches of a `join!`, is polled between the first and the third.) The polled future becomes the owner. The revoked one has a place ahead of all
+/// waiters when it is polled again; until then it is passed over, and other tasks do not wait for it.
 ///
-/// A grant to a future of [`lock_owned`](crate::Mutex::lock_owned) is revoked, too, when its task has ended a whole poll without claiming it, under `tasuki-rt` and inside of [`task::identify`](crate::task::identify): the lock then goes to
-/// the next waiter, of whatever task, or is free. So it is when the task ends, ready, by a panic, aborted or dropped, at once: such a task claims nothing any more. If the future has been left elsewhere, another task may poll it, and it competes again. (Not
-/// revoked is a grant that comes after the end of the task to a future that is left in the queue and that no other task has polled. A future that borrows the mutex may be forgotten, and the mutex moved then: the end of a poll cannot reach it.)
+/// A future that is revoked a second time goes to the end of the queue, so that a task cannot keep the lock from others in this way. Each waiter ahead, or revoked and not yet polled again,
+/// costs a waiter at most two acquisitions, not one.
+///
+/// A grant to a future of [`lock_owned`](crate::Mutex::lock_owned), or to a wait of a [`Condvar`](crate::Condvar) with an owned guard, is revoked in two more cases, under `tasuki-rt` and inside of [`task::identify`](crate::task::identify): when its task has ended a whole poll
+/// without claiming it, and when the task ends (it is ready, panics, is aborted or dropped). The lock then goes to the next waiter, of whatever task, or is free. Another task may poll the
+/// revoked future, if it was left elsewhere: it then competes again.
+///
+/// Not revoked is a grant that comes after the end of the task, to a future that is still queued and that no other task has polled. Nor, by the end of a poll, one to a future of
+/// [`lock`](crate::Mutex::lock), which only borrows the mutex: such a future may be forgotten and the mutex moved, so nothing may point to it.
 ///
 /// # Which futures are of one task
 ///
@@ -199,14 +204,16 @@ pub struct Bypass<const N: u32 = 64>;
 ///
 /// # What it does not cure
 ///
-/// A guard inside of a future that is not polled: a lock that is held cannot be taken away. A future of [`lock`](crate::Mutex::lock) that is not polled, of a task that does
-/// not ask for the lock either, keeps it from other tasks as with [`Fifo`], until its task asks; use [`lock_owned`](crate::Mutex::lock_owned). A sibling that is not polled when the task is woken, such as
-/// one inside of a `FuturesUnordered` behind a future that was polled by the task itself. [`try_lock`](crate::Mutex::try_lock) revokes nothing.
+/// * A guard inside of a future that is not polled: a lock that is held cannot be taken away.
+/// * A future of [`lock`](crate::Mutex::lock) that is not polled, of a task that does not ask for the lock again: it keeps the lock from other tasks, as with [`Fifo`], until its task asks. Use
+///   [`lock_owned`](crate::Mutex::lock_owned).
+/// * A second future that is not polled when the task is woken, such as one inside of a `FuturesUnordered` behind a future that the task polled itself.
+/// * [`try_lock`](crate::Mutex::try_lock), which revokes nothing.
 ///
 /// # Price
 ///
-/// A claim is one more locked operation, where [`Fifo`] has none, and to enqueue takes some thirty instructions more; a lock that is free costs the same. It is 48 bytes bigger. Under `tasuki-rt` and
-/// [`task::identify`](crate::task::identify) a claim of [`lock_owned`](crate::Mutex::lock_owned) is two locked operations more. `SPIN` is as for [`Fifo`].
+/// A claim is one locked operation, where [`Fifo`] needs none; for [`lock_owned`](crate::Mutex::lock_owned) under `tasuki-rt` and inside of [`task::identify`](crate::task::identify) two more. To enqueue takes some
+/// thirty instructions more. A free lock costs the same. The mutex is 48 bytes bigger. `SPIN` is as for [`Fifo`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Revocable<const SPIN: bool = true>;
 

@@ -1,11 +1,13 @@
-//! The interface between the primitives and a runtime, for what a `Waker` cannot say: task identity, deadlines, budget, hand-overs. May change in a minor release; kept within one.
+//! For authors of runtimes: the interface between the primitives and a runtime, for what a `Waker` cannot say. Programs do not need it. It may change in a minor release, and does not change within one.
 //!
-//! A runtime installs a [`Driver`] on the threads where it polls tasks ([`enter`]). Through it the
-//! primitives learn which task runs, where its deadlines are kept, and whether the thread may be blocked;
-//! and the runtime learns, while a waker of its own is being called ([`wake_kind`]), whether the wake hands over a lock or a message
-//! ([`WakeKind::Baton`]). It says how much a poll may do without waiting ([`set_budget`]), and the primitives count it
-//! down ([`charge`]). Without a driver the crate is the guest of a foreign executor (`host_executor.rs`): deadlines come from tokio with the feature of that name, or
-//! else from one shared thread, and a task has no identity unless tokio or [`task::identify`](crate::task::identify) gives one.
+//! A runtime installs a [`Driver`] on the threads where it polls tasks ([`enter`]). Then
+//!
+//! * the primitives ask the driver which task runs, where its deadlines are kept, and whether the thread may be blocked;
+//! * the runtime can ask, while a waker of its own is being called ([`wake_kind`]), whether the wake hands over a lock or a message ([`WakeKind::Baton`]);
+//! * the runtime says how many operations of a poll may be ready at once ([`set_budget`]), and the primitives count them down ([`charge`]).
+//!
+//! Without a driver, under any other executor: deadlines come from tokio with the feature of that name, or else from one shared thread, and a task has no identity unless tokio or
+//! [`task::identify`](crate::task::identify) gives it one.
 
 pub use crate::budget::{Charge, charge, set_budget, uncharged, yields};
 pub use crate::mutex::keyed::{

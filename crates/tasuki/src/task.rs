@@ -37,8 +37,9 @@ use core::task::Waker;
 use core::task::{Context, Poll, ready};
 use std::thread_local;
 
-/// The identity of a task: equal exactly for the same task, never used twice in a process (a task of tokio: as far as tokio promises; one that [was guessed](Self::is_guessed) by a waker: as far
-/// as wakers differ).
+/// The identity of a task: equal for the same task, different for any other, never used twice in a process.
+///
+/// Two exceptions: the numbers of tokio's tasks are unique as far as tokio promises it, and an identity that was [guessed](Self::is_guessed) from a waker as far as wakers differ.
 ///
 /// # Examples
 ///
@@ -91,8 +92,10 @@ impl TaskId {
         NonZeroU64::new(number | GUESSED).filter(|_| address >= LEAST).map(Self)
     }
 
-    /// Was it taken from a waker, because no runtime told which task runs? Only in reports and snapshots of [`inspect`](crate::inspect), which call a deadlock of such tasks suspected: of an executor that uses one waker for
-    /// several tasks, these are one; and the next task that has the address of one that has ended has its identity.
+    /// Returns true if the identity was taken from a waker, because no runtime told which task runs. Such identities are only in the reports and snapshots of [`inspect`](crate::inspect).
+    ///
+    /// They can be wrong: tasks that an executor polls with one waker seem to be one task, and a new task at the address of one that has ended has the same identity. So a deadlock of such tasks is only
+    /// called suspected.
     ///
     /// # Examples
     ///
@@ -470,12 +473,18 @@ pub fn on_self_deadlock(hook: fn(&SelfDeadlock)) {
     HOOK.store(hook as *mut (), Ordering::Relaxed);
 }
 
-/// In strict mode a task with an identity that is about to wait for a lock that it holds panics, after the hook was called; and so does one whose wait closes a cycle of locks that have holders
-/// ([`Deadlock`](crate::inspect::Certainty::Deadlock) or [`Futurelock`](crate::inspect::Certainty::Futurelock)), after the hook of [`on_deadlock`](crate::inspect::on_deadlock). Not if the wait has a limit of ours (also `timeout` of `tasuki-rt`), which ends
-/// it, and never where any task may release (a semaphore). The panic is in the poll that would have waited: the future is dropped by it, and no lock is lost.
+/// Switches strict mode on or off: a deadlock panics at once, in the poll that would begin to wait. Only where [`inspect`](crate::inspect) is active; off by default.
 ///
-/// Off by default: at that moment another branch of a `select!` or `join!` of the same task may still end the wait. A cycle that closes in another way than by a wait that begins is
-/// told after a second, as without strict mode.
+/// In strict mode these panic:
+///
+/// * a task with an identity that is about to wait for a lock that it holds, after the hook of [`on_self_deadlock`] was called;
+/// * a task whose wait closes a cycle of locks that have holders ([`Deadlock`](crate::inspect::Certainty::Deadlock) or [`Futurelock`](crate::inspect::Certainty::Futurelock)), after the hook of
+///   [`on_deadlock`](crate::inspect::on_deadlock) was called.
+///
+/// A wait with a limit of ours (also `timeout` of `tasuki-rt`) does not panic: its limit ends it. Nor does one for a semaphore, whose permits any task may release. The panic drops the future, and no lock is lost.
+///
+/// It is off by default because another branch of a `select!` or `join!` of the same task might still have ended the wait. A cycle that closes in another way than by a wait that begins is
+/// reported after a second, as without strict mode.
 ///
 /// # Examples
 ///

@@ -60,7 +60,7 @@ use core::task::{Context, Poll};
 ///
 /// `done` at zero and `add` beyond the limit panic, and have then changed nothing. A waker that panics does so in the
 /// `done` that reached zero, after all other waiters have been woken ([Wakers](crate#wakers)). A member that is dropped while its task panics
-/// is done like any other; should there be no member left, that is no second panic, which would end the process.
+/// counts out like any other. If `done` was called too often, such a drop does not panic a second time, which would end the process.
 ///
 /// # Memory ordering
 ///

@@ -9,11 +9,11 @@ use core::fmt;
 /// Cancels tasks: asks every task that holds one of its tokens, or a token of a descendant, to stop.
 ///
 /// Cancelling is cooperative: it sets a flag and wakes its waiters. What a task does then is up to the task.
-/// A source is a handle: cloning it counts, and all clones are the same source. Dropping sources cancels nothing (see
+/// A source is a counted handle, as an `Arc`: all clones are the same source. Dropping sources cancels nothing (see
 /// [`drop_guard`](Self::drop_guard) for that), and tokens outlive their source.
 ///
-/// Sources form a tree: a [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. It does not matter
-/// whether those between an ancestor and a descendant still have any handle.
+/// Sources form a tree: a [`child`](Self::child) is cancelled with its parent, and can be cancelled alone. That holds for grandchildren, too, also
+/// when the sources in between have been dropped.
 ///
 /// # Examples
 ///
@@ -38,19 +38,21 @@ use core::fmt;
 ///
 /// # Order
 ///
-/// [`request_cancel`](Self::request_cancel) first sets all flags, then runs all wakers. When it returns, every descendant
-/// that existed when it was called is cancelled, also if another call was first and is not finished; and the wakers of all
-/// waiters whose flag this call has set have been run (deep inside of other wakes later: [Wakers](crate#wakers)). The flags are set one by one, so a task that asks two tokens of
-/// a tree meanwhile may find one cancelled and the other not yet. No waker runs before the last flag is set: a task
-/// that was woken finds all of it cancelled. One call wakes the waiters of a node in the order in which they came, those of a
-/// parent before those of its children; nothing is said about siblings, nor about two calls at once, which share the work.
+/// [`request_cancel`](Self::request_cancel) first sets all flags, then calls all wakers. When it returns:
+///
+/// * every descendant that existed when it was called is cancelled, also if another call was first and has not returned;
+/// * the wakers of all waiters whose flag this call has set have been called (deep inside of other wakes they are called later: [Wakers](crate#wakers)).
+///
+/// The flags are set one by one, so a task that checks two tokens of a tree meanwhile may find one cancelled and the other not yet. No waker is called before the last flag is set: a task
+/// that was woken finds the whole tree cancelled. One call wakes the waiters of a source in the order in which they were enqueued, those of a
+/// parent before those of its children. The order of siblings is not specified, nor that of two calls at once, which share the work.
 ///
 /// A child made while its parent is being cancelled is cancelled: either the cancel still reaches it, or it is created cancelled.
 ///
 /// # Reasons
 ///
-/// The first cancel of a node decides its reason, and a first cancel without a reason decides that there is none.
-/// Descendants that this cancel reaches get the same; one that was cancelled before keeps its own.
+/// The first cancel of a source decides its reason, and a first cancel without a reason decides that there is none.
+/// Descendants that this cancel reaches get the same reason; one that was cancelled before keeps its own.
 ///
 /// # Cancel
 ///
@@ -80,9 +82,9 @@ use core::fmt;
 ///
 /// # Limits
 ///
-/// None on waiters, children and depth. Every operation on a node is a constant number of steps, a cancel as many as there
-/// are descendants and waiters; nothing recurses. One allocation a node and one for a reason made at run time, none
-/// otherwise. A node without handles is kept while two children or more need it: at most half of a tree, and the first.
+/// None on waiters, children and depth. A cancel takes as many steps as there are descendants and waiters, every other operation a constant number; nothing recurses.
+///
+/// A source or child is one allocation, a *node*; a reason made at run time is another. A node without handles is kept while two children or more need it: at most half of a tree, and the first.
 /// Creating and dropping nodes of one tree takes turns, by a lock that is held for some dozens of instructions.
 ///
 /// # Futurelock

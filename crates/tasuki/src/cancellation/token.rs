@@ -9,9 +9,9 @@ use core::future::Future;
 
 /// Observes the cancel of its source: it can be checked and waited for, and it cannot cancel.
 ///
-/// Tokens are passed by value, and any number of tasks share one: a token is a handle, and cloning it counts. Ask with
+/// A token is a counted handle, as an `Arc`: clone it for every task. Check it with
 /// [`stop_requested`](Self::stop_requested) in a loop that computes; wait with [`on_cancel`](Self::on_cancel) beside
-/// something else; wrap a whole future with [`run_until_cancelled`](Self::run_until_cancelled).
+/// something else; wrap a whole future with [`run_until_cancelled`](Self::run_until_cancelled); end a single wait with [`or_cancelled`](crate::future::Wait::or_cancelled).
 ///
 /// The headings that apply to tokens and sources alike are on the page of [`CancellationSource`].
 ///
@@ -177,13 +177,12 @@ impl CancellationToken {
 
     /// Runs a future until it is ready, or until the token is cancelled: then it is dropped, and the result is `None`.
     ///
-    /// Each poll looks at the token first. A future whose token is cancelled before the first poll is never polled,
-    /// without exception. One that gets ready in the very poll in which the token is cancelled gives its output: nothing that
-    /// was done is thrown away. Whatever the end, the future has been dropped when it is reached.
+    /// Each poll checks the token first. If the token was cancelled before the first poll, the future is never polled. A future that becomes ready in the very poll in which the token is cancelled
+    /// gives its output. In either case the future has been dropped when the result is returned.
     ///
     /// # Cancel safety
     ///
-    /// As that of the future itself. An output that is there is returned, also if the drop of the task's waker panics, which the panic hook alone reports then; without the feature `std` the output is
+    /// As that of the future itself. An output is returned also if the drop of the task's waker panics, which only the panic hook reports then; without the feature `std` the output is
     /// dropped with that panic.
     ///
     /// # Panics

@@ -1,8 +1,7 @@
 //! Why is it stuck? The wait-for graph of the process, and the deadlocks in it.
 //!
-//! In debug builds, and in release builds with the feature `inspect`, every wait of a task is noted, and for every
-//! lock which tasks took it. A cycle of tasks that wait for each other is printed to standard error when it has stayed the same for about a second, once, with a line
-//! for each task; and given to a hook ([`on_deadlock`]). [`deadlocks`] looks at once. Without either all of this is empty, and costs nothing.
+//! Active in debug builds, and in release builds with the feature `inspect`; elsewhere all of this is empty, and costs nothing. Where it is active, every wait of a task is noted, and for every lock which tasks
+//! took it. A cycle of tasks that wait for each other is printed to standard error, once, when it has stayed the same for about a second:
 //!
 //! ```text
 //! tasuki: deadlock: 2 tasks wait for each other
@@ -10,38 +9,56 @@
 //!   task 4 (spawned at src/main.rs:19:5) waits at src/main.rs:22:18 for 1.0s for the mutex made at src/main.rs:8:27, which task 3 `transfer` took at src/main.rs:13:31
 //! ```
 //!
-//! The runtime of a task provides its name and the place where it was spawned ([`label_tasks`]); `tasuki-rt` does so.
+//! | I want | use |
+//! |---|---|
+//! | reports in my own log | [`on_deadlock`]; [`print_deadlocks`]`(false)` switches the printing off |
+//! | the cycles of this moment | [`deadlocks`] |
+//! | all locks, holders and waits | [`snapshot`](snapshot()), [`snapshot_limited`] |
+//! | a panic instead of a hang, in tests | [`task::strict`](crate::task::strict) |
+//! | names in the reports | `named` of the locks; tasks get theirs from their runtime ([`label_tasks`]), as `tasuki-rt` does |
 //!
 //! # What is found
 //!
-//! * A task that waits for a lock that it took, and cycles of any length: over [`Mutex`](crate::Mutex), [`RwLock`](crate::RwLock) with all its holders, also behind a queued
-//!   writer, [`ReentrantMutex`](crate::ReentrantMutex), `LoopMutex` of `tasuki-rt`, and the mutex of a [`Condvar`](crate::Condvar) that was notified: a
-//!   *deadlock*.
-//! * A lock that was granted to a future which its task does not poll, while the same task waits by another future: a *futurelock*.
-//! * The same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle: *suspected*, for any task may release permits. So are tasks each of which
-//!   has a permit and waits for another one, as of a pool that is exhausted. A task that waits for permits all of which it took itself is listed by [`deadlocks`] and not printed, and so are tasks
-//!   that have permits of `acquire_owned` and wait for more of the same semaphore: such permits are often passed to other tasks, which cannot be seen. A cycle that has another lock besides is printed as suspected, also
-//!   with such permits.
+//! * A *deadlock*: a task that waits for a lock that it took, and cycles of any length, over [`Mutex`](crate::Mutex), [`RwLock`](crate::RwLock) with all its holders, also behind a queued
+//!   writer, [`ReentrantMutex`](crate::ReentrantMutex), `LoopMutex` of `tasuki-rt`, and the mutex of a [`Condvar`](crate::Condvar) that was notified.
+//! * A *futurelock*: a lock that was granted to a future which its task does not poll, while the same task waits by another future.
+//! * A *suspected* deadlock: the same with a [`Semaphore`](crate::Semaphore) all of whose permits are held by tasks of the cycle, for any task may release permits. So are tasks each of which
+//!   has a permit and waits for another one, as of a pool that is exhausted.
+//!
+//! Two cases with semaphores are listed by [`deadlocks`] and not printed: a task that waits for permits all of which it took itself, and tasks that have permits of `acquire_owned` and wait for more of the same
+//! semaphore (such permits are often passed to other tasks, which cannot be seen). A cycle that has another lock besides is printed as suspected, also with such permits.
 //!
 //! # What is not found
 //!
-//! * A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) ends by itself, and so does a task that has such a wait or a sleep beside the others. Not any more when the time has come, or the token is cancelled, and the
-//!   task does not poll that future, as in the handler of a `select!` in a loop over a pinned sleep: then the sleep counts for nothing, and the wait for one without a limit. (`Duration::MAX` is no limit.) But it is not seen
-//!   that a sleep of tokio's has ended, nor that a limit around [`Condvar::wait_while`](crate::Condvar::wait_while) or around a turn of a [`OnceCell`](crate::OnceCell) was reached; of several limits, one that is still to come keeps the task out; and a cycle of which every wait
-//!   has a limit that was reached is listed by [`deadlocks`], and printed only while a task of the program waits for a lock without a limit.
-//! * A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), [`OnceCell`](crate::OnceCell), channels, and the end of a task of `tasuki-rt`) can be given by any task: it is no part of a cycle, and
-//!   a task that waits for one beside its locks is in none. Not any more when the signal was given and the task does not poll that future; but a receiver of a rendezvous channel that a sender has woken counts as one that waits.
-//! * A task is known by its identity ([`task`](crate::task)): under `tasuki-rt`, in spawned tasks of tokio with the feature `tokio`, and inside [`task::identify`](crate::task::identify). Any other
-//!   task, and a thread in `.block()`, is known by the waker with which it polls a wait of this crate, and every cycle of it is *suspected*. What it takes outside of such a poll (`try_lock`) has an unknown holder. Its guards
-//!   stay in its name when code that is not known uses them. An executor that polls several tasks with one waker seems to have one task; a waker without data, as the no-op waker of `core`, says nothing, and its tasks are not seen.
-//! * Only these waits are seen. Where a `select!` or `join!` has a branch that waits for something else, a future of another crate, or a read or a write of a stream of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is reported, though
-//!   that branch may end it.
-//! * A task that is polled goes on. A cycle is not reported if the runtime says that one of its tasks has been polled meanwhile, or is about to be. If one poll of a task lasts all the time, the cycle is only *suspected*: the task may compute, or wait inside of that poll.
-//!   `tasuki-rt` says so of the tasks that are spawned; of the root of `block_on`, and of other runtimes, it is not known.
-//! * A guard counts as held by the task that took it until another task uses it, upgrades it or downgrades it, and a future belongs to the task that polled it last. A guard that was sent to another
-//!   task, and has not been used there, is reported as the taker's; of one that several tasks share, the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
+//! **Waits that end by themselves.** A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) is in no cycle, and neither is a task that has such a wait or a sleep beside the others. (`Duration::MAX` is no limit.) It is again
+//! in cycles when the time has come, or the token is cancelled, and the task does not poll that future, as in the handler of a `select!` in a loop over a pinned sleep. There are exceptions:
+//!
+//! * It is not seen that a sleep of tokio's has ended, nor that a limit around [`Condvar::wait_while`](crate::Condvar::wait_while) or around a turn of a [`OnceCell`](crate::OnceCell) was reached.
+//! * Of several limits, one that is still to come keeps the task out.
+//! * A cycle of which every wait has a limit that was reached is listed by [`deadlocks`], and printed only while a task of the program waits for a lock without a limit.
+//!
+//! **Waits for signals.** A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), [`OnceCell`](crate::OnceCell), channels, and the end of a task of `tasuki-rt`) can be given by any task: it is no part of a cycle, and
+//! a task that waits for one beside its locks is in none. It is again in cycles when the signal was given and the task does not poll that future. (A receiver of a rendezvous channel that a sender has woken still counts as waiting.)
+//!
+//! **Waits of other crates.** Where a `select!` or `join!` has a branch that waits for a future of another crate, or for a read or a write of a stream of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is
+//! reported, though that branch may end it.
+//!
+//! **Several cycles at once.** Of tasks that wait for each other in several cycles one cycle is reported. When that cycle has ended, the next one is reported.
+//!
+//! # How tasks are known
+//!
+//! * By their identity ([`task`](crate::task)): under `tasuki-rt`, in spawned tasks of tokio with the feature `tokio`, and inside [`task::identify`](crate::task::identify).
+//! * Any other task, and a thread in `.block()`, by the waker with which it polls a wait of this crate; every cycle of it is *suspected*. What it takes outside of such a poll (`try_lock`) has an unknown holder. Its guards
+//!   stay in its name when code that is not known uses them. Tasks that an executor polls with one waker seem to be one task. A waker without data, as the no-op waker of `core`, says nothing, and its tasks are not seen.
+//! * A task that is polled is not stuck: a cycle is not reported if the runtime says that one of its tasks has been polled meanwhile, or is about to be. If one poll of a task lasts all the time, the cycle is only *suspected*: the task may compute, or
+//!   wait inside of that poll. `tasuki-rt` says so of spawned tasks; of the future of `block_on`, and of other runtimes, it is not known.
+//!
+//! # How holders are known
+//!
+//! * A guard counts as held by the task that took it until another task uses it, upgrades it or downgrades it. A guard that was sent to another task, and has not been used there, is reported as the taker's. Of one that several tasks share,
+//!   the last that used it counts, though it may have let go of it. A guard of a re-entrant mutex that another task uses is not followed: that mutex is then in no cycle.
+//! * A future belongs to the task that polled it last.
 //! * A holder that is known neither by an identity nor by a waker, of a lock that no task had used before, or as one of several holders, stays unknown, also if a task uses the guard later.
-//! * Of tasks that wait for each other in several cycles one cycle is reported. When that cycle has ended, the next one is reported.
 
 #[cfg(any(debug_assertions, feature = "inspect"))]
 mod components;

@@ -34,8 +34,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// lock: it makes the first waiter the owner and wakes it. The woken task has nothing left to compete
 /// for, and a newcomer finds the lock taken and queues.
 ///
-/// A `Mutex<()>` has 16 bytes, its lock future 64 (12 and 48 with 32 bits; both have more where [`inspect`](crate::inspect) is active, and the mutex with the policy [`Revocable`](crate::policy::Revocable)); waiting allocates nothing. `Mutex::new` is `const`, so a
-/// mutex can be a `static`.
+/// `Mutex::new` is `const`, so a mutex can be a `static`. Waiting allocates nothing. A `Mutex<()>` has 16 bytes, its lock future 64 (12 and 48 with 32 bits). Where [`inspect`](crate::inspect) is active both are bigger,
+/// and so is the mutex with the policy [`Revocable`](crate::policy::Revocable).
 ///
 /// # Examples
 ///
@@ -56,19 +56,23 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 ///
 /// # Order
 ///
-/// By the policy `P`: strictly first come, first served ([`Fifo`], the default), newest first
-/// ([`Lifo`](crate::policy::Lifo)), or first come with at most `N` exceptions ([`Bypass`](crate::policy::Bypass)). With [`Revocable`](crate::policy::Revocable) it is
-/// first come, first served between tasks, whichever of its futures a task polls; a revoked future also gets its turn, ahead of the others. A place in the queue is taken when the lock future is first polled.
+/// A lock future enqueues when it is first polled, not when it is created. The policy `P` decides the order:
+///
+/// * [`Fifo`], the default: strictly first come, first served.
+/// * [`Lifo`](crate::policy::Lifo): newest first.
+/// * [`Bypass<N>`](crate::policy::Bypass): first come, first served, with at most `N` exceptions for newcomers.
+/// * [`Revocable`](crate::policy::Revocable): first come, first served between tasks, whichever of its futures a task polls; a revoked future also gets its turn, ahead of the others.
 ///
 /// # Cancel
 ///
-/// Dropping a lock future gives up its place, in constant time, in every state and on every thread. If it
-/// had been granted the lock already, the lock passes to the next. No other waiter's place changes.
+/// Dropping a lock future cancels the wait, in constant time, in every state and on every thread. If it
+/// had been granted the lock already, the lock passes to the next waiter. No other waiter's place changes.
 ///
 /// # Panic
 ///
-/// A panic while the guard is held unlocks; there is no poisoning. A waker that panics does so in the
-/// call that woke it ([Wakers](crate#wakers)), after the state is complete: no grant is lost. If it is called while the thread unwinds (a guard is dropped by a panic), its own
+/// A panic while the guard is held unlocks; there is no poisoning.
+///
+/// A waker that panics does so in the call that woke it ([Wakers](crate#wakers)), after the state is complete: no grant is lost. If a guard is dropped by a panic and the waker panics too, the second
 /// panic is caught and dropped, and the first one goes on; without `std` it cannot be caught.
 ///
 /// # Memory ordering
@@ -103,7 +107,8 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// * A section without `.await` inside, and short: `std::sync::Mutex` is as fast and simpler. Never hold that one
 ///   across an `.await`: it blocks a worker thread, and with it every task that the thread could run,
 ///   perhaps the owner's.
-/// * A count of equal resources: a semaphore.
+/// * A count of equal resources: a [`Semaphore`](crate::Semaphore).
+/// * Many readers and few, long writes: a [`RwLock`](crate::RwLock).
 #[doc(alias = "AsyncMutex")]
 pub struct Mutex<T: ?Sized, P: Policy = Fifo> {
     raw: RawMutex<P>,

@@ -90,8 +90,8 @@ use raw::RawRwLock;
 ///
 /// # Limits
 ///
-/// `u32::MAX` readers at a time (2^27 - 1 with 32 bits), with room kept for the upgradable one; one more panics, and changes nothing. So does a writer
-/// that would wait behind about sixteen million others. A release looks at the waiters that it lets in and at one more, however many wait.
+/// `u32::MAX` readers at a time (2^27 - 1 with 32 bits), with room kept for the upgradable one, and about sixteen million (2^24) queued writers. One more panics, and changes nothing. A release looks at the
+/// waiters that it lets in and at one more, however many wait.
 ///
 /// # Futurelock
 ///
@@ -100,7 +100,7 @@ use raw::RawRwLock;
 ///
 /// # When to use something else
 ///
-/// When reads are as short as the lock itself, a [`Mutex`](crate::Mutex) is faster: readers too must write the word.
+/// When reads are as short as the lock operation itself, a [`Mutex`](crate::Mutex) is faster: a reader, too, has to write the word of the lock.
 #[doc(alias = "AsyncRWMutex")]
 pub struct RwLock<T: ?Sized> {
     raw: RawRwLock,

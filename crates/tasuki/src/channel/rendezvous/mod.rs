@@ -1,12 +1,31 @@
 //! A hand-over without room: a send ends when a receive takes its message.
 //!
-//! The message stays with its sender until then, so a send that is dropped, or ended by a limit, before its message was taken has it still, and there is nothing that a cancelled
-//! receive could lose. Both sides are first in, first out: a receive keeps the place of its first poll, also if it was woken for a send that is then cancelled.
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let (sender, receiver) = tasuki::channel::rendezvous();
+//! let task = tokio::spawn(async move { sender.send("from hand to hand").await }); // ends when it was received
+//! assert_eq!(receiver.recv().await, Ok("from hand to hand"));
+//! assert_eq!(task.await.unwrap(), Ok(()));
+//! # }
+//! ```
 //!
-//! [`try_send`](Sender::try_send) succeeds if a receiver waits: the message is that receive's. If it is dropped before it is polled, the message goes to the next receiver, also to one that comes later, and also
-//! after a close; several such messages keep their order, and precede those of the sends that wait.
+//! # Cancel
 //!
-//! A receive that was woken for a message and is then neither polled nor dropped keeps others from taking it.
+//! The message stays with its sender until a receive takes it. So a send that a limit ends before that gives the message back, and a cancelled receive has nothing to lose. A send that is dropped drops its message.
+//!
+//! # Order
+//!
+//! Both sides are first in, first out. A receive keeps the place of its first poll, also if it was woken for a send that is then cancelled.
+//!
+//! # Sending without waiting
+//!
+//! [`try_send`](Sender::try_send) succeeds if a receiver waits: the message belongs to that receive. If the receive is dropped before it is polled, the message goes to the next receiver, also to one that comes later, and also
+//! after a close. Several such messages keep their order, and precede those of the sends that wait.
+//!
+//! # Futurelock
+//!
+//! A receive that was woken for a message and is then neither polled nor dropped keeps others from taking that message.
 
 mod boxed_message;
 mod core;
@@ -123,7 +142,7 @@ impl<T> Sender<T> {
         Wait::new(HandOverOp { parcel: Parcel::new(&self.shared.core, message) })
     }
 
-    /// Hands a message over if a receiver waits that has not been woken for the message of a send which still waits. In a box: this allocates.
+    /// Hands a message over without waiting: succeeds if a receiver waits that has not been woken for another send's message. The message is put in a box: this allocates.
     ///
     /// # Errors
     ///
