@@ -245,6 +245,7 @@ impl Builder {
     /// runtime.block_on(async { tasuki_rt::spawn(async {}).await.unwrap() });
     /// assert!(runtime.metrics().poll_times().is_some());
     /// ```
+    #[doc(alias = "enable_metrics_poll_time_histogram")]
     pub fn time_polls(mut self, time: bool) -> Self {
         self.time_polls = time;
         self

@@ -144,10 +144,10 @@ pub fn for_each_worker(f: impl FnMut(WorkerId)) {
     (0..workers).map(|index| WorkerId::of(id, index)).for_each(f);
 }
 
-/// Yields: the task goes to the end of the queue that it is in, behind the other tasks that are ready there.
+/// Yields: the task goes to the end of its queue, behind the other tasks that are ready there.
 ///
-/// That queue is its worker's, or, of a pinned task, that of the pinned tasks of its worker. A worker takes its turns from several queues and gives each its share, so where hundreds of tasks are ready, in several of them, not all run first. The
-/// future of a `block_on` is in no queue: it is polled again at once, and that of a `LocalRuntime` when its thread has looked for other work.
+/// The queue is that of its worker, or of the pinned tasks of its worker. A worker takes tasks from several queues in turns, so not every ready task of the runtime runs first. The
+/// future of a `block_on` is in no queue: it is polled again at once; that of a `LocalRuntime` when its thread has looked for other work.
 ///
 /// # Cancel safety
 ///
@@ -172,9 +172,9 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Yields if this poll has used up its budget, and takes one from it otherwise.
+/// Yields if this poll has used up its [budget](crate#the-budget-a-task-that-never-waits), and takes one operation from it otherwise.
 ///
-/// For loops that await nothing which counts: the primitives of `tasuki` do.
+/// Await it in loops that compute. Operations of `tasuki` and of this crate are counted by themselves.
 ///
 /// # Cancel safety
 ///

@@ -335,8 +335,8 @@ impl fmt::Debug for Handle {
 
 /// The guard of [`Handle::enter`]: for as long as it exists, its runtime is that of the thread.
 ///
-/// It does not keep the runtime running. It is not `Send`. Do not hold it across an await: the thread polls other tasks meanwhile. Nor past the end of a `block_on` that it was made in:
-/// from then on it has no effect.
+/// Inside it `tasuki_rt::spawn` and the sockets find the runtime. It does not keep the runtime running, and is not `Send`. Do not hold it across an await: the thread polls other tasks meanwhile. Do not hold it past the end of a
+/// `block_on` that it was made in: from then on it has no effect.
 ///
 /// # Examples
 ///
@@ -350,9 +350,9 @@ impl fmt::Debug for Handle {
 ///
 /// # Panic
 ///
-/// Guards of one thread are dropped in the reverse order of their making. One that is not the last panics when it is dropped, and its runtime stays
-/// that of the thread when those after it are gone. One that was made inside of `block_on` and is dropped after it panics too; that of a [`LocalRuntime`](crate::LocalRuntime), in its own
-/// `block_on`, does not.
+/// Drop the guards of one thread in the reverse order of their making. The drop of one that is not the last panics, and its runtime is then that of the thread when the later guards are gone.
+///
+/// The drop of one that was made inside of `block_on` panics after that `block_on` has ended. (Not that of a [`LocalRuntime`](crate::LocalRuntime) in its own `block_on`.)
 #[must_use = "the runtime is entered for as long as the guard exists"]
 pub struct EnterGuard {
     _entered: Entered,

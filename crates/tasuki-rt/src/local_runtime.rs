@@ -43,8 +43,10 @@ use tasuki::task::TaskId;
 /// ```
 ///
 /// The thread in `block_on` is an event loop: [`spawn_local`](crate::spawn_local()), [`EventLoop`](crate::EventLoop) and [`LoopMutex`](crate::LoopMutex) work in its future
-/// too. Everything else is as in a [`Runtime`](crate::Runtime) with one worker. It starts threads for blocking work, and none else while it exists; sleeps that outlive it are kept by a
-/// thread that ends with the last of them; if the system refuses that, by the thread that keeps the deadlines of the process (if it refuses that too, the drop panics).
+/// too. Everything else is as in a [`Runtime`](crate::Runtime) with one worker.
+///
+/// The only threads that it starts are those for blocking work. After its drop, sleeps that outlive it are kept by a thread that ends with the last of them; if the system refuses that thread, by the one that keeps the
+/// deadlines of the process (if that is refused too, the drop panics).
 ///
 /// # Between two calls of `block_on`
 ///
@@ -52,7 +54,7 @@ use tasuki::task::TaskId;
 ///
 /// # Cancel
 ///
-/// Dropping it drops all tasks, on this thread, and waits for blocking work that is running. In the child of a fork the drop does nothing, if there were threads for blocking work, or sockets: they are the parent's.
+/// Dropping it drops all tasks, on this thread, and waits for blocking work that is running. In the child of a fork, the drop of a runtime that had threads for blocking work, or sockets, does nothing: they are the parent's.
 ///
 /// # Fork
 ///
@@ -66,6 +68,9 @@ use tasuki::task::TaskId;
 /// # When to use something else
 ///
 /// With more than one processor to use, a [`Runtime`](crate::Runtime); to test under many schedules, [`testing`](crate::testing).
+#[doc(alias = "LocalSet")]
+#[doc(alias = "current_thread")]
+#[doc(alias = "LocalPool")]
 pub struct LocalRuntime {
     /// `None` while it is dropped. Holds pointers to what only this thread may touch, so it is not `Send`.
     context: Option<Box<Context>>,

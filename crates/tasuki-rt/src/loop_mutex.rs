@@ -63,7 +63,29 @@ impl Domain for EventLoops {
     }
 }
 
-/// A mutex whose waiters resume on the event loop they waited on, and whose owner unlocks on its own.
+/// A mutex whose waiters resume on the event loop (worker) that they waited on, and whose guard can be dropped only there.
+///
+/// # Examples
+///
+/// ```
+/// use tasuki_rt::{EventLoop, LoopMutex, Runtime};
+///
+/// static TOTAL: LoopMutex<usize> = LoopMutex::new(0);
+///
+/// let runtime = Runtime::builder().workers(2).build().unwrap();
+/// let mut tasks = Vec::new();
+/// runtime.for_each_worker(|worker| {
+///     tasks.push(runtime.spawn_on(worker, move || async move {
+///         let mut total = TOTAL.lock().await.unwrap();
+///         assert_eq!(EventLoop::current().unwrap().id(), worker);
+///         *total += 1;
+///     }));
+/// });
+/// runtime.block_on(async { for task in tasks { task.await.unwrap() } });
+/// assert!(!TOTAL.is_locked());
+/// ```
+///
+/// # Not `Send`
 ///
 /// The lock future and the guard are not `Send`. A task that uses them across an await is made by
 /// [`spawn_on`](crate::spawn_on) or [`spawn_local`](crate::spawn_local), and stays on its loop; unlocking on another thread does not
@@ -90,15 +112,13 @@ impl Domain for EventLoops {
 ///
 /// # Cancel
 ///
-/// As with [`tasuki::Mutex`]: a dropped future gives up its place; if it had been granted the lock already, the next one gets it,
-/// and the late post of the dropped one does nothing. `.timeout`, `.deadline` and `.or_cancelled` are those of every
+/// As with [`tasuki::Mutex`]: dropping a lock future cancels the wait; if it had been granted the lock already, the next waiter gets it. `.timeout`, `.deadline` and `.or_cancelled` are those of every
 /// [`Wait`](tasuki::future::Wait).
 ///
 /// # Panic
 ///
-/// A panic while the guard is held unlocks. A guard that reaches another thread all the same, by unsafe code, panics there
-/// instead of unlocking; so does one that a simulation moves to another of its loops. One that outlives its loop on the same thread, as the result
-/// of a simulation may, unlocks.
+/// A panic while the guard is held unlocks. A guard that reaches another thread by unsafe code panics there instead of unlocking, and so does one that a simulation moves to another of its loops. One that outlives
+/// its loop on the same thread, as the result of a simulation may, unlocks.
 ///
 /// # Memory ordering
 ///
@@ -119,26 +139,6 @@ impl Domain for EventLoops {
 /// # When to use something else
 ///
 /// Where it does not matter on which thread a task resumes, use [`tasuki::Mutex`], which works under every executor.
-///
-/// # Examples
-///
-/// ```
-/// use tasuki_rt::{EventLoop, LoopMutex, Runtime};
-///
-/// static TOTAL: LoopMutex<usize> = LoopMutex::new(0);
-///
-/// let runtime = Runtime::builder().workers(2).build().unwrap();
-/// let mut tasks = Vec::new();
-/// runtime.for_each_worker(|worker| {
-///     tasks.push(runtime.spawn_on(worker, move || async move {
-///         let mut total = TOTAL.lock().await.unwrap();
-///         assert_eq!(EventLoop::current().unwrap().id(), worker);
-///         *total += 1;
-///     }));
-/// });
-/// runtime.block_on(async { for task in tasks { task.await.unwrap() } });
-/// assert!(!TOTAL.is_locked());
-/// ```
 pub struct LoopMutex<T: ?Sized> {
     raw: KeyedRawMutex,
     value: UnsafeCell<T>,

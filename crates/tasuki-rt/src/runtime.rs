@@ -24,7 +24,7 @@ use tasuki::task::TaskId;
 
 /// A runtime: worker threads that run tasks.
 ///
-/// Tasks that are `Send` go where there is time for them; pinned tasks stay on the worker they were given to. Every worker
+/// A task made by [`spawn`](Self::spawn) may run on any worker; a pinned one ([`spawn_on`](Self::spawn_on), [`spawn_local`](Self::spawn_local)) stays on the worker it was given to, and need not be `Send`. Every worker
 /// is an event loop with its own timers. The workers sleep when there is nothing to do.
 ///
 /// # Examples
@@ -46,15 +46,16 @@ use tasuki::task::TaskId;
 ///
 /// # Start
 ///
-/// The worker threads start with the first [`block_on`](Self::block_on) or [`drain`](Self::drain), or with [`start`](Self::start): whatever was spawned before that runs from then on, and what was pinned finds its worker. A
-/// program that only spawns from outside has to call [`start`](Self::start); other runtimes start their threads as soon as they are built.
+/// The worker threads start with the first [`block_on`](Self::block_on) or [`drain`](Self::drain), or with [`start`](Self::start); tasks that were spawned before run from then on. A program that never calls
+/// `block_on`, and only spawns from outside, has to call [`start`](Self::start). (tokio starts its threads when the runtime is built.)
 ///
 /// # Order
 ///
-/// A worker runs its tasks first come, first served, except that a task that was given a lock or a message goes first (see
-/// [`Resume`](crate::Resume)), 32 times or for 200 µs in a row. A task that finds everything ready, free locks included, yields after
-/// 128 operations or half a millisecond, without losing its place in any queue; the clock is looked at after the 16th operation, and for 50 ms after
-/// a poll that took too long at the first one of each poll. Nothing is promised between workers.
+/// A worker runs its tasks first come, first served. A task that was given a lock or a message goes first (see
+/// [`Resume`](crate::Resume)), at most 32 times or for 200 µs in a row. Nothing is promised between workers.
+///
+/// A task that finds everything ready, free locks included, yields after 128 operations or half a millisecond, without losing its place in any queue. The clock is first read after the 16th operation of a poll; for 50 ms
+/// after a poll that took too long, at the first one.
 ///
 /// # Cancel
 ///
@@ -87,13 +88,15 @@ use tasuki::task::TaskId;
 ///
 /// # Fork
 ///
-/// The threads of a runtime that has been started, also those for blocking work, are not in the child of a fork, and what reports that its sockets are ready is in the parent too. There `start`, `block_on` and the
-/// shutdown are errors at once, and the drop does nothing: its tasks live in the parent. Nothing else of it should be used; a socket may be dropped, or taken out (`into_std`), of which the parent notices nothing. A runtime
-/// that was neither started nor used for a socket works in the child, and so does one that is made there.
+/// A runtime that was started, or used for a socket, stays in the parent: its threads are not in the child of a fork. There `start`, `block_on` and the shutdown are errors at once, and the drop does nothing: its tasks
+/// live in the parent. Use nothing else of it in the child; a socket may be dropped, or taken out (`into_std`), of which the parent notices nothing. A runtime that was neither started nor used for a socket works in the
+/// child, and so does one that is made there.
 ///
 /// # When to use something else
 ///
-/// The thread in `block_on` is no worker: what it waits for is woken by one. A program that does everything there needs no workers, and no runtime with several.
+/// * Everything on one thread, or tasks that are not `Send`: a [`LocalRuntime`](crate::LocalRuntime). Here the thread in `block_on` is no worker, and its future is woken from another thread.
+/// * A single future that only waits for locks and channels: `.block()` of the wait needs no runtime.
+/// * Tests: [`testing`](crate::testing).
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
 }
@@ -123,6 +126,7 @@ impl Runtime {
     /// let runtime = tasuki_rt::Runtime::builder().workers(1).build().unwrap();
     /// # drop(runtime);
     /// ```
+    #[doc(alias = "new_multi_thread")]
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -209,6 +213,7 @@ impl Runtime {
     /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.dump().total, 0);
     /// ```
+    #[doc(alias = "taskdump")]
     pub fn dump(&self) -> Dump {
         self.shared.dump()
     }
@@ -386,17 +391,17 @@ impl Runtime {
 
     /// Waits until all tasks have ended, for at most `timeout`, and then ends the threads.
     ///
-    /// While it waits, tasks may spawn what they need to end, on any worker, and so may blocking work; a spawn from another thread, as in
-    /// `block_on`, is refused. Closures that were posted to an event loop are no tasks, and not waited for. A
-    /// runtime that was not started is started for its tasks.
+    /// While it waits, tasks and blocking work may spawn what they need to end, on any worker. A spawn from another thread, as in `block_on`, is refused. Closures that were posted to an event loop are not waited
+    /// for. A runtime that was not started is started for its tasks.
     ///
-    /// Calling it again, or from several threads, is fine.
+    /// It may be called again, and from several threads.
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] inside a task of any runtime, and on every thread of this one, also in a closure of `spawn_blocking`, a hook or the destructor of a thread-local variable: the
-    /// end of the runtime waits for them. Nothing has been done then. [`ShutdownError::TasksLeft`] when the time is over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
-    /// [`shutdown_timeout`](Self::shutdown_timeout), or with the runtime.
+    /// * [`ShutdownError::TasksLeft`] when the time is over: the tasks go on, and spawns from outside are still refused. Wait again, or drop what is left: by
+    ///   [`shutdown_timeout`](Self::shutdown_timeout), or with the runtime.
+    /// * [`ShutdownError::InsideTask`], with nothing done, inside a task of any runtime, and on every thread of this one, also in a closure of `spawn_blocking`, a hook or the destructor of a thread-local variable: the
+    ///   end of the runtime waits for them.
     ///
     /// # Panics
     ///
@@ -443,15 +448,16 @@ impl Runtime {
 
     /// Drops all tasks, pinned ones on their own workers, ends the threads, and waits for that for at most `timeout`.
     ///
-    /// A task that is being polled is dropped when it returns; blocking work that is running is waited for, and so are the hooks of
-    /// [`on_thread_stop`](Builder::on_thread_stop). When these are over in time, destructors of thread-local variables are waited for too: without a limit, unless another caller
-    /// waits for them already. To let the tasks end first, [`drain`](Self::drain) them. Calling
-    /// it again waits again. Dropping the runtime is the same without a limit; where this function is an error, the drop ends the runtime all the same, and does not wait.
+    /// To let the tasks end first, call [`drain`](Self::drain). Dropping the runtime is the same as this function without a limit; where this function is an error, the drop ends the runtime all the same, and does not
+    /// wait.
+    ///
+    /// A task that is being polled is dropped when its poll returns. Blocking work that is running is waited for, and so are the hooks of [`on_thread_stop`](Builder::on_thread_stop). When these are over in time,
+    /// destructors of thread-local variables are waited for too: without a limit, unless another caller waits for them already. Calling it again waits again.
     ///
     /// # Errors
     ///
-    /// [`ShutdownError::InsideTask`] inside a task of any runtime, and on every thread of this one ([`drain`](Self::drain) names them): nothing has been done. [`ShutdownError::TimedOut`]
-    /// if a task, blocking work or a hook did not return in time, or another caller still waits for the destructors: the shutdown goes on without the caller.
+    /// * [`ShutdownError::TimedOut`] if a task, blocking work or a hook did not return in time, or another caller still waits for the destructors: the shutdown goes on in the background.
+    /// * [`ShutdownError::InsideTask`], with nothing done, inside a task of any runtime, and on every thread of this one ([`drain`](Self::drain) names them).
     ///
     /// # Examples
     ///
@@ -463,6 +469,7 @@ impl Runtime {
     /// runtime.shutdown_timeout(Duration::from_secs(5)).unwrap();
     /// assert_eq!(runtime.tasks(), 0);
     /// ```
+    #[doc(alias = "shutdown_background")]
     pub fn shutdown_timeout(&self, timeout: Duration) -> Result<(), ShutdownError> {
         if context::is_waited_for(&self.shared) {
             return Err(ShutdownError::InsideTask);

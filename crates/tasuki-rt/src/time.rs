@@ -85,6 +85,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///     assert!(tasuki_rt::timeout(Duration::from_millis(2), never).await.is_err());
 /// });
 /// ```
+#[doc(alias = "timeout_at")]
 pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     // Before anything is polled: whether the future will be ready is not known, and it may hold what it was given.
     context::charge().await;
@@ -229,8 +230,7 @@ enum Next {
 }
 
 impl Interval {
-    /// Waits for the next tick, and says for when it was due. The [`MissedTickBehavior`] says what
-    /// becomes of ticks that were missed; by default they are left out, and the rhythm stays.
+    /// Waits for the next tick, and returns when it was due. Ticks that were missed are left out, and the rhythm stays, unless another [`MissedTickBehavior`] was set. (tokio's default is `Burst`.)
     ///
     /// # Cancel safety
     ///

@@ -80,6 +80,7 @@ use core::task::{Context, Poll};
 ///
 /// If the number is not known at the start, or the count is to be used again, a [`WaitGroup`](crate::WaitGroup); if
 /// the tasks that count also wait, a [`Barrier`](crate::Barrier); for a single signal, a manual [`Event`](crate::Event).
+#[doc(alias = "CountdownEvent")]
 #[doc(alias = "CountDownLatch")]
 pub struct Latch {
     remaining: Countdown,

@@ -151,6 +151,9 @@ impl<A: Awaitable> Wait<A> {
     /// assert_eq!(waited, Err(tasuki::Elapsed));
     /// # }
     /// ```
+    #[doc(alias = "wait_timeout")]
+    #[doc(alias = "recv_timeout")]
+    #[doc(alias = "send_timeout")]
     #[cfg(feature = "std")]
     #[track_caller]
     pub fn timeout(self, time: Duration) -> Timeout<Self> {
@@ -178,6 +181,7 @@ impl<A: Awaitable> Wait<A> {
     /// assert!(wait.deadline(Instant::now()).await.is_err());
     /// # }
     /// ```
+    #[doc(alias = "try_lock_until")]
     #[doc(alias = "timeout_at")]
     #[cfg(feature = "std")]
     #[track_caller]

@@ -90,6 +90,7 @@ impl<T: AsFd> mio::event::Source for Descriptor<T> {
 /// # When to use something else
 ///
 /// [`net`](crate::net) has the sockets of the standard library; for files use [`spawn_blocking`](crate::spawn_blocking).
+#[doc(alias = "AsyncFd")]
 pub struct Async<T: AsFd> {
     registered: Registered<Descriptor<T>>,
 }

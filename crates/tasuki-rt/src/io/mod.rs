@@ -1,43 +1,40 @@
 //! Waiting for sockets and other descriptors, inside the workers.
 //!
-//! There is no thread for it: a worker that has nothing to do waits in the operating system's poll, and runs the tasks that become ready there itself. The poller starts with
-//! the first socket; a program without sockets pays nothing for it. [`net`](crate::net) has the sockets; [`Async`] is for everything else with a file descriptor.
+//! [`net`](crate::net) has the sockets; [`Async`] is for everything else with a file descriptor. There is no thread for I/O: a worker that has nothing to do waits in the operating system's poll, and runs the tasks that become ready
+//! there itself. The poller starts with the first socket; a program without sockets pays nothing for it.
 //!
 //! # Which runtime
 //!
 //! A socket belongs to the runtime in whose context it was made. It can be used by tasks of another runtime, and by any executor: the wakes come from a worker of its own. Once
 //! that runtime has shut down every operation is an error, and pending ones end with it.
 //!
-//! So that runtime must run. A [`Runtime`](crate::Runtime) whose threads were not started, by [`start`](crate::Runtime::start) or the first [`block_on`](crate::Runtime::block_on), has no worker that could
-//! wake, though sockets can be made in it by [`enter`](crate::Runtime::enter); a [`LocalRuntime`](crate::LocalRuntime) has none while its thread is outside of its [`block_on`](crate::LocalRuntime::block_on). What
-//! has to wait for a socket of such a runtime waits, without an error, until the runtime runs again or shuts down. What need not wait is as always.
+//! So that runtime must run: its worker wakes the tasks that wait. Two runtimes have no worker that could: a [`Runtime`](crate::Runtime) whose threads were not started, by [`start`](crate::Runtime::start) or the first
+//! [`block_on`](crate::Runtime::block_on) (sockets can be made in it by [`enter`](crate::Runtime::enter)), and a [`LocalRuntime`](crate::LocalRuntime) while its thread is outside of its
+//! [`block_on`](crate::LocalRuntime::block_on). What has to wait for a socket of such a runtime waits, without an error, until the runtime runs or shuts down. What need not wait is as always.
 //!
 //! # Cancel safety
 //!
-//! Every operation of a socket ends with one system call that succeeds: a future that is dropped before it is ready has done nothing. What is more than that
-//! (`write_all`) says so.
+//! An operation of a socket is done by one system call, the last that it makes. A future that is dropped before it is ready has done nothing. Operations that make several (`read_exact`, `write_all`) say so.
 //!
 //! # Without waiting
 //!
-//! The functions `try_*` ask the system each time (but for a read without room, which is 0), whatever was reported before: they find what is there, and `WouldBlock` is the system's answer. They are not charged to the budget.
+//! The functions `try_*` ask the system each time, whatever was reported before: they find what is there, and `WouldBlock` is the system's answer. (A read into an empty buffer is 0 without asking.) They are not charged to the budget.
 //!
 //! # The budget
 //!
 //! An operation on a socket that is ready counts as one, as with the primitives of `tasuki`: a task that reads from a fast peer lets the others run.
-//!
-//! # Inside
-//!
-//! ```text
-//!   Async<T>, net::*      registered.rs  an operation: ready? try; would block? clear, wait
-//!         |
-//!     source.rs           the tasks that wait: one slot a direction, and two queues
-//!         |
-//!    readiness.rs         what was reported and is not yet over; ticks
-//!         |
-//!     poller.rs           one wait for all; tokens; closing           <--- scheduler: the worker with the poll slot
-//!         |
-//!     system.rs           epoll_pwait2, or mio's poll
-//! ```
+
+// The layers of this folder, from the surface down:
+//
+//   Async<T>, net::*      registered.rs  an operation: ready? try; would block? clear, wait
+//         |
+//     source.rs           the tasks that wait: one slot a direction, and two queues
+//         |
+//    readiness.rs         what was reported and is not yet over; ticks
+//         |
+//     poller.rs           one wait for all; tokens; closing           <--- scheduler: the worker with the poll slot
+//         |
+//     system.rs           epoll_pwait2, or mio's poll
 
 mod futures_io;
 #[cfg(feature = "hyper")]

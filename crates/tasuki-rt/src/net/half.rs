@@ -8,19 +8,19 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The half of a stream that reads, borrowed.
+/// The half of a stream that reads, borrowed: made by `split` of a stream ([`TcpStream::split`](super::TcpStream::split)).
 #[derive(Debug)]
 pub struct ReadHalf<'a, S>(&'a S);
 
-/// The half of a stream that writes, borrowed.
+/// The half of a stream that writes, borrowed: made by `split` of a stream ([`TcpStream::split`](super::TcpStream::split)).
 #[derive(Debug)]
 pub struct WriteHalf<'a, S>(&'a S);
 
-/// The half of a stream that reads, for a task of its own.
+/// The half of a stream that reads, for a task of its own: made by `into_split` of a stream ([`TcpStream::into_split`](super::TcpStream::into_split)).
 #[derive(Debug)]
 pub struct OwnedReadHalf<S>(Arc<S>);
 
-/// The half of a stream that writes, for a task of its own. Its drop ends this direction: the peer reads to the end.
+/// The half of a stream that writes, for a task of its own: made by `into_split` of a stream ([`TcpStream::into_split`](super::TcpStream::into_split)). Its drop ends this direction: the peer reads to the end.
 #[derive(Debug)]
 pub struct OwnedWriteHalf<S: Stream> {
     stream: Arc<S>,
@@ -36,7 +36,7 @@ pub(super) fn into_split<S: Stream>(stream: S) -> (OwnedReadHalf<S>, OwnedWriteH
     (OwnedReadHalf(stream.clone()), OwnedWriteHalf { stream, ends: true })
 }
 
-/// Halves that are not of the same stream, given back.
+/// The error of [`OwnedReadHalf::reunite`]: the halves are not of the same stream. It gives both back.
 pub struct ReuniteError<S: Stream>(pub OwnedReadHalf<S>, pub OwnedWriteHalf<S>);
 
 impl<S: Stream> OwnedReadHalf<S> {

@@ -9,10 +9,12 @@
 //! });
 //! ```
 //!
-//! The first use of a signal replaces what it does by default, for the rest of the process: a program that awaits `ctrl_c` is not ended by it any more. A handler may do
-//! very little, so it counts the signal and writes one byte to a pipe; one thread of the process reads it, and wakes the tasks. It starts with the first use, and no runtime is needed.
+//! On Unix, `unix::signal` is for every other signal, and for loops that must miss none.
 //!
-//! A process that forks after the first use must not await signals in the child: the thread is not there.
+//! The first use of a signal replaces what it does by default, for the rest of the process: a program that has awaited `ctrl_c` once is not ended by Ctrl-C any more.
+//!
+//! On Unix the handler counts the signal and writes one byte to a pipe; one thread of the process reads the pipe and wakes the tasks. The thread starts with the first use, and no runtime is needed. A process that forks
+//! after the first use must not await signals in the child: the thread is not there.
 
 #[cfg(unix)]
 mod pipe;
@@ -25,11 +27,11 @@ use std::io;
 
 /// Waits until the user interrupts the program from its terminal: Ctrl-C, `SIGINT`.
 ///
-/// It is noticed from the first poll on. For a loop that must miss none, on Unix use [`unix::signal`].
+/// It is noticed from the first poll on. On Unix, for a loop that must miss none, use [`unix::signal`].
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost but what comes while no future waits.
+/// A Ctrl-C that comes after the last poll of a dropped future, or while no future waits, is not noticed by the next call. In a loop, on Unix, keep one [`unix::Signal`] instead.
 ///
 /// # Errors
 ///

@@ -94,7 +94,22 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     Ok(Signal { kind, seen })
 }
 
-/// Notices one signal, from its creation on: not one whose handler has run before, also if a task still waits to be woken by that. Several that come between two calls of [`recv`](Self::recv) are one.
+/// Notices one kind of signal, from the creation of this value on. Several signals that come between two calls of [`recv`](Self::recv) are one. Made by [`signal`].
+///
+/// # Examples
+///
+/// ```no_run
+/// use tasuki_rt::signal::unix::{Signal, SignalKind, signal};
+/// # async fn read_configuration() {}
+///
+/// tasuki_rt::run(async {
+///     let mut hangup: Signal = signal(SignalKind::hangup()).unwrap();
+///     loop {
+///         hangup.recv().await;
+///         read_configuration().await;
+///     }
+/// });
+/// ```
 #[derive(Debug)]
 pub struct Signal {
     kind: SignalKind,
@@ -103,11 +118,11 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Waits for the signal, or returns at once if it came since the last call.
+    /// Waits for the signal, or returns at once if it came since the last call, or since this value was made.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Nothing is lost: the next call notices a signal that came meanwhile.
     pub async fn recv(&mut self) {
         let mut charge = Charge::default();
         loop {

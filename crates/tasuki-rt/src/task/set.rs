@@ -53,6 +53,8 @@ const KEPT_SLOTS: usize = 1024;
 ///
 /// A task that panics gives an error, and the others go on. What a task panicked with that is not joined, because the set is dropped, [shut down](Self::shutdown) or [detached](Self::detach_all), is dropped; in a
 /// [simulation](crate::testing) it fails the test.
+#[doc(alias = "FuturesUnordered")]
+#[doc(alias = "TaskGroup")]
 pub struct JoinSet<T> {
     slots: Vec<Option<Member<T>>>,
     free: Vec<usize>,

@@ -44,10 +44,11 @@
 //!
 //! The seed. In half of the runs every decision is random, and one ready operation in 2 to 30 switches. In the other half each task has a random
 //! priority, and at one to four random steps the running task falls below all others; that finds a bug which needs a few events in a certain order
-//! however long the rest of the program is. The same seed gives the same run, as long as the test itself does
-//! nothing else at random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread.
+//! however long the rest of the program is.
 //!
-//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. One that does not end is reported as it is. What is printed is enough to
+//! The same seed gives the same run, as long as nothing else in the test is random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread.
+//!
+//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. (A run that does not end is reported as it is.) What is printed is enough to
 //! repeat it, by `TASUKI_SCHEDULE` with [`check()`], [`Exhaustive`] and the attributes, or by [`Simulation::replay`]: `4@2:1,5:1` deviates from the simplest order in the decisions 2 and 5, on four workers.
 //!
 //! # Time
@@ -56,18 +57,24 @@
 //! nothing can; an hour takes no time, and a sleep of 10 ms takes exactly 10 ms. As in a runtime, deadlines are rounded up to a
 //! millisecond.
 //!
-//! A loop that asks again and again until something happens could run for ever, so it uses up time. A poll that does nothing but [yield](#yields) costs 1 µs at first, twice as much after each
-//! 1,000 polls in which nothing else became ready; the clock follows in whole milliseconds, and [`now`](crate::now()) with it. A poll that is switched away at an operation which is ready, as of a free lock,
-//! costs nothing at first: it may be work. After 10,000 of them, in which nothing else became ready, each costs as much as a yield; polls of a task that is woken during them (below) after 65,536.
+//! A loop that asks again and again until something happens could run for ever, so it uses up time:
+//!
+//! * A poll that does nothing but [yield](#yields) costs 1 µs at first, and twice as much after each 1,000 polls in which nothing else became ready. The clock follows in whole milliseconds, and [`now`](crate::now()) with it.
+//! * A poll that is switched away at an operation which is ready, such as a free lock, costs nothing at first: it may be work. After 10,000 of them in which nothing else became ready, each costs as much as a yield.
+//! * A poll of a task that is woken during its poll (see [Yields](#yields)) costs so after 65,536.
 //!
 //! A deadline that is 10,000 years after the start of the run never comes, nor does that of a sleep which is carried out of its simulation: the clock has stopped.
 //!
 //! # Yields
 //!
-//! A task that yields lets the others run first: [`Exhaustive`] takes it for a deviation, which it has few of, if such a task goes on before them, and with priorities the task falls below all others. It yields
-//! with [`yield_now`](crate::yield_now()), with an exhausted budget (128 operations in one poll that were ready), and if a future wakes the task by the waker of its poll itself (`cx.waker().wake_by_ref()`) and returns
-//! `Pending`, as the `yield_now` of other crates does. A task that is woken during its own poll by a *clone* of the waker is not taken for one that yields: mostly something was granted to another of its futures, as in a `join!` of a sender and a receiver, and the task is
-//! ready as any other. Only after 128 such polls of one task, in between which no other task was woken in this way, do the others go first once, so that they do not starve.
+//! A task that yields lets the others run first: [`Exhaustive`] counts it as one of its few switches if such a task goes on before them, and with priorities the task falls below all others. A task yields
+//!
+//! * with [`yield_now`](crate::yield_now());
+//! * with an exhausted budget: 128 operations in one poll that were ready;
+//! * if a future wakes the task by the waker of its poll itself (`cx.waker().wake_by_ref()`) and returns `Pending`, as the `yield_now` of other crates does.
+//!
+//! A task that is woken during its own poll by a *clone* of the waker does not yield: mostly something was granted to another of its futures, as in a `join!` of a sender and a receiver, and the task is ready as any other. Only after
+//! 128 such polls of one task, in between which no other task was woken in this way, do the others go first once, so that they do not starve.
 //!
 //! # What fails
 //!
