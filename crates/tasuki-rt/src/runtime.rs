@@ -346,17 +346,15 @@ impl Runtime {
 
     /// Runs a closure that may block, on a thread made for that.
     ///
-    /// It begins at once, also before [`start`](Self::start) and while all workers are busy, unless
-    /// [`max_blocking_threads`](Builder::max_blocking_threads) are: then closures begin in the order they were spawned in. It may use the
-    /// runtime: `spawn`, `spawn_blocking`, `block_on`.
+    /// It begins at once, also before [`start`](Self::start) and while all workers are busy. Only while [`max_blocking_threads`](Builder::max_blocking_threads) are busy it waits for one of them; closures begin in the
+    /// order they were spawned in. It may use the runtime: `spawn`, `spawn_blocking`, `block_on`.
     ///
-    /// [`abort`](JoinHandle::abort) before it begins drops the closure, in its turn: when a thread would have begun it. A closure that is running runs on, keeps its result, and is waited for by
-    /// a shutdown ([`shutdown_timeout`](Self::shutdown_timeout) with a limit) and by the drop of the runtime. What has not begun by then is
-    /// dropped.
+    /// An [`abort`](JoinHandle::abort) before it begins drops the closure, when a thread would have begun it. A closure that is running is not interrupted and keeps its result. A shutdown waits for it
+    /// ([`shutdown_timeout`](Self::shutdown_timeout) with a limit), and so does the drop of the runtime; what has not begun by then is dropped.
     ///
-    /// When the system refuses a thread the closure waits for one that there is; when there is none, the handle gives an error
-    /// ([`JoinError::is_refused`](crate::JoinError::is_refused)). So a closure that waits for another, which waits for a thread, may wait for ever, as it may when
-    /// `max_blocking_threads` are busy.
+    /// When the system refuses a thread, the closure waits for one of those that there are; when there is none, the handle gives an error ([`JoinError::is_refused`](crate::JoinError::is_refused)).
+    ///
+    /// A closure should not wait for another one: where no thread is left for the other, both wait for ever.
     ///
     /// # Examples
     ///

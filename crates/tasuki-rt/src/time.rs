@@ -158,8 +158,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval { next: Some(Next::At(start)), ..interval(period) }
 }
 
-/// What becomes of ticks that are past when [`Interval::tick`] is called too late for them: a period or more after the tick that it returns was due. If it is called less late, the next
-/// tick comes when it is due.
+/// What an [`Interval`] does with missed ticks: [`tick`](Interval::tick) was called a period or more after the tick that it returns was due. (If it was called less late, the next tick simply comes when it is due.) The
+/// default is [`Skip`](Self::Skip); tokio's is `Burst`.
 ///
 /// # Examples
 ///

@@ -109,8 +109,8 @@ const NO_TASK: u64 = 0;
 ///
 /// The mutex can be shared, and its guard sent, only for `T: Send + Sync`: two guards of one task may be on two threads.
 ///
-/// A branch that waits when another branch of its task gets the lock has it too, at its next poll. A `join!` polls all its branches; a set of futures polls those that were woken, so that a
-/// branch in it which waited before may have to wait for the last guard.
+/// If one branch of a task gets the lock while another branch of the same task waits for it, the other has it too, at its next poll. A `join!` polls all its branches. A set of futures polls only those that were woken, so a
+/// branch in it may have to wait until the last guard is dropped.
 ///
 /// # Futurelock
 ///

@@ -17,9 +17,10 @@ use tasuki::task::TaskId;
 
 /// Awaits the result of a task, and can abort it.
 ///
-/// Awaiting it gives the task's output, or a [`JoinError`] if the task panicked, was aborted, or went down with its
-/// runtime. Dropping it detaches the task, which runs on: to fire and forget, ignore the handle. What a detached task panics with is told to the panic hook
-/// and dropped, as its output is. To keep the right to abort, without the result, take an [`abort_handle`](Self::abort_handle) first.
+/// Awaiting it gives the task's output, or a [`JoinError`] if the task panicked, was aborted, or was dropped with its runtime.
+///
+/// Dropping it detaches the task, which runs on; its output is dropped, and a panic in it is reported by the panic hook only. To keep the right to abort a detached task, take an
+/// [`abort_handle`](Self::abort_handle) first.
 ///
 /// # Examples
 ///

@@ -36,8 +36,8 @@ use futures_sink::Sink;
 ///
 /// # Cancel safety
 ///
-/// A sink waits for room in the queue of the senders from a `poll_ready` that was not ready until it is ready, also while it is not polled. Dropping the sink gives its place, or its room, to the next sender;
-/// every message that it was given has been sent. While it has room and is neither used nor dropped, it keeps the room.
+/// Every message that the sink was given has been sent. Dropping the sink gives its place in the queue, or its room, to the next sender. From a `poll_ready` that was `Pending` on, the sink stays queued until it has room, also
+/// while it is not polled; and it keeps the room until it is used or dropped.
 pub struct MessageSink<T> {
     wait: Option<ReservationOwned<T>>,
     permit: Option<OwnedPermit<T>>,

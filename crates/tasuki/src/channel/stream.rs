@@ -16,13 +16,12 @@ use futures_core::stream::{FusedStream, Stream};
 
 /// The messages of a channel as a `Stream`: made by [`Receiver::into_stream`].
 ///
-/// It ends when the channel is closed and every message has been received, and says so then ([`FusedStream`]); a later poll gives `None` again.
+/// It ends when the channel is closed and every message has been received. It is a [`FusedStream`]: a later poll gives `None` again.
 ///
 /// # Cancel safety
 ///
-/// A stream waits in the queue of the receivers from a poll that gave nothing until it has been given a message, also while it is not polled. Dropping it loses no message: one that it was granted goes to the
-/// next receiver, or is the next message again. A `next()` that is dropped loses nothing either, not even the place in the queue. But while the stream is neither polled nor dropped, it keeps the message that
-/// it was granted.
+/// Dropping the stream loses no message: one that it was granted goes to the next receiver, or is the next message again. Dropping a `next()` loses nothing either, not even the place in the queue: from a poll that was
+/// `Pending` on, the stream stays queued until it has a message, also while it is not polled. So a stream that is neither polled nor dropped keeps the message that it was granted.
 pub struct MessageStream<T> {
     wait: RecvOwned<T>,
     /// Of a poll after the end, which is no wait.

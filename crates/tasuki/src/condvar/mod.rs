@@ -103,8 +103,8 @@ const MOVED: u32 = 4;
 ///
 /// # Order
 ///
-/// First come, first served: the waiter that came first is notified first. Each notification wakes one task, which moves itself and all waiters that
-/// are notified and not woken yet to the queue of the mutex, in this order. Tasks that were woken enqueue there in the order in which they run.
+/// First come, first served: the waiter that was enqueued first is notified first. Each notification wakes one task only. That task moves itself, and all waiters that are notified and not woken, to the queue of the
+/// mutex, in their order; so a `notify_all` wakes no crowd that competes for the mutex. Tasks that were woken by several notifications enqueue there in the order in which they run.
 ///
 /// # Cancel
 ///
@@ -135,8 +135,8 @@ const MOVED: u32 = 4;
 ///
 /// # Futurelock
 ///
-/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it (with a mutex that is [`Revocable`](crate::policy::Revocable): until its task locks by another future); and the waiters
-/// that were notified by the same `notify_all` wait for it to run, until another notification.
+/// A wait that was notified and is then neither polled nor dropped can own the mutex, and keeps it. (If the mutex is [`Revocable`](crate::policy::Revocable): until its task locks by another future.) Waiters
+/// that were notified by the same `notify_all` wait until it is polled or dropped, or until another notification.
 ///
 /// # When to use something else
 ///

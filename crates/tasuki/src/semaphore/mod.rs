@@ -71,9 +71,8 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 /// there are waiters. A release grants every waiter it can, in order.
 ///
 /// With [`Bypass<N>`](Bypass) newcomers may take free permits ahead of the queue, but the first waiter is
-/// overtaken at most `N` times; from then on everything is kept for it. The last waiter that a release could
-/// grant is woken to take its permits instead, so that a task that releases and acquires in
-/// turn need not wait for another one to run.
+/// overtaken at most `N` times; from then on all permits are kept for it. The last waiter that a release could
+/// grant is not granted its permits, but woken to take them: until it runs, the task that released may acquire again without waiting.
 ///
 /// A place in the queue is taken when the future is first polled.
 ///

@@ -134,11 +134,12 @@ impl<A: Awaitable> Wait<A> {
 
     /// Waits with the calling thread, in the same queue and the same order as tasks do.
     ///
-    /// Do not call it from a task: the thread that it blocks may be the one that the owner needs. A limit is reached also then, by the clock of the system.
+    /// Do not call it from a task: the thread that it blocks may be the one that the holder needs. A limit ([`timeout`](Self::timeout) and the others) ends it, by the clock of the system.
     ///
     /// # Panics
     ///
-    /// On a thread whose runtime says that it must not be blocked, and in a waker on the thread that keeps deadlines, always: also when there would be nothing to wait for.
+    /// On a thread that runs tasks of `tasuki-rt` (a worker, `LocalRuntime::block_on`, a simulation) or of another runtime that forbids it, also when there would be nothing to wait for. And in a waker that the thread of the
+    /// process's deadlines calls.
     ///
     /// # Examples
     ///

@@ -1,7 +1,16 @@
 //! One message, from one sender to one receiver: a reply.
 //!
-//! [`oneshot`](super::oneshot()) allocates once; [`Slot`] is the same without an allocation, to be used again and again. The sender is consumed by sending, and can wait until
-//! the receiver is dropped; if the sender is dropped without sending, the receiver gets an error.
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let (reply, answer) = tasuki::channel::oneshot();
+//! tokio::spawn(async move { reply.send(42) });
+//! assert_eq!(answer.await, Ok(42));
+//! # }
+//! ```
+//!
+//! [`oneshot`](super::oneshot()) allocates once; [`Slot`] is the same without an allocation, to be used again and again. The sender is consumed by sending. If it is dropped without sending, the receiver gets
+//! an error; if the receiver is dropped, the sender can be told ([`closed`](Sender::closed)).
 
 mod core;
 mod receiver;

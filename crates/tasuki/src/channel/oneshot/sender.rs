@@ -26,7 +26,7 @@ impl<P: Cursor> Sender<P> {
         Self { place }
     }
 
-    /// Sends the message. It can be received if this says so; the receiver may still go without receiving it.
+    /// Sends the message, without waiting. `Ok` means that it can be received; the receiver may still be dropped without receiving it.
     ///
     /// # Errors
     ///
