@@ -127,7 +127,7 @@ impl<T: ?Sized, P: Policy> RefUnwindSafe for Mutex<T, P> {}
 /// The future of [`Mutex::lock`].
 pub type Lock<'a, T, P = Fifo> = Wait<Single<LockOp<&'a Mutex<T, P>>>>;
 
-/// The guard of [`Mutex::lock`]: the lock is held until it is dropped.
+/// The guard of [`Mutex::lock`]: the lock is held until it is dropped. [`unlock`](Guard::unlock) says so in the code, [`hand_off`](Guard::hand_off) also lets the next owner run, [`map`](Guard::map) narrows it to a part of the value.
 #[doc(alias = "ScopedLock")]
 pub type MutexGuard<'a, T, P = Fifo> = Guard<&'a Mutex<T, P>>;
 

@@ -50,24 +50,24 @@ pub struct MappedWriting<K, U: ?Sized> {
     part: *mut U,
 }
 
-/// The guard of [`RwLock::read`].
+/// The guard of [`RwLock::read`]: read access until it is dropped. [`map`](Guard::map) narrows it to a part of the value.
 pub type RwLockReadGuard<'a, T> = Guard<Reading<&'a RawRwLock, T>>;
-/// The guard of [`RwLock::upgradable_read`].
+/// The guard of [`RwLock::upgradable_read`]: read access, and the right to become the writer: [`upgrade`](Guard::upgrade), [`try_upgrade`](Guard::try_upgrade), [`downgrade`](Guard::downgrade).
 pub type RwLockUpgradableReadGuard<'a, T> = Guard<UpgradablyReading<&'a RwLock<T>>>;
-/// The guard of [`RwLock::write`].
+/// The guard of [`RwLock::write`]: exclusive access until it is dropped. [`downgrade`](Guard::downgrade) goes on as a reader, [`downgrade_to_upgradable`](Guard::downgrade_to_upgradable) as an upgradable one.
 pub type RwLockWriteGuard<'a, T> = Guard<Writing<&'a RwLock<T>>>;
-/// The guard of [`RwLock::read_owned`].
+/// The guard of [`RwLock::read_owned`]: a [`RwLockReadGuard`] that keeps the lock alive.
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockReadGuard<T> = Guard<Reading<Arc<RwLock<T>>, T>>;
-/// The guard of [`RwLock::upgradable_read_owned`].
+/// The guard of [`RwLock::upgradable_read_owned`]: a [`RwLockUpgradableReadGuard`] that keeps the lock alive.
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockUpgradableReadGuard<T> = Guard<UpgradablyReading<Arc<RwLock<T>>>>;
-/// The guard of [`RwLock::write_owned`].
+/// The guard of [`RwLock::write_owned`]: a [`RwLockWriteGuard`] that keeps the lock alive.
 #[cfg(feature = "alloc")]
 pub type OwnedRwLockWriteGuard<T> = Guard<Writing<Arc<RwLock<T>>>>;
-/// A read guard over a part of the value; the same type as [`RwLockReadGuard`], which does not know of the whole either.
+/// A read guard over a part of the value, made by `RwLockReadGuard::map`. It is the same type as [`RwLockReadGuard`] of the part.
 pub type MappedRwLockReadGuard<'a, U> = Guard<Reading<&'a RawRwLock, U>>;
-/// A write guard over a part of the value. It cannot be downgraded: the part may be there only for the writer.
+/// A write guard over a part of the value, made by `RwLockWriteGuard::map`. It cannot be downgraded: the closure may have returned what only a writer may see.
 pub type MappedRwLockWriteGuard<'a, U> = Guard<MappedWriting<&'a RawRwLock, U>>;
 /// An owned read guard over a part of the value.
 #[cfg(feature = "alloc")]
