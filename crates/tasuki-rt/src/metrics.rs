@@ -196,8 +196,7 @@ impl WorkerMetrics {
         self.parks
     }
 
-    /// Returns how often it has asked the system which sockets are ready, waiting or not. While there are many requests each of these serves several: the requests of a server, divided by this
-    /// number, are how many. 0 without the feature `net`.
+    /// Returns how often it has asked the system which sockets are ready, waiting or not. A busy server handles several requests for each: divide its requests by this number. 0 without the feature `net`.
     ///
     /// # Examples
     ///

@@ -16,8 +16,8 @@ pub enum Addresses {
     Name(String),
 }
 
-/// What addresses are made of: a [`SocketAddr`], a pair of an IP address or a name and a port, a slice of addresses, a string `name:port`. Names are looked up
-/// with [`lookup_host`]. Sealed.
+/// What can be given as an address: a [`SocketAddr`], a pair of an IP address or a name and a port, a slice of addresses, or a string `name:port`. Names are looked up
+/// as by [`lookup_host`]. Sealed.
 pub trait ToSocketAddrs: sealed::Sealed {
     /// The addresses that this value stands for.
     #[doc(hidden)]
@@ -83,11 +83,11 @@ impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     }
 }
 
-/// Looks up the addresses of a host, by the system's resolver, on a thread for blocking work. An address that is written as numbers is known without it.
+/// Looks up the addresses of a host, by the system's resolver, on a thread for blocking work. An address in numbers needs no lookup.
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost; a question that has begun is answered to no task.
+/// Nothing is lost. A lookup that has begun runs on, and its answer is dropped.
 ///
 /// # Errors
 ///

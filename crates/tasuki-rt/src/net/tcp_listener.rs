@@ -57,7 +57,7 @@ pub struct TcpListener {
 descriptor!(TcpListener, std::net::TcpListener);
 
 impl TcpListener {
-    /// Listens on the first of the addresses that is free. On Unix an address in `TIME_WAIT` is (`SO_REUSEADDR`).
+    /// Listens on the first of the addresses that is free, with room for 1,024 connections that were not accepted yet. On Unix `SO_REUSEADDR` is set: an address whose old connections are in `TIME_WAIT` is free.
     ///
     /// # Cancel safety
     ///
@@ -101,8 +101,9 @@ impl TcpListener {
 
     /// Accepts the next connection; returns it and the address of its peer.
     ///
-    /// A connection that its peer closed before is accepted on Linux, and its reads say so; one of which the system says `ConnectionAborted` instead is skipped. If the process or the system is out of file descriptors, the accept tries again
-    /// after 50 ms, and then returns the error: a loop that ignores errors accepts again as soon as a descriptor is free, and does not spin.
+    /// If the process or the system is out of file descriptors, the accept tries again after 50 ms, and then returns the error. So a loop that ignores errors accepts again as soon as a descriptor is free, and does not spin.
+    ///
+    /// A connection that its peer has closed meanwhile is accepted on Linux, and its reads say so. Where the system reports `ConnectionAborted` instead, that connection is skipped.
     ///
     /// # Cancel safety
     ///
@@ -129,7 +130,7 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// Those of the system, if it does not say.
+    /// Those of the system, if the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.io().take_error()
     }

@@ -37,8 +37,8 @@ use std::time::Duration;
 ///
 /// # Cancel
 ///
-/// A read or a write that is dropped has done nothing. Dropping the stream closes it: what was written is still sent, unless bytes of the peer were not read: then the system resets the connection, and what
-/// had not arrived is lost. So it is with a [linger](Self::set_linger) of zero.
+/// A read or a write that is dropped has done nothing. Dropping the stream closes it, and what was written is still sent. There are two exceptions, in which the system resets the connection and what had not arrived is lost:
+/// bytes of the peer that were not read, and a [linger](Self::set_linger) of zero.
 ///
 /// # Order
 ///
@@ -218,7 +218,7 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// Those of the system, if it does not say.
+    /// Those of the system, if the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.io().take_error()
     }

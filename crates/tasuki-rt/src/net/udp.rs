@@ -298,7 +298,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of the system, if it does not say.
+    /// Those of the system, if the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.io().take_error()
     }

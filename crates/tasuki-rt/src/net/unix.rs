@@ -120,7 +120,7 @@ impl UnixListener {
     ///
     /// # Errors
     ///
-    /// Those of the system, if it does not say.
+    /// Those of the system, if the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.io().take_error()
     }
@@ -321,7 +321,7 @@ impl UnixStream {
     ///
     /// # Errors
     ///
-    /// Those of the system, if it does not say.
+    /// Those of the system, if the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.io().take_error()
     }
@@ -471,9 +471,8 @@ impl UnixDatagram {
     ///
     /// # A receiver that is full
     ///
-    /// The system does not report when a socket that was not [connected](Self::connect) to has room again. So it is tried again: after a yield, then after pauses of 1, 2, 4, 8 ms, and
-    /// 16 ms from then on; also if it is this socket that has no room. To be woken as soon as there is room, connect to the receiver and [`send`](Self::send). Sends to other receivers do not wait for
-    /// the one that is full, nor do they for the chosen peer.
+    /// The system does not report when a socket that this one is not [connected](Self::connect) to has room again. So the send is tried again: after a yield, then after pauses of 1, 2, 4, 8 ms, and
+    /// 16 ms from then on; also if it is this socket that has no room. To be woken as soon as there is room, connect to the receiver and [`send`](Self::send). A full receiver does not delay sends to others.
     ///
     /// # Cancel safety
     ///
@@ -602,7 +601,7 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// Those of the system, if it does not say.
+    /// Those of the system, if the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.io().take_error()
     }

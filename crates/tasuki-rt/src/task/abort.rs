@@ -19,7 +19,7 @@ use tasuki::task::TaskId;
 /// });
 /// ```
 ///
-/// Dropping it does nothing to the task. It keeps the memory of the task, not what the task holds, and not its runtime.
+/// Dropping it does nothing to the task. It keeps the allocation of the task, but neither what the task owned nor the runtime.
 ///
 /// # Memory ordering
 ///
