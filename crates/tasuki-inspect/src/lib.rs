@@ -13,9 +13,10 @@
 //! # }
 //! ```
 //!
-//! It shows the wait-for graph with its cycles in red, the longest waits with their holders and places, which locks are contended and when, whose code keeps whose waiting, the
-//! workers and queues of the runtimes that it is given, and the last five minutes. All of it comes from [`tasuki::inspect`] and from the dumps of `tasuki-rt`: debug builds show
-//! everything, release builds with the feature `inspect`.
+//! Open the printed address in a browser, by default <http://127.0.0.1:6680/>. The page shows the wait-for graph with its cycles in red, the longest waits with their holders and source lines, which locks are contended and when, which
+//! code keeps which waiting, the workers and queues of the runtimes that it is given, and the last five minutes. Under tokio, smol or another executor leave `.runtime(..)` out: locks and waits are shown all the same.
+//!
+//! All of it comes from [`tasuki::inspect`] and from the dumps of `tasuki-rt`. Debug builds show everything; release builds need the feature `inspect`.
 //!
 //! | path | is |
 //! |---|---|
@@ -26,19 +27,22 @@
 //!
 //! # What it costs, and what it lets in
 //!
-//! Threads: one samples, every two seconds and twice a second while a client watches, less often where a look takes long; one accepts; and one more for each connection. No executor takes part, so it answers while all workers hang. Memory is
-//! bounded: the hundred longest waits and most contended locks are listed and the rest is counted, the history has 150 slots of two seconds. While the tasks of a runtime are counted, a spawn or the end of
-//! a task may wait for that: some milliseconds for 100,000 tasks.
+//! **Threads.** One takes samples: every two seconds, twice a second while a client watches, less often where a sample takes long. One accepts connections, and each connection has one. No executor takes part, so the page
+//! answers while all workers hang.
 //!
-//! It listens on the loopback address. Without a [token](Inspector::token) it answers only requests that were made under a name of this machine, so that no web site can read it; any other address needs a
-//! token. What a browser asks for in the name of another site is refused with a token, too, except the empty page itself. There is no TLS: use a tunnel. Nothing can be changed through it.
+//! **Memory** is bounded: the hundred longest waits and most contended locks are listed and the rest is counted; the history has 150 slots of two seconds.
+//!
+//! **The program** is only read. While the tasks of a runtime are counted, a spawn or the end of a task may wait for that: some milliseconds for 100,000 tasks.
+//!
+//! **Access.** It listens on the loopback address; any other address needs a [token](Inspector::token). Without a token it answers only requests whose host is a name of this machine, so that no web site can read it. Also with a
+//! token, what a browser asks for in the name of another site is refused, except the empty page itself. There is no TLS: use a tunnel. Nothing can be changed through it.
 //!
 //! | what a client may take | limit |
 //! |---|---|
 //! | a request | 8 KiB, 64 fields, no body, 5 seconds from the accept to its last byte |
 //! | an answer, or an event | 10 seconds; then the client is cut off |
 //! | connections | 32 at a time, of which 16 streams of events; the next one is answered with 503 |
-//! | looks at the program | none: all are sent the last sample. `/dump.txt` is one, which all clients share that ask while it is made, or afterwards within nine times as long as it took, at most three seconds |
+//! | samples of the program | none: all clients are sent the last one. Only `/dump.txt` makes a new one; clients that ask while it is made, or within nine times as long as it took (at most three seconds), share it |
 //!
 //! # Features
 //!
@@ -147,7 +151,7 @@ impl Inspector {
         self
     }
 
-    /// Starts it: from now on the page is there, until the value that is returned is dropped.
+    /// Starts the threads and serves the page until the returned value is dropped.
     ///
     /// # Errors
     ///
