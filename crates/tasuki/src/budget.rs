@@ -73,7 +73,7 @@ pub(crate) fn wake_again(cx: &Context<'_>) {
     cx.waker().wake_by_ref();
 }
 
-/// The charge of one awaitable: taken once, and followed by at most one yield.
+/// Charges one operation of a runtime's own future to the budget: once, and followed by at most one yield.
 #[derive(Debug, Default)]
 pub struct Charge {
     state: ChargeState,
@@ -89,8 +89,8 @@ enum ChargeState {
 }
 
 impl Charge {
-    /// Takes one from the budget, at the first call. `Pending`, with the task woken, if the budget is exhausted: the caller has
-    /// done nothing yet, and does nothing now.
+    /// Takes one operation from the budget, at the first call. `Pending`, with the task woken, if the budget is exhausted: the caller then
+    /// returns `Pending` and does nothing.
     pub fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         self.poll_by(cx, charge)
     }
@@ -130,7 +130,7 @@ impl Charge {
         charged
     }
 
-    /// The awaitable has to wait, so there is nothing to charge.
+    /// The operation has to wait, so nothing is charged.
     pub fn waive(&mut self) {
         self.state = ChargeState::Taken;
     }
@@ -180,13 +180,13 @@ mod count {
     /// gone within a minute, on a runtime that gives no budget and so never sets it again.
     const UNLIMITED: u64 = u64::MAX;
 
-    /// A poll begins, in which `operations` operations may be ready at once before one of them yields.
+    /// A poll begins: so many operations may be ready at once before one of them yields.
     #[inline]
     pub fn set_budget(operations: u32) {
         let _ = BUDGET.try_with(|budget| budget.set(u64::from(operations)));
     }
 
-    /// An operation begins that may be ready at once. False if it has to yield then, because the budget is exhausted.
+    /// Takes one operation that may be ready at once from the budget. False if the budget is exhausted: an operation that would be ready has to yield.
     #[inline(always)]
     pub fn charge(cx: &Context<'_>) -> bool {
         let charged = BUDGET.try_with(|budget| {
@@ -206,8 +206,8 @@ mod count {
         charge(cx) && !is_last
     }
 
-    /// How often something on this thread has yielded that would have been ready; wraps. A limit that is polled beside an operation asks before and
-    /// after: a yield is no wait, so the limit is not judged. The budget alone does not say it: the next question may be answered otherwise.
+    /// Returns how often an operation that would have been ready has yielded on this thread; wraps around. A limit around an operation compares the numbers before and after its poll: an operation that only yielded does not
+    /// wait, so the limit does not end it.
     pub fn yields() -> u32 {
         YIELDS.try_with(Cell::get).unwrap_or(0)
     }
@@ -216,7 +216,7 @@ mod count {
         let _ = YIELDS.try_with(|yields| yields.set(yields.get().wrapping_add(1)));
     }
 
-    /// What `f` does is not charged: it is no part of the poll, or has a budget of its own.
+    /// Calls `f` without charging the budget of this thread: for what is no part of the poll, or has a budget of its own.
     pub fn uncharged<R>(f: impl FnOnce() -> R) -> R {
         struct Restore(u64);
         impl Drop for Restore {

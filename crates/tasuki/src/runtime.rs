@@ -31,27 +31,27 @@ use std::time::{Duration, Instant};
 
 /// What a runtime tells the primitives about the thread and the task it runs.
 pub trait Driver {
-    /// The task that is being polled.
+    /// Returns the task that is being polled on this thread.
     fn task(&self) -> Option<TaskId>;
 
-    /// Where the deadlines of this thread's tasks are kept; `None` leaves them to the shared thread.
+    /// Returns where the deadlines of this thread's tasks are kept; `None` leaves them to the one thread of the process.
     fn timers(&self) -> Option<Arc<Timers>>;
 
-    /// May this thread be blocked by `.block()`?
+    /// Returns true if `.block()` may block this thread; otherwise it panics.
     fn may_block(&self) -> bool;
 
-    /// The time, by which durations become deadlines. A runtime for tests may have a clock of its own.
+    /// Returns the time from which durations are counted. A runtime for tests may have a clock of its own.
     fn now(&self) -> Instant {
         Instant::now()
     }
 
-    /// The budget of the poll is exhausted: so many operations that are ready may go on before the next question, 0 if the task must yield. A
+    /// Called when the budget of the poll is exhausted. Returns how many more operations may be ready before it is called again; 0 if the task must yield. A
     /// runtime for tests decides here where its tasks are switched.
     fn refill(&self) -> u32 {
         0
     }
 
-    /// Does the runtime say when a poll of a task has ended ([`poll_ended`]), and when a task has ([`task_ended`])?
+    /// Returns true if the runtime calls [`poll_ended`] after each poll of a task, and [`task_ended`] after each task.
     fn tells_ends_of_polls(&self) -> bool {
         false
     }
@@ -63,8 +63,7 @@ pub enum WakeKind {
     /// Something may have changed.
     #[default]
     Plain,
-    /// The task has been given something that others wait for, or is the next that may take it while it is free, and should run
-    /// soon.
+    /// The task was granted a lock or a message, or is the next that may take a free lock: others wait for it, so it should run soon.
     Baton,
 }
 
@@ -90,8 +89,8 @@ pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
     uncharged(f)
 }
 
-/// Says in advance what [`Driver::task`] of the driver of this thread answers until it is said again, or until the driver is left: with `Some` it is not asked for every lock that is
-/// noted ([`inspect`](crate::inspect)), with `None`, as at first, it is. It must be the same answer. Nothing where locks are not noted.
+/// Says in advance what [`Driver::task`] returns on this thread, until the next call or until the driver is left: with `Some` the driver is not asked for every lock that is
+/// noted ([`inspect`](crate::inspect)); with `None`, as at first, it is. It must be what the driver would return. Does nothing where locks are not noted.
 #[inline(always)]
 pub fn set_task(task: Option<TaskId>) {
     running::said(task.map_or(0, TaskId::get));
@@ -132,7 +131,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     crate::timer::sleep_until(deadline)
 }
 
-/// Waits for a time that begins with the first poll; what no clock can reach is for ever.
+/// Waits for `duration`, from the first poll on. A duration that no clock can reach is for ever.
 ///
 /// # Cancel safety
 ///

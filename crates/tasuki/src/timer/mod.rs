@@ -47,7 +47,7 @@ use wheel::{NEVER, Turned, Wheel};
 const TICKS_PER_SECOND: u64 = 1_000;
 const NANOS_PER_TICK: u32 = 1_000_000;
 
-/// A wheel of deadlines. Part of the contract with runtimes, not of the stable surface.
+/// A wheel of deadlines, for a runtime that keeps those of its tasks.
 pub struct Timers {
     wheel: QueueLock<Wheel>,
     /// The tick until which the turner sleeps, [`NEVER`] if only the alarm wakes it. Written under the lock, read without it.
@@ -68,10 +68,9 @@ pub enum Advanced {
 }
 
 impl Timers {
-    /// An empty wheel. `alarm` is woken when [`advance`](Self::advance) must be called earlier than it said; before it has been
-    /// called once it has said nothing, so call it before you sleep.
+    /// Creates an empty wheel. `alarm` is woken when [`advance`](Self::advance) has to be called earlier than its last call said. So call `advance` once before the thread sleeps for the first time.
     ///
-    /// Its time begins here: a deadline before this moment is due at once, also by a clock that is behind it.
+    /// The time of the wheel begins here: a deadline before this moment is due at once.
     pub fn new(alarm: Waker) -> Self {
         Self::starting_at(Instant::now(), alarm)
     }
@@ -87,7 +86,7 @@ impl Timers {
         }
     }
 
-    /// Releases every sleep that is due, and says when to come back. `None`: when the alarm rings.
+    /// Ends every sleep that is due, and returns when to call it again; `None`: when the alarm is woken.
     ///
     /// Time that was advanced does not go back. It ends after 2^60 ms, thirty-six million years: a later `now` is that end, and a
     /// sleep until then or longer is never due.
@@ -226,11 +225,11 @@ fn ticks(time: Duration) -> u64 {
 /// The future of a deadline: ready when it is past.
 pub type Sleep = Wait<Single<SleepOp>>;
 
-/// A sleep can be asked, and set to another time.
+/// What a sleep can do besides what every wait can: say when it ends, and be set to another time.
 impl Wait<Single<SleepOp>> {
-    /// When it ends. `None` before the first poll of a sleep that was given a duration, whose time begins then; and for ever if no clock can say it.
+    /// Returns when the sleep ends. `None` before the first poll of a sleep that was given a duration, for its time begins then; and always if no clock can reach that time.
     ///
-    /// (`deadline` is the limit that every wait has.)
+    /// (Not to be confused with [`deadline`](Wait::deadline), which gives a wait a limit.)
     ///
     /// # Examples
     ///
@@ -250,7 +249,7 @@ impl Wait<Single<SleepOp>> {
         }
     }
 
-    /// Is its time past? Also when it has not been polled since; it ends at the first millisecond that is not before that time.
+    /// Returns true if the time of the sleep is past, polled or not. Its future is ready from the first whole millisecond on that is not before that time.
     ///
     /// # Examples
     ///
@@ -265,7 +264,7 @@ impl Wait<Single<SleepOp>> {
         self.has_ended() || self.wakes_at().is_some_and(|at| runtime::now() >= at)
     }
 
-    /// Sets it to another time, whatever it has done: it sleeps again. The task that polled it is not woken by the old time any more, and by the new one only after it has polled again.
+    /// Sets the sleep to another time, also if it has ended: it sleeps again. The old time no longer wakes the task; the new one does after the task has polled the sleep again.
     ///
     /// # Examples
     ///
