@@ -110,7 +110,7 @@ impl Explored {
 }
 
 impl Exhaustive {
-    /// Creates a search: one worker, two switches, at most 100,000 schedules.
+    /// Creates a search: one worker, two switches, at most 100,000 schedules. A run that takes more than 100,000 polls fails.
     ///
     /// # Examples
     ///

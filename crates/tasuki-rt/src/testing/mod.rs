@@ -83,7 +83,7 @@
 //!   inside is no different.
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits, where it was
 //!   spawned, and the tasks for whose end it waits; in debug builds and with the feature `inspect` also what else it waits for, and of a lock where it asked for it and which task has taken it, and where.
-//! * It does not end within the polls that [`Simulation::polls`] allows.
+//! * It does not end within ten million polls ([`Simulation::polls`] sets another limit), or within 100,000 in a run of [`Exhaustive`].
 //! * The destructor of a task, of an output that is not taken, or of a posted closure panics.
 //!
 //! Tasks that still wait when the test has ended are dropped, as at the end of a runtime. If a run fails twice, the first failure is the one that is reported: a destructor that panics when the tasks of a deadlock are dropped
