@@ -8,7 +8,9 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Creates a runtime, runs a future on it ([`Runtime::block_on`]), and shuts it down.
+/// Creates a runtime, runs a future on it ([`Runtime::block_on`]), and shuts it down when the future ends.
+///
+/// Tasks that have not ended by then are dropped, and blocking work that is running is waited for, as with the drop of a [`Runtime`]. Await the tasks in the future, or use a `Runtime` of your own and [`drain`](Runtime::drain) it.
 ///
 /// # Panics
 ///

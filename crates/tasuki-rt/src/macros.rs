@@ -1,6 +1,6 @@
 //! The attributes `main` and `test`, with their documentation. Their code is in `tasuki-rt-macros`: attributes must be in a package of their own.
 
-/// Runs an `async fn main` on a [`Runtime`](crate::Runtime) of its own, which ends with it.
+/// Runs an `async fn main` on a [`Runtime`](crate::Runtime) of its own, which is dropped when the function returns, with the tasks that have not ended.
 ///
 /// `workers = N` says how many worker threads there are; otherwise one for each processor. `local` makes it a [`LocalRuntime`](crate::LocalRuntime), all on the main thread. `crate = path` says where this crate is, if it has another
 /// name there. The body runs as [`Runtime::block_on`](crate::Runtime::block_on) does it, on the main thread.

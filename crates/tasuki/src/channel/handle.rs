@@ -231,7 +231,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     pair(Handle::new(capacity, capacity, capacity))
 }
 
-/// Creates a channel without a bound: its memory grows with the messages that are in it, and shrinks when it is empty. A send waits only behind 2^31 messages.
+/// Creates a channel without a bound: its memory grows with the messages that are in it, and shrinks to room for 1,024 when it is empty. A send waits only behind 2^31 messages.
 ///
 /// Prefer [`bounded`]: a receiver that is slower than its senders is noticed there, and here only when memory ends.
 ///

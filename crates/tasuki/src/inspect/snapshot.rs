@@ -109,7 +109,7 @@ pub struct WaitSnapshot {
     pub is_granted: bool,
     /// The lock that it waits for, and its number; none for a signal or a time.
     pub lock: Option<(u64, LockLabel)>,
-    /// The tasks that keep it from its end, as far as they are known.
+    /// The tasks that it waits for: holders, and queued writers before it; as far as they are known, and at most 64.
     pub behind: Vec<HolderSnapshot>,
 }
 
