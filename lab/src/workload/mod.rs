@@ -30,6 +30,7 @@ pub(crate) mod two_thread_runtime;
 pub(crate) mod uncontended;
 pub(crate) mod unlink;
 pub(crate) mod wait_group;
+pub(crate) mod wake_passes;
 
 use crate::measure::Bench;
 

@@ -5,6 +5,7 @@
 //! that finds it released, and the drop).
 
 use super::counting_waker::WakeCount;
+use super::wake_passes;
 use crate::measure::{Bench, Contender, Group, Meter, Reading, Sample};
 use crate::peer::{Broadcast, Kind};
 use crate::peers::VisitBroadcast;
@@ -44,6 +45,9 @@ pub(crate) fn run(bench: &mut Bench, family: &str, each: fn(&mut Build)) {
 fn phase_of(bench: &mut Bench, workload: String, phase: Phase, waiters: usize, each: fn(&mut Build)) {
     let mut build = Build { what: What::Phase(phase, waiters), contenders: Vec::new() };
     each(&mut build);
+    if phase == Phase::Call {
+        build.contenders.extend(wake_passes::floors(waiters));
+    }
     let group = Group::on_one_thread(workload, waiters, "none", waiters as u64, build.contenders);
     bench.group(Group { probe_ops: FEW.min(waiters as u64), ..group });
 }
