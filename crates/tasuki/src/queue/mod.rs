@@ -33,7 +33,7 @@
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`LockedQueue::grant_all`]    |
 //! | cancel, or take     | under `EDIT`                 | => gone             | [`LockedQueue::remove`], [`LockedQueue::remove_sleeping`] |
 //! | another waker       | under `EDIT`                 | => `Waiting`        | [`LockedQueue::rearm`]        |
-//! | to another queue    | under `EDIT` of both         | stays, or `Notified` => `Waiting` | [`LockedQueue::detach_front`], [`LockedQueue::revive`] |
+//! | to another queue    | under `EDIT` of both, or of the first for a queue locked under it | stays, or `Notified` => `Waiting` | [`LockedQueue::detach_front`], `LockedQueue::detach_back`, [`LockedQueue::revive`] |
 //! | unlock the queue    | `w·EDIT => w'`               | none                | drop of [`LockedQueue`] |
 //!
 //! # Invariants

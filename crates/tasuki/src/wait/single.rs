@@ -6,10 +6,10 @@
 //! | phase      | event                  | calls        | next phase |
 //! |------------|------------------------|--------------|------------|
 //! | `Idle`     | poll                   | `try_now`    | `Finished` if it gave the output |
-//! | `Idle`     | poll, not at once      | `enqueue`, `enqueued` | `Queued`, or `Finished` |
+//! | `Idle`     | poll, not at once      | `enqueue`, then `enqueued` if queued | `Queued`; or `Finished`, or `Claimed` of a receive, if it has become ready |
 //! | `Idle`     | poll, the driver or the host panics when it is asked for more budget | – | `Idle` |
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
-//! | `Yielded`  | poll                   | as `Idle` with a budget | |
+//! | `Yielded`  | poll                   | as `Idle` with a budget; a receive without `try_now` (`Op::TRIES_AFTER_YIELD`) | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Claimed` |
 //! | `Queued`   | drop                   | `cancel_dropped`: `cancel`, `discard` | |
 //! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled`, or `Claimed` with an output |
