@@ -1,4 +1,4 @@
-//! futures-intrusive: mutex and semaphore, fair and unfair, the mutex of a single thread, and the manual event.
+//! futures-intrusive: mutex and semaphore, fair and unfair; the mutex of a single thread; and the manual event, which is also measured as an event for one waiter, reset by that waiter.
 
 use crate::peer::{AsyncMutex, AsyncSemaphore, AutoEvent, Broadcast, Kind, LocalMutex};
 use futures_intrusive::sync;

@@ -1,4 +1,4 @@
-//! The standard library: its blocking mutex as a floor, and thread parking.
+//! The standard library: its blocking mutex and reader-writer lock as floors, and thread parking.
 
 use crate::peer::{AsyncMutex, AsyncRwLock, Kind, Park};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! tasuki-rt: the runtime that knows its locks.
+//! tasuki-rt, with two workers and with one.
 
 use crate::peer::{Kind, joined_runtime};
 use crate::workload::two_thread_runtime::{self, TwoThreadRuntime};

@@ -12,7 +12,8 @@
 //! The short form covers every mutant of the statement of which at least one must survive; the long form names
 //! those that must. A survivor without explanation fails the run, and so does an explanation without a survivor.
 //!
-//! Of the runtime those files are weakened that its models include; the others hold no protocol of their own.
+//! Of the runtime those files are weakened that its models include (`crates/tasuki-rt/model/parts.rs`). Its other files with orderings are in no model, among them `scheduler/deadlines.rs`, `local_runtime.rs`
+//! and `signal/`.
 //!
 //! Verdicts are kept in `target/mutants`, a file for each library: an interrupted run goes on where it stopped. They are
 //! forgotten when the library's code (comments aside) or one of its models changes.
