@@ -1,8 +1,7 @@
-//! To create may allocate: a task, a posted closure, a set's member. To wait, to wake, to yield and to cancel does not, the first
-//! wait of a task included.
+//! Waiting, waking, yielding and cancelling allocate nothing, the first wait of a task included. Creating a task, a posted closure or a member of a set may allocate.
 //!
-//! The workers are held by a closure while everything is created, then counted from the first poll to the end of the last task; so are
-//! the foreign threads that wake. `cargo xtask ci` runs this without debug assertions too: with them a lock notes its holders, and more than four in a list.
+//! The workers are held by a closure while everything is created. Then what they allocate is counted from the first poll to the end of the last task, and so is what the foreign threads allocate that
+//! wake. `cargo xtask ci` runs this without debug assertions too: with them `inspect/` keeps records of locks, holders and waits.
 
 use super::held_workers::{CROWD, HeldRuntime, Work, assert_none, crowd, never_allocates};
 use crate::kit::alloc::observe;

@@ -43,7 +43,7 @@
 //! | a poll panics after it took a message | a new slot, pending in front or granted again | – | a step    | `receive.rs`: `Undo` |
 //! | a cancel panics after it took a message | a new slot, pending in front | –                  | a step         | `receive.rs`: `Undo` |
 //! | close                           | –                      | –                       | steps          | [`Core::close`] |
-//! | the last receiver goes          | pending => free, their messages dropped outside | – | steps; the memory of most slots is freed | [`Core::desert`] |
+//! | the last receiver goes          | pending => in no list, not used again; the messages are dropped without the lock | – | steps; the memory of most slots is freed | [`Core::desert`] |
 //!
 //! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/grant_loop.rs`), so a close of a million waiters lets others in between. Where there is room
 //! and no slot, in an unbounded channel, the store grows between two holds, and the steps go on ([`Core::lock_with_slots`]).

@@ -10,6 +10,7 @@
 //! | free | taken by the one holder of a lock | held, claimed | [`HolderSlot::fill`] |
 //! | free | taken by one of several, on the thread that has the slot | held, claimed, or granted | [`HolderSlot::try_fill`], [`HolderSlot::try_grant`] |
 //! | free | granted to a waiter | held, granted | [`HolderSlot::grant`] |
+//! | held | granted to another waiter | busy, then held, granted | [`HolderSlot::grant`] |
 //! | held, granted | the poll of its waiter finds the grant | held, granted and claimed | [`HolderSlot::fill`] |
 //! | held, granted | the same, by another task than it was granted to | busy, then held, granted and claimed | [`HolderSlot::fill`] |
 //! | held | another task uses the guard | busy, then held | [`HolderSlot::touch`] |
@@ -17,6 +18,7 @@
 //! | held | the holder goes on in another mode, or claims its upgrade | held, claimed | [`HolderSlot::change`] |
 //! | held | an upgrade is granted to the holder | busy, then held, granted | [`HolderSlot::grant_upgrade`] |
 //! | held | released | free | [`HolderSlot::free`] |
+//! | any | the record becomes that of another lock | free, as if never used | [`HolderSlot::reset`] |
 //!
 //! # Invariants
 //! 1. A slot that is held is written by its holder, or by the releaser that grants. Of tasks that share a guard, by the one whose compare-exchange made it busy ([`HolderSlot::touch`]).
