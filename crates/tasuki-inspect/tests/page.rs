@@ -1,4 +1,4 @@
-//! What is told, of programs whose waits are known.
+//! What the page reports of programs whose locks and waits are known.
 
 use crate::client::{ask, events, get, inspector};
 use serde_json::Value;

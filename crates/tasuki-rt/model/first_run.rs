@@ -1,12 +1,22 @@
-//! A task that becomes runnable runs, though every worker sleeps until it is unparked, and for no other reason: a program of tasks that are
-//! spawned from outside, spawned inside, that yield, and that are woken before, in or after their first poll.
+//! Every task that becomes runnable is run. The program has tasks that are spawned from outside, that are spawned inside, that yield, and that are woken before, in or after their first
+//! poll. A worker sleeps until it is unparked, and for no other reason, so a lost wake-up is a deadlock.
 //!
-//! Searching, sleeping and the global queue are the runtime's own, and so is the order of the steps of a worker. The task cell stands for
-//! another's: a task is queued once for each time it becomes runnable, and a wake during its poll queues it after the poll. The steps of the cell, of the local
-//! queue, of the event, and of the flag and the count by which the program ends are atomic, and order nothing else, for the model checker does not know them. Three preemptions with one worker (53,000
-//! executions); two with two workers (73,000 and 187,000), for which the program is cut into two. With three these two do not end in hours, so their parts are models of their own, with as many preemptions as the others have: a
-//! task from outside, one that is woken from outside (68,000 executions each with two preemptions), two tasks from inside (16). With three preemptions, which is for releases (`cargo xtask model --preemptions 3 --cap 7200 rt::first_run`), the
-//! first two had 2,391,476 executions each, in half an hour beside other work, and the last one 19, when that was last done: before a searcher looked whether there is more. A task in the global queue that was woken before its first poll has 6; woken in or after that poll, by whichever worker that is, it stays at two.
+//! Searching, sleeping and the global queue are the runtime's own, and so is the order of the steps of a worker. The task cell is a stand-in for that of `async-task`: a task is queued once for each time it
+//! becomes runnable, and a wake during its poll queues it after the poll. The steps of the cell, of the local queue, of the event, and of the flag and the count by which the program ends are atomic and
+//! order nothing else: the model checker does not know them.
+//!
+//! | program | workers | preemptions | executions |
+//! |---|---|---|---|
+//! | the whole | 1 | 3 | 53,000 |
+//! | its two halves | 2 | 2 | 73,000 and 187,000; with 3 they do not end in hours |
+//! | a task from outside, and one that is woken from outside | 2 | 2 | 68,000 each |
+//! | the same | 2 | 3 | 2,391,476 each, in half an hour beside other work |
+//! | two tasks from inside | 2 | 2 | 16 |
+//! | the same | 2 | 3 | 19 |
+//! | a task in the global queue that is woken before its first poll | 2 | as the others | 6 |
+//!
+//! Three preemptions with two workers are for releases: `cargo xtask model --preemptions 3 --cap 7200 rt::first_run`. They were last counted before a searcher looked whether there is more to do. A task in the global queue that is woken in or after
+//! its first poll, by whichever worker, has two preemptions in every run.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;

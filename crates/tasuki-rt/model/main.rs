@@ -1,6 +1,6 @@
 //! The loom models of the scheduler's own parts. Empty unless built with `--cfg tasuki_loom`.
 //!
-//! The files under test are included, not linked: they are private, and the queues beside them are not ours to model. `cargo xtask model rt::`
+//! The files under test are included, not linked: they are private, and the queues beside them (`st3`, `async-task`) have no models. `cargo xtask model rt::`
 //! runs them.
 
 #[cfg(all(test, tasuki_loom))]

@@ -1,4 +1,4 @@
-//! The *next* slot: its owner fills and empties it while a thief empties it.
+//! The *next* slot: its owner fills and empties it while a thief takes from it.
 
 use crate::parts::next_slot::NextSlot;
 use crate::tasks::{run_all, task};

@@ -1,4 +1,4 @@
-//! The files under test.
+//! The files of `tasuki-rt` that the models include and test.
 #![allow(dead_code, unreachable_pub, reason = "a model uses a part of them")]
 
 #[path = "../src/scheduler/chain.rs"]

@@ -1,7 +1,7 @@
 //! How tasks end with their runtime: spawns, wakes and aborts against a shutdown. Every task is dropped once, by a thread that may, and
 //! no worker leaves while one is on its way.
 //!
-//! TaskCounts, registry, the task's entry in it, the global queue and the countdown of the workers are the runtime's own. The task cell stands for another's, which is not ours to model: it promises that
+//! The counts of tasks, the registry, the task's entry in it, the global queue and the countdown of the workers are the runtime's own. The task cell is a stand-in for that of `async-task`, of which it is assumed that
 //! a task is in at most one place, and that a wake of a task that has ended does nothing. The worker takes the steps of
 //! `scheduler/shutdown/mod.rs`.
 

@@ -1,7 +1,7 @@
-//! A worker and a thief: what the worker holds alone is run once, by the first that comes; and the watcher.
+//! A worker and a thief: a task that is alone with its worker is run once, by whichever of the two takes it first; and the watcher.
 //!
-//! *Next* slot, searching, sleeping and watching are the runtime's own. The local queue stands for another's, which is
-//! not ours to model: a list under a mutex. A thief's look finds every poll long, so it takes whatever it sees.
+//! *Next* slot, searching, sleeping and watching are the runtime's own. The local queue is a stand-in for that of `st3`:
+//! a list under a mutex. A thief's look finds every poll long, so it takes whatever it sees.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::next_slot::NextSlot;

@@ -1,10 +1,10 @@
-//! Tasks that nothing but the places they are in orders.
+//! Stand-ins for tasks and queued closures: each holds plain memory, so a queue or slot that does not publish what it passes on fails the model.
 
 use crate::parts::chain::{Link, Linked};
 use loom::cell::UnsafeCell;
 use std::ptr::NonNull;
 
-/// A task whose one run nothing else orders.
+/// A task: its memory is written before it is put somewhere, and read by the thread that takes it.
 struct Task(UnsafeCell<usize>);
 
 pub(crate) fn task() -> NonNull<()> {

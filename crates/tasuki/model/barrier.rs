@@ -1,4 +1,4 @@
-//! The barrier: no party passes early, one leader a phase, and a dropped arrival is either withdrawn or too late.
+//! The barrier: no party passes early, each phase has one leader, and an arrival that is dropped is taken back, or comes after the release and changes nothing.
 
 use crate::support::{Data, Task};
 use crate::versus::race;

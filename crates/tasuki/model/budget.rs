@@ -1,5 +1,5 @@
 //! The budget, exhausted on both sides: every first poll yields with nothing touched, or enqueues. Whatever the other side does between
-//! the look and the queue, no wake-up is lost, and what was released has a taker.
+//! the look and the queue, no wake-up is lost, and every lock or permit that was released is taken.
 //!
 //! The threads of a model share the thread-locals, so the driver is installed around both sides.
 

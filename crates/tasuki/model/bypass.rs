@@ -1,7 +1,7 @@
-//! The mutex, first come with a bounded number of exceptions.
+//! The mutex with `Bypass`: first come, first served, with a bounded number of exceptions.
 //!
-//! An unlock that may be overtaken leaves the lock free and calls the head; the head then competes with newcomers
-//! that come. Each such opening is counted against the bound, whether or not it is used.
+//! An unlock within the bound leaves the lock free and wakes the head, which then competes with newcomers. Each such unlock counts against the bound, whether or not a newcomer
+//! takes the lock.
 
 use crate::support::{
     LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, model, sign_and_unlock, spawn, try_and_sign,

@@ -1,4 +1,4 @@
-//! The condvar: no notification is lost, kept or doubled, wherever the waiter is when it gives up.
+//! The condvar: no notification is lost, kept or doubled, wherever the waiter is when it is cancelled.
 
 use crate::support::{Log, LogMutex, Task, at_rest, join, lock_and_sign, log_mutex, spawn};
 use crate::versus::{Versus, race};

@@ -1,4 +1,4 @@
-//! The event: one waiter a signal, or a gate for all.
+//! The event: each set releases one waiter (auto), or all of them (manual).
 
 use crate::support::{Data, Task, join, model, spawn};
 use loom::thread::yield_now;

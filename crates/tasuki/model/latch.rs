@@ -1,4 +1,4 @@
-//! The latch: it opens once, for all, and shows what was done before.
+//! The latch: it opens once, for all waiters, and what was done before the last count is visible to them.
 
 use crate::support::{Data, Task, join, model, spawn};
 use crate::versus::race;

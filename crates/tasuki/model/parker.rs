@@ -1,4 +1,4 @@
-//! The parker, and the variant that loses wake-ups.
+//! The parker; and, as a model that must fail, a variant that takes the token by a plain store and loses wake-ups.
 
 use crate::support::{Data, join, model, spawn};
 use loom::sync::atomic::{AtomicU32, Ordering};

@@ -1,6 +1,6 @@
 //! The mutex whose grants can be revoked until they are claimed: claim, cancel and unlock race with the futures of the same task that ask for the lock.
 //!
-//! Siblings share an alarm, by which the mutex knows them. A future that is *snoozed* is not polled, though it was woken.
+//! Siblings, the futures of one task, have the same waker (the *alarm* of [`Task`]), by which the mutex knows them. A future that is *snoozed* is not polled, though it was woken.
 
 use crate::support::{
     Task, at_rest, join, lock_and_sign, log_mutex, model, sign_and_unlock, spawn, try_and_sign,

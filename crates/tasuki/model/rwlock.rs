@@ -1,4 +1,4 @@
-//! The reader-writer lock: exclusion, order, visibility, upgrades and downgrades, giving up.
+//! The reader-writer lock: exclusion, order, visibility, upgrades and downgrades, cancelled waits.
 
 use crate::support::{Data, Task, join, model, spawn};
 use crate::versus::race;

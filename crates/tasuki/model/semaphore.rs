@@ -1,4 +1,4 @@
-//! The semaphore: counting, weights, closing, giving up.
+//! The semaphore: counting, weights, closing, cancelled waits.
 
 use crate::support::{Data, Task, join, model, spawn};
 use std::sync::Arc;

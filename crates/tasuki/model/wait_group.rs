@@ -1,4 +1,4 @@
-//! The wait group: no wake-up lost between two words, none released early, everything seen.
+//! The wait group: no wake-up is lost between its two words, no waiter is released early, and a released waiter sees what the members did.
 
 use crate::support::{Data, Task, join, model, spawn};
 use crate::versus::race;

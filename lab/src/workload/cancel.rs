@@ -1,4 +1,4 @@
-//! Waiters that queue on a held lock, and waiters that give up.
+//! Waiters that enqueue on a held lock, and waiters that are cancelled.
 //!
 //! The futures live in place in one array; polling them once queues them, dropping them in place cancels
 //! the wait, and nothing is written over them: that would cost big futures more than small ones. The waker does

@@ -1,4 +1,4 @@
-//! Blocking work: when it begins, what it may do, how it is aborted, and who waits for it.
+//! Blocking work: when it begins, what it may do, how it is aborted, and what waits for it.
 
 use crate::kit::{Drops, MS, runtime, scaled, until, watchdog};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

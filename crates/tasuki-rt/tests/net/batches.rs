@@ -1,4 +1,4 @@
-//! How often the system is asked which sockets are ready: once for all that are, however long they take to be served.
+//! How often a worker asks the system which sockets are ready: once for all that are, however long their tasks run.
 
 use crate::kit::{MS, runtime, until, watchdog};
 use std::io::{Read, Write};

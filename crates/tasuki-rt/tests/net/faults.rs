@@ -1,4 +1,4 @@
-//! What goes wrong: resets, ends, runtimes that are gone or others.
+//! Sockets when something goes wrong: resets, ended streams, runtimes that have shut down, sockets of another runtime.
 
 use super::tcp::{LOOPBACK, echo, pair};
 use crate::kit::{runtime, until, watchdog};

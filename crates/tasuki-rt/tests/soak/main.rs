@@ -2,8 +2,8 @@
 //!
 //! Epoch by epoch: a crowd of tasks is spawned, pinned, aborted; they sleep, lock every primitive, spawn others, panic; threads from
 //! outside meddle. Then the epoch ends in one of the ways a runtime can end, and everything is checked: every task is accounted
-//! for, every lock is free and its sums agree, nothing is left in memory. A dog watches that something happens all the time, so a
-//! wake-up that is lost is noticed, at the latest when all others have gone; tasks that must run at once tell a stalled runtime from a
+//! for, every lock is free and its sums agree, nothing is left in memory. A watchdog checks that something happens all the time, so a
+//! wake-up that is lost is noticed, at the latest when all other tasks have ended; tasks that must run at once tell a stalled runtime from a
 //! stalled machine.
 //!
 //! Any panic but those that are meant ends the process, with the seed.
@@ -42,7 +42,7 @@ use tasuki_rt::{Resume, Runtime};
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
-/// So long nothing may happen, in ticks of the dog, which stands still when the process does.
+/// So long nothing may happen, in ticks of the watchdog, which stands still when the process does.
 const PATIENCE_TICKS: u32 = 300;
 const TICK: Duration = Duration::from_millis(100);
 /// What may be left allocated more than after the first epochs: queues and threads of others, at their largest. With debug assertions locks and waits are noted, and the notes keep
@@ -292,7 +292,7 @@ fn finish(runtime: Runtime, shared: &SharedState, end: End) -> Option<Runtime> {
     None
 }
 
-/// The dog: something happens, or it barks.
+/// The watchdog: if nothing happens for too long, it fails the run.
 fn watch(watched: &Mutex<Arc<TaskLog>>, note: &str) {
     let (mut pulse, mut still) = (0, 0);
     loop {

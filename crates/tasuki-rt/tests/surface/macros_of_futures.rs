@@ -1,4 +1,4 @@
-//! `select!` and `join!` of the futures crates, over what this crate and the primitives give: there is nothing of the kind here, because these work.
+//! `select!` and `join!` of the futures crates work over the futures of this crate and of the primitives; so `tasuki-rt` has no such macros of its own.
 
 use crate::kit::{MS, runtime, scaled, watchdog};
 use futures_util::{FutureExt as _, future, join, pin_mut, select, select_biased};

@@ -1,4 +1,4 @@
-//! Which cycles of real tasks are told, and which are none: what `tasuki::inspect` promises of them, beside waits of the runtime's own.
+//! Which cycles of real tasks are reported, and which must not be: what `tasuki::inspect` promises of them, beside waits of the runtime's own.
 
 use crate::kit::{runtime, until, watchdog};
 use futures_util::future::{Either, select};

@@ -1,4 +1,4 @@
-//! A search through all schedules of a test: where it has to say that it could not be one.
+//! Searches through all schedules (`Exhaustive`) of tests that make that hard: a test that changes from run to run is reported, a task that never waits does not stop the search, and a test that does not end is run once.
 
 use crate::kit::watchdog;
 use std::panic::{AssertUnwindSafe, catch_unwind};

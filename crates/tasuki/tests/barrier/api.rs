@@ -1,4 +1,4 @@
-//! The barrier: S2-66..S2-77, and arrivals that are withdrawn.
+//! The barrier: S2-66..S2-77, and arrivals that are cancelled.
 
 use crate::kit::alloc::allocations;
 use crate::kit::gate::{self, Gate, hostile};

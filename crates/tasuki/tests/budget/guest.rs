@@ -1,4 +1,4 @@
-//! Without a driver the executor is a stranger. A task that never waits gives its thread back all the same, and what has no other task to run never yields.
+//! The budget under a foreign executor, where no driver is installed: a task that never waits yields all the same now and then, and a thread that has no other task to run (`.block()`, a no-op waker) never does.
 
 use crate::kit::poll::poll;
 use crate::kit::waker::Spy;

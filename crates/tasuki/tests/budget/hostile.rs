@@ -1,4 +1,4 @@
-//! A runtime that panics when it is asked which task runs: no lock is lost, whichever way it is taken, granted or given up.
+//! A runtime that panics when it is asked which task runs: no lock is lost, whichever way it is taken, granted or cancelled.
 
 use crate::kit::poll::poll;
 use crate::kit::waker::Spy;

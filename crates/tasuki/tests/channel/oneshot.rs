@@ -1,4 +1,4 @@
-//! Oneshots: one message, told in time; on the heap, and in a slot.
+//! Oneshots, on the heap and in a slot: the message is received or given back, and each side learns that the other has ended.
 
 use crate::kit::alloc::allocations;
 use crate::kit::poll::{panics, pending, poll, ready};

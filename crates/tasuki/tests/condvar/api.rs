@@ -1,4 +1,4 @@
-//! The condvar: no notification is lost, kept or doubled; who is notified goes to the queue of the mutex, and is woken as its owner.
+//! The condvar: no notification is lost, kept or doubled; a notified waiter goes to the queue of the mutex, and is woken as its owner.
 //! B003, B023, B029, B039, H4, H5, H7, H15.
 
 use crate::kit::fixture::{Site, Waiting};

@@ -1,4 +1,4 @@
-//! Waits on a condvar that are given up: by a drop, a limit or a panic, in every place; what becomes of the notification.
+//! Waits on a condvar that are cancelled by a drop, a limit or a panic, in every state: what becomes of the notification.
 //! B003, B007, B025, B035, B133, H2, H6.
 
 use crate::kit::driver::Limits;

@@ -1,7 +1,7 @@
 //! Hostile wakers (H3) on the condvar: a waker's clone, wake and drop are foreign code and may do anything. B061, B063, B065, B133, H3, H15.
 //!
 //! Six actions x four calls x every moment at which the condvar, or the mutex for it, makes such a call. After each both work, every waiter
-//! who is notified comes back, and every waker made was dropped or woken exactly once.
+//! that is notified comes back, and every waker made was dropped or woken exactly once.
 //!
 //! Out of reach for safe Rust, so not here: to poll or drop a future from a waker call made by that same future's poll or drop; to free
 //! the condvar in the middle of a call, since the caller holds it; `wake_by_ref`, which is never called.

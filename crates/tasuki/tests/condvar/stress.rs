@@ -1,4 +1,4 @@
-//! Producers and consumers on threads; consumers block, give up, run out of time. A lost notification is a hang. And many waiters at
+//! Producers and consumers on threads; consumers block, are cancelled, run out of time. A lost notification is a hang. And many waiters at
 //! once. B031, B035, B059, B083, H2, H7, H9, H14. `TASUKI_STRESS_SECONDS=600` makes it long.
 
 use crate::kit::alloc::allocations;

@@ -1,4 +1,4 @@
-//! Small scenes that several test programs begin with.
+//! Small set-ups that tests of several primitives begin with: a mutex with a condvar, waiters that are queued.
 
 use super::poll::pending;
 use super::waker::Spy;

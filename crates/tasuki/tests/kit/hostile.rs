@@ -1,5 +1,5 @@
-//! Hostile wakers (H3): a waker's clone, wake, `wake_by_ref` and drop are foreign code and may do anything. Six deeds, and the cast of the scenes in which
-//! each primitive meets them.
+//! Hostile wakers (H3): a waker's clone, wake, `wake_by_ref` and drop are foreign code and may do anything. Here are six
+//! things that such a call can do ([`Deed`]), and the wakers and futures with which the tests of each primitive try them.
 
 use super::poll::{catch, panics, pending, poll, poll_with};
 use super::waker::{Call, Spy};

@@ -1,4 +1,4 @@
-//! Deadlines and tokens on waits (S2-65, S3-19, S3-23): what was granted is returned, what was not is withdrawn.
+//! Deadlines and tokens on waits (S2-65, S3-19, S3-23): what was granted is returned, what was not is cancelled.
 //! With the shared timer, whose thread never ends; `each.rs` has no need of it.
 
 use crate::kit::driver::FakeDriver;

@@ -1,5 +1,5 @@
 //! Limits on every wait there is: by a deadline and by a token, before, at and after the moment of the grant. What was granted is
-//! returned, what was withdrawn is withdrawn at once, nothing is lost and nothing is left behind.
+//! returned, what was not leaves its queue at once, nothing is lost and nothing is left behind.
 //! S2-65, S3-19, S3-23; B001, B013, B021, B025, B027, B035, B097, B133, H2, H5.
 
 use crate::kit::driver::Limits;

@@ -1,4 +1,4 @@
-//! A deadlock is told by the program itself: through the hook and on standard error, and once.
+//! A program that deadlocks reports it itself, once: to the hook and on standard error.
 
 #![cfg(any(debug_assertions, feature = "inspect"))]
 

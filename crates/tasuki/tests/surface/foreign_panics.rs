@@ -1,4 +1,4 @@
-//! A future marks itself over before it calls foreign code. Every public awaitable, with a waker that panics when it is cloned, woken or dropped, at
+//! Foreign code that panics in a poll or a drop. Every public awaitable, with a waker that panics when it is cloned, woken or dropped, at
 //! every place where that can happen: afterwards the future is polled or dropped again, nothing is granted twice, nothing released twice, nothing lost,
 //! and the future knows whether another poll would panic. The rows are compared with the sources. B065, B133, H15.
 

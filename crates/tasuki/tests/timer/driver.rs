@@ -1,4 +1,4 @@
-//! The driver through which a runtime tells the primitives what they must know, and learns what it must. S3-21.
+//! The driver of a runtime: the primitives ask it for the running task, the deadlines and the budget, and a wake says whether it hands over a lock or a message. S3-21.
 
 use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panic_of, panics, pending, poll, poll_with, ready};

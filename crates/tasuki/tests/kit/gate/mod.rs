@@ -1,4 +1,4 @@
-//! What holds for everything that releases all its waiters at once: wait group, latch, barrier.
+//! Tests that everything has in common that releases all its waiters at once: wait group, latch, barrier.
 //!
 //! Each of the three is a [`Gate`] here. The scenarios are written once and called by the tests of each.
 
