@@ -8,12 +8,16 @@
 //! | a semaphore | more permits are wanted than are free, all holders are stuck and each of them is known, for any of them may release enough |
 //! | a signal, a time, or a limit that has not come | never: it may come |
 //!
-//! A wait that only the next poll of its future can end is none ([`WaitView::is_idle`]): what it is for has come, or its grant was revoked; its task has been woken for that poll, and has not polled it. And a limit that has been
-//! reached is none any more: its wait is still in the queue. Neither keeps a task out of a cycle, but for the judgement of strict mode ([`Judged::InPoll`]), which is made in the middle of a poll: the same poll may come to it yet.
+//! These waits do not count, and keep no task out of a cycle:
 //!
-//! The stuck tasks are the largest set for which this holds. A wait that was granted is none any more, and its task is a holder, whether its future
-//! has been polled since or not: so a task that does not poll the future that was granted, and waits for the same lock by another, waits for itself. A wait for a re-entrant mutex
-//! that its own task owns is none either: the next poll ends it.
+//! * A wait that only the next poll of its future can end ([`WaitView::is_idle`]): what it is for has come, or its grant was revoked. Its task has been woken for that poll, and has not made it.
+//! * A wait that was granted. Its task is a holder then, whether its future has been polled since or not. So a task that does not poll the future that was granted, and waits for the same lock by another, waits for itself.
+//! * A wait for a re-entrant mutex that its own task owns: the next poll ends it.
+//!
+//! A limit that has been reached does not count either: its wait is still in the queue, as one without a limit. Strict mode judges in the middle of a poll ([`Judged::InPoll`]), which may still come to such a wait or limit: there
+//! it keeps its task out of a cycle.
+//!
+//! The stuck tasks are the largest set for which the table holds.
 //!
 //! Any task may release permits. So the tasks that would be stuck if every wait for permits ended are *certain*, the others *suspected* ([`Stuck`]): a task of a cycle of locks that waits
 //! for permits beside, by another future, is only suspected.
