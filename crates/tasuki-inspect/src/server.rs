@@ -52,9 +52,9 @@ pub(crate) struct Server {
 }
 
 /// One of a limited number, until it is dropped.
-struct Place<'a>(&'a AtomicUsize);
+struct CountedPlace<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> CountedPlace<'a> {
     fn take(count: &'a AtomicUsize, limit: usize) -> Option<Self> {
         // Relaxed: a number, which publishes nothing.
         let place = Self(count);
@@ -62,7 +62,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CountedPlace<'_> {
     fn drop(&mut self) {
         // Relaxed: as above.
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Server {
         self.connections.fetch_add(1, Ordering::Relaxed);
         let server = self.clone();
         let run = move || {
-            let _place = Place(&server.connections);
+            let _place = CountedPlace(&server.connections);
             // A client that is gone, or too slow, is not told.
             let _ = server.answer(stream);
         };
@@ -169,7 +169,7 @@ impl Server {
 
     /// Sends each sample as it comes, until the client is gone.
     fn stream(&self, mut out: Timed, request: &Request) -> io::Result<()> {
-        let Some(_place) = Place::take(&self.streams, self.limits.streams) else {
+        let Some(_place) = CountedPlace::take(&self.streams, self.limits.streams) else {
             return refuse(&mut out, Refusal(503, "too many streams of events"));
         };
         let _watched = self.samples.watch();

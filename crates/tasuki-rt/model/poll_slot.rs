@@ -1,7 +1,7 @@
 //! Sockets, and workers whose polls do not end: another worker waits for the sockets. The system reports each event to the worker that waits for it, or to the next that does;
 //! a worker sleeps until it is unparked or an event is reported to it, and for no other reason: an event that no worker waits for is a deadlock.
 
-use crate::parts::idle::{Idle, NEVER, Nap, Place, Rest, Sleeper};
+use crate::parts::idle::{Idle, NEVER, Nap, Rest, SleepPlace, Sleeper};
 use loom::sync::{Mutex, Notify};
 use loom::thread;
 
@@ -111,8 +111,8 @@ impl Sleeper for Falling<'_> {
     fn sleep(&self, nap: Nap) {
         let parker = &self.world.parkers[self.worker];
         match nap.place {
-            Place::Parker => parker.wait(),
-            Place::Poll => {
+            SleepPlace::Parker => parker.wait(),
+            SleepPlace::Poll => {
                 let mut system = self.world.system.lock().unwrap();
                 if system.events == 0 {
                     assert_eq!(system.waits.replace(self.worker), None, "one worker waits");

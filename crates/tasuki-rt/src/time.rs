@@ -29,7 +29,7 @@ pub fn now() -> Instant {
 ///
 /// # Cancel safety
 ///
-/// Dropping it disarms the deadline in constant time, and loses nothing.
+/// Dropping it cancels the deadline in constant time, and loses nothing.
 ///
 /// # Examples
 ///

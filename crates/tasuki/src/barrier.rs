@@ -82,7 +82,7 @@ use core::task::{Context, Poll};
 ///
 /// # Cancel
 ///
-/// An arrival is withdrawn when its future is dropped before the phase is complete: the barrier then waits for
+/// An arrival is taken back when its future is dropped before the phase is complete: the barrier then waits for
 /// another in its place, so no party passes early and no phase has two leaders. Dropping it after the phase was
 /// completed changes nothing. A drop and the last arrival that race happen in one order or the other, never half of each. With
 /// barriers that do not take an arrival back, a timeout around an arrival leaves a party counted that does not come.
@@ -193,7 +193,7 @@ impl Barrier {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future before the phase is complete withdraws the arrival; afterwards it changes nothing.
+    /// Dropping the future before the phase is complete takes the arrival back; afterwards it changes nothing.
     ///
     /// # Examples
     ///

@@ -125,7 +125,7 @@ pub(crate) fn task() -> Option<TaskId> {
 ///
 /// # Cancel safety
 ///
-/// Dropping it disarms the deadline, and loses nothing.
+/// Dropping it cancels the deadline, and loses nothing.
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
     crate::timer::sleep_until(deadline)

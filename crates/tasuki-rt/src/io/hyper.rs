@@ -53,11 +53,11 @@ pub struct HyperTimer;
 
 impl Timer for HyperTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Nap(crate::sleep(duration)))
+        Box::pin(HyperSleep(crate::sleep(duration)))
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Nap(crate::sleep_until(deadline)))
+        Box::pin(HyperSleep(crate::sleep_until(deadline)))
     }
 
     fn now(&self) -> Instant {
@@ -66,11 +66,11 @@ impl Timer for HyperTimer {
 }
 
 /// A sleep, under a name of our own for the foreign trait.
-struct Nap<F>(F);
+struct HyperSleep<F>(F);
 
-impl<F: Future<Output = ()> + Send + Sync> Sleep for Nap<F> {}
+impl<F: Future<Output = ()> + Send + Sync> Sleep for HyperSleep<F> {}
 
-impl<F: Future> Future for Nap<F> {
+impl<F: Future> Future for HyperSleep<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {

@@ -132,14 +132,14 @@ pub(crate) struct Poller {
     registry: mio::Registry,
     interrupt: Waker,
     /// Never contended: the poll slot lets one worker in.
-    turn: Mutex<Turn>,
+    poll_state: Mutex<PollState>,
     table: Mutex<Table>,
     /// The process that started it.
     process: u32,
 }
 
 /// What the worker that polls uses.
-struct Turn {
+struct PollState {
     poll: mio::Poll,
     events: Events,
 }
@@ -158,8 +158,8 @@ impl Poller {
         let poll = mio::Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let interrupt = Waker::from(Arc::new(Interrupt(mio::Waker::new(&registry, INTERRUPT)?)));
-        let turn = Mutex::new(Turn { poll, events: Events::new() });
-        Ok(Self { registry, interrupt, turn, table: Mutex::default(), process: process() })
+        let poll_state = Mutex::new(PollState { poll, events: Events::new() });
+        Ok(Self { registry, interrupt, poll_state, table: Mutex::default(), process: process() })
     }
 
     /// Is this process a fork of the one that started it?
@@ -173,8 +173,8 @@ impl Poller {
 
     /// Waits, and notes the wakes that are to follow.
     fn wait(&self, timeout: Option<Duration>, deliveries: &mut Vec<Delivery>) -> io::Result<()> {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let Turn { poll, events } = &mut *turn;
+        let mut poll_state = self.poll_state.lock().unwrap_or_else(PoisonError::into_inner);
+        let PollState { poll, events } = &mut *poll_state;
         // Once for a worker: from then on a wait allocates nothing, whatever it brings.
         deliveries.reserve(4 * BATCH);
         events.wait(poll, timeout)?;

@@ -116,7 +116,7 @@ pub(crate) struct Asleep {
 
 /// Where a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SleepPlace {
     /// On its parker.
     Parker,
     /// In the system's wait for sockets.
@@ -126,7 +126,7 @@ pub(crate) enum Place {
 /// Where and how long a worker sleeps, if it is not unparked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nap {
-    pub(crate) place: Place,
+    pub(crate) place: SleepPlace,
     /// At most a millisecond, as the watcher.
     pub(crate) watch: bool,
     /// Until this deadline, for the others; [`NEVER`] if it is not the timekeeper.
@@ -411,7 +411,7 @@ impl Idle {
         let asleep = self.sleep(Rest { watch, ..rest });
         if !(asleep.look && sleeper.sees_work(!watch && !self.is_watched())) {
             let until = if asleep.keeps_time { self.keep_time(rest.worker, sleeper) } else { NEVER };
-            let place = if asleep.polls { Place::Poll } else { Place::Parker };
+            let place = if asleep.polls { SleepPlace::Poll } else { SleepPlace::Parker };
             sleeper.sleep(Nap { place, watch, until });
         }
         if watch {

@@ -2,7 +2,7 @@
 //! this one.
 
 use super::chain::{Chain, Link, Linked};
-use super::idle::{Idle, NEVER, Nap, Place, Rest, Risen, Sleeper};
+use super::idle::{Idle, NEVER, Nap, Rest, Risen, SleepPlace, Sleeper};
 use super::next_slot::NextSlot;
 use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
@@ -115,7 +115,7 @@ fn a_watcher_that_rises_owes_a_poller() {
         }
 
         fn sleep(&self, nap: Nap) {
-            assert!(nap.watch && nap.place == Place::Parker);
+            assert!(nap.watch && nap.place == SleepPlace::Parker);
             assert_eq!(self.0.end_poll(0), None, "one watches");
         }
     }

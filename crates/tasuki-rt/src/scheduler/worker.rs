@@ -4,7 +4,7 @@
 //! docs/scheduler.md; the files beside this one have its parts: `queue_turns.rs`, `steal.rs`, `balance.rs`, `deadlines.rs`.
 
 use super::chain::Chain;
-use super::idle::{Nap, Place, Rest, Sleeper};
+use super::idle::{Nap, Rest, SleepPlace, Sleeper};
 use super::queue_turns::QueueTurn;
 use super::shutdown::{self, abandoned_wheel::AbandonedWheel};
 use super::sockets::{AskedForSockets, Delivery};
@@ -405,9 +405,9 @@ impl Sleeper for FallingAsleep<'_> {
         let watch = if nap.watch { Instant::now().checked_add(WATCH) } else { None };
         let ends = [local.timers.due(), self.shared.time_of(nap.until), watch];
         match (nap.place, ends.into_iter().flatten().min()) {
-            (Place::Poll, ends) => local.sleep_in_poll(self.shared, ends),
-            (Place::Parker, Some(deadline)) => drop(parker.park_deadline(deadline)),
-            (Place::Parker, None) => parker.park(),
+            (SleepPlace::Poll, ends) => local.sleep_in_poll(self.shared, ends),
+            (SleepPlace::Parker, Some(deadline)) => drop(parker.park_deadline(deadline)),
+            (SleepPlace::Parker, None) => parker.park(),
         }
     }
 }

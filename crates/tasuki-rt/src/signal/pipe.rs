@@ -24,14 +24,14 @@ use tasuki::Event;
 const SIGNALS: usize = 128;
 
 /// One signal.
-pub(super) struct Slot {
+pub(super) struct SignalSlot {
     /// How often its handler has run.
     count: AtomicU32,
     /// Set for a moment only, to release those that wait.
     pub(super) arrived: Event,
 }
 
-impl Slot {
+impl SignalSlot {
     const fn new() -> Self {
         Self { count: AtomicU32::new(0), arrived: Event::manual() }
     }
@@ -44,13 +44,13 @@ impl Slot {
     }
 }
 
-static SLOTS: [Slot; SIGNALS] = [const { Slot::new() }; SIGNALS];
+static SLOTS: [SignalSlot; SIGNALS] = [const { SignalSlot::new() }; SIGNALS];
 /// What the handler writes to; -1 before the first use.
 static WRITE_END: AtomicI32 = AtomicI32::new(-1);
 /// Which signals have our handler. Held while one is installed.
 static INSTALLED: Mutex<[bool; SIGNALS]> = Mutex::new([false; SIGNALS]);
 
-pub(super) fn slot(signal: i32) -> &'static Slot {
+pub(super) fn slot(signal: i32) -> &'static SignalSlot {
     &SLOTS[signal as usize]
 }
 

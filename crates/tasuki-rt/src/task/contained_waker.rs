@@ -95,7 +95,7 @@ fn contain(waker: Waker) -> Waker {
 /// As a waker with a reference of its own to a count: its clone calls nothing foreign.
 #[cold]
 fn in_arc(waker: Waker) -> Waker {
-    Waker::from(Arc::new(Kept(ManuallyDrop::new(waker))))
+    Waker::from(Arc::new(KeptWaker(ManuallyDrop::new(waker))))
 }
 
 const fn table<const SLOT: usize>() -> RawWakerVTable {
@@ -147,9 +147,9 @@ unsafe fn drop_waker<const SLOT: usize>(data: *const ()) {
 }
 
 /// A foreign waker whose table came too late.
-struct Kept(ManuallyDrop<Waker>);
+struct KeptWaker(ManuallyDrop<Waker>);
 
-impl Wake for Kept {
+impl Wake for KeptWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -159,7 +159,7 @@ impl Wake for Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptWaker {
     fn drop(&mut self) {
         // SAFETY: dropped here and nowhere else.
         contain_panic(|| unsafe { ManuallyDrop::drop(&mut self.0) });

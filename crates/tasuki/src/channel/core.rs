@@ -31,7 +31,7 @@
 //! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop_available`], [`Locked::finish_freeing`] |
 //! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
 //! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
-//! | drop of a granted receive       | granted => pending, in front (`ticket_heap.rs`) | – | a step         | [`Locked::attach_back`] |
+//! | drop of a granted receive       | granted => pending, in front (`ticket_heap.rs`) | – | a step         | [`Locked::put_back`] |
 //! | a step: message and receiver    | pending => granted     | receiver => `Notified`  | wake it        | `Locked::step` |
 //! | a step: room and a sender       | free => pending, the slot that was just freed before others | sender => `Notified` | wake it | `Locked::step` |
 //! | a step: room and a reservation  | free => reserved       | sender => `Notified`    | wake it        | `Locked::step` |
@@ -63,7 +63,7 @@
 //! The word of the receivers' queue is the lock: Acquire of `WaitQueue::try_lock` pairs with Release in the drop of `LockedQueue`. A granted message is
 //! published by the waiter's state. The two counts are Relaxed: exact under the lock, and hints elsewhere; after a hint the next look is under the lock.
 
-use super::locked::{Detached, Locked, State};
+use super::locked::{DetachedMessages, Locked, State};
 use super::store::{MAX_SLOTS, Store};
 use crate::event::{Event, Reset};
 use crate::queue::batch::call_each;
@@ -212,7 +212,7 @@ impl<T, S: Store<T>> Core<T, S> {
         locked.queue.set(CLOSED);
         locked.state_mut().deserted = true;
         // Dropped last, also while a waker's panic unwinds: a destructor that asks finds the channel closed, and its event set.
-        let _chain = Chain { core: self, rest: locked.detach() };
+        let _messages = DropMessages { core: self, rest: locked.detach() };
         let told = SetClosed(self);
         locked.finish();
         drop(told);
@@ -246,12 +246,12 @@ impl<T, S: Store<T>> Drop for SetClosed<'_, T, S> {
 }
 
 /// Messages that were detached, to be dropped without the lock, one by one, whatever panics.
-struct Chain<'c, T, S: Store<T>> {
+struct DropMessages<'c, T, S: Store<T>> {
     core: &'c Core<T, S>,
-    rest: Detached,
+    rest: DetachedMessages,
 }
 
-impl<T, S: Store<T>> Drop for Chain<'_, T, S> {
+impl<T, S: Store<T>> Drop for DropMessages<'_, T, S> {
     fn drop(&mut self) {
         call_each(|| {
             // SAFETY: detached from this channel by the caller that made the chain.
@@ -273,7 +273,7 @@ impl<T, S: Store<T>> Drop for Core<T, S> {
         let mut locked = self.lock();
         let rest = locked.detach();
         drop(locked);
-        drop(Chain { core: self, rest });
+        drop(DropMessages { core: self, rest });
     }
 }
 

@@ -250,7 +250,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// A granted message becomes pending again, before all that have not been granted; among those that were put back, the older comes first.
-    pub(super) fn attach_back(&mut self, number: u32) {
+    pub(super) fn put_back(&mut self, number: u32) {
         let core = self.core;
         self.release(1);
         self.state_mut().returned.insert(number, core);
@@ -299,11 +299,11 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     }
 
     /// Detaches all pending messages, in constant time. Their slots are not used again: there is no receiver.
-    pub(super) fn detach(&mut self) -> Detached {
+    pub(super) fn detach(&mut self) -> DetachedMessages {
         let pending = self.core.pending.get();
         let returned = self.state_mut().returned.take::<Core<T, S>>();
         self.core.pending.set(0);
-        Detached { first: self.state().first, len: pending - returned.len(), returned }
+        DetachedMessages { first: self.state().first, len: pending - returned.len(), returned }
     }
 
     /// Reserves slots for which there is room.
@@ -478,13 +478,13 @@ impl<T, S: Store<T>> Granter for Locked<'_, T, S> {
 
 /// Messages that have left the channel: those that had been put back, and the first of a chain of slots, and how many there are in it.
 #[derive(Debug)]
-pub(super) struct Detached {
+pub(super) struct DetachedMessages {
     returned: TicketHeap<u32>,
     first: u32,
     len: u32,
 }
 
-impl Detached {
+impl DetachedMessages {
     /// The next of them.
     ///
     /// SAFETY: they were detached from this channel, and are the caller's alone.

@@ -1,6 +1,6 @@
 //! Receiving: a message that is pending is taken at once; a receive that waits is granted one, and claims it when it is polled.
 //!
-//! A granted message stays in its slot, so a receive that is dropped has nothing to move: the slot is put back ([`Locked::attach_back`]), or granted to the next.
+//! A granted message stays in its slot, so a receive that is dropped has nothing to move: the slot is put back ([`Locked::put_back`]), or granted to the next.
 //! Only a poll that panics after it has taken the message (a waker of a waiting sender, or its own, misbehaves) needs a slot again: [`Undo`].
 
 use super::core::Core;
@@ -115,13 +115,13 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// `granted => pending`, or to the next receiver: the receive is dropped.
     #[inline(never)]
-    fn attach_back(&self, waiter: Pinned<'_>) {
+    fn put_back(&self, waiter: Pinned<'_>) {
         let number = unpack(waiter.get().pointer());
         if number == NONE {
             return;
         }
         let mut locked = self.lock();
-        locked.attach_back(number);
+        locked.put_back(number);
         locked.finish();
     }
 
@@ -185,7 +185,7 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     pub(super) fn cancel_dropped(&self, waiter: Pinned<'_>) {
         if self.leave(waiter) == Some(Verdict::Granted) {
-            self.attach_back(waiter);
+            self.put_back(waiter);
         }
     }
 
@@ -249,7 +249,7 @@ impl<T, S: Store<T>> Drop for Undo<'_, T, S> {
                         // SAFETY: its own future, which has seen `Notified`.
                         return unsafe { waiter.get().set_pointer(pack(number)) };
                     }
-                    locked.attach_back(number);
+                    locked.put_back(number);
                     return grant_loop(locked, || self.core.lock_with_slots());
                 }
                 Err(back) => message = back,

@@ -82,23 +82,23 @@ impl<'a, H: Relock, F> Conditional<'a, H, F> {
 }
 
 /// A lock that is released when this is dropped, by the panic of a condition; then the notification is passed on.
-struct Judged<'a, H: Relock>(Option<Guard<H>>, PassOn<'a>);
+struct CheckedGuard<'a, H: Relock>(Option<Guard<H>>, PassOn<'a>);
 
-impl<'a, H: Relock> Judged<'a, H> {
+impl<'a, H: Relock> CheckedGuard<'a, H> {
     /// Asks the condition; the lock, and what it said.
     fn ask(
         guard: Guard<H>,
         pass_on: PassOn<'a>,
         condition: &mut impl FnMut(&mut H::Target) -> bool,
     ) -> (Guard<H>, bool) {
-        let mut judged = Self(Some(guard), pass_on);
-        let holds = judged.0.as_mut().is_some_and(|guard| condition(guard));
-        judged.1.0 = None;
-        (judged.0.take().expect("it was put there"), holds)
+        let mut checked = Self(Some(guard), pass_on);
+        let holds = checked.0.as_mut().is_some_and(|guard| condition(guard));
+        checked.1.0 = None;
+        (checked.0.take().expect("it was put there"), holds)
     }
 }
 
-impl<H: Relock> Drop for Judged<'_, H> {
+impl<H: Relock> Drop for CheckedGuard<'_, H> {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
             while_unwinding(|| drop(guard));
@@ -116,7 +116,7 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Future for Conditional<'_, H, 
                 if !*parts.is_over {
                     let pass_on = PassOn(parts.by_one.then_some(parts.condvar));
                     let holds;
-                    (guard, holds) = Judged::ask(guard, pass_on, parts.condition);
+                    (guard, holds) = CheckedGuard::ask(guard, pass_on, parts.condition);
                     *parts.is_over = !holds;
                 }
                 if *parts.is_over {
@@ -150,7 +150,7 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Awaitable for Conditional<'_, 
         *parts.by_one = waiting.op().was_notified_by_one();
         parts.wait.set(None);
         let pass_on = PassOn(parts.by_one.then_some(parts.condvar));
-        let (guard, holds) = Judged::ask(guard, pass_on, parts.condition);
+        let (guard, holds) = CheckedGuard::ask(guard, pass_on, parts.condition);
         (!holds).then_some(guard)
     }
 

@@ -61,7 +61,7 @@ const PAUSE: u32 = 20;
 static WATCHER: AtomicU32 = AtomicU32::new(0);
 
 /// A cycle that was found.
-struct Seen {
+struct SeenCycle {
     since: Instant,
     is_reported: bool,
     tasks: Vec<u64>,
@@ -73,7 +73,7 @@ struct Seen {
 struct Watch {
     /// The process whose cycles are reported.
     process: u32,
-    seen: HashMap<Vec<u64>, Seen>,
+    seen: HashMap<Vec<u64>, SeenCycle>,
 }
 
 impl Default for Watch {
@@ -95,15 +95,20 @@ impl Watch {
 
     /// Looks only at the cycles that have been there for long enough now: those that still stand are to be reported.
     fn confirm(&mut self, now: Instant) -> Vec<Cycle> {
-        let is_due = |seen: &Seen| !seen.is_reported && now >= seen.since + STAYS;
+        let is_due = |seen: &SeenCycle| !seen.is_reported && now >= seen.since + STAYS;
         let (due, rest) = core::mem::take(&mut self.seen).into_iter().partition(|(_, seen)| is_due(seen));
         self.seen = rest;
-        let mut due: HashMap<Vec<u64>, Seen> = due;
+        let mut due: HashMap<Vec<u64>, SeenCycle> = due;
         let tasks = due.values().flat_map(|seen| seen.tasks.iter().copied()).collect();
         self.find(tasks, &mut due, now)
     }
 
-    fn find(&mut self, tasks: Vec<u64>, before: &mut HashMap<Vec<u64>, Seen>, now: Instant) -> Vec<Cycle> {
+    fn find(
+        &mut self,
+        tasks: Vec<u64>,
+        before: &mut HashMap<Vec<u64>, SeenCycle>,
+        now: Instant,
+    ) -> Vec<Cycle> {
         let mut news = Vec::new();
         let cycles = graph::cycles_of(tasks);
         let is_open = |cycle: &&Cycle| before.get(&cycle.signature()).is_none_or(|seen| !seen.is_reported);
@@ -114,7 +119,7 @@ impl Watch {
             if self.seen.contains_key(&signature) || !self.is_of_this_process(&cycle) {
                 continue;
             }
-            let mut seen = before.remove(&signature).unwrap_or_else(|| Seen {
+            let mut seen = before.remove(&signature).unwrap_or_else(|| SeenCycle {
                 since: now,
                 is_reported: false,
                 tasks: cycle.links.iter().map(|link| link.wait.task).collect(),

@@ -11,16 +11,16 @@ use std::thread_local;
 
 thread_local! {
     /// The thread's parker while no wait uses it: blocking allocates only once per thread.
-    static SPARE: Cell<Option<Blocker>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<ParkerWaker>> = const { Cell::new(None) };
 }
 
 /// A parker, and itself as a waker.
-struct Blocker {
+struct ParkerWaker {
     inner: Arc<Inner>,
     waker: Waker,
 }
 
-impl Blocker {
+impl ParkerWaker {
     /// The spare of this thread; a new one if it is in use further up the stack (its token is not ours to
     /// take), if the thread is ending, or in the model, where all threads share the variable.
     fn take() -> Self {
@@ -48,7 +48,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
          thread for blocking work"
     );
     let mut future = pin!(future);
-    let blocker = Blocker::take();
+    let blocker = ParkerWaker::take();
     let mut cx = Context::from_waker(&blocker.waker);
     let wait = || {
         loop {

@@ -31,7 +31,7 @@ pub(crate) struct Broadcast<N = ()> {
 
 /// What a cancel finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a wait that was released counts, one that was withdrawn does not"]
+#[must_use = "a wait that was released counts, one that was cancelled does not"]
 pub(crate) enum CancelOutcome {
     /// The wait was removed before any release or grant.
     Cancelled,
@@ -119,13 +119,13 @@ impl<N> Broadcast<N> {
         let Removed::Waker(waker) = (unsafe { locked.remove(waiter) }) else {
             return CancelOutcome::AlreadyGranted;
         };
-        let withdrawn = if self.is_released(waiter.get()) {
+        let outcome = if self.is_released(waiter.get()) {
             CancelOutcome::AlreadyGranted
         } else {
             in_time(&mut locked);
             CancelOutcome::Cancelled
         };
         drop_waker(locked.unlock_with(waker));
-        withdrawn
+        outcome
     }
 }

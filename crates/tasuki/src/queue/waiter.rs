@@ -371,7 +371,7 @@ impl Waiter {
     #[inline]
     pub(crate) unsafe fn rearm(&self, waker: QueueWaker) -> Option<QueueWaker> {
         // SAFETY: the caller's contract.
-        let old = unsafe { self.disarm() };
+        let old = unsafe { self.empty_slot() };
         // SAFETY: under `EDIT`, by the waiter's own future: no other thread looks at the slot.
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
         // Relaxed: read under `EDIT`, or by this future.
@@ -384,7 +384,7 @@ impl Waiter {
     /// SAFETY: the caller holds `EDIT`; the waiter is in the list; the slot is not read again before it
     /// is written.
     #[inline]
-    pub(crate) unsafe fn disarm(&self) -> Option<QueueWaker> {
+    pub(crate) unsafe fn empty_slot(&self) -> Option<QueueWaker> {
         // Relaxed: only the holder of `EDIT` changes the state of a listed waiter.
         if self.state.load(Ordering::Relaxed) == WAITING {
             // SAFETY: invariant 4: a `Waiting` slot is full.
@@ -410,7 +410,7 @@ impl Waiter {
 #[must_use = "the new owner must be woken, after the queue has been unlocked"]
 pub(crate) unsafe fn notify(waiter: *mut Waiter, verdict: Verdict) -> Option<QueueWaker> {
     // SAFETY: invariant 2: a listed waiter is alive, and stays so while we hold `EDIT`.
-    let waker = unsafe { (*waiter).disarm() };
+    let waker = unsafe { (*waiter).empty_slot() };
     // SAFETY: as above.
     let state = unsafe { &(*waiter).state };
     // SAFETY: as above.
@@ -456,7 +456,7 @@ pub(crate) unsafe fn wake_only(waiter: *mut Waiter) -> Option<QueueWaker> {
     // SAFETY: invariant 2: a listed waiter is alive.
     let waiter = unsafe { &*waiter };
     // SAFETY: the state moves away from `Waiting` below.
-    let waker = unsafe { waiter.disarm() };
+    let waker = unsafe { waiter.empty_slot() };
     // Relaxed: the future re-checks under `EDIT`; nothing is published by being woken.
     waiter.state.store(WOKEN, Ordering::Relaxed);
     waker

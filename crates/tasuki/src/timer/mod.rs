@@ -190,7 +190,7 @@ impl Timers {
     }
 
     /// Takes a waiter off the wheel; false if it had been released.
-    fn disarm(&self, waiter: Pinned<'_>) -> bool {
+    fn cancel(&self, waiter: Pinned<'_>) -> bool {
         let mut guard = self.wheel.lock();
         let (locked, wheel) = guard.parts();
         // SAFETY: a waiter of this wheel is in one of its rings, or was released.
@@ -434,7 +434,7 @@ impl Op for SleepOp {
             self.home = Home::Nowhere;
             return None;
         }
-        (!self.timers().disarm(waiter)).then_some(())
+        (!self.timers().cancel(waiter)).then_some(())
     }
 
     fn unfinished<E>(&mut self, limit: E) -> E {

@@ -67,10 +67,10 @@ const BUCKETS: usize = if MODEL { 1 } else { 256 };
 
 static_array! {
     /// The unclaimed grants of watched futures, by the number of their task.
-    static UNCLAIMED: [QueueLock<Chain>; BUCKETS] = QueueLock::new(Chain(None));
+    static UNCLAIMED: [QueueLock<GrantChain>; BUCKETS] = QueueLock::new(GrantChain(None));
 }
 
-fn bucket(task: usize) -> &'static QueueLock<Chain> {
+fn bucket(task: usize) -> &'static QueueLock<GrantChain> {
     &UNCLAIMED[task & (BUCKETS - 1)]
 }
 
@@ -96,7 +96,7 @@ pub struct UnclaimedGrant {
 /// Revokes the grant of a lock.
 ///
 /// SAFETY: the lock is one of the type that the function was made for, and its record is linked in the locked chain.
-type Revoke = unsafe fn(*const (), QueueLockGuard<'static, Chain>) -> Result<Option<QueueWaker>, Busy>;
+type Revoke = unsafe fn(*const (), QueueLockGuard<'static, GrantChain>) -> Result<Option<QueueWaker>, Busy>;
 
 /// The queue of the lock was locked by another thread.
 struct Busy;
@@ -126,12 +126,12 @@ impl fmt::Debug for UnclaimedGrant {
 }
 
 /// The first record of a bucket.
-struct Chain(Option<NonNull<UnclaimedGrant>>);
+struct GrantChain(Option<NonNull<UnclaimedGrant>>);
 
 // SAFETY: records are shared by the rules of O2.
-unsafe impl Send for Chain {}
+unsafe impl Send for GrantChain {}
 
-impl Chain {
+impl GrantChain {
     /// SAFETY: the record is in no chain, and does not go before it is unlinked from this one.
     unsafe fn link(&mut self, grant: &UnclaimedGrant) {
         grant.previous.set(None);
@@ -269,7 +269,7 @@ fn revoke_one(task: usize, is_due: impl Fn(Looks) -> bool) -> Option<Result<Opti
 /// SAFETY: as [`Revoke`], for a `RawMutex<P>`.
 unsafe fn revoke_overdue<P: Policy>(
     lock: *const (),
-    mut chain: QueueLockGuard<'static, Chain>,
+    mut chain: QueueLockGuard<'static, GrantChain>,
 ) -> Result<Option<QueueWaker>, Busy> {
     // Not an argument of this function, nor of one that unlocks the queue: with the last store it may be gone.
     // SAFETY: O1: the record is linked, so the mutex is there.
@@ -283,7 +283,7 @@ unsafe fn revoke_overdue<P: Policy>(
 }
 
 /// Changes a chain; the word of its lock then says whether there is a record.
-fn edit_chain(locked: &mut QueueLockGuard<'static, Chain>, edit: impl FnOnce(&mut Chain)) {
+fn edit_chain(locked: &mut QueueLockGuard<'static, GrantChain>, edit: impl FnOnce(&mut GrantChain)) {
     let (word, chain) = locked.parts();
     edit(chain);
     if chain.0.is_some() {
@@ -324,7 +324,7 @@ impl<P: Policy> RawMutex<P> {
     }
 
     /// Out of the chain, which is that of the record's task. Called under `EDIT`.
-    fn unlink_grant(&self, locked: &mut QueueLockGuard<'static, Chain>) {
+    fn unlink_grant(&self, locked: &mut QueueLockGuard<'static, GrantChain>) {
         let Some(grant) = P::grant_record(&self.record) else { return };
         // SAFETY: its task is not 0, so it is in this chain.
         edit_chain(locked, |chain| unsafe { chain.unlink(grant) });
