@@ -1,7 +1,7 @@
 //! `cargo xtask package`: what would be published. Each library is packaged; the package has its page and both licences, no tests and
 //! no models; and the lock file of a firmware that uses the primitives names at most three packages.
 //!
-//! Packages are not built here: the one that depends on the other could be only with a registry that has both.
+//! Packages are not built here: `tasuki-rt` depends on `tasuki`, which the registry would have to have in this version.
 
 use crate::args::Args;
 use crate::report::Report;

@@ -1,8 +1,8 @@
 //! `LocalRuntime`: a runtime with one worker, which is the thread in its `block_on`.
 //!
 //! The worker is the same as that of every other runtime, with its queues, its wheel and its inbox; between two polls of the future of `block_on` it takes
-//! one step, or several, one at a time, until the future is woken. It exists from the beginning to the drop of the runtime, and only its thread can reach it: the type is not `Send`. So what is
-//! pinned to it may be anything.
+//! one step, or several, one at a time, until the future is woken. It exists from the beginning to the drop of the runtime, and only its thread can reach it: the type is not `Send`. So tasks
+//! that are pinned to it need not be `Send` either.
 
 use crate::builder::Builder;
 use crate::context::{self, Context, SpawnSite, ThreadRole};

@@ -1,4 +1,4 @@
-//! For which types the stream traits of others are implemented, and how they write: the same for all three.
+//! The list of types that implement foreign stream traits, and how they write: the same for futures-io, tokio and hyper.
 
 /// A macro of the caller for each type that reads.
 macro_rules! for_readers {

@@ -1,4 +1,4 @@
-//! The time that a loop uses up which asks again and again, and yields in between: little, but the more the longer nothing else happens.
+//! The virtual time that busy loops of a simulation use up: a poll that only yields costs 1 µs at first, and more the longer nothing else becomes ready.
 //!
 //! The clock of a simulation stands still while a task can run. A loop that waits for a deadline in this way can always run, so without this it would never end. A switch at an operation that is
 //! ready may be such a loop as well, or one that gets on with its work: so the first [`FREE_SWITCHES`] in a row cost nothing. So may polls of a task that is woken during them, by a grant to another of its futures or by a clone of its own waker: the

@@ -6,7 +6,7 @@
 //!   releases it; a wait says for what it waits, from its first poll to its end. A task with an identity that is about to wait for a lock that it holds is reported
 //!   at once ([`task::on_self_deadlock`](crate::task::on_self_deadlock)); all other deadlocks are found in `inspect/`. Only tasks that are known are noted: by an identity, or inside of a poll of a wait by their waker.
 //!
-//! A probe changes nothing: a driver that panics when it is asked here has no task, as where there is no probe.
+//! A probe changes no result. If the driver panics when a probe asks it for the running task, the panic is caught, and the task counts as one without an identity.
 
 #[cfg(all(debug_assertions, feature = "std"))]
 mod depth {

@@ -1,6 +1,6 @@
 //! The wheel of a worker that has left, with sleeps of futures that were carried out of the runtime: what wakes them from then on.
 //!
-//! A thread, which ends with the last of them, also when that is cancelled. The system may refuse it, and the deadlines must come all the same: the thread of a worker
+//! A thread is started for such a wheel. It ends when the last sleep was woken or cancelled. If the system refuses the thread, the deadlines must come all the same: the thread of a worker
 //! then stays for them itself, detached from its runtime. A thread that is not the runtime's cannot stay: it leaves the wheel to the deadlines of whatever runs
 //! on the thread, or of the process.
 
