@@ -15,6 +15,7 @@
 //! | not ready | a task has enqueued itself beside | tasks are enqueued | [`Readiness::announce`] |
 //! | ready or not, same tick as seen | an operation would block | not ready, not unbounded | [`Readiness::clear`] |
 //! | ready, same tick as seen | an operation moved fewer bytes than there was room for | not ready, unless unbounded | [`Readiness::clear`] |
+//! | any | an operation yields for want of budget; it is polled again | it has yielded; it has not | [`Readiness::set_yielded`] |
 //! | any | the runtime shuts down | gone, both directions are ready | [`Readiness::deliver`] |
 //!
 //! # Invariants

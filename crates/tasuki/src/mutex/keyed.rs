@@ -24,6 +24,7 @@
 //! | `head·LOCKED` | unlock    | head granted, owner = its key | wake it | [`KeyedRawMutex::unlock`] |
 //! | any, `Waiting` | cancel   | waiter removed               | none | [`KeyedRawMutex::cancel`] |
 //! | any, `Notified` | cancel  | as unlock                    | as unlock | [`KeyedLockOp`] |
+//! | any           | poll where the key is another, or there is none | as cancel | return the error | [`KeyedLockOp`] |
 //!
 //! # Invariants
 //! 1. `LOCKED` is set exactly while a task owns the lock or has been granted it, and exactly then `owner` is not 0.

@@ -13,8 +13,8 @@
 //! | taken | another task uses the guard | taken, by that task, or by [`UNKNOWN`] | [`Holders::touch`], [`Held::touch`] |
 //! | any | released | free | [`LockRecord::clear_holder`], [`LockRecord::remove_holder`] |
 //!
-//! A holder that is not known has a slot only where it cannot be without one: as the one holder of a lock, and where it uses or claims what has a slot. It is
-//! then [`UNKNOWN`], which is no task. All others are counted, and so are those for which there is memory for no more.
+//! A holder that is not known has a slot in two cases: as the holder of a lock that has one at a time (not as the writer of a lock with readers), and where it uses or claims what has a slot. It is
+//! then [`UNKNOWN`], which is no task. All other holders that are not known are counted, and so are those for which there is memory for no more.
 //!
 //! Two looks at the clock for every hold would cost more than the lock. So the first hold of a lock is timed, and one in 64 of each slot; holders in slots of the pool are not.
 //!
