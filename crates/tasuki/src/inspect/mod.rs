@@ -248,14 +248,14 @@ mod active {
         /// What [`publish_first`](Self::publish_first) stored.
         #[inline(always)]
         pub(crate) fn get_published(&self) -> Option<&'static T> {
-            // SAFETY: null, or made from a reference that is valid for ever. Acquire: pairs with Release in `publish_first`.
+            // SAFETY: null, or made from a reference that is valid for ever. Acquire: pairs with Release in `publish_first`. mutant: survives: no model has the records in statics.
             unsafe { self.0.load(Ordering::Acquire).as_ref() }
         }
 
         /// Stores the reference if there is none; else the one that is there.
         pub(crate) fn publish_first(&self, value: &'static T) -> Result<(), &'static T> {
             let (none, value) = (core::ptr::null_mut(), core::ptr::from_ref(value).cast_mut());
-            // Release: pairs with Acquire in `get_published`: what was written before. Acquire on failure: the same.
+            // Release: pairs with Acquire in `get_published`: what was written before. Acquire on failure: the same. mutant: survives: as in `get_published`.
             let before = self.0.compare_exchange(none, value, Ordering::Release, Ordering::Acquire);
             // SAFETY: it was not null, so it was made from a reference that is valid for ever.
             before.map(drop).map_err(|first| unsafe { &*first })
@@ -357,7 +357,7 @@ mod active {
     /// Panics if the task is in a cycle of locks with holders: in strict mode, after its wait was enqueued.
     #[cold]
     pub(crate) fn check_cycle(task: u64) {
-        // SeqCst: pairs with the same fence of another task whose wait closes the cycle; see `waits/mod.rs`.
+        // SeqCst: pairs with the same fence of another task whose wait closes the cycle; see `waits/mod.rs`. mutant: survives: no model has strict mode.
         fence(Ordering::SeqCst);
         let Some(cycle) = graph::cycle_with(task) else { return };
         let Some(deadlock) = Deadlock::new(&cycle) else { return };

@@ -177,7 +177,7 @@ impl Polls {
 /// A wait for a lock has been published, in a record that was taken before: there must be a watcher.
 #[inline]
 pub(super) fn need() {
-    // SeqCst, for the compiler: pairs with `fence_all_threads` in `Watcher::ends`; see the header.
+    // SeqCst, for the compiler: pairs with `fence_all_threads` in `Watcher::ends`; see the header. mutant: survives: no model has the watcher.
     compiler_fence(Ordering::SeqCst);
     // Relaxed: ordered by the fences.
     let watcher = WATCHER.load(Ordering::Relaxed);

@@ -94,9 +94,7 @@ fn a_cycle_over_every_kind_of_lock() {
 #[test]
 fn a_reader_behind_a_writer() {
     let (one, two) = two();
-    // Where nothing may be allocated, only four holders are told apart.
-    let others = if cfg!(feature = "critical-section") { 2 } else { 6 };
-    let others: Vec<Actor> = (0..others).map(|_| Actor::new()).collect();
+    let others: Vec<Actor> = (0..6).map(|_| Actor::new()).collect();
     let lock = RwLock::new(0);
     let _others: Vec<_> = others.iter().map(|other| other.run(|| lock.try_read().unwrap())).collect();
     let first = one.run(|| lock.try_read().unwrap());
