@@ -18,6 +18,6 @@ pub(crate) trait AsyncCondvar: 'static {
     fn lock(&self) -> impl Future<Output = Self::Guard<'_>>;
     /// Gives the mutex up, waits for a notification, takes the mutex again.
     fn wait<'a>(&'a self, guard: Self::Guard<'a>) -> impl Future<Output = Self::Guard<'a>>;
-    /// Notifies one who waits.
+    /// Notifies one waiter.
     fn notify_one(&self);
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Least room for a name.
 const NAME: usize = 26;
 
-/// All tables, and below them who has no number, and why.
+/// All tables, and below them the subjects that have no number, and why.
 pub(crate) fn tables(records: &[Record], failures: &[Failure]) -> String {
     let mut out = String::new();
     for cell in cells(records) {

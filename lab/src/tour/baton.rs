@@ -20,7 +20,7 @@ const LAPS: usize = 10;
 struct Track {
     baton: Mutex<usize>,
     runners: usize,
-    /// The baton's count, for those who do not hold it.
+    /// The baton's count, for tasks that do not hold it.
     passed: AtomicUsize,
     waiting: AtomicUsize,
     out_of_turn: AtomicUsize,
@@ -101,7 +101,7 @@ impl Race {
     }
 }
 
-/// One runner: takes the baton once a lap, and notes whether it was its turn, and who passed meanwhile.
+/// One runner: takes the baton once a lap, and notes whether it was its turn, and which runners came before it.
 async fn run(track: Arc<Track>, me: usize) {
     let (mut out_of_turn, mut longest) = (0, 0);
     for lap in 0..LAPS {

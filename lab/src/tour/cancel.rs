@@ -73,7 +73,7 @@ fn enqueue<'a>(mutex: &'a Mutex<usize>, slots: &mut [Slot<'a>]) -> bool {
     all
 }
 
-/// Serves those who stayed: each must have the lock when its predecessor gave it back, not sooner.
+/// Grants the lock to the waiters that stayed: each must have it when its predecessor has released it, not sooner.
 fn serve(slots: &mut [Slot<'_>]) -> Result<usize, String> {
     let mut served = 0;
     let mut early = 0;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tasuki::Event;
 
-/// How long those who should wait on are given to prove it.
+/// How long waiters that must not be released are watched.
 const A_WHILE: Duration = Duration::from_millis(20);
 
 /// What the waiters share.
@@ -40,7 +40,7 @@ impl Hall {
     }
 }
 
-/// Signals an auto and a manual event, and counts who came through.
+/// Signals an auto and a manual event, and counts the waiters that were released.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let waiters = guide.pick(100_000, 2_000);
     auto(guide, waiters)?;

@@ -2,7 +2,7 @@
 //!
 //! One file a stop; a later primitive adds its own to [`STOPS`]. A stop says what it does, does it,
 //! and fails the whole tour when a check fails. Tasks run on `tasuki-rt`: on all its workers, or, where a check
-//! needs to know who came first, on the event loop of one.
+//! needs to know which task came first, on the event loop of one worker.
 
 mod barrier;
 mod baton;

@@ -44,7 +44,7 @@ pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     guide.check(sold.allocated <= NOTES, "no allocation by any wait")
 }
 
-/// Spawns all who ask, and waits for them.
+/// Spawns all tasks that ask, and waits for them.
 async fn open(tasks: usize) -> Sold {
     let shop = Rc::new(Shop::default());
     let tasks: Vec<_> = (0..tasks).map(|_| spawn_local(ask(shop.clone()))).collect();

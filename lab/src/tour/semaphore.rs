@@ -30,7 +30,7 @@ struct Served {
     allocated: u64,
 }
 
-/// Queues small and big requests, and checks who was served when.
+/// Enqueues small and big requests, and checks in which order they are granted.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let tasks = guide.pick(100_000, 2_000);
     let served = guide.run_on_loop(move || serve(tasks), || "   requests are served")?;

@@ -17,7 +17,7 @@ struct Desk {
     served: AtomicUsize,
 }
 
-/// Lets waits run out, and shows that those who stay are served.
+/// Lets limits end waits, and shows that the waiters that stay are granted.
 pub(super) fn visit(guide: &Guide) -> Result<(), String> {
     let tasks = guide.pick(100_000, 2_000);
     let desk = Arc::new(Desk::default());

@@ -42,7 +42,7 @@ pub(crate) fn run(bench: &mut Bench) {
 }
 
 /// Arrivals that are counted although they were cancelled: one of three parties arrives and leaves again,
-/// and then the two others arrive. If that is enough, the one who left was counted.
+/// and then the two others arrive. If that is enough, the cancelled arrival was counted.
 pub(crate) fn leaked_arrivals<B: AsyncBarrier>() -> usize {
     let barrier = B::new(3);
     let mut cx = Context::from_waker(Waker::noop());
@@ -168,7 +168,7 @@ fn on_two_threads<B: AsyncBarrier>(parties: usize, ops: u64) -> Sample {
 mod tests {
     use super::*;
 
-    /// Meets briefly; the meetings check their leaders. Notes who counts a cancelled arrival.
+    /// Meets briefly; the meetings check their leaders. Notes which subjects count a cancelled arrival.
     #[derive(Default)]
     struct Short {
         leaks: Vec<&'static str>,

@@ -82,7 +82,7 @@ fn group(bench: &mut Bench, scene: Scene) {
 /// What the tasks of one sample share.
 struct Arena<M> {
     lock: Line<M>,
-    /// Acquisitions so far, for those who watch; on a line of its own.
+    /// Acquisitions so far, for the thread that watches; on a cache line of its own.
     acquired: Line<AtomicU64>,
     /// How far to count; on a line of its own, that is only read while all is well.
     total: Line<AtomicU64>,

@@ -75,7 +75,7 @@ struct Court<E> {
 fn ping_pong<E: AutoEvent>(ops: u64) -> Sample {
     let rounds = ops.div_ceil(2);
     let court = Rc::new(Court { turns: [E::new(), E::new()], hops: Cell::new(0), rounds });
-    // The one who waits first is spawned first: some events keep nothing for later.
+    // The first waiter is spawned first: some events keep nothing for later.
     let reading = minimal::run([1, 0].into_iter().map(|me| play(court.clone(), me)));
     assert_eq!(court.hops.get(), 2 * rounds, "{}: every hop was made", E::NAME);
     Sample::alone(2 * rounds, reading)

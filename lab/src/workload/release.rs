@@ -161,7 +161,7 @@ fn give_up<B: Broadcast>(tally: WakeCount, ops: u64) -> Sample {
         assert!(pin!(subject.wait()).poll(&mut cx).is_pending(), "{}: not released yet", B::NAME);
     }
     let reading = meter.read();
-    // Some peers wake those who leave, or keep their wakers until the release; ours must not.
+    // Some peers wake waiters that are cancelled, or keep their wakers until the release; ours must not.
     subject.release();
     let woken = tally.count() - before;
     assert!(woken == 0 || B::KIND == Kind::Peer, "{}: {woken} who had left were woken", B::NAME);
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::peers::{each_group_release, each_manual_event, each_token};
 
-    /// Runs everything briefly; the samples check who is pending, woken and ready.
+    /// Runs everything briefly; the samples check which waiters are pending, woken and ready.
     struct Short;
 
     impl VisitBroadcast for Short {

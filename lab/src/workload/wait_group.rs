@@ -97,7 +97,7 @@ fn one_group<G: Membership>() -> Reading {
 mod tests {
     use super::*;
 
-    /// Runs briefly; the samples check who has left.
+    /// Runs briefly; the samples check which members are done.
     struct Short;
 
     impl VisitGroup for Short {

@@ -114,7 +114,7 @@ impl Local {
         })
     }
 
-    /// SplitMix64: whom to look at first.
+    /// SplitMix64: which worker to look at first.
     pub(super) fn roll(&self) -> u64 {
         let state = self.dice.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.dice.set(state);

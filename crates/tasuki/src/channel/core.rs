@@ -14,7 +14,7 @@
 //!
 //! # States of a slot
 //!
-//! | state    | message | in a list     | who may touch the message            | counts as used |
+//! | state    | message | in a list     | the message may be touched by        | counts as used |
 //! |----------|---------|---------------|--------------------------------------|----------------|
 //! | free     | no      | free, or fresh| –                                    | no             |
 //! | reserved | no      | – (a number)  | –                                    | yes            |

@@ -30,7 +30,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    /// The last permit is refused to others, and wakes the one who waits when it comes back.
+    /// The last permit is refused to others, and wakes the waiter when it is released.
     struct Bound;
 
     impl VisitSemaphore for Bound {

@@ -4,7 +4,7 @@ use crate::peer::{AsyncBarrier, AutoEvent, Broadcast};
 use saa::{Barrier, Gate};
 use std::future::Future;
 
-/// `saa::Gate`, closed: it lets in those who wait, and stores nothing.
+/// `saa::Gate`, closed: it releases the waiters of now, and keeps nothing for later.
 pub(crate) struct SaaGate(Gate);
 
 impl AutoEvent for SaaGate {

@@ -50,7 +50,7 @@ pub(super) fn run(bench: &mut Bench) {
 
 struct Build {
     tasks: usize,
-    /// Does a task yield to whom it gives the lock?
+    /// Does a task yield to the task that it hands the lock to?
     hand_off: bool,
     contenders: Vec<Contender>,
 }
@@ -115,7 +115,7 @@ fn hand_offs(runtime: TwoThreadRuntime, tasks: usize, ops: u64) -> Sample {
     Sample::shared(ops, reading, fairness(&served))
 }
 
-/// A task that takes the lock, and yields to whom it gives it.
+/// A task that takes the lock, and yields to the task that it hands it to.
 async fn pass(arena: Arc<Arena>, me: usize) {
     arena.gate.enter().await;
     let mut served = 0;

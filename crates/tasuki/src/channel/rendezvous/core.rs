@@ -15,7 +15,7 @@
 //!   reserved: [a] [b] [c]   |   queue: [d] [e]            senders: [1] [2] [3]
 //! ```
 //!
-//! | list       | who                                                         | state     |
+//! | list       | holds                                                       | state     |
 //! |------------|-------------------------------------------------------------|-----------|
 //! | `queue`    | receivers for which no message is reserved; its lock protects everything | `Waiting`, or `Woken` for a sender that was cancelled |
 //! | `reserved` | receivers for which one is, and which have not been polled since | `Woken` |
