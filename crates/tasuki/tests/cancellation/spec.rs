@@ -1,6 +1,6 @@
 //! Every string of operations on small cancellation trees, against a model that is plain data.
 //!
-//! The model keeps the whole history of the tree and says who is cancelled, why, who is woken, and how many nodes
+//! The model keeps the whole history of the tree and says which nodes are cancelled, why, which waits are woken, and how many nodes
 //! may exist. It knows nothing of lists: what is kept is computed from the history each time.
 
 use crate::kit::alloc::{measure, nodes_here};

@@ -1,4 +1,4 @@
-//! The tree of cancellation sources: who is reached, what is kept, what it costs (B127, H14).
+//! The tree of cancellation sources: which nodes a cancel reaches, which nodes are kept, what it costs (B127, H14).
 
 use crate::kit::alloc::{bytes_here, measure, nodes_here};
 use crate::kit::poll::{pending, ready};

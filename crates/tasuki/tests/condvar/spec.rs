@@ -1,4 +1,4 @@
-//! Every string of operations on a condvar and its mutex, against a model of a few lines: who is ready, who is woken and
+//! Every string of operations on a condvar and its mutex, against a model of a few lines: which waits are ready, which are woken and
 //! how often, and whether the mutex is locked, after every step.
 //!
 //! `TASUKI_SPEC_DEPTH=9 TASUKI_SPEC_WAITERS=4` (in release) is the long form.

@@ -1,4 +1,4 @@
-//! Every string of operations on a mutex that starts held, against a model of a few lines: who is ready, who is
+//! Every string of operations on a mutex that starts held, against a model of a few lines: which waits are ready, which are
 //! woken and how often, what `try_lock` says, after every step. A first poll may come with its budget exhausted (B123).
 //!
 //! `TASUKI_SPEC_DEPTH=9 TASUKI_SPEC_WAITERS=4` (in release) is the long form.

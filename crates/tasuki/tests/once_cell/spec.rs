@@ -1,5 +1,5 @@
-//! Every string of operations on a once cell, against a model of a few lines: who is ready and with what, who is woken and
-//! how often, who makes the value, and whether it is there, after every step. Initialisers succeed, fail, panic, are dropped
+//! Every string of operations on a once cell, against a model of a few lines: which waits are ready and with what, which are woken and
+//! how often, which task makes the value, and whether it is there, after every step. Initialisers succeed, fail, panic, are dropped
 //! and run out of time.
 //!
 //! `TASUKI_SPEC_DEPTH=9 TASUKI_SPEC_WAITERS=4` (in release) is the long form.

@@ -1,4 +1,4 @@
-//! The reader-writer lock: who enters, in which order, and what guards turn into.
+//! The reader-writer lock: which callers enter, in which order, and upgrades and downgrades of guards.
 //! S3-18, S3-20, S3-24; B011, B021, B055, B057, B089, H5, H8, H10, H12.
 
 use crate::kit::fixture::open;

@@ -1,5 +1,5 @@
-//! Every string of operations on a reader-writer lock, against a model of a few lines: who is ready, who is woken and how often,
-//! and who could enter at once, after every step.
+//! Every string of operations on a reader-writer lock, against a model of a few lines: which waits are ready, which are woken and how often,
+//! and which kinds of access could enter at once, after every step.
 //!
 //! `TASUKI_SPEC_DEPTH=9 TASUKI_SPEC_WAITERS=4` (in release) is the long form.
 //! S3-20, S3-24; B011, B021, B055, B057, H2, H4, H8, H10.

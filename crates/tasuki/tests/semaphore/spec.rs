@@ -1,5 +1,5 @@
-//! Every string of operations on a semaphore that starts empty, against a model of a few lines: who is ready, who
-//! is woken and how often, what is available, after every step.
+//! Every string of operations on a semaphore that starts empty, against a model of a few lines: which waits are ready, which
+//! are woken and how often, what is available, after every step.
 //!
 //! `TASUKI_SPEC_DEPTH=9 TASUKI_SPEC_WAITERS=4` (in release) is the long form.
 //! S2-25..S2-30, S3-25; B007, B015, B017, B019, B053, B087, B093, B103, B135, H2, H8, H10.

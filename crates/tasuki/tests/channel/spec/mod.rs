@@ -1,4 +1,4 @@
-//! Every string of operations on a channel, against a model of a few lines: what is received, who is ready, who is woken and how often, how many
+//! Every string of operations on a channel, against a model of a few lines: what is received, which waits are ready, which are woken and how often, how many
 //! messages there are, after every step; and at the end every message was received, given back or dropped, exactly once.
 //!
 //! `TASUKI_SPEC_DEPTH=8 TASUKI_SPEC_WAITERS=3` (in release) is the long form.
