@@ -306,8 +306,13 @@ impl<T> fmt::Debug for Core<T> {
     }
 }
 
-/// Where a oneshot is: on the heap, or in a [`Slot`](super::Slot). Only the crate implements it.
-pub trait Cursor {
+pub(super) mod sealed {
+    /// Implemented for what stores a oneshot, and for its receivers.
+    pub trait Sealed {}
+}
+
+/// Where a oneshot is stored: on the heap, or in a [`Slot`](super::Slot). Only the crate implements it.
+pub trait Storage: sealed::Sealed {
     /// What is sent.
     type Message;
 
@@ -323,7 +328,7 @@ pub trait Cursor {
 
 #[cfg(feature = "alloc")]
 mod boxed {
-    use super::{Core, Cursor};
+    use super::{Core, Storage};
     use alloc::boxed::Box;
     use core::ptr::NonNull;
 
@@ -343,7 +348,9 @@ mod boxed {
     // SAFETY: as above.
     unsafe impl<T: Send> Sync for Boxed<T> {}
 
-    impl<T> Cursor for Boxed<T> {
+    impl<T> super::sealed::Sealed for Boxed<T> {}
+
+    impl<T> Storage for Boxed<T> {
         type Message = T;
 
         #[inline(always)]
@@ -363,7 +370,9 @@ mod boxed {
 #[cfg(feature = "alloc")]
 pub use boxed::Boxed;
 
-impl<T> Cursor for &Core<T> {
+impl<T> sealed::Sealed for &Core<T> {}
+
+impl<T> Storage for &Core<T> {
     type Message = T;
 
     #[inline(always)]

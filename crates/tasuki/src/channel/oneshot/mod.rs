@@ -18,7 +18,7 @@ mod sender;
 
 #[cfg(feature = "alloc")]
 pub use self::core::Boxed;
-pub use self::core::{Core, Cursor};
+pub use self::core::{Core, Storage};
 pub use receiver::{End, OneshotRecv, OneshotRecvOp, Receiver};
 pub use sender::Sender;
 

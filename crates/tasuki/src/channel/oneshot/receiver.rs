@@ -1,7 +1,8 @@
 //! The [`Receiver`] of a oneshot, and the futures that receive its one message.
 
 use super::super::error::TryRecvError;
-use super::core::{CLOSED, Core, Cursor, SENDER_GONE};
+use super::core::sealed::Sealed;
+use super::core::{CLOSED, Core, SENDER_GONE, Storage};
 use crate::error::Closed;
 use crate::queue::waiter::{WaiterState as State, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, Removed};
@@ -20,14 +21,14 @@ use core::task::{Context, Poll};
 /// sender.send(1).unwrap();
 /// assert_eq!(receiver.try_recv(), Ok(1));
 /// ```
-pub struct Receiver<P: Cursor> {
+pub struct Receiver<P: Storage> {
     place: P,
 }
 
 /// The future of [`Receiver::recv`], [`Receiver::recv_mut`] and `receiver.await`.
 pub type OneshotRecv<E> = Wait<Single<OneshotRecvOp<E>>>;
 
-impl<P: Cursor> Receiver<P> {
+impl<P: Storage> Receiver<P> {
     pub(super) fn new(place: P) -> Self {
         Self { place }
     }
@@ -125,7 +126,7 @@ impl<P: Cursor> Receiver<P> {
     }
 }
 
-impl<P: Cursor> IntoFuture for Receiver<P> {
+impl<P: Storage> IntoFuture for Receiver<P> {
     type Output = Result<P::Message, Closed>;
     type IntoFuture = OneshotRecv<Self>;
 
@@ -136,7 +137,7 @@ impl<P: Cursor> IntoFuture for Receiver<P> {
     }
 }
 
-impl<P: Cursor> Drop for Receiver<P> {
+impl<P: Storage> Drop for Receiver<P> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.place.core().has_finished() {
@@ -150,10 +151,10 @@ impl<P: Cursor> Drop for Receiver<P> {
 
 /// The receiver is dropped before the sender, which is notified.
 #[inline(never)]
-fn leave_first<P: Cursor>(place: &P) {
+fn leave_first<P: Storage>(place: &P) {
     /// The exchange that is the last touch comes after the close, also if a waker panics.
-    struct Leave<'p, P: Cursor>(&'p P);
-    impl<P: Cursor> Drop for Leave<'_, P> {
+    struct Leave<'p, P: Storage>(&'p P);
+    impl<P: Storage> Drop for Leave<'_, P> {
         fn drop(&mut self) {
             if Core::<P::Message>::leave(&self.0.core().queue) {
                 // SAFETY: the sender has gone meanwhile, and the receiver is.
@@ -165,14 +166,14 @@ fn leave_first<P: Cursor>(place: &P) {
     place.core().close();
 }
 
-impl<P: Cursor> fmt::Debug for Receiver<P> {
+impl<P: Storage> fmt::Debug for Receiver<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver").finish_non_exhaustive()
     }
 }
 
 /// A receiver, owned or borrowed. Only the crate implements it.
-pub trait End {
+pub trait End: Sealed {
     /// What is received.
     type Message;
 
@@ -180,7 +181,10 @@ pub trait End {
     fn core(&self) -> &Core<Self::Message>;
 }
 
-impl<P: Cursor> End for Receiver<P> {
+impl<P: Storage> Sealed for Receiver<P> {}
+impl<P: Storage> Sealed for &mut Receiver<P> {}
+
+impl<P: Storage> End for Receiver<P> {
     type Message = P::Message;
 
     #[inline(always)]
@@ -189,7 +193,7 @@ impl<P: Cursor> End for Receiver<P> {
     }
 }
 
-impl<P: Cursor> End for &mut Receiver<P> {
+impl<P: Storage> End for &mut Receiver<P> {
     type Message = P::Message;
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! The [`Sender`] of a oneshot: consumed by sending; it can wait until the receiver is dropped.
 
-use super::core::{Core, Cursor, Finished};
+use super::core::{Core, Finished, Storage};
 use crate::event::WaitEvent;
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -17,11 +17,11 @@ use core::mem::ManuallyDrop;
 /// assert_eq!(receiver.recv().await, Err(tasuki::Closed));
 /// # }
 /// ```
-pub struct Sender<P: Cursor> {
+pub struct Sender<P: Storage> {
     place: P,
 }
 
-impl<P: Cursor> Sender<P> {
+impl<P: Storage> Sender<P> {
     pub(super) fn new(place: P) -> Self {
         Self { place }
     }
@@ -84,7 +84,7 @@ impl<P: Cursor> Sender<P> {
 
 /// The sender ends: the message, if it was not received.
 #[inline(always)]
-fn end<P: Cursor>(place: &P) -> Option<P::Message> {
+fn end<P: Storage>(place: &P) -> Option<P::Message> {
     match Core::<P::Message>::finish(&place.core().queue) {
         Finished::Received => None,
         unreceived => take_back(place, unreceived),
@@ -93,7 +93,7 @@ fn end<P: Cursor>(place: &P) -> Option<P::Message> {
 
 /// The receiver has closed, or was dropped.
 #[cold]
-fn take_back<P: Cursor>(place: &P, unreceived: Finished) -> Option<P::Message> {
+fn take_back<P: Storage>(place: &P, unreceived: Finished) -> Option<P::Message> {
     let message = place.core().take();
     if matches!(unreceived, Finished::Alone) || Core::<P::Message>::finish_refused(&place.core().queue) {
         // SAFETY: the receiver has gone, and the sender has ended.
@@ -102,14 +102,14 @@ fn take_back<P: Cursor>(place: &P, unreceived: Finished) -> Option<P::Message> {
     message
 }
 
-impl<P: Cursor> Drop for Sender<P> {
+impl<P: Storage> Drop for Sender<P> {
     #[inline(always)]
     fn drop(&mut self) {
         end(&self.place);
     }
 }
 
-impl<P: Cursor> fmt::Debug for Sender<P> {
+impl<P: Storage> fmt::Debug for Sender<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sender").field("closed", &self.is_closed()).finish()
     }
