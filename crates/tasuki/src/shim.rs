@@ -36,8 +36,8 @@ mod real {
         #[inline(always)]
         pub(crate) fn enter() -> Self {
             // SAFETY: released once, by the drop, on the same thread: a section is in a `LockedQueue`, which is not `Send`, or in a local
-            // variable of `countdown.rs` or `inspect/`. Sections nest: a queue that is locked while another is locked is unlocked before it, and an outer section that goes into a
-            // `LockedQueue` ends the inner one first (`LockedQueue::extend_section`).
+            // variable of `countdown.rs`, `mutex/raw/overdue.rs` or `inspect/`. Sections nest: a queue that is locked while another is locked is unlocked before it, or has the section
+            // around both (`overdue.rs`); an outer section that goes into a `LockedQueue` ends the inner one first (`LockedQueue::extend_section`).
             Self(unsafe { critical_section::acquire() })
         }
     }

@@ -13,13 +13,15 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Waker};
 use tasuki::channel::Channel;
 use tasuki::policy::{Bypass, Lifo, Revocable};
+use tasuki::runtime::poll_ended;
 use tasuki::{
     Barrier, CancellationSource, CancellationToken, Condvar, Event, Latch, Mutex, OnceCell, Parker,
-    ReentrantMutex, RwLock, RwLockUpgradableReadGuard, Semaphore, Unparker, WaitGroup,
+    ReentrantMutex, RwLock, RwLockUpgradableReadGuard, Semaphore, Unparker, WaitGroup, task,
 };
 
 const SIGUSR1: i32 = 10;
@@ -46,27 +48,31 @@ fn mask(how: i32) {
 }
 
 thread_local! {
-    /// Is this thread in a section?
-    static IN_SECTION: Cell<bool> = const { Cell::new(false) };
+    /// In how many sections this thread is.
+    static SECTIONS: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Blocked;
 critical_section::set_impl!(Blocked);
 
-// SAFETY: with one core that is to be kept from handlers, this thread; other threads do not share what it protects. A handler that comes between two of these steps finds the flag
-// set, and leaves the mask as it is; the return from it restores the mask.
+// SAFETY: with one core that is to be kept from handlers, this thread; other threads do not share what it protects. A handler that comes between two of these steps leaves the number and
+// the mask as it has found them.
 unsafe impl critical_section::Impl for Blocked {
     unsafe fn acquire() -> bool {
-        let was = IN_SECTION.replace(true);
+        let outer = SECTIONS.get();
+        SECTIONS.set(outer + 1);
         mask(SIG_BLOCK);
-        was
+        outer > 0
     }
 
+    /// Sections nest, as the contract has it: the first that was entered is the last that is left.
     unsafe fn release(was_in_section: bool) {
+        let sections = SECTIONS.get();
+        assert_eq!(was_in_section, sections > 1, "left in another order than entered: one of {sections}");
         if !was_in_section {
             mask(SIG_UNBLOCK);
-            IN_SECTION.set(false);
         }
+        SECTIONS.set(sections - 1);
     }
 }
 
@@ -304,6 +310,23 @@ fn waits() {
     try_once(round.semaphore.acquire());
 }
 
+/// A task is granted a lock, and does not claim it in two polls: it is the next one's.
+fn revokes() {
+    let mutex = Arc::new(Mutex::<u32, Revocable>::with_policy(0));
+    let held = mutex.clone().try_lock_owned();
+    let mut waits = [(); 2].map(|()| Box::pin(mutex.clone().lock_owned()));
+    let task = {
+        let mut task =
+            pin!(task::identify(async { waits.iter_mut().for_each(|wait| try_once(wait.as_mut())) }));
+        try_once(task.as_mut());
+        task.id()
+    };
+    drop(held);
+    (0..4).for_each(|_| poll_ended(task, Waker::noop()));
+    drop(waits);
+    assert!(!mutex.is_locked());
+}
+
 /// What the handlers and [`waits`] leave behind.
 fn check_at_rest() {
     while CHANNEL.try_recv().is_ok() {}
@@ -334,6 +357,7 @@ fn handlers_never_meet_a_locked_queue() {
                 Round::begin();
                 mask(SIG_UNBLOCK);
                 waits();
+                revokes();
             }
             DONE.store(true, Relaxed);
         });
@@ -362,7 +386,7 @@ mod steps {
 
     extern "C" fn trapped(_: i32) {
         let step = STEPS.fetch_add(1, Relaxed);
-        if IN_SECTION.get() {
+        if SECTIONS.get() > 0 {
             return;
         }
         let called = CALLED.fetch_add(1, Relaxed);

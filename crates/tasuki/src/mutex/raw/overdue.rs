@@ -55,7 +55,7 @@ use crate::queue::queue_lock::{QueueLock, QueueLockGuard};
 use crate::queue::waiter::wake_owner;
 use crate::queue::word::FLAG_A as HAS_GRANTS;
 use crate::queue::{Deferred, LockedQueue, QueueGuard as _, QueueWaker};
-use crate::shim::{MODEL, static_array, yield_thread};
+use crate::shim::{MODEL, Section, static_array, yield_thread};
 use crate::task::TaskId;
 use core::cell::Cell;
 use core::fmt;
@@ -95,8 +95,9 @@ pub struct UnclaimedGrant {
 
 /// Revokes the grant of a lock.
 ///
-/// SAFETY: the lock is one of the type that the function was made for, and its record is linked in the locked chain.
-type Revoke = unsafe fn(*const (), QueueLockGuard<'static, GrantChain>) -> Result<Option<QueueWaker>, Busy>;
+/// SAFETY: the lock is one of the type that the function was made for, and its record is linked in the locked chain. The section was entered before the chain was locked.
+type Revoke =
+    unsafe fn(*const (), Section, QueueLockGuard<'static, GrantChain>) -> Result<Option<QueueWaker>, Busy>;
 
 /// The queue of the lock was locked by another thread.
 struct Busy;
@@ -255,13 +256,15 @@ fn revoke_due(task: usize) -> Option<Result<Option<QueueWaker>, Busy>> {
 
 /// Revokes one grant of the task of those that have been looked at so often; `None` if there is none.
 fn revoke_one(task: usize, is_due: impl Fn(Looks) -> bool) -> Option<Result<Option<QueueWaker>, Busy>> {
+    // Around the chain, which is unlocked before the mutex: sections nest.
+    let section = Section::enter();
     let mut locked = bucket(task).lock();
     let due = locked.value().of_task(task).find(|grant| is_due(grant.looks.get()))?;
     // If it stays, because its queue is locked, it is due again at the end of the next poll.
     due.looks.set(Looks::Once);
     let (lock, revoke) = (due.lock.get(), due.revoke.get()?);
     // SAFETY: it is linked, and the function was stored with it.
-    Some(unsafe { revoke(lock, locked) })
+    Some(unsafe { revoke(lock, section, locked) })
 }
 
 /// See [`Revoke`].
@@ -269,12 +272,14 @@ fn revoke_one(task: usize, is_due: impl Fn(Looks) -> bool) -> Option<Result<Opti
 /// SAFETY: as [`Revoke`], for a `RawMutex<P>`.
 unsafe fn revoke_overdue<P: Policy>(
     lock: *const (),
+    section: Section,
     mut chain: QueueLockGuard<'static, GrantChain>,
 ) -> Result<Option<QueueWaker>, Busy> {
     // Not an argument of this function, nor of one that unlocks the queue: with the last store it may be gone.
     // SAFETY: O1: the record is linked, so the mutex is there.
     let mutex = unsafe { &*lock.cast::<RawMutex<P>>() };
     let mut locked = mutex.queue.try_lock(mutex.queue.load()).ok_or(Busy)?;
+    locked.extend_section(section);
     mutex.unlink_grant(&mut chain);
     drop(chain);
     mutex.revoke(&mut locked);
