@@ -643,6 +643,10 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
     fn unfinished<E>(&mut self, limit: E) -> E {
         limit
     }
+
+    fn has_left(&self) -> bool {
+        self.left
+    }
 }
 
 #[cfg(test)]

@@ -168,7 +168,8 @@ impl<H: Relock, F: FnMut(&mut H::Target) -> bool> Awaitable for Conditional<'_, 
     }
 
     fn has_ended(&self) -> bool {
-        self.guard.is_none() && self.wait.is_none()
+        // A wait that has ended is still there if its cancel panicked.
+        self.guard.is_none() && self.wait.as_ref().is_none_or(Awaitable::has_ended)
     }
 }
 

@@ -115,6 +115,12 @@ pub trait Op {
     #[doc(hidden)]
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E>;
 
+    /// Has a poll that panicked ended the wait, so that the next one panics? Asked of a wait that is queued, as far as its future knows.
+    #[doc(hidden)]
+    fn has_left(&self) -> bool {
+        false
+    }
+
     /// How `Debug` calls a waiter with this mark that has been notified.
     #[doc(hidden)]
     fn shown_notified(_mark: u32) -> &'static str {
@@ -475,7 +481,11 @@ impl<O: Op> Awaitable for Single<O> {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.memory.phase(), Phase::Finished | Phase::Claimed | Phase::Cancelled)
+        match self.memory.phase() {
+            Phase::Idle | Phase::Yielded => false,
+            Phase::Queued => self.op.has_left(),
+            Phase::Finished | Phase::Claimed | Phase::Cancelled => true,
+        }
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use tasuki::ReentrantMutex;
-use tasuki::future::LockReentrant;
+use tasuki::future::{Awaitable, LockReentrant};
 use tasuki::runtime::{Domain, Key, KeyedLock, KeyedMutex, KeyedRawMutex, keyed_lock, keyed_try_lock};
 use tasuki::task::{self, Identified};
 
@@ -161,7 +161,9 @@ fn a_reentrant_lock_without_identity_passes_on_once() {
     let (mut next, mut after_next) = (begin(&mutex, &hostile), begin(&mutex, &last));
     drop(guard);
     hostile.arm(1);
-    assert!(panics(|| poll_with(&mut refused, Waker::noop()).is_ready()));
+    assert!(!refused.has_ended() && panics(|| poll_with(&mut refused, Waker::noop()).is_ready()));
+    assert!(refused.has_ended(), "its wait is over");
+    assert!(panic_of(|| poll_with(&mut refused, Waker::noop())).contains("after it was finished"));
     drop(refused);
     assert_eq!(last.wakes(), 0, "the lock was given back twice");
     let owner = ready(&mut next).unwrap();
@@ -200,7 +202,8 @@ fn a_reentrant_lock_that_left_the_queue_is_not_granted() {
     drop(shared.take());
     let mut owner = Box::pin(task::identify(async { mutex.lock().await.unwrap() }));
     let guard = ready(&mut owner);
+    assert!(second.has_ended(), "its wait is over");
     let mut late = Box::pin(task::identify(std::future::poll_fn(|cx| second.as_mut().poll(cx))));
-    assert!(panics(|| poll_with(&mut late, Waker::noop()).is_ready()), "its wait is over");
+    assert!(panics(|| poll_with(&mut late, Waker::noop()).is_ready()), "it says so");
     assert_eq!(tasuki::ReentrantMutexGuard::depth(&guard), 1);
 }

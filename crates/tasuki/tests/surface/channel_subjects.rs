@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Waker};
 use tasuki::channel::{Channel, Receiver, Sender, bounded, oneshot, rendezvous};
-use tasuki::future::Awaitable;
+use tasuki::future::{Awaitable, Wait};
 
 /// A channel, full; `wait` is how it is sent to. Each receive makes room for one.
 fn sends<C: 'static, A: Awaitable + 'static>(
     channel: C,
-    wait: impl Fn(&'static C) -> A + Clone + 'static,
+    wait: impl Fn(&'static C) -> Wait<A> + Clone + 'static,
     receive: fn(&C) -> bool,
     refill: fn(&C) -> bool,
 ) -> Subject
@@ -42,7 +42,7 @@ where
 /// A channel, empty; `wait` is how it is received from. Each message is counted.
 fn receives<C: 'static, A: Awaitable + 'static>(
     channel: C,
-    wait: impl Fn(&'static C) -> A + Clone + 'static,
+    wait: impl Fn(&'static C) -> Wait<A> + Clone + 'static,
     send: fn(&C) -> bool,
     receive: fn(&C) -> bool,
     taken: impl Fn(usize) -> usize + 'static,
@@ -74,7 +74,7 @@ where
 type Pair = (Sender<u32>, Receiver<u32>);
 
 fn receives_of_handles<A: Awaitable + 'static>(
-    wait: impl Fn(&'static Pair) -> A + Clone + 'static,
+    wait: impl Fn(&'static Pair) -> Wait<A> + Clone + 'static,
 ) -> Subject {
     receives(
         bounded(64),
@@ -115,7 +115,7 @@ fn receives_many() -> Subject {
 }
 
 fn reservations<A: Awaitable + 'static>(
-    wait: impl Fn(&'static Sender<u32>) -> A + Clone + 'static,
+    wait: impl Fn(&'static Sender<u32>) -> Wait<A> + Clone + 'static,
 ) -> Subject {
     let (pair, kept) = keep(bounded::<u32>(2));
     let grant = Held::grant(pair.0.try_reserve_many(2).unwrap());

@@ -2,7 +2,7 @@
 //! every place where that can happen: afterwards the future is polled or dropped again, nothing is granted twice, nothing released twice, nothing lost,
 //! and the future knows whether another poll would panic. The rows are compared with the sources. B065, B133, H15.
 
-use super::subjects::{Grant, HOUR, Subject, Waiting, rows};
+use super::subjects::{Grant, HOUR, Subject, Waiting, keep, limited, rows};
 use super::two_panics::PanicsInDrop;
 use crate::kit::poll::{panic_of, panics, pending, poll_with, ready};
 use crate::kit::sources;
@@ -63,9 +63,11 @@ pub(super) enum Moment {
     SpareOfFirst,
     /// The clone of a later poll grants, and the clone is dropped.
     SpareOfLater,
+    /// A limit ends it while it is queued, and drops its waker.
+    EndedByLimit,
 }
 
-pub(super) const MOMENTS: [Moment; 8] = [
+pub(super) const MOMENTS: [Moment; 9] = [
     Moment::FirstClone,
     Moment::LaterClone,
     Moment::Replaced,
@@ -74,6 +76,7 @@ pub(super) const MOMENTS: [Moment; 8] = [
     Moment::PassedOn,
     Moment::SpareOfFirst,
     Moment::SpareOfLater,
+    Moment::EndedByLimit,
 ];
 
 /// The waits of one test, and how many got what they waited for.
@@ -122,7 +125,7 @@ impl Played {
         assert_eq!(panic_of(call), "a hostile waker");
     }
 
-    /// All waits that are left come to their end; a wait that is over says so, and panics if it is polled.
+    /// All waits that are left come to their end.
     pub(super) fn settle(mut self, context: &str) {
         let mut waits = std::mem::take(&mut self.waits);
         for round in 0..16 {
@@ -137,14 +140,18 @@ impl Played {
                 (self.subject.grant)();
             }
         }
-        for wait in &mut waits {
-            assert!(wait.is_over(), "{context}: a wait is lost");
-            let again = panic_of(|| wait.as_mut().poll_once(&mut Context::from_waker(Waker::noop())));
-            assert!(again.contains("after it was finished"), "{context}: {again}");
-        }
+        waits.iter_mut().for_each(|wait| is_over(wait, context));
         drop(waits);
         assert!((self.subject.intact)(self.granted), "{context}: not as it was");
     }
+}
+
+/// A wait that is over says so, and panics if it is polled.
+#[track_caller]
+fn is_over(wait: &mut Waiting, context: &str) {
+    assert!(wait.is_over(), "{context}: a wait is lost");
+    let again = panic_of(|| wait.as_mut().poll_once(&mut Context::from_waker(Waker::noop())));
+    assert!(again.contains("after it was finished"), "{context}: {again}");
 }
 
 /// A waker that panics in this call, once it is armed.
@@ -161,9 +168,11 @@ fn granting(grant: Grant) -> Spy {
 
 /// Plays one moment; afterwards the wait is dropped, or polled until it ends. False if the moment does not exist for this awaitable.
 pub(super) fn play(moment: Moment, subject: Subject, drops: bool) -> bool {
+    let source = CancellationSource::new();
+    let (token, _kept) = keep(source.token());
     let mut played = Played::new(subject);
     let (spy, behind) = (Spy::new(), Spy::new());
-    let wait = played.first();
+    let wait = limited((moment == Moment::EndedByLimit).then_some(token), || played.first());
     match moment {
         Moment::FirstClone => {
             let hostile = hostile(Call::Clone);
@@ -239,6 +248,24 @@ pub(super) fn play(moment: Moment, subject: Subject, drops: bool) -> bool {
                 drop(played);
                 return false;
             }
+        }
+        Moment::EndedByLimit => {
+            let hostile = hostile(Call::Drop);
+            let waker = hostile.waker();
+            assert!(played.poll(wait, &waker).is_pending());
+            played.behind(&behind);
+            source.request_cancel();
+            hostile.arm(1);
+            let panicked = panics(|| _ = played.poll(wait, &waker));
+            hostile.arm(0);
+            if !panicked {
+                return false;
+            }
+            // It is over, and has until it is dropped what it was given: an upgrade its guard.
+            is_over(&mut played.waits[wait], "EndedByLimit");
+            drop(played.waits.remove(wait));
+            played.settle("EndedByLimit");
+            return true;
         }
     }
     if drops && wait < played.waits.len() {

@@ -3,7 +3,7 @@
 
 use crate::kit::driver::FakeDriver;
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::future::pending as never;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tasuki::future::Awaitable;
+use tasuki::future::{Awaitable, Wait};
 use tasuki::policy::{Bypass, Lifo, Policy, Revocable, SemaphorePolicy};
 use tasuki::runtime::{Domain, Key, KeyedMutex, KeyedRawMutex, Timers, keyed_lock, keyed_try_lock};
 use tasuki::{
-    Barrier, CancellationSource, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell, ReentrantMutex, RwLock,
-    RwLockUpgradableReadGuard, Semaphore, WaitGroup, runtime, task,
+    Barrier, CancellationSource, CancellationToken, Condvar, Event, Latch, Mutex, MutexGuard, OnceCell,
+    ReentrantMutex, RwLock, RwLockUpgradableReadGuard, Semaphore, WaitGroup, runtime, task,
 };
 
 /// A wait, whatever it waits for. What it gives is dropped at once.
@@ -84,19 +84,36 @@ impl<T: Send + 'static> Held<T> {
     }
 }
 
-pub(super) fn boxed<A: Awaitable + 'static>(wait: A) -> Waiting {
-    Box::pin(wait)
+thread_local! {
+    static LIMIT: Cell<Option<&'static CancellationToken>> = const { Cell::new(None) };
+}
+
+/// The waits that are made meanwhile end when this token is cancelled.
+pub(super) fn limited<R>(limit: Option<&'static CancellationToken>, make: impl FnOnce() -> R) -> R {
+    LIMIT.set(limit);
+    let made = make();
+    LIMIT.set(None);
+    made
+}
+
+pub(super) fn boxed<A: Awaitable + 'static>(wait: Wait<A>) -> Waiting {
+    match LIMIT.get() {
+        Some(token) => Box::pin(wait.or_cancelled(token)),
+        None => Box::pin(wait),
+    }
 }
 
 /// Waits of the same kind, one behind the other.
-pub(super) fn alike<A: Awaitable + 'static>(make: impl Fn() -> A + Clone + 'static) -> (Make, Option<Make>) {
+pub(super) fn alike<A: Awaitable + 'static>(
+    make: impl Fn() -> Wait<A> + Clone + 'static,
+) -> (Make, Option<Make>) {
     let behind = make.clone();
     (Box::new(move || boxed(make())), Some(Box::new(move || boxed(behind()))))
 }
 
 /// A mutex of some policy, locked; `wait` is how it is waited for.
 fn mutex<P: Policy + Send + Sync + 'static, A: Awaitable + 'static>(
-    wait: impl Fn(&'static Arc<Mutex<u32, P>>) -> A + Clone + 'static,
+    wait: impl Fn(&'static Arc<Mutex<u32, P>>) -> Wait<A> + Clone + 'static,
 ) -> Subject {
     let (mutex, kept) = keep(Arc::new(Mutex::<u32, P>::with_policy(0)));
     let grant = Held::grant(mutex.try_lock().unwrap());
@@ -106,7 +123,7 @@ fn mutex<P: Policy + Send + Sync + 'static, A: Awaitable + 'static>(
 }
 
 fn rwlock<A: Awaitable + 'static>(
-    wait: impl Fn(&'static Arc<RwLock<u32>>) -> A + Clone + 'static,
+    wait: impl Fn(&'static Arc<RwLock<u32>>) -> Wait<A> + Clone + 'static,
 ) -> Subject {
     let (lock, kept) = keep(Arc::new(RwLock::new(0)));
     let grant = Held::grant(lock.try_write().unwrap());
@@ -125,7 +142,7 @@ fn upgrade() -> Subject {
 }
 
 fn semaphore<P: SemaphorePolicy + Send + Sync + 'static, A: Awaitable + 'static>(
-    wait: impl Fn(&'static Arc<Semaphore<P>>) -> A + Clone + 'static,
+    wait: impl Fn(&'static Arc<Semaphore<P>>) -> Wait<A> + Clone + 'static,
 ) -> Subject {
     let (semaphore, kept) = keep(Arc::new(Semaphore::<P>::with_policy(2)));
     let grant = Held::grant(semaphore.try_acquire_many(2).unwrap());
@@ -212,7 +229,7 @@ fn turn(fallible: bool) -> Subject {
 }
 
 fn token<A: Awaitable + 'static>(
-    wait: impl Fn(&'static tasuki::CancellationToken) -> A + Clone + 'static,
+    wait: impl Fn(&'static CancellationToken) -> Wait<A> + Clone + 'static,
 ) -> Subject {
     let source = CancellationSource::new();
     let (token, kept) = keep(source.token());
@@ -222,7 +239,7 @@ fn token<A: Awaitable + 'static>(
 }
 
 fn condvar<A: Awaitable + 'static>(
-    wait: impl Fn(&'static Condvar, MutexGuard<'static, u32>) -> A + Clone + 'static,
+    wait: impl Fn(&'static Condvar, MutexGuard<'static, u32>) -> Wait<A> + Clone + 'static,
 ) -> Subject {
     let ((mutex, condvar), kept) = keep((Mutex::new(0), Condvar::new()));
     let (make, behind) = alike(move || wait(condvar, mutex.try_lock().unwrap()));
@@ -276,7 +293,7 @@ fn sleep() -> Subject {
 
 /// Each wait is a task of its own.
 fn reentrant<A: Awaitable + 'static>(
-    wait: impl Fn(&'static Arc<ReentrantMutex<i32>>) -> A + Copy + 'static,
+    wait: impl Fn(&'static Arc<ReentrantMutex<i32>>) -> Wait<A> + Copy + 'static,
 ) -> Subject {
     struct AsTask<A> {
         driver: FakeDriver,
@@ -300,7 +317,12 @@ fn reentrant<A: Awaitable + 'static>(
     }
     let (mutex, kept) = keep(Arc::new(ReentrantMutex::new(0)));
     let held = runtime::enter(&driver(), || mutex.try_lock().unwrap().unwrap());
-    let make = move || -> Waiting { Box::pin(AsTask { driver: driver(), wait: wait(mutex) }) };
+    let make = move || -> Waiting {
+        match LIMIT.get() {
+            Some(token) => Box::pin(AsTask { driver: driver(), wait: wait(mutex).or_cancelled(token) }),
+            None => Box::pin(AsTask { driver: driver(), wait: wait(mutex) }),
+        }
+    };
     let intact = |_| {
         let lock = || mutex.try_lock().unwrap();
         runtime::enter(&driver(), lock).is_some_and(|_held| runtime::enter(&driver(), lock).is_none())
@@ -385,7 +407,7 @@ pub(super) fn rows() -> Vec<Row> {
         row(&[], || mutex::<Revocable, _>(|mutex| mutex.clone().lock_owned())),
         row(&["Timeout", "Limited"], || mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock().timeout(HOUR))),
         row(&["OrCancelled"], || {
-            static SOURCE: std::sync::LazyLock<tasuki::CancellationToken> =
+            static SOURCE: std::sync::LazyLock<CancellationToken> =
                 std::sync::LazyLock::new(|| CancellationSource::new().token());
             mutex::<tasuki::policy::Fifo, _>(|mutex| mutex.lock().or_cancelled(&SOURCE))
         }),
