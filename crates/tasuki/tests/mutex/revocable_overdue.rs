@@ -241,23 +241,27 @@ fn a_forgotten_future() {
     assert!(!mutex.is_locked());
 }
 
-/// Wakers that panic: the lock is the next waiter's all the same, and other grants are revoked at the next end of a poll.
+/// Wakers that panic: all locks are their next waiters', and the task is woken for a grant that came since the poll before; else no poll might come that revokes it.
 #[test]
 fn wakers_that_panic() {
     let _dog = watchdog(10);
     let (spy, hostile) = (Spy::new(), Spy::hostile(Call::Wake, || panic!("a hostile waker")));
-    let mutexes = [(); 2].map(|()| mutex::<Revocable>());
-    let held = mutexes.each_ref().map(|mutex| mutex.try_lock().unwrap());
+    let mutexes = [(); 3].map(|()| mutex::<Revocable>());
+    let mut held = mutexes.each_ref().map(|mutex| mutex.try_lock());
     let mut kept: Vec<_> = mutexes.iter().map(lock).collect();
     let task = keeps(&mut kept, &spy);
     let mut waits: Vec<_> = mutexes.iter().map(lock).collect();
     waits.iter_mut().for_each(|wait| pending(wait, &hostile));
-    drop(held);
+    held[..2].fill_with(|| None);
     poll_of(task, &spy);
-    hostile.arm(1);
+    held[2] = None;
+    hostile.arm(2);
+    let wakes = spy.wakes();
     assert!(panics(|| poll_of(task, &spy)));
+    assert_eq!((hostile.hook_runs(), spy.wakes() - wakes), (2, 1));
+    waits[..2].iter_mut().for_each(|wait| drop(ready(wait)));
     poll_of(task, &spy);
-    waits.iter_mut().for_each(|wait| drop(ready(wait)));
+    drop(ready(&mut waits[2]));
     let once = Spy::hostile(Call::WakeByRef, || panic!("a hostile waker"));
     let held = mutexes[0].try_lock().unwrap();
     let mut kept = [lock(&mutexes[0])];

@@ -220,22 +220,24 @@ fn revoke_all(task: usize) {
     panics.resume();
 }
 
+/// A waker that panics keeps neither the other grants from being revoked nor the task from being woken: no other poll of it may come.
 #[cold]
 #[inline(never)]
 fn look_at_grants(task: usize, waker: &Waker) {
-    let mut is_left = false;
+    let (mut is_left, mut panics) = (false, Panics::default());
     change_looks(task, Looks::Once, Looks::Due);
     while let Some(revoked) = revoke_due(task) {
         match revoked {
-            Ok(owner) => wake_owner(owner),
+            Ok(owner) => panics.catch(|| wake_owner(owner)),
             Err(Busy) => is_left = true,
         }
     }
     // Afterwards: the next waiter may be of the same task, in a set of futures that is not polled and therefore wakes it only once.
     if change_looks(task, Looks::None, Looks::Once) || is_left {
         foreign_code();
-        waker.wake_by_ref();
+        panics.catch(|| waker.wake_by_ref());
     }
+    panics.resume();
 }
 
 /// Changes the looks of all grants of the task that have been looked at so often; was there one?
