@@ -12,6 +12,7 @@
 //! | shallower than ever on this thread      | any      | this is the new measure; woken at once      |
 //! | below                                   | null     | root: woken at once, then all that are kept |
 //! | below                                   | a root's | kept                                        |
+//! | below, in an interrupt handler (feature `critical-section`) that interrupts a change of the list | a root's | woken at once |
 //!
 //! The depth is measured by the address of a local variable, which costs a load and a comparison. A counter would need two stores around
 //! every wake, and the next locked operation would wait for them (decision 6). A thread that has once woken from a shallow place, and since then only from deeper ones, is a root each time, which is slower by some
@@ -102,8 +103,16 @@ fn wake_at(here: usize, waker: QueueWaker) {
         return waker.wake();
     }
     match active() {
-        Some(kept) => kept.borrow_mut().push_back(DeferredWake { waker, kind: runtime::wake_kind() }),
+        Some(kept) => keep(kept, DeferredWake { waker, kind: runtime::wake_kind() }),
         None => wake_as_root(waker),
+    }
+}
+
+/// Keeps a wake for the root. An interrupt handler may find that the code which it interrupted is changing the list; then it wakes at once.
+fn keep(kept: &RefCell<VecDeque<DeferredWake>>, wake: DeferredWake) {
+    match kept.try_borrow_mut() {
+        Ok(mut kept) => kept.push_back(wake),
+        Err(_) => wake.wake(),
     }
 }
 

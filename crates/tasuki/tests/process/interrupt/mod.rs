@@ -7,6 +7,9 @@
 //! `RUSTFLAGS="--cfg tasuki_interrupts" cargo test -p tasuki --features critical-section --test process interrupt`
 #![cfg(target_os = "linux")]
 
+#[cfg(target_arch = "x86_64")]
+mod deep_wakes;
+
 use crate::kit::process::alone;
 use crate::kit::watchdog::watchdog;
 use std::cell::Cell;
@@ -25,6 +28,8 @@ use tasuki::{
 };
 
 const SIGUSR1: i32 = 10;
+#[cfg(target_arch = "x86_64")]
+const SIGTRAP: i32 = 5;
 const SIG_BLOCK: i32 = 0;
 const SIG_UNBLOCK: i32 = 1;
 /// So many must be handled. Most of the time the thread has a queue locked, or is about to.
@@ -372,7 +377,6 @@ mod steps {
     use super::*;
     use std::arch::asm;
 
-    const SIGTRAP: i32 = 5;
     /// Rounds, each with another call after the same instruction. A debug build has tens of instructions between two accesses to an atomic, so each pair of those meets every call.
     const ROUNDS: usize = 3;
     /// Moments of a round at which something ends for ever.
@@ -399,16 +403,21 @@ mod steps {
         }
     }
 
+    /// Calls `f` with an interrupt after each instruction.
+    pub(super) fn single_step(f: impl FnOnce()) {
+        // SAFETY: the processor traps after each instruction from here on; the handler returns. The stack is as it was.
+        unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+        f();
+        // SAFETY: as above; no trap any more.
+        unsafe { asm!("pushfq", "and qword ptr [rsp], -257", "popfq") };
+    }
+
     /// One round; how many instructions it had.
     fn stepped() -> usize {
         Round::begin();
         STEPS.store(0, Relaxed);
         CALLED.store(0, Relaxed);
-        // SAFETY: the processor traps after each instruction from here on; the handler returns. The stack is as it was.
-        unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
-        waits();
-        // SAFETY: as above; no trap any more.
-        unsafe { asm!("pushfq", "and qword ptr [rsp], -257", "popfq") };
+        single_step(waits);
         assert!(CALLED.load(Relaxed) > 1000, "the processor has not trapped");
         check_at_rest();
         STEPS.load(Relaxed)
