@@ -130,8 +130,9 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// # Cancel safety
     ///
-    /// As the wait inside, which is dropped with the limit: what had been granted to it is passed on. A limit that is *reached* drops nothing: the poll that sees it
-    /// returns what had been granted by then, and an error only if nothing was.
+    /// As the wait inside, which is dropped with the limit: what had been granted to it is passed on. A limit that is *reached* drops no grant: the poll that sees it
+    /// returns what had been granted by then, and an error only if nothing was. It does drop the caller's own future: an initialiser that is running, whose turn then goes to the next (so does a turn
+    /// that no initialiser has begun), and the future of `run_until_cancelled`.
     ///
     /// # Examples
     ///
@@ -194,7 +195,7 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// # Cancel safety
     ///
-    /// As the wait inside, which is dropped with the limit. If the token is cancelled, what had been granted by then is returned, and an error only if nothing was.
+    /// As [`timeout`](Self::timeout): as the wait inside, which is dropped with the limit. If the token is cancelled, what had been granted by then is returned, and an error only if nothing was.
     ///
     /// # Examples
     ///
