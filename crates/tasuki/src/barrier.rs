@@ -371,4 +371,8 @@ impl Op for ArriveOp<'_> {
     fn unfinished<E>(&mut self, limit: E) -> E {
         limit
     }
+
+    fn has_left(&self) -> bool {
+        self.barrier.is_none()
+    }
 }

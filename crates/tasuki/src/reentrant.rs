@@ -553,6 +553,13 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> LockReentrantOp<R> {
         Guard::new(self.mutex.take())
     }
 
+    /// As [`granted`](Self::granted), of a wait that was queued.
+    fn granted_queued(&mut self, me: Option<TaskId>) -> Result<Guard<R>, NoTaskIdentity> {
+        // First: if the waker of the next owner panics, the drop of the future must not unlock again.
+        self.left = me.is_none();
+        self.granted(me)
+    }
+
     /// The lock has been granted to the task that polls now. Its identity was asked for before: the runtime that knows it may panic.
     fn granted(&mut self, me: Option<TaskId>) -> Result<Guard<R>, NoTaskIdentity> {
         match me {
@@ -561,8 +568,6 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> LockReentrantOp<R> {
                 Ok(self.guard())
             }
             None => {
-                // First: if the waker of the next owner panics, the drop of the future must not unlock again.
-                self.left = true;
                 self.raw().lock.unlock();
                 Err(NoTaskIdentity)
             }
@@ -601,7 +606,6 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let me = task::current();
-        self.left = false;
         let poll = self.raw().lock.enqueue_or_lock(slot, cx, false);
         if poll.is_pending() {
             self.raw().note_early_poll();
@@ -629,7 +633,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
         } else {
             self.raw().wake_branches(cx);
         }
-        poll.map(|()| self.granted(me))
+        poll.map(|()| self.granted_queued(me))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
@@ -637,7 +641,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
             return None;
         }
         // Dropped where no task has an identity, or none can be told: `granted` has passed the lock on.
-        self.granted(caught(task::current).flatten()).ok().map(Ok)
+        self.granted_queued(caught(task::current).flatten()).ok().map(Ok)
     }
 
     fn unfinished<E>(&mut self, limit: E) -> E {

@@ -115,7 +115,7 @@ pub trait Op {
     #[doc(hidden)]
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E>;
 
-    /// Has a poll that panicked ended the wait, so that the next one panics? Asked of a wait that is queued, as far as its future knows.
+    /// Has a poll that panicked ended the wait, so that the next one panics? Asked of a wait that is not over, as far as its future knows.
     #[doc(hidden)]
     fn has_left(&self) -> bool {
         false
@@ -482,8 +482,7 @@ impl<O: Op> Awaitable for Single<O> {
 
     fn has_ended(&self) -> bool {
         match self.memory.phase() {
-            Phase::Idle | Phase::Yielded => false,
-            Phase::Queued => self.op.has_left(),
+            Phase::Idle | Phase::Yielded | Phase::Queued => self.op.has_left(),
             Phase::Finished | Phase::Claimed | Phase::Cancelled => true,
         }
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tasuki::future::Arrive;
+use tasuki::future::{Arrive, Awaitable};
 use tasuki::{Barrier, BarrierWaitResult, Elapsed};
 
 /// The leader of a gate is the one that opens it.
@@ -246,6 +246,7 @@ fn a_wake_that_panics_makes_no_second_arrival() {
     late.arm(1);
     let mut arrival = Box::pin(barrier.arrive_and_wait());
     assert_eq!(panic_of(|| poll(&mut arrival, &late)), "no wake");
+    assert!(arrival.has_ended(), "its wait is over");
 
     let mut next = arrived(&barrier, &Spy::new());
     let message = panic_of(|| poll(&mut arrival, &late));
