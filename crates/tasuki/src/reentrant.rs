@@ -417,9 +417,11 @@ impl RawReentrantMutex {
     fn wake_branches(&self, cx: &Context<'_>) {
         // Relaxed: see the header. A look first: it is seldom set.
         if self.polled_early.load(Ordering::Relaxed) {
-            // Relaxed: as above.
+            // Relaxed: as above. Before the wake, in which a branch may be polled too early once more.
             self.polled_early.store(false, Ordering::Relaxed);
+            let still_early = EarlyOnPanic(&self.polled_early);
             wake_again(cx);
+            core::mem::forget(still_early);
         }
     }
 
@@ -439,6 +441,16 @@ impl RawReentrantMutex {
     fn touch(&self) {
         // Relaxed: a number to look at.
         self.lock.probe.touch_shared(self.owner.load(Ordering::Relaxed));
+    }
+}
+
+/// The waker panicked: the branches are still to be woken, by the poll that claims the lock.
+struct EarlyOnPanic<'l>(&'l AtomicBool);
+
+impl Drop for EarlyOnPanic<'_> {
+    fn drop(&mut self) {
+        // Relaxed: as in `RawReentrantMutex::wake_branches`.
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

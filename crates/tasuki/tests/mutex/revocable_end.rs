@@ -230,3 +230,21 @@ fn a_revoked_wait_of_a_condvar_is_dropped() {
     assert_eq!(stranger.wakes(), 1);
     drop(ready(&mut next));
 }
+
+/// A sibling that has seen a grant is polled with another waker, and the old one panics when it is dropped: its task is woken all the same, to look again.
+#[test]
+fn a_sibling_whose_old_waker_panics_looks_again() {
+    let (mutex, spy, task) = (Revoking::with_policy(0), Spy::new(), FakeDriver::of(TaskId::fresh()));
+    let hostile = Spy::hostile(Call::Drop, || panic!("a hostile waker"));
+    runtime::enter(&task, || {
+        let mut kept = granted(&mutex, &Spy::new());
+        let mut sibling = lock(&mutex);
+        pending(&mut sibling, &hostile);
+        hostile.arm(1);
+        assert!(panics(|| poll(&mut sibling, &spy).is_ready()));
+        assert_eq!(spy.wakes(), 1, "nothing else makes it look again");
+        drop(ready(&mut sibling));
+        drop(ready(&mut kept));
+    });
+    assert!(!mutex.is_locked());
+}

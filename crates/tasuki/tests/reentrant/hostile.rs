@@ -1,7 +1,8 @@
 //! A queued wait that its own poll refuses, because it is polled where it may not own the lock, and a waker that panics on the way: what was
 //! given back is not given back a second time when the future is dropped, and what was never owned is not released.
 
-use crate::kit::poll::{panic_of, panics, pending, poll_with, ready};
+use crate::kit::driver::FakeDriver;
+use crate::kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
 use crate::kit::waker::{Call, Spy};
 use std::cell::{Cell, UnsafeCell};
 use std::future::Future;
@@ -10,7 +11,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use tasuki::ReentrantMutex;
 use tasuki::future::{Awaitable, LockReentrant};
-use tasuki::runtime::{Domain, Key, KeyedLock, KeyedMutex, KeyedRawMutex, keyed_lock, keyed_try_lock};
+use tasuki::runtime::{
+    self, Domain, Key, KeyedLock, KeyedMutex, KeyedRawMutex, TaskId, keyed_lock, keyed_try_lock,
+};
 use tasuki::task::{self, Identified};
 
 thread_local! {
@@ -206,4 +209,26 @@ fn a_reentrant_lock_that_left_the_queue_is_not_granted() {
     let mut late = Box::pin(task::identify(std::future::poll_fn(|cx| second.as_mut().poll(cx))));
     assert!(panics(|| poll_with(&mut late, Waker::noop()).is_ready()), "it says so");
     assert_eq!(tasuki::ReentrantMutexGuard::depth(&guard), 1);
+}
+
+/// A branch was polled before the one that was granted the lock, whose waker panics when it is to poll the branches again: the claim that succeeds wakes them.
+#[test]
+fn a_claim_whose_waker_panics_wakes_the_branches_later() {
+    let (mutex, spy) = (ReentrantMutex::new(()), Spy::new());
+    let hostile = Spy::hostile(Call::WakeByRef, || panic!("a hostile waker"));
+    let mut other = Box::pin(task::identify(async { mutex.lock().await.unwrap() }));
+    let others = ready(&mut other);
+    runtime::enter(&FakeDriver::of(TaskId::fresh()), || {
+        let (mut first, mut second) = (Box::pin(mutex.lock()), Box::pin(mutex.lock()));
+        pending(&mut first, &Spy::new());
+        pending(&mut second, &Spy::new());
+        drop(others);
+        pending(&mut second, &Spy::new());
+        hostile.arm(1);
+        assert!(panics(|| poll(&mut first, &hostile).is_ready()));
+        let guard = poll(&mut first, &spy).map(Result::unwrap);
+        assert!(guard.is_ready() && spy.wakes() == 1, "the branches are polled again");
+        drop(ready(&mut second).unwrap());
+    });
+    assert!(!mutex.is_locked());
 }

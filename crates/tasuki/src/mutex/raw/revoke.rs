@@ -311,15 +311,17 @@ impl<P: Policy> RawMutex<P> {
                 (Poll::Pending, unsafe { locked.rearm(waiter, waker) }, None)
             }
         };
-        drop_waker(locked.unlock_with(old));
-        drop_waker(spare);
+        let old = locked.unlock_with(old);
         if poll.is_pending() {
             // If it was revoked, it waits for the lock again.
             waits_have_moved();
+            // Before the old waker is dropped, which may panic: nothing else wakes the task (R4).
             if sees_sibling {
                 wake_again(cx);
             }
         }
+        drop_waker(old);
+        drop_waker(spare);
         poll
     }
 
