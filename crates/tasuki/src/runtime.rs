@@ -63,7 +63,7 @@ pub enum WakeKind {
     /// Something may have changed.
     #[default]
     Plain,
-    /// The task was granted a lock or a message, or is the next that may take a free lock: others wait for it, so it should run soon.
+    /// The task was granted a lock or a message, is the next that may take a free lock, or learns that no message will come: others may wait for it, so it should run soon.
     Baton,
 }
 
