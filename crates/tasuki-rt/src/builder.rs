@@ -270,7 +270,7 @@ impl Builder {
     /// assert!(Runtime::builder().build().is_ok());
     /// assert!(Runtime::builder().workers(0).build().is_err());
     /// ```
-    pub fn build(self) -> io::Result<Runtime> {
+    pub fn build(mut self) -> io::Result<Runtime> {
         if self.workers == 0 {
             return invalid("a runtime needs at least one worker: pass 1 or more to `workers`".to_owned());
         }

@@ -1,6 +1,7 @@
 //! What the runtime asks of the platform, sockets and signals aside: pinning threads to processors (Linux only), and whether there are threads and a clock. Outside of `io/`, `net/` and `signal/` no other file
 //! asks for a `target_os`.
 
+use std::fmt;
 use std::io;
 
 #[cfg(target_os = "linux")]
@@ -13,7 +14,7 @@ mod system {
 
     /// One bit for each processor, as the system wants it.
     #[repr(C)]
-    struct Set([usize; MOST / BITS]);
+    pub(super) struct Set([usize; MOST / BITS]);
 
     unsafe extern "C" {
         // Of the C library, which `std` links; the first argument 0 is the calling thread.
@@ -25,15 +26,15 @@ mod system {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Fails for a processor that the calling thread, and so the process, may not use.
-    pub(super) fn check(processors: &[usize]) -> io::Result<()> {
+    /// All that the calling thread, and so the process, may use. Fails if one of these is not among them.
+    pub(super) fn check(processors: &[usize]) -> io::Result<Set> {
         let mut set = Set([0; MOST / BITS]);
         // SAFETY: writes at most as many bytes as it is told there are.
         outcome(unsafe { sched_getaffinity(0, size_of::<Set>(), &raw mut set) })?;
         let may =
             |processor: usize| processor < MOST && set.0[processor / BITS] & (1 << (processor % BITS)) != 0;
         match processors.iter().find(|processor| !may(**processor)) {
-            None => Ok(()),
+            None => Ok(set),
             Some(processor) => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("this process may not use processor {processor}: pass others to `pin_workers`"),
@@ -44,8 +45,12 @@ mod system {
     pub(super) fn pin_thread(processor: usize) -> io::Result<()> {
         let mut set = Set([0; MOST / BITS]);
         set.0[processor / BITS] = 1 << (processor % BITS);
+        pin_to(&set)
+    }
+
+    pub(super) fn pin_to(set: &Set) -> io::Result<()> {
         // SAFETY: reads as many bytes as there are.
-        outcome(unsafe { sched_setaffinity(0, size_of::<Set>(), &raw const set) })
+        outcome(unsafe { sched_setaffinity(0, size_of::<Set>(), set) })
     }
 }
 
@@ -53,19 +58,26 @@ mod system {
 mod system {
     use std::io;
 
-    fn unsupported() -> io::Result<()> {
+    /// There is none.
+    pub(super) enum Set {}
+
+    fn unsupported<T>() -> io::Result<T> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "workers can be pinned to processors on Linux only: leave out `pin_workers`",
         ))
     }
 
-    pub(super) fn check(_: &[usize]) -> io::Result<()> {
+    pub(super) fn check(_: &[usize]) -> io::Result<Set> {
         unsupported()
     }
 
     pub(super) fn pin_thread(_: usize) -> io::Result<()> {
         unsupported()
+    }
+
+    pub(super) fn pin_to(set: &Set) -> io::Result<()> {
+        match *set {}
     }
 }
 
@@ -80,9 +92,25 @@ pub(crate) fn check_system() -> io::Result<()> {
     Ok(())
 }
 
-/// Can threads of this process be pinned to these processors?
-pub(crate) fn check_processors(processors: &[usize]) -> io::Result<()> {
-    system::check(processors)
+/// The processors that a process may use, for its threads that are not pinned: a thread begins where the thread may run that starts it, which may be pinned.
+pub(crate) struct AllowedProcessors(system::Set);
+
+impl AllowedProcessors {
+    /// Lets the calling thread run on all of them. Those that were taken from the process meanwhile are done without.
+    pub(crate) fn free_thread(&self) {
+        let _ = system::pin_to(&self.0);
+    }
+}
+
+impl fmt::Debug for AllowedProcessors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AllowedProcessors")
+    }
+}
+
+/// Can threads of this process be pinned to these processors? Those that it may use.
+pub(crate) fn check_processors(processors: &[usize]) -> io::Result<AllowedProcessors> {
+    system::check(processors).map(AllowedProcessors)
 }
 
 /// Pins the calling thread to a processor that was checked.

@@ -1,7 +1,7 @@
 //! The threads of the workers: what they are like, how they are started, and how their end is waited for.
 
 use crate::context;
-use crate::platform;
+use crate::platform::{self, AllowedProcessors};
 use crate::scheduler::shutdown::{self, abandoned_wheel::AbandonedWheel};
 use crate::scheduler::{Shared, UnstartedWorker, worker};
 use crate::task::contain_panic;
@@ -51,6 +51,8 @@ pub(crate) struct ThreadSettings {
     pub(crate) stack_size: Option<usize>,
     /// Where the workers are pinned to, by turns; anywhere if it is empty.
     pub(crate) processors: Vec<usize>,
+    /// Where the other threads may run, if workers are pinned.
+    pub(crate) allowed: Option<Arc<AllowedProcessors>>,
     pub(crate) on_start: Hook,
     pub(crate) on_stop: Hook,
     pub(crate) on_park: Hook,
@@ -63,6 +65,7 @@ impl Default for ThreadSettings {
             name: "tasuki-rt".to_owned(),
             stack_size: None,
             processors: Vec::new(),
+            allowed: None,
             on_start: Hook::default(),
             on_stop: Hook::default(),
             on_park: Hook::default(),
@@ -72,9 +75,12 @@ impl Default for ThreadSettings {
 }
 
 impl ThreadSettings {
-    /// Can workers be pinned where they should be?
-    pub(crate) fn check_processors(&self) -> io::Result<()> {
-        if self.processors.is_empty() { Ok(()) } else { platform::check_processors(&self.processors) }
+    /// Can workers be pinned where they should be? Also notes where the other threads may run.
+    pub(crate) fn check_processors(&mut self) -> io::Result<()> {
+        if !self.processors.is_empty() {
+            self.allowed = Some(Arc::new(platform::check_processors(&self.processors)?));
+        }
+        Ok(())
     }
 
     /// Starts a thread of this kind, of the runtime with this number. What the body is given comes back if the system refuses the thread. What it returns is dropped when the hook
@@ -86,7 +92,7 @@ impl ThreadSettings {
         given: V,
         body: impl FnOnce(V) -> E + Send + 'static,
     ) -> Result<thread::JoinHandle<()>, (io::Error, V)> {
-        let (start, stop) = (self.on_start.clone(), self.on_stop.clone());
+        let (start, stop, allowed) = (self.on_start.clone(), self.on_stop.clone(), self.allowed.clone());
         let mut builder = thread::Builder::new().name(format!("{}-{suffix}", self.name));
         if let Some(bytes) = self.stack_size {
             builder = builder.stack_size(bytes);
@@ -94,6 +100,10 @@ impl ThreadSettings {
         start_with(builder, given, move |given| {
             // From its first hook to its last destructor: a shutdown waits for the thread, which must not wait for the shutdown.
             context::becomes_thread_of(id);
+            if let Some(allowed) = allowed {
+                // A pinned worker may have started it. Before the hook, which may want it elsewhere; a worker is pinned later.
+                allowed.free_thread();
+            }
             start.call();
             let ended = body(given);
             stop.call();

@@ -4,7 +4,7 @@ use crate::kit::process::alone;
 use crate::kit::{MS, until, watchdog};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 use tasuki_rt::{Runtime, ShutdownError, spawn_blocking};
@@ -282,6 +282,25 @@ fn workers_are_pinned() {
     // Not the thread that built it, nor those for blocking work.
     assert_eq!(processors(), all);
     assert_eq!(runtime.block_on(runtime.spawn_blocking(processors)).unwrap(), all);
+    // Also if a worker starts them, whose processors a thread inherits.
+    let mut tasks = Vec::new();
+    runtime.for_each_worker(|id| {
+        tasks.push(runtime.spawn_on(id, || async {
+            let busy = Arc::new(Barrier::new(4));
+            let work = (0..4).map(|_| busy.clone()).map(|busy| {
+                spawn_blocking(move || {
+                    busy.wait();
+                    processors()
+                })
+            });
+            work.collect::<Vec<_>>()
+        }));
+    });
+    for task in tasks {
+        for work in runtime.block_on(task).unwrap() {
+            assert_eq!(runtime.block_on(work).unwrap(), all);
+        }
+    }
     for none in [8_191, usize::MAX] {
         let error = Runtime::builder().workers(1).pin_workers([first, none]).build().unwrap_err();
         assert!(
