@@ -417,16 +417,21 @@ impl Sim {
                 thread::yield_now();
                 continue;
             };
-            self.here.set(home.unwrap_or(0));
-            drop_item(context, item);
+            self.drop_at(home, context, item);
         }
         // What foreign threads have posted since the last step; more is refused from now on.
         shared.remotes.iter().for_each(|remote| remote.inbox.close());
         self.take_from_outside(shared);
         let left = self.ready.take();
-        left.into_iter().for_each(|entry| drop_item(context, entry.item));
+        left.into_iter().for_each(|entry| self.drop_at(entry.home, context, entry.item));
         while shared.blocking.wait(END_OF_THREADS) {}
         shared.blocking.join();
+    }
+
+    /// Drops what is left, on the loop that it was for.
+    fn drop_at(&self, home: Option<usize>, context: &Context, item: Item) {
+        self.here.set(home.unwrap_or(0));
+        drop_item(context, item);
     }
 
     /// What the run was like.

@@ -151,6 +151,38 @@ fn posts_keep_their_order() {
     }
 }
 
+/// What has not run when the test ends is dropped where it would have run, as by a worker that leaves: a task on its loop, a closure on that which it was posted to.
+#[test]
+fn what_is_left_is_dropped_on_its_loop() {
+    struct NotesLoop(Arc<std::sync::Mutex<Vec<(usize, usize)>>>, usize);
+    impl Drop for NotesLoop {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push((self.1, EventLoop::current().unwrap().id().index()));
+        }
+    }
+    for seed in 0..scaled(20, 2) as u64 {
+        let dropped: Arc<std::sync::Mutex<Vec<_>>> = Arc::default();
+        let of = |worker| NotesLoop(dropped.clone(), worker);
+        let left: Vec<_> = (0..4).map(|worker| (worker, [of(worker), of(worker)])).collect();
+        Simulation::new(seed).run(async {
+            let mut loops = Vec::new();
+            for (worker, [posted, owned]) in left {
+                let there = spawn_on(WorkerId::new(worker), || async { EventLoop::current().unwrap() });
+                loops.push((there.await.unwrap(), posted));
+                drop(spawn_on(WorkerId::new(worker), move || async move {
+                    let _owned = owned;
+                    pending::<()>().await;
+                }));
+            }
+            for (there, posted) in loops {
+                there.post(move || std::mem::forget(posted)).unwrap();
+            }
+        });
+        let dropped = dropped.lock().unwrap();
+        assert!(dropped.len() >= 4 && dropped.iter().all(|(of, on)| of == on), "seed {seed}: {dropped:?}");
+    }
+}
+
 /// An error that is looked at is no failure; one that is not is, whenever the handle is dropped.
 #[test]
 fn a_panic_that_is_not_observed_fails_the_test() {
