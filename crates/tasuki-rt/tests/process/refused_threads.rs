@@ -2,15 +2,17 @@
 #![cfg(target_os = "linux")]
 
 use crate::kit::process::alone;
-use crate::kit::{Drops, MS, runtime, until, watchdog};
+use crate::kit::{Drops, MS, poll_with, runtime, until, watchdog};
 use std::cell::RefCell;
 use std::future::{Future, pending, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, mpsc};
-use std::task::Poll;
+use std::task::{Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
-use tasuki_rt::{JoinHandle, LocalRuntime, Runtime, ShutdownError, Sleep, WorkerId, sleep};
+use std::time::{Duration, Instant};
+use tasuki_rt::{
+    JoinHandle, LocalRuntime, Runtime, ShutdownError, Sleep, WorkerId, checkpoint, sleep, sleep_until,
+};
 
 /// From now on, or no longer, each start of a thread is refused. The limit does not hold for the superuser: this process becomes that of another user.
 fn refuse_threads(refuse: bool) {
@@ -190,8 +192,8 @@ fn a_closure_that_is_refused_when_its_thread_ends() {
 }
 
 /// Armed on the wheel of a worker, and carried out of its runtime.
-async fn armed() -> (Pin<Box<Sleep>>,) {
-    let mut sleep = Box::pin(sleep(50 * MS));
+async fn armed(time: Duration) -> (Pin<Box<Sleep>>,) {
+    let mut sleep = Box::pin(sleep(time));
     assert!(poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await.is_pending());
     (sleep,)
 }
@@ -204,11 +206,11 @@ fn sleeps_that_outlive_their_runtime() {
         let _dog = watchdog(60);
         let first = runtime(2);
         let handle = first.handle();
-        let (carried,) = first.block_on(first.spawn(armed())).unwrap();
+        let (carried,) = first.block_on(first.spawn(armed(50 * MS))).unwrap();
         let local = LocalRuntime::new().unwrap();
         // On the thread of the process, which there must be for it.
         sleep(MS).block();
-        let (from_local,) = local.block_on(armed());
+        let (from_local,) = local.block_on(armed(50 * MS));
         refuse_threads(true);
         drop(first);
         drop(local);
@@ -216,6 +218,47 @@ fn sleeps_that_outlive_their_runtime() {
         handle.block_on(async {
             carried.await;
             from_local.await;
+        });
+    });
+}
+
+/// A waker that takes until then, and panics.
+struct Hostile(Instant);
+impl Wake for Hostile {
+    fn wake(self: Arc<Self>) {
+        thread::sleep(self.0.saturating_duration_since(Instant::now()));
+        panic!("a hostile waker");
+    }
+}
+
+/// The same, dropped by a task that has used up its budget, while wakers that panic make the wheel due again at once. What turns the wheel is no operation of that task: a yield would wake it inside of itself, and hang.
+#[test]
+#[cfg_attr(miri, ignore = "sets limits of the process")]
+fn sleeps_that_outlive_their_runtime_beside_an_exhausted_budget() {
+    alone(|| {
+        let _dog = watchdog(60);
+        let (outer, local) = (LocalRuntime::new().unwrap(), LocalRuntime::new().unwrap());
+        let start = Instant::now();
+        let mut hostile = [1, 100].map(|ms| Box::pin(sleep_until(start + ms * MS)));
+        let (carried,) = local.block_on(async {
+            for sleep in &mut hostile {
+                // The second is due when the waker of the first returns.
+                let waker = Waker::from(Arc::new(Hostile(start + 110 * MS)));
+                assert!(poll_with(sleep, &waker).is_pending());
+            }
+            armed(200 * MS).await
+        });
+        thread::sleep(2 * MS);
+        refuse_threads(true);
+        let mut local = Some(local);
+        outer.block_on(async {
+            poll_fn(|cx| {
+                while pin!(checkpoint()).poll(cx).is_ready() {}
+                drop(local.take());
+                Poll::Ready(())
+            })
+            .await;
+            carried.await;
         });
     });
 }

@@ -9,6 +9,7 @@ use crate::task::contain_panic;
 use crate::threads::start_with;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -49,9 +50,12 @@ impl AbandonedWheel {
     /// Panics if the system refuses the thread of the process as well.
     pub(super) fn leave_to_others(self) {
         if let Err(wheel) = self.start_thread() {
-            let relay =
-                Relay { timers: wheel.timers, sleep: Mutex::new(Box::pin(sleep_until(Instant::now()))) };
-            Arc::new(relay).turn();
+            let relay = Relay {
+                timers: wheel.timers,
+                wakes: AtomicUsize::new(0),
+                sleep: Mutex::new(Box::pin(sleep_until(Instant::now()))),
+            };
+            Arc::new(relay).wake();
         }
     }
 }
@@ -59,7 +63,9 @@ impl AbandonedWheel {
 /// A wheel that is turned whenever a sleep ends, which is on another wheel.
 struct Relay {
     timers: Arc<Timers>,
-    /// Its own waker is in it, until the wheel is empty. Polled by the thread that wakes it, and by none else.
+    /// Wakes that have not been answered by a turn: the first one turns, and again as long as others come. One may come inside of the poll: the task of this thread has used up its budget, and the sleep yields.
+    wakes: AtomicUsize,
+    /// Its own waker is in it, until the wheel is empty. Polled by the wake that turns, and by none else.
     sleep: Mutex<Pin<Box<Sleep>>>,
 }
 
@@ -78,7 +84,19 @@ impl Relay {
 
 impl Wake for Relay {
     fn wake(self: Arc<Self>) {
-        self.turn();
+        // Relaxed: the locks of the wheel and of the sleep order what the turns do.
+        if self.wakes.fetch_add(1, Ordering::Relaxed) > 0 {
+            return;
+        }
+        let mut answered = 1;
+        loop {
+            self.turn();
+            // Relaxed: as above. It fails if there was another wake, which is answered then.
+            match self.wakes.compare_exchange(answered, 0, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(wakes) => answered = wakes,
+            }
+        }
     }
 }
 
