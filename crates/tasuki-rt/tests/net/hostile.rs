@@ -106,9 +106,11 @@ fn stuck(runtime: &Handle) -> (UnixStream, Socket) {
     let (peer, socket) = UnixStream::pair().unwrap();
     socket.set_nonblocking(true).unwrap();
     peer.set_nonblocking(true).unwrap();
+    // Before it is registered: a report that it was writable could come late, and make it ready again.
+    while (&socket).write(&[0; 65_536]).is_ok() {}
     let _inside = runtime.enter();
     let socket = Arc::new(Async::new(socket).unwrap());
-    while socket.try_write_with(|mut io| io.write(&[0; 65_536])).is_ok() {}
+    assert!(socket.try_write_with(|mut io| io.write(&[0])).is_err());
     assert!(socket.try_read_with(|mut io| io.read(&mut [0])).is_err());
     (peer, socket)
 }

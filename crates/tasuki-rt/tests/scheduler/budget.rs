@@ -102,6 +102,11 @@ fn the_budget_keeps_the_order_of_enqueueing() {
     assert_eq!(order.unwrap(), "abab");
 }
 
+/// A turn that began then took so long that the worker may have forgotten how long the polls are, which it does after 50 ms without one: the machine has held it up. The most sections that a poll may have take less.
+fn is_held_up(begun: Instant) -> bool {
+    begun.elapsed() >= 40 * MS
+}
+
 /// Sections of a millisecond under a lock that is free: the first poll has at most 17, and one whose yield was the charge; from then on two come before the others have their turn.
 #[test]
 fn long_sections_under_a_free_lock_let_others_run() {
@@ -122,15 +127,17 @@ fn long_sections_under_a_free_lock_let_others_run() {
         let mut most = Vec::new();
         for _ in 0..6 {
             sections.set(0);
+            let begun = Instant::now();
             yield_now().await;
-            most.push(sections.get());
+            most.push((sections.get(), is_held_up(begun)));
         }
         stop.set(true);
         busy.await.unwrap();
         most
     }));
     let most = most.unwrap();
-    assert!(most[0] <= 18 && most[1..].iter().all(|sections| *sections <= 2), "{most:?}");
+    let is_short = |turns: &[(u32, bool)]| turns[1].0 <= 2 || turns[0].1 || turns[1].1;
+    assert!(most[0].0 <= 18 && most.windows(2).all(is_short), "{most:?}");
 }
 
 /// A lock that its user takes again and again is free whenever that task does not run.
@@ -230,11 +237,14 @@ fn short_polls_of_others_do_not_end_the_wariness() {
             });
             let turns = spawn(async move {
                 let (mutex, mut most) = (Mutex::new(()), 0);
-                for turn in 0..scaled(20, 4) {
-                    let before = sections.load(std::sync::atomic::Ordering::Relaxed);
+                // The first time the worker does not know it yet.
+                let mut may_not_know = true;
+                for _ in 0..scaled(20, 4) {
+                    let (before, begun) =
+                        (sections.load(std::sync::atomic::Ordering::Relaxed), Instant::now());
                     yield_now().await;
-                    // The first time the worker does not know it yet.
-                    if turn > 0 {
+                    let held_up = is_held_up(begun);
+                    if !std::mem::replace(&mut may_not_know, held_up) && !held_up {
                         most = most.max(sections.load(std::sync::atomic::Ordering::Relaxed) - before);
                     }
                     for _ in 0..operations {
