@@ -59,7 +59,7 @@ pub struct Exhaustive {
 pub struct Explored {
     schedules: u64,
     complete: bool,
-    /// One schedule was run again, that of `TASUKI_SCHEDULE`: nothing was searched.
+    /// One schedule was run, that of `TASUKI_SCHEDULE` or `TASUKI_SEED`: nothing was searched.
     replayed: bool,
 }
 
@@ -76,7 +76,7 @@ impl Explored {
         self.schedules
     }
 
-    /// Returns true if those were all. If not, [`Exhaustive::schedules`] stopped it, or `TASUKI_SCHEDULE` named the one that was run.
+    /// Returns true if those were all. If not, [`Exhaustive::schedules`] stopped it, or `TASUKI_SCHEDULE` or `TASUKI_SEED` named the one that was run.
     ///
     /// # Examples
     ///
@@ -88,7 +88,7 @@ impl Explored {
         self.complete
     }
 
-    /// Fails the test if those were not all. A schedule that is run again, by `TASUKI_SCHEDULE`, is always enough.
+    /// Fails the test if those were not all. A schedule that `TASUKI_SCHEDULE` or `TASUKI_SEED` names is always enough.
     ///
     /// # Panics
     ///
@@ -177,7 +177,7 @@ impl Exhaustive {
         self
     }
 
-    /// Runs the test under one schedule after the other, or under that of `TASUKI_SCHEDULE` if it is set.
+    /// Runs the test under one schedule after the other, or under the one that `TASUKI_SEED` or `TASUKI_SCHEDULE` names.
     ///
     /// # Panics
     ///
