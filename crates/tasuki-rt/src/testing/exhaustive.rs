@@ -126,7 +126,7 @@ impl Exhaustive {
     ///
     /// # Panics
     ///
-    /// For zero.
+    /// For zero, and for more than 65,535.
     ///
     /// # Examples
     ///

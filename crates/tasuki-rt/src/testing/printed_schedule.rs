@@ -3,8 +3,12 @@
 //! How many workers there are decides which questions a run asks, so the decisions alone would mean something else on others.
 
 use super::choices::Schedule;
+use crate::scheduler::idle::MAX_WORKERS;
 use std::fmt;
 use std::str::FromStr;
+
+/// More workers than there can be.
+const MORE: usize = MAX_WORKERS + 1;
 
 /// A schedule, and the number of workers that it was made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,7 @@ impl FromStr for PrintedSchedule {
             None | Some((0, _)) => {
                 return Err("it does not begin with the number of workers, as in `4@2:1,5:1`".into());
             }
+            Some((MORE.., _)) => return Err(format!("a simulation has at most {MAX_WORKERS} workers")),
             Some(split) => split,
         };
         Ok(Self { workers, schedule: decisions_of(decisions)? })
@@ -75,7 +80,7 @@ mod tests {
         }
         let read = PrintedSchedule { workers: 2, schedule: Schedule(vec![(3, 1), (7, 2)]) };
         assert_eq!(" 2@7:2, 3:1".parse(), Ok(read));
-        for wrong in ["", "-", "3:1", "0@-", "x@-", "@-", "4@", "4@3", "4@3:x", "4@3:1,,4:1"] {
+        for wrong in ["", "-", "3:1", "0@-", "x@-", "@-", "4@", "4@3", "4@3:x", "4@3:1,,4:1", "65536@-"] {
             assert!(wrong.parse::<PrintedSchedule>().is_err(), "{wrong:?}");
         }
     }

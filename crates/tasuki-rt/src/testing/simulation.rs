@@ -4,6 +4,7 @@ use super::choices::{Schedule, Strategy};
 use super::printed_schedule::PrintedSchedule;
 use super::virtual_workers::Settings;
 use super::{Origin, run_once};
+use crate::scheduler::idle::MAX_WORKERS;
 use std::future::Future;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ impl Settings {
     #[track_caller]
     pub(super) fn workers(self, workers: usize) -> Self {
         assert!(workers > 0, "a simulation needs at least one worker: pass 1 or more");
+        assert!(workers <= MAX_WORKERS, "a simulation has at most {MAX_WORKERS} workers, not {workers}");
         Self { workers, ..self }
     }
 }
@@ -121,7 +123,7 @@ impl Simulation {
     ///
     /// # Panics
     ///
-    /// For zero.
+    /// For zero, and for more than 65,535.
     ///
     /// # Examples
     ///

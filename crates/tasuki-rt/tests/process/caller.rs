@@ -41,7 +41,7 @@ fn panics_point_to_the_caller() {
         let first = runtime(1);
         let other = first.block_on(first.spawn(async { EventLoop::current().unwrap().id() })).unwrap();
         let (second, group) = (runtime(1), Arc::new(WaitGroup::new()));
-        let outside: [(&str, &dyn Fn()); 41] = [
+        let outside: [(&str, &dyn Fn()); 44] = [
             ("spawn", &|| drop(spawn(async {}))),
             ("spawn_on", &|| drop(tasuki_rt::spawn_on(WorkerId::new(0), || async {}))),
             ("spawn_local", &|| drop(tasuki_rt::spawn_local(async {}))),
@@ -86,10 +86,13 @@ fn panics_point_to_the_caller() {
                 JoinSet::new().insert(handle);
             }),
             ("Simulation::workers", &|| _ = Simulation::new(1).workers(0)),
+            ("Simulation::workers, too many", &|| _ = Simulation::new(1).workers(65_536)),
             ("Simulation::replay", &|| _ = Simulation::replay("no schedule")),
+            ("Simulation::replay, too many", &|| _ = Simulation::replay("65536@-")),
             ("Simulation::depth", &|| _ = Simulation::replay("4@-").depth(1)),
             ("Simulation::run", &|| Simulation::new(1).grace(Duration::ZERO).run(pending())),
             ("Exhaustive::workers", &|| _ = Exhaustive::new().workers(0)),
+            ("Exhaustive::workers, too many", &|| _ = Exhaustive::new().workers(65_536)),
             ("Explored::expect_complete", &|| {
                 Exhaustive::new().schedules(0).check(|| async {}).expect_complete();
             }),
