@@ -1,7 +1,7 @@
 //! The rows of the functions `poll_*` in the table of awaitables (`budget_table.rs`): those of the stream traits of others, and our own. They are named by the file that implements them.
 
 use super::budget_sockets::{WAITING, each, stream};
-use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, is_send, row};
+use super::budget_table::{ATTEMPTS, ENOUGH, FORGETS, Other, Outcome, Row, is_ready_at_once, is_send, row};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::IoSlice;

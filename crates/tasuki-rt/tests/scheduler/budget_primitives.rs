@@ -1,6 +1,6 @@
 //! The rows of locks, signals and limits in the table of awaitables (`budget_table.rs`).
 
-use super::budget_table::{ENOUGH, Other, Outcome, Row, is_ready_at_once, is_send, row};
+use super::budget_table::{ATTEMPTS, ENOUGH, FORGETS, Other, Outcome, Row, is_ready_at_once, is_send, row};
 use std::future::{pending, ready};
 use std::sync::Arc;
 use std::time::Duration;
