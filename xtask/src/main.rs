@@ -16,6 +16,7 @@ mod mutants;
 mod package;
 mod page;
 mod repeat;
+mod repeat_each;
 mod report;
 mod sanitize;
 mod shell;
@@ -108,7 +109,7 @@ const TASKS: [Task; 19] = [
     ("surface", "[--write]", "what users can name, against docs/surface/", surface::run),
     (
         "repeat",
-        "[--runs N] [--package NAME] [--only CONDITION] [FILTER]",
+        "[--runs N] [--package NAME] [--only CONDITION] [--each N] [FILTER]",
         "the tests under the conditions of `tour`",
         repeat::run,
     ),

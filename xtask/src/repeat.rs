@@ -1,8 +1,9 @@
 //! `cargo xtask repeat`: the tests again and again, under every condition alone. A test that fails once is a defect, of the test or
-//! of what it tests.
+//! of what it tests. With `--each N` every test by itself (`repeat_each.rs`).
 
 use crate::args::Args;
 use crate::conditions::Condition;
+use crate::repeat_each;
 use crate::report::{Outcome, Report};
 use crate::shell::{self, cargo, output, program, tests};
 
@@ -13,6 +14,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let runs = args.value("--runs", 3)?;
     let package = args.optional::<String>("--package")?;
     let only = args.optional::<String>("--only")?;
+    let each = args.optional("--each")?;
     let filter = args.word().unwrap_or_default();
     args.end()?;
     let packages = package.map_or_else(|| "--workspace".to_owned(), |name| format!("--package {name}"));
@@ -20,6 +22,10 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     shell::run(&mut cargo(&format!("test {packages} --no-run --tests")))?;
     let runner = runner()?;
     let mut report = Report::new("repeat");
+    if let Some(runs) = each {
+        repeat_each::run(&packages, &filter, runs, &mut report)?;
+        return Ok(report);
+    }
     let wanted = |condition: &Condition| only.as_ref().is_none_or(|only| condition.name().contains(only));
     for condition in Condition::TESTS.into_iter().filter(wanted) {
         for run in 1..=runs {
