@@ -87,7 +87,12 @@ impl<S: mio::event::Source> Registered<S> {
 
     /// A read without room: 0 bytes. The system is not asked: while there is nothing to read it would refuse.
     pub(crate) fn read_nothing(&self) -> io::Result<usize> {
-        self.source.observe().map(|_| 0)
+        self.check_open().map(|()| 0)
+    }
+
+    /// An error after the runtime has shut down, for what asks the system nothing.
+    pub(crate) fn check_open(&self) -> io::Result<()> {
+        self.source.observe().map(drop)
     }
 
     /// The same, charged to the task that reads.

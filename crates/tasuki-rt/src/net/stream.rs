@@ -29,6 +29,9 @@ pub trait PollStream: Sized {
     /// Charges an operation that writes and never waits: a flush, for which there is nothing to do, or a shutdown.
     fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()>;
 
+    /// What a write of nothing gives, of which the system is not asked: an error after the runtime has shut down.
+    fn write_nothing(&self) -> io::Result<()>;
+
     /// The peer reads to the end of what was written.
     fn shutdown_write(&self) -> io::Result<()>;
 }
@@ -109,6 +112,7 @@ pub(super) async fn write_all(stream: &impl PollStream, mut bytes: &[u8]) -> io:
     if bytes.is_empty() {
         // Asks nothing of the system, and is ready.
         charge().await;
+        return stream.write_nothing();
     }
     while !bytes.is_empty() {
         match write(stream, bytes).await? {
@@ -167,6 +171,10 @@ macro_rules! poll_stream {
 
             fn poll_charge_write(&self, cx: &Context<'_>) -> Poll<()> {
                 self.io.poll_charge(cx, Direction::Write)
+            }
+
+            fn write_nothing(&self) -> io::Result<()> {
+                self.io.check_open()
             }
 
             fn shutdown_write(&self) -> io::Result<()> {

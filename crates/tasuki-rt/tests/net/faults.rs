@@ -197,6 +197,9 @@ fn a_socket_on_another_runtime_and_after_its_own() {
     }
     other.block_on(async {
         assert!(client.write(b"x").await.is_err() && client.try_read(&mut [0]).is_err());
+        // Also what has nothing to do.
+        assert!(client.read(&mut []).await.is_err() && client.read_exact(&mut []).await.is_err());
+        assert!(client.peek(&mut []).await.is_err() && client.write_all(&[]).await.is_err());
         // The sockets themselves are as they were, and can be taken elsewhere.
         let (client, server) = (client.into_std(), server.into_std());
         let (mut client, mut server) =
