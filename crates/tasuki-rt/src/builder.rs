@@ -270,7 +270,7 @@ impl Builder {
     /// assert!(Runtime::builder().build().is_ok());
     /// assert!(Runtime::builder().workers(0).build().is_err());
     /// ```
-    pub fn build(mut self) -> io::Result<Runtime> {
+    pub fn build(self) -> io::Result<Runtime> {
         if self.workers == 0 {
             return invalid("a runtime needs at least one worker: pass 1 or more to `workers`".to_owned());
         }
@@ -278,8 +278,9 @@ impl Builder {
             return invalid(format!("a runtime has at most {MAX_WORKERS} workers, not {}", self.workers));
         }
         self.check()?;
-        self.threads.check_processors()?;
-        Ok(Runtime::made_of(&self))
+        let mut builder = self;
+        builder.threads.check_processors()?;
+        Ok(Runtime::made_of(&builder))
     }
 
     /// Creates a runtime on the calling thread alone. Settings for the threads of workers have no effect there: their number, their
