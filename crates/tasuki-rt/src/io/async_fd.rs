@@ -1,13 +1,13 @@
 //! `Async<T>`: readiness of anything that has a file descriptor.
 
 use super::readiness::Direction;
-use super::registered::Registered;
+use super::registered::{Registered, would_block};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// A descriptor that `mio` can register.
 #[derive(Debug)]
@@ -252,7 +252,13 @@ impl<T: AsFd> Async<T> {
     where
         for<'a> &'a T: Write,
     {
-        self.registered.poll_io(cx, Direction::Write, |io| (&io.0).flush())
+        // Asked before it is waited for: most descriptors buffer nothing, and a peer that takes nothing more would be waited for in vain.
+        ready!(self.registered.poll_charge(cx, Direction::Write));
+        let flushed = self.registered.try_io(Direction::Write, |io| (&io.0).flush());
+        if would_block(&flushed) {
+            return self.registered.poll_io(cx, Direction::Write, |io| (&io.0).flush());
+        }
+        Poll::Ready(flushed)
     }
 }
 

@@ -6,8 +6,8 @@
 //! # Which runtime
 //!
 //! A socket belongs to the runtime in whose context it was made. It can be used by tasks of another runtime, and by any executor: the wakes come from a worker of its own. Once
-//! that runtime has shut down every operation that reads, writes, accepts or waits is an error, and pending ones end with it. What asks the socket itself, its addresses and options, goes on, and so does a flush, which
-//! has nothing to do, and the end of a direction.
+//! that runtime has shut down every operation that reads, writes, accepts or waits is an error, and pending ones end with it. What asks the socket itself, its addresses and options, goes on, and so does the flush of a
+//! stream, which has nothing to do, and the end of a direction.
 //!
 //! So that runtime must run: its worker wakes the tasks that wait. Two runtimes have no worker that could: a [`Runtime`](crate::Runtime) whose threads were not started, by [`start`](crate::Runtime::start) or the first
 //! [`block_on`](crate::Runtime::block_on) (sockets can be made in it by [`enter`](crate::Runtime::enter)), and a [`LocalRuntime`](crate::LocalRuntime) while its thread is outside of its

@@ -288,6 +288,20 @@ mod unix {
         std::fs::remove_file(&path).unwrap();
     }
 
+    /// A flush of a descriptor that buffers nothing is ready, and so is a close, also while there is no room to write and the peer takes nothing: neither waits for that.
+    #[test]
+    fn a_flush_does_not_wait_for_room() {
+        let _dog = watchdog(60);
+        runtime(1).block_on(async {
+            let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+            here.set_nonblocking(true).unwrap();
+            let mut here = Async::new(here).unwrap();
+            while here.try_write_with(|mut io| io.write(&[0; 4096])).is_ok() {}
+            poll_fn(|cx| Pin::new(&mut here).poll_flush(cx)).await.unwrap();
+            poll_fn(|cx| Pin::new(&mut here).poll_close(cx)).await.unwrap();
+        });
+    }
+
     /// A pipe between two tasks, through `Async`, by its own functions and by the traits of `futures-io`.
     #[test]
     fn a_pipe() {
