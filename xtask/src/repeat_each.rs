@@ -64,11 +64,17 @@ impl TestProgram {
     fn repeat_each(&self, names: &[&str], runs: usize) -> Outcome {
         let (mut long, mut failures) = (0, Vec::new());
         for name in names {
-            match self.attempt(name, 0) {
-                Ok(time) if time > SHORT => long += 1,
-                Ok(_) => failures.extend(self.repeat(name, runs)),
-                Err(why) => failures.push(format!("{name}: {why}")),
-            }
+            let failure = match self.attempt(name, 0) {
+                Ok(time) if time > SHORT => {
+                    long += 1;
+                    None
+                }
+                Ok(_) => self.repeat(name, runs),
+                Err(why) => Some(format!("{name}: {why}")),
+            };
+            // At once: a run of all may be ended before its end.
+            failure.iter().for_each(|why| println!("{why}"));
+            failures.extend(failure);
         }
         println!("{long} of {} tests take longer than {SHORT:?}, and were run once", names.len());
         if failures.is_empty() { Outcome::Passed } else { Outcome::Failed(failures.join("\n")) }
