@@ -6,7 +6,7 @@ use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{poll_with, ready};
 use crate::kit::rng::{Rng, Seed};
 use crate::kit::watchdog::{watchdog, watchdog_with};
-use crate::kit::{VERY_MANY, env_or, scaled};
+use crate::kit::{VERY_MANY, scaled, stress_time};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -92,9 +92,9 @@ fn produce<P: Policy>(shop: &Shop<P>, items: usize, mut rng: Rng) {
 }
 
 fn stress<P: Policy>(producers: usize, consumers: usize) {
-    let seconds = env_or("TASUKI_STRESS_SECONDS", 1);
+    let time = stress_time();
     let seed = Seed::pick();
-    let _dog = watchdog_with(seconds + 60, format!("TASUKI_SEED={}", seed.0));
+    let _dog = watchdog_with(time.as_secs() + 60, format!("TASUKI_SEED={}", seed.0));
     let (began, mut rng) = (Instant::now(), seed.rng());
     loop {
         let shop: Shop<P> = Shop {
@@ -123,7 +123,7 @@ fn stress<P: Policy>(producers: usize, consumers: usize) {
         });
         assert_eq!(shop.consumed.load(Relaxed), produced.load(Relaxed));
         assert!(!shop.shelf.is_locked());
-        if cfg!(miri) || began.elapsed() >= Duration::from_secs(seconds) {
+        if cfg!(miri) || began.elapsed() >= time {
             return;
         }
     }

@@ -22,10 +22,20 @@ pub(crate) mod traits;
 pub(crate) mod waker;
 pub(crate) mod watchdog;
 
+use std::time::Duration;
+
 /// A number from the environment, or the default: how tests are made longer or deeper.
 pub(crate) fn env_or(name: &str, default: u64) -> u64 {
     let parse = |text: String| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number"));
     std::env::var(name).map_or(default, parse)
+}
+
+/// How long a test of threads that do random things goes on. Short by default: it is repeated with every run of the suite, each time with another seed.
+pub(crate) fn stress_time() -> Duration {
+    match env_or("TASUKI_STRESS_SECONDS", 0) {
+        0 => Duration::from_millis(300),
+        seconds => Duration::from_secs(seconds),
+    }
 }
 
 /// `full`, or `fewer` under the thread sanitizer: for what one thread does alone, so that there is no race to see.

@@ -7,21 +7,21 @@ use crate::kit::poll::{BoxFuture, yield_now};
 use crate::kit::rng::Seed;
 use crate::kit::stress::{Outcome, Stress};
 use crate::kit::watchdog::watchdog_with;
-use crate::kit::{env_or, scaled};
+use crate::kit::{scaled, stress_time};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{Event, Mutex, Reset};
 
 /// Repeats a run, each with another seed, until the time is over; under Miri once.
 fn for_a_while(threads: usize, run: impl Fn(Stress)) {
-    let seconds = env_or("TASUKI_STRESS_SECONDS", 1);
+    let time = stress_time();
     let seed = Seed::pick();
-    let _dog = watchdog_with(seconds + 60, format!("TASUKI_SEED={}", seed.0));
+    let _dog = watchdog_with(time.as_secs() + 60, format!("TASUKI_SEED={}", seed.0));
     let (began, mut rng) = (Instant::now(), seed.rng());
     // The first run has the seed that is printed.
     let mut next = seed.0;
@@ -34,7 +34,7 @@ fn for_a_while(threads: usize, run: impl Fn(Stress)) {
             seed: next,
         });
         next = rng.next();
-        if cfg!(miri) || began.elapsed() >= Duration::from_secs(seconds) {
+        if cfg!(miri) || began.elapsed() >= time {
             return;
         }
     }

@@ -1,12 +1,12 @@
-//! A million waiters, a small stack, and no cost that grows with the queue.
+//! A million waiters (in debug builds mostly 100,000), a small stack, and no cost that grows with the queue.
 //! S0-19, S2-44, S2-54, S2-64, S2-76, S3-13..S3-16; B083, H9, H14.
 
+use crate::kit::{VERY_MANY, alone, scaled};
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::policy::Known;
 use crate::kit::poll::poll_with;
 use crate::kit::rng::Seed;
 use crate::kit::watchdog::{watchdog, watchdog_with};
-use crate::kit::{VERY_MANY, alone, scaled};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,6 +15,7 @@ use tasuki::future::Lock;
 use tasuki::policy::{Bypass, Fifo, Lifo, Revocable};
 use tasuki::{Barrier, CancellationSource, Event, Mutex, OnceCell, WaitGroup};
 
+/// So many that a scan of the queue for each of them would take hours.
 const MILLION: usize = alone(scaled(1_000_000, 300), 100_000);
 
 type Waiters<'m, P> = Vec<Option<Pin<Box<Lock<'m, u32, P>>>>>;
@@ -55,7 +56,7 @@ fn granted<P: Known>(count: usize) {
 #[test]
 fn a_million_granted() {
     let _dog = watchdog(120);
-    granted::<Fifo>(MILLION);
+    granted::<Fifo>(VERY_MANY);
     granted::<Lifo>(VERY_MANY);
     granted::<Bypass>(VERY_MANY);
     granted::<Revocable>(VERY_MANY);
@@ -98,10 +99,10 @@ fn a_million_granted_and_dropped() {
     on_a_small_stack(|| {
         let (mutex, wakes) = (Mutex::<u32>::new(0), Arc::new(Wakes::default()));
         let guard = mutex.try_lock();
-        let mut waiters = queue(&mutex, MILLION, &Waker::from(wakes.clone()));
+        let mut waiters = queue(&mutex, VERY_MANY, &Waker::from(wakes.clone()));
         drop(guard);
         waiters.iter_mut().for_each(|waiter| *waiter = None);
-        assert_eq!((wakes.0.load(Relaxed), mutex.is_locked()), (MILLION, false));
+        assert_eq!((wakes.0.load(Relaxed), mutex.is_locked()), (VERY_MANY, false));
     });
 }
 
@@ -111,14 +112,14 @@ fn a_million_released_at_once() {
     on_a_small_stack(|| {
         let (event, wakes) = (Event::manual(), Arc::new(Wakes::default()));
         let waker = Waker::from(wakes.clone());
-        let mut futures = Vec::with_capacity(MILLION);
-        for _ in 0..MILLION {
+        let mut futures = Vec::with_capacity(VERY_MANY);
+        for _ in 0..VERY_MANY {
             let mut future = Box::pin(event.wait());
             assert!(poll_with(&mut future, &waker).is_pending());
             futures.push(future);
         }
         event.set();
-        assert_eq!(wakes.0.load(Relaxed), MILLION);
+        assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
         assert!(futures.iter_mut().all(|future| poll_with(future, &waker).is_ready()));
     });
 }
@@ -145,10 +146,10 @@ fn h9_cancel_storm_from_many_threads() {
 fn released<W: Future>(mut wait: impl FnMut() -> W, release: impl FnOnce()) {
     let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(wakes.clone());
-    let mut waits: Vec<_> = (0..MILLION).map(|_| Box::pin(wait())).collect();
+    let mut waits: Vec<_> = (0..VERY_MANY).map(|_| Box::pin(wait())).collect();
     waits.iter_mut().for_each(|wait| assert!(poll_with(wait, &waker).is_pending()));
     release();
-    assert_eq!(wakes.0.load(Relaxed), MILLION);
+    assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
     waits.iter_mut().for_each(|wait| assert!(poll_with(wait, &waker).is_ready()));
 }
 
@@ -163,7 +164,7 @@ fn a_million_waiters_of_a_group_of_a_barrier_and_of_a_token() {
         let source = CancellationSource::new();
         let token = source.token();
         released(|| token.on_cancel(), || source.request_cancel());
-        let barrier = Barrier::new(MILLION + 1);
+        let barrier = Barrier::new(VERY_MANY + 1);
         let last = || {
             let mut last = Box::pin(barrier.arrive_and_wait());
             assert!(poll_with(&mut last, Waker::noop()).is_ready());

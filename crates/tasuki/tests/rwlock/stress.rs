@@ -7,12 +7,12 @@ use crate::kit::poll::{BoxFuture, poll_with, yield_now};
 use crate::kit::rng::Seed;
 use crate::kit::stress::Stress;
 use crate::kit::watchdog::{watchdog, watchdog_with};
-use crate::kit::{VERY_MANY, env_or, scaled};
+use crate::kit::{VERY_MANY, scaled, stress_time};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tasuki::{RwLock, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 /// So many futures, all pending.
@@ -263,9 +263,9 @@ async fn visit(lock: &RwLock<u64>, inside: &Inside, writes: &AtomicUsize, kind: 
 }
 
 fn stress(threads: usize) {
-    let seconds = env_or("TASUKI_STRESS_SECONDS", 1);
+    let time = stress_time();
     let seed = Seed::pick();
-    let _dog = watchdog_with(seconds + 60, format!("TASUKI_SEED={}", seed.0));
+    let _dog = watchdog_with(time.as_secs() + 60, format!("TASUKI_SEED={}", seed.0));
     let (began, mut rng) = (Instant::now(), seed.rng());
     loop {
         let lock = Arc::new(RwLock::new(0));
@@ -288,7 +288,7 @@ fn stress(threads: usize) {
             "a write was lost"
         );
         assert_eq!(Arc::strong_count(&lock), 1);
-        if cfg!(miri) || began.elapsed() >= Duration::from_secs(seconds) {
+        if cfg!(miri) || began.elapsed() >= time {
             return;
         }
     }
