@@ -12,8 +12,9 @@ use tasuki_rt::net::{OwnedReadHalf, OwnedWriteHalf, TcpListener, TcpStream};
 /// A client that has so many lines to read gets no more: one that does not read must not hold up the others.
 const PENDING: usize = 256;
 
-/// Who is there, by the number of the connection.
-type Room = Mutex<HashMap<u64, Sender<Arc<str>>>>;
+/// The clients that are there, by the number of the connection.
+type Clients = HashMap<u64, Sender<Arc<str>>>;
+type Room = Mutex<Clients>;
 
 fn main() -> io::Result<()> {
     let port =
@@ -72,16 +73,15 @@ async fn attend(stream: TcpStream, number: u64, room: &Room, token: &Cancellatio
     let writer = tasuki_rt::spawn(deliver(write, receiver));
     let mut lines = Lines { read, pending: Vec::new() };
     if let Some(Ok(Some(name))) = token.run_until_cancelled(lines.next()).await {
-        room.lock().await.insert(number, sender.clone());
-        say(room, number, &format!("{name} is here")).await;
+        enter(&mut *room.lock().await, number, &name, &sender);
         while let Some(Ok(Some(line))) = token.run_until_cancelled(lines.next()).await {
-            say(room, number, &format!("{name}: {line}")).await;
+            say(&*room.lock().await, number, &format!("{name}: {line}"));
         }
-        room.lock().await.remove(&number);
         if token.stop_requested() {
+            room.lock().await.remove(&number);
             let _ = sender.send("the chat ends".into()).await;
         } else {
-            say(room, number, &format!("{name} has left")).await;
+            leave(&mut *room.lock().await, number, &name);
         }
     }
     // With the last sender the writer ends, after what is pending.
@@ -89,10 +89,21 @@ async fn attend(stream: TcpStream, number: u64, room: &Room, token: &Cancellatio
     let _ = writer.await;
 }
 
+/// A client hears of all that enter after it, and of none that entered before: both steps are in one hold of the room.
+fn enter(clients: &mut Clients, number: u64, name: &str, sender: &Sender<Arc<str>>) {
+    say(clients, number, &format!("{name} is here"));
+    clients.insert(number, sender.clone());
+}
+
+fn leave(clients: &mut Clients, number: u64, name: &str) {
+    clients.remove(&number);
+    say(clients, number, &format!("{name} has left"));
+}
+
 /// To all but one.
-async fn say(room: &Room, from: u64, line: &str) {
+fn say(clients: &Clients, from: u64, line: &str) {
     let line: Arc<str> = line.into();
-    for (_, sender) in room.lock().await.iter().filter(|(number, _)| **number != from) {
+    for (_, sender) in clients.iter().filter(|(number, _)| **number != from) {
         let _ = sender.try_send(line.clone());
     }
 }

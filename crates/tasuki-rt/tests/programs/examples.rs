@@ -212,7 +212,7 @@ fn the_chat_reaches_all_and_drains() {
         writeln!(client.get_mut(), "{name}").unwrap();
         client
     };
-    // The first is there when it hears of the second; they may come in either order.
+    // One of them hears of the other: the one that entered first, which may be either.
     let (mut ann, mut bob) = (join("ann"), join("bob"));
     ann.get_ref().set_nonblocking(true).unwrap();
     bob.get_ref().set_nonblocking(true).unwrap();

@@ -1,12 +1,12 @@
 //! A million waiters (in debug builds mostly 100,000), a small stack, and no cost that grows with the queue.
 //! S0-19, S2-44, S2-54, S2-64, S2-76, S3-13..S3-16; B083, H9, H14.
 
-use crate::kit::{VERY_MANY, alone, scaled};
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::policy::Known;
 use crate::kit::poll::poll_with;
 use crate::kit::rng::Seed;
 use crate::kit::watchdog::{watchdog, watchdog_with};
+use crate::kit::{VERY_MANY, alone, scaled};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
