@@ -13,7 +13,8 @@
 //!
 //! A clone that panics leaves a waker that does nothing, and its panic goes on as soon as the cell is left: the poll that it was for did not happen.
 
-use super::{PanicPayload, contain_panic, discard};
+use super::output::discard;
+use super::{PanicPayload, contain_panic};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

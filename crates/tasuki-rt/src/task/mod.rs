@@ -11,6 +11,7 @@ mod contained_waker;
 pub(crate) mod dump;
 pub(crate) mod join;
 pub(crate) mod notes;
+mod output;
 pub(crate) mod registry;
 pub(crate) mod set;
 pub(crate) mod task_counts;
@@ -18,51 +19,30 @@ mod trace;
 
 use crate::blocking::Work;
 use crate::context::{self, Context, PolledOn, SpawnSite, ThreadRole};
-use crate::error::JoinError;
 use crate::scheduler::Shared;
 use crate::scheduler::chain::Link;
 use crate::testing::PollWaker;
 use async_task::{Builder, ScheduleInfo, WithInfo};
 use join::JoinHandle;
 use notes::TaskNotes;
+use output::{Cause, TaskOutput, unobserved};
 use registry::{Entry, Look, Registered};
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::task::{Poll, Waker};
 use task_counts::Row;
 use tasuki::task::TaskId;
 use trace::traced;
 
+pub(crate) use output::{Panic, PanicPayload, contain_panic, drop_foreign, drop_result};
+
 /// A task that is to be polled.
 pub(crate) type Runnable = async_task::Runnable<Meta>;
-
-/// What a panic carries.
-pub(crate) type PanicPayload = Box<dyn Any + Send + 'static>;
-
-/// Runs foreign code whose panic goes no further than the panic hook.
-pub(crate) fn contain_panic(f: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        discard(payload);
-    }
-}
-
-/// Drops what a panic carried, which may panic again, with something else to drop. After four such panics the payload is leaked.
-fn discard(mut payload: PanicPayload) {
-    for _ in 0..4 {
-        match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            Ok(()) => return,
-            Err(next) => payload = next,
-        }
-    }
-    std::mem::forget(payload);
-}
 
 /// What the runtime knows of a task; lives in the cell, beside the future. In this order: what a queue, a wake and a poll need is on the
 /// cell's first cache line.
@@ -368,87 +348,6 @@ fn count_new_task(context: Option<&Context>, shared: &Shared, row: Row) -> bool 
     shared.task_counts.begin(row, inside)
 }
 
-/// Why a task has no output. Small, because every task has room for one.
-pub(crate) enum Cause {
-    Panicked(Box<Panic>),
-    Aborted,
-    /// Blocking work, for which the system gave no thread.
-    Refused(io::Error),
-}
-
-/// A panic, to be reported.
-pub(crate) struct Panic {
-    /// In a mutex because it is not `Sync`.
-    pub(crate) payload: Mutex<PanicPayload>,
-    /// What the task is called.
-    pub(crate) name: Option<Arc<str>>,
-}
-
-impl Panic {
-    fn new(payload: PanicPayload) -> Box<Self> {
-        Box::new(Self { payload: Mutex::new(payload), name: builder::name_of_panic() })
-    }
-
-    pub(crate) fn into_payload(self) -> PanicPayload {
-        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Cause {
-    #[cold]
-    pub(crate) fn of(self, id: TaskId) -> JoinError {
-        match self {
-            Self::Panicked(panic) => JoinError::panicked(id, panic),
-            Self::Aborted => JoinError::aborted(id),
-            Self::Refused(error) => JoinError::refused(id, error),
-        }
-    }
-}
-
-/// How a task ended. Its destructor lets no panic out.
-pub(crate) struct TaskOutput<T>(Option<Result<T, Cause>>);
-
-impl<T> TaskOutput<T> {
-    pub(crate) fn take(mut self) -> Result<T, Cause> {
-        self.0.take().expect("taken once")
-    }
-}
-
-impl<T> Drop for TaskOutput<T> {
-    fn drop(&mut self) {
-        match self.0.take() {
-            Some(Err(Cause::Panicked(panic))) => unobserved(panic.into_payload()),
-            Some(result) => drop_foreign(result),
-            None => (),
-        }
-    }
-}
-
-/// Drops what a task or a posted closure leaves behind. A panic of it goes no further than the panic hook; in a simulation it is a failure.
-pub(crate) fn drop_foreign<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        unobserved(payload);
-    }
-}
-
-/// Drops the result of a task that no caller has asked for. A panic in it is no more observed than if its handle had been dropped.
-pub(crate) fn drop_result<T>(result: Result<T, JoinError>) {
-    match result.map_err(JoinError::into_panic) {
-        Err(Ok(payload)) => unobserved(payload),
-        other => drop_foreign(other),
-    }
-}
-
-/// A panic that no handle reports. In a simulation it is a failure.
-#[cold]
-fn unobserved(payload: PanicPayload) {
-    let mut payload = Some(payload);
-    context::simulation(|sim| payload.take().map(|payload| sim.panicked(payload)));
-    if let Some(payload) = payload {
-        discard(payload);
-    }
-}
-
 /// A poll of the task has ended, and the task has not: what it was granted and does not claim is revoked, which wakes other tasks.
 #[inline]
 pub(crate) fn poll_ended(id: TaskId, waker: &Waker) {
@@ -563,7 +462,7 @@ mod tests {
     /// A result goes through several hands: three words, the error included.
     #[test]
     fn a_result_is_small() {
-        assert!(size_of::<Poll<Result<u64, JoinError>>>() <= 24);
+        assert!(size_of::<Poll<Result<u64, crate::JoinError>>>() <= 24);
         assert!(size_of::<JoinHandle<u64>>() <= 24);
     }
 
