@@ -5,10 +5,12 @@ use crate::source::{Source, balanced, words};
 
 /// Files of the libraries that exchange pointers. Each was read with one question: is the pointer that the exchange *returned* used,
 /// and not the one that was seen before? At the same address there may be another object by then.
-const EXCHANGE_POINTERS: [&str; 5] = [
+const EXCHANGE_POINTERS: [&str; 6] = [
     "crates/tasuki/src/inspect/mod.rs",
     // Exchanges a number beside its pointer.
     "crates/tasuki/src/inspect/holder_slot.rs",
+    // Exchanges null for a page, and uses the page that comes back.
+    "crates/tasuki/src/process_id.rs",
     "crates/tasuki/src/queue/mod.rs",
     // Exchanges a number beside its pointer.
     "crates/tasuki/src/timer/shared.rs",

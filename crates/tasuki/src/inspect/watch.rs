@@ -14,10 +14,10 @@
 //!
 //! | value | means | event | to |
 //! |---|---|---|---|
-//! | 0 | no watcher | a wait for a lock begins, or becomes one | the process id, and a thread is started ([`need`]) |
-//! | the id of this process | it runs | nothing to see for ten seconds | 0; back, if a last look finds a wait, or all threads cannot be fenced ([`Watcher::ends`]) |
-//! | the id of this process, no thread | the system refused the thread | | it stays: nothing is reported in this process |
-//! | another process id | it runs in the parent of a fork | a wait begins | as 0 |
+//! | 0 | no watcher | a wait for a lock begins, or becomes one | the number of this process, and a thread is started ([`need`]) |
+//! | the number of this process | it runs | nothing to see for ten seconds | 0; back, if a last look finds a wait, or all threads cannot be fenced ([`Watcher::ends`]) |
+//! | the number of this process, no thread | the system refused the thread | | it stays: nothing is reported in this process |
+//! | that of another process | it runs in the parent of a fork | a wait begins | as 0 |
 //!
 //! # Orderings
 //! A wait takes its record, or becomes one for a lock, and then reads `WATCHER` ([`need`]); a watcher that ends stores 0 and then looks at the records that are taken ([`Watcher::ends`]). A fence is between the two on either side, so either the wait

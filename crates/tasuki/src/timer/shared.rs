@@ -10,8 +10,8 @@
 //! | value | means |
 //! |---|---|
 //! | 0 | no thread makes a wheel |
-//! | the process id | one does; others wait for it |
-//! | another process id | one did when the fork happened: it is not here, the wheel is to be made |
+//! | the number of this process | one does; others wait for it |
+//! | that of another process | one did when the fork happened: it is not here, the wheel is to be made |
 //!
 //! # Orderings
 //! `CURRENT`: Release in [`start`] pairs with Acquire in [`current`]: publishes the wheel. `STARTING`: Release in [`Starting::drop`] pairs

@@ -52,6 +52,41 @@ fn deadlines_come_after_a_fork() {
     });
 }
 
+/// A child in a PID namespace of its own has the process id 1. Its parent has the same, if it is the first process of a container: the child has its own timer thread all the same.
+#[test]
+fn deadlines_come_in_a_child_with_the_id_of_its_parent() {
+    /// The signal that ends a child which hangs: without a handler the first process of a namespace ignores it.
+    extern "C" fn end(_signal: libc::c_int) {
+        // SAFETY: no precondition.
+        unsafe { libc::_exit(2) }
+    }
+    let has_new_namespace = |kind| {
+        // SAFETY: no precondition.
+        unsafe { libc::unshare(kind) == 0 }
+    };
+    let is_first = || std::process::id() == 1;
+    alone(|| {
+        let _dog = watchdog(120);
+        // SAFETY: the handler ends the process, and does nothing else.
+        unsafe { libc::signal(libc::SIGALRM, end as *const () as usize) };
+        assert!(forked(|| {
+            // In a namespace of users any process may have the other kind; root may have it without.
+            let _ = has_new_namespace(libc::CLONE_NEWUSER);
+            if !has_new_namespace(libc::CLONE_NEWPID) {
+                println!("!!! SKIPPED: the system has no PID namespaces for this user");
+                return true;
+            }
+            forked(|| {
+                is_first()
+                    && times_out()
+                    && has_new_namespace(libc::CLONE_NEWPID)
+                    && forked(|| is_first() && times_out() && times_out())
+                    && times_out()
+            })
+        }));
+    });
+}
+
 /// The thread that tells deadlocks is not in the child either: the child has its own, which tells the child's, and not again what its parent was told.
 #[test]
 #[cfg(any(debug_assertions, feature = "inspect"))]
