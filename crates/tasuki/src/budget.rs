@@ -70,7 +70,12 @@ pub(crate) fn yield_once(cx: &Context<'_>) {
 /// Wakes the task that polls, which therefore runs again after the others.
 pub(crate) fn wake_again(cx: &Context<'_>) {
     foreign_code();
-    cx.waker().wake_by_ref();
+    let wake = || cx.waker().wake_by_ref();
+    // The poll may be inside of a wake that has a baton: this one has none.
+    #[cfg(feature = "std")]
+    crate::runtime::waking_plainly(wake);
+    #[cfg(not(feature = "std"))]
+    wake();
 }
 
 /// Charges one operation of a runtime's own future to the budget: once, and followed by at most one yield.

@@ -106,6 +106,18 @@ pub fn wake_kind() -> WakeKind {
     WAKE_KIND.try_with(Cell::get).unwrap_or_default()
 }
 
+/// Is a waker being called on this thread that was told of a baton?
+#[inline(always)]
+pub(crate) fn is_baton() -> bool {
+    wake_kind() == WakeKind::Baton
+}
+
+/// Calls wakers without a baton, also inside of a wake that has one.
+#[inline(always)]
+pub(crate) fn waking_plainly(wakes: impl FnOnce()) {
+    if is_baton() { waking_as(WakeKind::Plain, wakes) } else { wakes() }
+}
+
 /// Asks the driver of this thread, if there is one.
 fn ask<R>(question: impl FnOnce(&dyn Driver) -> R) -> Option<R> {
     let driver = DRIVER.try_with(Cell::get).ok().flatten()?;

@@ -496,14 +496,32 @@ pub(crate) fn drop_spare(waker: QueueWaker, give_back: impl FnOnce()) {
 #[inline]
 pub(crate) fn wake(waker: Option<QueueWaker>) {
     if let Some(waker) = waker {
-        probe::foreign_code();
-        while_unwinding(|| {
-            #[cfg(feature = "std")]
-            super::nested_wakes::wake(waker);
-            #[cfg(not(feature = "std"))]
-            waker.wake();
-        });
+        #[cfg(feature = "std")]
+        if crate::runtime::is_baton() {
+            return wake_inside_baton(waker);
+        }
+        wake_as_told(waker);
     }
+}
+
+/// Wakes as the kind that the driver of this thread has been told.
+#[inline]
+fn wake_as_told(waker: QueueWaker) {
+    probe::foreign_code();
+    while_unwinding(|| {
+        #[cfg(feature = "std")]
+        super::nested_wakes::wake(waker);
+        #[cfg(not(feature = "std"))]
+        waker.wake();
+    });
+}
+
+/// A waker that is woken with a baton wakes another waiter without one: that one must not be taken for the owner of something.
+#[cfg(feature = "std")]
+#[cold]
+#[inline(never)]
+fn wake_inside_baton(waker: QueueWaker) {
+    crate::runtime::waking_as(crate::runtime::WakeKind::Plain, || wake_as_told(waker));
 }
 
 /// Wakes what `next` gives, until it gives nothing; never under `EDIT`.
@@ -513,7 +531,7 @@ pub(super) fn wake_each(
 ) {
     probe::foreign_code();
     #[cfg(feature = "std")]
-    super::nested_wakes::wake_each(next);
+    crate::runtime::waking_plainly(|| super::nested_wakes::wake_each(next));
     #[cfg(not(feature = "std"))]
     while let Some(waker) = next() {
         waker.wake();
@@ -537,12 +555,12 @@ fn wake_one_owner(waker: QueueWaker) {
     if crate::runtime::is_entered() {
         return wake_baton(waker);
     }
-    wake(Some(waker));
+    wake_as_told(waker);
 }
 
 /// Tells the driver of this thread, which may ask, that the wake passes a baton. Apart, because it saves registers.
 #[cfg(feature = "std")]
 #[inline(never)]
 fn wake_baton(waker: QueueWaker) {
-    crate::runtime::waking_as(crate::runtime::WakeKind::Baton, || wake(Some(waker)));
+    crate::runtime::waking_as(crate::runtime::WakeKind::Baton, || wake_as_told(waker));
 }

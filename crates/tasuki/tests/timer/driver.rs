@@ -1,7 +1,7 @@
 //! The driver of a runtime: the primitives ask it for the running task, the deadlines and the budget, and a wake says whether it hands over a lock or a message. S3-21.
 
 use crate::kit::driver::FakeDriver;
-use crate::kit::poll::{panic_of, panics, pending, poll, poll_with, ready};
+use crate::kit::poll::{BoxFuture, panic_of, panics, pending, poll, poll_with, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::sync::{Arc, Mutex as StdMutex};
@@ -9,7 +9,10 @@ use std::task::Waker;
 use std::time::Duration;
 use tasuki::policy::Bypass;
 use tasuki::runtime::{self, TaskId, Timers, WakeKind};
-use tasuki::{Condvar, Elapsed, Event, Mutex, Reset, RwLock, Semaphore, task};
+use tasuki::{
+    Barrier, CancellationSource, Condvar, Elapsed, Event, Latch, Mutex, OnceCell, Reset, RwLock, Semaphore,
+    task,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -107,6 +110,112 @@ fn wakes_say_their_kind() {
     drop(ready(&mut lock));
     ready(&mut wait);
     assert!(poll_with(&mut waiter, Waker::noop()).is_ready());
+}
+
+/// A waker that is woken with a baton wakes others: each is told its own kind, in whatever way it is woken, and the baton is still the waker's own afterwards.
+#[test]
+fn a_wake_inside_a_baton_has_its_own_kind() {
+    use WakeKind::{Baton, Plain};
+    type Release = Box<dyn Fn() + Send + Sync>;
+    type Woken = (&'static str, WakeKind, BoxFuture<()>, Release);
+    let _dog = watchdog(30);
+    static AUTO: Event = Event::auto();
+    static MANUAL: Event = Event::manual();
+    static SEMAPHORE: Semaphore = Semaphore::new(0);
+    static CLOSED: Semaphore = Semaphore::new(0);
+    static LATCH: Latch = Latch::new(1);
+    static BARRIER: Barrier = Barrier::new(2);
+    static MUTEX: Mutex<u32> = Mutex::new(0);
+    static CONDVAR: Condvar = Condvar::new();
+    static CELL: OnceCell<u32> = OnceCell::new();
+    static LOCK: Mutex<u32> = Mutex::new(0);
+    let cancelled = CancellationSource::new();
+    let (token, held) = (cancelled.token(), StdMutex::new(LOCK.try_lock()));
+    let rows: [Woken; 10] = [
+        ("an event, auto", Plain, Box::pin(AUTO.wait()), Box::new(|| AUTO.set())),
+        ("an event, manual", Plain, Box::pin(MANUAL.wait()), Box::new(|| MANUAL.set())),
+        (
+            "a semaphore",
+            Plain,
+            Box::pin(async { drop(SEMAPHORE.acquire().await) }),
+            Box::new(|| SEMAPHORE.release(1)),
+        ),
+        (
+            "a closed semaphore",
+            Plain,
+            Box::pin(async { drop(CLOSED.acquire().await) }),
+            Box::new(|| assert!(CLOSED.close())),
+        ),
+        ("a latch", Plain, Box::pin(LATCH.wait()), Box::new(|| LATCH.count_down())),
+        (
+            "a barrier",
+            Plain,
+            Box::pin(async { assert!(!BARRIER.arrive_and_wait().await.is_leader()) }),
+            Box::new(|| assert!(ready(&mut Box::pin(BARRIER.arrive_and_wait())).is_leader())),
+        ),
+        (
+            "a condvar",
+            Plain,
+            Box::pin(async { drop(CONDVAR.wait(MUTEX.lock().await).await) }),
+            Box::new(|| CONDVAR.notify_one()),
+        ),
+        (
+            "a cell",
+            Plain,
+            Box::pin(async { assert_eq!(*CELL.wait().await, 1) }),
+            Box::new(|| assert!(CELL.set(1).is_ok())),
+        ),
+        ("a token", Plain, Box::pin(token.on_cancel_owned()), Box::new(move || cancelled.request_cancel())),
+        (
+            "a mutex",
+            Baton,
+            Box::pin(async { drop(LOCK.lock().await) }),
+            Box::new(move || drop(held.lock().unwrap().take())),
+        ),
+    ];
+    for (name, kind, mut wait, release) in rows {
+        let (seen, inner, outer): (Arc<StdMutex<Vec<WakeKind>>>, _, _) =
+            (Arc::default(), Spy::new(), Spy::new());
+        let (first, second) = (seen.clone(), seen.clone());
+        inner.on(Call::Wake, move || first.lock().unwrap().push(runtime::wake_kind()));
+        inner.arm(1);
+        pending(&mut wait, &inner);
+        let around = Mutex::new(0);
+        let guard = around.try_lock();
+        let mut granted = Box::pin(around.lock());
+        outer.on(Call::Wake, move || {
+            release();
+            second.lock().unwrap().push(runtime::wake_kind());
+        });
+        outer.arm(1);
+        pending(&mut granted, &outer);
+        runtime::enter(&FakeDriver::new(), || drop(guard));
+        assert_eq!(*seen.lock().unwrap(), [kind, Baton], "{name}");
+        ready(&mut wait);
+    }
+}
+
+/// A poll inside of a wake with a baton yields for want of budget: its task wakes itself, and has no baton.
+#[test]
+fn a_yield_inside_a_baton_is_none() {
+    let _dog = watchdog(30);
+    let (seen, yields, outer): (Arc<StdMutex<Vec<WakeKind>>>, _, _) =
+        (Arc::default(), Spy::new(), Spy::new());
+    let asked = seen.clone();
+    yields.on(Call::WakeByRef, move || asked.lock().unwrap().push(runtime::wake_kind()));
+    yields.arm(1);
+    let (around, free) = (Mutex::new(0), Arc::new(Mutex::new(0)));
+    let guard = around.try_lock();
+    let mut granted = Box::pin(around.lock());
+    let lock = StdMutex::new(Box::pin(free.lock_owned()));
+    outer.on(Call::Wake, move || {
+        runtime::set_budget(0);
+        pending(&mut *lock.lock().unwrap(), &yields);
+    });
+    outer.arm(1);
+    pending(&mut granted, &outer);
+    runtime::enter(&FakeDriver::new(), || drop(guard));
+    assert_eq!(*seen.lock().unwrap(), [WakeKind::Plain]);
 }
 
 /// The first waiter of a free lock is woken as the same kind, whether an unlock or the cancel of the waiter before it wakes it: the queue gets on only
