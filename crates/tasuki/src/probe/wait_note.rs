@@ -1,6 +1,7 @@
 //! The note of a wait, where `inspect/` is active: the number of its record, which its waiter keeps, and which its future and the releaser tell what becomes of it.
 
-use super::notes::{Target, WaitBegin, me, my_number};
+use super::limits::is_limited;
+use super::notes::{Target, WaitBegin, me, my_number, waits_have_moved};
 use crate::inspect::waits;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,8 +22,8 @@ impl WaitNote {
 
     /// Its future has been polled, and waits on: the wait is the running task's.
     pub(crate) fn polled(self) {
-        if self.0 != 0 {
-            waits::polled(self.0, my_number());
+        if self.0 != 0 && waits::polled(self.0, my_number(), is_limited()) {
+            waits_have_moved();
         }
     }
 

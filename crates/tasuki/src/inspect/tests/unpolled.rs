@@ -54,6 +54,34 @@ fn a_wait_whose_end_has_come_hides_no_deadlock() {
     row(cell.wait(), || _ = cell.set(1));
 }
 
+/// A wait is borrowed by a future that has a limit. When that future is gone, and its task polls the wait without a limit, the wait can be part of a cycle.
+#[test]
+fn a_limit_that_is_gone_hides_no_deadlock_of_what_it_borrowed() {
+    let (me, mutex, token) = (Actor::new(), Mutex::new(0), CancellationSource::new().token());
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    let cell = crate::OnceCell::<()>::new();
+    for is_initialiser in [false, true] {
+        let (mut lock, limit) = (Box::pin(mutex.lock()), CancellationSource::new());
+        let limited_by = limit.token();
+        let borrowed = async {
+            if is_initialiser {
+                let made = cell.get_or_init(|| async { drop(lock.as_mut().await) });
+                made.or_cancelled(&limited_by).await.is_err()
+            } else {
+                token.run_until_cancelled(lock.as_mut()).or_cancelled(&limited_by).await.is_err()
+            }
+        };
+        let mut borrowed = Box::pin(borrowed);
+        me.waits(borrowed.as_mut());
+        assert!(me.deadlock().is_none(), "its limit may end it");
+        limit.request_cancel();
+        assert!(matches!(me.poll(borrowed.as_mut()), core::task::Poll::Ready(true)));
+        drop(borrowed);
+        me.waits(lock.as_mut());
+        assert!(me.deadlock().is_some(), "no limit is left; in an initialiser: {is_initialiser}");
+    }
+}
+
 /// A limit that is reached ends the wait only when it is polled. Until then the wait is in the queue, as one without a limit. A row for each kind of limit, alone and around another.
 #[test]
 fn a_limit_that_was_reached_hides_no_deadlock() {

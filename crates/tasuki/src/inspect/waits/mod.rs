@@ -383,6 +383,18 @@ impl WaitRecord {
         self.request.store(self.request().with_want(want).0, Ordering::Relaxed);
     }
 
+    /// Its future is polled inside of a limit from now on, or no longer; true if it then waits for a lock without one. By one operation each: what is wanted may be changed at the same time, by a condvar's mover.
+    #[cold]
+    fn set_limited(&self, is_limited: bool) -> bool {
+        if is_limited {
+            self.limit.store(0, Ordering::Relaxed);
+            self.request.fetch_or(Request::LIMITED, Ordering::Relaxed);
+        } else {
+            self.request.fetch_and(!Request::LIMITED, Ordering::Relaxed);
+        }
+        self.is_unlimited_lock()
+    }
+
     fn is_unlimited_lock(&self) -> bool {
         self.lock.load(Ordering::Relaxed) != 0 && !self.request().is_limited()
     }
@@ -408,13 +420,15 @@ pub(crate) fn granted(number: u32) -> (u64, u64, Option<&'static Location<'stati
     (record.task.load(Ordering::Relaxed), id(record.stamp.count(), number), record.at.get())
 }
 
-/// The future of the wait has been polled by this task, 0 if that is not known, and waits on: it is that task's, though another may have enqueued it. Called by its own future.
+/// The future of the wait has been polled by this task, 0 if that is not known, and waits on: it is that task's, though another may have enqueued it. And it is inside of a limit as that poll was: a future that is borrowed is polled by others, with
+/// limits of their own. True if it has become a wait for a lock without a limit. Called by its own future.
 #[inline]
-pub(crate) fn polled(number: u32, task: u64) {
+pub(crate) fn polled(number: u32, task: u64, is_limited: bool) -> bool {
     let record = get(number);
     if !record.is_of(task) {
         adopt(number, record, task);
     }
+    record.request().is_limited() != is_limited && record.set_limited(is_limited)
 }
 
 #[cold]
