@@ -175,7 +175,7 @@ impl Inspector {
             token: self.token,
             samples: samples.clone(),
             threads: Vec::new(),
-            process: std::process::id(),
+            process: tasuki::runtime::process_number(),
         };
         let spawn =
             |name: &str, run: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.into()).spawn(run);
@@ -264,7 +264,7 @@ impl Inspection {
 
 impl Drop for Inspection {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.process != tasuki::runtime::process_number() {
             // The child of a fork has none of the threads, which may have held a lock when it was made.
             return std::mem::forget(std::mem::take(&mut self.threads));
         }

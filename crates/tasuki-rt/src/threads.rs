@@ -114,9 +114,9 @@ impl ThreadSettings {
     }
 }
 
-/// The number of this process, which tells a child of a fork from its parent; 0 where a process does not fork, and may have no number.
+/// The number of this process, which tells a child of a fork from its parent; never 0.
 pub(crate) fn process() -> u32 {
-    if cfg!(unix) { std::process::id() } else { 0 }
+    tasuki::runtime::process_number()
 }
 
 /// What a child of a fork is told that needs the threads or sockets of its parent.

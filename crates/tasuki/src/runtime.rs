@@ -106,6 +106,19 @@ pub fn wake_kind() -> WakeKind {
     WAKE_KIND.try_with(Cell::get).unwrap_or_default()
 }
 
+/// Returns a number of this process that its ancestors do not have: the child of a fork has none of the threads of its parent, and a runtime must not wait for them there. The process id does not tell: a child in a PID
+/// namespace of its own may have that of its parent.
+///
+/// # Examples
+///
+/// ```
+/// let started_in = tasuki::runtime::process_number();
+/// assert_eq!(tasuki::runtime::process_number(), started_in, "not forked since");
+/// ```
+pub fn process_number() -> u32 {
+    crate::process_id::id()
+}
+
 /// Is a waker being called on this thread that was told of a baton?
 #[inline(always)]
 pub(crate) fn is_baton() -> bool {

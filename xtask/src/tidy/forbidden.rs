@@ -115,6 +115,26 @@ pub(crate) fn only_where_it_belongs(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// A child of a fork may have the process id of its parent: what tells them apart is `runtime::process_number`. The page of `tasuki-inspect` shows the id.
+pub(crate) fn no_process_ids(pages: &[Page]) -> Vec<Breach> {
+    const ALLOWED: [&str; 2] = ["crates/tasuki/src/process_id.rs", "crates/tasuki-inspect/src/sampler.rs"];
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages).filter(|(page, _)| !ALLOWED.contains(&page.path.as_str())) {
+        let tests = source.test_lines();
+        for (at, _) in source.bare.match_indices("process::id()") {
+            let line = source.line_of(at);
+            if !tests[line] {
+                breaches.push(Breach::at(
+                    &page.path,
+                    line,
+                    "a child may have this id: `process_number` tells",
+                ));
+            }
+        }
+    }
+    breaches
+}
+
 /// Other ways to wait are methods of the future.
 pub(crate) fn no_twins(pages: &[Page]) -> Vec<Breach> {
     let twin = |name: &str| {
@@ -173,6 +193,13 @@ mod tests {
         assert_eq!(only_where_it_belongs(&[page("mutex/mod.rs")]).len(), 1);
         let tests = "#[cfg(test)]\nmod tests {\n    fn f() { Instant::now(); }\n}\n";
         assert_eq!(only_where_it_belongs(&[Page::new("crates/tasuki/src/mutex/mod.rs", tests)]), []);
+    }
+
+    #[test]
+    fn process_ids_are_seen() {
+        let page = |path: &str| Page::new(path, "fn f() -> u32 { std::process::id() }\n");
+        assert_eq!(no_process_ids(&[page("crates/tasuki/src/process_id.rs")]), []);
+        assert_eq!(no_process_ids(&[page("crates/tasuki-rt/src/threads.rs")]).len(), 1);
     }
 
     #[test]

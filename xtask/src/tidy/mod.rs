@@ -78,9 +78,10 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 55] = [
+const RULES: [(&str, Rule); 56] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
+    ("processes are told apart by their numbers", forbidden::no_process_ids),
     ("other ways to wait are methods of the future", forbidden::no_twins),
     ("no macro makes public items", forbidden::no_public_macros),
     ("no licence banners", forbidden::no_banners),
