@@ -29,7 +29,7 @@ use tasuki::runtime::{TaskId, Timers, uncharged};
 
 /// How many operations of one poll may be ready before the task yields, whatever the strategy says; as in a runtime. As often may grants wake a task during its own poll, one poll after the other.
 const BUDGET: u32 = 128;
-/// A deadline that is further from the start of the run never comes: `Duration::MAX` is one.
+/// A deadline that is so far from the start of the run, or further, never comes: `Duration::MAX` is one.
 const NEVER: Duration = Duration::from_secs(10_000 * 365 * 86_400);
 /// How long the end of a run waits before it looks again whether a thread for blocking work has ended, which is told.
 const END_OF_THREADS: Duration = Duration::from_millis(5);
@@ -104,7 +104,6 @@ pub(crate) struct Sim {
     /// The task that switched in the last poll: it is not picked again if something else can run.
     switched: Cell<Option<usize>>,
     here: Cell<usize>,
-    start: Instant,
     now: Cell<Instant>,
     polls: Cell<u64>,
     spin_clock: SpinClock,
@@ -122,7 +121,7 @@ impl Sim {
     pub(super) fn new(settings: Settings, strategy: Strategy) -> Self {
         let start = Instant::now();
         Self {
-            timers: Arc::new(Timers::starting_at(start, Waker::noop().clone())),
+            timers: Arc::new(Timers::starting_at(start, Waker::noop().clone()).ending_after(NEVER)),
             ready: RefCell::default(),
             chooser: RefCell::new(Chooser::new(strategy)),
             tasks: RefCell::new(Tasks::new(settings.workers)),
@@ -130,7 +129,6 @@ impl Sim {
             polling: Polling::default(),
             switched: Cell::new(None),
             here: Cell::new(0),
-            start,
             now: Cell::new(start),
             polls: Cell::new(0),
             spin_clock: SpinClock::default(),
@@ -329,7 +327,7 @@ impl Sim {
 
     /// The clock goes to the next deadline, if one will come, and what is due becomes ready.
     fn pass_time(&self) -> bool {
-        let Some(next) = self.next_deadline() else { return false };
+        let Some(next) = self.advance() else { return false };
         self.now.set(next);
         self.advance();
         true
@@ -342,10 +340,6 @@ impl Sim {
         let mut next = Some(now);
         contain_panic(|| next = self.timers.advance(now));
         next
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.advance().filter(|next| next.saturating_duration_since(self.start) < NEVER)
     }
 
     /// Tasks that ask again and again, and give way in between, use up time: the clock moves, to the next deadline at most.
@@ -362,7 +356,7 @@ impl Sim {
             return;
         }
         let now = self.now.get();
-        let step = self.next_deadline().map_or(used, |next| used.min(next - now));
+        let step = self.advance().map_or(used, |next| used.min(next - now));
         self.spin_clock.spend(step);
         self.now.set(now + step);
         self.advance();

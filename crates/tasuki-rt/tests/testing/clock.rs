@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tasuki::{Event, Mutex};
-use tasuki_rt::testing::{Simulation, check};
+use tasuki_rt::testing::{Simulation, check, foreign_wakes};
 use tasuki_rt::{JoinSet, checkpoint, interval, now, sleep, spawn, timeout, yield_now};
 
 #[test]
@@ -176,4 +176,29 @@ fn for_ever_does_not_end() {
     };
     waits(Duration::ZERO);
     waits(Duration::from_secs(1_000 * 365 * 86_400));
+}
+
+/// The wheel says a time before the deadline where it must look again, and after a cancelled sleep: a deadline that never comes moves the clock to none of them, while a foreign thread is waited for.
+#[test]
+fn a_deadline_that_never_comes_does_not_move_the_clock() {
+    let _dog = watchdog(60);
+    let year = Duration::from_secs(365 * 86_400);
+    for far in [10_000 * year, 10_000 * year + MS, 10_001 * year, 17_000 * year, 1_000_000 * year] {
+        let passed = Simulation::new(1).run(async move {
+            let start = now();
+            drop(spawn(sleep(far)));
+            assert!(timeout(year, yield_now()).await.is_ok());
+            let told = Arc::new(Event::manual());
+            let (tells, foreign) = (told.clone(), foreign_wakes());
+            std::thread::spawn(move || {
+                // Long enough for the simulation to find nothing that can run.
+                std::thread::sleep(20 * MS);
+                tells.set();
+                drop(foreign);
+            });
+            told.wait().await;
+            now() - start
+        });
+        assert_eq!(passed, Duration::ZERO, "{far:?}");
+    }
 }

@@ -55,6 +55,8 @@ pub struct Timers {
     /// Ring the alarm also when the last sleep is cancelled.
     rings_when_empty: AtomicBool,
     start: Instant,
+    /// A sleep that is due at this tick or later is never due.
+    end: u64,
     alarm: Waker,
 }
 
@@ -82,8 +84,15 @@ impl Timers {
             alarm_at: AtomicU64::new(0),
             rings_when_empty: AtomicBool::new(false),
             start,
+            end: NEVER,
             alarm,
         }
+    }
+
+    /// The same wheel, for a clock that ends so long after its start: a sleep until then or longer is never due, and no call of [`advance`](Self::advance) tells to come back for it.
+    #[must_use]
+    pub fn ending_after(self, time: Duration) -> Self {
+        Self { end: ticks(time), ..self }
     }
 
     /// Ends every sleep that is due, and returns when to call it again; `None`: when the alarm is woken.
@@ -176,6 +185,7 @@ impl Timers {
     /// Puts a new waiter on the wheel; true if the turner sleeps too long for it, so that the alarm must be rung.
     #[must_use = "the alarm must be rung"]
     fn arm(&self, slot: WaiterSlot<'_>, waker: QueueWaker, tick: u64) -> bool {
+        let tick = if tick < self.end { tick } else { NEVER };
         let mut guard = self.wheel.lock();
         let waiter = slot.init(waker, Payload::due(tick)).into_pinned();
         let (locked, wheel) = guard.parts();

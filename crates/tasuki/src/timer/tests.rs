@@ -175,3 +175,22 @@ fn a_wheel_that_was_used_can_be_moved() {
         world = Standing(Arc::new(moved(*Box::new(timers))));
     }
 }
+
+/// Behind the end of its clock a sleep is for ever: the wheel does not ask to be turned for it, at whatever border of its levels the end is.
+#[test]
+fn a_clock_that_ends() {
+    for end in [1, 63, 64, 65, 4_096, 4_097, 1 << 48, (1 << 48) + 1] {
+        let timers = Timers::new(Waker::noop().clone()).ending_after(Duration::from_millis(end));
+        let clock = Standing(Arc::new(timers));
+        let mut last = (end > 1).then(|| clock.arm(sleep_until(clock.at(end - 1))));
+        let mut never = [end, end + 1, 2 * end, 100 * end].map(|tick| clock.arm(sleep_until(clock.at(tick))));
+        let mut now = 0;
+        while let Some(next) = clock.advance(now) {
+            assert!(now < next && next < end, "{now} {next} {end}");
+            now = next;
+        }
+        assert!(last.iter_mut().all(is_over), "{end}");
+        assert_eq!(clock.advance(200 * end), None);
+        assert!(!never.iter_mut().any(is_over), "{end}");
+    }
+}
