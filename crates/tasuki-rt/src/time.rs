@@ -158,7 +158,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval { next: Some(Next::At(start)), ..interval(period) }
 }
 
-/// What an [`Interval`] does with missed ticks: [`tick`](Interval::tick) was called a period or more after the tick that it returns was due. (If it was called less late, the next tick simply comes when it is due.) The
+/// What an [`Interval`] does with missed ticks: [`tick`](Interval::tick) returned a period or more after the tick was due, because it was called late or its task was polled late. (After a tick that is less late the next one simply comes when it is due.) The
 /// default is [`Skip`](Self::Skip); tokio's is `Burst`.
 ///
 /// # Examples

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use tasuki::{Event, Mutex, Semaphore};
-use tasuki_rt::{EventLoop, Interval, JoinHandle, MissedTickBehavior, Runtime, WorkerId, testing};
-use tasuki_rt::{interval, interval_at, now, sleep, sleep_until, spawn, timeout, yield_now};
+use tasuki_rt::{
+    EventLoop, Interval, JoinHandle, LocalRuntime, MissedTickBehavior, Runtime, WorkerId, testing,
+};
+use tasuki_rt::{interval, interval_at, now, sleep, sleep_until, spawn, spawn_local, timeout, yield_now};
 
 #[test]
 fn sleeps_end_not_before_their_time() {
@@ -390,6 +392,28 @@ fn missed_ticks() {
         let next = ticks.tick().await - first;
         assert_eq!(next.as_nanos() % period.as_nanos(), 0, "{next:?}");
         assert!(next > late && next <= late + period, "{next:?}");
+    });
+}
+
+/// Also a tick that was awaited in time is late if its task is polled late: here its thread is kept by another task.
+#[test]
+fn a_tick_whose_task_is_polled_late_is_late() {
+    let _dog = watchdog(30);
+    LocalRuntime::new().unwrap().block_on(async {
+        let mut ticks = interval(10 * MS);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (first, late, busy) = loop {
+            let first = ticks.tick().await;
+            let mut second = pin!(ticks.tick());
+            // Ready: this thread was held up, and the tick was not awaited in time.
+            if poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx))).await.is_pending() {
+                let busy = spawn_local(async { std::thread::sleep(35 * MS) });
+                break (first, second.await, busy);
+            }
+        };
+        assert!(late > first);
+        assert!(ticks.tick().await >= first + 45 * MS, "the rhythm has begun anew");
+        busy.await.unwrap();
     });
 }
 
