@@ -5,7 +5,7 @@
 //! sleep the timekeeper (`idle.rs`) wakes for it.
 //!
 //! No clock is read here while all of this holds: no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has neither a streak nor a turn to end. Otherwise the clock is read once a
-//! poll, or once in eight polls while these take less than 50 µs together. (The budget of a long poll reads it as well: `budget.rs`.)
+//! poll, or once in eight polls while these take less than 50 µs together and none of the 16 (`WARY_POLLS`) before them took as long. (The budget of a long poll reads it as well: `budget.rs`.)
 //!
 //! # Orderings
 //! Fence A in `cover`, between the arm and `armed`, pairs with fence A in `disarm`, between the reset of `armed` and the second look at the
@@ -35,6 +35,8 @@ const POLLS_PER_STEP: u32 = 32;
 /// How many polls the clock is not read after some that were short, and how short these must be together. A clock costs as much as a short poll.
 const SKIP: u32 = 7;
 const SHORT: Duration = Duration::from_micros(50);
+/// How many polls the clock is read at after one that was not short, however short they are: those that are long may take turns with short ones. It costs less than a hundredth of that poll.
+const WARY_POLLS: u32 = 16;
 /// How many steps a worker takes that has nothing else to do.
 const IDLE_STEPS: u32 = 8;
 
@@ -152,7 +154,10 @@ impl Local {
         }
         let now = Instant::now();
         let short = now.saturating_duration_since(self.now.replace(now)) < SHORT;
-        self.skip.set(if short { SKIP } else { 0 });
+        // A sleep is no poll.
+        let (wary, has_slept) = (self.wary.get(), self.has_slept.take());
+        self.wary.set(if short || has_slept { wary.saturating_sub(1) } else { WARY_POLLS });
+        self.skip.set(if short && wary == 0 { SKIP } else { 0 });
         Some(now)
     }
 
@@ -268,6 +273,7 @@ impl Local {
         }
         self.pause.set(0);
         self.skip.set(0);
+        self.has_slept.set(true);
         self.look_at.set(shared.epoch);
         shared.threads.settings.on_unpark.call();
     }

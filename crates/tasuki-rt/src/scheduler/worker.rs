@@ -69,6 +69,10 @@ pub(crate) struct Local {
     pub(super) now: Cell<Instant>,
     /// How many polls come before the next look at the clock.
     pub(super) skip: Cell<u32>,
+    /// At how many polls it reads the clock, although they are short, because one was long.
+    pub(super) wary: Cell<u32>,
+    /// Has slept since it last read the clock.
+    pub(super) has_slept: Cell<bool>,
     /// When to look at the wheels again.
     pub(super) look_at: Cell<Instant>,
     /// When it looked at what comes from outside because that was late.
@@ -108,6 +112,8 @@ impl Local {
             dice: Cell::new(index as u64 + 1),
             now: Cell::new(shared.epoch),
             skip: Cell::new(0),
+            wary: Cell::new(0),
+            has_slept: Cell::new(true),
             look_at: Cell::new(shared.epoch),
             looked_outside: Cell::new(shared.epoch),
             pause: Cell::new(0),

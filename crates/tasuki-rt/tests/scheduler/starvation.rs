@@ -216,3 +216,32 @@ fn a_flooded_worker_runs_every_task() {
         }
     });
 }
+
+/// Short polls between long ones do not make the worker look at its clock more seldom. Counted in polls: a machine that is held up makes them fewer.
+#[test]
+fn a_deadline_is_seen_after_a_long_poll_beside_short_ones() {
+    let _dog = watchdog(60);
+    let (runtime, longs) = (runtime(1), Arc::new(AtomicUsize::new(0)));
+    for is_long in [true, false] {
+        let longs = longs.clone();
+        drop(runtime.spawn(async move {
+            loop {
+                if is_long {
+                    longs.fetch_add(1, Ordering::SeqCst);
+                    thread::sleep(5 * MS);
+                }
+                yield_now().await;
+            }
+        }));
+    }
+    let task = runtime.spawn(async move {
+        for _ in 0..scaled(20, 2) {
+            let before = longs.load(Ordering::SeqCst);
+            sleep(MS).await;
+            // The one in which it ends, and one that is before it in the queue.
+            let passed = longs.load(Ordering::SeqCst) - before;
+            assert!(passed <= 3, "{passed} long polls in a sleep that one of them is longer than");
+        }
+    });
+    runtime.block_on(task).unwrap();
+}
