@@ -26,12 +26,15 @@ pub use guards::{
 pub use owned::{ReadOwned, UpgradableReadOwned, WriteOwned};
 pub use upgrade::{Upgrade, UpgradeOp};
 
+use crate::guard::Guard;
+use crate::probe::Site;
 use crate::shim::const_fn;
 use crate::wait::{Single, Wait};
 use access::{ReadAccess, UpgradableAccess, WriteAccess};
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
+use guards::Reading;
 use raw::RawRwLock;
 
 /// A lock that many may read, or one may write, that suspends tasks instead of blocking threads.
@@ -338,7 +341,8 @@ impl<T> From<T> for RwLock<T> {
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     /// Shows the value if it can be read at once.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.try_read() {
+        let held = self.raw.try_enter_to_show(Site::here());
+        match held.map(|held| Guard::new(Reading::new(self, held))) {
             Some(value) => f.debug_struct("RwLock").field("value", &&*value).finish(),
             None => f.debug_struct("RwLock").field("value", &self.raw.probe.shown()).finish(),
         }

@@ -190,6 +190,12 @@ impl RawRwLock {
         self.try_admit(kind).1
     }
 
+    /// Enters as a reader without waiting, for `Debug`: too many readers are no reason to panic there.
+    pub(crate) fn try_enter_to_show(&self, site: Site) -> Option<Held> {
+        let entered = self.try_enter_fast(Kind::Read) || self.lock().try_admit(Kind::Read);
+        entered.then(|| self.probe.add(Kind::Read.mode(), site))
+    }
+
     /// Locks the queue, and admits a newcomer if it may enter; panics if it may not because there are too many.
     #[track_caller]
     fn try_admit(&self, kind: Kind) -> (Admission<'_>, bool) {
@@ -424,6 +430,17 @@ mod tests {
         assert!(refuses(&lock, Kind::Read) && refuses(&lock, Kind::Upgradable));
         lock.release_as(Kind::Read);
         assert!(lock.try_enter(Kind::Read, Site::here()).is_some());
+    }
+
+    /// `Debug` of a lock with as many readers as it can have does not read the value, and does not panic.
+    #[test]
+    fn a_full_lock_can_be_shown() {
+        let full = crate::RwLock { raw: lock_with(MAX_READERS), value: core::cell::UnsafeCell::new(7) };
+        assert!(!format!("{full:?}").contains('7'));
+        full.raw.release_as(Kind::Read);
+        full.raw.release_as(Kind::Read);
+        assert!(format!("{full:?}").contains('7'));
+        assert_eq!(full.raw.queue.load().count(), MAX_READERS - 2, "what was shown is released");
     }
 
     /// A refusal points to the line of the caller, in every function that enters without waiting.
