@@ -17,6 +17,7 @@
 //!
 //! Three preemptions with two workers are for releases: `cargo xtask model --preemptions 3 --cap 7200 rt::first_run`. They were last counted before a searcher looked whether there is more to do. A task in the global queue that is woken in or after
 //! its first poll, by whichever worker, has two preemptions in every run.
+//! `tests/scheduler/idle_states.rs` has the protocol as a state machine, and visits all states of these programs, with any number of preemptions.
 
 use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
 use crate::parts::shared_queue::SharedQueue;

@@ -51,6 +51,8 @@ mod scheduler {
     mod budget_table;
     #[cfg(all(feature = "net", unix))]
     mod dropped_waits;
+    mod idle_machine;
+    mod idle_states;
     mod load;
     mod metrics;
     mod outside;
