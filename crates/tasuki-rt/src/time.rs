@@ -23,7 +23,7 @@ pub fn now() -> Instant {
 /// Waits for `duration`, from the first poll on. It ends at the first whole millisecond that is not earlier.
 ///
 /// The worker that polled it first keeps its deadline; while that one is in a long poll, any other that has time wakes the task. Only a pinned task waits
-/// for its own worker, as always.
+/// for its own worker, as always. In the future of [`Runtime::block_on`](crate::Runtime::block_on), which no worker polls, a thread of the process keeps the deadline ([`Elapsed`]).
 ///
 /// `Duration::MAX`, and every time that no clock can reach, is for ever.
 ///

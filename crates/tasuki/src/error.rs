@@ -83,9 +83,9 @@ impl From<Closed> for TryAcquireError {
 ///
 /// # Where the time comes from
 ///
-/// * On `tasuki-rt` the workers keep the deadlines of their tasks.
+/// * On `tasuki-rt` the workers keep the deadlines of their tasks, and a `LocalRuntime` those of its `block_on` as well.
 /// * On tokio, with the feature `tokio`, tokio does, by its own clock. Its builder must have been told `enable_time`, otherwise the wait panics. Such a deadline comes only while that runtime runs.
-/// * Elsewhere, and always in [`block`](crate::future::Wait::block), one thread of the process does. The first wait that needs it starts it. If the system refuses the thread, that wait panics, nothing is lost,
+/// * Elsewhere (in the future of `tasuki_rt::Runtime::block_on`, too, which no worker polls), and always in [`block`](crate::future::Wait::block), one thread of the process does. The first wait that needs it starts it. If the system refuses the thread, that wait panics, nothing is lost,
 ///   and the next wait tries again.
 ///
 /// The child of a fork starts a thread of its own. Deadlines of waits that began before the fork come in the parent only.
