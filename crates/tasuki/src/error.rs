@@ -138,7 +138,7 @@ impl fmt::Display for Cancelled {
 #[cfg(feature = "alloc")]
 impl Error for Cancelled {}
 
-/// The task has no identity, and the operation is about tasks.
+/// The task has no identity, by which a [`ReentrantMutex`](crate::ReentrantMutex) knows its owner.
 ///
 /// # Examples
 ///
@@ -162,8 +162,9 @@ impl Error for NoTaskIdentity {}
 
 /// A limit ended a wait, and the operation gives back what it was given.
 ///
-/// The error of `.timeout()`, `.deadline()` and `.or_cancelled()` for the waits that consume something: the `upgrade` of a
-/// [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard), the `send` of a [`channel`](crate::channel). With all other waits the error is `E` alone.
+/// The error of `.timeout()`, `.deadline()` and `.or_cancelled()` for two waits: the `upgrade` of a [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard), and the `send` of a
+/// [`channel`](crate::channel). With all other waits the error is `E` alone, also with those that consume something: a limit that ends `recv` of a oneshot, `recv_owned` or `reserve_owned` drops the receiver or the sender, and a
+/// [`Condvar`](crate::Condvar) wait has released its guard before.
 ///
 /// # Examples
 ///

@@ -119,7 +119,7 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// The time begins with the first poll. Where that poll runs code of the caller (an initialiser, a condition, the future of `run_until_cancelled`), it begins when this code has returned.
     ///
-    /// Limits can be combined: one that was set before stays in force. An operation that consumed something may give it back in the error: see [`GivenBack`](crate::GivenBack).
+    /// Limits can be combined: one that was set before stays in force. An `upgrade` and a `send` give back in the error what they consumed: see [`GivenBack`](crate::GivenBack).
     /// [`Elapsed`] says which thread keeps the deadline.
     ///
     /// # Panics
@@ -190,8 +190,8 @@ impl<A: Awaitable> Wait<A> {
         Limited::wait(self, timer::sleep_until(deadline))
     }
 
-    /// Ends the wait when the token is cancelled: `Err(`[`Cancelled`]`)`. A token that is cancelled before the
-    /// first poll leaves the primitive untouched. A limit that was set before stays in force.
+    /// Ends the wait when the token is cancelled: `Err(`[`Cancelled`]`)`. If the token was cancelled before the first poll, that poll is the error, also where the operation need not wait: a free lock
+    /// is not taken. ([`timeout`](Self::timeout) with no time takes it.) A limit that was set before stays in force.
     ///
     /// # Cancel safety
     ///

@@ -41,7 +41,7 @@ impl<P: Storage> Receiver<P> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the receiver, and a message that it had not returned. Use [`recv_mut`](Self::recv_mut) to wait again.
+    /// Dropping the future drops the receiver, and a message that it had not returned; so does a limit that ends it. Use [`recv_mut`](Self::recv_mut) to wait again.
     ///
     /// # Examples
     ///
