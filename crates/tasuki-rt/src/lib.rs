@@ -20,7 +20,7 @@
 //!
 //! It cooperates with the primitives of [`tasuki`]: a task that is given a lock or a message by another runs next on the same worker, and the workers keep
 //! the deadlines of every `.timeout()` in a task. (Those of the future in [`Runtime::block_on`] are kept by a thread of the process, which the first of them starts: [`tasuki::Elapsed`].) Every worker is also an event loop: tasks that are not `Send` can be pinned to it, and run on its thread only.
-//! Sockets are waited for by the workers themselves ([`net`], [`io`]). [`testing`] runs a test under many schedules, with a virtual clock.
+//! The workers themselves wait for sockets ([`net`], [`io`]). [`testing`] runs a test under many schedules, with a virtual clock.
 //!
 //! | I want | use |
 //! |---|---|
@@ -50,7 +50,7 @@
 //!
 //! * `net`, on by default: [`net`], [`io`] and [`signal`]. Switch it off on wasm32, which has no sockets (and where making a runtime is an error).
 //! * `tokio-io`: the streams of [`net`] have tokio's `AsyncRead` and `AsyncWrite`.
-//! * `hyper`: they have hyper's `rt::Read` and `rt::Write`; `io::HyperTimer` and `io::HyperExecutor`.
+//! * `hyper`: the streams of [`net`] have hyper's `rt::Read` and `rt::Write`; also `io::HyperTimer` and `io::HyperExecutor`.
 //! * `macros`: the attributes `#[tasuki_rt::main]` and `#[tasuki_rt::test]`. With it `use tasuki_rt::*` makes `#[test]` ambiguous: import by name.
 //! * `tracing`: a span for each task, `runtime.spawn` at the level `TRACE`, entered while the task is polled; its fields are `kind` (`task`, `local`, `blocking`), `task.name` ([`TaskBuilder`]),
 //!   `task.id` and where it was spawned. Also `tasuki/tracing`: each report of a deadlock is an event.

@@ -28,8 +28,8 @@ use std::task::{Context, Poll};
 /// });
 /// ```
 ///
-/// The name is in the error of a task that panicked, in the reports of [`testing`](crate::testing), and with the feature `tracing` in the span of the task. It need
-/// not be unique.
+/// The name is in the error of a task that panicked, in dumps ([`Runtime::dump`](crate::Runtime::dump)) and in the reports of deadlocks ([`tasuki::inspect`]), in the reports of [`testing`](crate::testing), and with the feature
+/// `tracing` in the span of the task. It need not be unique.
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing before it spawns"]
 pub struct TaskBuilder {
