@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-/// Where a task resumes that was given a lock or a message by another task.
+/// Where a task resumes after another task gave it a lock or a message.
 ///
 /// # Examples
 ///
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Resume {
-    /// It runs next on the worker of the task that gave it the lock or the message, where the data is in the cache. Others get their turn: after 32 such tasks, or 200 µs, in a row; and
-    /// another worker takes the task over when the present poll of this one is long.
+    /// It runs next on the worker of the task that gave it the lock or the message, where the data is in the cache. After 32 such tasks in a row, or 200 µs, the worker runs other tasks; and if the poll
+    /// that gave the lock or the message goes on for long, another worker takes the task over.
     #[default]
     Next,
     /// In the queue of the worker that woke it, behind the tasks that are there: as with every other wake.

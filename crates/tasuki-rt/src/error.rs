@@ -110,8 +110,8 @@ impl JoinError {
         matches!(self.why, Why::ShutDown)
     }
 
-    /// Returns true if it was blocking work for which the system gave no thread, and there was no other thread to run it; or that was spawned in the child of a fork, while the threads of
-    /// the runtime are in the parent.
+    /// Returns true if the runtime could not run this blocking work: the system gave no thread for it and there was no other, or it was spawned in the child of a fork, while the threads of the
+    /// runtime are in the parent.
     ///
     /// # Examples
     ///
@@ -218,9 +218,9 @@ impl From<JoinError> for io::Error {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShutdownError {
-    /// Called inside a task, or on another thread of the runtime, in blocking work or a hook: they would be waited for, and cannot wait for themselves.
+    /// Called inside a task of any runtime, or on a thread of this one (in blocking work or a hook): the shutdown waits for these, so they would wait for themselves.
     InsideTask,
-    /// The time was over while a task, blocking work or a hook had not returned, or another caller waited for the destructors of thread-local variables. The shutdown goes on; a thread ends when it is let go of.
+    /// The time was over while a task, blocking work or a hook had not returned, or another caller waited for the destructors of thread-local variables. The shutdown goes on, and a thread ends when what it runs has returned.
     TimedOut,
     /// The time was over before all tasks had ended. They are still running.
     TasksLeft,

@@ -105,8 +105,8 @@ impl PollTimes {
         self.counts.iter().enumerate().map(|(at, count)| (times_of(at), *count))
     }
 
-    /// Returns a time that this part of the polls stayed below: with 0.99, all but one in a hundred. It is the end of the bucket of the slowest of them, so up to twice as long as that poll took; 2 ns if
-    /// that took less than one, [`Duration::MAX`] if it took 2.15 s (2^31 ns) or more, zero if there were no polls.
+    /// Returns a time that this part of the polls stayed below: with 0.99, all but one in a hundred. The slowest of these polls is in some bucket, and the time is the end of that bucket, up to twice as long as the poll took: 2 ns
+    /// for a poll of less than 1 ns, [`Duration::MAX`] for one of 2.15 s (2^31 ns) or more. Zero if there were no polls.
     ///
     /// # Panics
     ///
@@ -208,7 +208,8 @@ impl WorkerMetrics {
         self.socket_polls
     }
 
-    /// Returns how many tasks wait where others can take them: in its local queue, and the task that was given a lock or a message and goes first. Without those that are pinned to it; 0 while another worker is taking some.
+    /// Returns how many tasks of this worker other workers can steal: those in its local queue, and the one that was given a lock or a message and goes first. Tasks that are pinned to the worker do not count. The number is 0 while
+    /// another worker is stealing.
     ///
     /// # Examples
     ///

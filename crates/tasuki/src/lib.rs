@@ -68,8 +68,8 @@
 //!
 //! * *Wakes inside of wakes* nest while the stack is shallow. Inside of a wake that is more than 32 KiB of stack below the shallowest wake of its thread, further wakes are put off until that one has returned, or until the
 //!   thread parks. So a release in there returns before its waiters are woken, and the panic of such a waker comes out of the outer call. Without `std` all wakes nest.
-//! * *Polls inside of wakes* belong to the task that released: a task that a waker polls in its own call has that task's identity, and so enters a `ReentrantMutex` that this task holds. Not if its executor
-//!   marks it as another task, by [`task::identify`] or as `tasuki-rt` does.
+//! * *Polls inside of wakes* belong to the task that released: if a waker polls a task in its own call, that task has the identity of the releasing task, and so enters a `ReentrantMutex` that the releasing task holds. An executor
+//!   that gives its tasks identities, by [`task::identify`] or as `tasuki-rt` does, avoids this.
 //!
 //! # Features
 //!

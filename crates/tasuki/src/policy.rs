@@ -193,8 +193,8 @@ pub struct Bypass<const N: u32 = 64>;
 /// without claiming it, and when the task ends (it is ready, panics, is aborted or dropped). The lock then goes to the next waiter, of whatever task, or is free. Another task may poll the
 /// revoked future, if it was left elsewhere: it then competes again.
 ///
-/// Not revoked is a grant that comes after the end of the task, to a future that is still queued and that no other task has polled. Nor, by the end of a poll, one to a future of
-/// [`lock`](crate::Mutex::lock), which only borrows the mutex: such a future may be forgotten and the mutex moved, so nothing may point to it.
+/// Two kinds of grants are not revoked. One comes after the end of the task, to a future that is still queued and that no other task has polled. The other is to a future of [`lock`](crate::Mutex::lock): the end of a
+/// poll does not revoke it, because such a future only borrows the mutex, and may be forgotten and the mutex moved, so nothing may point to it.
 ///
 /// # Which futures are of one task
 ///

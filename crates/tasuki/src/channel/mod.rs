@@ -45,8 +45,8 @@
 //! # Order
 //!
 //! Messages are received in the order of the sends that put them into the channel; a waiting sender puts its message there when room is granted to it. Waiting senders
-//! and waiting receivers are served in the order of their first polls, and newcomers queue behind them. With several receivers order is promised per grant: a
-//! message that was put back may come after a later one that another receiver has claimed.
+//! and waiting receivers are served in the order of their first polls, and newcomers queue behind them. Several receivers are granted messages in order, but may claim them in
+//! another: a message that was put back comes after a later one that another receiver has claimed meanwhile.
 //!
 //! # Closing
 //!

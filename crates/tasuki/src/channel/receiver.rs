@@ -56,8 +56,8 @@ impl<T> Receiver<T> {
     ///
     /// # Cancel safety
     ///
-    /// A receive that is dropped loses its place in the queue, never a message: what it was granted goes to the next receiver, or is the next message again. Order is
-    /// promised per grant: another receiver may have claimed a later message meanwhile. A limit returns a message that was granted before it.
+    /// A receive that is dropped loses its place in the queue, never a message: what it was granted goes to the next receiver, or is the next message again. Another
+    /// receiver may have claimed a later message meanwhile. A limit returns a message that was granted before it.
     ///
     /// # Examples
     ///

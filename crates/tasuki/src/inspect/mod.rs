@@ -30,15 +30,15 @@
 //!
 //! # What is not found
 //!
-//! **Waits that end by themselves.** A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) is in no cycle, and neither is a task that has such a wait or a sleep beside the others. (`Duration::MAX` is no limit.) It is again
-//! in cycles when the time has come, or the token is cancelled, and the task does not poll that future, as in the handler of a `select!` in a loop over a pinned sleep. There are exceptions:
+//! **Waits that end by themselves.** A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) is in no cycle, and neither is a task that has such a wait or a sleep beside the others. (`Duration::MAX` is no limit.) Once the time has
+//! come, or the token is cancelled, and the task does not poll that future (as in the handler of a `select!` in a loop over a pinned sleep), the wait and the task count for cycles again. There are exceptions:
 //!
-//! * It is not seen that a sleep of tokio's has ended, nor that a limit around [`Condvar::wait_while`](crate::Condvar::wait_while) or around a turn of a [`OnceCell`](crate::OnceCell) was reached.
+//! * `inspect` does not see that a sleep of tokio has ended, nor that a limit around [`Condvar::wait_while`](crate::Condvar::wait_while) or around a turn of a [`OnceCell`](crate::OnceCell) was reached.
 //! * Of several limits, one that is still to come keeps the task out.
 //! * A cycle of which every wait has a limit that was reached is listed by [`deadlocks`], and printed only while a task of the program waits for a lock without a limit.
 //!
 //! **Waits for signals.** A signal ([`Event`](crate::Event), [`Condvar`](crate::Condvar), [`Barrier`](crate::Barrier), [`OnceCell`](crate::OnceCell), channels, and the end of a task of `tasuki-rt`) can be given by any task: it is no part of a cycle, and
-//! a task that waits for one beside its locks is in none. It is again in cycles when the signal was given and the task does not poll that future. (A receiver of a rendezvous channel that a sender has woken still counts as waiting.)
+//! a task that waits for one beside its locks is in none. Once the signal was given and the task does not poll that future, the task counts for cycles again. (A receiver of a rendezvous channel that a sender has woken still counts as waiting.)
 //!
 //! **Waits of other crates.** Where a `select!` or `join!` has a branch that waits for a future of another crate, or for a read or a write of a stream of `tasuki-rt`, only the other branches are seen. If those stay in a cycle for a second, it is
 //! reported, though that branch may end it.

@@ -57,13 +57,13 @@ pub struct LockSnapshot {
     pub unknown_holders: usize,
     /// How many of the waits are for it.
     pub waiters: usize,
-    /// How often a known task has had to wait for it, the waits that go on not counted.
+    /// How many waits of known tasks for it have ended; wraps around at 2^32.
     pub contentions: u64,
     /// The most that have waited at a time.
     pub longest_queue: usize,
-    /// How long waits of known tasks took, the waits that go on not counted: of one in 64, the first included, and of those that were older than 0.1 s when the watcher looked.
+    /// How long the ended waits of known tasks took. The first wait is timed, then one in 64, and every wait that was older than 0.1 s when the watcher looked.
     pub waited: Durations,
-    /// How long it was held: about one hold in 64, so that the clock is not looked at twice for each, the first included.
+    /// How long it was held. The first hold is timed, then about one in 64: to read the clock twice for each would cost too much.
     pub held: Durations,
 }
 
