@@ -140,7 +140,7 @@ pub struct EventLoop {
 }
 
 impl EventLoop {
-    /// Returns the event loop of this thread. `None` where there is none, which includes the thread in [`Runtime::block_on`](crate::Runtime::block_on); that in
+    /// Returns the event loop of this thread. `None` on a thread that is no event loop, such as the one in [`Runtime::block_on`](crate::Runtime::block_on); the one in
     /// [`LocalRuntime::block_on`](crate::LocalRuntime::block_on) is one.
     ///
     /// # Examples

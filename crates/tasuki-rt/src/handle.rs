@@ -281,8 +281,8 @@ impl Handle {
 
     /// Makes this the runtime of the calling thread until the guard is dropped: `tasuki_rt::spawn` and the like find it.
     ///
-    /// Nothing else changes: the thread does not become an event loop, a task stays on its own and in its own runtime, deadlines of the primitives come from where they
-    /// came before. On a worker of the same runtime, also on the thread in [`LocalRuntime::block_on`](crate::LocalRuntime::block_on), it changes nothing at all, unless a guard of another runtime is held there.
+    /// Nothing else changes: the thread does not become an event loop, a task keeps its worker and its runtime, and the deadlines of the primitives are kept where
+    /// they were before. On a worker of the same runtime, also on the thread in [`LocalRuntime::block_on`](crate::LocalRuntime::block_on), it changes nothing at all, unless a guard of another runtime is held there.
     ///
     /// # Examples
     ///

@@ -232,7 +232,7 @@ impl<T: ?Sized> LoopMutex<T> {
     ///
     /// # Errors
     ///
-    /// [`NotOnEventLoop`] when it is polled on a thread that is none: at once, and without a place in the queue. A wait that has begun on a loop and
+    /// [`NotOnEventLoop`] when it is polled on a thread that is no event loop: at once, and without a place in the queue. A wait that has begun on a loop and
     /// is polled elsewhere ends with the same error, and gives up its place.
     ///
     /// # Cancel safety
@@ -297,7 +297,7 @@ impl<T: ?Sized> LoopMutex<T> {
     ///
     /// # Errors
     ///
-    /// [`NotOnEventLoop`] on a thread that is none.
+    /// [`NotOnEventLoop`] on a thread that is no event loop.
     ///
     /// # Examples
     ///

@@ -181,7 +181,7 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`try_read_with`](Self::try_read_with).
     pub fn try_write_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.registered.try_io(Direction::Write, |io| operation(&io.0))
     }
@@ -203,11 +203,11 @@ impl<T: AsFd> Async<T> {
     ///
     /// # Cancel safety
     ///
-    /// As there.
+    /// As [`read_with`](Self::read_with).
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`read_with`](Self::read_with).
     pub async fn write_with<R>(&self, mut operation: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
         self.registered.async_io(Direction::Write, |io| operation(&io.0)).await
     }

@@ -138,7 +138,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`recv_from`](Self::recv_from).
     pub async fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io.async_io(Direction::Read, |io| io.peek_from(into)).await
     }
@@ -209,7 +209,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As [`try_recv_from`](Self::try_recv_from).
     pub fn try_peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.io.try_io(Direction::Read, |io| io.peek_from(into))
     }
