@@ -13,6 +13,7 @@
 //! | queued | the system refuses the only thread | refused: its handle says so | [`Pool::push`] |
 //! | new | spawned in the child of a fork, after threads were started in the parent | refused: its handle says so | [`Pool::push`] |
 //! | queued | shutdown | dropped | [`Pool::close`] |
+//! | new | spawned after the pool has closed | dropped | [`Pool::push`] |
 //! | running | it returns or panics | ended | `run` |
 //!
 //! A closure that is running is not interrupted: abort has no effect on it, and shutdown waits for it.

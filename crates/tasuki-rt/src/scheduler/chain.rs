@@ -1,7 +1,7 @@
 //! A first-in, first-out queue without allocation: an intrusive list whose links are in the tasks and closures that are queued.
 //!
 //! A runnable is in one place at a time (docs/scheduler.md, invariant 1), so one link in the task's cell is enough for the global queue,
-//! the inboxes and the home queues; a posted closure has one in its box. A chain owns what is in it: for a task that is the reference of
+//! the inboxes and the home queues; a posted closure has one in its box, and a member of a `JoinSet` one in its completion. A chain owns what is in it: for a task that is the reference of
 //! its `Runnable`, which keeps the cell, and the link in it, for as long as it is queued.
 //!
 //! A chain is [`LANES`] lists, and neighbours are in different ones:

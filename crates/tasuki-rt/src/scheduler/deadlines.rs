@@ -4,8 +4,8 @@
 //! a long poll cannot do so. Then another worker advances the wheel when it is overdue: workers that are awake look at all wheels once a millisecond, and of the workers that
 //! sleep the timekeeper (`idle.rs`) wakes for it.
 //!
-//! No clock is read here while all of this holds: no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has neither a streak nor a turn to end. Otherwise the clock is read once a
-//! poll, or once in eight polls while these take less than 50 µs together and none of the 16 (`WARY_POLLS`) before them took as long. (The budget of a long poll reads it as well: `budget.rs`.)
+//! Between two polls no clock is read while all of this holds: no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has neither a streak nor a turn to end. Otherwise the clock is read once a
+//! poll, or once in eight polls while these take less than 50 µs together and none of the 16 (`WARY_POLLS`) before them took as long. (A worker that has found nothing to do reads it before it sleeps, and the budget of a long poll reads it as well: `budget.rs`.)
 //!
 //! # Orderings
 //! Fence A in `cover`, between the arm and `armed`, pairs with fence A in `disarm`, between the reset of `armed` and the second look at the

@@ -49,7 +49,7 @@
 //! 2. A worker is in the list exactly when it is not counted as awake.
 //! 3. Word and list change together, under the list's mutex; only the searching count changes without it.
 //! 4. A notifier chooses the timekeeper after the other sleepers, and the poller last. A worker that was chosen stays the timekeeper, or the poller, until it rises. `alarm` is written under the mutex, and is
-//!    [`NEVER`] while there is no timekeeper, or while it has not found the earliest deadline yet.
+//!    [`NEVER`] while there is no timekeeper, or while one that has fallen asleep has not found the earliest deadline yet; a sleeper that [`Idle::cover`] makes the timekeeper has the deadline that it is to cover.
 //! 5. The poll slot changes under the mutex. Only its worker waits in the system's poll, or delivers what that returned.
 //! 6. If the slot is free and a worker sleeps, then one of these holds: a worker watches; a worker searches; a worker that is awake has run nothing since it left the slot; a worker is about to fall asleep without watching.
 //!

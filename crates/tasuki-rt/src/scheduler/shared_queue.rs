@@ -1,7 +1,7 @@
-//! A queue that every thread pushes to: the global queue, which all workers share, and the inbox of each worker.
+//! A queue that every thread pushes to: the global queue, which all workers share, the inbox of each worker, and the ended members of each `JoinSet`.
 //!
 //! The global queue has what is woken or spawned from outside, and what does not fit into local queues; an inbox has the tasks pinned to its
-//! worker that another thread woke, and closures posted there.
+//! worker that another thread woke, and closures posted there. (Those of a `JoinSet`: `task/completions.rs`.)
 //!
 //! A [`Chain`] under a lock. Nothing is allocated, and all steps but [`SharedQueue::take`] are of constant length. Workers take and
 //! give many at once, so they meet at the lock rarely; and the lock of the global queue orders pushes against
@@ -13,7 +13,7 @@
 //! |---|---|---|---|
 //! | open | push | open, one more | [`SharedQueue::push`], [`SharedQueue::append`] |
 //! | open, closed | taken | the same, fewer | [`SharedQueue::take`], [`SharedQueue::take_all`] |
-//! | open | shutdown, an inbox only | closed: a push gives its value back | [`SharedQueue::close`] |
+//! | open | shutdown, of an inbox; the drop of a `JoinSet` | closed: a push gives its value back | [`SharedQueue::close`] |
 //!
 //! # Orderings
 //! Release of the lock pairs with its Acquire: what is queued, and what the pusher or the worker did before. `len` is a hint, stored under the
@@ -65,7 +65,7 @@ impl<T: Linked> SharedQueue<T> {
     /// All of them, to the end of a queue that does not close.
     pub(crate) fn append(&self, values: Chain<T>) {
         self.edit(|state| {
-            debug_assert!(!state.closed, "inboxes close, and nothing is appended to them");
+            debug_assert!(!state.closed, "only the global queue is appended to, and it does not close");
             state.chain.append(values);
         });
     }

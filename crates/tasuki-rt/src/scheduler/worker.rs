@@ -1,7 +1,7 @@
 //! A worker thread: it picks a task or a closure, runs it, and sleeps when there is none anywhere.
 //!
 //! [`Local`] is what only this thread touches; what other threads see of it is a [`Remote`](super::Remote). The order of picks is in
-//! docs/scheduler.md; the files beside this one have its parts: `queue_turns.rs`, `steal.rs`, `balance.rs`, `deadlines.rs`.
+//! docs/scheduler.md; the files beside this one have its parts: `queue_turns.rs`, `steal.rs`, `balance.rs`, `deadlines.rs`, `sockets.rs`.
 
 use super::chain::Chain;
 use super::idle::{Nap, Rest, SleepPlace, Sleeper};

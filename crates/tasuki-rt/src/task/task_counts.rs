@@ -2,8 +2,8 @@
 //!
 //! Every spawn and every end of a task counts here; `drain` and shutdown wait for zero. Counted in rows, so that threads that spawn do not meet: one for each worker, for the tasks pinned to it; one more for
 //! each worker, for the other tasks that begin or end on its thread; one for what begins or ends elsewhere; and one for blocking work, which ends by itself. A row has
-//! two counters that only grow. Two bits of each counter say which spawns are still accepted: a spawn learns that in the step that counts it, and the thread that
-//! sets a bit learns which tasks were counted before.
+//! two counters that only grow. Two bits of the counter of beginnings say which spawns are still accepted: a spawn learns that in the step that counts it, and the thread that
+//! sets a bit learns which tasks were counted before. One bit of the counter of ends says that a drain waits for the last of them.
 //!
 //! # Which spawns are accepted
 //!

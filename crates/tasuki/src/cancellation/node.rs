@@ -1,4 +1,4 @@
-//! A node of the tree, and the counted references through which sources, tokens and children hold it.
+//! A node of the tree of sources and tokens, and [`NodeRef`], the counted reference by which sources, tokens and a running cancel hold it. Links between nodes are not counted: `tree.rs` says when a node goes.
 //!
 //! # Who may touch what
 //!

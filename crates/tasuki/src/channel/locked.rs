@@ -1,6 +1,6 @@
 //! A channel while its queue is locked: slots, messages, and the steps that grant them.
 //!
-//! Every change of a channel is made here, by the holder of the queue lock. Nothing foreign runs: messages are moved, never dropped, and wakers come out
+//! Every change of a channel goes through a [`Locked`], which the holder of the queue lock has; `senders.rs` and `fast_path.rs` have further functions of it. Nothing foreign runs: messages are moved, never dropped, and wakers come out
 //! as [`Deferred`]. States, transitions and invariants: `core.rs`.
 
 use super::core::{CLOSED, Core, SENDERS};

@@ -5,7 +5,7 @@
 //! * The short spin (250 ns) outlasts a short section.
 //! * The long spin (100 µs) outlasts an interruption of the holder in the middle of a short section. To queue at such a moment begins a convoy, which does not end as long as the tasks keep coming back (decision 5).
 //!
-//! The long spin is tried only where the short one has always paid off. A lock that is mostly held for short sections, and now and then over an await, looks just like that. So the long spin has a score of its
+//! But for the first one of a lock, the long spin is tried only where the short ones have paid off so often that their score is at its best. A lock that is mostly held for short sections, and now and then over an await, looks just like that. So the long spin has a score of its
 //! own, and a lock on which it fails tries it seldom (decision 13).
 //!
 //! A new lock has no score yet, and a convoy at its beginning would keep it from ever earning one. So the first long spin of a lock is decided by
@@ -17,8 +17,8 @@
 //! | `short` | `-100..=0`: not worthwhile      |         |         | - 1; after -100 one chance |
 //! | `long`  | `1..=4`: worthwhile             | + 1     | - 2     |           |
 //! | `long`  | `-64..=0`: not worthwhile       |         |         | - 1; after -64 one chance |
-//! | `long`  | `UNTRIED`: `FIRST_LONG` decides | 3, and `short` 8 | 0, and `short` 4 | |
-//! | `FIRST_LONG` | as `long`, for the first long spin of each lock | + 1 | - 2 | as `long` |
+//! | `long`  | `UNTRIED`: `FIRST_LONG` decides | 3, and `short` 8 | 0, and `short` 4 at most | |
+//! | `FIRST_LONG` | as `long`, but `1..=16`: for the first long spin of each lock | + 1 | - 2 | as `long` |
 //!
 //! # Orderings
 //! Relaxed, and not one operation: hints, of which some may be lost.

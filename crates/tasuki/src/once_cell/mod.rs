@@ -1,6 +1,6 @@
 //! The once cell: a value that is made once, by the first initialiser that succeeds.
 //!
-//! The value is a word away once it is there. Until then at most one initialiser runs (it has the *turn*); others wait for the turn, or for the value only. An initialiser that
+//! To get a value that is there is one load of the word. Until then at most one initialiser runs (it has the *turn*); others wait for the turn, or for the value only. An initialiser that
 //! fails, panics or is dropped passes the turn to the next. No lock is held while an initialiser runs.
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! A queue that can release all its waiters at once, round by round.
 //!
-//! Events, barriers, latches, wait groups and tokens release many waiters by one call. A waiter that is polled or dropped in the middle of such a
+//! Events, barriers, latches, wait groups, once cells and tokens release many waiters by one call. A waiter that is polled or dropped in the middle of such a
 //! release must find the same answer as one that is not: released.
 //!
 //! A wake-all reaches its waiters in batches, but it *happens* at one moment: when the round number goes

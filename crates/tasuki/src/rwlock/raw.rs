@@ -49,7 +49,7 @@
 //!
 //! # The hint
 //!
-//! A caller that is alone exchanges constants, without a look at the word ([`Hint`]). The hint is set by an enqueue and by a try that fails because others hold
+//! A caller that is alone exchanges constants, without a look at the word ([`Hint`]). The hint is set by an enqueue and by an exchange, of a caller that enters or leaves, that fails because others hold
 //! the lock or wait for it, and cleared by a holder that leaves and finds itself alone.
 //!
 //! # Orderings

@@ -38,8 +38,8 @@
 //! # Invariants
 //! O1. A linked record is in a mutex in an `Arc`, which the granted future keeps: a record is linked only for a waiter whose mark says so, and unlinked before that waiter can leave (both under `EDIT` of the mutex).
 //! O2. `task` and the pointers to the mutex are written under `EDIT` of the mutex, and only while the record is in no chain or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
-//!     the holder of the bucket's lock.
-//! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_due`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again; the end of a task, which has no next poll, lets go of the bucket and tries until the record is gone. With both it unlinks the record and lets go of the
+//!     the holder of the bucket's lock; while the record is in no chain, the looks to the holder of `EDIT`.
+//! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_one`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again; the end of a task, which has no next poll, lets go of the bucket and tries until the record is gone. With both it unlinks the record and lets go of the
 //!     bucket; the mutex stays until `EDIT` is cleared, because the future that was granted needs `EDIT` to leave. After that store nothing of it is touched.
 //! O4. Wakers are called with neither.
 //!
