@@ -198,13 +198,13 @@ pub(crate) fn drop_refused<T>(shared: &Shared, task: T) {
 
 /// The same for what a poll drops. The task is counted until it is gone: its destructor cannot wait for the end of the runtime.
 pub(crate) fn run_refused(shared: &Shared, drops: impl FnOnce()) {
-    struct Restore(u32);
-    impl Drop for Restore {
+    struct RestoreDropsFor(u32);
+    impl Drop for RestoreDropsFor {
         fn drop(&mut self) {
             let _ = DROPS_FOR.try_with(|runtime| runtime.set(self.0));
         }
     }
-    let _restore = Restore(DROPS_FOR.try_with(|runtime| runtime.replace(shared.id)).unwrap_or(0));
+    let _restore = RestoreDropsFor(DROPS_FOR.try_with(|runtime| runtime.replace(shared.id)).unwrap_or(0));
     outside_of_scopes(drops);
 }
 
@@ -230,14 +230,14 @@ impl Context {
 
     /// Runs `f` in this context, on this thread, and restores the context from before afterwards.
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Restore(*const Context, *const Arc<Shared>);
-        impl Drop for Restore {
+        struct RestoreContext(*const Context, *const Arc<Shared>);
+        impl Drop for RestoreContext {
             fn drop(&mut self) {
                 let _ = CURRENT.try_with(|current| current.set(self.0));
                 let _ = ENTERED.try_with(|entered| entered.set(self.1));
             }
         }
-        let _restore = Restore(
+        let _restore = RestoreContext(
             CURRENT.try_with(|before| before.replace(self)).unwrap_or(ptr::null()),
             ENTERED.try_with(|before| before.replace(&self.shared)).unwrap_or(ptr::null()),
         );

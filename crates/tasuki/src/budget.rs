@@ -223,13 +223,14 @@ mod count {
 
     /// Calls `f` without charging the budget of this thread: for what is no part of the poll, or has a budget of its own.
     pub fn uncharged<R>(f: impl FnOnce() -> R) -> R {
-        struct Restore(u64);
-        impl Drop for Restore {
+        struct RestoreBudget(u64);
+        impl Drop for RestoreBudget {
             fn drop(&mut self) {
                 let _ = BUDGET.try_with(|budget| budget.set(self.0));
             }
         }
-        let _restore = Restore(BUDGET.try_with(|budget| budget.replace(UNLIMITED)).unwrap_or(UNLIMITED));
+        let _restore =
+            RestoreBudget(BUDGET.try_with(|budget| budget.replace(UNLIMITED)).unwrap_or(UNLIMITED));
         f()
     }
 

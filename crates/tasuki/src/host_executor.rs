@@ -109,13 +109,13 @@ mod with_tokio {
 
     /// Runs `f`, in which the thread waits by itself: it has no host.
     pub(crate) fn blocking<R>(f: impl FnOnce() -> R) -> R {
-        struct Restore(bool);
-        impl Drop for Restore {
+        struct RestoreBlocks(bool);
+        impl Drop for RestoreBlocks {
             fn drop(&mut self) {
                 let _ = BLOCKS.try_with(|blocks| blocks.set(self.0));
             }
         }
-        let _restore = Restore(BLOCKS.try_with(|blocks| blocks.replace(true)).unwrap_or(true));
+        let _restore = RestoreBlocks(BLOCKS.try_with(|blocks| blocks.replace(true)).unwrap_or(true));
         f()
     }
 

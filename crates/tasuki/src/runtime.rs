@@ -74,18 +74,18 @@ thread_local! {
 
 /// Runs `f` with this driver installed on the thread; the driver that was installed before is restored afterwards, also after a panic.
 pub fn enter<R>(driver: &dyn Driver, f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<NonNull<dyn Driver>>, u64);
-    impl Drop for Restore {
+    struct RestoreDriver(Option<NonNull<dyn Driver>>, u64);
+    impl Drop for RestoreDriver {
         fn drop(&mut self) {
             let _ = DRIVER.try_with(|driver| driver.set(self.0));
             running::replace(self.1);
         }
     }
     let driver: NonNull<dyn Driver + '_> = NonNull::from(driver);
-    // SAFETY: only the lifetime changes; `Restore` takes the pointer away before the borrow ends.
+    // SAFETY: only the lifetime changes; `RestoreDriver` takes the pointer away before the borrow ends.
     let driver: NonNull<dyn Driver> = unsafe { core::mem::transmute(driver) };
     let before = DRIVER.try_with(|before| before.replace(Some(driver))).ok().flatten();
-    let _restore = Restore(before, running::said(0));
+    let _restore = RestoreDriver(before, running::said(0));
     uncharged(f)
 }
 
@@ -186,14 +186,14 @@ pub(crate) fn may_block() -> bool {
 
 /// Marks the wakes inside `f` as being of this kind; the kind that was set before is restored afterwards, because this may be a wake inside a wake.
 pub(crate) fn waking_as<R>(kind: WakeKind, f: impl FnOnce() -> R) -> R {
-    struct Restore(WakeKind);
-    impl Drop for Restore {
+    struct RestoreWakeKind(WakeKind);
+    impl Drop for RestoreWakeKind {
         fn drop(&mut self) {
             let _ = WAKE_KIND.try_with(|kind| kind.set(self.0));
         }
     }
     let before = WAKE_KIND.try_with(|current| current.replace(kind)).unwrap_or_default();
-    let _restore = Restore(before);
+    let _restore = RestoreWakeKind(before);
     f()
 }
 

@@ -340,8 +340,8 @@ impl<F: Future> Future for Identified<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Restore(u64, u64);
-        impl Drop for Restore {
+        struct RestoreIdentity(u64, u64);
+        impl Drop for RestoreIdentity {
             fn drop(&mut self) {
                 identity::replace(self.0);
                 running::replace(self.1);
@@ -351,7 +351,7 @@ impl<F: Future> Future for Identified<F> {
         let this = unsafe { self.get_unchecked_mut() };
         ready!(this.charge.poll(cx));
         let id = this.end.0;
-        let restore = Restore(identity::replace(id.get()), running::replace(id.get()));
+        let restore = RestoreIdentity(identity::replace(id.get()), running::replace(id.get()));
         // SAFETY: as above.
         let future = unsafe { Pin::new_unchecked(&mut this.future) };
         // Dropped by a panic, after the identity is restored: the task has ended, though its future may be kept.
