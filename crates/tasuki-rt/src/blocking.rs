@@ -51,7 +51,7 @@ const KEPT_QUEUE: usize = 1024;
 /// The threads of a runtime for blocking work.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// There is a closure for an idle thread, or the pool closes.
     work: Condvar,
     /// A thread has ended, or its handle is there, for which it waits; while the pool closes, also: a closure has ended.
@@ -61,7 +61,7 @@ pub(crate) struct Pool {
 }
 
 #[derive(Debug)]
-struct State {
+struct PoolState {
     queue: VecDeque<Runnable>,
     threads: usize,
     unended: usize,
@@ -95,7 +95,7 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
 
 impl Pool {
     pub(crate) fn new(limit: usize, keep_alive: Duration) -> Self {
-        let state = State {
+        let state = PoolState {
             queue: VecDeque::new(),
             threads: 0,
             unended: 0,
@@ -111,7 +111,7 @@ impl Pool {
         Self { state: Mutex::new(state), work: Condvar::new(), ended: Condvar::new(), keep_alive }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

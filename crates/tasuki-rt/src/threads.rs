@@ -130,7 +130,7 @@ pub(crate) fn elsewhere() -> io::Error {
 /// The threads of a runtime, before and after their start.
 pub(crate) struct Threads {
     pub(crate) settings: ThreadSettings,
-    state: Mutex<State>,
+    state: Mutex<ThreadsState>,
     /// The process that started the first of them; 0 before.
     process: AtomicU32,
     /// `joins` is `Joins::Done`.
@@ -138,7 +138,7 @@ pub(crate) struct Threads {
 }
 
 #[derive(Default)]
-struct State {
+struct ThreadsState {
     unstarted: Vec<UnstartedWorker>,
     handles: Vec<thread::JoinHandle<()>>,
     joins: Joins,
@@ -171,7 +171,7 @@ impl Threads {
         process != 0 && process != self::process()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ThreadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

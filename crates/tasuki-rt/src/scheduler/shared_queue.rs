@@ -27,23 +27,26 @@ use std::sync::PoisonError;
 /// First in, first out.
 #[derive(Debug)]
 pub(crate) struct SharedQueue<T: Linked> {
-    state: Mutex<State<T>>,
+    state: Mutex<SharedQueueState<T>>,
     /// How many there are, for a glance without the lock.
     len: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct State<T: Linked> {
+struct SharedQueueState<T: Linked> {
     chain: Chain<T>,
     closed: bool,
 }
 
 impl<T: Linked> SharedQueue<T> {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State { chain: Chain::new(), closed: false }), len: AtomicUsize::new(0) }
+        Self {
+            state: Mutex::new(SharedQueueState { chain: Chain::new(), closed: false }),
+            len: AtomicUsize::new(0),
+        }
     }
 
-    fn edit<R>(&self, edit: impl FnOnce(&mut State<T>) -> R) -> R {
+    fn edit<R>(&self, edit: impl FnOnce(&mut SharedQueueState<T>) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = edit(&mut state);
         // Relaxed: a hint, see above.
@@ -81,7 +84,7 @@ impl<T: Linked> SharedQueue<T> {
         if self.looks_empty() {
             return None;
         }
-        self.edit(|State { chain, .. }| {
+        self.edit(|SharedQueueState { chain, .. }| {
             let first = chain.pop()?;
             let share = (chain.len() / shares).min(most);
             if share > 0 {

@@ -63,7 +63,7 @@
 //! The word of the receivers' queue is the lock: Acquire of `WaitQueue::try_lock` pairs with Release in the drop of `LockedQueue`. A granted message is
 //! published by the waiter's state. The two counts are Relaxed: exact under the lock, and hints elsewhere; after a hint the next look is under the lock.
 
-use super::locked::{DetachedMessages, Locked, State};
+use super::locked::{ChannelState, DetachedMessages, Locked};
 use super::store::{MAX_SLOTS, Store};
 use crate::event::{Event, Reset};
 use crate::queue::batch::call_each;
@@ -92,7 +92,7 @@ pub struct Core<T, S: Store<T>> {
     pub(super) pending: Gauge,
     /// How many slots are granted or reserved.
     pub(super) held: Gauge,
-    state: UnsafeCell<State>,
+    state: UnsafeCell<ChannelState>,
     pub(super) capacity: u32,
     /// So many slots stay allocated when none is used.
     pub(super) keep: u32,
@@ -119,7 +119,7 @@ impl<T, S: Store<T>> Core<T, S> {
                 senders: WaitQueue::new(Word::flags(0)),
                 pending: Gauge::new(0),
                 held: Gauge::new(0),
-                state: UnsafeCell::new(State::new(allocated)),
+                state: UnsafeCell::new(ChannelState::new(allocated)),
                 capacity,
                 keep,
                 closed: Event::new(Reset::Manual, false),
@@ -132,7 +132,7 @@ impl<T, S: Store<T>> Core<T, S> {
     /// So many bytes at the beginning are what operations write.
     #[cfg(all(test, feature = "std", target_pointer_width = "64"))]
     pub(super) const WRITTEN: usize =
-        core::mem::offset_of!(Self, state) + core::mem::offset_of!(State, permits) + size_of::<u32>();
+        core::mem::offset_of!(Self, state) + core::mem::offset_of!(ChannelState, permits) + size_of::<u32>();
 
     #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T, S> {

@@ -16,7 +16,7 @@ use ::core::cell::Cell;
 /// What the queue lock protects, beside the two counts of the channel, which are also hints.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct State {
+pub(super) struct ChannelState {
     /// The oldest and the newest pending message that was never granted, if there is one.
     pub(super) first: u32,
     pub(super) last: u32,
@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) deserted: bool,
 }
 
-impl State {
+impl ChannelState {
     pub(super) const fn new(allocated: u32) -> Self {
         Self {
             first: NONE,
@@ -54,7 +54,7 @@ impl State {
 /// A channel whose queue is locked.
 pub(super) struct Locked<'c, T, S: Store<T>> {
     pub(super) core: &'c Core<T, S>,
-    state: *mut State,
+    state: *mut ChannelState,
     pub(super) queue: LockedQueue<'c>,
 }
 
@@ -76,18 +76,18 @@ pub(super) struct Popped<'c, T> {
 
 impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[inline(always)]
-    pub(super) fn new(core: &'c Core<T, S>, state: *mut State, queue: LockedQueue<'c>) -> Self {
+    pub(super) fn new(core: &'c Core<T, S>, state: *mut ChannelState, queue: LockedQueue<'c>) -> Self {
         Self { core, state, queue }
     }
 
     #[inline(always)]
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &ChannelState {
         // SAFETY: the holder of the queue lock alone touches it, through this value.
         unsafe { &*self.state }
     }
 
     #[inline(always)]
-    pub(super) fn state_mut(&mut self) -> &mut State {
+    pub(super) fn state_mut(&mut self) -> &mut ChannelState {
         // SAFETY: as above.
         unsafe { &mut *self.state }
     }
@@ -506,7 +506,7 @@ impl DetachedMessages {
 /// The oldest of the messages that were put back, of which there is one. Takes and returns what fits into registers: a locked channel that is passed by reference has to be stored.
 #[cold]
 #[inline(never)]
-fn pop_returned<T, S: Store<T>>(core: &Core<T, S>, state: &mut State) -> u32 {
+fn pop_returned<T, S: Store<T>>(core: &Core<T, S>, state: &mut ChannelState) -> u32 {
     state.returned.pop(core).expect("a message was put back")
 }
 

@@ -10,7 +10,7 @@ use super::store::{NONE, Store, pack, unpack};
 use crate::error::Closed;
 use crate::queue::batch::while_unwinding;
 use crate::queue::grant_loop::grant_loop;
-use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker};
+use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
@@ -145,7 +145,7 @@ impl<T, S: Store<T>> Core<T, S> {
     #[inline(always)]
     pub(super) fn poll_wait(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
         match waiter.get().state() {
-            State::Notified => Poll::Ready(waiter.get().verdict()),
+            WaiterState::Notified => Poll::Ready(waiter.get().verdict()),
             _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
             _ => self.rearm(waiter, cx),
         }
@@ -155,7 +155,7 @@ impl<T, S: Store<T>> Core<T, S> {
     fn rearm(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
         let waker = clone_waker(cx.waker());
         let mut locked = self.lock();
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             drop(locked);
             drop_waker(Some(waker));
             return Poll::Ready(waiter.get().verdict());
@@ -169,9 +169,9 @@ impl<T, S: Store<T>> Core<T, S> {
     /// A queued receive ends: how its wait had ended, if it had; else it has left the queue.
     #[inline(always)]
     pub(super) fn leave(&self, waiter: Pinned<'_>) -> Option<Verdict> {
-        if waiter.get().state() != State::Notified {
+        if waiter.get().state() != WaiterState::Notified {
             let mut locked = self.lock();
-            if waiter.get().state() != State::Notified {
+            if waiter.get().state() != WaiterState::Notified {
                 // SAFETY: `Waiting`, asked under the lock, so it is in this list (invariant 3 of the queue).
                 let waker = unsafe { locked.queue.remove_sleeping(waiter) };
                 drop_waker(Some(locked.unlock_with(waker)));

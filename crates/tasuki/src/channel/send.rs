@@ -10,9 +10,7 @@ use super::parcel::{Content, Parcel};
 use super::receive::ChannelSide;
 use super::store::Store;
 use crate::error::{Closed, GivenBack};
-use crate::queue::waiter::{
-    Payload, Verdict, WaiterState as State, clone_waker, drop_spare, drop_waker, wake_owner,
-};
+use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::{Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
 use core::fmt;
@@ -187,9 +185,9 @@ impl<T, S: Store<T>> Core<T, S> {
     /// A queued sender ends: how its wait had ended, if it had; else it has left the queue.
     #[inline(always)]
     fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
-        if waiter.get().state() != State::Notified {
+        if waiter.get().state() != WaiterState::Notified {
             let mut locked = self.lock();
-            if waiter.get().state() != State::Notified {
+            if waiter.get().state() != WaiterState::Notified {
                 // SAFETY: `Waiting`, asked under the lock, so it is in the list of senders (invariant 3 of the queue).
                 let (waker, was_first) = unsafe { locked.remove_sender(waiter) };
                 drop_waker(Some(if was_first {

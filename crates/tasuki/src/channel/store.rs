@@ -3,7 +3,7 @@
 //! A slot is free, reserved, pending (it has a message that no receive has been granted) or granted. Numbers, and not pointers, link the slots,
 //! so that a channel without an allocation can be moved while no wait borrows it.
 //!
-//! Memory of a slot is made a [`Slot`] when its number is used for the first time (`State::fresh` in `locked.rs`), so a channel of a million slots
+//! Memory of a slot is made a [`Slot`] when its number is used for the first time (`ChannelState::fresh` in `locked.rs`), so a channel of a million slots
 //! costs nothing to make.
 
 use super::parcel::Content;

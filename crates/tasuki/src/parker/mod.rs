@@ -7,17 +7,17 @@
 //!
 //! | from       | event                        | to         | duty                | fn |
 //! |------------|------------------------------|------------|---------------------|----|
-//! | `EMPTY`    | unpark                       | `NOTIFIED` | none, user space only | [`State::notify`] |
-//! | `NOTIFIED` | unpark                       | `NOTIFIED` | none: tokens coalesce | [`State::notify`] |
-//! | `PARKED`   | unpark                       | `NOTIFIED` | wake the sleeper    | [`State::notify`] |
-//! | `NOTIFIED` | park                         | `EMPTY`    | return at once      | [`State::empty`] |
-//! | `EMPTY`    | park                         | `PARKED`   | sleep               | [`State::announce`] |
+//! | `EMPTY`    | unpark                       | `NOTIFIED` | none, user space only | [`ParkerState::notify`] |
+//! | `NOTIFIED` | unpark                       | `NOTIFIED` | none: tokens coalesce | [`ParkerState::notify`] |
+//! | `PARKED`   | unpark                       | `NOTIFIED` | wake the sleeper    | [`ParkerState::notify`] |
+//! | `NOTIFIED` | park                         | `EMPTY`    | return at once      | [`ParkerState::empty`] |
+//! | `EMPTY`    | park                         | `PARKED`   | sleep               | [`ParkerState::announce`] |
 //! | `PARKED`   | spurious wake-up             | `PARKED`   | sleep on            | |
-//! | `NOTIFIED` | wake-up                      | `EMPTY`    | return              | [`State::take_token`] |
-//! | `PARKED`   | the time is over             | `EMPTY`    | return `false`      | [`State::empty`] |
-//! | `EMPTY`    | park in a foreign wait       | `ELSEWHERE`| wait there          | [`State::announce`] |
-//! | `ELSEWHERE`| unpark                       | `NOTIFIED` | interrupt that wait | [`State::notify`] |
-//! | `ELSEWHERE`, `NOTIFIED` | the foreign wait returns | `EMPTY` | return       | [`State::empty`] |
+//! | `NOTIFIED` | wake-up                      | `EMPTY`    | return              | [`ParkerState::take_token`] |
+//! | `PARKED`   | the time is over             | `EMPTY`    | return `false`      | [`ParkerState::empty`] |
+//! | `EMPTY`    | park in a foreign wait       | `ELSEWHERE`| wait there          | [`ParkerState::announce`] |
+//! | `ELSEWHERE`| unpark                       | `NOTIFIED` | interrupt that wait | [`ParkerState::notify`] |
+//! | `ELSEWHERE`, `NOTIFIED` | the foreign wait returns | `EMPTY` | return       | [`ParkerState::empty`] |
 //!
 //! A thread that parks in a *foreign wait* sleeps by another call than this file's: the worker of a runtime waits for sockets. It has left a waker that
 //! interrupts the wait, and only in this state is that called: a thread that never waits elsewhere pays nothing for it.
@@ -34,9 +34,9 @@
 //! keep the plain store as a variant that fails.
 //!
 //! # Orderings
-//! `state`: Release in [`State::notify`] pairs with Acquire in [`State::take_token`] and
-//! [`State::empty`]: what was done before the unpark happens before what follows the park. Tokens that coalesced
-//! count too, because swaps continue a release sequence. Release in [`State::announce`] pairs with Acquire in [`Inner::interrupt`]: the waker that
+//! `state`: Release in [`ParkerState::notify`] pairs with Acquire in [`ParkerState::take_token`] and
+//! [`ParkerState::empty`]: what was done before the unpark happens before what follows the park. Tokens that coalesced
+//! count too, because swaps continue a release sequence. Release in [`ParkerState::announce`] pairs with Acquire in [`Inner::interrupt`]: the waker that
 //! interrupts a foreign wait was stored before it began.
 
 mod block;
@@ -241,7 +241,7 @@ impl fmt::Debug for Unparker {
 /// What parker and unparkers share. The woken side may drop the parker while an unpark is still under
 /// way; the unparker's `Arc` keeps this alive until it is done.
 struct Inner {
-    state: State,
+    state: ParkerState,
     sleeper: Sleeper,
     /// Interrupts the foreign waits of the thread.
     interrupt: OnceLock<Waker>,
@@ -250,7 +250,7 @@ struct Inner {
 impl Inner {
     fn new() -> Self {
         Self {
-            state: State { word: AtomicU32::new(EMPTY) },
+            state: ParkerState { word: AtomicU32::new(EMPTY) },
             sleeper: Sleeper::new(),
             interrupt: OnceLock::new(),
         }
@@ -317,11 +317,11 @@ impl Wake for Inner {
 }
 
 /// The word, private to its transitions.
-struct State {
+struct ParkerState {
     word: AtomicU32,
 }
 
-impl State {
+impl ParkerState {
     /// `EMPTY => PARKED => EMPTY`, with any number of sleeps between; true with a token, false when the deadline came first. A sleep may return for no
     /// reason.
     fn sleep_for_token(&self, deadline: Option<Instant>, sleep: impl Fn(&AtomicU32)) -> bool {
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn spurious_wake_ups_are_absorbed() {
         for spurious in 0..5 {
-            let (state, sleeps) = (State { word: AtomicU32::new(EMPTY) }, Cell::new(0));
+            let (state, sleeps) = (ParkerState { word: AtomicU32::new(EMPTY) }, Cell::new(0));
             let token = state.sleep_for_token(None, |_| {
                 sleeps.set(sleeps.get() + 1);
                 if sleeps.get() > spurious {
@@ -391,7 +391,7 @@ mod tests {
     /// sleep, on a slow machine, is tried again with a later one.
     #[test]
     fn a_deadline_ends_spurious_wake_ups() {
-        let (state, sleeps) = (State { word: AtomicU32::new(EMPTY) }, Cell::new(0));
+        let (state, sleeps) = (ParkerState { word: AtomicU32::new(EMPTY) }, Cell::new(0));
         let mut time = Duration::from_millis(2);
         while sleeps.get() == 0 {
             let deadline = Instant::now() + time;
@@ -405,7 +405,7 @@ mod tests {
     /// The system is asked to wake in one of the three states only, and to sleep only without a token.
     #[test]
     fn the_system_is_entered_only_for_a_sleeping_thread() {
-        let state = State { word: AtomicU32::new(EMPTY) };
+        let state = ParkerState { word: AtomicU32::new(EMPTY) };
         assert_eq!(state.notify(), EMPTY, "no thread sleeps");
         assert_eq!(state.notify(), NOTIFIED, "the token is there");
         assert!(state.sleep_for_token(None, |_| panic!("there is a token")));

@@ -4,7 +4,7 @@ use super::super::error::TryRecvError;
 use super::core::sealed::Sealed;
 use super::core::{CLOSED, Core, SENDER_GONE, Storage};
 use crate::error::Closed;
-use crate::queue::waiter::{WaiterState as State, drop_waker};
+use crate::queue::waiter::{WaiterState, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, Removed};
 use crate::wait::{Op, Single, Wait, WaiterSlot};
 use core::fmt;
@@ -261,7 +261,7 @@ impl<E: End> Op for OneshotRecvOp<E> {
 impl<E: End> OneshotRecvOp<E> {
     /// Leaves the queue; true if the sender had ended.
     fn leave(&self, waiter: Pinned<'_>) -> bool {
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return true;
         }
         let mut locked = self.end.core().queue.lock();

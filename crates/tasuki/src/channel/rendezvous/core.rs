@@ -63,7 +63,7 @@ use crate::error::Closed;
 use crate::event::{Event, Reset};
 use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop_after};
-use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker, wake};
 use crate::queue::word::{FLAG_A as CLOSED, Word};
 use crate::queue::{Deferred, LockedQueue, Pinned, QueueGuard, QueueWaker, Removed, WaitQueue};
 use crate::shim::{Ordering, UnsafeCell};
@@ -395,9 +395,9 @@ impl<T> Core<T> {
     /// A queued receiver is polled.
     pub(super) fn poll_receiver(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Result<T, Closed>> {
         match waiter.get().state() {
-            State::Notified => Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)),
-            State::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
-            State::Waiting | State::Woken => loop {
+            WaiterState::Notified => Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)),
+            WaiterState::Waiting if waiter.get().will_wake(cx.waker()) => Poll::Pending,
+            WaiterState::Waiting | WaiterState::Woken => loop {
                 if let Some(ended) = self.poll_listed(waiter, cx) {
                     break ended;
                 }
@@ -409,7 +409,7 @@ impl<T> Core<T> {
     fn poll_listed(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Option<Poll<Result<T, Closed>>> {
         let waker = clone_waker(cx.waker());
         let mut locked = self.lock();
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             drop(locked);
             drop_waker(Some(waker));
             return Some(Poll::Ready(self.claim_handed(waiter, AfterPanic::GoesOn)));
@@ -429,7 +429,7 @@ impl<T> Core<T> {
     /// A receiver for which a message is reserved takes the first one.
     fn claim(&self, waiter: Pinned<'_>, wait: AfterPanic) -> Option<T> {
         let mut locked = self.lock();
-        if waiter.get().state() == State::Notified || waiter.get().mark() != RESERVED {
+        if waiter.get().state() == WaiterState::Notified || waiter.get().mark() != RESERVED {
             return None;
         }
         // Granted, and it carries nothing: what it gets back after a panic is its own.
@@ -493,7 +493,7 @@ impl<T> Core<T> {
     /// A queued receiver leaves its list; true if it was granted or refused before.
     fn leave_queue(&self, waiter: Pinned<'_>) -> bool {
         let mut locked = self.lock();
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return true;
         }
         if waiter.get().mark() == RESERVED {

@@ -4,7 +4,7 @@ use super::super::error::TrySendError;
 use super::super::parcel::Content;
 use super::boxed_message::BoxedMessage;
 use super::core::{Core, WAITS};
-use crate::queue::waiter::{Payload, Verdict, WaiterState as State, clone_waker, drop_waker, wake_owner};
+use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::WAITERS;
 use crate::queue::{Deferred, Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::WaiterSlot;
@@ -36,13 +36,13 @@ impl<T> Core<T> {
 
     /// A queued sender is polled.
     pub(super) fn poll_sender(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
-        if waiter.get().state() != State::Notified {
+        if waiter.get().state() != WaiterState::Notified {
             if waiter.get().will_wake(cx.waker()) {
                 return Poll::Pending;
             }
             let waker = clone_waker(cx.waker());
             let locked = self.lock();
-            if waiter.get().state() != State::Notified {
+            if waiter.get().state() != WaiterState::Notified {
                 // SAFETY: not `Notified`, so it is in the list of senders.
                 let old = unsafe { locked.senders().rearm(waiter, waker) };
                 drop_waker(locked.unlock_with(old));
@@ -57,7 +57,7 @@ impl<T> Core<T> {
     /// A queued sender ends: how its wait had ended, if it had; else it has left, with its message.
     pub(super) fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         let mut locked = self.lock();
-        if waiter.get().state() == State::Notified {
+        if waiter.get().state() == WaiterState::Notified {
             return Some(waiter.get().verdict());
         }
         // SAFETY: `Waiting`, asked under the lock, so it is in the list of senders.
