@@ -19,7 +19,7 @@
 //! its first poll, by whichever worker, has two preemptions in every run.
 //! `tests/scheduler/idle_states.rs` has the protocol as a state machine, and visits all states of these programs, with any number of preemptions.
 
-use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
+use crate::parts::idle::{Idle, IdleWorker, NEVER, SleepPlan, SleepRequest};
 use crate::parts::shared_queue::SharedQueue;
 use crate::tasks::Token;
 use loom::sync::Notify;
@@ -183,8 +183,8 @@ impl Pool {
                 self.run(worker, task);
                 continue;
             }
-            let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
-            searching = self.idle.rest(rest, &FallingAsleep { pool: self, worker }).chosen;
+            let request = SleepRequest { worker, searching: std::mem::take(&mut searching), watch: false };
+            searching = self.idle.sleep_until_woken(request, &FallingAsleep { pool: self, worker }).chosen;
         }
         if searching {
             self.found(worker);
@@ -204,7 +204,7 @@ struct FallingAsleep<'a> {
     worker: usize,
 }
 
-impl Sleeper for FallingAsleep<'_> {
+impl IdleWorker for FallingAsleep<'_> {
     fn sees_work(&self, alone: bool) -> bool {
         let pool = self.pool;
         let mut others = (0..pool.locals.len()).filter(|other| *other != self.worker);
@@ -217,7 +217,7 @@ impl Sleeper for FallingAsleep<'_> {
         NEVER
     }
 
-    fn sleep(&self, _nap: Nap) {
+    fn sleep(&self, _plan: SleepPlan) {
         self.pool.parkers[self.worker].wait();
     }
 }
@@ -261,7 +261,7 @@ impl Program {
     fn execute(self) {
         let pool = Pool::new(&self);
         // The first worker is awake at first, the others are not.
-        (1..self.workers).for_each(|worker| assert!(pool.idle.sleep(Rest::of(worker)).look));
+        (1..self.workers).for_each(|worker| assert!(pool.idle.sleep(SleepRequest::of(worker)).look));
         self.queued.iter().for_each(|task| pool.wake(None, *task));
         for task in self.local {
             pool.states[*task].store(SCHEDULED, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! The queue is the global one: its lock is all that orders pushes against workers that go to sleep. Where a worker sleeps, on its parker or in the system's poll, makes no difference
 //! to a push: each ends by an unpark (`park_in` of `tasuki` has its own models). Some of the programs have a poll slot all the same, for the order in which sleepers are chosen.
 
-use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
+use crate::parts::idle::{Idle, IdleWorker, NEVER, SleepPlan, SleepRequest};
 use crate::parts::shared_queue::SharedQueue;
 use crate::tasks::Token;
 use loom::sync::Notify;
@@ -94,8 +94,8 @@ impl Pool {
                 }
                 continue;
             }
-            let rest = Rest { worker, searching: std::mem::take(&mut searching), watch: false };
-            searching = self.idle.rest(rest, &FallingAsleep { pool: self, worker }).chosen;
+            let request = SleepRequest { worker, searching: std::mem::take(&mut searching), watch: false };
+            searching = self.idle.sleep_until_woken(request, &FallingAsleep { pool: self, worker }).chosen;
         }
         if searching {
             self.found();
@@ -109,7 +109,7 @@ struct FallingAsleep<'a> {
     worker: usize,
 }
 
-impl Sleeper for FallingAsleep<'_> {
+impl IdleWorker for FallingAsleep<'_> {
     fn sees_work(&self, _alone: bool) -> bool {
         match self.pool.without {
             Without::SecondLook => false,
@@ -123,7 +123,7 @@ impl Sleeper for FallingAsleep<'_> {
         NEVER
     }
 
-    fn sleep(&self, _nap: Nap) {
+    fn sleep(&self, _plan: SleepPlan) {
         self.pool.parkers[self.worker].wait();
     }
 }
@@ -149,7 +149,7 @@ fn two_workers(without: Without, polls: bool) {
         if polls {
             assert_eq!(pool.idle.open_poll_slot(), None);
         }
-        assert!(pool.idle.sleep(Rest::of(1)).look);
+        assert!(pool.idle.sleep(SleepRequest::of(1)).look);
         let other = thread::spawn(move || {
             pool.parkers[1].wait();
             pool.work_on(1, 1, pool.idle.rise(1).chosen)
@@ -205,7 +205,7 @@ fn without_passing_the_search_on_a_task_is_left() {
 fn pushes_beside_a_searcher(without: Without) {
     loom::model(move || {
         let pool = Pool::new(2, without);
-        assert!(pool.idle.sleep(Rest::of(1)).look);
+        assert!(pool.idle.sleep(SleepRequest::of(1)).look);
         let other = thread::spawn(move || {
             pool.parkers[1].wait();
             pool.work_on(1, 1, pool.idle.rise(1).chosen)

@@ -1,7 +1,7 @@
 //! Sockets, and workers whose polls do not end: another worker waits for the sockets. The system reports each event to the worker that waits for it, or to the next that does;
 //! a worker sleeps until it is unparked or an event is reported to it, and for no other reason: an event that no worker waits for is a deadlock.
 
-use crate::parts::idle::{Idle, NEVER, Nap, Rest, SleepPlace, Sleeper};
+use crate::parts::idle::{Idle, IdleWorker, NEVER, SleepPlace, SleepPlan, SleepRequest};
 use loom::sync::{Mutex, Notify};
 use loom::thread;
 
@@ -79,7 +79,7 @@ impl World {
     fn rest_until_event(&self, worker: usize) {
         loop {
             let sleeper = Falling { world: self, worker, took: std::cell::Cell::new(false) };
-            let risen = self.idle.rest(Rest::of(worker), &sleeper);
+            let risen = self.idle.sleep_until_woken(SleepRequest::of(worker), &sleeper);
             if risen.chosen && self.idle.found(|| true) {
                 self.unpark(self.idle.notify());
             }
@@ -99,7 +99,7 @@ struct Falling<'a> {
     took: std::cell::Cell<bool>,
 }
 
-impl Sleeper for Falling<'_> {
+impl IdleWorker for Falling<'_> {
     fn sees_work(&self, _alone: bool) -> bool {
         false
     }
@@ -108,9 +108,9 @@ impl Sleeper for Falling<'_> {
         NEVER
     }
 
-    fn sleep(&self, nap: Nap) {
+    fn sleep(&self, plan: SleepPlan) {
         let parker = &self.world.parkers[self.worker];
-        match nap.place {
+        match plan.place {
             SleepPlace::Parker => parker.wait(),
             SleepPlace::Poll => {
                 let mut system = self.world.system.lock().unwrap();

@@ -3,7 +3,7 @@
 //! *Next* slot, searching, sleeping and watching are the runtime's own. The local queue is a stand-in for that of `st3`:
 //! a list under a mutex. A thief's look finds every poll long, so it takes whatever it sees.
 
-use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
+use crate::parts::idle::{Idle, IdleWorker, NEVER, SleepPlan, SleepRequest};
 use crate::parts::next_slot::NextSlot;
 use crate::tasks::{run, run_all, task};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -100,13 +100,13 @@ impl Pair {
                 continue;
             }
             let watch = !std::mem::replace(&mut rested, true);
-            let rest = Rest { worker: 1, searching: std::mem::take(&mut searching), watch };
-            searching = self.idle.rest(rest, self).chosen;
+            let request = SleepRequest { worker: 1, searching: std::mem::take(&mut searching), watch };
+            searching = self.idle.sleep_until_woken(request, self).chosen;
         }
     }
 }
 
-impl Sleeper for Pair {
+impl IdleWorker for Pair {
     fn sees_work(&self, alone: bool) -> bool {
         self.fence();
         let seen = self.queue.lock().unwrap().len();
@@ -117,8 +117,8 @@ impl Sleeper for Pair {
         NEVER
     }
 
-    fn sleep(&self, nap: Nap) {
-        if nap.watch { thread::yield_now() } else { self.bell.wait() }
+    fn sleep(&self, plan: SleepPlan) {
+        if plan.watch { thread::yield_now() } else { self.bell.wait() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Deadlines of workers whose polls do not end: another worker wakes for each of them. A worker sleeps until it is unparked, or until a
 //! deadline that it knows of, and for no other reason: a deadline that no sleeper knows of is a deadlock.
 
-use crate::parts::idle::{Idle, NEVER, Nap, Rest, Sleeper};
+use crate::parts::idle::{Idle, IdleWorker, NEVER, SleepPlan, SleepRequest};
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
@@ -61,8 +61,8 @@ impl World {
     /// Worker `worker`: nothing to do but to sleep, until it has met the deadline.
     fn rest(&self, worker: usize) {
         while self.due() == NEVER {
-            let rest = Rest::of(worker);
-            let _ = self.idle.rest(rest, &FallingAsleep { world: self, worker });
+            let request = SleepRequest::of(worker);
+            let _ = self.idle.sleep_until_woken(request, &FallingAsleep { world: self, worker });
         }
         self.met.notify();
     }
@@ -73,7 +73,7 @@ struct FallingAsleep<'a> {
     worker: usize,
 }
 
-impl Sleeper for FallingAsleep<'_> {
+impl IdleWorker for FallingAsleep<'_> {
     fn sees_work(&self, _alone: bool) -> bool {
         false
     }
@@ -82,9 +82,9 @@ impl Sleeper for FallingAsleep<'_> {
         self.world.due()
     }
 
-    fn sleep(&self, nap: Nap) {
+    fn sleep(&self, plan: SleepPlan) {
         // Time passes: every deadline comes.
-        if nap.until == NEVER {
+        if plan.until == NEVER {
             self.world.parkers[self.worker].wait();
         }
     }
@@ -105,7 +105,10 @@ fn a_worker_falls_asleep(without: Without) {
 fn the_timekeeper_gets_work(without: Without) {
     loom::model(move || {
         let world = World::new(3, without);
-        assert!(world.idle.sleep(Rest::of(1)).keeps_time && !world.idle.sleep(Rest::of(2)).keeps_time);
+        assert!(
+            world.idle.sleep(SleepRequest::of(1)).keeps_time
+                && !world.idle.sleep(SleepRequest::of(2)).keeps_time
+        );
         assert_eq!(world.idle.cover(|| 5), Some(1));
         let busy = thread::spawn(move || {
             if world.idle.rise(1).kept_time && world.without != Without::HandOver {
@@ -152,7 +155,7 @@ fn without_the_hand_over_a_deadline_is_missed() {
 fn two_sleepers_against_a_deadline() {
     loom::model(|| {
         let world = World::new(3, Without::Nothing);
-        assert!(world.idle.sleep(Rest::of(1)).keeps_time);
+        assert!(world.idle.sleep(SleepRequest::of(1)).keeps_time);
         assert_eq!(world.idle.cover(|| 5), Some(1));
         let first = thread::spawn(move || {
             let risen = world.idle.rise(1);

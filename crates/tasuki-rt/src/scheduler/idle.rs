@@ -1,7 +1,7 @@
 //! Which workers sleep, which search for work, and which one a push wakes.
 //!
 //! A push must wake a worker if all workers that could take the task sleep. It should not wake one if a worker searches already, for that one will find the task. One word counts the workers that are awake, and of those the
-//! ones that search; a list under a mutex names the sleepers. Called by the other files of the scheduler; it parks and unparks no thread itself: functions return the worker to unpark, and [`Sleeper::sleep`] parks.
+//! ones that search; a list under a mutex names the sleepers. Called by the other files of the scheduler; it parks and unparks no thread itself: functions return the worker to unpark, and [`IdleWorker::sleep`] parks.
 //!
 //! # States
 //!
@@ -13,7 +13,7 @@
 //! | asleep | a push notifies, or the first socket is registered | searching | the notifier unparks it | [`Idle::notify`], [`Idle::open_poll_slot`] |
 //! | asleep | anything else | awake | none | [`Idle::rise`] |
 //!
-//! [`Idle::rest`] is the whole way from awake through sleep to awake, for a worker that found nothing.
+//! [`Idle::sleep_until_woken`] is the whole way from awake through sleep to awake, for a worker that found nothing.
 //!
 //! # The timekeeper
 //! A worker that sleeps wakes for its own deadlines. A worker that is awake looks at its wheel of deadlines between two polls, so a long
@@ -125,7 +125,7 @@ pub(crate) enum SleepPlace {
 
 /// Where and how long a worker sleeps, if it is not unparked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Nap {
+pub(crate) struct SleepPlan {
     pub(crate) place: SleepPlace,
     /// At most a millisecond, as the watcher.
     pub(crate) watch: bool,
@@ -135,7 +135,7 @@ pub(crate) struct Nap {
 
 /// A worker that found nothing to do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct SleepRequest {
     pub(crate) worker: usize,
     /// It counts as searching.
     pub(crate) searching: bool,
@@ -143,7 +143,7 @@ pub(crate) struct Rest {
     pub(crate) watch: bool,
 }
 
-impl Rest {
+impl SleepRequest {
     /// A worker that neither searches nor watches.
     #[cfg_attr(not(test), allow(dead_code, reason = "for the models"))]
     pub(crate) fn of(worker: usize) -> Self {
@@ -152,7 +152,7 @@ impl Rest {
 }
 
 /// What a worker does on its way to sleep.
-pub(crate) trait Sleeper {
+pub(crate) trait IdleWorker {
     /// The second look for work. `alone`: also tasks that their workers will run soon; pushes of such may have relied on our search, and
     /// no worker watches them.
     fn sees_work(&self, alone: bool) -> bool;
@@ -160,8 +160,8 @@ pub(crate) trait Sleeper {
     /// The earliest deadline of all workers that are awake, and its own.
     fn earliest_deadline(&self) -> u64;
 
-    /// Sleeps until it is unparked, or the nap or its own deadline ends, or, in the poll, a socket is ready.
-    fn sleep(&self, nap: Nap);
+    /// Sleeps until it is unparked, or the plan or its own deadline ends, or, in the poll, a socket is ready.
+    fn sleep(&self, plan: SleepPlan);
 }
 
 /// Sleeping and searching workers.
@@ -281,7 +281,7 @@ impl Idle {
     }
 
     /// awake | searching => asleep. The watcher leaves the poll slot to others.
-    pub(crate) fn sleep(&self, Rest { worker, searching, watch }: Rest) -> Asleep {
+    pub(crate) fn sleep(&self, SleepRequest { worker, searching, watch }: SleepRequest) -> Asleep {
         let leaving = AWAKE + if searching { SEARCHING } else { 0 };
         self.sleepers(|sleepers| {
             sleepers.list.push(worker);
@@ -369,7 +369,7 @@ impl Idle {
     }
 
     /// For the timekeeper, before it parks: finds and publishes the deadline to wake for.
-    fn keep_time(&self, worker: usize, sleeper: &impl Sleeper) -> u64 {
+    fn keep_time(&self, worker: usize, sleeper: &impl IdleWorker) -> u64 {
         // Fence T: SeqCst, pairs with fence T in `cover`.
         fence(Ordering::SeqCst);
         let until = sleeper.earliest_deadline();
@@ -406,18 +406,18 @@ impl Idle {
     }
 
     /// awake | searching => asleep => awake | searching.
-    pub(crate) fn rest(&self, rest: Rest, sleeper: &impl Sleeper) -> Risen {
-        let watch = rest.watch && self.try_watch();
-        let asleep = self.sleep(Rest { watch, ..rest });
+    pub(crate) fn sleep_until_woken(&self, request: SleepRequest, sleeper: &impl IdleWorker) -> Risen {
+        let watch = request.watch && self.try_watch();
+        let asleep = self.sleep(SleepRequest { watch, ..request });
         if !(asleep.look && sleeper.sees_work(!watch && !self.is_watched())) {
-            let until = if asleep.keeps_time { self.keep_time(rest.worker, sleeper) } else { NEVER };
+            let until = if asleep.keeps_time { self.keep_time(request.worker, sleeper) } else { NEVER };
             let place = if asleep.polls { SleepPlace::Poll } else { SleepPlace::Parker };
-            sleeper.sleep(Nap { place, watch, until });
+            sleeper.sleep(SleepPlan { place, watch, until });
         }
         if watch {
             self.end_watch();
         }
-        self.rise(rest.worker)
+        self.rise(request.worker)
     }
 
     /// asleep => searching, for one worker, after a push: the worker to unpark, if any.

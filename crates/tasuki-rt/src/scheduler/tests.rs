@@ -2,7 +2,7 @@
 //! this one.
 
 use super::chain::{Chain, Link, Linked};
-use super::idle::{Idle, NEVER, Nap, Rest, Risen, SleepPlace, Sleeper};
+use super::idle::{Idle, IdleWorker, NEVER, Risen, SleepPlace, SleepPlan, SleepRequest};
 use super::next_slot::NextSlot;
 use super::shared_queue::SharedQueue;
 use super::shutdown::{close_inbox, drop_item};
@@ -35,11 +35,11 @@ fn at_most_half_search() {
 fn a_notifier_chooses_only_when_no_worker_searches() {
     let idle = Idle::new(2);
     assert_eq!(idle.notify(), None);
-    assert!(idle.sleep(Rest::of(1)).look);
+    assert!(idle.sleep(SleepRequest::of(1)).look);
     assert_eq!(idle.notify(), Some(1));
     assert_eq!(idle.notify(), None);
     assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
-    assert!(idle.sleep(Rest { searching: true, ..Rest::of(1) }).look);
+    assert!(idle.sleep(SleepRequest { searching: true, ..SleepRequest::of(1) }).look);
     assert_eq!(idle.rise(1), Risen { chosen: false, kept_time: false, owes_poll_slot: false });
     assert_eq!(idle.notify(), None);
 }
@@ -48,7 +48,7 @@ fn a_notifier_chooses_only_when_no_worker_searches() {
 #[test]
 fn a_searcher_notifies_if_there_may_be_more() {
     let idle = Idle::new(2);
-    assert!(idle.sleep(Rest::of(1)).look);
+    assert!(idle.sleep(SleepRequest::of(1)).look);
     assert!(idle.try_search() && !idle.found(|| false), "all others sleep, and nothing is left");
     assert!(idle.try_search() && idle.found(|| true));
     assert_eq!(idle.notify(), Some(1));
@@ -60,30 +60,34 @@ fn a_searcher_notifies_if_there_may_be_more() {
 fn one_sleeper_keeps_the_time() {
     let idle = Idle::new(4);
     assert_eq!(idle.cover(|| 7), None, "no sleeper");
-    assert!([2, 3, 1].map(|worker| idle.sleep(Rest::of(worker)).keeps_time) == [true, false, false]);
+    assert!([2, 3, 1].map(|worker| idle.sleep(SleepRequest::of(worker)).keeps_time) == [true, false, false]);
     assert_eq!(idle.cover(|| NEVER), None);
     assert_eq!([9, 9, 10, 8].map(|deadline| idle.cover(|| deadline)), [Some(2), None, None, Some(2)]);
     assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, owes_poll_slot: false });
     assert_eq!(idle.cover(|| 9), Some(1), "another sleeper, which has looked at no deadline");
-    assert!(!idle.sleep(Rest::of(2)).keeps_time, "there is one");
+    assert!(!idle.sleep(SleepRequest::of(2)).keeps_time, "there is one");
     assert_eq!([idle.notify(), idle.notify()], [Some(2), None]);
     assert!(idle.found(|| true));
     assert_eq!(idle.rise(3), Risen { chosen: false, kept_time: false, owes_poll_slot: false });
     assert_eq!(idle.notify(), Some(1), "the last sleeper");
     assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
-    assert!(idle.sleep(Rest::of(0)).keeps_time);
+    assert!(idle.sleep(SleepRequest::of(0)).keeps_time);
 }
 
 /// One sleeper has the poll slot, which the watcher leaves to others; it is chosen after all others, and says what it owes when it rises.
 #[test]
 fn one_sleeper_polls() {
     let idle = Idle::new(4);
-    let watcher = Rest { watch: true, ..Rest::of(0) };
-    assert!(!idle.sleep(Rest::of(1)).polls && !idle.try_poll(2), "there is nothing to poll");
+    let watcher = SleepRequest { watch: true, ..SleepRequest::of(0) };
+    assert!(!idle.sleep(SleepRequest::of(1)).polls && !idle.try_poll(2), "there is nothing to poll");
     assert_eq!(idle.open_poll_slot(), Some(1));
     assert_eq!(idle.rise(1), Risen { chosen: true, kept_time: false, owes_poll_slot: false });
     assert!(idle.found(|| true));
-    assert!(!idle.sleep(watcher).polls && idle.sleep(Rest::of(1)).polls && !idle.sleep(Rest::of(2)).polls);
+    assert!(
+        !idle.sleep(watcher).polls
+            && idle.sleep(SleepRequest::of(1)).polls
+            && !idle.sleep(SleepRequest::of(2)).polls
+    );
     assert!(!idle.try_poll(3), "taken");
     // Worker 0 keeps the time.
     assert_eq!(idle.cover(|| 5), Some(0));
@@ -93,10 +97,10 @@ fn one_sleeper_polls() {
         assert!(idle.found(|| true));
     }
     assert!(idle.try_poll(3) && !idle.try_poll(2));
-    assert!(!idle.sleep(Rest::of(2)).polls, "taken by a worker that is awake");
+    assert!(!idle.sleep(SleepRequest::of(2)).polls, "taken by a worker that is awake");
     assert_eq!(idle.end_poll(3), Some(2), "it parks, and no worker would poll");
     assert!(idle.rise(2).chosen && idle.found(|| true));
-    assert!(idle.sleep(Rest::of(2)).polls && !idle.sleep(Rest::of(1)).polls);
+    assert!(idle.sleep(SleepRequest::of(2)).polls && !idle.sleep(SleepRequest::of(1)).polls);
     assert_eq!(idle.rise(2), Risen { chosen: false, kept_time: true, owes_poll_slot: true });
     assert_eq!([idle.hand_over_poll_slot(), idle.hand_over_poll_slot()], [Some(1), None]);
 }
@@ -105,7 +109,7 @@ fn one_sleeper_polls() {
 #[test]
 fn a_watcher_that_rises_owes_a_poller() {
     struct Watching<'i>(&'i Idle);
-    impl Sleeper for Watching<'_> {
+    impl IdleWorker for Watching<'_> {
         fn sees_work(&self, _alone: bool) -> bool {
             false
         }
@@ -114,16 +118,16 @@ fn a_watcher_that_rises_owes_a_poller() {
             NEVER
         }
 
-        fn sleep(&self, nap: Nap) {
-            assert!(nap.watch && nap.place == SleepPlace::Parker);
+        fn sleep(&self, plan: SleepPlan) {
+            assert!(plan.watch && plan.place == SleepPlace::Parker);
             assert_eq!(self.0.end_poll(0), None, "one watches");
         }
     }
     let idle = Idle::new(3);
     assert_eq!(idle.open_poll_slot(), None);
-    assert!(idle.try_poll(0) && !idle.sleep(Rest::of(2)).polls);
-    let watcher = Rest { watch: true, ..Rest::of(1) };
-    assert!(idle.rest(watcher, &Watching(&idle)).owes_poll_slot);
+    assert!(idle.try_poll(0) && !idle.sleep(SleepRequest::of(2)).polls);
+    let watcher = SleepRequest { watch: true, ..SleepRequest::of(1) };
+    assert!(idle.sleep_until_woken(watcher, &Watching(&idle)).owes_poll_slot);
     assert_eq!(idle.hand_over_poll_slot(), Some(2));
 }
 

@@ -4,7 +4,7 @@
 //! docs/scheduler.md; the files beside this one have its parts: `queue_turns.rs`, `steal.rs`, `balance.rs`, `deadlines.rs`, `sockets.rs`.
 
 use super::chain::Chain;
-use super::idle::{Nap, Rest, SleepPlace, Sleeper};
+use super::idle::{IdleWorker, SleepPlace, SleepPlan, SleepRequest};
 use super::queue_turns::QueueTurn;
 use super::shutdown::{self, abandoned_wheel::AbandonedWheel};
 use super::sockets::{AskedForSockets, Delivery};
@@ -361,9 +361,9 @@ impl Local {
         // Once also when nothing was held: a push that counted on our search may have come after our last look.
         let watch = self.saw_held.get() || !self.rested.get();
         self.rested.set(!self.saw_held.get());
-        let rest = Rest { worker: self.index, searching: self.searching.take(), watch };
+        let request = SleepRequest { worker: self.index, searching: self.searching.take(), watch };
         self.falls_asleep(shared);
-        let risen = shared.idle.rest(rest, &FallingAsleep { local: self, shared });
+        let risen = shared.idle.sleep_until_woken(request, &FallingAsleep { local: self, shared });
         self.rises(shared, risen.kept_time);
         self.owes_poll_slot.set(risen.owes_poll_slot);
         self.wake_delivered();
@@ -397,7 +397,7 @@ struct FallingAsleep<'a> {
     shared: &'a Shared,
 }
 
-impl Sleeper for FallingAsleep<'_> {
+impl IdleWorker for FallingAsleep<'_> {
     fn sees_work(&self, alone: bool) -> bool {
         self.local.sees_work(self.shared, alone)
     }
@@ -406,11 +406,11 @@ impl Sleeper for FallingAsleep<'_> {
         self.local.earliest_deadline(self.shared)
     }
 
-    fn sleep(&self, nap: Nap) {
+    fn sleep(&self, plan: SleepPlan) {
         let (local, parker) = (self.local, &self.local.parker);
-        let watch = if nap.watch { Instant::now().checked_add(WATCH) } else { None };
-        let ends = [local.timers.due(), self.shared.time_of(nap.until), watch];
-        match (nap.place, ends.into_iter().flatten().min()) {
+        let watch = if plan.watch { Instant::now().checked_add(WATCH) } else { None };
+        let ends = [local.timers.due(), self.shared.time_of(plan.until), watch];
+        match (plan.place, ends.into_iter().flatten().min()) {
             (SleepPlace::Poll, ends) => local.sleep_in_poll(self.shared, ends),
             (SleepPlace::Parker, Some(deadline)) => drop(parker.park_deadline(deadline)),
             (SleepPlace::Parker, None) => parker.park(),
