@@ -3,7 +3,7 @@
 //! The files of the protocol are built here with the atomics of the model, for the library has its records in statics, which those cannot be in.
 
 use crate::support::{join, model, spawn};
-use holder_slot::{Hold, HolderSlot, Look, NewHold, UNKNOWN, UNUSED};
+use holder_slot::{HoldView, HolderSlot, Look, NewHold, UNKNOWN, UNUSED};
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stamp::{Generation, Stamp};
@@ -56,7 +56,7 @@ fn hold(task: u64) -> NewHold {
 }
 
 /// What is held, if the look has found something: then the task, the site and the mode are of one hold.
-fn looked(slot: &HolderSlot) -> Option<Hold> {
+fn looked(slot: &HolderSlot) -> Option<HoldView> {
     let Look::Held(found) = slot.look() else { return None };
     assert_eq!((found.at, u64::from(found.mode)), (Some(site(found.task)), found.task % 4), "of one hold");
     Some(found)
@@ -185,7 +185,7 @@ fn a_look_at_a_guard_that_two_tasks_use() {
     model(new_slot, |slot| {
         slot.fill(hold(1));
         let users = [2, 3].map(|task| spawn(move || slot.touch(task)));
-        let of_one = |found: Hold| {
+        let of_one = |found: HoldView| {
             assert_eq!((found.mode, found.at, found.is_claimed), (1, Some(site(1)), true));
             found.task
         };

@@ -68,14 +68,14 @@ impl<H: Relock> Granter for Moves<'_, H> {
 /// The operation of [`Condvar::wait`].
 pub struct CondvarOp<'a, H: Relock> {
     condvar: &'a Condvar,
-    hold: Hold<H>,
+    hold: GuardState<H>,
     /// The wait has come to its end, or to a cancel, with a `notify_one`.
     by_one: bool,
     site: Site,
 }
 
 /// What the wait has of the mutex.
-enum Hold<H: Holder> {
+enum GuardState<H: Holder> {
     /// The lock: not polled yet.
     Guard(Guard<H>),
     /// Only the reference, while it waits.
@@ -86,28 +86,28 @@ enum Hold<H: Holder> {
 
 impl<'a, H: Relock> CondvarOp<'a, H> {
     pub(super) fn new(condvar: &'a Condvar, guard: Guard<H>, site: Site) -> Self {
-        Self { condvar, hold: Hold::Guard(guard), by_one: false, site }
+        Self { condvar, hold: GuardState::Guard(guard), by_one: false, site }
     }
 }
 
 impl<'a, H: Relock> CondvarOp<'a, H> {
     fn holder(&self) -> &H {
         match &self.hold {
-            Hold::Guard(guard) => guard.holder(),
-            Hold::Reference(holder) => holder,
-            Hold::Nothing => unreachable!("the wait is over"),
+            GuardState::Guard(guard) => guard.holder(),
+            GuardState::Reference(holder) => holder,
+            GuardState::Nothing => unreachable!("the wait is over"),
         }
     }
 
     /// The lock has been granted again.
     fn guard(&mut self) -> Guard<H> {
-        match core::mem::replace(&mut self.hold, Hold::Nothing) {
-            Hold::Reference(holder) => {
+        match core::mem::replace(&mut self.hold, GuardState::Nothing) {
+            GuardState::Reference(holder) => {
                 holder.acquired(self.site);
                 Guard::new(holder)
             }
-            Hold::Guard(guard) => guard,
-            Hold::Nothing => unreachable!("the wait is over"),
+            GuardState::Guard(guard) => guard,
+            GuardState::Nothing => unreachable!("the wait is over"),
         }
     }
 
@@ -252,8 +252,8 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     }
 
     fn enqueued(&mut self, _waiter: Pinned<'_>, _cx: &Context<'_>) {
-        if let Hold::Guard(guard) = core::mem::replace(&mut self.hold, Hold::Nothing) {
-            self.hold = Hold::Reference(guard.into_holder());
+        if let GuardState::Guard(guard) = core::mem::replace(&mut self.hold, GuardState::Nothing) {
+            self.hold = GuardState::Reference(guard.into_holder());
             self.holder().release();
         }
     }
@@ -290,7 +290,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
 
     /// The mutex was released, and locking it again would be another wait: there is no guard to give back.
     fn unfinished<E>(&mut self, limit: E) -> E {
-        self.hold = Hold::Nothing;
+        self.hold = GuardState::Nothing;
         limit
     }
 

@@ -13,7 +13,7 @@
 //! Between tasks are nodes for classes of holders and for prefixes of writers, so that a crowd that waits for a crowd has as many edges as there are members. All is iterative: a chain may be as long
 //! as there are tasks.
 
-use super::graph::{CLASSES, Cycle, Graph, Link};
+use super::graph::{CLASSES, Cycle, CycleLink, Graph};
 use super::locks::LockId;
 use super::waits::{WaitView, Want};
 use std::collections::{HashMap, VecDeque};
@@ -23,7 +23,7 @@ use std::vec::Vec;
 const TRIED: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Node {
+enum GraphNode {
     Task(u64),
     /// The holders that keep out what is wanted in the way of this class.
     Holders(LockId, usize),
@@ -35,10 +35,10 @@ pub(super) struct Components<'a> {
     graph: &'a Graph,
     is_certain: bool,
     /// The first are the tasks, in their order.
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
     edges: Vec<Vec<usize>>,
     tasks: usize,
-    numbers: HashMap<Node, usize>,
+    numbers: HashMap<GraphNode, usize>,
     /// Which nodes are in one component, by the number of one of them; none if it is one node.
     component: Vec<Option<usize>>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Components<'a> {
 impl<'a> Components<'a> {
     /// Among these tasks, which are stuck.
     pub(super) fn new(graph: &'a Graph, tasks: &[u64], is_certain: bool) -> Self {
-        let nodes: Vec<Node> = tasks.iter().copied().map(Node::Task).collect();
+        let nodes: Vec<GraphNode> = tasks.iter().copied().map(GraphNode::Task).collect();
         let numbers = nodes.iter().copied().zip(0..).collect();
         let mut this = Self {
             graph,
@@ -69,30 +69,30 @@ impl<'a> Components<'a> {
     }
 
     fn task(&self, task: u64) -> Option<usize> {
-        self.numbers.get(&Node::Task(task)).copied()
+        self.numbers.get(&GraphNode::Task(task)).copied()
     }
 
-    fn number(&mut self, node: Node) -> usize {
+    fn number(&mut self, node: GraphNode) -> usize {
         *self.numbers.entry(node).or_insert_with(|| {
             self.nodes.push(node);
             self.nodes.len() - 1
         })
     }
 
-    fn edges_of(&mut self, node: Node) -> Vec<usize> {
+    fn edges_of(&mut self, node: GraphNode) -> Vec<usize> {
         let graph = self.graph;
         match node {
-            Node::Task(task) => {
+            GraphNode::Task(task) => {
                 let waits: &[WaitView] = graph.tasks.get(&task).map_or(&[], Vec::as_slice);
                 waits.iter().flat_map(|wait| self.edges_of_wait(wait)).collect()
             }
-            Node::Holders(lock, class) => {
+            GraphNode::Holders(lock, class) => {
                 let holders = graph.locks[&lock].kept_out(CLASSES[class]);
                 holders.filter_map(|task| self.task(task)).collect()
             }
-            Node::Writers(lock, count) => {
+            GraphNode::Writers(lock, count) => {
                 let writer = graph.locks[&lock].writer(count - 1);
-                let before = (count > 1).then(|| self.number(Node::Writers(lock, count - 1)));
+                let before = (count > 1).then(|| self.number(GraphNode::Writers(lock, count - 1)));
                 self.task(writer.task).into_iter().chain(before).collect()
             }
         }
@@ -111,8 +111,8 @@ impl<'a> Components<'a> {
             Want::Read => 2,
         };
         let writers = node.writers_before(wait).len();
-        let holders = self.number(Node::Holders(wait.lock, class));
-        let writers = (writers > 0).then(|| self.number(Node::Writers(wait.lock, writers)));
+        let holders = self.number(GraphNode::Holders(wait.lock, class));
+        let writers = (writers > 0).then(|| self.number(GraphNode::Writers(wait.lock, writers)));
         core::iter::once(holders).chain(writers).collect()
     }
 
@@ -164,7 +164,7 @@ impl<'a> Components<'a> {
     }
 
     fn cycle_with_another(&self, task: usize) -> Option<Cycle> {
-        let Node::Task(number) = self.nodes[task] else { return None };
+        let GraphNode::Task(number) = self.nodes[task] else { return None };
         let waits = self.graph.tasks.get(&number)?;
         let locks =
             waits.iter().filter(|wait| wait.want == Want::Permits).map(|wait| &self.graph.locks[&wait.lock]);
@@ -187,7 +187,7 @@ impl<'a> Components<'a> {
     fn cycle(&self, way: Vec<usize>) -> Option<Cycle> {
         let tasks: Vec<u64> = way
             .into_iter()
-            .filter_map(|node| if let Node::Task(task) = self.nodes[node] { Some(task) } else { None })
+            .filter_map(|node| if let GraphNode::Task(task) = self.nodes[node] { Some(task) } else { None })
             .collect();
         let first = tasks.iter().enumerate().min_by_key(|(_, task)| **task)?.0;
         let links = (0..tasks.len()).map(|n| {
@@ -198,11 +198,11 @@ impl<'a> Components<'a> {
     }
 
     /// Why a task waits for another.
-    fn link(&self, task: u64, other: u64) -> Option<Link> {
+    fn link(&self, task: u64, other: u64) -> Option<CycleLink> {
         let waits = self.graph.tasks.get(&task)?.iter();
         let link = |wait: &WaitView| {
             let mut blockers = self.graph.locks[&wait.lock].blockers(wait);
-            blockers.find(|blocker| blocker.task() == other).map(|blocker| Link { wait: *wait, blocker })
+            blockers.find(|blocker| blocker.task() == other).map(|blocker| CycleLink { wait: *wait, blocker })
         };
         waits.filter_map(link).next()
     }

@@ -4,7 +4,7 @@
 //! over all their tasks; and a label is found by a binary search. So the work is in proportion to the tasks of the cycles.
 
 use super::gather::{label, labels_of};
-use super::graph::{Cycle, Link};
+use super::graph::{Cycle, CycleLink};
 use super::labels::{self, PollState};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop};
@@ -56,7 +56,7 @@ impl Deadlock {
 }
 
 impl Hop {
-    fn new(link: &Link, now: u64) -> Option<Self> {
+    fn new(link: &CycleLink, now: u64) -> Option<Self> {
         let holder = HolderSnapshot::of(&link.blocker)?;
         Some(Self {
             task: TaskId::from_number(link.wait.task)?,

@@ -2,7 +2,7 @@
 
 use super::graph::{self, Blocker, Blockers};
 use super::labels::{LABELS, LabelTasks, TaskLabel};
-use super::locks::{self, Holder, LockId, LockRecord};
+use super::locks::{self, HolderView, LockId, LockRecord};
 use super::snapshot::{HolderSnapshot, LockLabel, LockSnapshot, Snapshot, WaitSite, WaitSnapshot};
 use super::waits::{self, WaitView};
 use super::{Deadlock, Hold, nanoseconds};
@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::vec::Vec;
 
 impl HolderSnapshot {
-    fn of_holder(holder: &Holder) -> Option<Self> {
+    fn of_holder(holder: &HolderView) -> Option<Self> {
         let hold = if holder.is_claimed { Hold::Taken } else { Hold::Unclaimed };
         Some(Self { task: TaskId::from_number(holder.task)?, hold, at: holder.at })
     }

@@ -29,7 +29,7 @@
 //! when a number has fallen to where it decides.
 
 use super::components::Components;
-use super::locks::{Held, Holder, LockId};
+use super::locks::{Held, HolderView, LockId};
 use super::report::LockKind;
 use super::waits::{self, WaitView, Want};
 use crate::probe::LockMode;
@@ -43,7 +43,7 @@ const NO_TASK: u64 = 0;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Blocker {
     /// It holds the lock.
-    Holder(Holder),
+    Holder(HolderView),
     /// It is queued for writing, and readers do not pass it.
     Writer(WaitView),
 }
@@ -70,7 +70,7 @@ impl Blocker {
 
 /// One task of a cycle, what it waits for, and what it waits for there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct CycleLink {
     pub(super) wait: WaitView,
     pub(super) blocker: Blocker,
 }
@@ -81,7 +81,7 @@ const SIGNED: usize = 5;
 /// Tasks each of which waits for the next, and the last for the first; the one with the smallest number is the first.
 #[derive(Clone, Debug)]
 pub(super) struct Cycle {
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<CycleLink>,
     /// No task of it goes on, whatever permits are released.
     pub(super) is_certain: bool,
 }
@@ -89,13 +89,13 @@ pub(super) struct Cycle {
 impl Cycle {
     /// A task that waits for permits that it took itself. Permits are often taken by one task and passed to others, which cannot be seen.
     pub(super) fn is_own_permits(&self) -> bool {
-        matches!(&self.links[..], [Link { wait, blocker: Blocker::Holder(holder) }]
+        matches!(&self.links[..], [CycleLink { wait, blocker: Blocker::Holder(holder) }]
             if wait.want == Want::Permits && holder.is_claimed)
     }
 
     /// Does one of its tasks wait for a permit that may have been sent to another task than the one that took it? Asked of cycles within one semaphore: one with another lock besides is suspected all the same (decision 27).
     pub(super) fn has_owned_permits(&self) -> bool {
-        let is_owned = |holder: &Holder| holder.mode == LockMode::OwnedPermits && holder.is_claimed;
+        let is_owned = |holder: &HolderView| holder.mode == LockMode::OwnedPermits && holder.is_claimed;
         self.links.iter().any(|link| matches!(&link.blocker, Blocker::Holder(holder) if is_owned(holder)))
     }
 
@@ -111,7 +111,7 @@ impl Cycle {
 
     /// The same for the same cycle, and no other: if it is found again, nothing in it has changed. Its tasks are in it: a future that another task polls is the same wait, and that task's.
     pub(super) fn signature(&self) -> Vec<u64> {
-        let signed = |link: &Link| -> [u64; SIGNED] {
+        let signed = |link: &CycleLink| -> [u64; SIGNED] {
             let [turn, holder] = link.blocker.turn();
             [link.wait.id, link.wait.task, link.wait.lock.number(), turn, holder]
         };
@@ -144,7 +144,7 @@ fn is_before(writer: &WaitView, wait: &WaitView) -> bool {
 pub(super) struct Blockers {
     locks: HashMap<LockId, LockNode>,
     /// The first holders, of those that are known, that keep a wait for this out, one more than are shown: that of an upgrade does not count.
-    holders: HashMap<(LockId, Want), Vec<Holder>>,
+    holders: HashMap<(LockId, Want), Vec<HolderView>>,
 }
 
 impl Blockers {
@@ -153,7 +153,7 @@ impl Blockers {
         let node = self.locks.entry(wait.lock).or_insert_with(|| LockNode::of(wait.lock));
         node.find_writers(wait);
         let holders = self.holders.entry((wait.lock, wait.want)).or_insert_with(|| {
-            let keeps_out = |holder: &&Holder| {
+            let keeps_out = |holder: &&HolderView| {
                 #[cfg(all(test, not(miri)))]
                 super::tests::count_work(1);
                 holder.task != NO_TASK && keeps_out(wait.want, holder.mode)
@@ -169,7 +169,7 @@ impl Blockers {
 /// A lock of the collected graph.
 #[derive(Default)]
 pub(super) struct LockNode {
-    holders: Vec<Holder>,
+    holders: Vec<HolderView>,
     /// The queued waits without a limit that keep readers out, in the order in which they are granted. Empty until a wait that is behind them is noted.
     writers: Vec<WaitView>,
     has_writers: bool,
@@ -222,7 +222,7 @@ impl LockNode {
 
     /// Does the next poll of its future end this wait? It was granted; or its task owns a mutex that it may lock again.
     fn is_over(&self, wait: &WaitView) -> bool {
-        let is_own = |holder: &Holder| holder.task == wait.task && holder.is_claimed;
+        let is_own = |holder: &HolderView| holder.task == wait.task && holder.is_claimed;
         self.granted.contains(&wait.id) || self.is_reentrant && self.holders.iter().any(is_own)
     }
 
@@ -255,7 +255,7 @@ impl LockNode {
         &self.writers[place]
     }
 
-    fn is_blocker(holder: &Holder, wait: &WaitView) -> bool {
+    fn is_blocker(holder: &HolderView, wait: &WaitView) -> bool {
         let is_own = wait.want == Want::Upgrade && wait.own != Held::NONE && holder.held == wait.own;
         !is_own && keeps_out(wait.want, holder.mode)
     }
@@ -281,7 +281,7 @@ impl LockNode {
 
     /// Counts the holders of tasks that are left.
     fn count(&mut self, is_left: impl Fn(u64) -> bool) {
-        let left: Vec<&Holder> = self.holders.iter().filter(|holder| is_left(holder.task)).collect();
+        let left: Vec<&HolderView> = self.holders.iter().filter(|holder| is_left(holder.task)).collect();
         self.left = CLASSES.map(|class| left.iter().filter(|holder| keeps_out(class, holder.mode)).count());
         self.front = 0;
         self.skip_writers(is_left);

@@ -70,7 +70,7 @@ pub(super) struct HolderSlot {
 
 /// What a look has found in a slot: all of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
+pub(super) struct HoldView {
     pub(super) task: u64,
     pub(super) at: Option<&'static Location<'static>>,
     /// As it was stored.
@@ -86,7 +86,7 @@ pub(super) struct Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     Free,
-    Held(Hold),
+    Held(HoldView),
     /// It changes all the time: it has holders, and nothing is known of them.
     Changing,
 }
@@ -307,8 +307,8 @@ impl HolderSlot {
     }
 
     /// The fields. Relaxed: the caller looks whether they are of one hold.
-    fn read(&self, state: u64) -> Hold {
-        Hold {
+    fn read(&self, state: u64) -> HoldView {
+        HoldView {
             task: self.task.load(Ordering::Relaxed),
             // SAFETY: null, or from a reference that is valid for ever.
             at: unsafe { self.at.load(Ordering::Relaxed).as_ref() },

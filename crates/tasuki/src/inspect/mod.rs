@@ -196,7 +196,7 @@ mod active {
 #[cfg(any(debug_assertions, feature = "inspect"))]
 pub(crate) use active::{AtomicStatic, begin_wait, check_cycle, nanoseconds, queue, waits_have_moved};
 #[cfg(any(debug_assertions, feature = "inspect"))]
-use active::{Locked, coarse_nanoseconds, hook, locked, prints, try_locked};
+use active::{SectionGuard, coarse_nanoseconds, hook, locked, prints, try_locked};
 
 /// What `holder_slot.rs` and `stamp.rs` are made of; the model of both has others.
 #[cfg(any(debug_assertions, feature = "inspect"))]
@@ -264,13 +264,13 @@ mod active {
 
     /// A lock of this module, which is held for a few instructions, or by a look that reads a list (`waits/looks.rs`). With the feature `critical-section` no interrupt handler of this core runs meanwhile: it may
     /// release locks, and so take the same.
-    pub(super) struct Locked<'a, T> {
+    pub(super) struct SectionGuard<'a, T> {
         guard: MutexGuard<'a, T>,
         /// After the guard: fields are dropped in this order.
         _section: Section,
     }
 
-    impl<T> Deref for Locked<'_, T> {
+    impl<T> Deref for SectionGuard<'_, T> {
         type Target = T;
 
         fn deref(&self) -> &T {
@@ -278,27 +278,27 @@ mod active {
         }
     }
 
-    impl<T> DerefMut for Locked<'_, T> {
+    impl<T> DerefMut for SectionGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
             &mut self.guard
         }
     }
 
     /// Locks what no panic leaves halfway.
-    pub(super) fn locked<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+    pub(super) fn locked<T>(mutex: &Mutex<T>) -> SectionGuard<'_, T> {
         let section = Section::enter();
-        Locked { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _section: section }
+        SectionGuard { guard: mutex.lock().unwrap_or_else(PoisonError::into_inner), _section: section }
     }
 
     /// The same, if no other thread has it locked.
-    pub(super) fn try_locked<T>(mutex: &Mutex<T>) -> Option<Locked<'_, T>> {
+    pub(super) fn try_locked<T>(mutex: &Mutex<T>) -> Option<SectionGuard<'_, T>> {
         let section = Section::enter();
         let guard = match mutex.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(Locked { guard, _section: section })
+        Some(SectionGuard { guard, _section: section })
     }
 
     /// The time, in nanoseconds since a moment that does not change.

@@ -7,7 +7,7 @@
 //! Records that are free are in lists, one for every few threads, each under a lock of its own; the lists are linked through the records. A thread
 //! whose list is empty takes from another before it takes a record that was never used: the number of records is that of the most that were in use.
 
-use super::{Locked, locked, try_locked};
+use super::{SectionGuard, locked, try_locked};
 use crate::process_id;
 use std::boxed::Box;
 use std::cell::Cell;
@@ -92,7 +92,7 @@ impl<T: Record, const N: usize> Pool<T, N> {
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|used| used + 1)
     }
 
-    fn pop(&self, mut head: Locked<'_, u32>) -> Option<u32> {
+    fn pop(&self, mut head: SectionGuard<'_, u32>) -> Option<u32> {
         let number = *head;
         if number == 0 {
             return None;
@@ -118,7 +118,7 @@ impl<T: Record, const N: usize> Pool<T, N> {
 }
 
 /// Locks the list. In the child of a fork only if it is free: a thread that the child does not have may have locked it.
-fn locked_in_parent(list: &Mutex<u32>) -> Option<Locked<'_, u32>> {
+fn locked_in_parent(list: &Mutex<u32>) -> Option<SectionGuard<'_, u32>> {
     static FIRST: AtomicU32 = AtomicU32::new(0);
     let here = process_id::id();
     // Relaxed: a number that the first to take a record has written.

@@ -25,7 +25,7 @@
 use super::extra_slots::{EXTRA, ExtraSlots};
 use super::thread_slots::{self, NEW_SLOT};
 use super::{LockId, LockRecord};
-use crate::inspect::holder_slot::{Hold, HolderSlot, Look, NewHold, UNKNOWN};
+use crate::inspect::holder_slot::{HoldView, HolderSlot, Look, NewHold, UNKNOWN};
 use crate::inspect::nanoseconds;
 use crate::probe::LockMode;
 use crate::task::TaskId;
@@ -138,7 +138,7 @@ impl fmt::Debug for Held {
 
 /// A holder of a lock, as a look sees it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::inspect) struct Holder {
+pub(in crate::inspect) struct HolderView {
     pub(in crate::inspect) held: Held,
     pub(in crate::inspect) task: u64,
     pub(in crate::inspect) mode: LockMode,
@@ -149,9 +149,9 @@ pub(in crate::inspect) struct Holder {
     pub(in crate::inspect) at: Option<&'static Location<'static>>,
 }
 
-impl Holder {
-    fn new(held: Held, hold: Hold) -> Self {
-        let Hold { task, at, mode, wait, turn, is_claimed, .. } = hold;
+impl HolderView {
+    fn new(held: Held, hold: HoldView) -> Self {
+        let HoldView { task, at, mode, wait, turn, is_claimed, .. } = hold;
         Self { held, task, mode: HELD_AS[mode as usize], wait, turn, is_claimed, at }
     }
 }
@@ -346,13 +346,13 @@ impl LockRecord {
     }
 
     /// Every holder that is known; and how many more there are, as far as they were counted. `see` must not lock a record.
-    pub(in crate::inspect) fn each_holder(&'static self, mut see: impl FnMut(Holder)) -> usize {
+    pub(in crate::inspect) fn each_holder(&'static self, mut see: impl FnMut(HolderView)) -> usize {
         let holders = &self.holders;
         // Relaxed: a number to look at.
         let mut unknown = holders.unknown.load(Ordering::Relaxed) as usize;
         let mut slot = |slot: &'static HolderSlot, look| match look {
             Look::Free => {}
-            Look::Held(hold) if hold.task != UNKNOWN => see(Holder::new(Held(Some(slot)), hold)),
+            Look::Held(hold) if hold.task != UNKNOWN => see(HolderView::new(Held(Some(slot)), hold)),
             Look::Held(_) | Look::Changing => unknown += 1,
         };
         slot(&holders.first, holders.first.look());

@@ -24,7 +24,7 @@ use super::stamp::Generation;
 use super::{LockKind, locked};
 use figures::Figures;
 pub(crate) use holders::Held;
-pub(super) use holders::Holder;
+pub(super) use holders::HolderView;
 use holders::Holders;
 use std::panic::Location;
 use std::sync::Mutex;

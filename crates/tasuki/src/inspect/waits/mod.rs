@@ -146,9 +146,9 @@ pub(crate) struct WaitRecord {
 
 /// In which process a wait began, and of which generation its lock was then: one word, so that it is one store.
 #[derive(Clone, Copy)]
-struct Origin(u64);
+struct WaitOrigin(u64);
 
-impl Origin {
+impl WaitOrigin {
     fn new(process: u32, lock: LockId) -> Self {
         Self(u64::from(lock.generation()) << 32 | u64::from(process))
     }
@@ -276,7 +276,7 @@ pub(crate) fn prepare(wait: &NewWait) -> u32 {
     record.task.store(task, Ordering::Relaxed);
     record.at.replace(wait.at);
     record.counted.replace(wait.lock);
-    record.origin.store(Origin::new(process_id::id(), lock).0, Ordering::Relaxed);
+    record.origin.store(WaitOrigin::new(process_id::id(), lock).0, Ordering::Relaxed);
     record.request.store(Request::new(wait).0, Ordering::Relaxed);
     record.timed_since.store(if is_timed { nanoseconds() } else { 0 }, Ordering::Relaxed);
     store(&record.order, 0);
@@ -371,8 +371,8 @@ impl WaitRecord {
         lock.figures.waited(nanoseconds().saturating_sub(since));
     }
 
-    fn origin(&self) -> Origin {
-        Origin(self.origin.load(Ordering::Relaxed))
+    fn origin(&self) -> WaitOrigin {
+        WaitOrigin(self.origin.load(Ordering::Relaxed))
     }
 
     fn request(&self) -> Request {
@@ -460,7 +460,7 @@ pub(crate) fn moved(number: u32, lock: Option<&'static LockRecord>, is_queued: b
     let record = get(number);
     let id = lock.map_or(LockId::NONE, LockRecord::id);
     if let (true, None, Some(lock)) = (is_queued, record.counted.get(), lock) {
-        record.origin.store(Origin::new(record.origin().process(), id).0, Ordering::Relaxed);
+        record.origin.store(WaitOrigin::new(record.origin().process(), id).0, Ordering::Relaxed);
         record.counted.set(lock);
         record.is_old.store(false, Ordering::Relaxed);
         record.since.store(coarse_nanoseconds(), Ordering::Relaxed);
