@@ -10,10 +10,10 @@
 //!
 //! | event                | counts                                       | duty                         | function |
 //! |----------------------|----------------------------------------------|------------------------------|----------|
-//! | clone                | + 1                                          | –                            | [`Count::add`] |
-//! | drop                 | - 1                                          | at zero: close, then release | [`Count::remove`] |
-//! | downgrade, clone of a weak handle | `handles` + 1                   | –                            | [`Count::add`] |
-//! | upgrade              | + 1 unless zero                              | –                            | [`Count::add_unless_zero`] |
+//! | clone                | + 1                                          | –                            | [`HandleCount::add`] |
+//! | drop                 | - 1                                          | at zero: close, then release | [`HandleCount::remove`] |
+//! | downgrade, clone of a weak handle | `handles` + 1                   | –                            | [`HandleCount::add`] |
+//! | upgrade              | + 1 unless zero                              | –                            | [`HandleCount::add_unless_zero`] |
 //! | drop of a weak handle| `handles` - 1                                | at zero: free                | `release` |
 //!
 //! # Invariants
@@ -21,7 +21,7 @@
 //! 2. What was at zero stays at zero: no handle can be made from none.
 //!
 //! # Orderings
-//! Release of [`Count::remove`] pairs with its Acquire by the thread that reaches zero: what other handles did happens before the close, and before the
+//! Release of [`HandleCount::remove`] pairs with its Acquire by the thread that reaches zero: what other handles did happens before the close, and before the
 //! memory is freed. Additions are Relaxed: the caller has a handle.
 
 use super::core::Core;
@@ -59,9 +59,9 @@ fn too_many() -> ! {
 
 /// A number of handles.
 #[derive(Debug)]
-pub(super) struct Count(AtomicUsize);
+pub(super) struct HandleCount(AtomicUsize);
 
-impl Count {
+impl HandleCount {
     pub(super) fn one() -> Self {
         Self(AtomicUsize::new(1))
     }
@@ -106,31 +106,31 @@ impl Count {
 /// What the handles share; the first slots are behind it. Begins with a cache line: the first 64 bytes of a channel are what its operations write.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Shared<T> {
+pub(super) struct SharedChannel<T> {
     pub(super) core: HeapCore<T>,
-    pub(super) senders: Count,
-    pub(super) receivers: Count,
-    pub(super) handles: Count,
+    pub(super) senders: HandleCount,
+    pub(super) receivers: HandleCount,
+    pub(super) handles: HandleCount,
     layout: Layout,
     _tracked: Tracked,
 }
 
 /// A counted pointer to the allocation.
-pub(super) struct Handle<T>(pub(super) NonNull<Shared<T>>);
+pub(super) struct ChannelHandle<T>(pub(super) NonNull<SharedChannel<T>>);
 
-impl<T> Handle<T> {
+impl<T> ChannelHandle<T> {
     /// A channel with one sender and one receiver.
     #[track_caller]
     fn new(first: u32, capacity: u32, keep: u32) -> Self {
         let slots = Layout::array::<Slot<T>>(first as usize).expect(TOO_BIG);
-        let (layout, offset) = Layout::new::<Shared<T>>().extend(slots).expect(TOO_BIG);
+        let (layout, offset) = Layout::new::<SharedChannel<T>>().extend(slots).expect(TOO_BIG);
         // SAFETY: the layout is not of size zero.
         let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         // SAFETY: within the allocation.
         let base = unsafe { memory.as_ptr().add(offset) }.cast::<Slot<T>>();
-        let shared = memory.cast::<Shared<T>>();
-        let count = |n| Count(AtomicUsize::new(n));
-        let value = Shared {
+        let shared = memory.cast::<SharedChannel<T>>();
+        let count = |n| HandleCount(AtomicUsize::new(n));
+        let value = SharedChannel {
             core: Core::new(Heap::new(base, first), first, capacity, keep),
             senders: count(1),
             receivers: count(1),
@@ -144,7 +144,7 @@ impl<T> Handle<T> {
     }
 
     #[inline(always)]
-    pub(super) fn shared(&self) -> &Shared<T> {
+    pub(super) fn shared(&self) -> &SharedChannel<T> {
         // SAFETY: invariant 1.
         unsafe { self.0.as_ref() }
     }
@@ -174,9 +174,9 @@ impl<T> Handle<T> {
 }
 
 /// Releases one of `handles`, whatever panics.
-pub(super) struct Release<'h, T>(pub(super) &'h Handle<T>);
+pub(super) struct ReleaseOnDrop<'h, T>(pub(super) &'h ChannelHandle<T>);
 
-impl<T> Drop for Release<'_, T> {
+impl<T> Drop for ReleaseOnDrop<'_, T> {
     fn drop(&mut self) {
         self.0.release();
     }
@@ -186,11 +186,11 @@ const TOO_BIG: &str =
     "a channel of this capacity does not fit into memory: use a smaller capacity, or box the messages";
 
 // SAFETY: a handle gives access to the channel, which is `Sync` if messages may be sent to other threads.
-unsafe impl<T: core::marker::Send> core::marker::Send for Handle<T> {}
+unsafe impl<T: core::marker::Send> core::marker::Send for ChannelHandle<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Handle<T> {}
-impl<T> UnwindSafe for Handle<T> {}
-impl<T> RefUnwindSafe for Handle<T> {}
+unsafe impl<T: Send> Sync for ChannelHandle<T> {}
+impl<T> UnwindSafe for ChannelHandle<T> {}
+impl<T> RefUnwindSafe for ChannelHandle<T> {}
 
 /// Creates a channel with room for `capacity` messages. A send that finds it full waits.
 ///
@@ -228,7 +228,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     );
     assert!(capacity <= MAX_SLOTS as usize, "{TOO_BIG}");
     let capacity = capacity as u32;
-    pair(Handle::new(capacity, capacity, capacity))
+    pair(ChannelHandle::new(capacity, capacity, capacity))
 }
 
 /// Creates a channel without a bound: its memory grows with the messages that are in it, and shrinks to room for 1,024 when it is empty. A send waits only behind 2^31 messages.
@@ -250,15 +250,15 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 #[doc(alias = "unbounded_channel")]
 #[track_caller]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    pair(Handle::new(GROWING_FIRST, UNBOUNDED_CAPACITY, UNBOUNDED_KEEP))
+    pair(ChannelHandle::new(GROWING_FIRST, UNBOUNDED_CAPACITY, UNBOUNDED_KEEP))
 }
 
-fn pair<T>(handle: Handle<T>) -> (Sender<T>, Receiver<T>) {
+fn pair<T>(handle: ChannelHandle<T>) -> (Sender<T>, Receiver<T>) {
     (Sender { handle: handle.copy() }, Receiver { handle })
 }
 
 #[cfg(all(test, feature = "std"))]
-impl Count {
+impl HandleCount {
     /// The line that the panic of `call` names while there are as many handles as there can be.
     #[track_caller]
     pub(super) fn line_of_one_too_many(&self, call: impl FnOnce()) -> u32 {
@@ -277,7 +277,10 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn one_line_is_written() {
-        assert_eq!((align_of::<Shared<u64>>(), core::mem::offset_of!(Shared<u64>, core)), (64, 0));
+        assert_eq!(
+            (align_of::<SharedChannel<u64>>(), core::mem::offset_of!(SharedChannel<u64>, core)),
+            (64, 0)
+        );
         const { assert!(HeapCore::<u64>::WRITTEN <= 64) };
     }
 
@@ -285,7 +288,7 @@ mod tests {
     #[test]
     fn every_bound_is_a_bound() {
         for capacity in [1, 32, UNBOUNDED_KEEP, UNBOUNDED_CAPACITY - 1, UNBOUNDED_CAPACITY, MAX_SLOTS] {
-            let (sender, receiver) = pair::<u8>(Handle::new(1, capacity, capacity));
+            let (sender, receiver) = pair::<u8>(ChannelHandle::new(1, capacity, capacity));
             assert_eq!(
                 (sender.capacity(), receiver.capacity()),
                 (Some(capacity as usize), Some(capacity as usize))
@@ -297,10 +300,10 @@ mod tests {
     /// Handles that are made and forgotten without end, by clones or by upgrades: the count does not overflow, and stays what it was.
     #[test]
     fn too_many_handles() {
-        let count = Count(AtomicUsize::new(MAX_HANDLES - 1));
+        let count = HandleCount(AtomicUsize::new(MAX_HANDLES - 1));
         assert!(count.add_unless_zero());
-        let upgrade = |count: &Count| assert!(!count.add_unless_zero());
-        for add in [Count::add, upgrade] {
+        let upgrade = |count: &HandleCount| assert!(!count.add_unless_zero());
+        for add in [HandleCount::add, upgrade] {
             assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| add(&count))).is_err());
             assert_eq!(count.0.load(Ordering::Relaxed), MAX_HANDLES);
         }
@@ -313,7 +316,7 @@ mod tests {
     fn one_handle_too_many_names_its_caller() {
         let (sender, receiver) = bounded::<u8>(1);
         let (weak_sender, weak_receiver) = (sender.downgrade(), receiver.downgrade());
-        let Shared { senders, receivers, handles, .. } = sender.handle.shared();
+        let SharedChannel { senders, receivers, handles, .. } = sender.handle.shared();
         let first = line!() + 2;
         let lines = [
             senders.line_of_one_too_many(|| drop(sender.clone())),

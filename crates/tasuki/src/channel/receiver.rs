@@ -1,7 +1,7 @@
 //! [`Receiver`]: the side of a channel that receives.
 
 use super::error::TryRecvError;
-use super::handle::{Handle, HeapCore, Release};
+use super::handle::{ChannelHandle, HeapCore, ReleaseOnDrop};
 use super::receive::{ChannelSide, RecvOp};
 use super::receive_many::RecvManyOp;
 use super::store::Heap;
@@ -29,7 +29,7 @@ pub type RecvMany<'a, T> = Wait<Single<RecvManyOp<'a, &'a HeapCore<T>>>>;
 /// assert_eq!((receiver.try_recv(), other.try_recv()), (Ok(1), Ok(2)));
 /// ```
 pub struct Receiver<T> {
-    pub(super) handle: Handle<T>,
+    pub(super) handle: ChannelHandle<T>,
 }
 
 impl<T> ChannelSide for Receiver<T> {
@@ -261,7 +261,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.handle.shared().receivers.remove() {
             // Also if a waker or the drop of a message panics.
-            let _release = Release(&self.handle);
+            let _release = ReleaseOnDrop(&self.handle);
             self.core().desert();
         }
     }
@@ -284,7 +284,7 @@ impl<T> fmt::Debug for Receiver<T> {
 /// # drop((sender, receiver));
 /// ```
 pub struct WeakReceiver<T> {
-    handle: Handle<T>,
+    handle: ChannelHandle<T>,
 }
 
 impl<T> WeakReceiver<T> {

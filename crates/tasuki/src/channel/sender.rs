@@ -1,7 +1,7 @@
 //! [`Sender`]: the side of a channel that sends.
 
 use super::error::{TryReserveError, TrySendError};
-use super::handle::{Handle, HeapCore, Release};
+use super::handle::{ChannelHandle, HeapCore, ReleaseOnDrop};
 use super::permit::{OwnedPermit, Permit, Permits, ReserveMany, ReserveOne, ReserveOwned};
 use super::receive::ChannelSide;
 use super::send::{Reserve as _, ReserveOp, SendOp};
@@ -31,7 +31,7 @@ pub type ReservationOwned<T> = Wait<Single<ReserveOp<ReserveOwned<T>>>>;
 /// assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(1), Ok(2)));
 /// ```
 pub struct Sender<T> {
-    pub(super) handle: Handle<T>,
+    pub(super) handle: ChannelHandle<T>,
 }
 
 impl<T> ChannelSide for Sender<T> {
@@ -390,7 +390,7 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if self.handle.shared().senders.remove() {
             // Also if a waker or the drop of a message panics.
-            let _release = Release(&self.handle);
+            let _release = ReleaseOnDrop(&self.handle);
             self.core().close();
         }
     }
@@ -413,7 +413,7 @@ impl<T> fmt::Debug for Sender<T> {
 /// # drop((sender, receiver));
 /// ```
 pub struct WeakSender<T> {
-    handle: Handle<T>,
+    handle: ChannelHandle<T>,
 }
 
 impl<T> WeakSender<T> {

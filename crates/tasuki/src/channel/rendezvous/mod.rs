@@ -33,7 +33,7 @@ mod senders;
 
 use self::core::Core;
 use super::error::{SendError, TryRecvError, TrySendError};
-use super::handle::Count;
+use super::handle::HandleCount;
 use super::parcel::Parcel;
 use crate::error::{Closed, GivenBack};
 use crate::event::WaitEvent;
@@ -47,10 +47,10 @@ use alloc::sync::{Arc, Weak};
 
 /// What the handles share.
 #[derive(Debug)]
-struct Shared<T> {
+struct SharedRendezvous<T> {
     core: Core<T>,
-    senders: Count,
-    receivers: Count,
+    senders: HandleCount,
+    receivers: HandleCount,
 }
 
 /// Creates a channel without room: each send waits until a receive has taken its message.
@@ -67,7 +67,11 @@ struct Shared<T> {
 /// # }
 /// ```
 pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared { core: Core::new(), senders: Count::one(), receivers: Count::one() });
+    let shared = Arc::new(SharedRendezvous {
+        core: Core::new(),
+        senders: HandleCount::one(),
+        receivers: HandleCount::one(),
+    });
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
 
@@ -88,7 +92,7 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
 /// # }
 /// ```
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedRendezvous<T>>,
 }
 
 /// The side that receives. When the last clone is dropped, the rendezvous is closed.
@@ -104,7 +108,7 @@ pub struct Sender<T> {
 /// # }
 /// ```
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedRendezvous<T>>,
 }
 
 /// The future of [`Sender::send`].
@@ -301,7 +305,7 @@ impl<T> Drop for Receiver<T> {
 /// assert!(weak.upgrade().is_none() && receiver.is_closed());
 /// ```
 pub struct WeakSender<T> {
-    shared: Weak<Shared<T>>,
+    shared: Weak<SharedRendezvous<T>>,
 }
 
 /// A handle to a rendezvous that does not keep it open: made by [`Receiver::downgrade`].
@@ -316,7 +320,7 @@ pub struct WeakSender<T> {
 /// assert!(weak.upgrade().is_none() && sender.is_closed());
 /// ```
 pub struct WeakReceiver<T> {
-    shared: Weak<Shared<T>>,
+    shared: Weak<SharedRendezvous<T>>,
 }
 
 impl<T> WeakSender<T> {
@@ -610,7 +614,7 @@ mod tests {
     fn one_handle_too_many_names_its_caller() {
         let (sender, receiver) = rendezvous::<u8>();
         let (weak_sender, weak_receiver) = (sender.downgrade(), receiver.downgrade());
-        let Shared { senders, receivers, .. } = &*sender.shared;
+        let SharedRendezvous { senders, receivers, .. } = &*sender.shared;
         let first = line!() + 2;
         let lines = [
             senders.line_of_one_too_many(|| drop(sender.clone())),
