@@ -26,23 +26,23 @@
 //!
 //! | event                           | what happens                                                   | duty              | function |
 //! |---------------------------------|----------------------------------------------------------------|-------------------|----------|
-//! | send                            | the sender is enqueued                                          | a step, `Pending` | [`Core::enqueue_sender`] |
-//! | `try_send`, a receiver in `queue` | it is granted the box                                         | wake it           | [`Core::try_send`] |
-//! | recv, a message was put back      | takes it                                                        | steps             | `Locked::take` |
-//! | recv, more senders than `reserved` | takes the message of the first sender, which is granted      | wake it           | `Locked::take` |
+//! | send                            | the sender is enqueued                                          | a step, `Pending` | [`RendezvousCore::enqueue_sender`] |
+//! | `try_send`, a receiver in `queue` | it is granted the box                                         | wake it           | [`RendezvousCore::try_send`] |
+//! | recv, a message was put back      | takes it                                                        | steps             | `LockedRendezvous::take` |
+//! | recv, more senders than `reserved` | takes the message of the first sender, which is granted      | wake it           | `LockedRendezvous::take` |
 //! | recv                            | the receiver is enqueued                                        | `Pending`         | `receive` |
-//! | a step: a message was put back, and a receiver in `queue` | the first is granted the box              | wake it           | `Locked::step` |
-//! | a step: more senders than `reserved`, and a receiver in `queue` | the first => back of `reserved`     | wake it           | `Locked::step` |
-//! | poll of a receiver in `reserved` | as recv                                                        | steps             | [`Core::claim`] |
-//! | poll of a receiver in `queue`   | rearmed, in its place                                           | `Pending`         | [`Core::poll_listed`] |
-//! | poll of a granted receiver      | takes its box                                                   | steps, if closed  | [`Core::claim_handed`] |
-//! | drop of a granted receiver      | its box => `put_back`                                           | steps             | [`Core::leave`] |
-//! | drop of a receiver in `reserved` | removed                                                        | a step            | [`Core::leave`] |
-//! | drop or refusal of a queued sender | removed, with its message; the last of `reserved` => front of `queue`, if it has more than there are senders | steps | [`Core::leave_senders`], `Locked::sender_gone` |
-//! | a poll panics after it took a message | in a box: granted to that receive, or put back in its place | steps             | [`Undo`] |
-//! | close                           | –                                                               | steps             | [`Core::close`] |
-//! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `Locked::step` |
-//! | the last receiver goes          | closed, `put_back` is dropped                                   | steps             | [`Core::desert`] |
+//! | a step: a message was put back, and a receiver in `queue` | the first is granted the box              | wake it           | `LockedRendezvous::step` |
+//! | a step: more senders than `reserved`, and a receiver in `queue` | the first => back of `reserved`     | wake it           | `LockedRendezvous::step` |
+//! | poll of a receiver in `reserved` | as recv                                                        | steps             | [`RendezvousCore::claim`] |
+//! | poll of a receiver in `queue`   | rearmed, in its place                                           | `Pending`         | [`RendezvousCore::poll_listed`] |
+//! | poll of a granted receiver      | takes its box                                                   | steps, if closed  | [`RendezvousCore::claim_handed`] |
+//! | drop of a granted receiver      | its box => `put_back`                                           | steps             | [`RendezvousCore::leave`] |
+//! | drop of a receiver in `reserved` | removed                                                        | a step            | [`RendezvousCore::leave`] |
+//! | drop or refusal of a queued sender | removed, with its message; the last of `reserved` => front of `queue`, if it has more than there are senders | steps | [`RendezvousCore::leave_senders`], `LockedRendezvous::sender_gone` |
+//! | a poll panics after it took a message | in a box: granted to that receive, or put back in its place | steps             | [`UndoRendezvous`] |
+//! | close                           | –                                                               | steps             | [`RendezvousCore::close`] |
+//! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `LockedRendezvous::step` |
+//! | the last receiver goes          | closed, `put_back` is dropped                                   | steps             | [`RendezvousCore::desert`] |
 //!
 //! # Invariants
 //! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message was put back, and that there are as many receivers in `reserved` as senders; no sender waits in a
@@ -107,7 +107,7 @@ impl<T> Counts<T> {
 const RECEIVED: i64 = 1 << 60;
 
 /// A rendezvous, without handles.
-pub(super) struct Core<T> {
+pub(super) struct RendezvousCore<T> {
     pub(super) queue: WaitQueue,
     reserved: WaitQueue,
     senders: WaitQueue,
@@ -118,25 +118,25 @@ pub(super) struct Core<T> {
 }
 
 // SAFETY: a message is moved from a sender's thread to a receiver's, never shared; the counts are touched under the lock only.
-unsafe impl<T: Send> Sync for Core<T> {}
+unsafe impl<T: Send> Sync for RendezvousCore<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Send for Core<T> {}
+unsafe impl<T: Send> Send for RendezvousCore<T> {}
 // As every other channel, and as those of std: a panic leaves whole messages.
-impl<T> UnwindSafe for Core<T> {}
-impl<T> RefUnwindSafe for Core<T> {}
+impl<T> UnwindSafe for RendezvousCore<T> {}
+impl<T> RefUnwindSafe for RendezvousCore<T> {}
 
-pub(super) struct Locked<'c, T> {
-    core: &'c Core<T>,
+pub(super) struct LockedRendezvous<'c, T> {
+    core: &'c RendezvousCore<T>,
     counts: *mut Counts<T>,
     pub(super) queue: LockedQueue<'c>,
 }
 
-enum Step {
+enum RendezvousStep {
     Receiver(Deferred<Option<QueueWaker>>),
     Sender(Deferred<Option<QueueWaker>>),
 }
 
-impl<'c, T> Locked<'c, T> {
+impl<'c, T> LockedRendezvous<'c, T> {
     pub(super) fn counts(&mut self) -> &mut Counts<T> {
         // SAFETY: the holder of the lock alone touches it, through this value.
         unsafe { &mut *self.counts }
@@ -211,10 +211,10 @@ impl<'c, T> Locked<'c, T> {
     }
 
     /// One step towards a state in which no waiter can be served.
-    fn step(&mut self) -> Option<Step> {
+    fn step(&mut self) -> Option<RendezvousStep> {
         if self.queue.has_waiters() {
             if let Some(handed) = self.counts().put_back.pop() {
-                return Some(Step::Receiver(self.hand(handed)));
+                return Some(RendezvousStep::Receiver(self.hand(handed)));
             }
         }
         if self.is_closed() {
@@ -222,11 +222,11 @@ impl<'c, T> Locked<'c, T> {
                 // SAFETY: there is a waiter.
                 let waker = unsafe { self.senders().refuse_front() };
                 self.sender_gone();
-                return Some(Step::Sender(waker));
+                return Some(RendezvousStep::Sender(waker));
             }
             if self.queue.has_waiters() && self.is_drained() {
                 // SAFETY: there is a waiter.
-                return Some(Step::Receiver(unsafe { self.queue.refuse_front() }));
+                return Some(RendezvousStep::Receiver(unsafe { self.queue.refuse_front() }));
             }
             return None;
         }
@@ -238,7 +238,7 @@ impl<'c, T> Locked<'c, T> {
         let detached = self.queue.detach_front(RESERVED).expect("a receiver waits");
         self.reserved().push_back_detached(detached);
         self.counts().reserved += 1;
-        Some(Step::Receiver(waker))
+        Some(RendezvousStep::Receiver(waker))
     }
 
     /// May there be a step to make? `false` is certain.
@@ -258,22 +258,22 @@ impl<'c, T> Locked<'c, T> {
     /// Makes all steps, unlocks the queue, wakes, and opens what had come out of it.
     pub(super) fn finish_with<D>(mut self, deferred: Deferred<D>) -> D {
         let Some(first) = self.step() else { return self.unlock_with(deferred) };
-        let (Step::Receiver(waker) | Step::Sender(waker)) = first;
+        let (RendezvousStep::Receiver(waker) | RendezvousStep::Sender(waker)) = first;
         let core = self.core;
         grant_loop_after(waker, deferred, self, || core.lock())
     }
 }
 
-impl<T> QueueGuard for Locked<'_, T> {}
+impl<T> QueueGuard for LockedRendezvous<'_, T> {}
 
-impl<T> Granter for Locked<'_, T> {
+impl<T> Granter for LockedRendezvous<'_, T> {
     fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
         for _ in 0..STEPS {
             if batch.is_full() {
                 break;
             }
             match self.step() {
-                Some(Step::Receiver(waker) | Step::Sender(waker)) => batch.push(waker),
+                Some(RendezvousStep::Receiver(waker) | RendezvousStep::Sender(waker)) => batch.push(waker),
                 None => return false,
             }
         }
@@ -281,7 +281,7 @@ impl<T> Granter for Locked<'_, T> {
     }
 }
 
-impl<T> Core<T> {
+impl<T> RendezvousCore<T> {
     pub(super) fn new() -> Self {
         Self {
             queue: WaitQueue::new(Word::flags(0)),
@@ -299,9 +299,9 @@ impl<T> Core<T> {
         }
     }
 
-    pub(super) fn lock(&self) -> Locked<'_, T> {
+    pub(super) fn lock(&self) -> LockedRendezvous<'_, T> {
         let queue = self.queue.lock();
-        Locked { core: self, counts: self.counts.with_mut(|counts| counts), queue }
+        LockedRendezvous { core: self, counts: self.counts.with_mut(|counts| counts), queue }
     }
 
     /// No message can be handed over any more; false if that was so.
@@ -313,15 +313,15 @@ impl<T> Core<T> {
         }
     }
 
-    fn close_locked(&self, mut locked: Locked<'_, T>) {
-        struct SetClosed<'c>(&'c Event);
-        impl Drop for SetClosed<'_> {
+    fn close_locked(&self, mut locked: LockedRendezvous<'_, T>) {
+        struct SetClosedEvent<'c>(&'c Event);
+        impl Drop for SetClosedEvent<'_> {
             fn drop(&mut self) {
                 self.0.set();
             }
         }
         locked.queue.set(CLOSED);
-        let _told = SetClosed(&self.closed);
+        let _told = SetClosedEvent(&self.closed);
         locked.finish_with(Deferred::nothing());
     }
 
@@ -355,10 +355,10 @@ impl<T> Core<T> {
 
     /// Takes the first message, which there is, and wakes what it lets go on. Should that panic, the message is that of this receive again, which is in no list, or
     /// put back in its place.
-    fn deliver(&self, mut locked: Locked<'_, T>, waiter: Option<Pinned<'_>>) -> (T, i64) {
+    fn deliver(&self, mut locked: LockedRendezvous<'_, T>, waiter: Option<Pinned<'_>>) -> (T, i64) {
         let (message, sender) = locked.take();
         let ticket = message.ticket();
-        let undo = Undo { core: self, message: ManuallyDrop::new(message), waiter };
+        let undo = UndoRendezvous { core: self, message: ManuallyDrop::new(message), waiter };
         locked.finish_after(sender);
         (undo.disarm(), ticket)
     }
@@ -448,7 +448,7 @@ impl<T> Core<T> {
         let mut locked = self.lock();
         locked.counts().handed -= 1;
         let message = ManuallyDrop::new(Message::Boxed(handed));
-        let undo = Undo { core: self, message, waiter: wait.waiter(waiter) };
+        let undo = UndoRendezvous { core: self, message, waiter: wait.waiter(waiter) };
         locked.finish_with(Deferred::nothing());
         Ok(undo.disarm())
     }
@@ -465,7 +465,7 @@ impl<T> Core<T> {
         Some(unsafe { BoxedMessage::from_pointer(pointer) })
     }
 
-    fn remove_reserved(&self, locked: &mut Locked<'_, T>, waiter: Pinned<'_>, verdict: Verdict) {
+    fn remove_reserved(&self, locked: &mut LockedRendezvous<'_, T>, waiter: Pinned<'_>, verdict: Verdict) {
         locked.counts().reserved -= 1;
         // SAFETY: marked, so it is in that list (invariant 2). `Woken`: its slot is empty.
         let _ = unsafe { locked.reserved().remove_as(waiter, verdict) };
@@ -514,19 +514,23 @@ impl<T> Core<T> {
 
     /// A message that was received is not wanted after all: it has its place among those that come back.
     pub(super) fn put_back(&self, message: T, ticket: i64) {
-        drop(Undo { core: self, message: ManuallyDrop::new(Message::Moved(message, ticket)), waiter: None });
+        drop(UndoRendezvous {
+            core: self,
+            message: ManuallyDrop::new(Message::Moved(message, ticket)),
+            waiter: None,
+        });
     }
 }
 
 /// A message that is being received. If foreign code panics meanwhile, the message is moved to a box, which is granted to the receive if that still waits, or put back in order.
-struct Undo<'a, T> {
-    core: &'a Core<T>,
+struct UndoRendezvous<'a, T> {
+    core: &'a RendezvousCore<T>,
     message: ManuallyDrop<Message<T>>,
     /// `Notified`, granted, and without a box.
     waiter: Option<Pinned<'a>>,
 }
 
-impl<T> Undo<'_, T> {
+impl<T> UndoRendezvous<'_, T> {
     fn disarm(self) -> T {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: taken once: the drop does not run.
@@ -534,7 +538,7 @@ impl<T> Undo<'_, T> {
     }
 }
 
-impl<T> Drop for Undo<'_, T> {
+impl<T> Drop for UndoRendezvous<'_, T> {
     #[cold]
     fn drop(&mut self) {
         // SAFETY: not disarmed, so it is there; not used again.
@@ -552,7 +556,7 @@ impl<T> Drop for Undo<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Core<T> {
+impl<T> fmt::Debug for RendezvousCore<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rendezvous").field("closed", &self.is_closed()).finish()
     }

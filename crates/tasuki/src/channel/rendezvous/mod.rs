@@ -31,7 +31,7 @@ mod boxed_message;
 mod core;
 mod senders;
 
-use self::core::Core;
+use self::core::RendezvousCore;
 use super::error::{SendError, TryRecvError, TrySendError};
 use super::handle::HandleCount;
 use super::parcel::Parcel;
@@ -48,7 +48,7 @@ use alloc::sync::{Arc, Weak};
 /// What the handles share.
 #[derive(Debug)]
 struct SharedRendezvous<T> {
-    core: Core<T>,
+    core: RendezvousCore<T>,
     senders: HandleCount,
     receivers: HandleCount,
 }
@@ -68,7 +68,7 @@ struct SharedRendezvous<T> {
 /// ```
 pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(SharedRendezvous {
-        core: Core::new(),
+        core: RendezvousCore::new(),
         senders: HandleCount::one(),
         receivers: HandleCount::one(),
     });
@@ -379,7 +379,7 @@ impl<T> fmt::Debug for WeakReceiver<T> {
 
 /// What [`HandOver`] waits for.
 pub struct HandOverOp<'a, T> {
-    parcel: Parcel<&'a Core<T>, T>,
+    parcel: Parcel<&'a RendezvousCore<T>, T>,
 }
 
 impl<'a, T> HandOverOp<'a, T> {
@@ -398,7 +398,7 @@ impl<'a, T> HandOverOp<'a, T> {
     }
 
     /// The rendezvous of a send that is not over.
-    fn core(&self) -> &'a Core<T> {
+    fn core(&self) -> &'a RendezvousCore<T> {
         self.parcel.open().expect("a send that is not over has its message").0
     }
 }
@@ -471,7 +471,7 @@ impl<T> Wait<Single<HandOverOp<'_, T>>> {
 
 /// What [`TakeOver`] waits for.
 pub struct TakeOverOp<'a, T> {
-    core: &'a Core<T>,
+    core: &'a RendezvousCore<T>,
 }
 
 impl<T> Op for TakeOverOp<'_, T> {
@@ -517,7 +517,7 @@ impl<T> Op for TakeOverOp<'_, T> {
 
     fn discard_claimed(&mut self, output: Self::Output, waiter: Pinned<'_>) {
         if let Ok(message) = output {
-            // SAFETY: its own future, which has claimed a message: `Core::claim`, `claim_handed` or `receive` has kept the ticket.
+            // SAFETY: its own future, which has claimed a message: `RendezvousCore::claim`, `claim_handed` or `receive` has kept the ticket.
             self.core.put_back(message, unsafe { waiter.get().ticket() });
         }
     }
@@ -588,7 +588,7 @@ mod tests {
     /// not lost. A newcomer does not take the message that the other receiver has not been woken for yet.
     #[test]
     fn a_sender_whose_message_was_taken_is_woken() {
-        let core = Core::new();
+        let core = RendezvousCore::new();
         let woken = |panics| Arc::new(Woken(AtomicU32::new(0), panics));
         let (hostile, of_sender) = (Waker::from(woken(true)), woken(false));
         let (waker, mut cx) = (Waker::from(of_sender.clone()), Context::from_waker(Waker::noop()));

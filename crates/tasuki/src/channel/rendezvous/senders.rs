@@ -3,7 +3,7 @@
 use super::super::error::TrySendError;
 use super::super::parcel::Content;
 use super::boxed_message::BoxedMessage;
-use super::core::{Core, WAITS};
+use super::core::{RendezvousCore, WAITS};
 use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker, wake_owner};
 use crate::queue::word::WAITERS;
 use crate::queue::{Deferred, Pinned, QueueGuard as _, QueueWaker};
@@ -11,7 +11,7 @@ use crate::wait::WaiterSlot;
 use core::ptr;
 use core::task::{Context, Poll};
 
-impl<T> Core<T> {
+impl<T> RendezvousCore<T> {
     /// Enqueues a sender; the waker if it is closed. A step is owed.
     pub(super) fn enqueue_sender(
         &self,
