@@ -7,7 +7,7 @@
 
 use crate::parts::chain::{Link, Linked};
 use crate::parts::progress::ShutdownProgress;
-use crate::parts::registry::{self, Entry, Registered, Registry};
+use crate::parts::registry::{self, Entry, RegisteredCell, Registry};
 use crate::parts::shared_queue::SharedQueue;
 use crate::parts::task_counts::{Row, TaskCounts};
 use loom::cell::UnsafeCell;
@@ -237,7 +237,7 @@ unsafe impl Linked for Arc<Cell> {
 }
 
 // SAFETY: the data of an `Arc`'s waker is what the `Arc` points to.
-unsafe impl Registered for Cell {
+unsafe impl RegisteredCell for Cell {
     unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
         // SAFETY: promised by the caller.
         unsafe { &cell.cast::<Self>().as_ref().entry }

@@ -8,12 +8,12 @@
 //!
 //! | from | event | to | fn |
 //! |---|---|---|---|
-//! | new | spawned | queued, for an idle thread or a new one | [`Pool::push`] |
-//! | queued | a thread is free | running, or dropped if it was aborted | [`Pool::next`] |
-//! | queued | the system refuses the only thread | refused: its handle says so | [`Pool::push`] |
-//! | new | spawned in the child of a fork, after threads were started in the parent | refused: its handle says so | [`Pool::push`] |
-//! | queued | shutdown | dropped | [`Pool::close`] |
-//! | new | spawned after the pool has closed | dropped | [`Pool::push`] |
+//! | new | spawned | queued, for an idle thread or a new one | [`BlockingPool::push`] |
+//! | queued | a thread is free | running, or dropped if it was aborted | [`BlockingPool::next`] |
+//! | queued | the system refuses the only thread | refused: its handle says so | [`BlockingPool::push`] |
+//! | new | spawned in the child of a fork, after threads were started in the parent | refused: its handle says so | [`BlockingPool::push`] |
+//! | queued | shutdown | dropped | [`BlockingPool::close`] |
+//! | new | spawned after the pool has closed | dropped | [`BlockingPool::push`] |
 //! | running | it returns or panics | ended | `run` |
 //!
 //! A closure that is running is not interrupted: abort has no effect on it, and shutdown waits for it.
@@ -50,7 +50,7 @@ const KEPT_QUEUE: usize = 1024;
 
 /// The threads of a runtime for blocking work.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct BlockingPool {
     state: Mutex<PoolState>,
     /// There is a closure for an idle thread, or the pool closes.
     work: Condvar,
@@ -93,7 +93,7 @@ impl<T, W: FnOnce() -> T> Future for Work<W> {
     }
 }
 
-impl Pool {
+impl BlockingPool {
     pub(crate) fn new(limit: usize, keep_alive: Duration) -> Self {
         let state = PoolState {
             queue: VecDeque::new(),

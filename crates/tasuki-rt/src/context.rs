@@ -12,7 +12,7 @@
 //! 2. No foreign code runs inside [`with`] and [`shared`]: it could drop the guard of the very runtime that is looked at.
 
 use crate::budget::Budget;
-use crate::metrics::Histogram;
+use crate::metrics::PollTimeCounters;
 use crate::scheduler::Shared;
 use crate::scheduler::worker::Local;
 use crate::task_local::outside_of_scopes;
@@ -35,7 +35,7 @@ pub(crate) struct Context {
     waker: Cell<Option<WakerParts>>,
     budget: Budget,
     /// Where the times of polls are counted, if they are.
-    times: Option<Arc<Histogram>>,
+    times: Option<Arc<PollTimeCounters>>,
 }
 
 /// Data and table of a waker. Both make it the one it is: the data alone may be null, or taken over by a foreign table.

@@ -36,9 +36,9 @@ impl Counter {
 
 /// How long the polls of one worker took.
 #[derive(Debug, Default)]
-pub(crate) struct Histogram([Counter; BUCKETS]);
+pub(crate) struct PollTimeCounters([Counter; BUCKETS]);
 
-impl Histogram {
+impl PollTimeCounters {
     #[cold]
     #[inline(never)]
     pub(crate) fn measure<R>(&self, poll: impl FnOnce() -> R) -> R {
@@ -453,7 +453,7 @@ impl Shared {
             queued: remote.queued(),
             inbox: remote.inbox.len(),
             timers: remote.timers.len(),
-            poll_times: remote.counters.poll_times.as_deref().map(Histogram::snapshot),
+            poll_times: remote.counters.poll_times.as_deref().map(PollTimeCounters::snapshot),
         };
         Metrics {
             tasks: self.task_counts.len(),
@@ -472,7 +472,7 @@ pub(crate) struct Counters {
     pub(crate) parks: Counter,
     pub(crate) socket_polls: Counter,
     /// Only if it was asked for.
-    pub(crate) poll_times: Option<std::sync::Arc<Histogram>>,
+    pub(crate) poll_times: Option<std::sync::Arc<PollTimeCounters>>,
 }
 
 #[cfg(test)]

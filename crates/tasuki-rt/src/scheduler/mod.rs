@@ -30,7 +30,7 @@ mod tests;
 mod tests_of_sleep;
 pub(crate) mod worker;
 
-use crate::blocking::Pool;
+use crate::blocking::BlockingPool;
 use crate::builder::{Builder, Resume};
 use crate::context::{self, Context, ThreadRole};
 use crate::metrics::Counters;
@@ -99,7 +99,7 @@ pub(crate) struct Shared {
     /// The threads of the workers.
     pub(crate) threads: Threads,
     /// The threads for blocking work.
-    pub(crate) blocking: Pool,
+    pub(crate) blocking: BlockingPool,
     pub(crate) sockets: Sockets,
     idle: Idle,
     /// A worker that is awake has deadlines: all look at the clock.
@@ -150,7 +150,7 @@ impl Shared {
             task_counts: TaskCounts::new(workers),
             shutdown: ShutdownProgress::new(workers),
             threads: Threads::new(builder.threads.clone()),
-            blocking: Pool::new(builder.blocking_threads, builder.keep_alive),
+            blocking: BlockingPool::new(builder.blocking_threads, builder.keep_alive),
             sockets: Sockets::default(),
             idle: Idle::new(workers),
             armed: AtomicBool::new(false),

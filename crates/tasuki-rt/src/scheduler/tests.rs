@@ -13,7 +13,7 @@ use crate::builder::Builder;
 use crate::context::{Context, SpawnSite, ThreadRole};
 use crate::event_loop::WorkerId;
 use crate::runtime::{spawn_in, spawn_on_in};
-use crate::task::registry::{Entry, Registered, Registry};
+use crate::task::registry::{Entry, RegisteredCell, Registry};
 use crate::task::task_counts::{Row, TaskCounts};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -271,7 +271,7 @@ fn entries_leave_their_list_in_any_order_and_shards_are_apart() {
         }
     }
     // SAFETY: the data of an `Arc`'s waker is what the `Arc` points to.
-    unsafe impl Registered for Cell {
+    unsafe impl RegisteredCell for Cell {
         unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
             // SAFETY: promised by the caller.
             unsafe { &cell.cast::<Self>().as_ref().0 }

@@ -1,7 +1,7 @@
 //! `JoinHandle`: awaits the result of a task, and aborts it.
 
 use super::abort::AbortHandle;
-use super::registry::Registered;
+use super::registry::RegisteredCell;
 use super::{Meta, TaskCell, TaskOutput, contained_waker, registry};
 use crate::context;
 use crate::error::JoinError;

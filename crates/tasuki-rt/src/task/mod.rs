@@ -26,7 +26,7 @@ use async_task::{Builder, ScheduleInfo, WithInfo};
 use join::JoinHandle;
 use notes::TaskNotes;
 use output::{Cause, TaskOutput, unobserved};
-use registry::{Entry, Look, Registered};
+use registry::{Entry, EntryWord, RegisteredCell};
 use std::fmt;
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -76,7 +76,7 @@ impl Meta {
 
     /// Why a task whose word says so ends without a poll of its future.
     #[cold]
-    fn cause(&self, look: Look) -> Cause {
+    fn cause(&self, look: EntryWord) -> Cause {
         if look.is_aborted() {
             return Cause::Aborted;
         }
@@ -197,7 +197,7 @@ impl TaskCell {
 }
 
 // SAFETY: `check` has seen that wakers and runnables have the pointer of the cell; the metadata is in the cell, and so is its table.
-unsafe impl Registered for TaskCell {
+unsafe impl RegisteredCell for TaskCell {
     unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
         // SAFETY: promised by the caller.
         let entry = unsafe { Self::look(cell, |runnable| NonNull::from(&runnable.metadata().entry)) };

@@ -30,7 +30,7 @@ mod noted {
     use crate::context::SpawnSite;
     use crate::event_loop::WorkerId;
     use crate::task::dump::{TaskDump, TaskState};
-    use crate::task::registry::{Entry, Registered, Registry};
+    use crate::task::registry::{Entry, RegisteredCell, Registry};
     use crate::task::{Meta, Runnable, TaskCell};
     use std::panic::Location;
     use std::ptr::NonNull;
@@ -115,7 +115,7 @@ mod noted {
     enum NotedCell {}
 
     // SAFETY: as for `TaskCell`: the entry is in the metadata, which is in the cell.
-    unsafe impl Registered for NotedCell {
+    unsafe impl RegisteredCell for NotedCell {
         unsafe fn entry<'a>(cell: NonNull<()>) -> &'a Entry {
             // SAFETY: promised by the caller.
             let entry = unsafe { TaskCell::look(cell, |task| NonNull::from(&task.metadata().notes.entry)) };

@@ -25,7 +25,7 @@
 //! 2. An entry in a list owns one reference to its cell: so the cell outlives its time in the list. The thread that takes the entry out of
 //!    the list, under the lock of the shard, owns that reference from then on.
 //! 3. Lists link cells, not entries: the pointer of a cell is valid for the whole of it, and so gives its entry and its waker
-//!    ([`Registered`]). No entry holds a waker: 16 bytes less in each task, which decide whether a small one is cheap to allocate.
+//!    ([`RegisteredCell`]). No entry holds a waker: 16 bytes less in each task, which decide whether a small one is cheap to allocate.
 //!    A thread that keeps the cell by other means, as a handle does, may wake it at any time: `async-task` ignores the wake of a
 //!    task that has ended.
 //! 4. No waker is called or dropped under the lock of a shard.
@@ -54,7 +54,7 @@ pub(crate) struct Entry {
     word: AtomicU32,
     /// The worker that the task is pinned to, [`ANYWHERE`], or [`BLOCKING`]. Here, where it fills a gap.
     home: u32,
-    links: UnsafeCell<Links>,
+    links: UnsafeCell<EntryLinks>,
 }
 
 /// Any worker may run it.
@@ -63,7 +63,7 @@ const ANYWHERE: u32 = u32::MAX;
 const BLOCKING: u32 = u32::MAX - 1;
 
 /// The neighbours, as pointers to their cells. Guarded by the lock of the shard.
-struct Links {
+struct EntryLinks {
     prev: Option<NonNull<()>>,
     next: Option<NonNull<()>>,
 }
@@ -74,7 +74,7 @@ struct Links {
 ///
 /// The data of a cell's waker is the pointer of the cell. While a reference to the cell exists, `entry` is its entry, always the
 /// same, and `waker` a waker of it.
-pub(crate) unsafe trait Registered {
+pub(crate) unsafe trait RegisteredCell {
     /// The entry of a cell.
     ///
     /// # Safety
@@ -92,9 +92,9 @@ pub(crate) unsafe trait Registered {
 
 /// The word of an entry, read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look(u32);
+pub(crate) struct EntryWord(u32);
 
-impl Look {
+impl EntryWord {
     #[inline]
     pub(crate) fn is_aborted(self) -> bool {
         self.0 & ABORTED != 0
@@ -131,7 +131,7 @@ impl Entry {
     }
 
     fn with_home(home: u32) -> Self {
-        Self { word: AtomicU32::new(0), home, links: UnsafeCell::new(Links { prev: None, next: None }) }
+        Self { word: AtomicU32::new(0), home, links: UnsafeCell::new(EntryLinks { prev: None, next: None }) }
     }
 
     /// The worker that the task is pinned to.
@@ -160,9 +160,9 @@ impl Entry {
 
     /// For the poll, and for a caller that asks whether it has ended.
     #[inline]
-    pub(crate) fn look(&self) -> Look {
+    pub(crate) fn look(&self) -> EntryWord {
         // Acquire: pairs with Release in `abort`, and in `end`.
-        Look(self.word.load(Ordering::Acquire))
+        EntryWord(self.word.load(Ordering::Acquire))
     }
 }
 
@@ -171,11 +171,11 @@ impl Entry {
 /// # Safety
 ///
 /// The caller keeps the cell, whatever the task does.
-pub(crate) unsafe fn abort<C: Registered>(cell: NonNull<()>) {
+pub(crate) unsafe fn abort<C: RegisteredCell>(cell: NonNull<()>) {
     // SAFETY: promised by the caller.
     let entry = unsafe { C::entry(cell) };
     // Release: pairs with Acquire in `look`. Nothing is read because of the bit that was there, so no Acquire.
-    let before = Look(entry.word.fetch_or(ABORTED, Ordering::Release));
+    let before = EntryWord(entry.word.fetch_or(ABORTED, Ordering::Release));
     // If it is not registered it is in a queue, or `insert` sees the bit, or it has ended.
     if before.is_registered() {
         // SAFETY: promised by the caller.
@@ -188,7 +188,7 @@ pub(crate) unsafe fn abort<C: Registered>(cell: NonNull<()>) {
 /// # Safety
 ///
 /// The caller keeps the cell, whatever the task does.
-pub(crate) unsafe fn is_ended<C: Registered>(cell: NonNull<()>) -> bool {
+pub(crate) unsafe fn is_ended<C: RegisteredCell>(cell: NonNull<()>) -> bool {
     // SAFETY: promised by the caller.
     unsafe { C::entry(cell) }.look().is_ended()
 }
@@ -198,7 +198,7 @@ pub(crate) unsafe fn is_ended<C: Registered>(cell: NonNull<()>) -> bool {
 /// # Safety
 ///
 /// The caller has taken the cell out of its list, and calls this once.
-unsafe fn reference<C: Registered>(cell: NonNull<()>) -> Waker {
+unsafe fn reference<C: RegisteredCell>(cell: NonNull<()>) -> Waker {
     // SAFETY: the list's reference exists.
     let another = unsafe { C::waker(cell) };
     // SAFETY: `insert` forgot a waker of this cell, which had this data and this table; the caller calls this once.
@@ -235,7 +235,7 @@ unsafe impl Send for List {}
 /// # Safety
 ///
 /// The cell is in the list whose lock the caller holds, or enters or leaves it, and `change` keeps the links to itself.
-unsafe fn links<C: Registered, R>(cell: NonNull<()>, change: impl FnOnce(&mut Links) -> R) -> R {
+unsafe fn links<C: RegisteredCell, R>(cell: NonNull<()>, change: impl FnOnce(&mut EntryLinks) -> R) -> R {
     // SAFETY: what is in the list lives.
     let entry = unsafe { C::entry(cell) };
     // SAFETY: the lock is held.
@@ -246,10 +246,10 @@ impl List {
     /// # Safety
     ///
     /// The lock is held; the cell is in no list, and a reference to it goes to the list.
-    unsafe fn push<C: Registered>(&mut self, cell: NonNull<()>) {
+    unsafe fn push<C: RegisteredCell>(&mut self, cell: NonNull<()>) {
         let next = self.0.replace(cell);
         // SAFETY: promised by the caller.
-        unsafe { links::<C, _>(cell, |links| *links = Links { prev: None, next }) };
+        unsafe { links::<C, _>(cell, |links| *links = EntryLinks { prev: None, next }) };
         if let Some(next) = next {
             // SAFETY: it is in the list.
             unsafe { links::<C, _>(next, |links| links.prev = Some(cell)) };
@@ -261,10 +261,10 @@ impl List {
     /// # Safety
     ///
     /// The lock is held; the entry is that of a cell that is or was in this list.
-    unsafe fn remove<C: Registered>(&mut self, entry: &Entry) -> Option<NonNull<()>> {
-        let none = Links { prev: None, next: None };
+    unsafe fn remove<C: RegisteredCell>(&mut self, entry: &Entry) -> Option<NonNull<()>> {
+        let none = EntryLinks { prev: None, next: None };
         // SAFETY: the lock is held.
-        let Links { prev, next } = entry.links.with_mut(|links| unsafe { ptr::replace(links, none) });
+        let EntryLinks { prev, next } = entry.links.with_mut(|links| unsafe { ptr::replace(links, none) });
         // The pointer that was put, which is valid for the cell: the entry's own is not.
         let cell = match prev {
             // SAFETY: it is in the list.
@@ -283,7 +283,7 @@ impl List {
     }
 }
 
-impl<C: Registered> Registry<C> {
+impl<C: RegisteredCell> Registry<C> {
     pub(crate) fn new(workers: usize) -> Self {
         assert!(2 * workers < REFUSED as usize, "fewer than 2^27 workers");
         let shards = (0..2 * workers).map(|_| Shard::default()).collect();
@@ -308,7 +308,7 @@ impl<C: Registered> Registry<C> {
         // SAFETY: the lock is held; promised by the caller.
         unsafe { self.list(shard).push::<C>(cell) };
         // Relaxed: publishes nothing, and what an aborter did before is read by the poll that follows.
-        Look(entry.word.fetch_or(REGISTERED | shard as u32, Ordering::Relaxed)).is_aborted()
+        EntryWord(entry.word.fetch_or(REGISTERED | shard as u32, Ordering::Relaxed)).is_aborted()
     }
 
     /// The future is dropped: takes the task out, if it was registered.
@@ -316,7 +316,7 @@ impl<C: Registered> Registry<C> {
     pub(crate) fn remove(&self, entry: &Entry) {
         // Relaxed: written by a poll, which came before in the life of the task.
         let word = entry.word.load(Ordering::Relaxed);
-        if Look(word).is_registered() {
+        if EntryWord(word).is_registered() {
             self.remove_from((word & !(ABORTED | REGISTERED)) as usize, entry);
         }
     }

@@ -56,7 +56,7 @@ const KEPT_SLOTS: usize = 1024;
 #[doc(alias = "FuturesUnordered")]
 #[doc(alias = "TaskGroup")]
 pub struct JoinSet<T> {
-    slots: Vec<Option<Member<T>>>,
+    slots: Vec<Option<SetMember<T>>>,
     free: Vec<usize>,
     completions: Arc<Completions<Event>>,
 }
@@ -65,13 +65,13 @@ pub struct JoinSet<T> {
 impl<T> UnwindSafe for JoinSet<T> {}
 impl<T> RefUnwindSafe for JoinSet<T> {}
 
-enum Member<T> {
+enum SetMember<T> {
     Running(JoinHandle<T>, Arc<Completion<Event>>),
     /// Had ended when it was inserted.
     Ended(TaskId, Result<T, JoinError>),
 }
 
-impl<T> Member<T> {
+impl<T> SetMember<T> {
     /// Drops the result, or the right to it.
     fn discard(self) {
         match self {
@@ -167,10 +167,10 @@ impl<T> JoinSet<T> {
         let completion = Completion::new(index, self.completions.clone());
         let waker = Waker::from(completion.clone());
         let member = match handle.register(&mut Context::from_waker(&waker)) {
-            Poll::Pending => Member::Running(handle, completion),
+            Poll::Pending => SetMember::Running(handle, completion),
             Poll::Ready(result) => {
                 completion.wake();
-                Member::Ended(id, result)
+                SetMember::Ended(id, result)
             }
         };
         if self.free.pop().is_none() {
@@ -460,11 +460,11 @@ impl<T> JoinSet<T> {
     /// The result of this member, if it has ended.
     fn look(&mut self, index: usize) -> Option<Joined<T>> {
         let joined = match self.slots.get_mut(index)?.take()? {
-            Member::Ended(id, result) => (id, result),
-            Member::Running(mut handle, completion) => {
+            SetMember::Ended(id, result) => (id, result),
+            SetMember::Running(mut handle, completion) => {
                 let waker = Waker::from(completion.clone());
                 let Poll::Ready(result) = handle.poll_trusted(&mut Context::from_waker(&waker)) else {
-                    self.slots[index] = Some(Member::Running(handle, completion));
+                    self.slots[index] = Some(SetMember::Running(handle, completion));
                     return None;
                 };
                 (handle.id(), result)
@@ -493,7 +493,7 @@ impl<T> JoinSet<T> {
     /// ```
     pub fn abort_all(&self) {
         self.slots.iter().flatten().for_each(|member| {
-            if let Member::Running(handle, _) = member {
+            if let SetMember::Running(handle, _) = member {
                 handle.abort();
             }
         });
@@ -517,7 +517,7 @@ impl<T> JoinSet<T> {
         self.free.clear();
         self.completions.close();
         self.completions = no_completions();
-        slots.into_iter().flatten().for_each(Member::discard);
+        slots.into_iter().flatten().for_each(SetMember::discard);
     }
 }
 
@@ -532,7 +532,7 @@ impl<T> Drop for JoinSet<T> {
         self.abort_all();
         self.completions.close();
         // A result that has come is foreign: a panic of one goes no further, and the others are dropped.
-        self.slots.drain(..).flatten().for_each(Member::discard);
+        self.slots.drain(..).flatten().for_each(SetMember::discard);
     }
 }
 
@@ -610,7 +610,7 @@ mod tests {
                     if ended {
                         gate.set();
                         while set.slots.iter().flatten().any(
-                            |member| matches!(member, Member::Running(handle, _) if !handle.is_finished()),
+                            |member| matches!(member, SetMember::Running(handle, _) if !handle.is_finished()),
                         ) {
                             functions::yield_now().await;
                         }
