@@ -131,7 +131,7 @@ impl LocalRuntime {
         );
         let context = self.context.as_deref().expect("there until the drop");
         let ThreadRole::Worker(local) = &context.role else { unreachable!("made as a worker") };
-        let main = Arc::new(Main { woken: AtomicBool::new(true), shared: self.shared.clone() });
+        let main = Arc::new(MainWaker { woken: AtomicBool::new(true), shared: self.shared.clone() });
         let waker = Waker::from(main.clone());
         let id = TaskId::fresh();
         let _end = EndsPoll(context);
@@ -290,12 +290,12 @@ impl fmt::Debug for LocalRuntime {
 }
 
 /// What wakes the future of `block_on`.
-struct Main {
+struct MainWaker {
     woken: AtomicBool,
     shared: Arc<Shared>,
 }
 
-impl Main {
+impl MainWaker {
     /// Is there a wake that was not answered by a poll?
     fn take(&self) -> bool {
         // Acquire: pairs with Release in `wake_by_ref`: what was done before the wake.
@@ -303,7 +303,7 @@ impl Main {
     }
 }
 
-impl Wake for Main {
+impl Wake for MainWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

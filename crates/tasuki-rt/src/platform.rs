@@ -14,12 +14,12 @@ mod system {
 
     /// One bit for each processor, as the system wants it.
     #[repr(C)]
-    pub(super) struct Set([usize; MOST / BITS]);
+    pub(super) struct ProcessorSet([usize; MOST / BITS]);
 
     unsafe extern "C" {
         // Of the C library, which `std` links; the first argument 0 is the calling thread.
-        fn sched_getaffinity(thread: i32, bytes: usize, set: *mut Set) -> i32;
-        fn sched_setaffinity(thread: i32, bytes: usize, set: *const Set) -> i32;
+        fn sched_getaffinity(thread: i32, bytes: usize, set: *mut ProcessorSet) -> i32;
+        fn sched_setaffinity(thread: i32, bytes: usize, set: *const ProcessorSet) -> i32;
     }
 
     fn outcome(result: i32) -> io::Result<()> {
@@ -27,10 +27,10 @@ mod system {
     }
 
     /// All that the calling thread, and so the process, may use. Fails if one of these is not among them.
-    pub(super) fn check(processors: &[usize]) -> io::Result<Set> {
-        let mut set = Set([0; MOST / BITS]);
+    pub(super) fn check(processors: &[usize]) -> io::Result<ProcessorSet> {
+        let mut set = ProcessorSet([0; MOST / BITS]);
         // SAFETY: writes at most as many bytes as it is told there are.
-        outcome(unsafe { sched_getaffinity(0, size_of::<Set>(), &raw mut set) })?;
+        outcome(unsafe { sched_getaffinity(0, size_of::<ProcessorSet>(), &raw mut set) })?;
         let may =
             |processor: usize| processor < MOST && set.0[processor / BITS] & (1 << (processor % BITS)) != 0;
         match processors.iter().find(|processor| !may(**processor)) {
@@ -43,14 +43,14 @@ mod system {
     }
 
     pub(super) fn pin_thread(processor: usize) -> io::Result<()> {
-        let mut set = Set([0; MOST / BITS]);
+        let mut set = ProcessorSet([0; MOST / BITS]);
         set.0[processor / BITS] = 1 << (processor % BITS);
         pin_to(&set)
     }
 
-    pub(super) fn pin_to(set: &Set) -> io::Result<()> {
+    pub(super) fn pin_to(set: &ProcessorSet) -> io::Result<()> {
         // SAFETY: reads as many bytes as there are.
-        outcome(unsafe { sched_setaffinity(0, size_of::<Set>(), set) })
+        outcome(unsafe { sched_setaffinity(0, size_of::<ProcessorSet>(), set) })
     }
 }
 
@@ -59,7 +59,7 @@ mod system {
     use std::io;
 
     /// There is none.
-    pub(super) enum Set {}
+    pub(super) enum ProcessorSet {}
 
     fn unsupported<T>() -> io::Result<T> {
         Err(io::Error::new(
@@ -68,7 +68,7 @@ mod system {
         ))
     }
 
-    pub(super) fn check(_: &[usize]) -> io::Result<Set> {
+    pub(super) fn check(_: &[usize]) -> io::Result<ProcessorSet> {
         unsupported()
     }
 
@@ -76,7 +76,7 @@ mod system {
         unsupported()
     }
 
-    pub(super) fn pin_to(set: &Set) -> io::Result<()> {
+    pub(super) fn pin_to(set: &ProcessorSet) -> io::Result<()> {
         match *set {}
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn check_system() -> io::Result<()> {
 }
 
 /// The processors that a process may use, for its threads that are not pinned: a thread begins where the thread may run that starts it, which may be pinned.
-pub(crate) struct AllowedProcessors(system::Set);
+pub(crate) struct AllowedProcessors(system::ProcessorSet);
 
 impl AllowedProcessors {
     /// Lets the calling thread run on all of them. Those that were taken from the process meanwhile are done without.

@@ -95,9 +95,9 @@ thread_local! {
 }
 
 /// Ends a change of the list.
-struct Leave(*const Frame);
+struct RestoreFrame(*const Frame);
 
-impl Drop for Leave {
+impl Drop for RestoreFrame {
     fn drop(&mut self) {
         let _ = INNERMOST.try_with(|innermost| innermost.set(self.0));
     }
@@ -105,7 +105,8 @@ impl Drop for Leave {
 
 /// Runs what belongs to no scope, whichever the calling thread is in: tasks of an event loop that is driven by a thread of the user, or dropped by one.
 pub(crate) fn outside_of_scopes<R>(f: impl FnOnce() -> R) -> R {
-    let _leave = Leave(INNERMOST.try_with(|innermost| innermost.replace(ptr::null())).unwrap_or(ptr::null()));
+    let _leave =
+        RestoreFrame(INNERMOST.try_with(|innermost| innermost.replace(ptr::null())).unwrap_or(ptr::null()));
     f()
 }
 
@@ -132,7 +133,7 @@ impl<T> TaskLocal<T> {
         let outer = INNERMOST.try_with(Cell::get).unwrap_or(ptr::null());
         let frame = Frame { key: self.key(), value: ptr::from_ref(value).cast(), outer };
         let _ = INNERMOST.try_with(|innermost| innermost.set(&raw const frame));
-        let _leave = Leave(outer);
+        let _leave = RestoreFrame(outer);
         f()
     }
 

@@ -134,12 +134,12 @@ mod sealed {
 }
 
 /// A future, and the member that is dropped after it. In this order: an abort drops the fields, too.
-struct Tracked<F> {
+struct MemberFuture<F> {
     future: F,
     _member: OwnedWaitGroupMember,
 }
 
-impl<F: Future> Future for Tracked<F> {
+impl<F: Future> Future for MemberFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -149,8 +149,8 @@ impl<F: Future> Future for Tracked<F> {
 }
 
 #[track_caller]
-fn track<F>(group: &Arc<WaitGroup>, future: F) -> Tracked<F> {
-    Tracked { future, _member: group.clone().member_owned() }
+fn track<F>(group: &Arc<WaitGroup>, future: F) -> MemberFuture<F> {
+    MemberFuture { future, _member: group.clone().member_owned() }
 }
 
 impl WaitGroupExt for Arc<WaitGroup> {
@@ -194,9 +194,9 @@ struct Made<C> {
 }
 
 impl<F, C: FnOnce() -> F> Made<C> {
-    fn call(self) -> Tracked<F> {
+    fn call(self) -> MemberFuture<F> {
         let Self { make, member } = self;
-        Tracked { future: make(), _member: member }
+        MemberFuture { future: make(), _member: member }
     }
 
     fn call_blocking(self) -> F {

@@ -132,14 +132,14 @@ pub(crate) struct Poller {
     registry: mio::Registry,
     interrupt: Waker,
     /// Never contended: the poll slot lets one worker in.
-    poll_state: Mutex<PollState>,
+    poll_state: Mutex<SystemPoll>,
     table: Mutex<Table>,
     /// The process that started it.
     process: u32,
 }
 
 /// What the worker that polls uses.
-struct PollState {
+struct SystemPoll {
     poll: mio::Poll,
     events: Events,
 }
@@ -158,7 +158,7 @@ impl Poller {
         let poll = mio::Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let interrupt = Waker::from(Arc::new(Interrupt(mio::Waker::new(&registry, INTERRUPT)?)));
-        let poll_state = Mutex::new(PollState { poll, events: Events::new() });
+        let poll_state = Mutex::new(SystemPoll { poll, events: Events::new() });
         Ok(Self { registry, interrupt, poll_state, table: Mutex::default(), process: process() })
     }
 
@@ -174,7 +174,7 @@ impl Poller {
     /// Waits, and notes the wakes that are to follow.
     fn wait(&self, timeout: Option<Duration>, deliveries: &mut Vec<Delivery>) -> io::Result<()> {
         let mut poll_state = self.poll_state.lock().unwrap_or_else(PoisonError::into_inner);
-        let PollState { poll, events } = &mut *poll_state;
+        let SystemPoll { poll, events } = &mut *poll_state;
         // Once for a worker: from then on a wait allocates nothing, whatever it brings.
         deliveries.reserve(4 * BATCH);
         events.wait(poll, timeout)?;

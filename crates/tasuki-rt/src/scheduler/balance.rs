@@ -68,7 +68,7 @@ impl Local {
         if own >= FEW || others == 0 {
             return None;
         }
-        let victim = (self.index + 1 + self.roll() as usize % others) % shared.workers();
+        let victim = (self.index + 1 + self.next_random() as usize % others) % shared.workers();
         let remote = &shared.remotes[victim];
         let before = self.observations.borrow()[victim].comparison;
         let (polls, tasks) =

@@ -47,7 +47,7 @@ impl Local {
     /// A task of another worker, and more of its queue into ours.
     pub(super) fn steal(&self, shared: &Shared) -> Option<Runnable> {
         let workers = shared.workers();
-        let start = self.roll() as usize % workers;
+        let start = self.next_random() as usize % workers;
         let stolen = (0..workers)
             .map(|step| (start + step) % workers)
             .filter(|victim| *victim != self.index)
@@ -115,9 +115,9 @@ impl Local {
     }
 
     /// SplitMix64: which worker to look at first.
-    pub(super) fn roll(&self) -> u64 {
-        let state = self.dice.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.dice.set(state);
+    pub(super) fn next_random(&self) -> u64 {
+        let state = self.rng.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.rng.set(state);
         let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z ^ (z >> 31)
     }

@@ -64,7 +64,7 @@ pub(crate) struct Local {
     pub(super) saw_held: Cell<bool>,
     /// Has watched since it last had something to do.
     pub(super) rested: Cell<bool>,
-    pub(super) dice: Cell<u64>,
+    pub(super) rng: Cell<u64>,
     /// What the clock said last.
     pub(super) now: Cell<Instant>,
     /// How many polls come before the next look at the clock.
@@ -109,7 +109,7 @@ impl Local {
             observations: RefCell::new(vec![Observation::default(); shared.workers()].into()),
             saw_held: Cell::new(false),
             rested: Cell::new(false),
-            dice: Cell::new(index as u64 + 1),
+            rng: Cell::new(index as u64 + 1),
             now: Cell::new(shared.epoch),
             skip: Cell::new(0),
             wary: Cell::new(0),

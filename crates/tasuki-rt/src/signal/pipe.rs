@@ -24,14 +24,14 @@ use tasuki::Event;
 const SIGNALS: usize = 128;
 
 /// One signal.
-pub(super) struct SignalSlot {
+pub(super) struct SignalState {
     /// How often its handler has run.
     count: AtomicU32,
     /// Set for a moment only, to release those that wait.
     pub(super) arrived: Event,
 }
 
-impl SignalSlot {
+impl SignalState {
     const fn new() -> Self {
         Self { count: AtomicU32::new(0), arrived: Event::manual() }
     }
@@ -44,13 +44,13 @@ impl SignalSlot {
     }
 }
 
-static SLOTS: [SignalSlot; SIGNALS] = [const { SignalSlot::new() }; SIGNALS];
+static SLOTS: [SignalState; SIGNALS] = [const { SignalState::new() }; SIGNALS];
 /// What the handler writes to; -1 before the first use.
 static WRITE_END: AtomicI32 = AtomicI32::new(-1);
 /// Which signals have our handler. Held while one is installed.
 static INSTALLED: Mutex<[bool; SIGNALS]> = Mutex::new([false; SIGNALS]);
 
-pub(super) fn slot(signal: i32) -> &'static SignalSlot {
+pub(super) fn slot(signal: i32) -> &'static SignalState {
     &SLOTS[signal as usize]
 }
 

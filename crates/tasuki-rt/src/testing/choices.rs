@@ -240,10 +240,10 @@ impl Chooser {
     }
 
     /// All decisions, in order; cut off where they were too many.
-    pub(super) fn into_record(self) -> Record {
+    pub(super) fn into_record(self) -> DecisionRecord {
         let ended_early =
             matches!(&self.strategy, Strategy::Search { prefix, .. } if self.made < prefix.len());
-        Record {
+        DecisionRecord {
             complete: self.made == self.record.len(),
             differs: self.differs || ended_early,
             choices: self.record,
@@ -253,7 +253,7 @@ impl Chooser {
 
 /// The decisions of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Record {
+pub(super) struct DecisionRecord {
     pub(super) choices: Vec<Choice>,
     /// None is missing.
     pub(super) complete: bool,
@@ -261,7 +261,7 @@ pub(super) struct Record {
     pub(super) differs: bool,
 }
 
-impl Record {
+impl DecisionRecord {
     pub(super) fn schedule(&self) -> Schedule {
         let taken = self.choices.iter().enumerate().filter(|(_, choice)| choice.taken != 0);
         Schedule(taken.map(|(at, choice)| (at, choice.taken)).collect())

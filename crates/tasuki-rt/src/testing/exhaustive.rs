@@ -1,6 +1,6 @@
 //! Every schedule of a small program, up to a number of deviations: a depth-first search over the decisions of its runs.
 
-use super::choices::{Record, Strategy};
+use super::choices::{DecisionRecord, Strategy};
 use super::virtual_workers::Settings;
 use super::{Found, Origin, attempt, from_environment, give_up};
 use std::future::Future;
@@ -234,7 +234,7 @@ impl Default for Exhaustive {
 }
 
 /// The next one in the order of the search: the last decision that has another option takes it.
-fn next_prefix(record: &Record) -> Option<Vec<u32>> {
+fn next_prefix(record: &DecisionRecord) -> Option<Vec<u32>> {
     let last = record.choices.iter().rposition(|choice| choice.taken + 1 < choice.of)?;
     let mut prefix: Vec<u32> = record.choices[..=last].iter().map(|choice| choice.taken).collect();
     prefix[last] += 1;

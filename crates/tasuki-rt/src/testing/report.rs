@@ -28,7 +28,7 @@ pub(super) enum Fate {
 
 /// A poll, or a posted closure.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct TaskStep {
     task: usize,
     worker: usize,
     fate: Fate,
@@ -50,7 +50,7 @@ pub(super) struct Tasks {
     workers: usize,
     numbers: BTreeMap<TaskId, usize>,
     list: Vec<Task>,
-    steps: VecDeque<Step>,
+    steps: VecDeque<TaskStep>,
 }
 
 impl Tasks {
@@ -80,7 +80,7 @@ impl Tasks {
         if self.steps.len() == SHOWN {
             self.steps.pop_front();
         }
-        self.steps.push_back(Step { task, worker, fate: Fate::Waits });
+        self.steps.push_back(TaskStep { task, worker, fate: Fate::Waits });
         self.list[task].joins.clear();
     }
 

@@ -10,7 +10,7 @@
 //! 3. Of the closures posted to one worker only the oldest can be picked.
 
 use super::Failure;
-use super::choices::{Candidate, Chooser, Record, Strategy};
+use super::choices::{Candidate, Chooser, DecisionRecord, Strategy};
 use super::report::{Fate, Tasks};
 use super::spin_clock::SpinClock;
 use crate::context::{Context, SpawnSite};
@@ -70,7 +70,7 @@ impl Ready {
 
 /// The poll that is going on.
 #[derive(Default)]
-struct Polling {
+struct CurrentPoll {
     /// Number of the task.
     task: Cell<Option<usize>>,
     operations: Cell<u32>,
@@ -82,7 +82,7 @@ struct Polling {
     again: Cell<bool>,
 }
 
-impl Polling {
+impl CurrentPoll {
     /// How the poll of a task ended that was woken during it.
     fn fate(&self) -> Fate {
         match (self.switched.get(), self.yielded.get()) {
@@ -100,7 +100,7 @@ pub(crate) struct Sim {
     ready: RefCell<Vec<Ready>>,
     chooser: RefCell<Chooser>,
     tasks: RefCell<Tasks>,
-    polling: Polling,
+    polling: CurrentPoll,
     /// The task that switched in the last poll: it is not picked again if something else can run.
     switched: Cell<Option<usize>>,
     here: Cell<usize>,
@@ -126,7 +126,7 @@ impl Sim {
             chooser: RefCell::new(Chooser::new(strategy)),
             tasks: RefCell::new(Tasks::new(settings.workers)),
             settings,
-            polling: Polling::default(),
+            polling: CurrentPoll::default(),
             switched: Cell::new(None),
             here: Cell::new(0),
             now: Cell::new(start),
@@ -444,7 +444,7 @@ impl Sim {
 #[derive(Debug)]
 pub(super) struct History {
     pub(super) workers: usize,
-    pub(super) record: Record,
+    pub(super) record: DecisionRecord,
     /// The last steps, to be read.
     pub(super) steps: String,
     pub(super) met_foreign: bool,
