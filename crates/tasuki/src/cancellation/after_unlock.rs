@@ -11,11 +11,11 @@ use core::ptr::NonNull;
 /// Nodes taken out of a tree. Chained by `next`.
 #[derive(Debug)]
 #[must_use = "these nodes must be freed, after the lock has been released"]
-pub(super) struct Garbage {
+pub(super) struct NodesToFree {
     first: NodeLink,
 }
 
-impl Garbage {
+impl NodesToFree {
     pub(super) fn new() -> Self {
         Self { first: None }
     }
@@ -41,14 +41,14 @@ impl Garbage {
 /// `next_wake`, each of which stands for a handle.
 #[derive(Debug)]
 #[must_use = "these waiters must be released, after the lock has been released"]
-pub(super) struct Wakes<'c> {
+pub(super) struct NodesToWake<'c> {
     target: &'c Node,
     pub(super) target_waited_for: bool,
     first: NodeLink,
     last: NodeLink,
 }
 
-impl<'c> Wakes<'c> {
+impl<'c> NodesToWake<'c> {
     pub(super) fn new(target: &'c Node) -> Self {
         Self { target, target_waited_for: false, first: None, last: None }
     }
@@ -83,7 +83,7 @@ impl<'c> Wakes<'c> {
     }
 }
 
-impl Drop for Wakes<'_> {
+impl Drop for NodesToWake<'_> {
     /// Only a panic that could not be caught leaves something; it is done all the same.
     fn drop(&mut self) {
         if mem::take(&mut self.target_waited_for) {

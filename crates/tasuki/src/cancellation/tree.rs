@@ -59,7 +59,7 @@
 //! The lock: Acquire of [`WaitQueue::lock`](crate::queue::WaitQueue::lock) pairs with Release of the drop of [`LockedQueue`](crate::queue::LockedQueue); all
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
-use super::after_unlock::{Garbage, Wakes};
+use super::after_unlock::{NodesToFree, NodesToWake};
 use super::node::{CANCELLED, Node, NodeLink, NodeRef, NodeState, TreeLinks, TreeState};
 use super::reason::Reason;
 use crate::queue::queue_lock::QueueLockGuard;
@@ -95,9 +95,9 @@ pub(super) fn child(parent: &NodeRef) -> NodeRef {
 
 /// Cancels a node and all its descendants; see "step by step".
 pub(super) fn cancel(target: &NodeRef, reason: Reason) {
-    let mut wakes = Wakes::new(target);
+    let mut wakes = NodesToWake::new(target);
     let mut locked = LockedTree::new(target);
-    let mut garbage = Garbage::new();
+    let mut garbage = NodesToFree::new();
     if !target.is_cancelled() {
         locked.unlink_from_parent(target.node(), &mut garbage);
         wakes.target_waited_for = locked.cancel_one(target.node(), reason);
@@ -109,7 +109,7 @@ pub(super) fn cancel(target: &NodeRef, reason: Reason) {
         if !more {
             break;
         }
-        (locked, garbage) = (LockedTree::new(target), Garbage::new());
+        (locked, garbage) = (LockedTree::new(target), NodesToFree::new());
     }
     wakes.run();
 }
@@ -119,7 +119,7 @@ pub(super) fn cancel(target: &NodeRef, reason: Reason) {
 /// SAFETY: the node has no handle, had one until now, and this is called once.
 #[inline(never)]
 pub(super) unsafe fn last_handle_gone(node: NonNull<Node>) {
-    let mut garbage = Garbage::new();
+    let mut garbage = NodesToFree::new();
     // SAFETY: a node without handles lives until it is retired, below.
     let mut locked = LockedTree::new(unsafe { node.as_ref() });
     locked.retire(node, &mut garbage);
@@ -202,7 +202,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// Takes a `Linked` node out; an orphaned parent may now be needed no more.
-    fn unlink_from_parent(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn unlink_from_parent(&mut self, node: NonNull<Node>, garbage: &mut NodesToFree) {
         let parent = self.links(node).parent;
         self.unlink(node);
         if let Some(parent) = parent {
@@ -225,7 +225,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// The last handle is gone, whatever the state.
-    fn retire(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn retire(&mut self, node: NonNull<Node>, garbage: &mut NodesToFree) {
         match self.links(node).state {
             NodeState::Linked => self.retire_linked(node, garbage),
             NodeState::Spreading => self.change(node, |links| links.orphaned = true),
@@ -234,7 +234,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// `Linked => gone`, or orphaned while two children or more need it.
-    fn retire_linked(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn retire_linked(&mut self, node: NonNull<Node>, garbage: &mut NodesToFree) {
         if self.links(node).child.is_none() {
             self.unlink_from_parent(node, garbage);
             self.discard(node, garbage);
@@ -247,7 +247,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// `Linked, orphaned => gone` if one child is left. A `Spreading` one is left to the cancel.
-    fn collapse(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn collapse(&mut self, node: NonNull<Node>, garbage: &mut NodesToFree) {
         let TreeLinks { state, orphaned, .. } = self.links(node);
         if state != NodeState::Linked || !orphaned {
             return;
@@ -259,7 +259,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// A node that is in no list, and has no handle, leaves the tree. The first node's memory stays for the others.
-    fn discard(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn discard(&mut self, node: NonNull<Node>, garbage: &mut NodesToFree) {
         self.state().members -= 1;
         if node != self.tree {
             // SAFETY: it is in no list and has no handle; the members of the tree know nothing else of it.
@@ -289,7 +289,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// Some steps of what the `Spreading` have to do, whichever call cancelled them; false when there is nothing left.
-    fn spread(&mut self, wakes: &mut Wakes<'_>, garbage: &mut Garbage) -> bool {
+    fn spread(&mut self, wakes: &mut NodesToWake<'_>, garbage: &mut NodesToFree) -> bool {
         for _ in 0..STEPS {
             let Some(node) = self.state().spreading else { return false };
             let Some(child) = self.links(node).child else {
@@ -307,7 +307,7 @@ impl<'t> LockedTree<'t> {
     }
 
     /// `Spreading => Detached`, of the newest; orphaned: `=> gone`.
-    fn end_spreading(&mut self, node: NonNull<Node>, garbage: &mut Garbage) {
+    fn end_spreading(&mut self, node: NonNull<Node>, garbage: &mut NodesToFree) {
         let TreeLinks { next, orphaned, .. } = self.links(node);
         self.state().spreading = next;
         self.change(node, |links| (links.state, links.next) = (NodeState::Detached, None));

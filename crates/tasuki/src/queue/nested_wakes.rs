@@ -118,8 +118,8 @@ fn keep(kept: &RefCell<VecDeque<DeferredWake>>, wake: DeferredWake) {
 
 /// Wakes, and then whatever was kept meanwhile. The first panic goes on at the end.
 fn wake_as_root(waker: QueueWaker) {
-    struct Reset;
-    impl Drop for Reset {
+    struct ClearActive;
+    impl Drop for ClearActive {
         fn drop(&mut self) {
             set_active(ptr::null());
         }
@@ -128,7 +128,7 @@ fn wake_as_root(waker: QueueWaker) {
     let kept = RefCell::new(VecDeque::new());
     {
         set_active(&raw const kept);
-        let _reset = Reset;
+        let _reset = ClearActive;
         panics.catch(|| waker.wake());
         while let Some(next) = next(&kept) {
             panics.catch(|| next.wake());

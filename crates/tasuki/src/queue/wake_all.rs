@@ -49,9 +49,9 @@ impl LockedQueue<'_> {
         let sentinel = core::pin::pin!(Waiter::sentinel());
         let sentinel: *mut Waiter = (&raw const *sentinel).cast_mut();
         // SAFETY: we hold `EDIT`; the sentinel stays on this stack until the ring is empty, which
-        // `Snapshot` sees to, also when a waker panics.
+        // `WakeAllSnapshot` sees to, also when a waker panics.
         unsafe { list::close_ring(sentinel, rest, last) };
-        let mut snapshot = Snapshot { queue: self.queue, sentinel, batch, drained: false };
+        let mut snapshot = WakeAllSnapshot { queue: self.queue, sentinel, batch, drained: false };
         snapshot.release(self.unlock(), panics);
     }
 }
@@ -96,14 +96,14 @@ unsafe fn notify_run(
 
 /// A detached ring of waiters that are being released, and the batch that has just left it.
 #[derive(Debug)]
-struct Snapshot<'s> {
+struct WakeAllSnapshot<'s> {
     queue: &'s WaitQueue,
     sentinel: *mut Waiter,
     batch: &'s mut WakeBatch,
     drained: bool,
 }
 
-impl Snapshot<'_> {
+impl WakeAllSnapshot<'_> {
     /// Wakes the batch, then takes further ones until the ring is empty.
     fn release(&mut self, unlocked: QueueUnlocked, panics: &mut Panics) {
         self.batch.wake_all(unlocked, panics);
@@ -126,7 +126,7 @@ impl Snapshot<'_> {
     }
 }
 
-impl Drop for Snapshot<'_> {
+impl Drop for WakeAllSnapshot<'_> {
     /// The sentinel must not die before the ring: after a panic that could not be caught, the rest is
     /// released here.
     fn drop(&mut self) {
