@@ -43,7 +43,7 @@
 //! | a poll panics after it took a message | a new slot, pending in front or granted again | – | a step    | `receive.rs`: `Undo` |
 //! | a cancel panics after it took a message | a new slot, pending in front | –                  | a step         | `receive.rs`: `Undo` |
 //! | close                           | –                      | –                       | steps          | [`Core::close`] |
-//! | the last receiver goes          | pending => in no list, not used again; the messages are dropped without the lock | – | steps; the memory of most slots is freed | [`Core::desert`] |
+//! | the last receiver goes          | pending => in no list, not used again; the messages are dropped without the lock | – | steps; the memory of most slots is freed | [`Core::close_without_receivers`] |
 //!
 //! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/grant_loop.rs`), so a close of a million waiters lets others in between. Where there is room
 //! and no slot, in an unbounded channel, the store grows between two holds, and the steps go on ([`Core::lock_with_slots`]).
@@ -207,10 +207,10 @@ impl<T, S: Store<T>> Core<T, S> {
 
     /// The last receiver was dropped: closes, and drops the pending messages.
     #[cfg(feature = "alloc")]
-    pub(super) fn desert(&self) {
+    pub(super) fn close_without_receivers(&self) {
         let mut locked = self.lock();
         locked.queue.set(CLOSED);
-        locked.state_mut().deserted = true;
+        locked.state_mut().has_no_receivers = true;
         // Dropped last, also while a waker's panic unwinds: a destructor that asks finds the channel closed, and its event set.
         let _messages = DropMessages { core: self, rest: locked.detach() };
         let told = SetClosed(self);

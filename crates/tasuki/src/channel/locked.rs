@@ -32,7 +32,7 @@ pub(super) struct ChannelState {
     pub(super) permits: u32,
     pub(super) allocated: u32,
     /// There is no receiver any more.
-    pub(super) deserted: bool,
+    pub(super) has_no_receivers: bool,
 }
 
 impl ChannelState {
@@ -46,7 +46,7 @@ impl ChannelState {
             returned: TicketHeap::new(NONE),
             permits: 0,
             allocated,
-            deserted: false,
+            has_no_receivers: false,
         }
     }
 }

@@ -262,7 +262,7 @@ impl<T> Drop for Receiver<T> {
         if self.handle.shared().receivers.remove() {
             // Also if a waker or the drop of a message panics.
             let _release = ReleaseOnDrop(&self.handle);
-            self.core().desert();
+            self.core().close_without_receivers();
         }
     }
 }

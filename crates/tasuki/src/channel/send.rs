@@ -163,7 +163,7 @@ impl<T, S: Store<T>> Core<T, S> {
         loop {
             let mut locked = self.lock();
             locked.unreserve(1);
-            if locked.state().deserted {
+            if locked.state().has_no_receivers {
                 // SAFETY: not sent, so it is still here.
                 let message = unsafe { content.take() };
                 locked.finish();

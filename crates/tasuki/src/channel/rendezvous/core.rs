@@ -42,7 +42,7 @@
 //! | a poll panics after it took a message | in a box: granted to that receive, or put back in its place | steps             | [`UndoRendezvous`] |
 //! | close                           | –                                                               | steps             | [`RendezvousCore::close`] |
 //! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `LockedRendezvous::step` |
-//! | the last receiver goes          | closed, `put_back` is dropped                                   | steps             | [`RendezvousCore::desert`] |
+//! | the last receiver goes          | closed, `put_back` is dropped                                   | steps             | [`RendezvousCore::close_without_receivers`] |
 //!
 //! # Invariants
 //! 1. Outside the lock, and unless steps are owed: a receiver in `queue` means that no message was put back, and that there are as many receivers in `reserved` as senders; no sender waits in a
@@ -326,7 +326,7 @@ impl<T> RendezvousCore<T> {
     }
 
     /// The last receiver was dropped: closes, and drops what no receiver can take any more, without the lock.
-    pub(super) fn desert(&self) {
+    pub(super) fn close_without_receivers(&self) {
         let mut locked = self.lock();
         let counts = locked.counts();
         counts.handed = 0;

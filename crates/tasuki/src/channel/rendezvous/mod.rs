@@ -288,7 +288,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.shared.receivers.remove() {
-            self.shared.core.desert();
+            self.shared.core.close_without_receivers();
         }
     }
 }
