@@ -1,4 +1,7 @@
-//! The threads of the workers: what they are like, how they are started, and how their end is waited for.
+//! The threads of a runtime: what they are like (name, stack, processors, hooks), how those of the workers are started, and how the end of all is waited for.
+//!
+//! `Runtime` starts its workers and waits for their end through this file; `blocking.rs` starts threads by the same [`ThreadSettings`]. Hooks are code of the user: they are called under no lock, and their panics go no further
+//! than the panic hook. The child of a fork has none of the threads, and what needs them is an error there ([`elsewhere`]).
 
 use crate::context;
 use crate::platform::{self, AllowedProcessors};

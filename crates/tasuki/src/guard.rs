@@ -2,7 +2,7 @@
 //!
 //! Its *holder* says what is held, where the value is and how to release it; the
 //! guard types of the crate are this guard over different holders. So there is one `Drop`, one `Deref`
-//! and one place that decides what may cross threads.
+//! and one place that decides what may cross threads. (Everywhere else a holder is a task that has the lock; here [`Holder`] is what its guard is made of.)
 
 use crate::budget::{Charge, wake_again};
 use crate::queue::batch::UnwindDrop;

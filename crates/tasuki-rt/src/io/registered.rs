@@ -1,4 +1,6 @@
-//! A socket with its registration: what the public types are made of.
+//! `Registered`: a socket and its registration with the poller of its runtime, of which every public type of `net`, and `io::Async`, is made.
+//!
+//! An operation tries, and waits for readiness where the system would block (`source.rs`). The drop takes the registration back before it closes the socket.
 
 use super::poller::{self, Poller};
 use super::readiness::{Direction, Drained, Seen};

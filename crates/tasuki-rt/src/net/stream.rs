@@ -1,4 +1,4 @@
-//! What the streams have in common, so that the halves and the foreign traits are written once.
+//! `Stream`, the sealed trait of `TcpStream` and `UnixStream`: what both can do, so that their halves (`half.rs`) and the foreign stream traits (`io/stream_traits.rs`) are written once.
 
 use crate::context::charge;
 use std::future::{Future, poll_fn};

@@ -1,4 +1,4 @@
-//! How a task ends: its output, or why there is none; and where panics go that no handle reports.
+//! How a task ends: its output, or why there is none; and where panics go that no handle reports. The whole runtime calls foreign code through [`contain_panic`], which is here.
 
 use super::builder;
 use crate::context;

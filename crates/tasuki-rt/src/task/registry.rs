@@ -1,4 +1,6 @@
-//! Every task that waits: what keeps detached tasks alive, and lets shutdown find them; and how an abort reaches its task.
+//! The registry: lists of every task that waits. It keeps detached tasks alive, lets a shutdown find them, and has the word by which an abort reaches its task.
+//!
+//! Called by the polls and drops of tasks (`task/mod.rs`), by handles that abort, and by a shutdown. A second registry lists every task for dumps (`notes.rs`).
 //!
 //! A task is registered by the first poll that leaves it waiting, and until its future is dropped; before, it is in a
 //! queue. A task that ends in its first poll is never registered.

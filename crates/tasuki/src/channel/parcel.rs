@@ -1,4 +1,7 @@
-//! The message of a send, in its future: taken by the future itself, or by the granter that moves it into a slot.
+//! The message of a send, inside the future of that send: a [`Parcel`] is the message and the handle to the channel that it goes to.
+//!
+//! A send that waits is queued with a pointer to its message, so its future is pinned. One of two takes the message: the future itself, while it is not queued; or, with the queue locked, the thread that ends the wait and moves
+//! the message into a slot or to its receiver. So a send that was granted has sent, and a send that is cancelled before still has its message.
 
 use crate::queue::batch::while_unwinding;
 use crate::shim::UnsafeCell;

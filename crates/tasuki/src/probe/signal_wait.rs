@@ -1,4 +1,7 @@
-//! `SignalWait`: lets a runtime note the waits of its own futures (a `JoinHandle`) for `inspect/`, which are in no queue of this crate; and where the code that ends such a wait finds it.
+//! `SignalWait` and `SignalSlot`: by them a runtime notes the waits of its own futures (a `JoinHandle`), which are in no queue of this crate.
+//!
+//! `inspect/` has to know of such a wait: a task that has one may go on by it, and is in no cycle. The future has the [`SignalWait`], from a poll that is pending to the one that is ready. The code that ends the wait, such as the end
+//! of a task, has the [`SignalSlot`], which leads to the wait. Both are empty where `inspect/` is not active.
 
 use super::{WaitNote, WaitSlot};
 

@@ -1,4 +1,7 @@
-//! The note of a wait, where `inspect/` is active: the number of its record, which its waiter keeps, and which its future and the releaser tell what becomes of it.
+//! `WaitNote`: what a waiter keeps of its record in `inspect/`, where that is active: the number of the record.
+//!
+//! The future of the wait says by it that the wait was enqueued, polled again, or is over; a releaser says that the end of the wait has come, with the queue locked. So nothing here may run foreign code.
+//! [`WaitSlot`] is for waits in no queue (`signal_wait.rs`). `no_notes.rs` has the same types, empty.
 
 use super::limits::is_limited;
 use super::notes::{Target, WaitBegin, me, my_number, waits_have_moved};

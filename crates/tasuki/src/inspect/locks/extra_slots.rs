@@ -1,6 +1,6 @@
-//! Slots for the holders for which the thread that notes them has none left, from a pool of the whole process.
+//! Further slots for holders of locks: a thread that notes more holders at a time than it has slots of its own (`thread_slots.rs`) takes them from a pool of the process.
 //!
-//! Each is in a list of its lock, under a lock of that list: a program that has thousands of permits or readers at a time finds those of a lock without a walk over all. The `since` of such a slot is not a time but its number, with the bit
+//! Called by `holders.rs`. Each slot is in a list of its lock, under a lock of that list: a program that has thousands of permits or readers at a time finds those of a lock without a walk over all. The `since` of such a slot is not a time but its number, with the bit
 //! [`EXTRA`]: a release sees by it that there is more to do than to free the slot.
 //!
 //! Links are numbers of slots, Relaxed: they are read and written under the lock of the list.

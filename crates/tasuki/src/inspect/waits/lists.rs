@@ -1,4 +1,4 @@
-//! The lists of waits: those that the number of their task does not lead to, and those for a lock that keep readers out.
+//! Two kinds of lists of waits, by which a look finds what no table leads to: further waits of one task, and waits for one lock that keep readers out.
 //!
 //! A wait in the table of its thread is found by the number of its task, without a list (`tables.rs`). Waits with a record of the pool, and those whose future another task has polled, are in one of 65,536 buckets by the number of their task, each under a lock of its own. Waits for a time have buckets of their own: a task may have thousands of them, and a
 //! look wants one. The list of a lock's writers is under the lock of its record.
