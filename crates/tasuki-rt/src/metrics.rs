@@ -1,6 +1,6 @@
 //! Metrics: what a runtime has done and has to do, counted as it goes and put together when it is asked.
 //!
-//! A worker counts in its own cache line, which no other thread writes: a load and a store, without a locked operation. What can be seen from outside, such as the length of
+//! A worker counts in words that no other thread writes: a load and a store, without a locked operation. (They are in its `Remote`, beside words that others write.) What can be seen from outside, such as the length of
 //! a queue, is not counted but looked at. The times of polls need two looks at the clock a poll, so they are taken only where the builder asks for it.
 //!
 //! # Orderings
