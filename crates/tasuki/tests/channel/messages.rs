@@ -1,6 +1,6 @@
 //! Messages of any kind: of no size and of a megabyte, of one thread, with destructors that panic or use the channel.
 
-use crate::kit::poll::{panics, pending, ready};
+use crate::kit::poll::{panic_of, panics, pending, ready};
 use crate::kit::waker::Spy;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -98,6 +98,74 @@ fn a_message_whose_drop_panics() {
     assert_eq!(drops.load(SeqCst), 21);
     drop(receiver.try_recv().ok().unwrap());
     assert!(sender.try_send(hostile(0)).is_ok(), "no sender waits");
+}
+
+/// What owns messages is dropped while its thread unwinds, and the drop of each message panics: the first panic goes on, the others do not end the process. A row for every owner, and every state of a send.
+#[test]
+fn a_message_whose_drop_panics_while_its_thread_unwinds() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let hostile = || Hostile { drops: drops.clone(), deed: Some(Box::new(|| panic!("a hostile message"))) };
+    let row = |name, owner: &mut dyn FnMut()| {
+        drops.store(0, SeqCst);
+        owner();
+        assert_eq!(drops.load(SeqCst), 1, "{name}");
+    };
+    fn unwinds<O>(owner: O) {
+        let unwinding = move || {
+            let _owner = owner;
+            panic!("the first")
+        };
+        assert_eq!(panic_of(unwinding), "the first");
+    }
+    for state in ["new", "queued", "refused"] {
+        let (full, handed, inline) = (bounded(1), rendezvous(), Channel::<_, 1>::new());
+        let harmless = || Hostile { drops: Arc::default(), deed: None };
+        assert!(full.0.try_send(harmless()).is_ok() && inline.try_send(harmless()).is_ok());
+        let (mut send, mut hand) = (Box::pin(full.0.send(hostile())), Box::pin(handed.0.send(hostile())));
+        let mut put = Box::pin(inline.send(hostile()));
+        if state != "new" {
+            pending(&mut send, &Spy::new());
+            pending(&mut hand, &Spy::new());
+            pending(&mut put, &Spy::new());
+        }
+        if state == "refused" {
+            assert!(full.1.close() && handed.1.close() && inline.close());
+        }
+        let (mut send, mut hand, mut put) = (Some(send), Some(hand), Some(put));
+        row(state, &mut || unwinds(send.take()));
+        row(state, &mut || unwinds(hand.take()));
+        row(state, &mut || unwinds(put.take()));
+    }
+    row("a receiver", &mut || {
+        let (sender, receiver) = bounded(1);
+        assert!(sender.try_send(hostile()).is_ok());
+        unwinds(receiver);
+    });
+    row("a channel", &mut || {
+        let channel = Channel::<_, 1>::new();
+        assert!(channel.try_send(hostile()).is_ok());
+        unwinds(channel);
+    });
+    row("a receiver of a rendezvous", &mut || {
+        let (sender, receiver) = rendezvous();
+        let mut receive = Box::pin(receiver.recv());
+        pending(&mut receive, &Spy::new());
+        assert!(sender.try_send(hostile()).is_ok());
+        drop(receive);
+        unwinds(receiver);
+    });
+    row("a receiver of a oneshot", &mut || {
+        let (sender, receiver) = oneshot();
+        assert!(sender.send(hostile()).is_ok());
+        unwinds(receiver);
+    });
+    row("a receive of a oneshot", &mut || {
+        let (sender, receiver) = oneshot();
+        let mut receive = Box::pin(receiver.recv());
+        pending(&mut receive, &Spy::new());
+        assert!(sender.send(hostile()).is_ok());
+        unwinds(receive);
+    });
 }
 
 /// The drop of a message uses the channel, finds it closed, and even lets go of its last handle.

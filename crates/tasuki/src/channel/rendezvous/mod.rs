@@ -437,6 +437,13 @@ impl<T> Op for HandOverOp<'_, T> {
         self.core().leave_senders(waiter).map(|verdict| self.ended(verdict))
     }
 
+    fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
+        // What was not taken stays in its parcel, whose drop contains a second panic.
+        if let Some(Verdict::Granted) = self.core().leave_senders(waiter) {
+            self.parcel.is_gone();
+        }
+    }
+
     fn unfinished<E>(&mut self, limit: E) -> Self::Unfinished<E> {
         let SendError(value) = self.refused();
         GivenBack { limit, value }
