@@ -357,6 +357,10 @@ impl Driver for Context {
         true
     }
 
+    fn switches_before_waits(&self) -> bool {
+        matches!(&self.role, ThreadRole::Sim(sim) if sim.switches())
+    }
+
     fn refill(&self) -> u32 {
         match &self.role {
             ThreadRole::Sim(sim) => sim.operation(),

@@ -51,6 +51,15 @@ const fn charge_without_refill(_cx: &Context<'_>) -> bool {
 #[cfg(not(feature = "std"))]
 pub(crate) const fn resumes() {}
 
+/// There are no drivers.
+#[cfg(not(feature = "std"))]
+pub(crate) const fn switches_before_waits() -> bool {
+    false
+}
+
+#[cfg(feature = "std")]
+pub(crate) use crate::runtime::switches_before_waits;
+
 /// Nothing yields.
 #[cfg(not(feature = "std"))]
 #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "there is no limit"))]

@@ -51,6 +51,12 @@ pub trait Driver {
         0
     }
 
+    /// Called where the budget is exhausted, of an operation that must wait. Returns true if the task yields before the operation is enqueued, as it would if the operation were ready: a runtime for
+    /// tests may let the others run first.
+    fn switches_before_waits(&self) -> bool {
+        false
+    }
+
     /// Returns true if the runtime calls [`poll_ended`] after each poll of a task, and [`task_ended`] after each task.
     fn tells_ends_of_polls(&self) -> bool {
         false
@@ -174,6 +180,10 @@ pub fn now() -> Instant {
 /// More of an exhausted budget; `None` without a driver.
 pub(crate) fn refill() -> Option<u32> {
     ask(|driver| driver.refill())
+}
+
+pub(crate) fn switches_before_waits() -> bool {
+    ask(|driver| driver.switches_before_waits()).unwrap_or(false)
 }
 
 pub(crate) fn ends_of_polls_are_told() -> bool {

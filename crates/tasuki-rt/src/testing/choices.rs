@@ -5,7 +5,7 @@
 //! | decision | default | others |
 //! |---|---|---|
 //! | what runs next ([`Chooser::item`]) | what became ready first and has not yielded | any other that is ready |
-//! | does an operation that is ready switch ([`Chooser::operation`]) | it goes on | its task yields, the operation has done nothing |
+//! | does the task switch before an operation ([`Chooser::operation`]) | it goes on | its task yields, the operation has done nothing |
 //! | on which worker ([`Chooser::worker`]) | the task's number, modulo the workers | the next ones |
 //!
 //! So a run is a list of numbers, most of them 0 in a simple run, and a [`Schedule`] is the list of those that are not: it can be
@@ -172,7 +172,7 @@ impl Chooser {
         self.decide(taken, options.len(), awake.max(1))
     }
 
-    /// Does the running task switch at an operation that is ready?
+    /// Does the running task switch before an operation?
     pub(super) fn operation(&mut self, running: usize, others: &[Candidate]) -> bool {
         let taken = match &mut self.strategy {
             Strategy::Random { dice, one_in } => Some(usize::from(dice.roll(*one_in) == 0)),

@@ -15,7 +15,7 @@ const POLLS: u64 = 100_000;
 /// Runs a small test under all its schedules, one after the other.
 ///
 /// A schedule says which task goes on whenever one waits or ends, in every possible order, and where a task is interrupted
-/// although it could go on: at an operation that is ready, at most so often in a run as [`switches`](Self::switches) says. Few bugs need more than
+/// although it could go on: before an operation, whether that must wait or not, at most so often in a run as [`switches`](Self::switches) says. Few bugs need more than
 /// two. To run a task that has [yielded](super#yields) before all others that can run costs one as well. On which worker a task runs is not varied.
 ///
 /// The number of schedules grows very fast with the number of tasks and of awaits. See [the module](super) for what a step is.
@@ -139,7 +139,7 @@ impl Exhaustive {
         self
     }
 
-    /// Sets how many switches at operations that are ready a run may have; two unless set.
+    /// Sets how many switches before operations a run may have; two unless set.
     ///
     /// # Examples
     ///

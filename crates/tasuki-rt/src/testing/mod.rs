@@ -34,7 +34,7 @@
 //!
 //! # What a step is
 //!
-//! A task may be switched away at every await of a primitive of `tasuki` or of this crate, also when it need not wait: then the
+//! A task may be switched away at every await of a primitive of `tasuki` or of this crate, whether it must wait or not: the
 //! operation has done nothing yet, and the others run first. What is between two such awaits is one step, and runs as a whole. So a race inside a step, between
 //! atomics or `std` mutexes on two threads, is not found here; that is what `loom` is for.
 //!

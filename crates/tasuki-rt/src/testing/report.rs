@@ -17,7 +17,7 @@ const SHOWN: usize = 40;
 pub(super) enum Fate {
     /// It waits, until something else happens.
     Waits,
-    /// It switched at an operation that was ready.
+    /// It switched before an operation.
     Switched,
     /// It yielded.
     Yielded,
@@ -178,7 +178,7 @@ impl fmt::Display for Tasks {
             let fate = match step.fate {
                 _ if step.task < self.workers => "runs",
                 Fate::Waits => "waits",
-                Fate::Switched => "switches before an operation that was ready",
+                Fate::Switched => "switches before an operation",
                 Fate::Yielded => "yields",
                 Fate::WokeItself => "wakes itself",
                 Fate::Ended => "ends",

@@ -1,7 +1,7 @@
 //! The machine of a simulation: virtual workers on one thread, what is ready on them, and a virtual clock.
 //!
 //! [`Sim`] is what a runtime's context holds instead of a worker. The scheduler gives it what becomes ready ([`Sim::put`]), the budget
-//! asks it at every operation that is ready ([`Sim::operation`]), and the loop of a run takes from it what runs next ([`Sim::pick`]). It decides
+//! asks it at the first poll of every operation ([`Sim::operation`]), and the loop of a run takes from it what runs next ([`Sim::pick`]). It decides
 //! nothing itself: that is the [`Chooser`]'s part.
 //!
 //! Invariants:
@@ -74,7 +74,7 @@ struct CurrentPoll {
     /// Number of the task.
     task: Cell<Option<usize>>,
     operations: Cell<u32>,
-    /// It switched at an operation that was ready.
+    /// It switched before an operation.
     switched: Cell<bool>,
     /// It yielded.
     yielded: Cell<bool>,
@@ -235,7 +235,7 @@ impl Sim {
         self.failure.borrow_mut().take()
     }
 
-    /// An operation of the running task is ready: how many may go on before the next question? 0: the task yields.
+    /// The running task begins an operation: how many may go on before the next question? 0: the task yields.
     pub(crate) fn operation(&self) -> u32 {
         let polling = &self.polling;
         let Some(task) = polling.task.get().filter(|_| !self.shutting_down.get()) else { return 1 };
@@ -254,6 +254,11 @@ impl Sim {
             polling.switched.set(true);
         }
         u32::from(!switches)
+    }
+
+    /// Does the running task switch also before an operation that must wait?
+    pub(crate) fn switches(&self) -> bool {
+        self.polling.switched.get()
     }
 
     /// Runs one thing that can run, on a worker that may run it; lets the time pass if nothing can. The run has failed if nothing

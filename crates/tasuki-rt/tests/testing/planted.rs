@@ -32,6 +32,12 @@ pub(super) const CORPUS: &[Planted] = &[
     Planted { name: "a reader and a writer", says: "deadlock", seeds: 200, program: reader_and_writer },
     Planted { name: "a notification before the wait", says: "deadlock", seeds: 200, program: lost_notify },
     Planted {
+        name: "a notification between the look and the wait",
+        says: "deadlock",
+        seeds: 200,
+        program: notify_without_the_lock,
+    },
+    Planted {
         name: "an event reset after the look",
         says: "deadlock",
         seeds: 500,
@@ -235,6 +241,27 @@ fn lost_notify(bug: bool) -> Test {
                 guard = condvar.wait(guard).await;
             }
         }
+        task.await.unwrap();
+    })
+}
+
+/// The flag is set without the lock: between the look of the other task, which has the lock, and its wait.
+fn notify_without_the_lock(bug: bool) -> Test {
+    Box::pin(async move {
+        let shared = Arc::new((AtomicBool::new(false), Mutex::new(()), Condvar::new()));
+        let other = shared.clone();
+        let task = spawn(async move {
+            let guard = if bug { None } else { Some(other.1.lock().await) };
+            other.0.store(true, SeqCst);
+            drop(guard);
+            other.2.notify_one();
+        });
+        let (flag, mutex, condvar) = &*shared;
+        let mut guard = mutex.lock().await;
+        while !flag.load(SeqCst) {
+            guard = condvar.wait(guard).await;
+        }
+        drop(guard);
         task.await.unwrap();
     })
 }

@@ -1,11 +1,15 @@
-//! Searches through all schedules (`Exhaustive`) of tests that make that hard: a test that changes from run to run is reported, a task that never waits does not stop the search, and a test that does not end is run once.
+//! Searches through all schedules (`Exhaustive`) of tests that make that hard: a test that changes from run to run is reported, a task that never waits does not stop the search, a task is interrupted also before an operation that must
+//! wait, and a test that does not end is run once.
 
-use crate::kit::watchdog;
+use crate::kit::{MS, watchdog};
+use std::collections::BTreeSet;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
-use tasuki::{Event, Mutex};
+use tasuki::{Event, Mutex, ReentrantMutex, RwLock, Semaphore, channel};
 use tasuki_rt::testing::Exhaustive;
-use tasuki_rt::{JoinSet, spawn, yield_now};
+use tasuki_rt::{JoinSet, sleep, spawn, spawn_local, yield_now};
 
 /// A search whose test is another one each time says so, whatever the test does: fewer decisions than before, other ones, or an earlier end.
 #[test]
@@ -73,4 +77,106 @@ fn a_test_that_does_not_end_is_run_once() {
     let payload = searched.unwrap_err();
     assert!(payload.downcast_ref::<String>().unwrap().contains("not ended after 100000 polls"));
     assert_eq!(runs, 1);
+}
+
+type Step = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What two tasks wait for and get in the order in which they were enqueued, and what lets the next one go on.
+type Queue = (Arc<dyn Fn() -> Step>, Box<dyn FnMut()>);
+
+fn queue<T: 'static, W: Future<Output = ()> + 'static>(
+    of: T,
+    wait: impl Fn(Arc<T>) -> W + 'static,
+    release: impl FnMut() + 'static,
+) -> Queue {
+    let of = Arc::new(of);
+    (Arc::new(move || Box::pin(wait(of.clone()))), Box::new(release))
+}
+
+/// A lock that is held, and released by the drop of the guard.
+fn lock<T: 'static, G: 'static, W: Future<Output = ()> + 'static>(
+    of: Arc<T>,
+    hold: fn(Arc<T>) -> Option<G>,
+    wait: impl Fn(Arc<T>) -> W + 'static,
+) -> Queue {
+    let mut held = Some(hold(of.clone()).expect("it is free"));
+    (Arc::new(move || Box::pin(wait(of.clone()))), Box::new(move || drop(held.take())))
+}
+
+/// The name of an operation, and what makes its queue.
+type Row = (&'static str, fn() -> Queue);
+
+fn queues() -> Vec<Row> {
+    vec![
+        ("Mutex", || {
+            lock(Arc::new(Mutex::new(())), Mutex::try_lock_owned, async |of: Arc<Mutex<()>>| {
+                drop(of.lock().await)
+            })
+        }),
+        ("ReentrantMutex", || {
+            let hold = |of: Arc<ReentrantMutex<()>>| of.try_lock_owned().unwrap();
+            lock(Arc::new(ReentrantMutex::new(())), hold, async |of| drop(of.lock().await))
+        }),
+        ("write", || {
+            lock(Arc::new(RwLock::new(())), RwLock::try_write_owned, async |of| drop(of.write().await))
+        }),
+        ("upgradable_read", || {
+            let hold = RwLock::try_upgradable_read_owned;
+            lock(Arc::new(RwLock::new(())), hold, async |of| drop(of.upgradable_read().await))
+        }),
+        ("Semaphore", || {
+            let hold = |of: Arc<Semaphore>| of.try_acquire_owned().ok();
+            lock(Arc::new(Semaphore::new(1)), hold, async |of| drop(of.acquire().await))
+        }),
+        ("Event", || {
+            let event = Arc::new(Event::auto());
+            queue(event.clone(), async |of| of.wait().await, move || event.set())
+        }),
+        ("recv", || {
+            let (send, recv) = channel::bounded(1);
+            queue(recv, async |of| of.recv().await.unwrap(), move || send.try_send(()).unwrap())
+        }),
+        ("send", || {
+            let (send, recv) = channel::bounded(1);
+            send.try_send(()).unwrap();
+            queue(send, async |of| of.send(()).await.unwrap(), move || recv.try_recv().unwrap())
+        }),
+    ]
+}
+
+/// A task makes another one that waits for the same thing, and then waits itself. The other one comes before it only if the first is interrupted before it is enqueued.
+#[test]
+fn a_task_is_interrupted_also_before_an_operation_that_must_wait() {
+    let _dog = watchdog(60);
+    for (name, make) in queues() {
+        let orders = Arc::new(std::sync::Mutex::new(BTreeSet::new()));
+        let explored = Exhaustive::new().switches(1).check(|| {
+            let orders = orders.clone();
+            async move {
+                let (wait, mut release) = make();
+                let log = Arc::new(std::sync::Mutex::new(String::new()));
+                let task = |name| {
+                    let (wait, log) = (wait.clone(), log.clone());
+                    async move {
+                        wait().await;
+                        log.lock().unwrap().push(name);
+                    }
+                };
+                let (one, other) = (task('A'), task('B'));
+                let one = spawn_local(async {
+                    let other = spawn_local(other);
+                    one.await;
+                    other.await.unwrap();
+                });
+                for _ in 0..2 {
+                    sleep(MS).await;
+                    release();
+                }
+                one.await.unwrap();
+                orders.lock().unwrap().insert(log.lock().unwrap().clone());
+            }
+        });
+        assert!(explored.is_complete(), "{name}: {explored:?}");
+        assert_eq!(*orders.lock().unwrap(), BTreeSet::from(["AB", "BA"].map(String::from)), "{name}");
+    }
 }

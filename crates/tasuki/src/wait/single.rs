@@ -8,7 +8,7 @@
 //! | `Idle`     | poll                   | `try_now`    | `Finished` if it gave the output |
 //! | `Idle`     | poll, not at once      | `enqueue`, then `enqueued` if queued | `Queued`; or `Finished`, or `Claimed` of a receive, if it has become ready |
 //! | `Idle`     | poll, the driver or the host panics when it is asked for more budget | – | `Idle` |
-//! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready; else as with a budget |
+//! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready, or if a driver for tests switches here; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget; a receive without `try_now` (`Op::TRIES_AFTER_YIELD`) | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Claimed` |
 //! | `Queued`   | drop                   | `cancel_dropped`: `cancel`, `discard` | |
@@ -26,7 +26,7 @@
 //!
 //! Every operation is charged to the budget of its task ([`budget`](crate::budget)), here and nowhere else. With the budget exhausted the
 //! first poll asks `is_ready`, which changes nothing. If the operation would be ready, the task yields, and a free lock stays free meanwhile. If it must wait, its waiter is enqueued at once,
-//! so the order of enqueueing does not depend on budgets. The answer of `is_ready` can be outdated when it is used:
+//! so the order of enqueueing does not depend on budgets. (A driver for tests may have it yield all the same: what others do before it is enqueued, such as a notification, is one of the orders that it tries.) The answer of `is_ready` can be outdated when it is used:
 //!
 //! | `is_ready` said | meanwhile | what happens |
 //! |---|---|---|
@@ -37,7 +37,7 @@
 //! a wait only after the operation was tried: the limit is a wait too, is polled after the operation, and yields as well while the budget is exhausted.
 
 use super::{Awaitable, Cancel};
-use crate::budget::{charge, resumes, yield_once};
+use crate::budget::{charge, resumes, switches_before_waits, yield_once};
 use crate::probe::{Site, Target, WaitBegin, WaitNote};
 use crate::queue::batch::UnwindDrop;
 use crate::queue::waiter::{Payload, Phase, Verdict, Waiter, WaiterState};
@@ -343,13 +343,13 @@ impl<O: Op> Single<O> {
         answer
     }
 
-    /// `Finished => Yielded`, and true, if it would be ready: the first poll, with the budget exhausted.
+    /// `Finished => Yielded`, and true, if it would be ready, or a driver for tests switches here: the first poll, with the budget exhausted.
     #[cold]
     #[inline(never)]
     fn yields(&mut self, cx: &Context<'_>) -> bool {
         // Before the foreign code: if that panics, the future can be polled again, and does not yield again.
         self.memory.set_phase(Phase::Yielded);
-        if self.op.is_ready() {
+        if self.op.is_ready() || switches_before_waits() {
             yield_once(cx);
             return true;
         }
