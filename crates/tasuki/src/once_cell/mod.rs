@@ -201,7 +201,7 @@ impl<T> OnceCell<T> {
         self.take()
     }
 
-    /// Takes the value out and leaves the cell empty.
+    /// Takes the value out and leaves the cell empty. So it is also if an initialiser had the turn: the exclusive borrow proves that it was forgotten.
     ///
     /// # Examples
     ///
@@ -211,11 +211,11 @@ impl<T> OnceCell<T> {
     /// assert!(cell.get().is_none());
     /// ```
     pub fn take(&mut self) -> Option<T> {
-        self.get()?;
-        // SAFETY: `DONE`: the value is there; the new word below makes sure that it is not used again.
-        let value = unsafe { self.value.get_mut().assume_init_read() };
+        let is_done = self.get().is_some();
+        // What waits here, or has the turn, was forgotten (`mem::forget`): no other future borrows the cell now.
         self.waiters = Broadcast::with_note(EMPTY, AtomicU32::new(0));
-        Some(value)
+        // SAFETY: it was `DONE`: the value is there; the new word above makes sure that it is not used again.
+        is_done.then(|| unsafe { self.value.get_mut().assume_init_read() })
     }
 
     /// Sets the value; fails, and returns it, if the cell has a value or an initialiser is running.

@@ -9,9 +9,9 @@ use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::{watchdog, watchdog_with};
 use crate::kit::{VERY_MANY, scaled};
 use std::future::{pending as never, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use tasuki::{CancellationSource, OnceCell};
 
@@ -36,6 +36,30 @@ fn exclusive_access() {
     assert_eq!((cell.take(), cell.take(), cell.get_mut()), (Some(2), None, None));
     assert_eq!(cell.set(3), Ok(()));
     assert_eq!((cell.into_inner(), OnceCell::<u8>::default().into_inner()), (Some(3), None));
+}
+
+/// H6: an initialiser with the turn, one that waits for it and a wait for the value are forgotten. The exclusive borrow of `take` proves that none of them comes back: the cell is empty, and works.
+#[test]
+fn h6_take_ends_the_turn_of_a_forgotten_initialiser() {
+    let _dog = watchdog(30);
+    /// Leak checkers do not mind what a static points to.
+    static FORGOTTEN: [AtomicPtr<()>; 3] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 3];
+    let (mut cell, spy) = (OnceCell::new(), Spy::new());
+    for place in &FORGOTTEN[..2] {
+        let mut init = Box::pin(cell.get_or_init(never::<u32>));
+        pending(&mut init, &spy);
+        // SAFETY: it is not moved: it is never touched again.
+        place.store(Box::into_raw(unsafe { Pin::into_inner_unchecked(init) }).cast(), SeqCst);
+    }
+    let mut wait = Box::pin(cell.wait());
+    pending(&mut wait, &spy);
+    // SAFETY: as above.
+    FORGOTTEN[2].store(Box::into_raw(unsafe { Pin::into_inner_unchecked(wait) }).cast(), SeqCst);
+    assert_eq!(cell.set(1), Err(1), "an initialiser has the turn");
+    assert_eq!((cell.take(), cell.set(2)), (None, Ok(())));
+    assert_eq!((ready(&mut Box::pin(cell.wait())), spy.wakes()), (&2, 0));
+    assert_eq!(cell.take(), Some(2));
+    assert_eq!(ready(&mut Box::pin(cell.get_or_init(async || 3))), &3);
 }
 
 /// A value is dropped once: with the cell, by `take`, or when it came too late.
