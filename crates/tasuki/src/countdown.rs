@@ -14,7 +14,7 @@
 //! | `0·AWAITED`     | a `done` has reached zero, and is about to release the waiters | that `done`, or an `add` |
 //! | `n·CLOSING`     | zero is being announced to the waiters; `n` were counted in meanwhile | the holder of the queue lock |
 //!
-//! Each may be less than zero while a `done` without a member is being taken back.
+//! Each may be less than zero while a `done` without a member is being taken back, and more than the limit while an `add` that does not fit is: until then others that come as near to the limit are refused as well.
 //!
 //! # Transitions
 //!
@@ -163,7 +163,7 @@ impl Countdown {
 
     /// How many are to go.
     pub(crate) fn number(&self) -> usize {
-        // What is being taken back, above or below, is not shown.
+        // What is being taken back is not shown below zero or above the limit.
         usize::try_from(self.settled().number()).unwrap_or(0).min(Self::MAX)
     }
 

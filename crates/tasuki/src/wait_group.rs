@@ -120,7 +120,7 @@ impl WaitGroup {
     ///
     /// # Panics
     ///
-    /// If the count would exceed [`MAX_MEMBERS`](Self::MAX_MEMBERS); it is unchanged then.
+    /// If the count would exceed [`MAX_MEMBERS`](Self::MAX_MEMBERS); it is unchanged then. Calls that meet at the limit may all panic, though one of them would fit.
     ///
     /// # Examples
     ///
