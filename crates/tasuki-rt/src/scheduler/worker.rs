@@ -53,6 +53,8 @@ pub(crate) struct Local {
     pub(super) tick: Cell<u32>,
     /// The pick at which it looks outside next.
     outside_at: Cell<u32>,
+    /// The last pick that came from outside before what is its own.
+    picked_outside: Cell<u32>,
     pub(super) turn: Cell<QueueTurn>,
     streak: Cell<u32>,
     /// When a streak is over; known after its first poll.
@@ -102,6 +104,7 @@ impl Local {
             parker,
             tick: Cell::new(0),
             outside_at: Cell::new(GLOBAL_EVERY),
+            picked_outside: Cell::new(u32::MAX),
             turn: Cell::default(),
             streak: Cell::new(0),
             streak_ends: Cell::new(None),
@@ -216,10 +219,12 @@ impl Local {
         let late = self.check_clock(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        // Both wrap.
-        if tick.wrapping_sub(self.outside_at.get()) < u32::MAX / 2 || late {
+        // All wrap. Not twice in a row: after a long poll it would be time again, each time.
+        let is_time = tick.wrapping_sub(self.outside_at.get()) < u32::MAX / 2 || late;
+        if is_time && tick.wrapping_sub(self.picked_outside.get()) != 1 {
             self.outside_at.set(tick.wrapping_add(GLOBAL_EVERY));
             if let Some(item) = self.pick_first_from_outside(shared) {
+                self.picked_outside.set(tick);
                 return Some(item);
             }
         }

@@ -1,6 +1,6 @@
 //! What comes from outside to a worker that always has something to do waits for some of its polls, and not for 64 however long.
 //!
-//! A table: everything that can come (a task, a posted closure, a deadline, a socket) × both runtimes × everything that can keep the worker busy × long and short polls.
+//! A table: everything that can come (a task, a posted closure, a deadline, a socket) × both runtimes × everything that can keep the worker busy, what comes from outside itself included × long and short polls.
 
 use crate::kit::{MS, scaled, watchdog};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::Event;
-use tasuki_rt::{EventLoop, Handle, LocalRuntime, Runtime, WorkerId, sleep_until, spawn, yield_now};
+use tasuki_rt::{EventLoop, Handle, LocalRuntime, Resume, Runtime, WorkerId, sleep_until, spawn, yield_now};
 
 /// How long a poll takes, and how many it may have to wait for. Long ones: the clock is looked at after each, and the tasks that are queued before it come first. Short ones: 64 picks are
 /// fewer than what the clock allows.
@@ -19,6 +19,8 @@ const BUSY_TASKS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 enum Busy {
     Tasks,
+    /// Tasks that come from outside themselves, each time: with [`Resume::Global`] a yield goes there.
+    GlobalTasks,
     /// A closure that posts itself again.
     Closure,
     /// The future of `block_on`: of a `LocalRuntime` a part of its worker.
@@ -90,7 +92,7 @@ type Source = fn(&Handle, &EventLoop, &Arc<Load>, mpsc::Sender<usize>);
 async fn check(busy: Busy, load: Arc<Load>, handle: Handle, source: Source) -> thread::JoinHandle<usize> {
     let here = spawn(async { EventLoop::current().unwrap() }).await.unwrap();
     match busy {
-        Busy::Tasks => (0..BUSY_TASKS).for_each(|_| {
+        Busy::Tasks | Busy::GlobalTasks => (0..BUSY_TASKS).for_each(|_| {
             let load = load.clone();
             drop(spawn(async move { load.keep_busy().await }));
         }),
@@ -117,7 +119,7 @@ async fn check(busy: Busy, load: Arc<Load>, handle: Handle, source: Source) -> t
     });
     match busy {
         Busy::BlockOn => load.keep_busy().await,
-        Busy::Tasks | Busy::Closure => load.ended.wait().await,
+        Busy::Tasks | Busy::GlobalTasks | Busy::Closure => load.ended.wait().await,
     }
     thread
 }
@@ -126,17 +128,19 @@ fn check_all(source: Source) {
     let _dog = watchdog(120);
     let mut late = Vec::new();
     for (length, most) in POLLS {
-        for busy in [Busy::Tasks, Busy::Closure, Busy::BlockOn] {
+        for busy in [Busy::Tasks, Busy::GlobalTasks, Busy::Closure, Busy::BlockOn] {
             for kind in [Kind::Runtime, Kind::LocalRuntime] {
                 let (waits_since, polls, stop) = Default::default();
                 let load = Arc::new(Load { length, waits_since, polls, stop, ended: Event::manual() });
+                let resume = if let Busy::GlobalTasks = busy { Resume::Global } else { Resume::default() };
+                let builder = Runtime::builder().workers(1).resume(resume);
                 let thread = match kind {
                     Kind::Runtime => {
-                        let runtime = Runtime::builder().workers(1).build().unwrap();
+                        let runtime = builder.build().unwrap();
                         runtime.block_on(check(busy, load, runtime.handle(), source))
                     }
                     Kind::LocalRuntime => {
-                        let runtime = LocalRuntime::new().unwrap();
+                        let runtime = builder.build_local().unwrap();
                         runtime.block_on(check(busy, load, runtime.handle(), source))
                     }
                 };
