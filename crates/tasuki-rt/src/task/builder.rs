@@ -134,10 +134,10 @@ impl TaskBuilder {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        let name = self.name.clone();
+        let make = NamedClosure::new(self.name.clone(), make);
         let make = move || {
-            let future = named(name.as_ref(), make);
-            Named::new(name, future)
+            let name = make.name.clone();
+            Named::new(name, make.call())
         };
         let site = self.site();
         spawn_on_in(&self.shared(), worker, make, site)
@@ -187,8 +187,8 @@ impl TaskBuilder {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        let name = self.name.clone();
-        let work = move || named(name.as_ref(), work);
+        let work = NamedClosure::new(self.name.clone(), work);
+        let work = move || work.call();
         let site = self.site();
         spawn_blocking_in(&self.shared(), work, site)
     }
@@ -222,6 +222,35 @@ fn named<R>(name: Option<&Arc<str>>, f: impl FnOnce() -> R) -> R {
     let output = f();
     std::mem::forget(unless_returned);
     output
+}
+
+/// A closure with the name of its task, under which it is called, or dropped: an abort may come before the call.
+struct NamedClosure<C> {
+    name: Option<Arc<str>>,
+    /// `None` when it is called.
+    closure: Option<C>,
+}
+
+impl<C> NamedClosure<C> {
+    fn new(name: Option<Arc<str>>, closure: C) -> Self {
+        Self { name, closure: Some(closure) }
+    }
+
+    fn call<R>(mut self) -> R
+    where
+        C: FnOnce() -> R,
+    {
+        let closure = self.closure.take().expect("called once");
+        named(self.name.as_ref(), closure)
+    }
+}
+
+impl<C> Drop for NamedClosure<C> {
+    fn drop(&mut self) {
+        if let Some(closure) = self.closure.take() {
+            named(self.name.as_ref(), || drop(closure));
+        }
+    }
 }
 
 /// A future with the name of its task, under which it is polled and dropped.

@@ -2,7 +2,10 @@
 
 use crate::kit::{runtime, watchdog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tasuki_rt::{JoinError, JoinHandle, LocalRuntime, TaskBuilder, WorkerId, spawn_local, yield_now};
+use std::sync::mpsc;
+use tasuki_rt::{
+    JoinError, JoinHandle, LocalRuntime, Runtime, TaskBuilder, WorkerId, spawn_local, yield_now,
+};
 
 fn named(name: &str) -> TaskBuilder {
     TaskBuilder::new().name(name.to_owned())
@@ -61,7 +64,7 @@ fn panics_inside_of_panics_keep_their_names() {
 #[test]
 fn a_destructor_that_panics_has_the_name_of_its_task() {
     let _dog = watchdog(60);
-    let runtime = LocalRuntime::new().unwrap();
+    let runtime = Runtime::builder().max_blocking_threads(1).build_local().unwrap();
     let bomb = || OnDrop(|| panic!("at the end"));
     let ways: [&dyn Fn() -> JoinHandle<()>; 3] = [
         &|| {
@@ -85,13 +88,32 @@ fn a_destructor_that_panics_has_the_name_of_its_task() {
         assert!(text.contains("`ends` panicked: at the end"), "{text}");
     }
     // Aborted before its first poll: the panic is that of the drop.
-    let text = error(&runtime, || {
-        let bomb = bomb();
-        let task = named("aborted").spawn_local(async move { drop(bomb) });
-        task.abort();
-        task
-    });
-    assert!(text.contains("`aborted` panicked"), "{text}");
+    let aborted: [&dyn Fn() -> JoinHandle<()>; 3] = [
+        &|| {
+            let bomb = bomb();
+            named("aborted").spawn_local(async move { drop(bomb) })
+        },
+        &|| {
+            let bomb = bomb();
+            named("aborted").spawn_on(WorkerId::new(0), move || async move { drop(bomb) })
+        },
+        &|| {
+            let bomb = AssertUnwindSafe(bomb());
+            named("aborted").spawn_blocking(move || drop(bomb))
+        },
+    ];
+    for spawn in aborted {
+        // Keeps the only thread for blocking work busy until the abort.
+        let (go_on, busy) = mpsc::channel();
+        drop(runtime.spawn_blocking(move || busy.recv().unwrap()));
+        let text = error(&runtime, || {
+            let task = spawn();
+            task.abort();
+            go_on.send(()).unwrap();
+            task
+        });
+        assert!(text.contains("`aborted` panicked"), "{text}");
+    }
     // Dropped with its runtime: no error is reported, and no name is left.
     let gone = LocalRuntime::new().unwrap();
     gone.block_on(async {
