@@ -159,8 +159,10 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
             Why::Panicked(panic) => {
+                // A copy: what it is written to is foreign, and not called under the lock.
                 let payload = panic.payload.lock().unwrap_or_else(PoisonError::into_inner);
-                let message = words(&**payload).unwrap_or("no message");
+                let message = words(&**payload).unwrap_or("no message").to_owned();
+                drop(payload);
                 match &panic.name {
                     Some(name) => write!(f, "{} `{name}` panicked: {message}", self.id),
                     None => write!(f, "{} panicked: {message}", self.id),

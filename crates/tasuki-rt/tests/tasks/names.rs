@@ -1,6 +1,7 @@
 //! The name in the error of a task that panicked is its own: also when destructors panic, or poll other tasks while they unwind.
 
 use crate::kit::{runtime, watchdog};
+use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use tasuki_rt::{
@@ -133,4 +134,23 @@ fn a_task_of_a_worker() {
     let task = named("works").on(&runtime.handle()).spawn(async { panic!("there") as () });
     let text = runtime.block_on(task).unwrap_err().to_string();
     assert!(text.contains("`works` panicked: there"), "{text}");
+}
+
+/// What an error is written to is foreign: it may write the same error.
+#[test]
+fn an_error_that_is_shown_while_it_is_shown() {
+    struct Writer<'a>(&'a JoinError, String);
+    impl Write for Writer<'_> {
+        fn write_str(&mut self, _: &str) -> fmt::Result {
+            self.1 = self.0.to_string();
+            Ok(())
+        }
+    }
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let error = runtime.block_on(named("works").on(&runtime.handle()).spawn(async { panic!("there") as () }));
+    let error = error.unwrap_err();
+    let mut writer = Writer(&error, String::new());
+    write!(writer, "{error} {error:?}").unwrap();
+    assert!(writer.1.contains("`works` panicked: there"), "{}", writer.1);
 }
