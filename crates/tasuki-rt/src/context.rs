@@ -357,6 +357,15 @@ impl Driver for Context {
         true
     }
 
+    fn deadline_armed(&self, waker: &Waker) {
+        if let ThreadRole::Worker(local) = &self.role {
+            // Another executor inside of a poll: this worker may be parked there when the deadline comes.
+            if self.waker.get() != Some(parts(waker)) {
+                local.cover_deadlines(&self.shared);
+            }
+        }
+    }
+
     fn switches_before_waits(&self) -> bool {
         matches!(&self.role, ThreadRole::Sim(sim) if sim.switches())
     }

@@ -25,8 +25,8 @@ pub fn now() -> Instant {
 /// The worker that polled it first keeps its deadline; while that one is in a long poll, any other that has time wakes the task. Only a pinned task waits
 /// for its own worker, as always. In the future of [`Runtime::block_on`](crate::Runtime::block_on), which no worker polls, a thread of the process keeps the deadline ([`Elapsed`]).
 ///
-/// A sleep that is first polled in the midst of a long poll is known to workers that sleep when that poll has ended. So do not wait for one by another executor inside of a task, which would end its poll after the
-/// sleep: it may wait for ever. Use [`spawn_blocking`](crate::spawn_blocking()).
+/// Do not wait for a sleep by another executor inside of a task (`block_on` of `futures`, say): it blocks the worker for that time, and with one worker it waits for ever. Use
+/// [`spawn_blocking`](crate::spawn_blocking()).
 ///
 /// `Duration::MAX`, and every time that no clock can reach, is for ever.
 ///

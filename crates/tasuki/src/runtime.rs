@@ -26,6 +26,7 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
+use core::task::Waker;
 use std::thread_local;
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,10 @@ pub trait Driver {
     fn switches_before_waits(&self) -> bool {
         false
     }
+
+    /// Called when a deadline was armed on this thread, with the waker of its wait. If that is not the waker of the current poll, the poll may last until the deadline wakes it: then the runtime must
+    /// not leave the deadline to the thread that polls.
+    fn deadline_armed(&self, _waker: &Waker) {}
 
     /// Returns true if the runtime calls [`poll_ended`] after each poll of a task, and [`task_ended`] after each task.
     fn tells_ends_of_polls(&self) -> bool {
@@ -184,6 +189,10 @@ pub(crate) fn refill() -> Option<u32> {
 
 pub(crate) fn switches_before_waits() -> bool {
     ask(|driver| driver.switches_before_waits()).unwrap_or(false)
+}
+
+pub(crate) fn deadline_armed(waker: &Waker) {
+    ask(|driver| driver.deadline_armed(waker));
 }
 
 pub(crate) fn ends_of_polls_are_told() -> bool {

@@ -195,9 +195,9 @@ impl Local {
         more
     }
 
-    /// Before a poll, which may be long: sees to it that another worker wakes for the deadlines of this one, if they have changed.
+    /// Before a poll, which may be long, or within one that waits for a deadline by another executor: sees to it that another worker wakes for the deadlines of this one, if they have changed.
     #[inline]
-    pub(super) fn cover_deadlines(&self, shared: &Shared) {
+    pub(crate) fn cover_deadlines(&self, shared: &Shared) {
         // Relaxed: our own tasks ring it, on this thread; what another thread rings in this moment comes with an unpark.
         if shared.remotes[self.index].alarm.rung.load(Ordering::Relaxed) {
             self.cover(shared);

@@ -423,11 +423,13 @@ impl Op for SleepOp {
         Poll::Pending
     }
 
-    fn enqueued(&mut self, _waiter: Pinned<'_>, _cx: &Context<'_>) {
+    fn enqueued(&mut self, _waiter: Pinned<'_>, cx: &Context<'_>) {
         if let When::ToRing(_) = self.when {
             foreign_code();
             self.timers().alarm.wake_by_ref();
         }
+        // Also if it did not ring: what rang before, in the same poll, may still be known to that poll's thread alone.
+        runtime::deadline_armed(cx.waker());
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
