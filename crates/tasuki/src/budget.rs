@@ -28,6 +28,8 @@
 //! Without `std` nothing is counted: there are no variables of a thread, and no runtime that gives a budget.
 
 use crate::probe::foreign_code;
+#[cfg(not(feature = "std"))]
+use core::task::Waker;
 use core::task::{Context, Poll};
 
 #[cfg(feature = "std")]
@@ -53,7 +55,7 @@ pub(crate) const fn resumes() {}
 
 /// There are no drivers.
 #[cfg(not(feature = "std"))]
-pub(crate) const fn switches_before_waits() -> bool {
+pub(crate) const fn switches_before_waits(_waker: &Waker) -> bool {
     false
 }
 

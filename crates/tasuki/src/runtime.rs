@@ -53,8 +53,8 @@ pub trait Driver {
     }
 
     /// Called where the budget is exhausted, of an operation that must wait. Returns true if the task yields before the operation is enqueued, as it would if the operation were ready: a runtime for
-    /// tests may let the others run first.
-    fn switches_before_waits(&self) -> bool {
+    /// tests may let the others run first. The waker is that of the poll.
+    fn switches_before_waits(&self, _waker: &Waker) -> bool {
         false
     }
 
@@ -187,8 +187,8 @@ pub(crate) fn refill() -> Option<u32> {
     ask(|driver| driver.refill())
 }
 
-pub(crate) fn switches_before_waits() -> bool {
-    ask(|driver| driver.switches_before_waits()).unwrap_or(false)
+pub(crate) fn switches_before_waits(waker: &Waker) -> bool {
+    ask(|driver| driver.switches_before_waits(waker)).unwrap_or(false)
 }
 
 pub(crate) fn deadline_armed(waker: &Waker) {

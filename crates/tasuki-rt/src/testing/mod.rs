@@ -38,6 +38,9 @@
 //! operation has done nothing yet, and the others run first. What is between two such awaits is one step, and runs as a whole. So a race inside a step, between
 //! atomics or `std` mutexes on two threads, is not found here; that is what `loom` is for.
 //!
+//! So the first poll of a wait may return `Pending` without a place in the queue. Its task has been woken and takes the place at the next poll, which an await makes. It is different for a test that polls a future once by hand and relies on the
+//! place: with the waker of its task it may have none, with another waker, such as `Waker::noop()`, it has one. Nor is a wait in a set of futures, which have wakers of their own, switched away before it has its place.
+//!
 //! It is exploration, not proof: [`check()`] sees some schedules, and [`Exhaustive`] all up to a bound that it is given.
 //!
 //! # What decides

@@ -1,12 +1,13 @@
 //! Searches through all schedules (`Exhaustive`) of tests that make that hard: a test that changes from run to run is reported, a task that never waits does not stop the search, a task is interrupted also before an operation that must
 //! wait, and a test that does not end is run once.
 
-use crate::kit::{MS, watchdog};
+use crate::kit::{MS, poll_with, watchdog};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Waker;
 use tasuki::{Event, Mutex, ReentrantMutex, RwLock, Semaphore, channel};
 use tasuki_rt::testing::Exhaustive;
 use tasuki_rt::{JoinSet, sleep, spawn, spawn_local, yield_now};
@@ -178,5 +179,26 @@ fn a_task_is_interrupted_also_before_an_operation_that_must_wait() {
         });
         assert!(explored.is_complete(), "{name}: {explored:?}");
         assert_eq!(*orders.lock().unwrap(), BTreeSet::from(["AB", "BA"].map(String::from)), "{name}");
+    }
+}
+
+/// Of a wait that is polled with another waker than its task's: nothing says that it is polled again when that one is called.
+#[test]
+fn a_wait_that_is_polled_by_hand_has_its_place_at_the_first_poll() {
+    let _dog = watchdog(60);
+    // A re-entrant lock is held by the task that polls.
+    for (name, make) in queues().into_iter().filter(|(name, _)| *name != "ReentrantMutex") {
+        let explored = Exhaustive::new().switches(2).check(|| async move {
+            let (wait, mut release) = make();
+            let mut first = wait();
+            assert!(poll_with(&mut first, Waker::noop()).is_pending());
+            let other = spawn_local(wait());
+            yield_now().await;
+            release();
+            assert!(poll_with(&mut first, Waker::noop()).is_ready(), "{name}");
+            release();
+            other.await.unwrap();
+        });
+        assert!(explored.is_complete(), "{name}: {explored:?}");
     }
 }

@@ -349,7 +349,7 @@ impl<O: Op> Single<O> {
     fn yields(&mut self, cx: &Context<'_>) -> bool {
         // Before the foreign code: if that panics, the future can be polled again, and does not yield again.
         self.memory.set_phase(Phase::Yielded);
-        if self.op.is_ready() || switches_before_waits() {
+        if self.op.is_ready() || switches_before_waits(cx.waker()) {
             yield_once(cx);
             return true;
         }
