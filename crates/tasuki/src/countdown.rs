@@ -18,7 +18,7 @@
 //!
 //! # Transitions
 //!
-//! Counting is one addition or subtraction, without a look before it; what it found decides what is left to do.
+//! Counting is one addition or subtraction, without a look before it; what it found decides what is left to do. (An `add` of more than [`SMALL`] looks first: so much might leave the range of the word.)
 //!
 //! | from            | event         | to              | duty             | fn |
 //! |-----------------|---------------|-----------------|------------------|----|

@@ -30,13 +30,13 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Where a new waiter enters the queue.
+/// Which waiter is granted first, and so where a new one is enqueued.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// At the end.
+    /// The oldest: a new one is enqueued at the end.
     Oldest,
-    /// At the front.
+    /// The newest: it is enqueued at the front.
     Newest,
 }
 

@@ -1,4 +1,4 @@
-//! What the model checker replaces: atomics, tracked cells, yields, and `const` constructors.
+//! What the model checker replaces: atomics, tracked cells and allocations, critical sections, the identity of the code, hints, yields, the sleep of a thread, and `const` constructors.
 //!
 //! This is the only file of the crate that knows `cfg(tasuki_loom)`. Everything else imports from here. With `cfg(tasuki_counts)` the real
 //! atomics record what is done to them (`counted.rs`).

@@ -3,7 +3,7 @@
 //! A source and its tokens are handles of one node; `child` makes a node below it. [`source`] and [`token`] are the surface,
 //! with the contract on the page of [`CancellationSource`].
 //! [`tree`] has the states and the transitions, [`node`] says which thread may touch what and which orderings pair,
-//! [`after_unlock`] what is done after it has released the lock, [`on_cancel`] waits, [`run_until_cancelled`] gives a future up.
+//! [`after_unlock`] what a change of the tree leaves to be done without its lock. [`on_cancel`] waits for a cancel, [`run_until_cancelled`] drops a future at a cancel.
 
 mod after_unlock;
 mod node;

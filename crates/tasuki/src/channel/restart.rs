@@ -1,10 +1,10 @@
-//! Restarting a finished wait in place, in the same pinned memory: streams and sinks wait again after each message.
+//! The guard of one poll of a stream or a sink: should foreign code panic in the poll, it restarts the wait, which then can be polled again.
 
 use crate::wait::{Op, Single, Wait};
 use core::mem;
 use core::pin::Pin;
 
-/// A wait that is polled. Should foreign code panic, the wait can be polled again: a stream or a sink has not ended by that.
+/// A wait that is polled. Dropped, it restarts the wait in place: a stream or a sink has not ended by a panic.
 pub(super) struct RestartOnPanic<'w, O: Op>(Pin<&'w mut Wait<Single<O>>>);
 
 impl<'w, O: Op> RestartOnPanic<'w, O> {

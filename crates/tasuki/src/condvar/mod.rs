@@ -46,8 +46,8 @@
 //! 3. All in the list wait with the same mutex. Its address is in their payload, to be compared and nothing else.
 //!
 //! # Orderings
-//! None of its own: both queues are locked with Acquire and unlocked with Release, and the grant is the mutex's. The look of
-//! [`Condvar::notify_one`] before the lock is Relaxed: a notifier that must not miss a waiter has the mutex's word between the two.
+//! None of its own: both queues are locked with Acquire and unlocked with Release, and the grant is the mutex's. The looks of
+//! [`Condvar::notify_one`] and [`Condvar::notify_all`] before the lock are Relaxed: a notifier that must not miss a waiter has the mutex's word between the two.
 
 mod wait;
 mod wait_while;

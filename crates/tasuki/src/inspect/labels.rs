@@ -1,4 +1,4 @@
-//! The names of tasks in reports: the runtime of a task is asked for its label when a report is made, and not before.
+//! The names of tasks in reports: the runtime of a task is asked for its label when a report or a snapshot is made, or when the watcher has found a cycle of that task (`watch.rs`), and not before.
 
 use crate::task::TaskId;
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Wakers that are taken under the queue lock and woken after it.
+//! Wakers that are taken under the queue lock and woken after it; and how foreign code is called whose panic must keep no other waker and no destructor from its turn.
 //!
 //! A waker is foreign code and may do anything, so it never runs while the queue is locked. What grants many waiters at once moves their wakers into a [`WakeBatch`], an array on
 //! its stack, unlocks the queue, and wakes them; then it locks the queue again for the next batch.
@@ -6,6 +6,11 @@
 //! A panicking `wake` does not stop the others: with `std` the remaining wakers are woken first and
 //! then the panic goes on. Without `std` nothing can catch it; the remaining wakers are woken while it
 //! unwinds, and a second panic aborts.
+//!
+//! | type or function | what it contains |
+//! |---|---|
+//! | [`Panics`], [`call_each`] | a series of foreign calls: all are made, and the first panic goes on at the end |
+//! | [`while_unwinding`], [`UnwindDrop`] | foreign code in a destructor: while another panic unwinds its own panic is dropped |
 
 use super::{Deferred, QueueUnlocked, QueueWaker, waiter};
 #[cfg(feature = "std")]

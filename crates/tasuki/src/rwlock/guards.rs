@@ -1,6 +1,7 @@
 //! The guards of the reader-writer lock: how it can be held. `upgrade.rs` turns one into another.
 //!
-//! Each is the one guard (`guard.rs`) over a holder of this file. A holder has the lock, borrowed or counted; a guard over a part has only what it needs to release.
+//! Each is the one guard (`guard.rs`) over a holder of this file. The holder of a writer or of an upgradable reader has the lock, borrowed or counted; that of a reader, or of a part, has the value or the part by a pointer, and of
+//! the lock only what it needs to release.
 
 use super::RwLock;
 use super::access::RwLockRef;

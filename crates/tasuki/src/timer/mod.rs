@@ -14,8 +14,8 @@
 //!
 //! # The alarm
 //! The thread that turns the wheel, the *turner*, parks until `alarm_at`. A sleep that is due earlier moves that forward and wakes
-//! the turner; one that is due later does not. Both happen in the hold of the lock that changes the wheel, so the alarm cannot be missed: either the
-//! turner saw the new waiter, or the waiter saw until when the turner parks.
+//! the turner; one that is due later does not. `alarm_at` is compared and written in the hold of the lock that changes the wheel, so the alarm cannot be missed: either the
+//! turner saw the new waiter, or the waiter saw until when the turner parks. The waker of the turner is foreign code, and is called after the unlock.
 //!
 //! # Orderings
 //! Everything is under `EDIT`; a release publishes through the waiter's state, as every grant does. `alarm_at` is written under it, and read

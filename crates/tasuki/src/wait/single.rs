@@ -8,6 +8,7 @@
 //! | `Idle`     | poll                   | `try_now`    | `Finished` if it gave the output |
 //! | `Idle`     | poll, not at once      | `enqueue`, then `enqueued` if queued | `Queued`; or `Finished`, or `Claimed` of a receive, if it has become ready |
 //! | `Idle`     | poll, the driver or the host panics when it is asked for more budget | – | `Idle` |
+//! | `Idle`, `Yielded` | poll, foreign code panics before there is a place in the queue (the clone of the waker) | `enqueue` | `Idle` |
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready, or if a driver for tests switches here; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget; a receive without `try_now` (`Op::TRIES_AFTER_YIELD`) | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Claimed` |

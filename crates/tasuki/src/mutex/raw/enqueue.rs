@@ -1,6 +1,6 @@
 //! A lock that is not free: a newcomer enqueues, a queued waiter is polled, waiters of a condvar come over.
 //!
-//! The first poll that has to wait makes one attempt without a loop and without a call ([`RawMutex::enqueue_or_lock`]; decision 6); what that could not do is done by
+//! The first poll that has to wait makes one attempt, without a loop, and after the clone of the waker without a call ([`RawMutex::enqueue_or_lock`]; decision 6); what that could not do is done by
 //! [`RawMutex::enqueue_or_lock_slow`], which may watch the lock first (`watch.rs`).
 
 use super::revoke::AskingTask;

@@ -82,7 +82,7 @@ impl<P: Policy> RawMutex<P> {
         unsafe { self.grant(locked) }
     }
 
-    /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock.
+    /// `head·LOCKED => LOCKED` or `next·LOCKED`: the head owns the lock. With `Revocable` `=> head·LOCKED·WOKEN`: it owns the lock if it claims it (`revoke.rs`).
     ///
     /// SAFETY: there is a waiter.
     #[inline(always)]
