@@ -15,6 +15,9 @@
 //!
 //! [`Idle::sleep_until_woken`] is the whole way from awake through sleep to awake, for a worker that found nothing.
 //!
+//! One sleeper at a time is the *watcher*: it sleeps for at most a millisecond and then looks whether a task that others hold for themselves must be taken over
+//! (docs/scheduler.md, "Watching").
+//!
 //! # The timekeeper
 //! A worker that sleeps wakes for its own deadlines. A worker that is awake looks at its wheel of deadlines between two polls, so a long
 //! poll makes it late. So one of the sleepers, the *timekeeper*, also wakes for the deadlines of the workers that are awake, and advances

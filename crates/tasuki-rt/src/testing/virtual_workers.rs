@@ -1,7 +1,7 @@
 //! The machine of a simulation: virtual workers on one thread, what is ready on them, and a virtual clock.
 //!
 //! [`Sim`] is what a runtime's context holds instead of a worker. The scheduler gives it what becomes ready ([`Sim::put`]), the budget
-//! asks it at the first poll of every operation ([`Sim::operation`]), and the loop of a run takes from it what runs next ([`Sim::pick`]). It decides
+//! asks it at the first poll of every operation ([`Sim::operation`]), and the loop of a run lets it run what is next ([`Sim::step`]). It decides
 //! nothing itself: that is the [`Chooser`]'s part.
 //!
 //! Invariants:
