@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 /// The last dump.
 #[derive(Debug, Default)]
-pub(crate) struct Dumps(Mutex<Option<Dump>>);
+pub(crate) struct Dumps(Mutex<Option<LastDump>>);
 
 #[derive(Debug)]
-struct Dump {
+struct LastDump {
     text: Arc<str>,
     took: Duration,
     made: Instant,
@@ -24,13 +24,13 @@ impl Dumps {
         // Held while it is looked: the next client waits for this look instead of making its own.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let start = now();
-        let is_young = |dump: &&Dump| start.saturating_duration_since(dump.made) < rest(dump.took);
+        let is_young = |dump: &&LastDump| start.saturating_duration_since(dump.made) < rest(dump.took);
         if let Some(dump) = last.as_ref().filter(is_young) {
             return dump.text.clone();
         }
         let text: Arc<str> = look().into();
         let made = now();
-        *last = Some(Dump { text: text.clone(), took: made.saturating_duration_since(start), made });
+        *last = Some(LastDump { text: text.clone(), took: made.saturating_duration_since(start), made });
         text
     }
 }

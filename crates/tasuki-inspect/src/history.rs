@@ -19,7 +19,7 @@ const PAIRS: usize = 256;
 
 /// Figures of one slot.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct SlotFigures {
     /// The most waits at a time.
     pub(crate) waits: u64,
     /// The longest wait, in milliseconds.
@@ -61,7 +61,7 @@ pub(crate) struct Pair {
 pub(crate) struct History {
     /// The number of the newest slot since the start.
     slot: u64,
-    pub(crate) figures: VecDeque<Figures>,
+    pub(crate) figures: VecDeque<SlotFigures>,
     /// By the label of the lock. Each as long as the figures.
     pub(crate) heat: HashMap<String, VecDeque<Heat>>,
     /// In microseconds of waiting.
@@ -93,8 +93,8 @@ impl History {
         for step in 1..=steps {
             // A slot without a sample is as the one before, but nothing was counted in it.
             let is_last = step == steps;
-            let same = |before: Figures| Figures { polls: 0, ..before };
-            push(&mut self.figures, |before| if is_last { Figures::default() } else { same(before) });
+            let same = |before: SlotFigures| SlotFigures { polls: 0, ..before };
+            push(&mut self.figures, |before| if is_last { SlotFigures::default() } else { same(before) });
             let same = |before: Heat| Heat { ended: 0, ..before };
             let next = |before| if is_last { Heat::default() } else { same(before) };
             self.heat.values_mut().for_each(|row| push(row, next));

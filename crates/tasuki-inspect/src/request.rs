@@ -19,7 +19,7 @@ const MALFORMED: Refusal = Refusal(400, "malformed request");
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     /// `HEAD` instead of `GET`.
     pub(crate) is_head: bool,
     pub(crate) path: String,
@@ -44,7 +44,7 @@ fn read_until(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> i
 }
 
 /// Reads a head. `Ok(Err(..))` is refused; `Err` is a client that is gone, or too slow.
-pub(crate) fn read(stream: &mut TcpStream, deadline: Instant) -> io::Result<Result<Request, Refusal>> {
+pub(crate) fn read(stream: &mut TcpStream, deadline: Instant) -> io::Result<Result<HttpRequest, Refusal>> {
     let mut head = Vec::with_capacity(1024);
     let mut part = [0; 1024];
     loop {
@@ -70,7 +70,7 @@ pub(crate) fn read(stream: &mut TcpStream, deadline: Instant) -> io::Result<Resu
 }
 
 /// A head without its last empty line.
-pub(crate) fn parse(head: &[u8]) -> Result<Request, Refusal> {
+pub(crate) fn parse(head: &[u8]) -> Result<HttpRequest, Refusal> {
     let head = std::str::from_utf8(head).ok().filter(|head| is_text(head)).ok_or(MALFORMED)?;
     let mut lines = head.split("\r\n");
     let mut request = parse_line(lines.next().unwrap_or_default())?;
@@ -110,7 +110,7 @@ fn is_text(head: &str) -> bool {
     controls == 2 * ends
 }
 
-fn parse_line(line: &str) -> Result<Request, Refusal> {
+fn parse_line(line: &str) -> Result<HttpRequest, Refusal> {
     let mut words = line.split(' ');
     let (Some(method), Some(target), Some(version), None) =
         (words.next(), words.next(), words.next(), words.next())
@@ -132,7 +132,7 @@ fn parse_line(line: &str) -> Result<Request, Refusal> {
     let token = query.split('&').find_map(|pair| pair.strip_prefix("token=")).map(str::to_owned);
     let path = path.to_owned();
     let is_head = method == "HEAD";
-    Ok(Request { is_head, path, token, host: None, authorization: None, origin: None, site: None })
+    Ok(HttpRequest { is_head, path, token, host: None, authorization: None, origin: None, site: None })
 }
 
 #[cfg(test)]

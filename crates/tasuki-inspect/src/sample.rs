@@ -115,9 +115,9 @@ pub(crate) mod runtime {
 
     /// Since when a task is seen in the same poll: a worker that is stuck in one.
     #[derive(Debug, Default)]
-    pub(crate) struct Polls(HashMap<TaskId, (u32, Instant)>);
+    pub(crate) struct PollStarts(HashMap<TaskId, (u32, Instant)>);
 
-    impl Polls {
+    impl PollStarts {
         /// Takes a sample. Tasks that do not run are forgotten.
         pub(crate) fn add(&mut self, runtimes: &[RuntimeSample], now: Instant) {
             let running = runtimes.iter().flat_map(|runtime| &runtime.dump.tasks);
@@ -137,7 +137,7 @@ pub(crate) mod runtime {
     }
 
     /// The tasks of one runtime.
-    pub(crate) fn write_tasks(json: &mut Json, runtime: &RuntimeSample, polls: &Polls, now: Instant) {
+    pub(crate) fn write_tasks(json: &mut Json, runtime: &RuntimeSample, polls: &PollStarts, now: Instant) {
         let dump = &runtime.dump;
         json.key("noted").bool(dump.is_noted);
         json.key("total").number(dump.total as u64);

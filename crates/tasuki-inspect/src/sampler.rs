@@ -49,9 +49,9 @@ struct State {
 }
 
 /// A client that watches, until it is dropped.
-pub(crate) struct Watched<'a>(&'a Samples);
+pub(crate) struct WatchingClient<'a>(&'a Samples);
 
-impl Drop for Watched<'_> {
+impl Drop for WatchingClient<'_> {
     fn drop(&mut self) {
         self.0.state().watchers -= 1;
     }
@@ -85,13 +85,13 @@ impl Samples {
     }
 
     /// From now on there are more samples.
-    pub(crate) fn watch(&self) -> Watched<'_> {
+    pub(crate) fn watch(&self) -> WatchingClient<'_> {
         let mut state = self.state();
         state.watchers += 1;
         state.is_asked = true;
         drop(state);
         self.changed.notify_all();
-        Watched(self)
+        WatchingClient(self)
     }
 
     /// As text, of now or of a moment ago.
@@ -157,7 +157,7 @@ pub(crate) struct Sampler {
     last: Instant,
     history: History,
     #[cfg(feature = "rt")]
-    polls: crate::sample::runtime::Polls,
+    polls: crate::sample::runtime::PollStarts,
 }
 
 impl Sampler {
@@ -174,7 +174,7 @@ impl Sampler {
             last: now,
             history: History::default(),
             #[cfg(feature = "rt")]
-            polls: crate::sample::runtime::Polls::default(),
+            polls: crate::sample::runtime::PollStarts::default(),
         }
     }
 

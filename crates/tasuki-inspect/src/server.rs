@@ -3,7 +3,7 @@
 //! Everything that a client can do is bounded: the bytes and the time of its request, the time of its answer, the number of connections, and of those the number of streams of events. A
 //! connection ends with its answer. What is sent is the text of the last sample, shared by all: a client costs no look at the program. (`/dump.txt` does, a bounded one, which is shared too: `dumps.rs`.)
 
-use crate::request::{self, Refusal, Request};
+use crate::request::{self, HttpRequest, Refusal};
 use crate::sampler::Samples;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -135,7 +135,7 @@ impl Server {
 
     /// May this client ask? By the token; and where there is none, only as this machine: a page of another site whose name leads here is refused. What a browser asks for in the name of another site
     /// gets nothing but the page, which says nothing of the program: a link leads there.
-    fn allowed(&self, request: &Request) -> Result<(), Refusal> {
+    fn allowed(&self, request: &HttpRequest) -> Result<(), Refusal> {
         if request.site.as_deref() == Some("cross-site") && request.path != "/" {
             return Err(Refusal(403, "asked by another web site: open the page itself"));
         }
@@ -168,11 +168,11 @@ impl Server {
     }
 
     /// Sends each sample as it comes, until the client is gone.
-    fn stream(&self, mut out: Timed, request: &Request) -> io::Result<()> {
+    fn stream(&self, mut out: Timed, request: &HttpRequest) -> io::Result<()> {
         let Some(_place) = CountedPlace::take(&self.streams, self.limits.streams) else {
             return refuse(&mut out, Refusal(503, "too many streams of events"));
         };
-        let _watched = self.samples.watch();
+        let _watching = self.samples.watch();
         write!(out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{HEADERS}\r\n")?;
         if request.is_head {
             return Ok(());
@@ -227,7 +227,7 @@ impl Write for Timed {
     }
 }
 
-fn send(out: &mut Timed, request: &Request, kind: &str, body: &str) -> io::Result<()> {
+fn send(out: &mut Timed, request: &HttpRequest, kind: &str, body: &str) -> io::Result<()> {
     let length = body.len();
     let head =
         format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{HEADERS}\r\n");
