@@ -133,7 +133,7 @@ pub(crate) struct Poller {
     interrupt: Waker,
     /// Never contended: the poll slot lets one worker in.
     poll_state: Mutex<SystemPoll>,
-    table: Mutex<Table>,
+    table: Mutex<SourceTable>,
     /// The process that started it.
     process: u32,
 }
@@ -146,7 +146,7 @@ struct SystemPoll {
 
 /// Which source a token means.
 #[derive(Default)]
-struct Table {
+struct SourceTable {
     sources: Vec<Option<Arc<Source>>>,
     free: Vec<usize>,
     /// The runtime has shut down.
@@ -167,7 +167,7 @@ impl Poller {
         self.process != process()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, SourceTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

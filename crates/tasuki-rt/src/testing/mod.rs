@@ -149,7 +149,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use virtual_workers::{History, Settings};
+use virtual_workers::{RunHistory, Settings};
 
 /// Runs a test under that many random schedules, or under the one that `TASUKI_SEED` or `TASUKI_SCHEDULE` names.
 ///
@@ -285,13 +285,13 @@ enum Origin {
 /// A run, and how it ended.
 struct Run<T> {
     result: Result<T, Failure>,
-    history: History,
+    history: RunHistory,
 }
 
 /// A failure.
 struct Found {
     failure: Failure,
-    history: History,
+    history: RunHistory,
     origin: Origin,
 }
 

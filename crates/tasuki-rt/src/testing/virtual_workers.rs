@@ -434,9 +434,9 @@ impl Sim {
     }
 
     /// What the run was like.
-    pub(super) fn history(&self) -> History {
+    pub(super) fn history(&self) -> RunHistory {
         let chooser = self.chooser.replace(Chooser::new(Strategy::Script(Default::default())));
-        History {
+        RunHistory {
             workers: self.settings.workers,
             record: chooser.into_record(),
             steps: self.tasks.borrow().to_string(),
@@ -447,7 +447,7 @@ impl Sim {
 
 /// What a run leaves behind.
 #[derive(Debug)]
-pub(super) struct History {
+pub(super) struct RunHistory {
     pub(super) workers: usize,
     pub(super) record: DecisionRecord,
     /// The last steps, to be read.
