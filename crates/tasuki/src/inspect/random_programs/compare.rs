@@ -1,10 +1,10 @@
 //! Compares the wait-for graph and the watcher with the reference model after each step of a random program.
 
-use super::reference::{Lock, TASKS, Tasks, has};
+use super::reference::{ModelLock, TASKS, Tasks, has};
 use super::{Program, Rng};
 use crate::inspect::graph::{self, Cycle};
 use crate::inspect::watch::tests::Looks;
-use crate::inspect::{Certainty, Deadlock, Hold as How};
+use crate::inspect::{Certainty, Deadlock, Hold};
 use std::format;
 use std::string::String;
 use std::time::Duration;
@@ -42,11 +42,11 @@ impl Program {
             && deadlock.hops.iter().zip(next).all(|(hop, next)| {
                 let (task, other) = (self.task(hop.task.get()), self.task(hop.holder.task.get()));
                 let waits =
-                    |lock: &&Lock| lock.queue.iter().any(|wait| wait.task == task && !wait.is_limited);
-                let is_kept_out = |lock: &Lock| match hop.holder.hold {
-                    How::Queued => lock.queue.iter().any(|wait| wait.task == other),
-                    How::Taken => lock.holders.iter().any(|hold| hold.task == other && hold.is_claimed),
-                    How::Unclaimed => lock.holders.iter().any(|hold| hold.task == other && !hold.is_claimed),
+                    |lock: &&ModelLock| lock.queue.iter().any(|wait| wait.task == task && !wait.is_limited);
+                let is_kept_out = |lock: &ModelLock| match hop.holder.hold {
+                    Hold::Queued => lock.queue.iter().any(|wait| wait.task == other),
+                    Hold::Taken => lock.holders.iter().any(|hold| hold.task == other && hold.is_claimed),
+                    Hold::Unclaimed => lock.holders.iter().any(|hold| hold.task == other && !hold.is_claimed),
                 };
                 hop.holder.task == next.task && self.reference.locks.iter().filter(waits).any(is_kept_out)
             })

@@ -1,6 +1,6 @@
 //! The locks of a random program, and everything that can be held of them.
 
-use super::reference::{Kind, Mode, PERMITS};
+use super::reference::{Mode, ModelLockKind, PERMITS};
 use crate::rwlock::{OwnedRwLockReadGuard, OwnedRwLockUpgradableReadGuard, OwnedRwLockWriteGuard};
 use crate::{
     CancellationToken, Mutex, OwnedMutexGuard, OwnedSemaphorePermit, ReentrantMutex, ReentrantMutexGuard,
@@ -102,12 +102,12 @@ pub(super) enum RealLock {
 }
 
 impl RealLock {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: ModelLockKind) -> Self {
         match kind {
-            Kind::Mutex => Self::Mutex(Arc::new(Mutex::new(0))),
-            Kind::RwLock => Self::RwLock(Arc::new(RwLock::new(0))),
-            Kind::Semaphore => Self::Semaphore(Arc::new(Semaphore::new(PERMITS))),
-            Kind::Reentrant => Self::Reentrant(Box::leak(Box::new(ReentrantMutex::new(0)))),
+            ModelLockKind::Mutex => Self::Mutex(Arc::new(Mutex::new(0))),
+            ModelLockKind::RwLock => Self::RwLock(Arc::new(RwLock::new(0))),
+            ModelLockKind::Semaphore => Self::Semaphore(Arc::new(Semaphore::new(PERMITS))),
+            ModelLockKind::Reentrant => Self::Reentrant(Box::leak(Box::new(ReentrantMutex::new(0)))),
         }
     }
 

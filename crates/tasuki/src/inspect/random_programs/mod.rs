@@ -21,15 +21,21 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::Poll;
 use guards::{Acquire, AnyGuard, Limit, RealLock};
-use reference::{Hold, Kind, Lock, Mode, Queued, Reference, STRANGER, TASKS};
+use reference::{Mode, ModelHolder, ModelLock, ModelLockKind, Queued, Reference, STRANGER, TASKS};
 use std::boxed::Box;
 use std::format;
 use std::string::String;
 use std::time::Duration;
 use std::vec::Vec;
 
-const KINDS: [Kind; 6] =
-    [Kind::Mutex, Kind::Mutex, Kind::RwLock, Kind::RwLock, Kind::Semaphore, Kind::Reentrant];
+const KINDS: [ModelLockKind; 6] = [
+    ModelLockKind::Mutex,
+    ModelLockKind::Mutex,
+    ModelLockKind::RwLock,
+    ModelLockKind::RwLock,
+    ModelLockKind::Semaphore,
+    ModelLockKind::Reentrant,
+];
 
 /// SplitMix64.
 struct Rng(u64);
@@ -92,7 +98,7 @@ impl Program {
         let actors: Vec<Actor> = (0..TASKS).map(|_| actor()).collect();
         let locks = KINDS.map(RealLock::new);
         // A lock has a record from its first use by a task: what was taken before is not followed.
-        let read = |kind| if kind == Kind::Semaphore { Mode::Permits(1) } else { Mode::Alone };
+        let read = |kind| if kind == ModelLockKind::Semaphore { Mode::Permits(1) } else { Mode::Alone };
         for (lock, kind) in locks.iter().zip(KINDS).take(Self::kinds(is_guessed)) {
             drop(actors[0].poll(lock.acquire(read(kind), Limit::None).as_mut()));
         }
@@ -100,7 +106,7 @@ impl Program {
             is_guessed,
             actors,
             locks: locks.into(),
-            reference: Reference { locks: KINDS.map(Lock::new).into(), others: [0; TASKS] },
+            reference: Reference { locks: KINDS.map(ModelLock::new).into(), others: [0; TASKS] },
             waiting: Vec::new(),
             kept: Vec::new(),
             others: Vec::new(),
@@ -134,11 +140,11 @@ impl Program {
         if task == STRANGER { f() } else { self.actors[task].run(f) }
     }
 
-    fn any_mode(kind: Kind, rng: &mut Rng) -> Mode {
+    fn any_mode(kind: ModelLockKind, rng: &mut Rng) -> Mode {
         match kind {
-            Kind::Mutex | Kind::Reentrant => Mode::Alone,
-            Kind::RwLock => [Mode::Read, Mode::Alone, Mode::Upgradable][rng.below(3)],
-            Kind::Semaphore => Mode::Permits(1 + rng.below(reference::PERMITS)),
+            ModelLockKind::Mutex | ModelLockKind::Reentrant => Mode::Alone,
+            ModelLockKind::RwLock => [Mode::Read, Mode::Alone, Mode::Upgradable][rng.below(3)],
+            ModelLockKind::Semaphore => Mode::Permits(1 + rng.below(reference::PERMITS)),
         }
     }
 
@@ -215,7 +221,7 @@ impl Program {
         if let Some(hold) = lock.hold(number) {
             hold.is_claimed = true;
             hold.used_by(task);
-            if lock.kind == Kind::Reentrant {
+            if lock.kind == ModelLockKind::Reentrant {
                 (lock.owner, lock.guards) = (Some(task), std::vec![number]);
             }
         }
@@ -275,7 +281,7 @@ impl Program {
     fn try_take(&mut self, rng: &mut Rng) {
         let (task, at) = (rng.below(TASKS + 1), rng.below(KINDS.len()));
         let mode = Self::any_mode(KINDS[at], rng);
-        if task == STRANGER && KINDS[at] == Kind::Reentrant {
+        if task == STRANGER && KINDS[at] == ModelLockKind::Reentrant {
             return;
         }
         let number = self.number();
@@ -318,10 +324,10 @@ impl Program {
         self.note(format!("{number}: used by task {task}"));
         let of = &mut self.reference.locks[lock];
         match of.kind {
-            Kind::Semaphore => {}
+            ModelLockKind::Semaphore => {}
             // Which of its guards another task has is not followed.
-            Kind::Reentrant if of.owner == Some(task) => {}
-            Kind::Reentrant => of.holders.iter_mut().for_each(|hold| hold.task = STRANGER),
+            ModelLockKind::Reentrant if of.owner == Some(task) => {}
+            ModelLockKind::Reentrant => of.holders.iter_mut().for_each(|hold| hold.task = STRANGER),
             _ => of.hold(number).expect("it is held").used_by(task),
         }
         self.kept.push(Kept { number, lock, guard });
@@ -357,7 +363,8 @@ impl Program {
         let (number, lock, mut permit) = kept;
         let of = &self.reference.locks[lock];
         let sibling = self.kept.iter().position(|other| matches!(other.guard, AnyGuard::Permit(_)));
-        let Some(Hold { task: holder, .. }) = of.holders.iter().find(|hold| hold.number == number).copied()
+        let Some(ModelHolder { task: holder, .. }) =
+            of.holders.iter().find(|hold| hold.number == number).copied()
         else {
             panic!("it is held")
         };
@@ -382,7 +389,7 @@ impl Program {
                 let both = [(number, holder, whole - part), (new, task, part)];
                 for (number, task, permits) in both.into_iter().filter(|(_, _, permits)| *permits > 0) {
                     let mode = Mode::Permits(permits);
-                    of.holders.push(Hold { number, task, mode, is_claimed: true, is_counted: false });
+                    of.holders.push(ModelHolder { number, task, mode, is_claimed: true, is_counted: false });
                 }
                 if part > 0 {
                     self.kept.push(Kept { number: new, lock, guard: AnyGuard::Permit(taken) });

@@ -23,7 +23,7 @@ pub(super) enum Mode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ModelLockKind {
     Mutex,
     RwLock,
     Semaphore,
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hold {
+pub(super) struct ModelHolder {
     pub(super) number: usize,
     pub(super) task: usize,
     pub(super) mode: Mode,
@@ -40,7 +40,7 @@ pub(super) struct Hold {
     pub(super) is_counted: bool,
 }
 
-impl Hold {
+impl ModelHolder {
     /// The task uses the guard: it has it from then on.
     pub(super) fn used_by(&mut self, task: usize) {
         if !self.is_counted {
@@ -58,9 +58,9 @@ pub(super) struct Queued {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Lock {
-    pub(super) kind: Kind,
-    pub(super) holders: Vec<Hold>,
+pub(super) struct ModelLock {
+    pub(super) kind: ModelLockKind,
+    pub(super) holders: Vec<ModelHolder>,
     pub(super) queue: VecDeque<Queued>,
     /// Free permits.
     pub(super) free: usize,
@@ -69,8 +69,8 @@ pub(super) struct Lock {
     pub(super) guards: Vec<usize>,
 }
 
-impl Lock {
-    pub(super) fn new(kind: Kind) -> Self {
+impl ModelLock {
+    pub(super) fn new(kind: ModelLockKind) -> Self {
         let (holders, queue) = (Vec::new(), VecDeque::new());
         Self { kind, holders, queue, free: PERMITS, owner: None, guards: Vec::new() }
     }
@@ -122,8 +122,8 @@ impl Lock {
         if let Mode::Permits(permits) = mode {
             self.free -= permits;
         }
-        let is_counted = task == STRANGER && self.kind == Kind::RwLock;
-        self.holders.push(Hold { number, task, mode, is_claimed, is_counted });
+        let is_counted = task == STRANGER && self.kind == ModelLockKind::RwLock;
+        self.holders.push(ModelHolder { number, task, mode, is_claimed, is_counted });
     }
 
     /// Grants from the front; the tasks whose waits were granted.
@@ -152,7 +152,7 @@ impl Lock {
         self.sort_segments();
     }
 
-    fn remove_holders(&mut self, leaves: impl Fn(&Hold) -> bool) {
+    fn remove_holders(&mut self, leaves: impl Fn(&ModelHolder) -> bool) {
         for hold in self.holders.iter().filter(|hold| leaves(hold)) {
             if let Mode::Permits(permits) = hold.mode {
                 self.free += permits;
@@ -181,7 +181,7 @@ impl Lock {
         self.grant();
     }
 
-    pub(super) fn hold(&mut self, number: usize) -> Option<&mut Hold> {
+    pub(super) fn hold(&mut self, number: usize) -> Option<&mut ModelHolder> {
         self.holders.iter_mut().find(|hold| hold.number == number)
     }
 
@@ -200,7 +200,7 @@ pub(super) fn has(tasks: Tasks, task: usize) -> bool {
 
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
-    pub(super) locks: Vec<Lock>,
+    pub(super) locks: Vec<ModelLock>,
     /// Tasks that wait for something that comes by itself, or from any task: a signal, a sleep, a limit. How many such waits each has.
     pub(super) others: [usize; TASKS],
 }
@@ -212,7 +212,7 @@ impl Reference {
         let mut free: Tasks = 1 << STRANGER;
         for task in 0..TASKS {
             let waits =
-                |lock: &Lock| lock.queue.iter().any(|wait| wait.task == task && !lock.is_shared(wait));
+                |lock: &ModelLock| lock.queue.iter().any(|wait| wait.task == task && !lock.is_shared(wait));
             if self.others[task] > 0 || !self.locks.iter().any(waits) {
                 free |= 1 << task;
             }
@@ -227,7 +227,7 @@ impl Reference {
             for lock in &mut reference.locks {
                 lock.remove_queued(|wait| wait.is_limited || has(free, wait.task));
                 lock.remove_holders(|hold| has(free, hold.task));
-                if lock.kind == Kind::Semaphore && !with_permits {
+                if lock.kind == ModelLockKind::Semaphore && !with_permits {
                     free |= lock.queue.iter().fold(0, |tasks, wait| tasks | 1 << wait.task);
                 }
                 free |= lock.grant().iter().fold(0, |tasks, task| tasks | 1 << task);
@@ -246,7 +246,7 @@ impl Reference {
                 if !has(stuck, wait.task) || lock.is_shared(wait) {
                     continue;
                 }
-                let mut alone = Lock { holders: Vec::new(), free: 0, ..Lock::new(lock.kind) };
+                let mut alone = ModelLock { holders: Vec::new(), free: 0, ..ModelLock::new(lock.kind) };
                 for hold in &lock.holders {
                     let is_own = wait.mode == Mode::Upgrade && hold.mode == Mode::Upgradable;
                     alone.holders = std::vec![*hold];
@@ -254,7 +254,8 @@ impl Reference {
                 }
                 if matches!(wait.mode, Mode::Read | Mode::Upgradable) {
                     let before = lock.queue.iter().take(place);
-                    let writers = before.filter(|other| Lock::stops_readers(other.mode) && !other.is_limited);
+                    let writers =
+                        before.filter(|other| ModelLock::stops_readers(other.mode) && !other.is_limited);
                     edges[wait.task] |= writers.fold(0, |tasks, writer| tasks | 1 << writer.task);
                 }
             }
