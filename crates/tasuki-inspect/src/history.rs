@@ -1,7 +1,7 @@
 //! The last minutes: rings of figures, contention of locks over time, and blame. All of it bounded, whatever the program does.
 //!
 //! Time is cut into slots of [`SLOT`]; a figure of a slot is the most, or the sum, of the samples in it. Locks that were made at one place, or have one name, are one row. Blame
-//! is by sampling: a wait that is seen adds the time since the sample before to the pair of its place and that of the holder; it fades with the history.
+//! is by sampling: a wait that is seen adds the time since the sample before, or the age of the oldest wait of its place if that is less, in equal parts to the pairs of its place and those of the holders; blame fades with the history.
 
 use crate::sample::Sample;
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +12,7 @@ use tasuki::inspect::LockLabel;
 pub(crate) const SLOT: Duration = Duration::from_secs(2);
 /// So many there are: five minutes.
 pub(crate) const SLOTS: usize = 150;
-/// So many rows of contention are kept; a new one takes the place of the least contended.
+/// So many rows of contention are kept: if there are more, the least contended are dropped.
 const ROWS: usize = 64;
 /// So many pairs of blame are kept.
 const PAIRS: usize = 256;

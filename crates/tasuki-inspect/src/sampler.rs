@@ -11,13 +11,13 @@ use crate::snapshot_json::{self, Program};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often is looked while a client watches.
+/// The time from a look to the next while a client watches.
 const WATCHED: Duration = Duration::from_millis(500);
-/// And otherwise.
+/// The same while none does.
 const UNWATCHED: Duration = Duration::from_secs(2);
 /// So many times as long as a look takes there is none.
 const REST: u32 = 9;
-/// But it is looked at least so often.
+/// But no rest is longer than this.
 const LONGEST_REST: Duration = Duration::from_secs(3);
 /// After a look that took so long there is none for this time.
 pub(crate) fn rest(took: Duration) -> Duration {

@@ -23,7 +23,7 @@ use tasuki::runtime::{
 #[doc(hidden)]
 pub enum EventLoops {}
 
-/// Which loop: the worker plus one in the lower half, as much of the runtime's number as fits above it.
+/// The lower half of a key is the number of the worker plus one; the upper half is as much of the runtime's number as fits.
 const WORKER_BITS: u32 = usize::BITS / 2;
 
 fn key_of(runtime: u32, worker: usize) -> Key {

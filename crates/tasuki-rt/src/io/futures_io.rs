@@ -1,4 +1,4 @@
-//! Implements `AsyncRead` and `AsyncWrite` of futures-io for the streams of `net` (feature `net`). No other file uses futures-io.
+//! Implements `AsyncRead` and `AsyncWrite` of futures-io for the streams of `net` (feature `net`), and on Unix for `Async`. No other file uses futures-io.
 
 use super::stream_traits::{for_readers, writes};
 use crate::net::{PollStream, room};

@@ -75,6 +75,6 @@ impl<F: Future> Future for HyperSleep<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         // SAFETY: a projection: the only field is pinned with the whole, which has no destructor of its own.
-        unsafe { self.map_unchecked_mut(|nap| &mut nap.0) }.poll(cx)
+        unsafe { self.map_unchecked_mut(|sleep| &mut sleep.0) }.poll(cx)
     }
 }

@@ -76,7 +76,7 @@ impl<S: PollStream> Drop for CancelsWrite<'_, S> {
 
 /// Neither this nor `write` is an `async fn`: its future would hold the arguments a second time, in every task that waits for a stream.
 ///
-/// Callers are, and borrow their direction exclusively. So the future is polled if it exists, and until it is dropped the waker in the slot is its own.
+/// Its callers are, and borrow their direction exclusively. So a future that exists is being polled or has been, and until it is dropped the waker in the slot is its own.
 #[inline]
 pub(super) fn read<'a>(
     stream: &'a impl PollStream,
