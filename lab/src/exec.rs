@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! 1. `ring`, `queued` and `future` are touched only by the thread that owns the [`Executor`]
-//!    (it is `!Send`), and `ring` and `queued` in a wake only while that thread is inside `run`.
+//!    (it is `!Send`), and `ring` and `queued` in a wake only while that thread is inside `run_until_stalled`.
 //! 2. A task is at most once in the ring (`queued`), so the ring never outgrows its reserve.
 //! 3. When the executor has been dropped, no task holds a future any more.
 
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 thread_local! {
-    /// The executor this thread is inside `run` of.
+    /// The executor this thread is inside `run_until_stalled` of.
     static CURRENT: Cell<*const Core> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -76,7 +76,7 @@ impl Executor {
         Executor { core: Arc::new(core), tasks: Vec::with_capacity(tasks), live: 0, _owner: PhantomData }
     }
 
-    /// Adds a task; it is first polled by the next `run`.
+    /// Adds a task; it is first polled by the next `run_until_stalled`.
     pub(crate) fn spawn(&mut self, future: impl Future<Output = ()> + 'static) {
         let task = Arc::new(Task {
             core: self.core.clone(),
@@ -140,7 +140,7 @@ impl Core {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the inbox to the ring; called by the owner only, inside `run`.
+    /// Moves the inbox to the ring; called by the owner only, inside `run_until_stalled`.
     fn take_mail(&self) -> bool {
         // Acquire: pairs with the Release in `post`. The flag only saves a lock; that lock orders the tasks.
         if !self.mail.load(Ordering::Acquire) {
@@ -168,7 +168,7 @@ impl Core {
 }
 
 impl Task {
-    /// Idle => queued; called by the owner inside `run`.
+    /// Idle => queued; called by the owner inside `run_until_stalled`.
     #[inline]
     fn enter_ring(self: Arc<Self>) {
         if !self.queued.replace(true) {

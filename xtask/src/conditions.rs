@@ -1,4 +1,4 @@
-//! The conditions under which `tour` and `repeat` run a program: an idle machine, a busy one, one processor, real-time priority, little memory, threads held up as on a shared machine.
+//! The conditions under which `tour`, `repeat` and `bench` run a program: an idle machine, a busy one, one processor, real-time priority, little memory, threads held up as on a shared machine.
 //!
 //! A program is run under each condition alone, by a prefix of its command line; the load is this process's own threads.
 

@@ -1,4 +1,4 @@
-//! Many coroutines increment one number; each takes the lock, so none is lost.
+//! Many tasks increment one number; each takes the lock, so none is lost.
 
 use tasuki::Mutex;
 use tasuki_rt::JoinSet;

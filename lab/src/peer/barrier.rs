@@ -3,7 +3,7 @@
 use super::Kind;
 use std::future::Future;
 
-/// A cyclic barrier, for coroutines of any executor.
+/// A cyclic barrier, for tasks of any executor.
 pub(crate) trait AsyncBarrier: Send + Sync + 'static {
     /// Its name in reports.
     const NAME: &'static str;

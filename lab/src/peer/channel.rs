@@ -43,7 +43,7 @@ impl<E: Send> Received for Result<u64, E> {
     }
 }
 
-/// A channel of numbers, for coroutines of any executor.
+/// A channel of numbers, for tasks of any executor.
 pub(crate) trait AsyncChannel: Send + Sync + 'static {
     /// Its name in reports.
     const NAME: &'static str;

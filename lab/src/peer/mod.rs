@@ -1,4 +1,4 @@
-//! What the lab measures: one file and trait per primitive, implemented by the peers in `peers/`.
+//! What the lab measures: one file per primitive with its trait, or a trait for each way to use it; implemented by the peers in `peers/`.
 //!
 //! The traits hand out each subject's own future, unboxed and unwrapped, and every workload is
 //! monomorphised per subject, so that no subject pays for being measured.
@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     Ours,
     /// Another crate's, doing the same job.
     Peer,
-    /// A lower bound that does less: no waiting coroutines, or no synchronisation.
+    /// A lower bound that does less: no tasks that wait, or no synchronisation.
     Floor,
 }
 

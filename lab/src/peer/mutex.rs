@@ -4,7 +4,7 @@ use super::Kind;
 use std::future::Future;
 use std::ops::DerefMut;
 
-/// A mutex around a counter, for coroutines of any executor.
+/// A mutex around a counter, for tasks of any executor.
 pub(crate) trait AsyncMutex: Send + Sync + 'static {
     /// Its name in reports.
     const NAME: &'static str;

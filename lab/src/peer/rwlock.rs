@@ -4,7 +4,7 @@ use super::Kind;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 
-/// A reader-writer lock around a counter, for coroutines of any executor.
+/// A reader-writer lock around a counter, for tasks of any executor.
 pub(crate) trait AsyncRwLock: Send + Sync + 'static {
     /// Its name in reports.
     const NAME: &'static str;

@@ -3,7 +3,7 @@
 use super::Kind;
 use std::future::Future;
 
-/// A counting semaphore, for coroutines of any executor.
+/// A counting semaphore, for tasks of any executor.
 pub(crate) trait AsyncSemaphore: Send + Sync + 'static {
     /// Its name in reports.
     const NAME: &'static str;
