@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | may this operation go on? | its cooperative budget, one unit for each operation, unless the waker has no data | yes; the lax limit of `budget.rs` |
 //! | what time is it? | its clock, which a test may pause | the clock of the system |
-//! | where is a deadline kept? | in a `tokio::time::Sleep` inside of the future: 96 bytes, no allocation; one that never comes is kept nowhere | on the wheel of the shared thread |
+//! | where is a deadline kept? | in a `tokio::time::Sleep` inside of the future: 96 bytes in tokio 1.54 (112 with its feature `rt-multi-thread`), no allocation; one that never comes is kept nowhere | on the wheel of the shared thread |
 //! | which task runs? | its id, also in `.block()` | none |
 //!
 //! The rest of the file is the same under every executor: [`clock`] and [`nanoseconds`] read the clock of the system ([`HAS_CLOCK`] says whether there is one), and [`fence_all_threads`] makes every running thread of the process pass a fence.
