@@ -191,7 +191,7 @@ impl Cell {
         }
     }
 
-    /// As `Meta::abort`.
+    /// As `AbortHandle::abort`.
     fn abort(self: &Arc<Self>) {
         // SAFETY: as above.
         self.why.with_mut(|why| unsafe { *why = 1 });

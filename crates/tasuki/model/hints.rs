@@ -1,4 +1,4 @@
-//! Hints may be wrong at any time: every sequence of answers, of every length that these scenarios can ask for before they repeat.
+//! Hints may be wrong at any time: each scenario runs with every sequence of four answers, which are given over and over.
 
 use crate::support::{Task, at_rest, join, lock_and_sign, log_mutex, model, spawn, try_and_sign};
 use tasuki::policy::{Bypass, Fifo, Policy};

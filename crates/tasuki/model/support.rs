@@ -34,7 +34,7 @@ pub(crate) fn model<T: 'static>(
         // SAFETY: made by `into_raw` above; it is not used any more.
         drop(unsafe { Box::from_raw(object) });
         GRAVES.take().into_iter().for_each(|Grave(place, layout)| {
-            // SAFETY: `Task::bury` left it allocated, with this layout.
+            // SAFETY: the drop of a `Task` left it allocated, with this layout.
             unsafe { dealloc(place, layout) };
         });
     });

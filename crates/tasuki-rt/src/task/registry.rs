@@ -1,6 +1,6 @@
 //! The registry: lists of every task that waits. It keeps detached tasks alive, lets a shutdown find them, and has the word by which an abort reaches its task.
 //!
-//! Called by the polls and drops of tasks (`task/mod.rs`), by handles that abort, and by a shutdown. A second registry lists every task for dumps (`notes.rs`).
+//! Called by the polls and drops of tasks (`task/mod.rs`), by handles that abort a task or ask whether it has ended, and by a shutdown. A second registry lists every task for dumps (`notes.rs`).
 //!
 //! A task is registered by the first poll that leaves it waiting, and until its future is dropped; before, it is in a
 //! queue. A task that ends in its first poll is never registered.

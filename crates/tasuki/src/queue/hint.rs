@@ -13,7 +13,7 @@
 //! | set   | a look finds the word as it is when nothing is contended | clear | [`Hint::try_first`] |
 //!
 //! The hint is not changed together with the word. So it may be wrong in both directions, and for any time; a wrong hint costs a load, or an exchange that fails. Nothing
-//! else may depend on it: the models run with every sequence of answers (`hints::shuffle`).
+//! else may depend on it: the models run with every sequence of four answers, given over and over (`hints::shuffle`).
 //!
 //! A [`Gauge`] is a hint that is a number. A channel counts its messages under its queue lock; read without the lock ([`Gauge::says`]), the counts say that a send or a receive would have to wait.
 //!

@@ -13,7 +13,7 @@
 //!
 //! Two that agree are asked for, so that a semaphore with several holders, whose count is another each time, looks, and does not try in vain. A count above [`MOST`] is never stored.
 //!
-//! The hint is compared by the exchange and decides nothing else, so it may be wrong at any time; the models run with every sequence of answers whether to use it (`hints::shuffle`).
+//! The hint is compared by the exchange and decides nothing else, so it may be wrong at any time; the models run with every sequence of four answers whether to use it, given over and over (`hints::shuffle`).
 //!
 //! # Orderings
 //! All Relaxed: it publishes nothing.

@@ -2,7 +2,7 @@
 //!
 //! A task that keeps a lock future without polling it, and locks again by another future, waits for itself if a grant is final (*futurelock*). Here a granted waiter
 //! stays at the head of the list, and its claim locks the queue. As long as the grant is unclaimed, another future of the same task (a *sibling*) can take the lock over. The revoked waiter is then in no
-//! list: only its own future knows it, and enqueues it again at its next poll. Called by `enqueue.rs`, `unlock.rs` and `cancel.rs`, only where `P::REVOCABLE`: the other
+//! list: only its own future knows it, and enqueues it again at its next poll. Called by `enqueue.rs`, `unlock.rs`, `cancel.rs` and `overdue.rs`, only where `P::REVOCABLE`: the other
 //! policies are not affected.
 //!
 //! ```text
