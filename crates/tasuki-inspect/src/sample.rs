@@ -74,7 +74,7 @@ impl Sample {
     }
 }
 
-/// Runtimes of `tasuki-rt`. The only part that knows it, with the JSON of it.
+/// Samples of runtimes of `tasuki-rt`, and their JSON. No other part knows more of `tasuki-rt` than its handles.
 #[cfg(feature = "rt")]
 pub(crate) mod runtime {
     use super::LISTED;
