@@ -168,7 +168,7 @@ impl WaitGroupExt for Arc<WaitGroup> {
         C: FnOnce() -> F + Send + 'static,
         F: Future<Output: Send + 'static> + 'static,
     {
-        let make = Made { make, member: self.clone().member_owned() };
+        let make = MemberClosure { make, member: self.clone().member_owned() };
         functions::spawn_on(worker, move || make.call())
     }
 
@@ -182,18 +182,18 @@ impl WaitGroupExt for Arc<WaitGroup> {
 
     #[track_caller]
     fn spawn_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let make = Made { make: work, member: self.clone().member_owned() };
+        let make = MemberClosure { make: work, member: self.clone().member_owned() };
         functions::spawn_blocking(move || make.call_blocking())
     }
 }
 
 /// A closure, and the member that is dropped after it.
-struct Made<C> {
+struct MemberClosure<C> {
     make: C,
     member: OwnedWaitGroupMember,
 }
 
-impl<F, C: FnOnce() -> F> Made<C> {
+impl<F, C: FnOnce() -> F> MemberClosure<C> {
     fn call(self) -> MemberFuture<F> {
         let Self { make, member } = self;
         MemberFuture { future: make(), _member: member }
