@@ -499,7 +499,7 @@ impl<O: Op> Awaitable for Single<O> {
 }
 
 impl<O: Op> Drop for Single<O> {
-    /// A question, asked wherever a wait ends; what there may be to do is elsewhere.
+    /// Inlined wherever a wait is dropped, so only the phase is read here; a queued wait is cancelled out of line.
     #[inline(always)]
     fn drop(&mut self) {
         if self.memory.phase() == Phase::Queued {

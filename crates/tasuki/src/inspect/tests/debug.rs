@@ -1,4 +1,4 @@
-//! `Debug` of every lock and of a future in every phase: a holder, where it took the lock, how many wait and for how long; and what the next poll finds.
+//! `Debug` of every lock, and of a future that waits, was notified, granted or refused, or has ended: a holder, where it took the lock, how many wait and for how long; and what the next poll finds.
 
 use super::{Actor, two};
 use crate::{Condvar, Mutex, ReentrantMutex, RwLock, Semaphore};
