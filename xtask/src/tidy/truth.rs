@@ -80,7 +80,7 @@ pub(crate) fn files_of_decisions(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
-/// What the comments of the libraries name exists, too; elsewhere (tests, models, the lab, this tool) at least the files do.
+/// What the comments of the libraries and of their models name exists, too; elsewhere (tests, the lab, this tool) at least the files do.
 pub(crate) fn names_in_comments(pages: &[Page]) -> Vec<Breach> {
     let known = known(pages);
     let mut breaches = Vec::new();
@@ -88,7 +88,8 @@ pub(crate) fn names_in_comments(pages: &[Page]) -> Vec<Breach> {
     for page in pages.iter().filter(|page| page.rust.is_some()) {
         for (line, span) in comment_spans(&page.text) {
             let pattern = span.contains(['*', '{', '…', ' ', '·', '<']) || !span.is_ascii();
-            let is_checked = page.in_library() || span.ends_with(".rs") || span.ends_with(".md");
+            let has_names = page.in_library() || page.path.contains("/model/");
+            let is_checked = has_names || span.ends_with(".rs") || span.ends_with(".md");
             if pattern || !is_checked || FOREIGN.contains(&span) {
                 continue;
             }
@@ -368,6 +369,8 @@ mod tests {
         let count = |comment: &str| names_in_comments(&[code(), page(comment)]).len();
         assert_eq!(count("`raw.rs` and `Lock::try_it`"), 0);
         assert_eq!((count("`gone.rs`"), count("`Lock::gone` of `gone`")), (1, 2));
+        let model = Page::new("crates/tasuki/model/a.rs", "// As `Lock::gone`.\n");
+        assert_eq!(names_in_comments(&[code(), model]).len(), 1);
         let test = |comment: &str| Page::new("crates/tasuki/tests/a.rs", &format!("// See {comment}.\n"));
         assert_eq!(names_in_comments(&[code(), test("`raw.rs` and `anything`")]).len(), 0);
         assert_eq!(names_in_comments(&[code(), test("`gone.rs`")]).len(), 1);
