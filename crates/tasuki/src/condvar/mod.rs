@@ -17,13 +17,13 @@
 //!
 //! | is in              | mark              | leaves by |
 //! |--------------------|-------------------|--------------|
-//! | the list           | 0                 | being woken as the mover, being moved, or a cancel |
+//! | the list           | none              | being woken as the mover, being moved, or a cancel |
 //! | the list, notified by `notify_one` | `BY_ONE` | the same; a cancel passes the notification on |
 //! | no list, the mover | `MOVER`           | its poll, which moves the notified; or a cancel, which wakes another mover |
 //! | the mutex's queue  | `MOVED`           | a grant; or a cancel, which passes a `notify_one` on |
 //! | no list, granted   | `MOVED`           | its poll; or a cancel, which unlocks and passes a `notify_one` on |
 //!
-//! `BY_ONE` stays with `MOVER` and `MOVED`. The notified waiters are the first in the list: those before `notified_until`.
+//! `BY_ONE` stays with `MOVER` and `MOVED`. The bits above are those of a `Revocable` mutex (`mutex/raw/revoke.rs`), to which the waiter brings the number of its task. The notified waiters are the first in the list: those before `notified_until`.
 //!
 //! A waiter is moved under the `EDIT` bits of both queues, the condvar's taken first, and for good. So a future that
 //! must touch its place locks the condvar's queue and looks at its mark.
@@ -42,8 +42,8 @@
 //! # Invariants
 //! 1. While a waiter in the list is notified, there is a mover that has neither been polled nor cancelled since: its poll moves
 //!    all notified waiters, its cancel makes another of them the mover.
-//! 2. `notified_until` is touched only by the holder of the queue lock. It is the place of a waiter in the list, or the end.
-//! 3. All in the list wait with the same mutex. Its address is in their payload, to be compared and nothing else.
+//! 2. `notified_until` and `mutex` are touched only by the holder of the queue lock. The first is the place of a waiter in the list, or the end.
+//! 3. All in the list wait with the same mutex. Its address is in `mutex` while the list is not empty, to be compared and nothing else.
 //!
 //! # Orderings
 //! None of its own: both queues are locked with Acquire and unlocked with Release, and the grant is the mutex's. The looks of
@@ -58,7 +58,7 @@ pub use wait_while::{Conditional, WaitWhile};
 use crate::guard::Guard;
 use crate::mutex::Relock;
 use crate::probe::Site;
-use crate::queue::waiter::{Waiter, wake};
+use crate::queue::waiter::wake;
 use crate::queue::word::{EDIT, WAITERS, Word};
 use crate::queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard as _, QueueWaker, WaitQueue};
 use crate::shim::{UnsafeCell, const_fn};
@@ -78,7 +78,7 @@ const MOVED: u32 = 4;
 /// [`wait`](Self::wait) releases the mutex and waits for a notification in one step, and returns with the mutex locked again. There are no spurious wake-ups, and no
 /// notification is kept for later: without waiters it does nothing.
 ///
-/// A condvar is two words; waiting allocates nothing; `Condvar::new` is `const`.
+/// A condvar is three words; waiting allocates nothing; `Condvar::new` is `const`.
 ///
 /// # Examples
 ///
@@ -147,9 +147,11 @@ pub struct Condvar {
     queue: WaitQueue,
     /// The first waiter that is not notified; see invariant 2.
     notified_until: UnsafeCell<Cursor>,
+    /// The address of the mutex with which all in the list wait; see invariant 3.
+    mutex: UnsafeCell<usize>,
 }
 
-// SAFETY: `notified_until` is touched only by the holder of the queue lock; a waiter may be touched from any thread.
+// SAFETY: the cells are touched only by the holder of the queue lock; a waiter may be touched from any thread.
 unsafe impl Send for Condvar {}
 // SAFETY: as above.
 unsafe impl Sync for Condvar {}
@@ -167,7 +169,11 @@ impl Condvar {
         /// CHANGED.notify_all();
         /// ```
         pub const fn new() -> Self {
-            Self { queue: WaitQueue::new(Word::flags(0)), notified_until: UnsafeCell::new(Cursor::END) }
+            Self {
+                queue: WaitQueue::new(Word::flags(0)),
+                notified_until: UnsafeCell::new(Cursor::END),
+                mutex: UnsafeCell::new(0),
+            }
         }
     }
 
@@ -285,12 +291,23 @@ impl Condvar {
         self.notified_until.with_mut(|place| unsafe { *place = first_not });
     }
 
+    /// The mutex with which those in the list wait, of which there is one at least.
+    fn mutex(&self, _locked: &LockedQueue<'_>) -> usize {
+        // SAFETY: the evidence: we hold the queue lock.
+        self.mutex.with(|address| unsafe { *address })
+    }
+
+    fn set_mutex(&self, _locked: &LockedQueue<'_>, mutex: usize) {
+        // SAFETY: the evidence: we hold the queue lock.
+        self.mutex.with_mut(|address| unsafe { *address = mutex });
+    }
+
     /// One more is notified, if there is one; the first in the list becomes the mover.
     fn notify_next(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<QueueWaker>> {
         let mut place = self.notified_until(locked);
         // SAFETY: invariant 2.
         let Some(waiter) = (unsafe { locked.get(place) }) else { return Deferred::none() };
-        waiter.set_mark(BY_ONE);
+        waiter.set_mark(waiter.mark() | BY_ONE);
         // SAFETY: there is a waiter at this place.
         unsafe { locked.advance(&mut place) };
         self.set_notified_until(locked, place);
@@ -300,7 +317,7 @@ impl Condvar {
     /// Makes the first in the list, if there is one, the mover. It is notified.
     fn wake_mover(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<QueueWaker>> {
         let Some(front) = locked.front() else { return Deferred::none() };
-        front.set_mark(MOVER | front.mark() & BY_ONE);
+        front.set_mark(front.mark() | MOVER);
         // SAFETY: there is a front.
         unsafe { locked.grant_front() }
     }
@@ -318,14 +335,13 @@ impl Condvar {
         if !self.has_notified(locked, mutex) {
             return None;
         }
-        let by = locked.front().map_or(0, Waiter::mark) & BY_ONE;
-        locked.detach_front(MOVED | by)
+        let mark = locked.front()?.mark();
+        locked.detach_front(mark | MOVED)
     }
 
     /// Is there a waiter to move to this mutex?
     fn has_notified(&self, locked: &LockedQueue<'_>, mutex: usize) -> bool {
-        locked.cursor_front() != self.notified_until(locked)
-            && locked.front().is_some_and(|front| front.mutex() == mutex)
+        locked.cursor_front() != self.notified_until(locked) && self.mutex(locked) == mutex
     }
 }
 

@@ -9,7 +9,7 @@ use crate::mutex::Relock;
 use crate::probe::{Site, waits_have_moved};
 use crate::queue::batch::{WakeBatch, while_unwinding};
 use crate::queue::grant_loop::{Granter, grant_loop};
-use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_waker, wake};
+use crate::queue::waiter::{WaiterState, clone_waker, drop_waker, wake};
 use crate::queue::{Cursor, Deferred, LockedQueue, Pinned, QueueGuard, QueueUnlocked, QueueWaker, Removed};
 use crate::shim;
 use crate::wait::{Op, Single, Wait, WaiterSlot};
@@ -116,7 +116,7 @@ impl<'a, H: Relock> CondvarOp<'a, H> {
         let waker = clone_waker(cx.waker());
         let (condvar, holder) = (self.condvar, self.holder());
         let moves = |me| Moves { locked: condvar.queue.lock(), condvar, holder, me, spare: Deferred::none() };
-        grant_loop(moves(Some((waiter, waker, mark & BY_ONE | MOVED))), || moves(None));
+        grant_loop(moves(Some((waiter, waker, mark & !MOVER | MOVED))), || moves(None));
     }
 
     /// A poll of a waiter that belongs to the mutex.
@@ -132,9 +132,14 @@ impl<'a, H: Relock> CondvarOp<'a, H> {
     #[cold]
     fn poll_in_place(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
+        let task = self.holder().asking_task();
         let mut locked = self.condvar.queue.lock();
         let mark = waiter.get().mark();
         if mark & (MOVER | MOVED) == 0 {
+            if H::IS_REVOCABLE {
+                // SAFETY: the queue is locked, and the waiter is in its list.
+                unsafe { task.note_in(waiter.get()) };
+            }
             // SAFETY: neither the mover nor moved, so it is in this list.
             let old = unsafe { locked.rearm(waiter, waker) };
             drop_waker(locked.unlock_with(old));
@@ -237,14 +242,15 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
 
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Guard<H>> {
         let waker = clone_waker(cx.waker());
-        let mutex = self.holder().address();
+        let (mutex, task) = (self.holder().address(), self.holder().asking_task());
         let mut locked = self.condvar.queue.lock();
-        if locked.front().is_some_and(|front| front.mutex() != mutex) {
+        if locked.has_waiters() && self.condvar.mutex(&locked) != mutex {
             // The panic hook is foreign code.
             drop(locked);
             panic!("a condvar can be used with one mutex at a time: there is a waiter with another");
         }
-        let waiter = locked.push_back(slot.init(waker, Payload::mutex(mutex)));
+        self.condvar.set_mutex(&locked, mutex);
+        let waiter = locked.push_back(slot.init(waker, task.payload()));
         if self.condvar.notified_until(&locked) == Cursor::END {
             self.condvar.set_notified_until(&locked, Cursor::of(waiter));
         }

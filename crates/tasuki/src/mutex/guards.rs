@@ -1,6 +1,6 @@
 //! What the guards of a mutex hold: the reference to the mutex, or to a part of its value; and what a condvar needs of it.
 
-use super::raw::{RawMutex, Unlocked};
+use super::raw::{AskingTask, RawMutex, Unlocked};
 use crate::guard::{self, Exclusive, Holder, Narrow};
 use crate::policy::Policy;
 use crate::primitive_ref::{LockRef, RawRef};
@@ -47,6 +47,10 @@ pub trait Relock: Exclusive {
     /// Can a grant of the mutex be revoked until it is claimed?
     const IS_REVOCABLE: bool;
 
+    /// The task that runs, which a waiter brings into the queue of the mutex, if that wants to know it. A runtime is asked: not under a lock of a queue.
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
+    fn asking_task(&self) -> AskingTask;
+
     /// A poll of a waiter that is, or was, in the queue of the mutex.
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()>;
 
@@ -71,6 +75,11 @@ impl<P: Policy, R: LockRef<Raw = RawMutex<P>>> Relock for R {
     #[expect(private_interfaces, reason = "only the crate can implement or call it")]
     fn adopt(&self, next: &mut dyn FnMut() -> Option<Detached>) -> Deferred<Option<QueueWaker>> {
         self.raw().adopt(next)
+    }
+
+    #[expect(private_interfaces, reason = "only the crate can implement or call it")]
+    fn asking_task(&self) -> AskingTask {
+        RawMutex::<P>::task_to_note(!R::IS_COPIED)
     }
 
     fn poll_moved(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {

@@ -67,6 +67,7 @@ mod unlock;
 mod watch;
 
 pub(crate) use grant_record::{GrantRecord, UnclaimedGrant};
+pub(crate) use revoke::AskingTask;
 pub(crate) use unlock::Unlocked;
 
 use super::spin::SpinScore;

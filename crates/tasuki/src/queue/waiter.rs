@@ -84,7 +84,7 @@ pub(crate) enum Phase {
 /// | `Semaphore` | how often the waiter was overtaken | permits |
 /// | `RwLock` | kind of access | the other end of its run (`rwlock/segments.rs`), replaced as the run changes |
 /// | `KeyedMutex` | | key of the owner to be |
-/// | `Condvar` | mark | address of the mutex |
+/// | `Condvar` | mark, beside that of a `Revocable` mutex | that of a `Revocable` mutex |
 /// | `Broadcast`: `Event`, `Barrier`, `WaitGroup`, `Latch`, tokens | round in which the wait began | |
 /// | `OnceCell` | round, as `Broadcast` | wish: the turn, or the value |
 /// | timers | upper half of the due tick | lower half |
@@ -112,10 +112,6 @@ impl Payload {
 
     pub(crate) const fn task(mark: u32, task: usize) -> Self {
         Self { counter: mark, ..Self::NONE }.requesting(task)
-    }
-
-    pub(crate) const fn mutex(address: usize) -> Self {
-        Self::NONE.requesting(address)
     }
 
     pub(crate) const fn round(round: u32) -> Self {
@@ -253,12 +249,6 @@ impl Waiter {
     #[cfg(feature = "std")]
     #[inline(always)]
     pub(crate) fn key(&self) -> usize {
-        self.pointer().addr()
-    }
-
-    /// The address of the mutex that the waiter gave up, to be compared and nothing else.
-    #[inline(always)]
-    pub(crate) fn mutex(&self) -> usize {
         self.pointer().addr()
     }
 

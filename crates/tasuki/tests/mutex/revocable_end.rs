@@ -210,6 +210,23 @@ fn waits_of_a_condvar() {
     }
 }
 
+/// A wait that another task has moved to the mutex's queue is revoked for a lock of its own task that has another waker, as in a set of futures.
+#[test]
+fn a_moved_wait_is_of_its_task() {
+    let (mutex, condvar, [first_spy, spy, other_spy]) =
+        (Revoking::with_policy(0), Condvar::new(), Spy::many());
+    let task = FakeDriver::of(TaskId::fresh());
+    let mut first = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+    pending(&mut first, &first_spy);
+    let mut wait = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+    runtime::enter(&task, || pending(&mut wait, &spy));
+    condvar.notify_all();
+    drop(ready(&mut first));
+    let mut other = lock(&mutex);
+    runtime::enter(&task, || assert!(third_look(&mut other, &other_spy).is_ready()));
+    drop(ready(&mut wait));
+}
+
 /// A revoked wait of a condvar that is dropped passes its notification on.
 #[test]
 fn a_revoked_wait_of_a_condvar_is_dropped() {

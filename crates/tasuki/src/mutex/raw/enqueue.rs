@@ -70,7 +70,7 @@ impl<P: Policy> RawMutex<P> {
 
     /// The task that runs, if the policy wants to know it. Asked before the queue is locked: a runtime is foreign code.
     #[inline(always)]
-    fn task_to_note(is_counted: bool) -> AskingTask {
+    pub(crate) fn task_to_note(is_counted: bool) -> AskingTask {
         if P::REVOCABLE { AskingTask::running(is_counted) } else { AskingTask::UNKNOWN }
     }
 

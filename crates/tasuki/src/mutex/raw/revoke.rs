@@ -116,7 +116,7 @@ const NO_GRANT: u32 = 0;
 
 /// The task that asks for the lock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AskingTask {
+pub(crate) struct AskingTask {
     /// 0 if it has no identity. A number that does not fit is cut off (R5).
     number: usize,
     is_watched: bool,
@@ -135,6 +135,20 @@ impl AskingTask {
     #[cfg(not(feature = "std"))]
     pub(super) const fn running(_is_counted: bool) -> Self {
         Self::UNKNOWN
+    }
+
+    /// What a waiter of this task brings into the queue of a condvar, from which it may come here.
+    pub(crate) fn payload(self) -> Payload {
+        Payload::task(Mark(0).of_task(self).0, self.number)
+    }
+
+    /// The waiter is of this task from now on.
+    ///
+    /// SAFETY: the queue is locked in whose list the waiter is.
+    pub(crate) unsafe fn note_in(self, waiter: &Waiter) {
+        waiter.set_mark(Mark::of(waiter).of_task(self).0);
+        // SAFETY: the caller's contract.
+        unsafe { waiter.set_pointer(without_provenance_mut(self.number)) };
     }
 }
 
