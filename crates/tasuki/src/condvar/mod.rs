@@ -33,8 +33,8 @@
 //! | event                  | what happens | fn |
 //! |------------------------|--------------|----|
 //! | first poll             | queued here, then the mutex is unlocked | `CondvarOp::enqueue`, `CondvarOp::enqueued` |
-//! | `notify_one`           | one more is notified, the first becomes the mover | [`Condvar::notify_one`] |
-//! | `notify_all`           | all are notified, the first becomes the mover | [`Condvar::notify_all`] |
+//! | `notify_one`           | one more is notified, if there is one; the first in the list becomes the mover, or one more mover | [`Condvar::notify_one`] |
+//! | `notify_all`           | all are notified; the first in the list becomes the mover, or one more mover | [`Condvar::notify_all`] |
 //! | poll of the mover      | moves to the mutex's queue, with all notified waiters | `CondvarOp::move_notified` |
 //! | poll                   | `Ready` once the mutex is owned | `CondvarOp::poll_queued` |
 //! | drop, or a limit       | leaves its place | `CondvarOp::cancel`, `CondvarOp::discard` |
@@ -244,7 +244,7 @@ impl Condvar {
         Conditional::wait(self, guard, condition, Site::here())
     }
 
-    /// Notifies the first waiter that is not notified yet. Does nothing if there is none.
+    /// Notifies the first waiter that is not notified yet. If there is none, it wakes one more of those that wait to be moved to the mutex by a task that was woken before them; without waiters it does nothing.
     ///
     /// # Examples
     ///
@@ -260,7 +260,7 @@ impl Condvar {
         wake(locked.unlock_with(mover));
     }
 
-    /// Notifies all waiters that are queued now.
+    /// Notifies all waiters that are queued now. One of them is woken, also if all were notified before.
     ///
     /// # Examples
     ///
@@ -272,10 +272,6 @@ impl Condvar {
             return;
         }
         let mut locked = self.queue.lock();
-        if self.notified_until(&locked) == Cursor::END {
-            // All waiters are notified already.
-            return;
-        }
         self.set_notified_until(&locked, Cursor::END);
         let mover = self.wake_mover(&mut locked);
         wake(locked.unlock_with(mover));
@@ -302,15 +298,16 @@ impl Condvar {
         self.mutex.with_mut(|address| unsafe { *address = mutex });
     }
 
-    /// One more is notified, if there is one; the first in the list becomes the mover.
+    /// One more is notified, if there is one; the first in the list becomes the mover, also if all were notified before: the mover that they wait for may not be polled.
     fn notify_next(&self, locked: &mut LockedQueue<'_>) -> Deferred<Option<QueueWaker>> {
         let mut place = self.notified_until(locked);
         // SAFETY: invariant 2.
-        let Some(waiter) = (unsafe { locked.get(place) }) else { return Deferred::none() };
-        waiter.set_mark(waiter.mark() | BY_ONE);
-        // SAFETY: there is a waiter at this place.
-        unsafe { locked.advance(&mut place) };
-        self.set_notified_until(locked, place);
+        if let Some(waiter) = unsafe { locked.get(place) } {
+            waiter.set_mark(waiter.mark() | BY_ONE);
+            // SAFETY: there is a waiter at this place.
+            unsafe { locked.advance(&mut place) };
+            self.set_notified_until(locked, place);
+        }
         self.wake_mover(locked)
     }
 

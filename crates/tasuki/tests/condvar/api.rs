@@ -356,3 +356,33 @@ fn the_next_that_runs_brings_all() {
     drop(ready(&mut d));
     drop(ready(&mut a));
 }
+
+/// A waiter that was woken to move the others is kept without being polled: each further notification wakes one more of them, which moves the rest, also if none is left to be notified.
+#[test]
+fn another_notification_wakes_another() {
+    for by_one in [false, true] {
+        let (mutex, condvar, spies): (_, _, [Spy; 4]) = (Mutex::new(0), Condvar::new(), Spy::many());
+        let mut waits: Vec<_> = spies
+            .iter()
+            .map(|spy| {
+                let mut wait = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+                pending(&mut wait, spy);
+                wait
+            })
+            .collect();
+        condvar.notify_all();
+        assert_eq!(wakes(&spies), [1, 0, 0, 0]);
+        if by_one {
+            condvar.notify_one()
+        } else {
+            condvar.notify_all()
+        }
+        assert_eq!(wakes(&spies), [1, 1, 0, 0], "the first is kept");
+        for at in [1, 2, 3, 0] {
+            drop(ready(&mut waits[at]));
+        }
+        assert_eq!(wakes(&spies), [1, 1, 1, 1]);
+        condvar.notify_all();
+        assert_eq!(wakes(&spies), [1, 1, 1, 1], "no waiter is left");
+    }
+}

@@ -124,20 +124,17 @@ impl Spec {
     }
 
     fn notify_one(&mut self) {
-        let Some(next) = self.next() else { return };
-        self.state[next] = State::Here(By::One);
+        if let Some(next) = self.next() {
+            self.state[next] = State::Here(By::One);
+        }
         self.call();
     }
 
     fn notify_all(&mut self) {
-        let mut news = false;
         while let Some(next) = self.next() {
             self.state[next] = State::Here(By::All);
-            news = true;
         }
-        if news {
-            self.call();
-        }
+        self.call();
     }
 
     /// The first in the list is called, if it is notified.
