@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tasuki::policy::Revocable;
 use tasuki::runtime::{TaskId, poll_ended, task_ended};
-use tasuki::{Mutex, future, task};
+use tasuki::{Condvar, Mutex, future, task};
 
 /// Without the spin's side bytes, which only add branches.
 type Plain = Revocable<false>;
@@ -168,6 +168,37 @@ fn two_locks_of_one_task() {
             assert!(try_and_sign(two, 't'));
             b.run().sign('b');
             assert_eq!((at_rest(one), at_rest(two)), ("a".into(), "tb".into()));
+        },
+    );
+}
+
+/// A wait of a condvar that another waiter moves to the mutex's queue, and unlocks for: it is granted there without having been polled, and the ends of polls of its task revoke it.
+#[test]
+fn a_wait_that_another_has_moved() {
+    model(
+        || (shared(), Condvar::new()),
+        |(mutex, condvar)| {
+            let wait = || condvar.wait(mutex.clone().try_lock_owned().unwrap());
+            let first = Task::waiting(wait());
+            let mut moved = Task::new(wait());
+            let mut task = Box::pin(task::identify(std::future::poll_fn(|_| {
+                assert!(moved.poll().is_pending());
+                Poll::<()>::Pending
+            })));
+            let id = task.id();
+            assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            drop(task);
+            condvar.notify_all();
+            let mover = spawn(move || first.run().sign('m'));
+            poll_of(id);
+            poll_of(id);
+            join([mover]);
+            // What the wake causes, and the wake of the first look.
+            poll_of(id);
+            poll_of(id);
+            assert!(try_and_sign(mutex, 't'), "it has not claimed");
+            moved.run().sign('a');
+            assert_eq!(at_rest(mutex), "mta");
         },
     );
 }
