@@ -202,3 +202,18 @@ fn a_wait_that_another_has_moved() {
         },
     );
 }
+
+/// What was revoked is dropped, which locks the queue, while another task tries the lock: it is free all the time.
+#[test]
+fn the_drop_of_a_revoked_future_races_a_try() {
+    model(shared, |mutex| {
+        let held = mutex.try_lock().unwrap();
+        let (a, id) = kept(mutex);
+        drop(held);
+        task_ended(id);
+        let dropper = spawn(move || drop(a));
+        assert!(try_and_sign(mutex, 't'));
+        join([dropper]);
+        assert_eq!(at_rest(mutex), "t");
+    });
+}

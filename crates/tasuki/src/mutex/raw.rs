@@ -167,14 +167,32 @@ impl<P: Policy> RawMutex<P> {
         if now.has(WAITERS) {
             self.hint.look_first();
         }
-        P::OVERTAKES > 0 && Self::is_open(now) && self.try_lock_at(now)
+        if P::OVERTAKES > 0 {
+            return Self::is_open(now) && self.try_lock_at(now);
+        }
+        P::REVOCABLE && !now.has(LOCKED) && self.try_lock_settled()
+    }
+
+    /// `Revocable`: the lock is free, and the queue is locked, by the cancel of a waiter whose grant was revoked. Waits for the end of that: a try of a free lock does not fail.
+    #[cold]
+    #[inline(never)]
+    fn try_lock_settled(&self) -> bool {
+        while self.queue.load_settled() == FREE {
+            if self.try_lock_at(FREE) {
+                return true;
+            }
+        }
+        false
     }
 
     /// A look saves a compare-exchange that cannot succeed: half of the price of queueing.
     #[inline(always)]
     fn try_lock_looking(&self) -> bool {
         let word = self.queue.load();
-        Self::is_open(word) && self.try_lock_at(word)
+        if Self::is_open(word) && self.try_lock_at(word) {
+            return true;
+        }
+        P::REVOCABLE && !word.has(LOCKED) && self.try_lock_settled()
     }
 
     #[inline(always)]

@@ -450,3 +450,19 @@ fn a_task_that_ends_with_several_grants() {
     kept.iter_mut().for_each(|kept| *ready(kept) += 1);
     assert!(mutexes.iter().all(|mutex| *mutex.try_lock().unwrap() == 3));
 }
+
+/// A future whose grant was revoked is dropped, which locks the queue of a lock that is free: a try on another thread gets it all the same.
+#[test]
+fn a_try_beside_the_drop_of_a_revoked_future() {
+    let _dog = watchdog(60);
+    for _ in 0..if cfg!(miri) { 5 } else { 500 } {
+        let mutex = mutex::<Revocable>();
+        let (task, kept) = granted(&mutex, &Spy::new());
+        (0..2).for_each(|_| poll_of(task, &Spy::new()));
+        let dropper = thread::spawn(move || drop(kept));
+        while !dropper.is_finished() {
+            assert!(mutex.try_lock().is_some(), "it is free");
+        }
+        dropper.join().unwrap();
+    }
+}
