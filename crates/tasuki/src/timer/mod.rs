@@ -30,7 +30,7 @@ use crate::host_executor::HostSleep;
 use crate::probe::{Target, foreign_code};
 use crate::queue::batch::{Panics, WakeBatch, while_unwinding};
 use crate::queue::queue_lock::QueueLock;
-use crate::queue::waiter::{Payload, clone_waker, drop_waker};
+use crate::queue::waiter::{Payload, WaiterState, clone_waker, drop_waker};
 use crate::queue::{Pinned, QueueGuard as _, QueueWaker, Removed};
 use crate::runtime;
 use crate::shim::{AtomicBool, AtomicU64, Ordering};
@@ -362,6 +362,11 @@ impl SleepOp {
 }
 
 impl SleepOp {
+    /// Is it on the wheel of another process, which the child of a fork leaves alone?
+    fn is_inherited(&self) -> bool {
+        matches!(self.home, Home::Process(timers) if shared::is_inherited(timers))
+    }
+
     /// The host's sleep, if it is one.
     fn host_sleep(&mut self) -> Option<Pin<&mut HostSleep>> {
         let Home::Host(sleep) = &mut self.home else { return None };
@@ -436,6 +441,13 @@ impl Op for SleepOp {
         if let Some(sleep) = self.host_sleep() {
             return sleep.poll(cx);
         }
+        if self.is_inherited() {
+            return if waiter.get().state() == WaiterState::Notified {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            };
+        }
         // SAFETY: a waiter of this wheel is in one of its rings, or was released.
         unsafe { self.timers().wheel.poll_queued(waiter, cx) }
     }
@@ -445,6 +457,9 @@ impl Op for SleepOp {
             // Dropped here and not with the future: a limit must not wake a task that has gone on.
             self.home = Home::Nowhere;
             return None;
+        }
+        if self.is_inherited() {
+            return (waiter.get().state() == WaiterState::Notified).then_some(());
         }
         (!self.timers().cancel(waiter)).then_some(())
     }

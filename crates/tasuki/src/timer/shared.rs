@@ -3,7 +3,7 @@
 //! The thread never ends by itself, but a fork leaves it behind: the child has the wheel and no thread, and perhaps the lock of
 //! the wheel in the hands of a thread that is not there. So a wheel belongs to a process, and one that a child inherited is left
 //! alone: the first wait of the child makes another. A wait that began before the fork stays on the old wheel, and
-//! its deadline does not come in the child.
+//! its deadline does not come in the child. If it is dropped there its waiter stays linked, to a wheel that nothing reads any more, and its waker is leaked.
 //!
 //! # States of `STARTING`
 //!
@@ -61,6 +61,11 @@ fn current(process: u32) -> Option<&'static Timers> {
     // SAFETY: null, or leaked by `start`.
     let shared = unsafe { shared.as_ref() }?;
     (shared.process == process).then_some(&shared.timers)
+}
+
+/// Was this wheel, one of a process, inherited by a fork? Its lock may never be released.
+pub(super) fn is_inherited(timers: &Timers) -> bool {
+    !current(process_id::id()).is_some_and(|current| ptr::eq(current, timers))
 }
 
 /// Makes the wheel of this process and starts its thread, or waits until another thread has done so.
@@ -126,5 +131,52 @@ fn turn(timers: &Timers, parker: &Parker) {
             Some(next) => drop(parker.park_deadline(next)),
             None => parker.park(),
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::super::sleep;
+    use super::timers;
+    use core::future::Future as _;
+    use core::task::{Context, Waker};
+    use core::time::Duration;
+    use std::boxed::Box;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// A fork while another thread holds the lock of the wheel: the child polls and drops a sleep that began before, without that lock.
+    #[test]
+    fn a_child_does_not_wait_for_the_lock_of_its_parent() {
+        let (mut polled, mut dropped) =
+            (Box::pin(sleep(Duration::from_secs(3600))), Box::pin(sleep(Duration::from_secs(3600))));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(polled.as_mut().poll(&mut cx).is_pending() && dropped.as_mut().poll(&mut cx).is_pending());
+        let other = Waker::from(crate::Parker::new().unparker());
+        let (is_locked, until_locked) = mpsc::channel();
+        let (forked, until_forked) = mpsc::channel();
+        let holder = thread::spawn(move || {
+            let locked = timers().wheel.lock();
+            is_locked.send(()).unwrap();
+            until_forked.recv().unwrap();
+            drop(locked);
+        });
+        until_locked.recv().unwrap();
+        // SAFETY: the child calls nothing but functions that are safe after a fork, and ends.
+        let id = unsafe { libc::fork() };
+        if id == 0 {
+            // SAFETY: ends the child if it hangs.
+            unsafe { libc::alarm(10) };
+            let is_pending = polled.as_mut().poll(&mut Context::from_waker(&other)).is_pending();
+            drop(dropped);
+            // SAFETY: ends the child without running anything else.
+            unsafe { libc::_exit(i32::from(!is_pending)) };
+        }
+        forked.send(()).unwrap();
+        holder.join().unwrap();
+        let mut status = 0;
+        // SAFETY: a child of this process, and a place for its status.
+        assert!(id > 0 && unsafe { libc::waitpid(id, &raw mut status, 0) } == id);
+        assert_eq!(status, 0, "the child hung, or its sleep has ended");
     }
 }
