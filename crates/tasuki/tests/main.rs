@@ -63,6 +63,7 @@ mod mutex {
     mod revocable;
     mod revocable_end;
     mod revocable_overdue;
+    mod revocable_programs;
     mod revocable_spec;
     mod spec;
     mod stress;

@@ -4,7 +4,6 @@
 use crate::kit::poll::{panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
@@ -296,49 +295,6 @@ fn a_wait_of_a_condvar() {
     (0..2).for_each(|_| poll_of(task, &spy));
     assert!(!mutex.is_locked());
     drop(ready(&mut wait));
-}
-
-/// How a task leaves a wait of a condvar that another task has moved to the mutex's queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaves {
-    /// It is polled, and does not poll the wait.
-    Kept,
-    Ended,
-    /// The wait was polled by another task since, which keeps it as well.
-    ToAnother,
-}
-
-/// A `notify_all` makes another waiter move this wait to the mutex's queue, where it is granted the mutex without having been polled there: its task is known all the same.
-#[test]
-fn a_wait_of_a_condvar_that_another_has_moved() {
-    let _dog = watchdog(10);
-    for leaves in [Leaves::Kept, Leaves::Ended, Leaves::ToAnother] {
-        let (mutex, condvar, [first_spy, spy, heir_spy]) =
-            (mutex::<Revocable>(), Condvar::new(), Spy::many());
-        let mut first = Box::pin(condvar.wait(mutex.clone().try_lock_owned().unwrap()));
-        pending(&mut first, &first_spy);
-        let wait = RefCell::new(Box::pin(condvar.wait(mutex.clone().try_lock_owned().unwrap())));
-        let polls_it = |spy: &Spy| {
-            let mut task = task(|cx| assert!(wait.borrow_mut().as_mut().poll(cx).is_pending()));
-            pending(&mut task, spy);
-            task
-        };
-        let mut tasks = vec![polls_it(&spy)];
-        if leaves == Leaves::ToAnother {
-            tasks.push(polls_it(&heir_spy));
-        }
-        let last = tasks.last().unwrap().id();
-        condvar.notify_all();
-        drop(ready(&mut first));
-        assert!(mutex.is_locked(), "granted to the wait that was moved");
-        if leaves == Leaves::Ended {
-            tasks.clear();
-        } else {
-            (0..2).for_each(|_| poll_of(last, &spy));
-        }
-        assert!(!mutex.is_locked(), "{leaves:?}");
-        drop(ready(&mut wait.borrow_mut()));
-    }
 }
 
 /// The claim, the drop, and the last reference of the mutex race the ends of polls.
