@@ -64,12 +64,13 @@
 //! # Wakers
 //!
 //! A release calls the wakers of the waiters that it granted inside its own call, after its state is complete and with nothing locked. So a waker may lock, poll, drop and panic. A panic comes out of the call
-//! that released, after all other waiters have been woken. The wakers of tokio, smol and `tasuki-rt` only schedule their task; for a waker that does more, two things matter:
+//! that released, after all other waiters have been woken. The wakers of tokio, smol and `tasuki-rt` only schedule their task; for a waker that does more, three things matter:
 //!
 //! * *Wakes inside of wakes* nest while the stack is shallow. Inside of a wake that is more than 32 KiB of stack below the shallowest wake of its thread, further wakes are put off until that one has returned, or until the
-//!   thread parks. So a release in there returns before its waiters are woken, and the panic of such a waker comes out of the outer call. Without `std` all wakes nest.
+//!   thread parks on a `Parker` or in `.block()`. So a release in there returns before its waiters are woken, and the panic of such a waker comes out of the outer call. Without `std` all wakes nest.
 //! * *Polls inside of wakes* belong to the task that released: if a waker polls a task in its own call, that task has the identity of the releasing task, and so enters a `ReentrantMutex` that the releasing task holds. An executor
 //!   that gives its tasks identities, by [`task::identify`] or as `tasuki-rt` does, avoids this.
+//! * *A waker that blocks its thread*, also by `.block()`, keeps back the other waiters of the same call: one `set` of a manual event, say, wakes all of its waiters, one after the other.
 //!
 //! # Features
 //!

@@ -38,7 +38,8 @@ pub trait Driver {
     /// Returns where the deadlines of this thread's tasks are kept; `None` leaves them to the one thread of the process.
     fn timers(&self) -> Option<Arc<Timers>>;
 
-    /// Returns true if `.block()` may block this thread; otherwise it panics.
+    /// Returns true if `.block()` may block this thread; otherwise it panics. A limit of such a wait is kept where [`timers`](Self::timers) says, by the clock of [`now`](Self::now): with true, `timers` returns `None`, or a wheel that goes on
+    /// being turned while this thread is blocked.
     fn may_block(&self) -> bool;
 
     /// Returns the time from which durations are counted. A runtime for tests may have a clock of its own.

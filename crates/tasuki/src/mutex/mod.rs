@@ -82,8 +82,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # Re-entrancy
 ///
 /// Locking twice in one task waits for ever, as with any mutex that is not re-entrant. Wakers may call
-/// anything: none runs while the queue is locked. A waker should not block its thread: the call that woke it may have more tasks to wake. Those
-/// are woken before it blocks only if it blocks with [`block`](crate::future::Wait::block) or a [`Parker`](crate::Parker).
+/// anything: none runs while the queue is locked. A waker should not block its thread ([Wakers](crate#wakers)).
 ///
 /// # Interrupts
 ///
