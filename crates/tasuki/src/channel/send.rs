@@ -10,6 +10,8 @@ use super::parcel::{Content, Parcel};
 use super::receive::ChannelSide;
 use super::store::Store;
 use crate::error::{Closed, GivenBack};
+#[cfg(feature = "alloc")]
+use crate::queue::batch::UnwindDrop;
 use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_spare, drop_waker, wake_owner};
 use crate::queue::{Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
@@ -164,10 +166,10 @@ impl<T, S: Store<T>> Core<T, S> {
             let mut locked = self.lock();
             locked.unreserve(1);
             if locked.state().has_no_receivers {
-                // SAFETY: not sent, so it is still here.
-                let message = unsafe { content.take() };
+                // SAFETY: not sent, so it is still here. Dropped if a waker panics: that of a receive that was forgotten, or of a sender that the close has not reached yet.
+                let message = UnwindDrop::new(unsafe { content.take() });
                 locked.finish();
-                return Err(SendError(message));
+                return Err(SendError(message.into_inner()));
             }
             // SAFETY: the message is there, and the caller's.
             if let Some(waker) = unsafe { locked.send(&content) } {

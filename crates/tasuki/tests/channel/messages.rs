@@ -1,12 +1,13 @@
 //! Messages of any kind: of no size and of a megabyte, of one thread, with destructors that panic or use the channel.
 
 use crate::kit::poll::{panic_of, panics, pending, ready};
-use crate::kit::waker::Spy;
+use crate::kit::waker::{Call, Spy};
 use std::cell::Cell;
+use std::mem::forget;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use tasuki::channel::{Channel, TrySendError, bounded, oneshot, rendezvous, unbounded};
+use tasuki::channel::{Channel, Receiver, Sender, TrySendError, bounded, oneshot, rendezvous, unbounded};
 
 #[test]
 fn messages_of_any_size() {
@@ -165,6 +166,30 @@ fn a_message_whose_drop_panics_while_its_thread_unwinds() {
         pending(&mut receive, &Spy::new());
         assert!(sender.send(hostile()).is_ok());
         unwinds(receive);
+    });
+    // A permit gives the message back when there is no receiver, and a waker panics before that: of a receive that was forgotten, for there the channel is drained.
+    let without_receiver = |sender: &Sender<_>, receiver: Receiver<_>| {
+        let spy = Spy::new();
+        spy.on(Call::Wake, || panic!("the first"));
+        spy.arm(1);
+        let mut receive = Box::pin(receiver.recv());
+        pending(&mut receive, &spy);
+        forget(receive);
+        drop(receiver);
+        assert!(sender.is_closed());
+        spy
+    };
+    row("a permit", &mut || {
+        let (sender, receiver) = bounded(1);
+        let permit = sender.try_reserve().unwrap();
+        let _spy = without_receiver(&sender, receiver);
+        assert_eq!(panic_of(|| permit.send(hostile())), "the first");
+    });
+    row("a permit with its sender", &mut || {
+        let (sender, receiver) = bounded(1);
+        let permit = sender.clone().try_reserve_owned().unwrap();
+        let _spy = without_receiver(&sender, receiver);
+        assert_eq!(panic_of(|| permit.send(hostile())), "the first");
     });
 }
 
