@@ -22,6 +22,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
+use tasuki::runtime::without_limits;
 use tasuki::task::TaskId;
 
 /// A runtime on the calling thread alone: its tasks run while it is in [`block_on`](Self::block_on), and need not be `Send`.
@@ -135,7 +136,7 @@ impl LocalRuntime {
         let waker = Waker::from(main.clone());
         let id = TaskId::fresh();
         let _end = EndsPoll(context);
-        context.enter(|| {
+        let run = || {
             let _task_end = task::EndsTask(id);
             // Also dropped in its context.
             let mut future = pin!(Some(future));
@@ -161,7 +162,8 @@ impl LocalRuntime {
                 // One step. A wake that came before leaves a token: a sleep ends at once.
                 outside_of_scopes(|| local.work(context));
             }
-        })
+        };
+        without_limits(|| context.enter(run))
     }
 
     /// Spawns a task on this thread; see [`spawn_local`](crate::spawn_local()). It runs when this thread is in [`block_on`](Self::block_on).

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 use tasuki::Parker;
+use tasuki::runtime::without_limits;
 use tasuki::task::TaskId;
 
 /// A runtime: worker threads that run tasks.
@@ -564,7 +565,7 @@ pub(crate) fn block_on_in<F: Future>(shared: &Arc<Shared>, future: F) -> F::Outp
     let parker = Parker::new();
     let waker = Waker::from(parker.unparker());
     let id = TaskId::fresh();
-    context.enter(|| {
+    let run = || {
         let _end = task::EndsTask(id);
         // Also dropped in its context.
         let mut future = pin!(Some(future));
@@ -581,5 +582,6 @@ pub(crate) fn block_on_in<F: Future>(shared: &Arc<Shared>, future: F) -> F::Outp
             task::poll_ended(id, &waker);
             parker.park();
         }
-    })
+    };
+    without_limits(|| context.enter(run))
 }

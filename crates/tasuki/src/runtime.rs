@@ -16,7 +16,7 @@ pub use crate::mutex::keyed::{
 };
 pub use crate::mutex::raw::overdue::{poll_ended, task_ended};
 pub use crate::parker::park_in;
-pub use crate::probe::{SignalSlot, SignalWait, with_limit};
+pub use crate::probe::{SignalSlot, SignalWait, with_limit, without_limits};
 pub use crate::queue::nested_wakes::wake_deferred;
 pub use crate::task::TaskId;
 pub use crate::timer::{Advanced, Sleep, Timers};

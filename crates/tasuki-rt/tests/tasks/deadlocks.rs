@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tasuki::inspect::{Certainty, PollState, deadlocks, snapshot};
 use tasuki::task::TaskId;
-use tasuki::{Barrier, Event, Mutex, RwLock};
-use tasuki_rt::{JoinHandle, LoopMutex, Runtime, WorkerId, spawn_local, timeout, yield_now};
+use tasuki::{Barrier, CancellationSource, Event, Mutex, OnceCell, RwLock};
+use tasuki_rt::{JoinHandle, LocalRuntime, LoopMutex, Runtime, WorkerId, spawn_local, timeout, yield_now};
 
 /// The certainties of the cycles that have one of these tasks.
 fn told(tasks: &[TaskId]) -> Vec<Certainty> {
@@ -255,4 +255,27 @@ fn a_future_that_outlives_its_timeout_is_a_futurelock() {
     until(|| told(&me) == [Certainty::Futurelock]);
     task.abort();
     assert!(runtime.block_on(task).unwrap_err().is_aborted());
+}
+
+/// `block_on` inside of a poll that has a limit, on a thread of the program: that poll does not end before, so the limit does not end the waits of what runs there.
+#[test]
+fn a_limit_around_block_on_hides_no_deadlock() {
+    async fn waits_for_itself() {
+        let mutex = Mutex::new(0);
+        let _held = mutex.lock().await;
+        let mut again = pin!(mutex.lock());
+        assert!(futures_util::poll!(again.as_mut()).is_pending());
+        assert_eq!(told(&[tasuki::task::current().unwrap()]).len(), 1);
+    }
+    let _dog = watchdog(60);
+    let token = CancellationSource::new().token();
+    for is_local in [false, true] {
+        let run = || async move {
+            match is_local {
+                true => LocalRuntime::new().unwrap().block_on(waits_for_itself()),
+                false => runtime(1).block_on(waits_for_itself()),
+            }
+        };
+        assert!(OnceCell::new().get_or_init(run).or_cancelled(&token).block().is_ok());
+    }
 }

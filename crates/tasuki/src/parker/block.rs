@@ -58,8 +58,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
             blocker.inner.park(None);
         }
     };
-    // A thread that waits by itself keeps no task from running, and relies on no timers but those of a thread that goes on meanwhile.
-    let output = runtime::uncharged(|| host_executor::blocking(wait));
+    // A thread that waits by itself keeps no task from running, relies on no timers but those of a thread that goes on meanwhile, and is ended by no limit around a poll that it is in.
+    let output = runtime::without_limits(|| runtime::uncharged(|| host_executor::blocking(wait)));
     blocker.put_back();
     output
 }

@@ -33,6 +33,20 @@ pub fn with_limit<R>(poll: impl FnOnce() -> R) -> R {
     counted(&RUNTIME_LIMITS, poll)
 }
 
+/// Runs what waits with its thread: the limits around the poll that this thread is in do not end it, for that poll does not end before.
+pub fn without_limits<R>(wait: impl FnOnce() -> R) -> R {
+    struct RestoreLimits(u32, u32);
+    impl Drop for RestoreLimits {
+        fn drop(&mut self) {
+            let _ = LIMITS.try_with(|limits| limits.set(self.0));
+            let _ = RUNTIME_LIMITS.try_with(|limits| limits.set(self.1));
+        }
+    }
+    let taken = |limits: &'static LocalKey<Cell<u32>>| limits.try_with(Cell::take).unwrap_or(0);
+    let _restore = RestoreLimits(taken(&LIMITS), taken(&RUNTIME_LIMITS));
+    wait()
+}
+
 /// Does a limit end the poll that runs, if nothing else does?
 pub(super) fn is_limited() -> bool {
     LIMITS.try_with(Cell::get).unwrap_or(0) > 0

@@ -95,10 +95,10 @@ mod wait_note;
 use notes::WaitSlot;
 #[cfg(feature = "alloc")]
 pub(crate) use notes::limited;
-#[cfg(feature = "std")]
-pub use notes::with_limit;
 pub(crate) use notes::{
     GrantProbe, Held, LockProbe, Polling, Site, Target, WaitBegin, WaitNote, waits_have_moved,
 };
+#[cfg(feature = "std")]
+pub use notes::{with_limit, without_limits};
 #[cfg(feature = "std")]
 pub use signal_wait::{SignalSlot, SignalWait};

@@ -18,6 +18,13 @@ pub fn with_limit<R>(poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
+/// Runs what waits with its thread: the limits around the poll that this thread is in do not end it.
+#[cfg(feature = "std")]
+#[inline(always)]
+pub fn without_limits<R>(wait: impl FnOnce() -> R) -> R {
+    wait()
+}
+
 #[derive(Debug)]
 pub(crate) struct Polling;
 

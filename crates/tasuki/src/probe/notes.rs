@@ -5,8 +5,8 @@
 
 use super::LockMode;
 pub(crate) use super::limits::limited;
-pub use super::limits::with_limit;
 use super::limits::{has_limit, is_limited};
+pub use super::limits::{with_limit, without_limits};
 use super::shown_lock::ShownLock;
 pub(crate) use super::wait_note::{WaitNote, WaitSlot};
 use crate::catch_panic::caught;

@@ -82,6 +82,24 @@ fn a_limit_that_is_gone_hides_no_deadlock_of_what_it_borrowed() {
     }
 }
 
+/// A thread blocks inside of a poll that has a limit: that poll does not end, so the limit does not end the wait.
+#[test]
+fn a_limit_around_a_thread_that_blocks_hides_no_deadlock() {
+    let (me, mutex, token) = (Actor::new(), Mutex::new(0), CancellationSource::new().token());
+    let held = me.run(|| mutex.try_lock().unwrap());
+    let blocked = || {
+        let cell = crate::OnceCell::<()>::new();
+        let made = cell.get_or_init(|| async { drop(mutex.lock().block()) });
+        me.run(|| made.or_cancelled(&token).block().is_ok())
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(blocked);
+        until(|| me.deadlock().is_some());
+        drop(held);
+        assert!(thread.join().unwrap());
+    });
+}
+
 /// A limit that is reached ends the wait only when it is polled. Until then the wait is in the queue, as one without a limit. A row for each kind of limit, alone and around another.
 #[test]
 fn a_limit_that_was_reached_hides_no_deadlock() {
