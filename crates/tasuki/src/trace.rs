@@ -144,11 +144,14 @@ mod with {
             if LevelFilter::current() < Level::TRACE {
                 return ContainedSpan(None);
             }
-            let span = || {
-                let name = label.name.map(|name| format!(" `{name}`")).unwrap_or_default();
-                resource(&format!("{:?}{name}", label.kind), "Sync", made_at)
-            };
-            self.0.get_or_init(span).clone()
+            if let Some(span) = self.0.get() {
+                return span.clone();
+            }
+            let name = label.name.map(|name| format!(" `{name}`")).unwrap_or_default();
+            let span = resource(&format!("{:?}{name}", label.kind), "Sync", made_at);
+            // Not in the `OnceLock`: the subscriber may wait for this lock, or for a thread that does. Of two that are made at the same time one is closed again.
+            let _ = self.0.set(span);
+            self.0.get().map_or(ContainedSpan(None), Clone::clone)
         }
     }
 

@@ -5,11 +5,13 @@ use super::foreign_panics::{MOMENTS, every_way_to_end, play};
 use super::subjects::{Subject, rows};
 use super::two_panics::{two_panics_in_one_call, two_panics_of_a_spare};
 use crate::kit::panics::panics_silently;
-use crate::kit::poll::panics;
+use crate::kit::poll::{panics, pending, ready};
+use crate::kit::waker::Spy;
 use crate::kit::watchdog::watchdog;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Waker};
+use tasuki::Mutex;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -145,4 +147,43 @@ fn other_panics_go_their_way() {
     at_every_call("two panics in one call", two_panics_in_one_call);
     at_every_call("two panics of a spare", two_panics_of_a_spare);
     at_every_call("every way to end", every_way_to_end);
+}
+
+/// Waits for a lock while the span of that lock is made.
+struct Waiting(Arc<Mutex<u32>>, AtomicUsize);
+
+impl Subscriber for Waiting {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        if self.1.fetch_add(1, SeqCst) == 0 {
+            pending(&mut Box::pin(self.0.lock()), &Spy::new());
+        }
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn a_subscriber_that_waits_for_the_lock_whose_span_it_makes() {
+    let _dog = watchdog(60);
+    let mutex = Arc::new(Mutex::new(0));
+    let held = mutex.try_lock();
+    let mut wait = Box::pin(mutex.lock());
+    tracing::subscriber::with_default(Waiting(mutex.clone(), AtomicUsize::new(0)), || {
+        pending(&mut wait, &Spy::new());
+    });
+    drop(held);
+    assert_eq!(*ready(&mut wait), 0);
 }
