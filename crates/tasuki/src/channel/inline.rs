@@ -19,7 +19,7 @@ pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a Core<T, Inli
 ///
 /// Order, cancel safety, closing and panics are those of [`bounded`](super::bounded), with two differences. It is closed by [`close`](Self::close) only. And
 /// if the waker of a waiting sender panics in a receive, the message of that receive is put back beyond the capacity; there is room for one such message, and a
-/// second one before the first has been received is dropped with its panic.
+/// second one before the first has been received is dropped with its panic, which ends its receive.
 ///
 /// # Examples
 ///

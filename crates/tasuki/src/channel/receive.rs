@@ -219,7 +219,7 @@ enum Enqueued<'c, T, S: Store<T>> {
 }
 
 /// A message on its way out. If it does not get there, because foreign code panics, it gets a slot again: granted to the waiter that it was granted to, or
-/// pending in front. A channel without an allocation has one spare slot; without one the message is lost with the panic.
+/// pending in front. A channel without an allocation has one spare slot; without one the message is lost with the panic, and the wait is over.
 struct Undo<'a, T, S: Store<T>> {
     core: &'a Core<T, S>,
     message: ManuallyDrop<T>,
@@ -257,6 +257,9 @@ impl<T, S: Store<T>> Drop for Undo<'_, T, S> {
             let allocated = locked.state().allocated;
             drop(locked);
             if !self.core.grow(allocated) {
+                if let Some(waiter) = self.waiter {
+                    waiter.get().ends_without_output();
+                }
                 return while_unwinding(|| drop(message));
             }
         }

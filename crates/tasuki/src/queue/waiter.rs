@@ -208,6 +208,13 @@ impl Waiter {
         self.note
     }
 
+    /// `Queued => Finished`: a panic has dropped what was granted, so there is nothing to claim. Called by its own future, which has seen `Notified`.
+    #[cold]
+    pub(crate) fn ends_without_output(&self) {
+        self.phase.set(Phase::Finished);
+        self.note.leave();
+    }
+
     /// Keeps the ticket of the message that the wait has claimed, should it have to come back. In the slot of the waker, which is empty: a waiter has no other room for 64 bits.
     ///
     /// SAFETY: the caller is the waiter's own future and has seen `Notified`.

@@ -12,6 +12,7 @@
 //! | `Idle`     | poll, budget exhausted | `is_ready`   | `Yielded` and the task is woken, if it would be ready, or if a driver for tests switches here; else as with a budget |
 //! | `Yielded`  | poll                   | as `Idle` with a budget; a receive without `try_now` (`Op::TRIES_AFTER_YIELD`) | |
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Claimed` |
+//! | `Queued`   | poll, a panic drops the message that was granted | – | `Finished` |
 //! | `Queued`   | drop                   | `cancel_dropped`: `cancel`, `discard` | |
 //! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled`, or `Claimed` with an output |
 //! | `Finished`, `Claimed`, `Cancelled` | poll | panics      |            |

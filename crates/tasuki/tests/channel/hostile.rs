@@ -1,7 +1,7 @@
 //! Receives that are forgotten, receives that a limit ends while foreign code panics, wakers that panic, and wakers that use the channel: the channel goes on.
 
 use crate::kit::alloc::{forget, leak};
-use crate::kit::poll::{catch, panics, pending, poll, ready};
+use crate::kit::poll::{catch, panic_of, panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
@@ -303,6 +303,7 @@ fn a_second_message_without_a_slot_is_dropped_with_its_panic() {
     assert!(panics(|| poll(&mut outer, &Spy::new())) && first.fired() && second.fired());
     assert_eq!(*drops.lock().unwrap(), [1]);
     assert!(sends.iter_mut().all(|send| ready(send).is_ok()));
+    assert!(panic_of(|| poll(&mut outer, &Spy::new())).contains("polled after it was finished"));
     drop(outer);
     assert_eq!(
         ready(&mut inner.lock().unwrap_or_else(PoisonError::into_inner)).map(|message| message.0),
