@@ -72,6 +72,10 @@ impl LimitOp for OnCancelOp<&CancellationToken> {
     type Error = Cancelled;
     const LOOKS_FIRST: bool = true;
 
+    fn ends(&self) -> bool {
+        !self.is_never()
+    }
+
     fn error(&self) -> Cancelled {
         Cancelled
     }

@@ -43,7 +43,8 @@ pub(super) type NodeLink = Option<NonNull<Node>>;
 /// One source with its tokens.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) waiters: Broadcast,
+    /// The note says whether there is no source, and never was: then no cancel comes.
+    pub(super) waiters: Broadcast<bool>,
     handles: AtomicUsize,
     pub(super) reason: UnsafeCell<Reason>,
     /// The first node of the tree: its `lock` is the tree's.
@@ -91,10 +92,10 @@ pub(super) struct TreeState {
 
 impl Node {
     /// A node that is the first and only one of a tree; `tree` is set by [`NodeRef::publish`].
-    fn new(word: Word, reason: Reason, state: NodeState) -> Self {
+    fn new(word: Word, is_never: bool, reason: Reason, state: NodeState) -> Self {
         let links = TreeLinks { parent: None, prev: None, next: None, child: None, state, orphaned: false };
         Self {
-            waiters: Broadcast::new(word),
+            waiters: Broadcast::with_note(word, is_never),
             handles: AtomicUsize::new(1),
             reason: UnsafeCell::new(reason),
             tree: NonNull::dangling(),
@@ -107,12 +108,22 @@ impl Node {
 
     /// The root of a new tree.
     pub(super) fn root() -> Self {
-        Self::new(Word::flags(0), Reason::Unsaid, NodeState::Linked)
+        Self::new(Word::flags(0), false, Reason::Unsaid, NodeState::Linked)
+    }
+
+    /// The same, without a source.
+    pub(super) fn never_cancelled() -> Self {
+        Self::new(Word::flags(0), true, Reason::Unsaid, NodeState::Linked)
     }
 
     /// The child of a cancelled node: it needs no parent.
     pub(super) fn new_cancelled(reason: Reason) -> Self {
-        Self::new(Word::flags(CANCELLED), reason, NodeState::Detached)
+        Self::new(Word::flags(CANCELLED), false, reason, NodeState::Detached)
+    }
+
+    /// Is it the node of tokens without a source? Nothing cancels it.
+    pub(super) fn is_never(&self) -> bool {
+        self.waiters.note
     }
 
     /// The one load of `stop_requested`.

@@ -13,6 +13,7 @@
 use super::CancellationToken;
 use super::node::{CANCELLED, Node};
 use crate::primitive_ref::{PrimitiveRef, sealed};
+use crate::probe::Target;
 use crate::queue::Pinned;
 use crate::queue::waiter::{clone_waker, drop_waker};
 use crate::wait::{Op, WaiterSlot};
@@ -50,12 +51,21 @@ impl<R: PrimitiveRef<Primitive = CancellationToken>> OnCancelOp<R> {
     fn node(&self) -> &Node {
         &self.token.primitive().node
     }
+
+    /// No cancel comes.
+    pub(crate) fn is_never(&self) -> bool {
+        self.node().is_never()
+    }
 }
 
 impl<R: PrimitiveRef<Primitive = CancellationToken>> Op for OnCancelOp<R> {
     type Output = ();
     type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::future::OnCancel";
+
+    fn target(&self) -> Target<'_> {
+        if self.is_never() { Target::NEVER } else { Target::SIGNAL }
+    }
 
     #[inline]
     fn try_now(&mut self) -> Option<()> {

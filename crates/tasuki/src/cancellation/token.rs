@@ -219,7 +219,7 @@ impl Clone for CancellationToken {
 impl Default for CancellationToken {
     /// A token that is never cancelled: it has no source.
     fn default() -> Self {
-        CancellationSource::new().token()
+        Self { node: tree::new_never() }
     }
 }
 

@@ -71,6 +71,11 @@ use core::ptr::NonNull;
 /// the border crossed.
 const STEPS: usize = if MODEL { 1 } else { 64 };
 
+/// A tree of one node, for tokens without a source.
+pub(super) fn new_never() -> NodeRef {
+    NodeRef::publish(Box::new(Node::never_cancelled()), None)
+}
+
 /// A tree of one node.
 pub(super) fn new_root() -> NodeRef {
     NodeRef::publish(Box::new(Node::root()), None)

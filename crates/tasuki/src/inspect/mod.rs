@@ -30,7 +30,7 @@
 //!
 //! # What is not found
 //!
-//! **Waits that end by themselves.** A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) is in no cycle, and neither is a task that has such a wait or a sleep beside the others. (`Duration::MAX` is no limit.) Once the time has
+//! **Waits that end by themselves.** A wait with a limit of ours (`.timeout`, `.deadline`, `.or_cancelled`) is in no cycle, and neither is a task that has such a wait or a sleep beside the others. (`Duration::MAX` and a default token, which has no source, are no limits.) Once the time has
 //! come, or the token is cancelled, and the task does not poll that future (as in the handler of a `select!` in a loop over a pinned sleep), the wait and the task count for cycles again. There are exceptions:
 //!
 //! * `inspect` does not see that a sleep of tokio has ended, nor that a limit around [`Condvar::wait_while`](crate::Condvar::wait_while) or around a turn of a [`OnceCell`](crate::OnceCell) was reached.

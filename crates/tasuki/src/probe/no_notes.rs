@@ -150,7 +150,7 @@ impl<'a> Target<'a> {
     pub(crate) const SIGNAL: Self = Self(PhantomData);
     #[cfg(feature = "std")]
     pub(crate) const TIME: Self = Self(PhantomData);
-    #[cfg(feature = "std")]
+    #[cfg(feature = "alloc")]
     pub(crate) const NEVER: Self = Self(PhantomData);
 
     #[inline(always)]

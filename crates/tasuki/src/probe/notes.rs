@@ -346,7 +346,7 @@ impl<'a> Target<'a> {
     pub(crate) const SIGNAL: Self = Self { lock: None, want: Want::Signal, own: Held::NONE, permits: 0 };
     /// A time.
     pub(crate) const TIME: Self = Self { want: Want::Time, ..Self::SIGNAL };
-    /// A time that never comes.
+    /// A time or a cancel that never comes.
     pub(crate) const NEVER: Self = Self { want: Want::Nothing, ..Self::SIGNAL };
 
     pub(crate) const fn lock(lock: &'a LockProbe, mode: LockMode) -> Self {

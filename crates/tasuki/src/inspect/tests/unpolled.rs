@@ -5,7 +5,7 @@ use crate::catch_panic::catch;
 use crate::host_executor::clock;
 use crate::inspect::{self, check_cycle};
 use crate::runtime::{SignalSlot, SignalWait, sleep};
-use crate::{CancellationSource, Condvar, Event, Mutex, RwLock, Semaphore};
+use crate::{CancellationSource, CancellationToken, Condvar, Event, Mutex, RwLock, Semaphore};
 use core::future::Future;
 use std::boxed::Box;
 use std::string::ToString;
@@ -135,7 +135,7 @@ fn a_limit_that_was_reached_hides_no_deadlock() {
     });
 }
 
-/// `Duration::MAX` never ends, so it is no limit: the wait is as one without it, at once and in strict mode, and so is a task that sleeps for that time.
+/// `Duration::MAX` never ends, and a default token is never cancelled, so they are no limits: the wait is as one without it, at once and in strict mode, and so is a task that sleeps for that time.
 #[test]
 fn a_time_that_never_comes_is_no_limit() {
     let (me, mutex) = (Actor::new(), Mutex::new(0));
@@ -146,6 +146,14 @@ fn a_time_that_never_comes_is_no_limit() {
     let mut forever = Box::pin(sleep(Duration::MAX));
     me.waits(forever.as_mut());
     assert!(me.deadlock().is_some());
+    let never = CancellationToken::default();
+    let mut uncancelled = Box::pin(mutex.lock().or_cancelled(&never));
+    me.waits(uncancelled.as_mut());
+    let mut cancel = Box::pin(never.on_cancel());
+    me.waits(cancel.as_mut());
+    assert!(me.deadlock().is_some(), "a token without a source is not cancelled");
+    drop(limited);
+    assert!(me.deadlock().is_some(), "nor does it end the wait");
     let mut long = Box::pin(sleep(Duration::from_secs(1_000_000_000)));
     me.waits(long.as_mut());
     assert!(me.deadlock().is_none(), "that one ends");

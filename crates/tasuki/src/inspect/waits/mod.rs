@@ -62,7 +62,7 @@ pub(crate) enum Want {
     /// From an upgradable read to a lock for itself alone.
     Upgrade,
     Permits,
-    /// Nothing that comes: its grant was revoked, and it is in no queue until its future is polled again; or it is for a time that never comes. No event makes its task go on.
+    /// Nothing that comes: its grant was revoked, and it is in no queue until its future is polled again; or it is for a time or a cancel that never comes. No event makes its task go on.
     Nothing,
 }
 
