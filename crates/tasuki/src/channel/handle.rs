@@ -48,8 +48,10 @@ impl<T> HeapCore<T> {
     }
 }
 
-/// So many handles a side can have. There is room for as many threads above it, each of which adds one before it finds that there are too many.
-const MAX_HANDLES: usize = usize::MAX / 2;
+/// So many handles a side can have. There is room for as many threads above it, each of which adds one before it finds that there are too many. Both sides of a rendezvous are in one `Arc`, which ends the process beyond
+/// `isize::MAX` references.
+const MAX_HANDLES: usize = usize::MAX / 8;
+const _: () = assert!(4 * MAX_HANDLES <= isize::MAX as usize);
 
 #[cold]
 #[track_caller]
