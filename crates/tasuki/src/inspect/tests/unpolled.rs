@@ -20,22 +20,24 @@ fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A row for everything that ends a wait: the task keeps the wait, and waits for itself by another. While the first may end it is in no cycle, then it is; strict mode, which judges in a poll, does not say so.
+/// The task keeps the wait, and waits for itself by another. While the first may end it is in no cycle, then it is; strict mode, which judges in a poll, does not say so.
+fn row<F: Future>(wait: F, comes: impl FnOnce()) {
+    let (me, mutex, mut wait) = (Actor::new(), Mutex::new(0), Box::pin(wait));
+    let _held = me.run(|| mutex.try_lock().unwrap());
+    me.waits(wait.as_mut());
+    let mut lock = Box::pin(mutex.lock());
+    me.waits(lock.as_mut());
+    assert!(me.deadlock().is_none(), "it may end");
+    comes();
+    until(|| me.deadlock().is_some());
+    assert!(catch(|| check_cycle(me.number())).is_ok(), "the poll that runs may poll it");
+    assert!(me.poll(wait.as_mut()).is_ready());
+    assert!(me.deadlock().is_some() && catch(|| check_cycle(me.number())).is_err());
+}
+
+/// A row for everything that ends a wait.
 #[test]
 fn a_wait_whose_end_has_come_hides_no_deadlock() {
-    fn row<F: Future>(wait: F, comes: impl FnOnce()) {
-        let (me, mutex, mut wait) = (Actor::new(), Mutex::new(0), Box::pin(wait));
-        let _held = me.run(|| mutex.try_lock().unwrap());
-        me.waits(wait.as_mut());
-        let mut lock = Box::pin(mutex.lock());
-        me.waits(lock.as_mut());
-        assert!(me.deadlock().is_none(), "it may end");
-        comes();
-        until(|| me.deadlock().is_some());
-        assert!(catch(|| check_cycle(me.number())).is_ok(), "the poll that runs may poll it");
-        assert!(me.poll(wait.as_mut()).is_ready());
-        assert!(me.deadlock().is_some() && catch(|| check_cycle(me.number())).is_err());
-    }
     let (event, auto, condvar, guarded) = (Event::manual(), Event::auto(), Condvar::new(), Mutex::new(0));
     row(sleep(Duration::from_millis(20)), || ());
     row(event.wait(), || event.set());
@@ -52,6 +54,63 @@ fn a_wait_whose_end_has_come_hides_no_deadlock() {
     row(latch.wait(), || latch.count_down());
     let cell = crate::OnceCell::<u32>::new();
     row(cell.wait(), || _ = cell.set(1));
+    let cell = crate::OnceCell::<u32>::new();
+    let mut first = Box::pin(cell.get_or_init(core::future::pending));
+    assert!(Actor::new().poll(first.as_mut()).is_pending());
+    row(cell.get_or_init(|| async { 1 }), || drop(first));
+    let (group, barrier) = (crate::WaitGroup::new(), crate::Barrier::new(2));
+    group.add(1);
+    row(group.wait(), || group.done());
+    row(barrier.arrive_and_wait(), || {
+        assert!(Actor::new().poll(Box::pin(barrier.arrive_and_wait()).as_mut()).is_ready());
+    });
+}
+
+/// The same for every wait of a channel. (A receive of a rendezvous that was woken for a send is not over: the send may be cancelled.)
+#[test]
+fn a_wait_of_a_channel_whose_end_has_come_hides_no_deadlock() {
+    use crate::channel::{Channel, bounded, oneshot, rendezvous};
+    let full = || {
+        let (sender, receiver) = bounded::<u32>(1);
+        sender.try_send(1).unwrap();
+        (sender, receiver)
+    };
+    let (sender, receiver) = bounded::<u32>(1);
+    let mut buffer = std::vec::Vec::new();
+    row(receiver.recv_many(&mut buffer, 2), || sender.try_send(1).unwrap());
+    assert_eq!(receiver.try_recv().ok(), None);
+    row(receiver.clone().recv_owned(), || sender.try_send(1).unwrap());
+    row(receiver.recv(), || _ = sender.close());
+    let (sender, receiver) = full();
+    row(sender.reserve(), || _ = receiver.try_recv());
+    sender.try_send(1).unwrap();
+    row(sender.reserve_many(1), || _ = receiver.try_recv());
+    sender.try_send(1).unwrap();
+    row(sender.clone().reserve_owned(), || _ = receiver.try_recv());
+    sender.try_send(1).unwrap();
+    row(sender.send(2), || _ = receiver.close());
+    let (sender, receiver) = full();
+    row(sender.reserve(), || _ = receiver.close());
+    let (sender, receiver) = full();
+    row(sender.closed(), || drop(receiver));
+    let channel = Channel::<u32, 1>::new();
+    row(channel.recv(), || channel.try_send(1).unwrap());
+    channel.try_send(1).unwrap();
+    row(channel.send(2), || _ = channel.try_recv());
+    let (sender, receiver) = oneshot::<u32>();
+    row(receiver.recv(), || sender.send(1).unwrap());
+    let (sender, receiver) = oneshot::<u32>();
+    row(receiver.recv(), || drop(sender));
+    let (sender, receiver) = oneshot::<u32>();
+    row(sender.closed(), || drop(receiver));
+    let (sender, receiver) = rendezvous::<u32>();
+    row(sender.send(1), || _ = receiver.try_recv());
+    row(receiver.recv(), || sender.try_send(1).unwrap());
+    row(sender.closed(), || _ = receiver.close());
+    let (sender, receiver) = rendezvous::<u32>();
+    row(sender.send(1), || _ = receiver.close());
+    let (sender, receiver) = rendezvous::<u32>();
+    row(receiver.recv(), || drop(sender));
 }
 
 /// A wait is borrowed by a future that has a limit. When that future is gone, and its task polls the wait without a limit, the wait can be part of a cycle.
