@@ -61,6 +61,12 @@
 //!
 //! The types of these futures are in [`future`], the orders of waiters in [`policy`].
 //!
+//! # The budget
+//!
+//! A task that never waits would keep its thread from other tasks. So now and then an operation that need not wait yields: it does nothing, wakes its task and returns `Pending` once. It does so on `tasuki-rt` after 128
+//! operations or half a millisecond in one poll, under tokio with the feature `tokio` when tokio's budget is used up, elsewhere after at least 256 operations and 100 µs on a thread; without `std` and on wasm32 never.
+//! The functions `try_*` and `.block()` do not yield, nor, but for `tasuki-rt`, does a poll by a waker without data (`Waker::noop()`).
+//!
 //! # Wakers
 //!
 //! A release calls the wakers of the waiters that it granted inside its own call, after its state is complete and with nothing locked. So a waker may lock, poll, drop and panic. A panic comes out of the call
@@ -74,7 +80,7 @@
 //!
 //! # Features
 //!
-//! * `std` (default): `Parker`, `ReentrantMutex`, `.block()`, `.timeout()`, `.deadline()`, the modules `task`, `inspect` and `runtime`, iterators over channels, the budget; includes `alloc`.
+//! * `std` (default): `Parker`, `ReentrantMutex`, `.block()`, `.timeout()`, `.deadline()`, the modules `task`, `inspect` and `runtime`, iterators over channels, the [budget](#the-budget); includes `alloc`.
 //! * `alloc`: guards that own an `Arc`; `CancellationSource`, `.or_cancelled()`; channels that allocate.
 //! * `critical-section`: a queue is locked in a critical section (of the crate of that name), so that interrupt handlers may call whatever does
 //!   not wait: `Event::set`, `Semaphore::release`, `try_lock`, drops of guards. Targets without compare-and-swap (such as `thumbv6m`) need it. Link

@@ -96,7 +96,7 @@ impl CancellationToken {
         self.node.is_cancelled()
     }
 
-    /// Waits until it is cancelled. Ready at the first poll, with one atomic load, if it is already.
+    /// Waits until it is cancelled. If it is already, the first poll is ready, with one atomic load, unless the [budget](crate#the-budget) of the task is used up.
     ///
     /// # Cancel safety
     ///

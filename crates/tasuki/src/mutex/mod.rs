@@ -200,8 +200,8 @@ impl<T, P: Policy> Mutex<T, P> {
 impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// Locks the mutex; waits while it is held.
     ///
-    /// A free lock is taken at the first poll, without suspending. Otherwise the future enqueues at that poll, and the poll
-    /// after its grant returns the guard.
+    /// A free lock is taken at the first poll, unless the [budget](crate#the-budget) of the task is used up. A held lock is waited for: the future enqueues
+    /// at that poll, and the poll after its grant returns the guard.
     ///
     /// # Cancel safety
     ///

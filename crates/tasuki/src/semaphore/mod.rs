@@ -206,7 +206,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// Waits for one permit.
     ///
-    /// It is taken at the first poll if it is free and there are no waiters, without suspending.
+    /// If it is free and there are no waiters, it is taken at the first poll, unless the [budget](crate#the-budget) of the task is used up.
     ///
     /// # Errors
     ///
