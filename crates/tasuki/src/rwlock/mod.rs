@@ -42,7 +42,7 @@ use raw::RawRwLock;
 /// A third kind of access lies between: one *upgradable* reader at a time, beside any number of plain ones. It can become the
 /// writer without letting another writer in between.
 ///
-/// A `RwLock<()>` is two words (three with 32 bits); waiting allocates nothing; `RwLock::new` is `const`.
+/// A `RwLock<()>` is two words (three with 32 bits; more where [`inspect`](crate::inspect) is active); waiting allocates nothing; `RwLock::new` is `const`.
 ///
 /// # Examples
 ///

@@ -43,8 +43,8 @@ impl<const N: u32> SemaphorePolicy for Bypass<N> {}
 /// Use it to cap what happens at once: requests in flight, open files, items in a pool, bytes in buffers.
 /// A permit is one unit of that; [`acquire_many`](Self::acquire_many) takes several in one step.
 ///
-/// A semaphore is two words (three with 32 bits), and waiting allocates nothing. `Semaphore::new` is `const`, so a semaphore can
-/// be a `static`.
+/// A semaphore is two words (three with 32 bits; more where [`inspect`](crate::inspect) is active), and waiting allocates nothing. `Semaphore::new` is `const`, so a
+/// semaphore can be a `static`.
 ///
 /// # Examples
 ///
