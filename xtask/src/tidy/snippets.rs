@@ -4,7 +4,7 @@
 use super::{Breach, Page, library};
 use crate::source::words;
 
-/// Pages that a reader copies whole programs from.
+/// Pages that a reader copies whole programs from, besides those of the packages.
 const WHOLE: [&str; 3] = ["README.md", "docs/guide/README.md", "docs/guide/cookbook.md"];
 
 /// The packages that programs of these pages may use, as the code names them.
@@ -105,18 +105,22 @@ fn snippets(text: &str, comments: &[&str]) -> Vec<Snippet> {
     found
 }
 
-/// The programs of a page to copy from have their `fn main`; and the page, or for a chapter the first page of the guide, adds the packages that they use.
+/// The programs of a page to copy from have their `fn main`; and the page, or for a chapter the first page of the guide, adds the packages that they use (but for the pages of the packages).
 pub(crate) fn whole_programs(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     let guide = super::text(pages, "docs/guide/README.md");
-    let shows = |page: &&Page| page.path == "README.md" || page.path.starts_with("docs/guide/");
+    let is_package = |page: &Page| page.path.starts_with("crates/") && page.path.ends_with("/README.md");
+    let shows =
+        |page: &&Page| page.path == "README.md" || page.path.starts_with("docs/guide/") || is_package(page);
     for page in pages.iter().filter(shows).filter(|page| page.path.ends_with(".md")) {
         let added = if page.path == "README.md" { "" } else { guide };
         for Snippet { line, text } in snippets(&page.text, &[]) {
-            if WHOLE.contains(&page.path.as_str()) && !text.contains("fn main()") {
+            let is_whole = is_package(page) || WHOLE.contains(&page.path.as_str());
+            if is_whole && !text.contains("fn main()") {
                 breaches.push(Breach::at(&page.path, line, "a program to copy needs its `fn main`"));
             }
-            for package in PACKAGES.iter().filter(|package| text.contains(&format!("{package}::"))) {
+            let used = PACKAGES.iter().filter(|package| text.contains(&format!("{package}::")));
+            for package in used.filter(|_| !is_package(page)) {
                 let command = format!("cargo add {}", package.replace('_', "-"));
                 if !page.text.contains(&command) && !added.contains(&command) {
                     let what = format!("uses {package}, and no page has `{command}`");
@@ -199,6 +203,9 @@ mod tests {
         assert_eq!(count("`cargo add tokio`\n```rust\nfn main() { tokio::run() }\n```\n"), 0);
         assert_eq!(count("```rust\ntokio::run()\n```\n"), 2);
         assert_eq!(count("```text\ntokio::run()\n```\n"), 0);
+        let package = |text: &str| whole_programs(&[Page::new("crates/a/README.md", text)]).len();
+        assert_eq!(package("```rust\ntokio::run()\n```\n"), 1);
+        assert_eq!(package("```rust,no_run\nfn main() { tokio::run() }\n```\n"), 0);
         let chapter = |text: &str| Page::new("docs/guide/why.md", text);
         assert_eq!(whole_programs(&[chapter("```rust\n1\n```\n")]), []);
         assert_eq!(whole_programs(&[chapter("```rust\nsmol::run()\n```\n")]).len(), 1);
