@@ -1,11 +1,84 @@
-//! docs/benchmarks.md describes what is measured: every workload of the committed results has a row in its table, and its first lines name every
-//! family of workloads that the lab has.
+//! docs/benchmarks.md describes what is measured: every workload of the committed results has a row in its table, its first lines name every
+//! family of workloads that the lab has, and the ranges of its summary are those of the results.
 
+use super::first_page::{FASTEST, median};
 use super::{Breach, Page};
 use std::collections::BTreeSet;
 
 const PAGE: &str = "docs/benchmarks.md";
 const FAMILIES: &str = "lab/src/workload/mod.rs";
+
+/// A range of the summary: the words before it, its decimals, its cells (workload, number, runtime), whose time is meant, and beside whose.
+type Range = (&'static str, usize, &'static [[&'static str; 3]], &'static str, &'static str);
+
+const RANGES: [Range; 9] = [
+    (
+        "of a wait group (",
+        2,
+        &[
+            ["event/wake-all/call", "1000", "none"],
+            ["token/cancel/call", "1000", "none"],
+            ["wait-group/release/call", "1000", "none"],
+        ],
+        "tasuki",
+        FASTEST,
+    ),
+    (
+        "beside kanal (",
+        2,
+        &[["channel/hand-off", "2", "minimal"], ["channel/hand-off", "2", "tokio-2"]],
+        "tasuki",
+        "kanal",
+    ),
+    ("another processor (", 2, &[["runtime/ping-pong", "2", "own"]], "tasuki-rt-2", FASTEST),
+    (
+        "of async-executor (",
+        2,
+        &[["runtime/spawn-join", "100000", "own"]],
+        "tasuki-rt-2",
+        "async-executor-static-2",
+    ),
+    ("beside crossfire and kanal (", 2, &[["channel/try", "1", "none"]], "tasuki", FASTEST),
+    ("(64 tasks: ", 2, &[["mutex/hand-off", "64", "minimal"]], "tasuki-fifo", FASTEST),
+    ("(16 tasks, tokio: ", 1, &[["mutex/contended/section-0", "16", "tokio-2"]], "tasuki-fifo", FASTEST),
+    (
+        "writes of 16 tasks (",
+        1,
+        &[["rwlock/mix-90-10", "16", "tokio-2"], ["rwlock/mix-50-50", "16", "tokio-2"]],
+        "tasuki",
+        FASTEST,
+    ),
+    (
+        "a oneshot (",
+        2,
+        &[["channel/oneshot", "1", "none"], ["channel/oneshot-waiting", "1", "none"]],
+        "tasuki",
+        FASTEST,
+    ),
+];
+
+/// "(1.13 to 1.75 times": the least and the most of all files of results.
+pub(crate) fn ranges(pages: &[Page]) -> Vec<Breach> {
+    let text = super::text(pages, PAGE);
+    let summary = text.split("\n## ").next().unwrap_or_default();
+    let summary = summary.split_whitespace().collect::<Vec<_>>().join(" ");
+    let results: Vec<&Page> = pages.iter().filter(|page| page.path.starts_with("docs/results/")).collect();
+    let mut breaches = Vec::new();
+    for (before, decimals, cells, ours, peer) in RANGES {
+        let ratio = |page: &Page, [workload, n, runtime]: [&str; 3]| {
+            let time = |subject| median(&page.text, [workload, n, runtime, subject]);
+            Some(time(ours)? / time(peer)?)
+        };
+        let ratios = results.iter().flat_map(|page| cells.iter().filter_map(|&cell| ratio(page, cell)));
+        let (least, most) =
+            ratios.fold((f64::MAX, 0.0), |(least, most), ratio| (ratio.min(least), ratio.max(most)));
+        let range = format!("{before}{least:.decimals$} to {most:.decimals$} times");
+        if !summary.contains(&range) {
+            breaches.push(Breach::whole(PAGE, format!("does not say \"{range}\", as the results have it")));
+        }
+    }
+    breaches
+}
 
 pub(crate) fn workloads(pages: &[Page]) -> Vec<Breach> {
     let find = |path: &str| pages.iter().find(|page| page.path == path);
@@ -70,6 +143,32 @@ fn matches(pattern: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_those_of_the_results() {
+        let (mut summary, mut results) = ("In short:\n".to_owned(), [String::new(), String::new()]);
+        for (before, decimals, cells, ours, peer) in RANGES {
+            summary += &format!("- {before}{:.decimals$} to {:.decimals$}\n  times\n", 1.5, 2.5);
+            for (results, ours_takes) in results.iter_mut().zip([15, 25]) {
+                for [workload, n, runtime] in cells {
+                    for (kind, subject, median) in [("ours", ours, ours_takes), ("peer", peer, 10)] {
+                        *results += &format!(
+                            "{{\"kind\": \"{kind}\", \"workload\": \"{workload}\", \"runtime\": \"{runtime}\", \"subject\": \"{subject}\", \
+                             \"median\": {median}, \"fairness\": 1, \"n\": {n}}},\n"
+                        );
+                    }
+                }
+            }
+        }
+        let checked = |summary: &str, least: &str, most: &str| {
+            let files = [(PAGE, summary), ("docs/results/a.json", least), ("docs/results/b.json", most)];
+            ranges(&files.map(|(path, text)| Page::new(path, text))).len()
+        };
+        let [least, most] = &results;
+        assert_eq!(checked(&summary, least, most), 0);
+        assert_eq!(checked(&summary, least, least), RANGES.len());
+        assert_eq!(checked(&summary.replace("a oneshot (1.50", "a oneshot (1.40"), least, most), 1);
+    }
 
     #[test]
     fn every_workload_has_a_row() {

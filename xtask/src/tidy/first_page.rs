@@ -10,7 +10,7 @@ const PEERS: &str = "lab/Cargo.toml";
 type Figure = (&'static str, &'static str, [&'static str; 4]);
 
 /// The peer with the smallest median: of all, of those that serve every task about equally often, of those that do not.
-const FASTEST: &str = "the fastest peer";
+pub(super) const FASTEST: &str = "the fastest peer";
 const FASTEST_FAIR: &str = "the fastest fair peer";
 const FASTEST_UNFAIR: &str = "the fastest unfair peer";
 
@@ -61,7 +61,8 @@ fn value<'t>(line: &'t str, key: &str) -> Option<&'t str> {
     }
 }
 
-fn median(results: &str, [workload, n, runtime, subject]: [&str; 4]) -> Option<f64> {
+/// The median of a subject in a cell of a file of results.
+pub(super) fn median(results: &str, [workload, n, runtime, subject]: [&str; 4]) -> Option<f64> {
     let cell = [("workload", workload), ("n", n), ("runtime", runtime)];
     let number = |line: &str, key: &str| value(line, key)?.parse::<f64>().ok();
     let is_subject = |line: &str| {

@@ -78,7 +78,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 56] = [
+const RULES: [(&str, Rule); 57] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
@@ -133,6 +133,7 @@ const RULES: [(&str, Rule); 56] = [
     ("examples import what they use", snippets::imports_are_used),
     ("no public name hides one of the prelude", snippets::prelude_is_not_hidden),
     ("what is measured is described", benchmarks::workloads),
+    ("the summary of the benchmarks has the ranges of the results", benchmarks::ranges),
     ("no hidden lines on pages", documents::hidden_lines),
     ("the changelog has an Unreleased section", documents::changelog),
 ];
