@@ -20,7 +20,7 @@
 //! # assert_eq!(*total.try_lock().unwrap(), 3);
 //! ```
 //!
-//! All primitives work under every executor, need no runtime, and are built on one wait queue, which has these properties:
+//! All primitives work under every executor (`ReentrantMutex` where tasks have an identity: [`task`]), need no runtime, and are built on one wait queue, which has these properties:
 //!
 //! * Waiters are granted what they wait for in order, first come, first served, unless a [`policy`] says otherwise. A newcomer does not overtake them. (One exception: a reader may overtake queued *upgradable* readers
 //!   of an [`RwLock`].)
