@@ -228,8 +228,12 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let given = Awaited::Given(self.id());
+        let id = self.id();
+        let given = Awaited::Given(id);
         let Awaited::Coming { mut task, .. } = std::mem::replace(&mut self.result, given) else { return };
+        if self.waits {
+            context::simulation(|sim| sim.joins_no_more(id));
+        }
         // The cell would keep the waker until the task ends, and then wake it: this one takes its place.
         let mut cx = Context::from_waker(Waker::noop());
         if !self.waits || Pin::new(&mut task).poll(&mut cx).is_pending() {

@@ -11,9 +11,11 @@ use crate::context;
 use crate::error::JoinError;
 use crate::event_loop::WorkerId;
 use crate::functions;
+use crate::testing::SetAddress;
 use std::fmt;
-use std::future::Future;
-use std::panic::{RefUnwindSafe, UnwindSafe, resume_unwind};
+use std::future::{Future, poll_fn};
+use std::panic::{Location, RefUnwindSafe, UnwindSafe, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use tasuki::Event;
@@ -71,7 +73,29 @@ enum SetMember<T> {
     Ended(TaskId, Result<T, JoinError>),
 }
 
+/// Ends the wait for a set: a simulation does not report it any more.
+struct LeavesSet(SetAddress);
+
+impl Drop for LeavesSet {
+    fn drop(&mut self) {
+        context::simulation(|sim| sim.leaves_set(self.0));
+    }
+}
+
+/// Is this where the wait for a set is written?
+pub(crate) fn waits_at(place: &Location<'_>) -> bool {
+    place.file() == file!()
+}
+
 impl<T> SetMember<T> {
+    /// The task, if it has not ended when it was inserted.
+    fn running(&self) -> Option<TaskId> {
+        match self {
+            Self::Running(handle, _) => Some(handle.id()),
+            Self::Ended(..) => None,
+        }
+    }
+
     /// Drops the result, or the right to it.
     fn discard(self) {
         match self {
@@ -442,9 +466,26 @@ impl<T> JoinSet<T> {
             if let Some(joined) = self.ended() {
                 return Some(joined);
             }
-            self.completions.event.wait().await;
+            self.wait().await;
         }
         None
+    }
+
+    /// Waits until a member has ended. A simulation is told which they are: it reports them in a deadlock.
+    async fn wait(&mut self) {
+        let leaves = LeavesSet(Arc::as_ptr(&self.completions).addr());
+        let slots = &mut self.slots;
+        let mut wait = pin!(self.completions.event.wait());
+        poll_fn(|cx| {
+            let poll = wait.as_mut().poll(cx);
+            if poll.is_pending() {
+                context::simulation(|sim| {
+                    sim.joins_set(leaves.0, slots.iter().flatten().filter_map(SetMember::running));
+                });
+            }
+            poll
+        })
+        .await;
     }
 
     /// The first member that has ended.

@@ -132,6 +132,7 @@ mod virtual_workers;
 
 pub use exhaustive::{Exhaustive, Explored};
 pub(crate) use poll_waker::PollWaker;
+pub(crate) use report::SetAddress;
 pub use simulation::Simulation;
 pub(crate) use virtual_workers::Sim;
 

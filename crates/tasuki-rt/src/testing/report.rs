@@ -1,7 +1,7 @@
 //! What a simulation says when it has failed: which task was spawned where, what it did last, and what it waits for.
 
 use crate::context::SpawnSite;
-use crate::task::join;
+use crate::task::{join, set};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write};
 use std::panic::Location;
@@ -40,9 +40,20 @@ struct Task {
     spawned_at: Option<&'static Location<'static>>,
     name: Option<Arc<str>>,
     ended: bool,
-    /// The tasks for whose end it waits: those that its last poll asked for.
-    joins: Vec<TaskId>,
+    /// The tasks for whose end it waits: those that its last poll asked for, and has not let go of.
+    joins: Vec<JoinedTask>,
 }
+
+/// A task for whose end another one waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct JoinedTask {
+    id: TaskId,
+    /// The `JoinSet` that it is a member of, if that is waited for.
+    set: Option<SetAddress>,
+}
+
+/// Tells a `JoinSet` from the others that exist.
+pub(crate) type SetAddress = usize;
 
 /// All tasks that there have been, by number. The first numbers stand for the closures posted to the workers.
 #[derive(Debug)]
@@ -92,10 +103,26 @@ impl Tasks {
     }
 
     pub(super) fn joins(&mut self, task: usize, id: TaskId) {
-        let joins = &mut self.list[task].joins;
-        if !joins.contains(&id) {
-            joins.push(id);
+        let (joins, joined) = (&mut self.list[task].joins, JoinedTask { id, set: None });
+        if !joins.contains(&joined) {
+            joins.push(joined);
         }
+    }
+
+    /// The handle of that task is dropped.
+    pub(super) fn joins_no_more(&mut self, task: usize, id: TaskId) {
+        self.list[task].joins.retain(|joined| *joined != JoinedTask { id, set: None });
+    }
+
+    /// The task waits for the first of these, the members of a set, to end.
+    pub(super) fn joins_set(&mut self, task: usize, set: SetAddress, members: impl Iterator<Item = TaskId>) {
+        self.leaves_set(task, set);
+        self.list[task].joins.extend(members.map(|id| JoinedTask { id, set: Some(set) }));
+    }
+
+    /// The task waits for the set no more.
+    pub(super) fn leaves_set(&mut self, task: usize, set: SetAddress) {
+        self.list[task].joins.retain(|joined| joined.set != Some(set));
     }
 
     pub(super) fn ended(&mut self, id: TaskId) {
@@ -116,14 +143,16 @@ impl Tasks {
         for number in (self.workers..self.list.len()).filter(|number| !self.list[*number].ended) {
             let is_own = |wait: &&WaitSnapshot| ids.get(&number) == Some(&wait.task);
             // Which task it waits for is said below.
-            let own = snapshot.waits.iter().filter(|wait| is_own(wait) && wait.future != join::WAIT);
+            let joins =
+                |wait: &&WaitSnapshot| wait.future == join::WAIT || wait.at.is_some_and(set::waits_at);
+            let own = snapshot.waits.iter().filter(|wait| is_own(wait) && !joins(wait));
             let mut own: Vec<_> = own.map(|wait| (wait.at, wait.describe(name))).collect();
             // By place, and not by age: the same run has the same report, whatever the clock says.
             own.sort_unstable();
             let mut lines: Vec<String> = own.into_iter().map(|(_, line)| line).collect();
             let subject = self.subject(number);
             let joins = self.list[number].joins.iter();
-            lines.extend(joins.map(|id| format!("{subject} waits for {} to end", self.short(*id))));
+            lines.extend(joins.map(|joined| format!("{subject} waits for {} to end", self.short(joined.id))));
             if lines.is_empty() {
                 lines.push(format!("{subject} waits for something unknown"));
             }

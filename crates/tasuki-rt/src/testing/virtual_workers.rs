@@ -11,7 +11,7 @@
 
 use super::Failure;
 use super::choices::{Candidate, Chooser, DecisionRecord, Strategy};
-use super::report::{Fate, Tasks};
+use super::report::{Fate, SetAddress, Tasks};
 use super::spin_clock::SpinClock;
 use crate::context::{Context, SpawnSite};
 use crate::scheduler::shutdown::drop_item;
@@ -215,6 +215,27 @@ impl Sim {
     pub(crate) fn joins(&self, id: TaskId) {
         if let Some(task) = self.polling.task.get() {
             self.tasks.borrow_mut().joins(task, id);
+        }
+    }
+
+    /// The running task has dropped the handle of this one.
+    pub(crate) fn joins_no_more(&self, id: TaskId) {
+        if let Some(task) = self.polling.task.get() {
+            self.tasks.borrow_mut().joins_no_more(task, id);
+        }
+    }
+
+    /// The running task waits for the end of one of these, the members of a set.
+    pub(crate) fn joins_set(&self, set: SetAddress, members: impl Iterator<Item = TaskId>) {
+        if let Some(task) = self.polling.task.get() {
+            self.tasks.borrow_mut().joins_set(task, set, members);
+        }
+    }
+
+    /// The running task waits for this set no more.
+    pub(crate) fn leaves_set(&self, set: SetAddress) {
+        if let Some(task) = self.polling.task.get() {
+            self.tasks.borrow_mut().leaves_set(task, set);
         }
     }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tasuki::{Event, Mutex, Semaphore};
 use tasuki_rt::testing::{ForeignWakes, Simulation, check, foreign_wakes};
 use tasuki_rt::{
-    EventLoop, JoinHandle, WorkerId, checkpoint, sleep, spawn, spawn_blocking, spawn_local, spawn_on,
-    yield_now,
+    EventLoop, JoinHandle, JoinSet, WorkerId, checkpoint, sleep, spawn, spawn_blocking, spawn_local,
+    spawn_on, timeout, yield_now,
 };
 
 /// What happened, in order.
@@ -83,17 +83,59 @@ fn a_deadlock_is_a_failure_with_a_seed() {
     assert!(!cfg!(debug_assertions) || cycle, "{message}");
 }
 
+/// The report of a test that hangs.
+fn deadlock<F: Future<Output: 'static> + 'static>(test: F) -> String {
+    let run = AssertUnwindSafe(|| Simulation::new(7).grace(Duration::ZERO).run(test));
+    let stuck = catch_unwind(run).map(drop).expect_err("it hangs");
+    stuck.downcast_ref::<String>().expect("a report").clone()
+}
+
 /// What a task waits for that is no lock.
 #[test]
 fn a_deadlock_names_the_task_that_is_joined() {
     let _dog = watchdog(60);
-    let stuck = catch_unwind(|| {
-        let simulation = Simulation::new(7).grace(Duration::ZERO);
-        simulation.run(async { spawn(std::future::pending::<()>()).await.unwrap() });
-    });
-    let message = stuck.unwrap_err();
-    let message = message.downcast_ref::<String>().unwrap();
+    let message = deadlock(async { spawn(pending::<()>()).await.unwrap() });
     assert!(message.contains("task 0 (the test) waits for task 1 to end"), "{message}");
+}
+
+/// All members that have not ended, and nothing of the wait inside.
+#[test]
+fn a_deadlock_names_the_tasks_of_a_set_that_is_waited_for() {
+    let _dog = watchdog(60);
+    let message = deadlock(async {
+        let mut set = JoinSet::new();
+        set.spawn(pending::<()>());
+        set.spawn(async {});
+        set.spawn(pending::<()>());
+        while set.join_next().await.is_some() {}
+    });
+    let mut lines: Vec<_> = message.lines().filter(|line| line.contains("task 0 (the test)")).collect();
+    lines.sort_unstable();
+    let waits = [1, 3].map(|task| format!("  task 0 (the test) waits for task {task} to end"));
+    assert_eq!(lines, waits, "{message}");
+}
+
+/// A handle that was dropped, or a set, is waited for no more: also if the task has not returned since.
+#[test]
+fn a_deadlock_names_no_task_that_was_joined_before() {
+    let _dog = watchdog(60);
+    async fn waits_for_an_event() {
+        let event = Event::auto();
+        event.wait().await;
+    }
+    let handle = deadlock(async {
+        timeout(MS, spawn(pending::<()>())).await.unwrap_err();
+        waits_for_an_event().await;
+    });
+    let set = deadlock(async {
+        let mut set = JoinSet::new();
+        set.spawn(pending::<()>());
+        timeout(MS, set.join_next()).await.unwrap_err();
+        waits_for_an_event().await;
+    });
+    for message in [handle, set] {
+        assert!(message.contains("2 tasks wait") && !message.contains(" to end"), "{message}");
+    }
 }
 
 /// What a task waits for that is neither, by its name; several things at once; and not what it has got meanwhile.
