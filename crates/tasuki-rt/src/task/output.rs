@@ -3,6 +3,7 @@
 use super::builder;
 use crate::context;
 use crate::error::JoinError;
+use crate::testing::UnobservedPanic;
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,11 +45,14 @@ pub(crate) struct Panic {
     pub(crate) payload: Mutex<PanicPayload>,
     /// What the task is called.
     pub(crate) name: Option<Arc<str>>,
+    /// Until the handle gives it out, in a simulation.
+    unobserved: Option<UnobservedPanic>,
 }
 
 impl Panic {
     pub(super) fn new(payload: PanicPayload) -> Box<Self> {
-        Box::new(Self { payload: Mutex::new(payload), name: builder::name_of_panic() })
+        let unobserved = context::simulation(|sim| sim.panics(&payload));
+        Box::new(Self { payload: Mutex::new(payload), name: builder::name_of_panic(), unobserved })
     }
 
     pub(crate) fn into_payload(self) -> PanicPayload {
@@ -72,7 +76,11 @@ pub(crate) struct TaskOutput<T>(pub(super) Option<Result<T, Cause>>);
 
 impl<T> TaskOutput<T> {
     pub(crate) fn take(mut self) -> Result<T, Cause> {
-        self.0.take().expect("taken once")
+        let mut result = self.0.take().expect("taken once");
+        if let Err(Cause::Panicked(panic)) = &mut result {
+            panic.unobserved = None;
+        }
+        result
     }
 }
 

@@ -83,7 +83,7 @@
 //! # What fails
 //!
 //! * The test panics, or a posted closure does.
-//! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, or is dropped later with the panic inside. A [`JoinSet`](crate::JoinSet) that is dropped, shut down or detached with the panic
+//! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, is dropped later with the panic inside, or still has it when the run has ended, as in a static. A [`JoinSet`](crate::JoinSet) that is dropped, shut down or detached with the panic
 //!   inside is no different.
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits, where it was
 //!   spawned, and the tasks for whose end it waits; in debug builds and with the feature `inspect` also what else it waits for, and of a lock where it asked for it and which task has taken it, and where.
@@ -128,12 +128,14 @@ mod report;
 mod shrink;
 mod simulation;
 mod spin_clock;
+mod unobserved_panics;
 mod virtual_workers;
 
 pub use exhaustive::{Exhaustive, Explored};
 pub(crate) use poll_waker::PollWaker;
 pub(crate) use report::SetAddress;
 pub use simulation::Simulation;
+pub(crate) use unobserved_panics::UnobservedPanic;
 pub(crate) use virtual_workers::Sim;
 
 use crate::builder::Builder;
@@ -410,6 +412,7 @@ where
         result
     };
     let result = outside_of_scopes(|| context.enter(run));
+    sim.fail_by_unobserved_panics();
     // The first failure, if there are two: what a destructor panics with at the end does not hide why the run has ended.
     let result = match (result, sim.failure()) {
         (Ok(output), Some(failure)) => {

@@ -13,6 +13,7 @@ use super::Failure;
 use super::choices::{Candidate, Chooser, DecisionRecord, Strategy};
 use super::report::{Fate, SetAddress, Tasks};
 use super::spin_clock::SpinClock;
+use super::unobserved_panics::{UnobservedPanic, UnobservedPanics};
 use crate::context::{Context, SpawnSite};
 use crate::scheduler::shutdown::drop_item;
 use crate::scheduler::worker::run_task;
@@ -110,6 +111,7 @@ pub(crate) struct Sim {
     /// The last task that was woken during its own poll, without a yield, and how often in a row.
     woke_itself: Cell<(usize, u32)>,
     failure: RefCell<Option<Failure>>,
+    unobserved_panics: UnobservedPanics,
     shutting_down: Cell<bool>,
     /// Guards of [`foreign_wakes`](super::foreign_wakes).
     foreign: Arc<AtomicUsize>,
@@ -134,6 +136,7 @@ impl Sim {
             spin_clock: SpinClock::default(),
             woke_itself: Cell::new((0, 0)),
             failure: RefCell::default(),
+            unobserved_panics: UnobservedPanics::default(),
             shutting_down: Cell::new(false),
             foreign: Arc::default(),
             met_foreign: Cell::new(false),
@@ -242,6 +245,18 @@ impl Sim {
     /// A task has panicked, and its handle was not awaited.
     pub(crate) fn panicked(&self, payload: PanicPayload) {
         self.fail(Failure::Panic(payload));
+    }
+
+    /// A task has panicked with this, which its handle may report.
+    pub(crate) fn panics(&self, payload: &PanicPayload) -> UnobservedPanic {
+        self.unobserved_panics.note(&**payload)
+    }
+
+    /// The run has ended: panics that no handle has reported are failures.
+    pub(super) fn fail_by_unobserved_panics(&self) {
+        if let Some(message) = self.unobserved_panics.first() {
+            self.fail(Failure::Panic(Box::new(message)));
+        }
     }
 
     /// The first failure is the one that is reported.

@@ -85,6 +85,35 @@ async fn panicked() -> JoinHandle<()> {
     task
 }
 
+/// A panic fails the test wherever the handle is when the run ends; one that any thread has taken out does not.
+#[test]
+fn a_panic_that_no_handle_reports_fails_the_test() {
+    static KEPT: std::sync::Mutex<Vec<JoinHandle<()>>> = std::sync::Mutex::new(Vec::new());
+    let _dog = watchdog(60);
+    let runs: [(&str, fn()); 3] = [
+        ("kept", || {
+            Simulation::new(1).run(async {
+                let task = panicked().await;
+                KEPT.lock().unwrap().push(task);
+            });
+        }),
+        ("forgotten", || Simulation::new(1).run(async { std::mem::forget(panicked().await) })),
+        ("returned", || drop(Simulation::new(1).run(async { [panicked().await] }))),
+    ];
+    for (what, run) in runs {
+        assert_eq!(failure(run).as_deref(), Some("in a task"), "{what}");
+    }
+    assert!(KEPT.lock().unwrap().drain(..).all(|handle| handle.is_finished()));
+    let elsewhere = failure(|| {
+        Simulation::new(1).run(async {
+            let task = panicked().await;
+            let error = std::thread::spawn(move || tasuki_rt::run(task).unwrap_err());
+            assert!(error.join().unwrap().is_panic());
+        });
+    });
+    assert_eq!(elsewhere, None);
+}
+
 /// A set in which a task has panicked: spawned there, or inserted after it had ended.
 async fn set_with_a_panic(inserted: bool) -> JoinSet<()> {
     let mut set = JoinSet::new();

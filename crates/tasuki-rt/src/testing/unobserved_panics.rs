@@ -1,0 +1,51 @@
+//! What tasks of a simulation panicked with that no handle has given out yet. What is left at the end of a run is a failure, wherever the handle is: in a static, forgotten, or returned by the test.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The messages of such panics, in their order. Shared, because any thread may take the output of a task.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnobservedPanics(Arc<Mutex<Messages>>);
+
+#[derive(Debug, Default)]
+struct Messages {
+    next: u64,
+    unobserved: BTreeMap<u64, String>,
+}
+
+impl UnobservedPanics {
+    /// A task has panicked with this.
+    pub(super) fn note(&self, payload: &(dyn Any + Send)) -> UnobservedPanic {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        let mut messages = self.messages();
+        let number = messages.next;
+        messages.next += 1;
+        messages.unobserved.insert(number, text.unwrap_or("a task has panicked").to_owned());
+        drop(messages);
+        UnobservedPanic { number, of: self.clone() }
+    }
+
+    /// The message of the first one that is left.
+    pub(super) fn first(&self) -> Option<String> {
+        self.messages().unobserved.values().next().cloned()
+    }
+
+    fn messages(&self) -> MutexGuard<'_, Messages> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct UnobservedPanic {
+    number: u64,
+    of: UnobservedPanics,
+}
+
+impl Drop for UnobservedPanic {
+    fn drop(&mut self) {
+        self.of.messages().unobserved.remove(&self.number);
+    }
+}
