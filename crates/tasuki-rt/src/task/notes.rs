@@ -76,6 +76,11 @@ mod noted {
             }
         }
 
+        /// Where the task was spawned, and what it is called.
+        pub(crate) fn site(&self) -> Option<SpawnSite<'_>> {
+            Some(SpawnSite { at: self.site, name: self.name.as_ref() })
+        }
+
         /// The handle has been polled, and waits.
         pub(crate) fn joined_by(&self, wait: &SignalWait) {
             self.joiner.set(wait);
@@ -241,6 +246,11 @@ mod unnoted {
         #[inline(always)]
         pub(crate) fn new(_: SpawnSite<'_>, _: &'static str) -> Self {
             Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn site(&self) -> Option<SpawnSite<'_>> {
+            None
         }
 
         #[inline(always)]

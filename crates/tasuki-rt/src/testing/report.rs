@@ -70,12 +70,15 @@ impl Tasks {
         Self { workers, numbers: BTreeMap::new(), list, steps: VecDeque::new() }
     }
 
-    /// The number of a task, new if it has none. Identities are given to the whole process, so they differ from run to run; numbers do not.
-    pub(super) fn number(&mut self, id: TaskId) -> usize {
+    /// The number of a task, new if it has none; then its site is asked for. Identities are given to the whole process, so they differ from run to run; numbers do not.
+    pub(super) fn number<'a>(&mut self, id: TaskId, site: impl FnOnce() -> Option<SpawnSite<'a>>) -> usize {
         let next = self.list.len();
         let number = *self.numbers.entry(id).or_insert(next);
         if number == next {
             self.list.push(Task::default());
+            if let Some(site) = site() {
+                self.spawned(id, site);
+            }
         }
         number
     }
@@ -175,7 +178,7 @@ impl Tasks {
     fn short(&self, id: TaskId) -> String {
         match self.numbers.get(&id) {
             Some(number) => self.called(*number),
-            None => "a task that has ended".into(),
+            None => "a task that no virtual worker runs".into(),
         }
     }
 

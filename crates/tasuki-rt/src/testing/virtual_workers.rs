@@ -159,7 +159,10 @@ impl Sim {
     /// Something has become ready.
     pub(crate) fn put(&self, home: Option<usize>, item: Item) {
         let task = match &item {
-            Item::Task(runnable) => self.tasks.borrow_mut().number(runnable.metadata().id),
+            Item::Task(runnable) => {
+                let meta = runnable.metadata();
+                self.tasks.borrow_mut().number(meta.id, || meta.notes.site())
+            }
             Item::Job(_) => home.expect("closures are posted to a worker"),
         };
         let own = self.polling.task.get() == Some(task) && matches!(item, Item::Task(_));

@@ -1,7 +1,7 @@
 //! The simulation: the same seed, the same run; failures that are seen, named, repeated and made smaller. Its clock is in `clock.rs`, what it
 //! finds in `planted.rs`, how that is repeated in `replays.rs`, what counts as a failure in `failures.rs`.
 
-use crate::kit::{MS, scaled, watchdog};
+use crate::kit::{MS, runtime, scaled, watchdog};
 use std::cell::RefCell;
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tasuki::{Event, Mutex, Semaphore};
 use tasuki_rt::testing::{ForeignWakes, Simulation, check, foreign_wakes};
 use tasuki_rt::{
-    EventLoop, JoinHandle, JoinSet, WorkerId, checkpoint, sleep, spawn, spawn_blocking, spawn_local,
+    EventLoop, Handle, JoinHandle, JoinSet, WorkerId, checkpoint, sleep, spawn, spawn_blocking, spawn_local,
     spawn_on, timeout, yield_now,
 };
 
@@ -136,6 +136,22 @@ fn a_deadlock_names_no_task_that_was_joined_before() {
     for message in [handle, set] {
         assert!(message.contains("2 tasks wait") && !message.contains(" to end"), "{message}");
     }
+}
+
+/// Where a task was spawned, also by a foreign thread; and of one that is not of the simulation, that it is none.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "told with debug assertions only")]
+fn a_deadlock_names_the_tasks_of_foreign_threads() {
+    let _dog = watchdog(60);
+    let message = deadlock(async {
+        let handle = Handle::current();
+        let spawns = std::thread::spawn(move || handle.spawn(pending::<()>()));
+        spawns.join().unwrap().await.unwrap();
+    });
+    assert!(message.contains("\n  task 1 (spawned at ") && message.contains(file!()), "{message}");
+    let elsewhere = runtime(1);
+    let message = deadlock(elsewhere.spawn(pending::<()>()));
+    assert!(message.contains("waits for a task that no virtual worker runs to end"), "{message}");
 }
 
 /// What a task waits for that is neither, by its name; several things at once; and not what it has got meanwhile.
