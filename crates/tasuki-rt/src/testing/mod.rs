@@ -45,13 +45,13 @@
 //!
 //! # What decides
 //!
-//! The seed. In half of the runs every decision is random, and one ready operation in 2 to 30 switches. In the other half each task has a random
+//! The seed. In half of the runs every decision is random, and one operation in 2 to 30 switches. In the other half each task has a random
 //! priority, and at one to four random steps the running task falls below all others; that finds a bug which needs a few events in a certain order
 //! however long the rest of the program is.
 //!
 //! The same seed gives the same run, as long as nothing else in the test is random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread.
 //!
-//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. (A run that does not end is reported as it is.) What is printed is enough to
+//! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. (A run that does not end is reported as it is, by [`check()`] with its seed only: `TASUKI_SEED` repeats it.) What is printed is enough to
 //! repeat it, by `TASUKI_SCHEDULE` with [`check()`], [`Exhaustive`] and the attributes, or by [`Simulation::replay`]: `4@2:1,5:1` deviates from the simplest order in the decisions 2 and 5, on four workers. (A run
 //! of more than 2^20 decisions is not made smaller, and is repeated by its seed only: `TASUKI_SEED`.)
 //!

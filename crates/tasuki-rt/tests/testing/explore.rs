@@ -10,7 +10,7 @@ use tasuki::{Barrier, CancellationSource, Condvar, Event, Latch, Mutex, OnceCell
 use tasuki_rt::testing::Exhaustive;
 use tasuki_rt::{JoinSet, LoopMutex, WorkerId, sleep, spawn, spawn_on};
 
-/// All schedules with up to four switches at operations that are ready.
+/// All schedules with up to four switches before operations.
 fn explore<F: Future<Output = ()> + 'static>(workers: usize, test: impl FnMut() -> F) {
     let _dog = watchdog(240);
     let switches = if cfg!(miri) { 0 } else { 4 };
