@@ -92,6 +92,8 @@ mod testing {
     mod clock;
     mod explore;
     mod failures;
+    mod order_model;
+    mod orders;
     mod planted;
     mod replays;
     mod searches;
