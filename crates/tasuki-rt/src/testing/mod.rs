@@ -353,7 +353,10 @@ where
     }
     let mut fails = |schedule| {
         let run = attempt(&settings, Strategy::Script(schedule), test());
-        let same = run.result.is_err_and(|failure| failure.kind() == kind);
+        let Err(failure) = run.result else { return None };
+        let same = failure.kind() == kind;
+        // Foreign code, as what a task panicked with: a panic of it is no part of the failure that is reported.
+        task::contain_panic(|| drop(failure));
         same.then(|| run.history.record.schedule())
     };
     let schedule = record.schedule();
@@ -373,6 +376,7 @@ where
     };
     let Run { result, history } = attempt(&settings, Strategy::Script(smaller), test());
     if let Err(failure) = result {
+        task::contain_panic(|| drop(found.failure));
         let found = Found { failure, history, origin: Origin::Schedule };
         found.print("a smaller schedule that still fails: ");
         found.failure.raise();

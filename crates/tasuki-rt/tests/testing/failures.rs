@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tasuki::{Mutex, channel};
-use tasuki_rt::testing::{Simulation, foreign_wakes};
+use tasuki_rt::testing::{Simulation, check, foreign_wakes};
 use tasuki_rt::{Handle, JoinHandle, JoinSet, sleep, spawn, yield_now};
 
 struct Asserts;
@@ -112,6 +112,21 @@ fn a_panic_that_no_handle_reports_fails_the_test() {
         });
     });
     assert_eq!(elsewhere, None);
+}
+
+/// What a test panics with may panic when it is dropped, as in each run that makes the schedule smaller: the process goes on, and the test fails with it.
+#[test]
+fn a_test_that_panics_with_what_panics_fails() {
+    let _dog = watchdog(60);
+    let failed = catch_unwind(|| {
+        check(3, || async {
+            spawn(yield_now()).await.unwrap();
+            std::panic::panic_any(Asserts);
+        });
+    });
+    let payload = failed.expect_err("it panics");
+    assert!(payload.is::<Asserts>());
+    std::mem::forget(payload);
 }
 
 /// A set in which a task has panicked: spawned there, or inserted after it had ended.
