@@ -58,8 +58,15 @@ thread_local! {
     static ENTERED: Cell<*const Arc<Shared>> = const { Cell::new(ptr::null()) };
     /// The runtime that started this thread, whose end may wait for it; none has the number 0. From the hook of its start to the destructors of its thread-local variables.
     static THREAD_OF: Cell<u32> = const { Cell::new(0) };
-    /// The runtime of which this thread drops a task that was refused.
-    static DROPS_FOR: Cell<u32> = const { Cell::new(0) };
+    /// The innermost of the refused tasks that this thread drops. As above.
+    static DROPS: Cell<*const RefusedDrop> = const { Cell::new(ptr::null()) };
+}
+
+/// A refused task is dropped by the call that this is on the stack of; the destructor of one may bring about that of another, also of another runtime.
+struct RefusedDrop {
+    /// The runtime of the task.
+    runtime: u32,
+    outer: *const RefusedDrop,
 }
 
 /// Looks at the context of this thread. `look` runs no foreign code.
@@ -198,19 +205,35 @@ pub(crate) fn drop_refused<T>(shared: &Shared, task: T) {
 
 /// The same for what a poll drops. The task is counted until it is gone: its destructor cannot wait for the end of the runtime.
 pub(crate) fn run_refused(shared: &Shared, drops: impl FnOnce()) {
-    struct RestoreDropsFor(u32);
-    impl Drop for RestoreDropsFor {
+    struct RestoreDrops(*const RefusedDrop);
+    impl Drop for RestoreDrops {
         fn drop(&mut self) {
-            let _ = DROPS_FOR.try_with(|runtime| runtime.set(self.0));
+            let _ = DROPS.try_with(|drops| drops.set(self.0));
         }
     }
-    let _restore = RestoreDropsFor(DROPS_FOR.try_with(|runtime| runtime.replace(shared.id)).unwrap_or(0));
+    let outer = DROPS.try_with(Cell::get).unwrap_or(ptr::null());
+    let this = RefusedDrop { runtime: shared.id, outer };
+    let _ = DROPS.try_with(|drops| drops.set(&raw const this));
+    let _restore = RestoreDrops(outer);
     outside_of_scopes(drops);
 }
 
 /// Must this thread not wait for the end of this runtime? It must not if it is a worker, or if that end waits for what the thread does.
 pub(crate) fn is_waited_for(shared: &Shared) -> bool {
-    is_worker() || is_thread_of(shared) || DROPS_FOR.try_with(Cell::get) == Ok(shared.id)
+    is_worker() || is_thread_of(shared) || drops_refused(shared)
+}
+
+/// Does this thread drop a task that this runtime refused, at whatever depth?
+fn drops_refused(shared: &Shared) -> bool {
+    let mut at = DROPS.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: the list has only what is on the stack of calls that have not returned: each takes its own out again (`RestoreDrops`).
+    while let Some(drop) = unsafe { at.as_ref() } {
+        if drop.runtime == shared.id {
+            return true;
+        }
+        at = drop.outer;
+    }
+    false
 }
 
 /// Has this runtime started this thread? Then whatever runs on it, a task, blocking work, a hook or a destructor, cannot wait for the end of the runtime.

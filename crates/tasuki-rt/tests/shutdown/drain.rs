@@ -46,6 +46,33 @@ fn a_refused_future_does_not_wait_for_its_own_end() {
     assert_eq!(runtime.shutdown_timeout(Duration::MAX), Ok(()));
 }
 
+/// The same, one level deeper: the destructor of what one runtime refused has another future refused, by another runtime, whose destructor shuts the first one down.
+#[test]
+fn a_refused_future_inside_of_another_does_not_wait_for_the_outer_one() {
+    struct Calls<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for Calls<F> {
+        fn drop(&mut self) {
+            self.0();
+        }
+    }
+    let _dog = watchdog(60);
+    let (first, second) = (Arc::new(runtime(1)), runtime(1).handle());
+    drop(first.spawn(pending::<()>()));
+    assert_eq!(first.drain(MS), Err(ShutdownError::TasksLeft));
+    let results = Arc::new(Mutex::new(Vec::new()));
+    let (ends, tell) = (first.clone(), results.clone());
+    let outer = Calls(move || {
+        let (ends, tell) = (ends.clone(), tell.clone());
+        let inner = Calls(move || tell.try_lock().unwrap().push(ends.shutdown_timeout(Duration::MAX)));
+        drop(second.spawn(async move { drop(inner) }));
+        // The inner one is gone, the outer one is not.
+        assert!(second.is_shut_down());
+    });
+    drop(first.spawn(async move { drop(outer) }));
+    assert_eq!(*results.try_lock().unwrap(), [Err(ShutdownError::InsideTask)]);
+    assert_eq!(first.shutdown_timeout(Duration::MAX), Ok(()));
+}
+
 #[test]
 fn tasks_of_every_kind_end_before_the_threads() {
     let _dog = watchdog(60);
