@@ -101,4 +101,5 @@ mod testing {
 }
 mod time {
     mod api;
+    mod foreign;
 }

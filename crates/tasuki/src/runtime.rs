@@ -59,7 +59,7 @@ pub trait Driver {
         false
     }
 
-    /// Called when a deadline was armed on this thread, with the waker of its wait. If that is not the waker of the current poll, the poll may last until the deadline wakes it: then the runtime must
+    /// Called when a deadline was armed on this thread, or its wait polled again, with the waker of the wait. If that is not the waker of the current poll, the poll may last until the deadline wakes it: then the runtime must
     /// not leave the deadline to the thread that polls.
     fn deadline_armed(&self, _waker: &Waker) {}
 

@@ -69,6 +69,24 @@ impl Drop for Counted {
     }
 }
 
+/// Waits for a future as an executor that is none of ours does: its waker unparks this thread.
+pub(crate) fn wait_as_a_foreign_executor<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
 /// Polls once with this waker.
 pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(waker))

@@ -437,38 +437,3 @@ fn a_long_first_poll_counts_for_a_timeout() {
     });
     assert_eq!(polls, 1, "the time was over in the first poll");
 }
-
-/// Another executor inside of a poll parks the worker whose wheel has the deadline: another worker wakes for it, though it slept when the deadline was armed.
-#[test]
-fn a_deadline_in_a_poll_that_waits_for_it_is_kept() {
-    struct Unpark(std::thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    fn wait_as_a_foreign_executor<F: Future>(future: F) -> F::Output {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut future = pin!(future);
-        loop {
-            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(output) => return output,
-                Poll::Pending => std::thread::park(),
-            }
-        }
-    }
-    let _dog = watchdog(60);
-    let runtime = runtime(2);
-    let waits = || runtime.spawn(async { wait_as_a_foreign_executor(sleep(5 * MS)) });
-    runtime.block_on(waits()).unwrap();
-    let limited = || async { wait_as_a_foreign_executor(Event::auto().wait().timeout(5 * MS)).is_err() };
-    assert!(runtime.block_on(runtime.spawn(limited())).unwrap());
-    // An earlier deadline, of the poll's own waker, has rung the alarm already.
-    let behind_another = runtime.spawn(async {
-        let mut first = pin!(sleep(2 * MS));
-        let is_pending = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await;
-        wait_as_a_foreign_executor(sleep(5 * MS));
-        is_pending
-    });
-    assert!(runtime.block_on(behind_another).unwrap());
-}

@@ -449,7 +449,12 @@ impl Op for SleepOp {
             };
         }
         // SAFETY: a waiter of this wheel is in one of its rings, or was released.
-        unsafe { self.timers().wheel.poll_queued(waiter, cx) }
+        let poll = unsafe { self.timers().wheel.poll_queued(waiter, cx) };
+        if poll.is_pending() {
+            // Perhaps armed earlier in the same poll, with the waker of that poll, and polled by another executor now.
+            runtime::deadline_armed(cx.waker());
+        }
+        poll
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<()> {
