@@ -361,7 +361,8 @@ impl Driver for Context {
 
     fn timers(&self) -> Option<Arc<Timers>> {
         match &self.role {
-            ThreadRole::Worker(local) => Some(local.timers.clone()),
+            // While the runtime shuts down no worker minds the wheels: a destructor that waits by another executor would wait for ever.
+            ThreadRole::Worker(local) => (!self.shared.is_closing()).then(|| local.timers.clone()),
             // The wheel of a thread that leaves would stop: the shared one does not.
             ThreadRole::Outside => None,
             ThreadRole::Sim(sim) => Some(sim.timers.clone()),

@@ -3,7 +3,7 @@
 use crate::kit::{MS, runtime, wait_as_a_foreign_executor, watchdog};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::thread;
 use tasuki::Event;
@@ -52,4 +52,45 @@ fn a_deadline_that_was_armed_by_the_poll_is_kept() {
     let runtime = runtime(2);
     in_a_task_that_is_woken(&runtime, sleep(5 * MS));
     in_a_task_that_is_woken(&runtime, async { assert!(Event::auto().wait().timeout(5 * MS).await.is_err()) });
+}
+
+/// The destructor of a task that a shutdown drops, when no worker minds the wheels any more: with every number of workers.
+#[test]
+fn a_deadline_in_a_destructor_at_the_end_is_kept() {
+    struct Waits(mpsc::Sender<()>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            assert!(wait_as_a_foreign_executor(Event::auto().wait().timeout(5 * MS)).is_err());
+            wait_as_a_foreign_executor(sleep(5 * MS));
+            self.0.send(()).unwrap();
+        }
+    }
+    let _dog = watchdog(60);
+    let (tell, told) = mpsc::channel();
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        let [unpinned, blocking, unpolled] = [(); 3].map(|()| Waits(tell.clone()));
+        drop(runtime.spawn(async move {
+            let _waits = unpinned;
+            Event::auto().wait().await;
+        }));
+        runtime.for_each_worker(|worker| {
+            let waits = Waits(tell.clone());
+            drop(runtime.spawn_on(worker, || async move {
+                let _waits = waits;
+                Event::auto().wait().await;
+            }));
+        });
+        runtime.start().unwrap();
+        thread::sleep(20 * MS);
+        drop((runtime.spawn_blocking(|| drop(blocking)), runtime.spawn(async { drop(unpolled) })));
+        drop(runtime);
+        assert_eq!(told.try_iter().count(), 3 + workers);
+        // One that was never started: the caller drops its tasks.
+        let unstarted = Runtime::builder().workers(workers).build().unwrap();
+        let waits = Waits(tell.clone());
+        drop(unstarted.spawn(async { drop(waits) }));
+        drop(unstarted);
+        assert_eq!(told.try_iter().count(), 1);
+    }
 }
