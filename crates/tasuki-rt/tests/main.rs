@@ -62,6 +62,7 @@ mod scheduler {
 }
 mod shutdown {
     mod abrupt;
+    mod deadlines;
     mod drain;
 }
 mod surface {

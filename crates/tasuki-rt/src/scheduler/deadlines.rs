@@ -175,6 +175,16 @@ impl Local {
         self.advance(shared, Instant::now(), IDLE_STEPS)
     }
 
+    /// For a worker that leaves, and waits: advances all wheels that are due, for a sleep on them may have been carried out of the runtime, and a poll that goes on may wait for one. For how long it may sleep, at most
+    /// `limit`. What it has woken is in its own places.
+    pub(super) fn advance_leaving(&self, shared: &Shared, limit: Duration) -> Duration {
+        if self.advance_idle(shared) {
+            return Duration::ZERO;
+        }
+        let next = shared.time_of(self.earliest_deadline(shared));
+        next.map_or(limit, |next| next.saturating_duration_since(Instant::now()).min(limit))
+    }
+
     /// So many steps of the own wheel, and of those of others that are overdue. True if more is due.
     fn advance(&self, shared: &Shared, now: Instant, steps: u32) -> bool {
         let (mut more, mut armed) = (false, false);

@@ -18,8 +18,8 @@ use std::time::Duration;
 /// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
 const ON_ITS_WAY: Duration = Duration::from_micros(100);
 
-/// How long the last worker sleeps, at most, while blocking work runs, before it looks for tasks to drop again.
-const BLOCKING_WORK: Duration = Duration::from_millis(5);
+/// How long the worker that stays and the last one sleep, at most, before they look for tasks to drop and for deadlines again: the one while a worker is in a long poll, the other while blocking work runs.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A runtime that was never started, or not wholly: the caller leaves for each worker in turn.
 ///
@@ -27,9 +27,12 @@ const BLOCKING_WORK: Duration = Duration::from_millis(5);
 pub(crate) fn leave_unstarted(shared: &Arc<Shared>, unstarted: Vec<UnstartedWorker>) {
     for worker in unstarted {
         let local = Box::new(Local::new(shared, worker));
-        let wheel = leave_by(Context::new(shared.clone(), ThreadRole::Worker(local)), |context, local| {
-            drop_others(context, local, || shared.task_counts.others_of_workers() == 0);
-        });
+        let wheel =
+            leave_by(Context::new(shared.clone(), ThreadRole::Worker(local)), |context, local, is_last| {
+                if is_last {
+                    drop_others(context, local, || shared.task_counts.others_of_workers() == 0);
+                }
+            });
         if !shared.blocking.ends_worker() {
             shared.shutdown.has_ended();
         }
@@ -39,11 +42,15 @@ pub(crate) fn leave_unstarted(shared: &Arc<Shared>, unstarted: Vec<UnstartedWork
 
 /// Steps 3 to 5 of a shutdown, for one worker; what is left of it are its sleeps.
 pub(crate) fn leave(context: Context) -> Option<AbandonedWheel> {
-    leave_by(context, |context, local| {
+    leave_by(context, |context, local, is_last| {
         let shared = &context.shared;
-        drop_others(context, local, || shared.task_counts.others() == 0);
-        // Those that are left are idle, and end.
-        while shared.blocking.wait(BLOCKING_WORK) {}
+        if is_last {
+            drop_others(context, local, || shared.task_counts.others() == 0);
+            // Those that are left are idle, and end.
+            while shared.blocking.wait(local.advance_leaving(shared, LOOK_AGAIN)) {}
+        } else if shared.shutdown.stays() {
+            wait_for_others(context, local);
+        }
     })
 }
 
@@ -60,13 +67,16 @@ fn leave_to_others(wheel: Option<AbandonedWheel>) {
     }
 }
 
-fn leave_by(context: Context, last: impl FnOnce(&Context, &Local)) -> Option<AbandonedWheel> {
+/// `stay` is told whether this worker is the last to leave home.
+fn leave_by(context: Context, stay: impl FnOnce(&Context, &Local, bool)) -> Option<AbandonedWheel> {
     let drop_tasks = || {
         let ThreadRole::Worker(local) = &context.role else { unreachable!("only workers leave") };
         drop_own(&context, local);
-        if context.shared.shutdown.left_home() {
-            last(&context, local);
+        let is_last = context.shared.shutdown.left_home();
+        if is_last {
+            (0..context.shared.workers()).for_each(|worker| context.shared.unpark(worker));
         }
+        stay(&context, local, is_last);
     };
     outside_of_scopes(|| context.enter(drop_tasks));
     let Context { role, .. } = context;
@@ -85,9 +95,22 @@ fn drop_own(context: &Context, local: &Local) {
         if shared.task_counts.pinned(local.index) == 0 {
             break;
         }
-        local.parker.park_timeout(ON_ITS_WAY);
+        local.parker.park_timeout(local.advance_leaving(shared, ON_ITS_WAY));
     }
     close_inbox(context, local);
+}
+
+/// Minds the wheels until no worker is in a poll: a sleep that was carried out of the runtime does not wait for the end of that poll, and the poll may wait for a sleep by another executor.
+fn wait_for_others(context: &Context, local: &Local) {
+    let shared = &context.shared;
+    while !shared.shutdown.all_left_home() {
+        let pause = local.advance_leaving(shared, LOOK_AGAIN);
+        // Tasks that it has woken: no other worker would find them here.
+        while let Some(item) = local.take_own(shared) {
+            drop_item(context, item);
+        }
+        local.parker.park_timeout(pause);
+    }
 }
 
 /// No pinned task is left: nothing more is taken, and what was is dropped.
@@ -110,6 +133,7 @@ fn drop_others(context: &Context, local: &Local, dropped_all: impl Fn() -> bool)
         drop_item(context, Item::Task(work));
     }
     loop {
+        let pause = local.advance_leaving(shared, LOOK_AGAIN);
         while let Some(item) =
             local.take_own(shared).or_else(|| shared.global.take(1, 0, |_| ()).map(Item::Task))
         {
@@ -118,8 +142,8 @@ fn drop_others(context: &Context, local: &Local, dropped_all: impl Fn() -> bool)
         if dropped_all() {
             break;
         }
-        if !shared.blocking.wait(BLOCKING_WORK) {
-            local.parker.park_timeout(ON_ITS_WAY);
+        if !shared.blocking.wait(pause) {
+            local.parker.park_timeout(pause.min(ON_ITS_WAY));
         }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct ShutdownProgress {
     closing: AtomicBool,
     /// Workers that still have tasks of their own.
     at_home: AtomicUsize,
+    /// A worker stays, or has stayed, until `at_home` is 0.
+    has_stayed: AtomicBool,
     running: Mutex<usize>,
     ended: Condvar,
 }
@@ -25,6 +27,7 @@ impl ShutdownProgress {
         Self {
             closing: AtomicBool::new(false),
             at_home: AtomicUsize::new(workers),
+            has_stayed: AtomicBool::new(false),
             running: Mutex::new(workers),
             ended: Condvar::new(),
         }
@@ -47,6 +50,20 @@ impl ShutdownProgress {
     pub(crate) fn left_home(&self) -> bool {
         // AcqRel: Release pairs with the Acquire of the last one, which cleans up after all.
         self.at_home.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Does this worker stay, to mind the wheels until all have left home? The first does that asks.
+    #[cfg_attr(test, allow(dead_code, reason = "in the models no worker stays"))]
+    pub(crate) fn stays(&self) -> bool {
+        // Relaxed: it decides which worker, and nothing else is said by it.
+        !self.has_stayed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Have all workers dropped what was their own?
+    #[cfg_attr(test, allow(dead_code, reason = "as above"))]
+    pub(crate) fn all_left_home(&self) -> bool {
+        // Relaxed: publishes nothing, and the worker that stays looks again and again.
+        self.at_home.load(Ordering::Relaxed) == 0
     }
 
     /// A worker has ended.
