@@ -60,7 +60,7 @@ use tasuki::task::TaskId;
 /// # Fork
 ///
 /// In the child of a fork it can be used, unless it had sockets. If it had threads for blocking work, they are in the parent: work that is spawned in the child is refused
-/// ([`JoinError::is_refused`](crate::JoinError::is_refused)), and work from before the fork ends in the parent only.
+/// ([`JoinError::is_refused`](crate::JoinError::is_refused)), work from before the fork ends in the parent only, and [`Handle::block_on`] panics.
 ///
 /// # Panic
 ///
