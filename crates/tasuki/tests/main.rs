@@ -70,6 +70,7 @@ mod mutex {
 }
 mod once_cell {
     mod api;
+    mod hostile;
     mod spec;
 }
 mod parker {

@@ -1,11 +1,11 @@
 //! The once cell: one value, made by the first initialiser that succeeds; a turn that fails goes to the next.
-//! B007, B061, B063, B133, H2, H3, H4, H5, H6, H9, H14, H15.
+//! B007, H2, H4, H5, H6, H9, H14.
 
 use crate::kit::alloc::allocations;
 use crate::kit::fixture::on_a_small_stack;
 use crate::kit::poll::{BoxFuture, panic_of, panics, pending, poll, poll_with, ready};
 use crate::kit::rng::{Rng, Seed};
-use crate::kit::waker::{Call, Spy};
+use crate::kit::waker::Spy;
 use crate::kit::watchdog::{watchdog, watchdog_with};
 use crate::kit::{VERY_MANY, scaled};
 use std::future::{pending as never, poll_fn};
@@ -102,7 +102,7 @@ fn set_releases_the_waiters() {
     assert!(panic_of(|| poll(&mut waiting[0], &spies[0]).is_ready()).contains("WaitValue"), "H5");
 }
 
-/// Who has the turn, when it goes, and how.
+/// Which waiter has the turn, when the turn passes on, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Fails,
@@ -122,7 +122,7 @@ const ENDS: [End; 6] = [
     End::RunsOutOfTime,
 ];
 
-/// H2: a turn that comes to nothing goes to the first who wants it, past those who only wait for the value; no other waiter is woken.
+/// H2: a turn that makes no value passes to the first waiter for the turn, past the waiters for the value; no other waiter is woken.
 #[test]
 fn a_turn_that_comes_to_nothing_goes_on() {
     let _dog = watchdog(10);
@@ -177,7 +177,7 @@ fn a_turn_that_comes_to_nothing_goes_on() {
     }
 }
 
-/// With no waiter that wants it, the cell is empty again, and those who wait for the value go on waiting.
+/// Without a waiter for the turn the cell is empty again, and the waiters for the value go on waiting.
 #[test]
 fn a_turn_that_no_waiter_wants() {
     let _dog = watchdog(30);
@@ -250,135 +250,6 @@ fn a_recursive_initialiser_waits() {
     assert_eq!(ready(&mut Box::pin(cell.get_or_init(async || 3))), &3);
 }
 
-/// H15: wakers that panic, in different batches: the value is there, all are woken.
-#[test]
-fn panicking_wakers() {
-    let _dog = watchdog(30);
-    let cell = OnceCell::new();
-    let spies: [Spy; 70] = std::array::from_fn(|_| Spy::new());
-    let mut waiting: Vec<_> = spies.iter().map(|_| Box::pin(cell.wait())).collect();
-    waiting.iter_mut().zip(&spies).for_each(|(wait, spy)| pending(wait, spy));
-    for number in [0, 31, 32, 69] {
-        spies[number].on(Call::Wake, move || panic!("waker {number}"));
-        spies[number].arm(1);
-    }
-    assert_eq!(panic_of(|| cell.set(1)), "waker 0");
-    assert!(spies.iter().all(|spy| (spy.wakes(), spy.alive()) == (1, 0)));
-    assert!(waiting.iter_mut().all(|wait| ready(wait) == &1));
-}
-
-/// B133: the clone lets the turn become free, so that the first poll has it after all; the clone is not needed, and its drop panics. The turn
-/// goes on.
-#[test]
-fn b133_a_poll_that_gets_the_turn_and_panics() {
-    let _dog = watchdog(30);
-    let cell: Arc<OnceCell<u32>> = Arc::default();
-    let mut holder: BoxFuture<u32> = Box::pin({
-        let cell = cell.clone();
-        async move { *cell.get_or_init(never).await }
-    });
-    pending(&mut holder, &Spy::new());
-    let holder = std::sync::Mutex::new(Some(holder));
-    let hostile = Spy::hostile(Call::Clone, move || drop(holder.lock().unwrap().take()));
-    hostile.on(Call::Drop, || panic!("a hostile waker"));
-    let waker = hostile.waker();
-    let mut first = Box::pin(cell.get_or_init(async || 1));
-    hostile.arm(2);
-    assert!(panics(|| poll_with(&mut first, &waker).is_ready()));
-    assert_eq!(cell.set(2), Ok(()), "the turn was lost in a panic");
-    drop((first, waker));
-    assert_eq!(hostile.alive(), 0);
-}
-
-/// When the cell comes to call a waker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
-    FirstPoll,
-    AnotherWaker,
-    /// The value is there.
-    Value,
-    /// The turn passes to a waiter that wants it.
-    Turn,
-    Cancel,
-}
-
-const MOMENTS: [Moment; 5] =
-    [Moment::FirstPoll, Moment::AnotherWaker, Moment::Value, Moment::Turn, Moment::Cancel];
-
-/// A waiter with a hostile waker waits for the value, or for the turn; a calm one behind it. False if the hook did not run.
-fn play(deed: fn(&OnceCell<u32>), call: Call, moment: Moment, wants_turn: bool, panics_there: bool) -> bool {
-    let (cell, calm) = (Arc::new(OnceCell::<u32>::new()), Spy::new());
-    let weak = Arc::downgrade(&cell);
-    let hostile = Spy::hostile(call, move || deed(&weak.upgrade().unwrap()));
-    let wait = |wants_turn: bool| -> BoxFuture<u32> {
-        let cell = cell.clone();
-        Box::pin(
-            async move { if wants_turn { *cell.get_or_init(async || 1).await } else { *cell.wait().await } },
-        )
-    };
-    let mut holder = Some(Box::pin(cell.get_or_init(never)));
-    pending(holder.as_mut().unwrap(), &calm);
-    let (mut victim, mut other) = (Some(wait(wants_turn)), wait(true));
-    let waker = hostile.waker();
-    if moment != Moment::FirstPoll {
-        pending(victim.as_mut().unwrap(), &hostile);
-    }
-    pending(&mut other, &calm);
-    if moment == Moment::Value {
-        // No waiter has the turn, so that the value can be set.
-        drop(other);
-        if wants_turn {
-            drop(victim.replace(wait(false)));
-            pending(victim.as_mut().unwrap(), &hostile);
-        }
-        holder = None;
-        other = wait(false);
-        pending(&mut other, &calm);
-    }
-    hostile.arm(1);
-    let panicked = panics(|| match moment {
-        Moment::FirstPoll => drop(poll_with(victim.as_mut().unwrap(), &waker)),
-        Moment::AnotherWaker => drop(poll(victim.as_mut().unwrap(), &calm)),
-        Moment::Value => assert_eq!(cell.set(5), Ok(())),
-        Moment::Turn => holder = None,
-        Moment::Cancel => victim = None,
-    });
-    hostile.arm(0);
-    assert_eq!(panicked, panics_there && hostile.fired());
-    drop((holder, victim));
-    let value = match poll(&mut other, &calm) {
-        Poll::Ready(value) => value,
-        Poll::Pending => *ready(&mut Box::pin(cell.get_or_init(async || 7))),
-    };
-    assert_eq!(cell.get(), Some(&value));
-    drop((other, waker));
-    assert_eq!((hostile.alive(), calm.alive()), (0, 0), "wakers are left");
-    hostile.fired()
-}
-
-/// H3, B061, B063: whatever a waker does in clone, wake and drop, the cell works and no waiter is forgotten.
-#[test]
-fn h3_hostile_wakers() {
-    let _dog = watchdog(10);
-    let deeds: [fn(&OnceCell<u32>); 4] = [
-        |cell| _ = cell.set(9),
-        |cell| _ = poll_with(&mut Box::pin(cell.get_or_init(async || 9)), Waker::noop()),
-        |cell| _ = poll_with(&mut Box::pin(cell.get_or_init(never)), Waker::noop()),
-        |_| panic!("a hostile waker"),
-    ];
-    for (number, deed) in deeds.into_iter().enumerate() {
-        for call in [Call::Clone, Call::Wake, Call::Drop] {
-            let mut reached = 0;
-            for (moment, wants_turn) in
-                MOMENTS.into_iter().flat_map(|moment| [(moment, false), (moment, true)])
-            {
-                reached += usize::from(play(deed, call, moment, wants_turn, number == 3));
-            }
-            assert!(reached >= 2, "{number} in {call:?} ran {reached} times");
-        }
-    }
-}
-
 /// H9, H14: very many wait, a chain of as many turns is dropped.
 #[test]
 fn very_many() {
@@ -414,7 +285,7 @@ fn no_allocation() {
     assert_eq!(count, 0, "{count} allocations");
 }
 
-/// Threads that make it, fail, give up and wait: it is made once, by the one who succeeds, and all see the same.
+/// Threads that make the value, fail, cancel and wait: it is made once, by the first thread that succeeds, and all see the same value.
 #[test]
 fn stress() {
     let seed = Seed::pick();
