@@ -78,7 +78,7 @@ fn two_parties_meet() {
     );
 }
 
-/// Three parties, one of whom has arrived before: no party passes early, every arrival is seen by all.
+/// Three parties, one of which has arrived before: no party passes early, every arrival is seen by all.
 #[test]
 fn three_parties_meet() {
     race(
@@ -220,7 +220,10 @@ fn a_party_leaves_and_comes_back() {
                 site.arrive()
             };
             let ((left, _), (right, _)) = versus.run(again, || site.arrive());
-            assert!(left || right, "three arrivals, of whom one may have gone: a phase is complete");
+            assert!(
+                left || right,
+                "three arrivals, of which one may have been cancelled: a phase is complete"
+            );
             assert!(!(left && right), "and only one");
         },
     );

@@ -58,7 +58,7 @@ fn a_barger_races_the_called_head() {
     });
 }
 
-/// A called head gives up while the lock is free: the next must be called in its place.
+/// A woken head is cancelled while the lock is free: the next must be woken in its place.
 #[test]
 fn a_called_head_is_cancelled_while_the_lock_is_free() {
     model(log_mutex::<Bypass<1>>, |mutex| {
@@ -99,7 +99,7 @@ fn a_cancel_of_the_second_races_the_opening() {
     });
 }
 
-/// A called head gives up while a barger unlocks: the next in line is not forgotten between the two.
+/// A woken head is cancelled while a barger unlocks: the next in line is not forgotten between the two.
 #[test]
 fn a_cancel_of_the_called_head_races_the_unlock_of_a_barger() {
     model(log_mutex::<Bypass<2>>, |mutex| {

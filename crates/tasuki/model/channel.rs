@@ -233,7 +233,7 @@ fn a_send_is_dropped_while_room_comes() {
     });
 }
 
-/// A sender in front of another gives up while room comes: the one behind it is served.
+/// A sender in front of another is cancelled while room comes: the sender behind it is granted the room.
 #[test]
 fn a_sender_behind_one_that_gives_up() {
     model(site::<1>, |site| {

@@ -127,7 +127,7 @@ fn two_notifications_for_two() {
     });
 }
 
-/// H2: the one who was notified gives up, whether it is called, moved or granted meanwhile: the other has the notification.
+/// H2: the notified waiter is cancelled, while it is woken, moved or granted: the other waiter has the notification.
 fn a_cancel_passes_on<P: Policy, const HELD: bool>(site: &'static Site<P>, versus: Versus) {
     let (mut a, b) = (site.waiting(), site.waiting());
     let held = HELD.then(|| site.lock());
@@ -182,7 +182,7 @@ fn a_moved_waiter_gives_up_during_the_unlock() {
     });
 }
 
-/// Three are notified together, more than one step moves: the waiter that is called brings the others, one of whom gives up.
+/// Three are notified together, more than one step moves: the woken waiter moves the others, one of which is cancelled.
 #[test]
 fn the_mover_moves_the_others() {
     race(site::<Fifo>, |site, versus| {
@@ -221,7 +221,7 @@ fn the_call_is_passed_on() {
     });
 }
 
-/// `notify_all` has those who wait, and no more: a late one is not notified, and not by a cancel either.
+/// `notify_all` notifies the queued waiters and no more: a later waiter is not notified, and not by a cancel either.
 #[test]
 fn notify_all_notifies_the_waiters_of_its_moment() {
     race(site::<Fifo>, |site, versus| {
@@ -300,7 +300,7 @@ fn another_waker_races_the_call() {
     });
 }
 
-/// The one who is called is polled with another waker at this moment.
+/// The woken waiter is polled with another waker at this moment.
 #[test]
 fn the_called_changes_its_waker() {
     race(site::<Fifo>, |site, versus| {

@@ -166,7 +166,7 @@ fn two_sets_release_two() {
     });
 }
 
-/// The first waiter gives up while it is being given the signal: the second gets it, or got it at once.
+/// The first waiter is cancelled while it is being granted the signal: the second gets it, or got it at once.
 #[test]
 fn a_dropped_future_passes_the_signal_on() {
     model(auto, |signal| {

@@ -33,7 +33,7 @@ fn two_lockers_twice_with_the_spin() {
     });
 }
 
-/// The lock is held, `waiters` wait in this order, and the one at `cancelled` gives up while the lock is passed
+/// The lock is held, `waiters` wait in this order, and the one at `cancelled` is cancelled while the lock is passed
 /// down the queue. All others are served, in order.
 fn cancel_races_unlock(mutex: &'static LogMutex<Plain>, waiters: &str, cancelled: usize) {
     let held = mutex.try_lock().unwrap();
@@ -77,7 +77,7 @@ fn cancels_of_two_neighbours_race() {
     });
 }
 
-/// The only waiter gives up while it is being granted the lock: granted or not, the lock is free in the end.
+/// The only waiter is cancelled while it is being granted the lock: granted or not, the lock is free in the end.
 #[test]
 fn cancel_at_the_border_of_waiting_and_notified() {
     model(log_mutex::<Plain>, |mutex| {
@@ -96,7 +96,7 @@ fn cancel_at_the_border_of_waiting_and_notified() {
 fn an_unlock_that_meets_an_edit_publishes() {
     model(log_mutex::<Plain>, |mutex| {
         let canceller = spawn(move || {
-            // May take the lock, queue and give up, or do so in the midst of the unlock.
+            // May take the lock, enqueue and be cancelled, or do so in the midst of the unlock.
             let mut task = Task::new(mutex.lock());
             match task.poll() {
                 Poll::Ready(log) => log.sign('a'),

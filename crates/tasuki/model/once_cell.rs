@@ -58,7 +58,7 @@ fn a_look_sees_all_or_nothing() {
     });
 }
 
-/// Waiters without an initialiser, more than a batch of wakers; one gives up, one is polled before its batch has come.
+/// Waiters without an initialiser, more than a batch of wakers; one is cancelled, one is polled before its batch has come.
 #[test]
 fn every_waiter_is_released() {
     race(site, |site, versus| {
@@ -102,7 +102,7 @@ fn a_failure_passes_the_turn_on() {
     });
 }
 
-/// An initialiser that is dropped half-way, and another that waits for the turn and gives up, or not.
+/// An initialiser that is dropped half-way, and another that waits for the turn and is cancelled, or not.
 fn a_turn_is_dropped<const GIVES_UP: bool>(site: &'static Site, versus: Versus) {
     let never = Task::waiting(site.cell.get_or_init(|| poll_fn(|_| Poll::Pending)));
     let next = Task::waiting(site.cell.get_or_init(async || site.value()));
@@ -118,7 +118,7 @@ fn a_turn_is_dropped<const GIVES_UP: bool>(site: &'static Site, versus: Versus) 
     assert_eq!(site.runs(), 1);
 }
 
-/// The next who wants the turn is behind one who wants the value only: the queue is unlocked between the two. Meanwhile one of them gives up.
+/// The next waiter for the turn is behind a waiter for the value: the queue is unlocked between the two. Meanwhile one of them is cancelled.
 fn a_turn_is_looked_for<const TURN_GIVES_UP: bool>(site: &'static Site, versus: Versus) {
     let never = Task::waiting(site.cell.get_or_init(|| poll_fn(|_| Poll::Pending)));
     let first = Task::waiting(site.cell.get_or_init(async || site.value()));

@@ -37,7 +37,7 @@ fn a_oneshot_that_is_not_sent() {
     );
 }
 
-/// The receiver goes, closes or gives up a wait while the message comes: it is received, given back or dropped, once.
+/// The receiver goes, closes or cancels a wait while the message comes: it is received, given back or dropped, once.
 #[test]
 fn a_oneshot_whose_receiver_goes() {
     model(

@@ -127,7 +127,7 @@ fn a_timed_park_never_loses_the_token() {
     });
 }
 
-/// A timed park that gives up, then a park that sleeps: the wake-up meant for the first does not hurt the second.
+/// A timed park that times out, then a park that sleeps: the wake-up meant for the first does not hurt the second.
 #[test]
 fn a_late_wake_up_of_a_timed_park() {
     model(cargo, |[data, more]| {

@@ -63,7 +63,7 @@ fn wake_all_crosses_two_batches() {
     });
 }
 
-/// The waiter at `cancelled` of three gives up while the snapshot drains.
+/// The waiter at `cancelled` of three is cancelled while the snapshot drains.
 fn cancel_races_wake_all(gate: &'static Gate, cancelled: usize) {
     let mut tasks = Vec::from(gate.waiters::<3>());
     let given_up = tasks.remove(cancelled);

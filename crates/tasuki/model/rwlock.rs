@@ -143,7 +143,7 @@ fn a_writer_publishes_to_readers() {
     });
 }
 
-/// More readers than a batch of wakers (which is two in the model), one of whom gives up between the batches.
+/// More readers than a batch of wakers (which is two in the model), one of which is cancelled between the batches.
 #[test]
 fn a_batch_of_readers_with_a_cancel() {
     race(site, |site, versus| {
@@ -163,7 +163,7 @@ fn a_batch_of_readers_with_a_cancel() {
     });
 }
 
-/// B011: a writer gives up while the reader before it leaves: the reader behind it enters either way.
+/// B011: a writer is cancelled while the reader before it leaves: the reader behind it enters either way.
 #[test]
 fn a_cancelled_writer_frees_the_reader_behind() {
     race(site, |site, versus| {
@@ -179,7 +179,7 @@ fn a_cancelled_writer_frees_the_reader_behind() {
     });
 }
 
-/// H2: the waiter that is granted the lock gives up at the same moment: the next is served, once.
+/// H2: the waiter that is granted the lock is cancelled at the same moment: the next is granted, once.
 #[test]
 fn a_cancel_races_the_grant() {
     race(site, |site, versus| {
@@ -361,7 +361,7 @@ fn an_upgrade_does_not_split_a_batch() {
     });
 }
 
-/// The same for one who only tries: as long as a reader of the batch has not come, though others have come and gone.
+/// The same for a caller that only tries: as long as a reader of the batch has not claimed its grant, though others have claimed and released theirs.
 #[test]
 fn a_try_upgrade_does_not_split_a_batch() {
     race(site, |site, versus| {
@@ -380,7 +380,7 @@ fn a_try_upgrade_does_not_split_a_batch() {
     });
 }
 
-/// A writer gives up, and frees more readers than a batch of wakers, while a reader asks to upgrade: all of them enter before that, or
+/// A writer is cancelled, and frees more readers than a batch of wakers, while a reader asks to upgrade: all of them enter before that, or
 /// none.
 #[test]
 fn an_upgrade_comes_before_a_batch_or_after() {
@@ -398,7 +398,7 @@ fn an_upgrade_comes_before_a_batch_or_after() {
     });
 }
 
-/// Two readers leave, and a writer gives up between: no waiter is left in the queue, and the next newcomer is served.
+/// Two readers leave, and a writer is cancelled between: no waiter is left in the queue, and the next newcomer enters.
 #[test]
 fn a_writer_gives_up_while_readers_leave() {
     race(site, |site, versus| {
@@ -429,7 +429,7 @@ fn owned_guards_keep_the_lock() {
     });
 }
 
-/// A thread blocks, a task waits, and a third gives up: all in one queue.
+/// A thread blocks, a task waits, and a third is cancelled: all in one queue.
 #[test]
 fn a_thread_blocks_in_the_same_queue() {
     race(site, |site, versus| {

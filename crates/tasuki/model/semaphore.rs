@@ -147,7 +147,7 @@ fn a_batch_grants_every_waiter() {
     });
 }
 
-/// A waiter of the second batch gives up between the batches.
+/// A waiter of the second batch is cancelled between the batches.
 #[test]
 fn a_batch_with_a_cancel_in_between() {
     model(supply::<Fifo, 0>, |supply| {
@@ -230,7 +230,7 @@ fn close_publishes() {
     });
 }
 
-/// The first waiter gives up while it is being served: the second is.
+/// The first waiter is cancelled while it is being granted: the second is granted.
 #[test]
 fn cancel_races_release() {
     model(supply::<Fifo, 0>, |supply| {
@@ -245,7 +245,7 @@ fn cancel_races_release() {
     });
 }
 
-/// A big request at the head, with some permits kept for it, gives up while more come: the small one behind it
+/// A big request at the head, with some permits kept for it, is cancelled while more come: the small one behind it
 /// must not be stranded.
 #[test]
 fn a_big_head_gives_up() {
@@ -295,7 +295,7 @@ fn forget_races_acquire() {
     });
 }
 
-/// Removing permits while they are kept for a waiter, and while the waiter gives up.
+/// Removing permits while they are kept for a waiter, and while the waiter is cancelled.
 #[test]
 fn forget_races_cancel() {
     model(supply::<Fifo, 1>, |supply| {

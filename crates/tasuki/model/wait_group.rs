@@ -201,7 +201,7 @@ fn zero_and_the_release_are_one_step() {
     });
 }
 
-/// The same for one who looks by waiting; and he sees what the member did, also if he had to look twice.
+/// The same for a caller that looks by waiting. It sees what the member did, also if it had to look twice.
 #[test]
 fn a_ready_wait_and_the_release_are_one_step() {
     race(one, |site, versus| {

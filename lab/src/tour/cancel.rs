@@ -81,7 +81,7 @@ fn serve(slots: &mut [Slot<'_>]) -> Result<usize, String> {
     while let Some(slot) = stayed.next() {
         let Some(waiter) = slot else { continue };
         let Poll::Ready(mut guard) = poll(waiter) else {
-            return Err(format!("waiter {served} of those who stayed was passed over"));
+            return Err(format!("waiter {served} of those that stayed was passed over"));
         };
         *guard += 1;
         if let Some(Some(next)) = stayed.peek_mut() {

@@ -188,7 +188,7 @@ pub(super) struct LockNode {
     waiters: Vec<u64>,
 }
 
-/// The classes of holders by whom they keep out, in the order of [`LockNode::left`].
+/// The classes of holders by what they keep out, in the order of [`LockNode::left`].
 pub(super) const CLASSES: [Want; 3] = [Want::Exclusive, Want::Upgradable, Want::Read];
 
 impl LockNode {

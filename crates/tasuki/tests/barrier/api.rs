@@ -181,7 +181,7 @@ fn b027_a_dropped_arrival_is_withdrawn() {
     }
 }
 
-/// B027, as it happens: a timeout around an arrival. The poll that gives up has withdrawn it.
+/// B027, as it happens: a timeout around an arrival. The poll that times out has cancelled it.
 #[test]
 #[cfg_attr(miri, ignore = "Miri wants every thread to end, and the timer's does not")]
 fn b027_an_arrival_that_timed_out_is_withdrawn() {
@@ -373,7 +373,7 @@ fn fill(barrier: &Barrier, passed: &Passed, few: &AtomicBool, done: &AtomicBool)
     arrivals.len()
 }
 
-/// Arrivals without end, dropped at random in any state. A phase is one leader and `PARTIES - 1` others, of whom some may
+/// Arrivals without end, dropped at random in any state. A phase is one leader and `PARTIES - 1` others, of which some may
 /// have been dropped after their release; so the numbers have to fit.
 #[test]
 fn stress() {

@@ -86,7 +86,11 @@ fn notified_waiters_queue_on_the_mutex() {
         assert!(site.mutex.try_lock().is_none(), "no task gets between");
         *ready(wait) += 1;
     }
-    assert_eq!((*ready(&mut outside), stranger.wakes()), (100, 1), "behind those who were there before it");
+    assert_eq!(
+        (*ready(&mut outside), stranger.wakes()),
+        (100, 1),
+        "behind the waiters that were queued before it"
+    );
 }
 
 /// B029: each `notify_one` is for another waiter, also before the first has looked.
@@ -104,7 +108,7 @@ fn b029_notifications_add_up() {
     assert_eq!(wakes(&spies), [1, 1, 1, 0]);
 }
 
-/// B003, B039: a `notify_all` has those who wait, and no more; a cancel does not pass it on.
+/// B003, B039: a `notify_all` notifies the queued waiters and no more; a cancel does not pass it on.
 #[test]
 fn b003_notify_all_notifies_the_waiters_of_its_moment() {
     let _dog = watchdog(30);
@@ -338,7 +342,7 @@ fn the_called_is_late() {
     assert!(!site.mutex.is_locked());
 }
 
-/// Those who were notified together with a waiter that does not run are brought by the next one that is notified and runs.
+/// Waiters that were notified together with one that does not run are moved by the next notified waiter that runs.
 #[test]
 fn the_next_that_runs_brings_all() {
     let _dog = watchdog(30);

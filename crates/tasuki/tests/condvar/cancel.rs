@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tasuki::policy::{Bypass, Fifo, Lifo, Policy, Revocable};
 use tasuki::{CancellationSource, Cancelled, Condvar, Elapsed, Mutex, runtime};
 
-/// Where a waiter is when it gives up.
+/// Where a waiter is when it is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     NeverPolled,
@@ -98,7 +98,7 @@ fn h2_drop_matrix() {
     }
 }
 
-/// Notifications go through a whole chain of those who give up.
+/// A notification is passed on through a whole chain of cancelled waiters.
 #[test]
 fn a_chain_of_cancels_passes_on() {
     let _dog = watchdog(30);

@@ -210,7 +210,7 @@ fn very_many_waiters() {
     }
 }
 
-/// Very many give up: while they wait, and one after the other with a notification that goes through all of them.
+/// Very many waiters are cancelled: while they wait, and one after the other with a notification that goes through all of them.
 #[test]
 fn very_many_cancelled() {
     let seed = Seed::pick();

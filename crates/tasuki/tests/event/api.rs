@@ -127,7 +127,7 @@ fn manual_wakes_in_order() {
     assert_eq!(order.load(Relaxed), 100);
 }
 
-/// B039: in the middle of a set that takes several batches, all who were present are ready and no other is; a waiter
+/// B039: in the middle of a set that takes several batches, all waiters that were queued are ready and no other is; a waiter
 /// that was not reached yet can be dropped.
 #[test]
 fn b039_a_set_happens_at_one_moment() {
@@ -168,7 +168,7 @@ fn b039_a_set_happens_at_one_moment() {
     assert!(spies[0].fired());
     assert!(!event.is_set(), "the reset came after the set");
     assert!(spies.iter().all(|spy| spy.alive() == 0));
-    // Those who left the snapshot by themselves are not woken any more.
+    // Waiters that have left the snapshot by themselves are not woken any more.
     assert!(spies.iter().filter(|spy| spy.wakes() == 0).count() >= 60);
     drop(first);
 }

@@ -10,7 +10,7 @@ use tasuki::future::{Acquire, WaitNotified};
 use tasuki::policy::{Policy, SemaphorePolicy};
 use tasuki::{Condvar, Mutex, RwLock, Semaphore};
 
-/// Who waits on the condvar of a [`Site`].
+/// The waiters on the condvar of a [`Site`].
 pub(crate) type Waiting<'s, P> = Pin<Box<WaitNotified<'s, &'s Mutex<u32, P>>>>;
 
 /// A mutex and a condvar.

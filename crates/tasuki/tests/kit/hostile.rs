@@ -141,7 +141,7 @@ impl<S: Send + Sync + 'static, F: Future + Send + ?Sized + 'static> Cast<S, F> {
         left
     }
 
-    /// Polls those who are left until all have been served, in each round at least one, and says what is wrong otherwise. `serve` comes
+    /// Polls the waiters that are left until all have been served, in each round at least one, and says what is wrong otherwise. `serve` comes
     /// before each round.
     #[track_caller]
     pub(crate) fn serve_all(&self, mut waiting: Vec<Pin<Box<F>>>, serve: impl Fn(&S), context: &str) {

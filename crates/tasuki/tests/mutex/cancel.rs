@@ -299,7 +299,7 @@ fn event_drop_matrix() {
     }
 }
 
-/// B003: dropping one who was released by a manual set gives nothing back, and takes nothing.
+/// B003: dropping a waiter that was released by a manual set gives nothing back, and takes nothing.
 #[test]
 fn b003_released_and_dropped() {
     let _dog = watchdog(10);

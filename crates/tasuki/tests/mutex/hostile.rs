@@ -35,7 +35,7 @@ enum Moment {
     CancelGranted,
     /// A queued future is dropped: drop.
     CancelQueued,
-    /// The guard is handed off with a waiter: wake, and `wake_by_ref` of the one who yields.
+    /// The guard is handed off with a waiter: wake, and `wake_by_ref` of the task that yields.
     HandOff,
 }
 

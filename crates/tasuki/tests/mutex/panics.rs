@@ -88,7 +88,7 @@ fn b133_poll_of_a_called_head_that_takes_the_lock() {
     assert_eq!((first.alive(), second.alive(), hostile.alive()), (0, 0, 0));
 }
 
-/// Granted between the look and the edit: the clone sets everything in motion, its drop panics.
+/// Granted between the look and the locked section: the clone releases the lock, its drop panics.
 fn repoll_that_finds_the_grant<P: Policy>() {
     let (mutex, guard) = held::<P>();
     let guard = StdMutex::new(Some(guard));

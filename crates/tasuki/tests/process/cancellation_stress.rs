@@ -67,7 +67,7 @@ fn s2_61_no_wake_is_lost() {
 /// A place of the tree that the threads share.
 struct Leaf {
     source: CancellationSource,
-    /// The numbers of all who are above it, and its own.
+    /// The numbers of all nodes above it, and its own.
     line: Vec<usize>,
 }
 

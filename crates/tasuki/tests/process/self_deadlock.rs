@@ -195,7 +195,7 @@ fn a_guard_that_was_sent_is_in_the_name_of_its_taker() {
     let b_id = b.id();
     assert!(poll(a.as_mut()).is_pending() && poll(b.as_mut()).is_pending());
     assert!(poll(a.as_mut()).is_pending());
-    assert!(take().is_empty(), "the one who holds it is another task");
+    assert!(take().is_empty(), "the holder is another task");
     assert!(poll(b.as_mut()).is_pending());
     assert_eq!(take().iter().map(SelfDeadlock::task).collect::<Vec<_>>(), [b_id]);
 }

@@ -83,7 +83,7 @@ fn spurious_polls_change_nothing() {
     drop(ready(&mut r));
 }
 
-/// B011: a writer that gives up frees the readers behind it, but not past another writer.
+/// B011: a writer that is cancelled frees the readers behind it, but not past another writer.
 #[test]
 fn b011_a_cancelled_writer_frees_the_readers() {
     let _dog = watchdog(30);
@@ -182,7 +182,7 @@ fn a_batch_of_a_hundred_enters_together() {
     assert_eq!(spy.wakes(), 200);
 }
 
-/// An upgradable reader that is woken first asks to be the writer at once: those who were to enter with it do so all the same, also
+/// An upgradable reader that is woken first asks to be the writer at once: the readers that were to enter with it do so all the same, also
 /// those of a later batch of wakers.
 #[test]
 fn an_upgrade_does_not_split_a_batch() {
@@ -378,7 +378,7 @@ fn h12_recursive_read_behind_a_writer_waits() {
     let (mut w, mut second) = (Box::pin(lock.write()), Box::pin(lock.read()));
     pending(&mut w, &Spy::new());
     pending(&mut second, &Spy::new());
-    // The way out is to give up the writer, or the first read.
+    // The way out is to cancel the writer, or the first read.
     drop(w);
     drop((ready(&mut second), first));
 }

@@ -98,7 +98,7 @@ fn very_many_cancelled() {
     });
 }
 
-/// Upgradable readers one after the other, each of whom writes: every release finds the next at once.
+/// Upgradable readers one after the other, each of which writes: every release finds the next at once.
 #[test]
 fn very_many_upgradable_readers() {
     let _dog = watchdog(120);

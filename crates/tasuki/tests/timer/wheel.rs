@@ -16,7 +16,7 @@ use tasuki::runtime::{self, Sleep, Timers};
 /// What a sleep may be late: it ends with the first tick that is not before its deadline.
 const TICK: Duration = Duration::from_millis(1);
 
-/// One who sleeps.
+/// A sleeping waiter.
 struct Sleeper {
     sleep: Pin<Box<Sleep>>,
     spy: Spy,

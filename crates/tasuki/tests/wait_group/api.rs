@@ -292,7 +292,7 @@ fn auto_traits() {
     <WaitMembers<'_> as AmbiguousIfUnpin<_>>::check();
 }
 
-/// Cycles without end, waits dropped at random: no waiter is forgotten, and none goes before those who were
+/// Cycles without end, waits dropped at random: no waiter is forgotten, and none goes before the waiters that were
 /// counted in when it came are done.
 #[test]
 fn stress() {

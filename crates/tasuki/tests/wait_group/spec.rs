@@ -36,7 +36,7 @@ enum Shown {
 struct Seen {
     poll: Option<Shown>,
     panicked: bool,
-    /// Members or counts to go; in a barrier, those who wait.
+    /// Members or counts to go; in a barrier, the waiting parties.
     count: usize,
     wakes: [u8; tally::WAKERS],
 }
@@ -241,7 +241,7 @@ impl Object {
             }
             Self::Barrier(barrier) => {
                 let text = format!("{barrier:?}");
-                let (_, arrived) = text.rsplit_once("arrived: ").expect("it shows who has arrived");
+                let (_, arrived) = text.rsplit_once("arrived: ").expect("it shows how many have arrived");
                 arrived.trim_end_matches(" }").parse().expect("a number")
             }
         }

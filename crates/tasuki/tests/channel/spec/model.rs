@@ -135,7 +135,7 @@ impl Spec {
         self.state[waiter] = state;
     }
 
-    /// Everything that can be done for those who wait.
+    /// Everything that can be done for waiters.
     fn serve(&mut self) {
         loop {
             if !self.receivers.is_empty() && !self.pending.is_empty() {

@@ -259,7 +259,7 @@ extern "C" fn handler(_: i32) {
     HANDLED.fetch_add(1, Relaxed);
 }
 
-/// Polls once, and gives up.
+/// Polls once, and cancels.
 fn try_once(future: impl Future) {
     let mut future = pin!(future);
     let _ = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
