@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::string::String;
 use std::vec::Vec;
 
-/// How a task is called.
+/// The name of a task in reports and snapshots.
 ///
 /// # Examples
 ///
@@ -121,13 +121,13 @@ impl fmt::Display for TaskLabel {
     }
 }
 
-/// What says how tasks are called; null if there is nothing.
+/// What gives tasks their names; null if there is nothing.
 pub(super) static LABELS: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Which of these tasks it knows. They are sorted.
 pub type LabelTasks = fn(&[TaskId]) -> Vec<TaskLabel>;
 
-/// For runtimes: `labels` says how tasks are called, in reports and snapshots. It is asked by the thread that makes them, also while the program is stuck, and may be asked for tasks that it does not
+/// For runtimes: `labels` gives the names of tasks in reports and snapshots. It is asked by the thread that makes them, also while the program is stuck, and may be asked for tasks that it does not
 /// know. One for the process: the last one counts.
 ///
 /// # Examples

@@ -27,7 +27,7 @@ pub struct Deadlock {
     pub certainty: Certainty,
     /// The tasks: each waits for the next, and the last for the first.
     pub hops: Vec<Hop>,
-    /// How the tasks are called, as far as a runtime says.
+    /// The names of the tasks, as far as a runtime gives them.
     pub tasks: Vec<TaskLabel>,
 }
 

@@ -89,7 +89,7 @@ impl Serialize for HolderSnapshot {
 }
 
 impl Serialize for WaitSnapshot {
-    /// `lock` is the number of the lock, `label` how it is called.
+    /// `lock` is the number of the lock, `label` its name.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         fields!(to, self => WaitSnapshot {
             task: task.get(),

@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub deadlocks: Vec<Deadlock>,
     /// How many cycles there are.
     pub total_deadlocks: usize,
-    /// How the tasks of the waits that are listed, and those that they are behind, are called, as far as a runtime says.
+    /// The names of the tasks of the waits that are listed, and of those that they are behind, as far as a runtime gives them.
     pub tasks: Vec<TaskLabel>,
 }
 
@@ -49,7 +49,7 @@ pub struct Snapshot {
 pub struct LockSnapshot {
     /// A number that no other lock has at this time.
     pub id: u64,
-    /// How it is called.
+    /// Its name.
     pub label: LockLabel,
     /// Which tasks have it, as far as they are known.
     pub holders: Vec<HolderSnapshot>,
@@ -67,7 +67,7 @@ pub struct LockSnapshot {
     pub held: Durations,
 }
 
-/// How a lock is called.
+/// The name of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockLabel {

@@ -63,7 +63,7 @@ pub(super) fn me() -> Option<TaskId> {
     TaskId::from_number(my_number())
 }
 
-/// What a lock tells: which tasks have it, and how it is called.
+/// What a lock tells: which tasks have it, and its name.
 pub(crate) struct LockProbe {
     /// Its record, null before the first use. Acquire and Release: the label of the record is written before.
     record: AtomicStatic<LockRecord>,

@@ -40,7 +40,7 @@ pub trait Access {
     /// What the guard holds then.
     type Holder<L: RwLockRef>: Holder;
 
-    /// What it is called in a panic.
+    /// Its name in a panic.
     const NAME: &'static str;
 
     /// Which kind.

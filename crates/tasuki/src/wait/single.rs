@@ -65,7 +65,7 @@ pub trait Op {
     /// What a limit that ended the wait says: the limit `E` itself, or [`GivenBack`](crate::GivenBack) with what the operation was given.
     type Unfinished<E>;
 
-    /// How the future is called in a panic.
+    /// The name of the future in a panic.
     #[doc(hidden)]
     const NAME: &'static str;
 
