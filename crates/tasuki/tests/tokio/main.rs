@@ -42,7 +42,7 @@ async fn the_budget_is_the_one_of_tokio() {
     assert!((1..=256).contains(&operations), "{operations} operations before the first yield");
 }
 
-/// Without a waiting task tokio is not asked: `unconstrained` means what it says.
+/// In `unconstrained` tokio's budget has no end.
 #[tokio::test]
 async fn unconstrained_is_unconstrained() {
     let (mutex, before) = (Mutex::new(()), runtime::yields());
@@ -53,6 +53,20 @@ async fn unconstrained_is_unconstrained() {
     })
     .await;
     assert_eq!(runtime::yields(), before);
+}
+
+/// The limit for all foreign executors, 256 operations and 100 µs, applies beside tokio's budget, also in `unconstrained`.
+#[tokio::test]
+async fn the_limit_of_foreign_executors_applies_as_well() {
+    let (mutex, before) = (Mutex::new(()), runtime::yields());
+    tokio::task::coop::unconstrained(async {
+        let start = std::time::Instant::now();
+        while runtime::yields() == before && start.elapsed() < 60 * SECOND {
+            drop(mutex.lock().await);
+        }
+    })
+    .await;
+    assert_ne!(runtime::yields(), before);
 }
 
 /// A paused clock moves when all wait: hours of limits take no time, and exactly as long as they say.
