@@ -52,7 +52,7 @@ use tasuki::task::TaskId;
 ///
 /// # Order
 ///
-/// A worker runs its tasks first come, first served. A task that was given a lock or a message goes first (see
+/// A worker runs the tasks of each of its queues first come, first served. A task that was given a lock or a message goes first (see
 /// [`Resume`](crate::Resume)), at most 32 times or for 200 µs in a row. Nothing is promised between workers.
 ///
 /// A task that finds everything ready, free locks included, yields after 128 operations or half a millisecond, without losing its place in any queue. The clock is first read after the 16th operation of a poll; for 50 ms
@@ -75,8 +75,8 @@ use tasuki::task::TaskId;
 ///
 /// # Re-entrancy
 ///
-/// Tasks may spawn, abort and await; a worker must not be blocked, so `block_on`, `.block()` and shutting down inside a task
-/// are errors.
+/// Tasks may spawn, abort and await. A worker must not be blocked: inside a task `block_on` and `.block()` panic, and shutting down
+/// is an error.
 ///
 /// # Limits
 ///
