@@ -19,7 +19,7 @@
 //! ```
 //!
 //! It cooperates with the primitives of [`tasuki`]: a task that is given a lock or a message by another runs next on the same worker, and the workers keep
-//! the deadlines of every `.timeout()` in a task. (Those of the future in [`Runtime::block_on`] are kept by a thread of the process, which the first of them starts: [`tasuki::Elapsed`].) Every worker is also an event loop: tasks that are not `Send` can be pinned to it, and run on its thread only.
+//! the deadlines of every `.timeout()` in a task. (The future in [`Runtime::block_on`] is polled by no worker: one thread of the process, which starts with the first such deadline, keeps its deadlines: [`tasuki::Elapsed`].) Every worker is also an event loop: tasks that are not `Send` can be pinned to it, and run on its thread only.
 //! The workers themselves wait for sockets ([`net`], [`io`]). [`testing`] runs a test under many schedules, with a virtual clock.
 //!
 //! | I want | use |

@@ -347,7 +347,7 @@ impl Runtime {
 
     /// Runs a closure that may block, on a thread made for that.
     ///
-    /// It begins at once, also before [`start`](Self::start) and while all workers are busy. Only while [`max_blocking_threads`](Builder::max_blocking_threads) are busy it waits for one of them; closures begin in the
+    /// It begins at once, also before [`start`](Self::start) and while all workers are busy, unless [`max_blocking_threads`](Builder::max_blocking_threads) threads are busy: then it waits for one of them. Closures begin in the
     /// order they were spawned in. It may use the runtime: `spawn`, `spawn_blocking`, `block_on`.
     ///
     /// An [`abort`](JoinHandle::abort) before it begins drops the closure, when a thread would have begun it. A closure that is running is not interrupted and keeps its result. A shutdown waits for it
@@ -452,8 +452,8 @@ impl Runtime {
     /// To let the tasks end first, call [`drain`](Self::drain). Dropping the runtime is the same as this function without a limit; where this function is an error, the drop ends the runtime all the same, and does not
     /// wait.
     ///
-    /// A task that is being polled is dropped when its poll returns. Blocking work that is running is waited for, and so are the hooks of [`on_thread_stop`](Builder::on_thread_stop). When these are over in time,
-    /// destructors of thread-local variables are waited for too: without a limit, unless another caller waits for them already. Calling it again waits again.
+    /// A task that is being polled is dropped when its poll returns. Blocking work that is running is waited for, and so are the hooks of [`on_thread_stop`](Builder::on_thread_stop). `timeout` does not limit
+    /// destructors of thread-local variables: when the rest is over in time they are waited for, however long they take, unless another caller waits for them already. Calling it again waits again.
     ///
     /// # Errors
     ///

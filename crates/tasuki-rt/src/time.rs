@@ -22,8 +22,8 @@ pub fn now() -> Instant {
 
 /// Waits for `duration`, from the first poll on. It ends at the first whole millisecond that is not earlier.
 ///
-/// The worker that polled it first keeps its deadline; while that one is in a long poll, any other that has time wakes the task. Only a pinned task waits
-/// for its own worker, as always; and a sleep that is carried elsewhere in the very poll that polled it first is known to workers that sleep when that poll has ended. In the future of [`Runtime::block_on`](crate::Runtime::block_on), which no worker polls, a thread of the process keeps the deadline ([`Elapsed`]).
+/// The worker that polled it first keeps its deadline. While that worker is in a long poll, another one that has time wakes the task; only a pinned task has to wait
+/// for its own worker. If the poll that began the sleep passes it to another thread, sleeping workers learn of its deadline when that poll ends. In the future of [`Runtime::block_on`](crate::Runtime::block_on), which no worker polls, a thread of the process keeps the deadline ([`Elapsed`]).
 ///
 /// Do not wait for a sleep by another executor inside of a task (`block_on` of `futures`, say): it blocks the worker for that time, and with one worker it waits for ever. Use
 /// [`spawn_blocking`](crate::spawn_blocking()).

@@ -1,6 +1,6 @@
 //! The event: a flag to wait for, consumed by one waiter or seen by all.
 //!
-//! To tell tasks that something happened, without a value and without a lock. Called by users, and by interrupt handlers with the feature `critical-section`. A set must never wait.
+//! It tells tasks that something has happened, without a value and without a lock. Users call it, and with the feature `critical-section` interrupt handlers, so `set` never waits.
 //!
 //! ```text
 //!   auto:    set --> [a] [b] [c]     a is granted, b and c wait; without waiters the flag is kept for the next wait
@@ -82,8 +82,8 @@ pub enum Reset {
 /// A signal between tasks: wait until it is set.
 ///
 /// An *auto* event releases exactly one waiter for each [`set`](Self::set); without waiters the signal is
-/// kept for the next wait, and more sets change nothing. A *manual* event releases every waiter of
-/// the moment of the set, and every wait that begins until [`reset`](Self::reset).
+/// kept for the next wait, and more sets change nothing. A `set` of a *manual* event releases all waiters, and
+/// every later wait is ready at once until [`reset`](Self::reset).
 ///
 /// # Examples
 ///

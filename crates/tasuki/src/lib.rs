@@ -77,7 +77,7 @@
 //!   thread parks on a `Parker` or in `.block()`. So a release in there returns before its waiters are woken, and the panic of such a waker comes out of the outer call. Without `std` all wakes nest.
 //! * *Polls inside of wakes* belong to the task that released: if a waker polls a task in its own call, that task has the identity of the releasing task, and so enters a `ReentrantMutex` that the releasing task holds. An executor
 //!   that gives its tasks identities, by [`task::identify`] or as `tasuki-rt` does, avoids this.
-//! * *A waker that blocks its thread*, also by `.block()`, keeps back the other waiters of the same call: one `set` of a manual event, say, wakes all of its waiters, one after the other.
+//! * *A waker that blocks its thread*, also by `.block()`, delays the waiters that the same call wakes after it: one `set` of a manual event, say, wakes all of its waiters one after the other.
 //!
 //! # Features
 //!
@@ -86,8 +86,8 @@
 //! * `critical-section`: a queue is locked in a critical section (of the crate of that name), so that interrupt handlers may call whatever does
 //!   not wait: `Event::set`, `Semaphore::release`, `try_lock`, drops of guards. Targets without compare-and-swap (such as `thumbv6m`) need it. Link
 //!   an implementation for your chip.
-//! * neither `std` nor `alloc`: everything else, on bare metal. A waker that drops or polls another waiter of the same queue before it returns nests there, as deep as
-//!   there are such waiters; with `std` the stack stays bounded.
+//! * neither `std` nor `alloc`: everything else, on bare metal. There wakes inside of wakes always nest: a waker that drops or polls another waiter of the same queue may use stack for
+//!   each such waiter.
 //! * `futures-core`: `FusedFuture` for the futures; with `alloc` also the messages of a channel as a `Stream`.
 //! * `futures-sink`: a sender as a `Sink`; includes `alloc`.
 //! * `tokio`: on the threads of a tokio runtime the primitives take part in its cooperative budget, limits such as `.timeout(..)` use its clock (also a paused

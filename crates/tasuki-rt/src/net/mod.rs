@@ -38,7 +38,7 @@
 //! | the peer ends one direction (half-open) | a read gives 0 bytes, again and again; the other direction goes on |
 //! | the peer vanishes without a word | nothing is reported: a read waits until [`TcpStream::set_keepalive`] or a [`timeout`](crate::timeout()) ends it; what is written is given up after a quarter of an hour, or on Linux after `TcpStream::set_user_timeout` |
 //! | the peer is there and takes nothing more | a write waits, as above; `set_user_timeout` ends it with `TimedOut` |
-//! | urgent data (TCP) | is passed over, and the rest is read; the byte itself can be had by the descriptor |
+//! | urgent data (TCP) | is skipped, and the rest is read; the urgent byte can be read through the descriptor |
 //! | no descriptor is left | [`TcpListener::accept`] tries again after 50 ms, then is an error; it accepts again as soon as one is free |
 //! | the poller does not start | making a socket is an error that says so; the next socket tries anew |
 //! | a signal interrupts a wait or an operation | nothing: both are repeated |

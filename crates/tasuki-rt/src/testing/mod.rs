@@ -38,8 +38,8 @@
 //! operation has done nothing yet, and the others run first. What is between two such awaits is one step, and runs as a whole. So a race inside a step, between
 //! atomics or `std` mutexes on two threads, is not found here; that is what `loom` is for.
 //!
-//! So the first poll of a wait may return `Pending` without a place in the queue. Its task has been woken and takes the place at the next poll, which an await makes. It is different for a test that polls a future once by hand and relies on the
-//! place: with the waker of its task it may have none, with another waker, such as `Waker::noop()`, it has one. Nor is a wait in a set of futures, which have wakers of their own, switched away before it has its place.
+//! So the first poll of a wait may return `Pending` without a place in the queue; its task is woken, and the next poll takes the place. An await makes that poll. A test that polls a future by hand, once, and relies on its
+//! place must poll it with another waker than that of its task, such as `Waker::noop()`: a wait that is polled with another waker is enqueued at its first poll. So are the waits in a set of futures, which have wakers of their own.
 //!
 //! It is exploration, not proof: [`check()`] sees some schedules, and [`Exhaustive`] all up to a bound that it is given.
 //!
@@ -77,14 +77,14 @@
 //! * with an exhausted budget: 128 operations in one poll that were ready;
 //! * if a future wakes the task by the waker of its poll itself (`cx.waker().wake_by_ref()`) and returns `Pending`, as the `yield_now` of other crates does.
 //!
-//! A task that is woken during its own poll by a *clone* of the waker does not yield: mostly something was granted to another of its futures, as in a `join!` of a sender and a receiver, and the task is ready as any other. Only after
-//! 128 such polls of one task, in between which no other task was woken in this way, do the others go first once, so that they do not starve.
+//! A task that is woken during its own poll by a *clone* of the waker does not yield: mostly something was granted to another of its futures, as in a `join!` of a sender and a receiver. After
+//! 128 such polls of one task, with no such poll of another task between them, the others go first once, so that they do not starve.
 //!
 //! # What fails
 //!
 //! * The test panics, or a posted closure does.
-//! * A task panics whose [`JoinHandle`](crate::JoinHandle) is not awaited: one that was dropped, is dropped later with the panic inside, or still has it when the run has ended, as in a static. A [`JoinSet`](crate::JoinSet) that is dropped, shut down or detached with the panic
-//!   inside is no different.
+//! * A task panics and no handle gives the panic out: its [`JoinHandle`](crate::JoinHandle) was dropped before or after the panic, or still has it when the run has ended (in a static, say); or its [`JoinSet`](crate::JoinSet) is dropped, shut down or detached
+//!   with it.
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits, where it was
 //!   spawned, and the tasks for whose end it waits; in debug builds and with the feature `inspect` also what else it waits for, and of a lock where it asked for it and which task has taken it, and where.
 //! * It does not end within ten million polls ([`Simulation::polls`] sets another limit), or within 100,000 in a run of [`Exhaustive`].

@@ -84,7 +84,7 @@ use core::fmt;
 ///
 /// None on waiters, children and depth. A cancel takes as many steps as there are descendants and waiters, every other operation a constant number; nothing recurses.
 ///
-/// A source or child is one allocation, a *node*; a reason made at run time is another. A node without handles is kept while two children or more need it: at most half of a tree, and the first.
+/// A source or child is one allocation, a *node*; a reason made at run time is another. A node without handles stays while it has two children or more, so at most half of a tree's nodes have none; the first node's memory stays as long as its tree.
 /// Creating and dropping nodes of one tree takes turns, by a lock that is held for some dozens of instructions.
 ///
 /// # Futurelock

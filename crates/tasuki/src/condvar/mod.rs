@@ -244,7 +244,7 @@ impl Condvar {
         Conditional::wait(self, guard, condition, Site::here())
     }
 
-    /// Notifies the first waiter that is not notified yet. If there is none, it wakes one more of those that wait to be moved to the mutex by a task that was woken before them; without waiters it does nothing.
+    /// Notifies the first waiter that is not notified yet. If all are notified and still wait for a woken task to move them to the mutex, it wakes one more of them to do that. Without waiters it does nothing.
     ///
     /// # Examples
     ///

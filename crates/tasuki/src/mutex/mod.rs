@@ -61,7 +61,7 @@ pub use owned::{LockOwned, LockOwnedOp, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// * [`Fifo`], the default: strictly first come, first served.
 /// * [`Lifo`](crate::policy::Lifo): newest first.
 /// * [`Bypass<N>`](crate::policy::Bypass): first come, first served, with at most `N` exceptions for newcomers.
-/// * [`Revocable`](crate::policy::Revocable): first come, first served between tasks, whichever of its futures a task polls; a revoked future also gets its turn, ahead of the others.
+/// * [`Revocable`](crate::policy::Revocable): first come, first served between tasks. A grant that its task does not claim goes to another future of that task; the revoked future is next when it is polled again.
 ///
 /// # Cancel
 ///

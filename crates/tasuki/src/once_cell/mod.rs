@@ -111,8 +111,8 @@ const EMPTY: Word = Word::flags(0);
 ///
 /// # Limits
 ///
-/// None on the number of waiters for the value; 2^32 - 1 initialisers may wait. A turn that fails is passed on at once if no waiter is for the value
-/// only. Otherwise it may have to look past these for the next initialiser; the queue is not locked for longer than 64 of them take.
+/// None on the number of waiters for the value; 2^32 - 1 initialisers may wait. A turn that fails is passed on in constant time if only initialisers wait.
+/// Waiters for the value only are skipped one by one, at most 64 in one hold of the queue lock.
 ///
 /// # Futurelock
 ///
@@ -201,7 +201,7 @@ impl<T> OnceCell<T> {
         self.take()
     }
 
-    /// Takes the value out and leaves the cell empty. So it is also if an initialiser had the turn: the exclusive borrow proves that it was forgotten.
+    /// Takes the value out and leaves the cell empty, also if an initialiser had the turn: the exclusive borrow proves that it was forgotten (`mem::forget`).
     ///
     /// # Examples
     ///

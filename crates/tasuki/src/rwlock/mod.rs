@@ -221,8 +221,8 @@ impl<T: ?Sized> RwLock<T> {
         AccessOp::wait(self)
     }
 
-    /// Waits until the value may be read with the right to become the writer; others may read it, one at a
-    /// time may have that right.
+    /// Locks for reading, with the right to become the writer; waits while a writer or another upgradable reader
+    /// holds the lock or is queued ahead. Plain readers may hold it, too.
     ///
     /// # Cancel safety
     ///
