@@ -39,7 +39,12 @@
 //! atomics or `std` mutexes on two threads, is not found here; that is what `loom` is for.
 //!
 //! So the first poll of a wait may return `Pending` without a place in the queue; its task is woken, and the next poll takes the place. An await makes that poll. A test that polls a future by hand, once, and relies on its
-//! place must poll it with another waker than that of its task, such as `Waker::noop()`: a wait that is polled with another waker is enqueued at its first poll. So are the waits in a set of futures, which have wakers of their own.
+//! place must poll it with another waker than that of its task, such as `Waker::noop()`: a wait that is polled with another waker is enqueued at its first poll. So are the waits in a set of futures, which have wakers of their own. An
+//! operation that is ready may be switched away whatever its waker: `now_or_never` of a free lock may be `None`.
+//!
+//! The branches of one task (`join!`, `select!`) are switched one by one: a branch that is switched away has done nothing, and the next one goes on in the same poll. On a runtime the next one goes on only if the first must wait, so some orders are seen here alone: a
+//! biased `select!` may take a branch though an earlier one is ready, of two waits in a `join!` the second may be enqueued first, and what one branch notifies may come before another one waits. Do not rely on the order of branches. To look whether a token is cancelled
+//! before each receive, write [`run_until_cancelled`](tasuki::CancellationToken::run_until_cancelled) instead of a biased `select!`.
 //!
 //! It is exploration, not proof: [`check()`] sees some schedules, and [`Exhaustive`] all up to a bound that it is given.
 //!
@@ -49,7 +54,8 @@
 //! priority, and at one to four random steps the running task falls below all others; that finds a bug which needs a few events in a certain order
 //! however long the rest of the program is.
 //!
-//! The same seed gives the same run, as long as nothing else in the test is random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread.
+//! The same seed gives the same run, as long as nothing else in the test is random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread. The
+//! `select!` of `futures` and that of tokio begin with a random branch: [`Exhaustive`] refuses a test in which that decides something, and a seed does not repeat it. Write `select_biased!`, or the biased form of tokio's.
 //!
 //! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. (A run that does not end is reported as it is, by [`check()`] with its seed only: `TASUKI_SEED` repeats it.) What is printed is enough to
 //! repeat it, by `TASUKI_SCHEDULE` with [`check()`], [`Exhaustive`] and the attributes, or by [`Simulation::replay`]: `4@2:1,5:1` deviates from the simplest order in the decisions 2 and 5, on four workers. (A run

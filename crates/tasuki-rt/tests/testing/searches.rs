@@ -1,14 +1,15 @@
 //! Searches through all schedules (`Exhaustive`) of tests that make that hard: a test that changes from run to run is reported, a task that never waits does not stop the search, a task is interrupted also before an operation that must
-//! wait, and a test that does not end is run once.
+//! wait, its branches one by one, and a test that does not end is run once.
 
 use crate::kit::{MS, poll_with, watchdog};
+use futures_util::{FutureExt as _, join, select, select_biased};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
-use tasuki::{Event, Mutex, ReentrantMutex, RwLock, Semaphore, channel};
+use tasuki::{CancellationSource, Event, Mutex, ReentrantMutex, RwLock, Semaphore, channel};
 use tasuki_rt::testing::Exhaustive;
 use tasuki_rt::{JoinSet, sleep, spawn, spawn_local, yield_now};
 
@@ -201,4 +202,92 @@ fn a_wait_that_is_polled_by_hand_has_its_place_at_the_first_poll() {
         });
         assert!(explored.is_complete(), "{name}: {explored:?}");
     }
+}
+
+/// Which of two branches of one task is first, in all schedules with so many switches.
+fn first_branches<F: Future<Output = u32> + 'static>(switches: u32, program: fn() -> F) -> BTreeSet<u32> {
+    let seen = Arc::new(std::sync::Mutex::new(BTreeSet::new()));
+    let explored = Exhaustive::new().switches(switches).check(|| {
+        let seen = seen.clone();
+        async move {
+            let first = program().await;
+            seen.lock().unwrap().insert(first);
+        }
+    });
+    assert!(explored.is_complete(), "{explored:?}");
+    seen.lock().unwrap().clone()
+}
+
+/// The orders that the page says are seen in a simulation alone; and what to write instead.
+#[test]
+fn branches_of_a_task_are_switched_one_by_one() {
+    async fn biased_select() -> u32 {
+        let event = Event::manual();
+        event.set();
+        select_biased! {
+            () = event.wait().fuse() => 1,
+            () = event.wait().fuse() => 2,
+        }
+    }
+    async fn two_waits() -> u32 {
+        let (permits, first) = (Semaphore::new(0), std::cell::Cell::new(0));
+        let wait = async |branch| {
+            drop(permits.acquire().await.unwrap());
+            first.set(if first.get() == 0 { branch } else { first.get() });
+        };
+        join!(wait(1), wait(2), async { permits.release(1) });
+        first.get()
+    }
+    async fn free_lock() -> u32 {
+        if Mutex::new(0).lock().now_or_never().is_some() { 1 } else { 2 }
+    }
+    async fn token_first() -> u32 {
+        let (source, (sender, receiver)) = (CancellationSource::new(), channel::bounded(1));
+        let token = source.token();
+        let task = spawn_local(async move {
+            while let Some(Ok(())) = token.run_until_cancelled(receiver.recv()).await {
+                if token.stop_requested() {
+                    return 2;
+                }
+            }
+            1
+        });
+        sender.send(()).await.unwrap();
+        source.request_cancel();
+        task.await.unwrap()
+    }
+    let _dog = watchdog(60);
+    let both = BTreeSet::from([1, 2]);
+    assert_eq!(
+        (first_branches(0, biased_select), first_branches(1, biased_select)),
+        ([1].into(), both.clone())
+    );
+    assert_eq!((first_branches(0, two_waits), first_branches(1, two_waits)), ([1].into(), both.clone()));
+    assert_eq!((first_branches(0, free_lock), first_branches(1, free_lock)), ([1].into(), both));
+    assert_eq!(first_branches(3, token_first), [1].into());
+}
+
+/// The `select!` of `futures` begins with a random branch, also under the same schedule.
+#[test]
+fn a_search_refuses_a_random_select() {
+    let _dog = watchdog(60);
+    let searched = catch_unwind(AssertUnwindSafe(|| {
+        Exhaustive::new().check(|| async {
+            let event = Event::manual();
+            event.set();
+            for _ in 0..8 {
+                select! {
+                    () = event.wait().fuse() => yield_now().await,
+                    () = event.wait().fuse() => drop(Mutex::new(0).lock().await),
+                }
+            }
+        })
+    }));
+    assert!(
+        searched
+            .unwrap_err()
+            .downcast_ref::<&str>()
+            .unwrap()
+            .contains("something else under the same schedule")
+    );
 }
