@@ -25,7 +25,7 @@ pub fn now() -> Instant {
 /// The worker that polled it first keeps its deadline. While that worker is in a long poll, another one that has time wakes the task; only a pinned task has to wait
 /// for its own worker. If the poll that began the sleep passes it to another thread, sleeping workers learn of its deadline when that poll ends. In the future of [`Runtime::block_on`](crate::Runtime::block_on), which no worker polls, a thread of the process keeps the deadline ([`Elapsed`]).
 ///
-/// Do not wait for a sleep by another executor inside of a task (`block_on` of `futures`, say): it blocks the worker for that time, and with one worker it waits for ever. Use
+/// Do not wait for a sleep by another executor inside of a task (`block_on` of `futures`, say): it blocks the worker for that time, and another worker has to wake it. With one worker, or with as many such waits as there are workers, it waits for ever. Use
 /// [`spawn_blocking`](crate::spawn_blocking()).
 ///
 /// `Duration::MAX`, and every time that no clock can reach, is for ever.
