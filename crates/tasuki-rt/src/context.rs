@@ -392,7 +392,8 @@ impl Driver for Context {
 
     fn switches_before_waits(&self, waker: &Waker) -> bool {
         // What is polled with another waker may not be polled again because that one is woken: a set of futures, a test that polls by hand. It is enqueued.
-        matches!(&self.role, ThreadRole::Sim(sim) if sim.switches()) && self.waker.get() == Some(parts(waker))
+        let ours = self.waker.get() == Some(parts(waker));
+        matches!(&self.role, ThreadRole::Sim(sim) if ours && sim.switches_before_wait())
     }
 
     fn refill(&self) -> u32 {

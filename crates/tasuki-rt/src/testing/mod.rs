@@ -42,8 +42,8 @@
 //! place must poll it with another waker than that of its task, such as `Waker::noop()`: a wait that is polled with another waker is enqueued at its first poll. So are the waits in a set of futures, which have wakers of their own. An
 //! operation that is ready may be switched away whatever its waker: `now_or_never` of a free lock may be `None`.
 //!
-//! The branches of one task (`join!`, `select!`) are switched one by one: a branch that is switched away has done nothing, and the next one goes on in the same poll. On a runtime the next one goes on only if the first must wait, so some orders are seen here alone: a
-//! biased `select!` may take a branch though an earlier one is ready, of two waits in a `join!` the second may be enqueued first, and what one branch notifies may come before another one waits. Do not rely on the order of branches. To look whether a token is cancelled
+//! The branches of one task (`join!`, `select!`) are switched one by one: a branch that is switched away has done nothing, and the next one goes on in the same poll. (If it was to wait, the operations that the next ones begin in this poll are switched away, too, so waits are enqueued in the
+//! order of the branches.) So some orders are seen here alone: a biased `select!` may take a branch though an earlier one is ready, and what a branch does without an await, such as setting and resetting an event, may come before an earlier branch waits. Do not rely on the order of branches. To look whether a token is cancelled
 //! before each receive, write [`run_until_cancelled`](tasuki::CancellationToken::run_until_cancelled) instead of a biased `select!`.
 //!
 //! It is exploration, not proof: [`check()`] sees some schedules, and [`Exhaustive`] all up to a bound that it is given.

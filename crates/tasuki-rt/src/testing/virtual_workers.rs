@@ -77,6 +77,8 @@ struct CurrentPoll {
     operations: Cell<u32>,
     /// It switched before an operation.
     switched: Cell<bool>,
+    /// It did so before a wait took its place in the queue: what the other branches of the task begin in this poll yields as well, so that their waits keep the order of the branches.
+    held_back: Cell<bool>,
     /// It yielded.
     yielded: Cell<bool>,
     /// It did so the last time, and nothing has run since: the next operation goes on.
@@ -278,6 +280,9 @@ impl Sim {
     pub(crate) fn operation(&self) -> u32 {
         let polling = &self.polling;
         let Some(task) = polling.task.get().filter(|_| !self.shutting_down.get()) else { return 1 };
+        if polling.held_back.get() {
+            return 0;
+        }
         let operations = polling.operations.get() + 1;
         polling.operations.set(operations);
         if operations > BUDGET {
@@ -295,9 +300,11 @@ impl Sim {
         u32::from(!switches)
     }
 
-    /// Does the running task switch also before an operation that must wait?
-    pub(crate) fn switches(&self) -> bool {
-        self.polling.switched.get()
+    /// Does the running task switch also before the operation that it has just begun, which must wait?
+    pub(crate) fn switches_before_wait(&self) -> bool {
+        let switches = self.polling.switched.get();
+        self.polling.held_back.set(switches);
+        switches
     }
 
     /// Runs one thing that can run, on a worker that may run it; lets the time pass if nothing can. The run has failed if nothing
@@ -314,6 +321,7 @@ impl Sim {
         polling.task.set(Some(task));
         polling.operations.set(0);
         polling.switched.set(false);
+        polling.held_back.set(false);
         polling.yielded.set(false);
         polling.again.set(self.switched.replace(None) == Some(task));
         self.tasks.borrow_mut().runs(task, self.here.get());
