@@ -187,3 +187,25 @@ fn a_wait_of_a_condvar_races_a_revocation() {
         },
     );
 }
+
+/// A task waits for a condvar and keeps a lock future, which is granted while another waiter moves what was notified: the task is woken, and takes the lock over.
+#[test]
+fn a_grant_of_its_task_races_the_move_of_a_wait() {
+    model(
+        || (log_mutex::<Plain>(), Condvar::new()),
+        |(mutex, condvar)| {
+            let wait = || condvar.wait(mutex.try_lock().unwrap());
+            let (first, wait) = (Task::waiting(wait()), Task::waiting(wait()));
+            let held = mutex.try_lock().unwrap();
+            let mut kept = Task::sibling(mutex.lock(), &wait);
+            assert!(kept.poll().is_pending());
+            condvar.notify_all();
+            let mover = spawn(move || first.run().sign('f'));
+            sign_and_unlock(held, 'm');
+            wait.run().sign('w');
+            join([mover]);
+            kept.run().sign('k');
+            assert_eq!(at_rest(mutex), "mwfk");
+        },
+    );
+}

@@ -23,7 +23,8 @@
 //! | the mutex's queue  | `MOVED`           | a grant; or a cancel, which passes a `notify_one` on |
 //! | no list, granted   | `MOVED`           | its poll; or a cancel, which unlocks and passes a `notify_one` on |
 //!
-//! `BY_ONE` stays with `MOVER` and `MOVED`. The bits above are those of a `Revocable` mutex (`mutex/raw/revoke.rs`), to which the waiter brings the number of its task. The notified waiters are the first in the list: those before `notified_until`.
+//! `BY_ONE` stays with `MOVER` and `MOVED`. A waiter in the list that was polled while a `Revocable` mutex was granted and not claimed is marked `MOVES_ITSELF`: the grant may be that of another future of its task, which only a poll behind
+//! it in the mutex's queue takes over. So it is not moved, but woken as one more mover. The bits above are those of a `Revocable` mutex (`mutex/raw/revoke.rs`), to which the waiter brings the number of its task. The notified waiters are the first in the list: those before `notified_until`.
 //!
 //! A waiter is moved under the `EDIT` bits of both queues, the condvar's taken first, and for good. So a future that
 //! must touch its place locks the condvar's queue and looks at its mark.
@@ -35,13 +36,13 @@
 //! | first poll             | queued here, then the mutex is unlocked | `CondvarOp::enqueue`, `CondvarOp::enqueued` |
 //! | `notify_one`           | one more is notified, if there is one; the first in the list becomes the mover, or one more mover | [`Condvar::notify_one`] |
 //! | `notify_all`           | all are notified; the first in the list becomes the mover, or one more mover | [`Condvar::notify_all`] |
-//! | poll of the mover      | moves to the mutex's queue, with all notified waiters | `CondvarOp::move_notified` |
+//! | poll of the mover      | moves to the mutex's queue, with all notified waiters; those that move themselves become movers | `CondvarOp::move_notified` |
 //! | poll                   | `Ready` once the mutex is owned | `CondvarOp::poll_queued` |
 //! | drop, or a limit       | leaves its place | `CondvarOp::cancel`, `CondvarOp::discard` |
 //!
 //! # Invariants
 //! 1. While a waiter in the list is notified, there is a mover that has neither been polled nor cancelled since: its poll moves
-//!    all notified waiters, its cancel makes another of them the mover.
+//!    all notified waiters, or makes movers of them, its cancel makes another of them the mover.
 //! 2. `notified_until` and `mutex` are touched only by the holder of the queue lock. The first is the place of a waiter in the list, or the end.
 //! 3. All in the list wait with the same mutex. Its address is in `mutex` while the list is not empty, to be compared and nothing else.
 //!
@@ -58,6 +59,7 @@ pub use wait_while::{Conditional, WaitWhile};
 use crate::guard::Guard;
 use crate::mutex::Relock;
 use crate::probe::Site;
+use crate::queue::batch::WakeBatch;
 use crate::queue::waiter::wake;
 use crate::queue::word::{EDIT, WAITERS, Word};
 use crate::queue::{Cursor, Deferred, Detached, LockedQueue, QueueGuard as _, QueueWaker, WaitQueue};
@@ -72,6 +74,8 @@ const BY_ONE: u32 = 1;
 const MOVER: u32 = 2;
 /// In the mutex's queue, or granted by it.
 const MOVED: u32 = 4;
+/// `Revocable`: in the list, and polled while the mutex had a grant that was not claimed. It may have to revoke that grant, so it is to be polled behind it.
+const MOVES_ITSELF: u32 = 8;
 
 /// Waits for a condition that a [`Mutex`](crate::Mutex) protects.
 ///
@@ -104,7 +108,8 @@ const MOVED: u32 = 4;
 /// # Order
 ///
 /// First come, first served: the waiter that was enqueued first is notified first. Each notification wakes one task only. That task moves itself, and all waiters that are notified and not woken, to the queue of the
-/// mutex, in their order; so a `notify_all` wakes no crowd that competes for the mutex. Tasks that were woken by several notifications enqueue there in the order in which they run.
+/// mutex, in their order; so a `notify_all` wakes no crowd that competes for the mutex. Tasks that were woken by several notifications enqueue there in the order in which they run. (So do, with
+/// [`Revocable`](crate::policy::Revocable), those that polled their wait while the mutex was granted and not claimed: they are woken, for that grant may be to a future of theirs.)
 ///
 /// # Cancel
 ///
@@ -327,13 +332,25 @@ impl Condvar {
         self.wake_mover(locked)
     }
 
-    /// Takes the first in the list out, if it is notified and waits with this mutex.
-    fn take_notified(&self, locked: &mut LockedQueue<'_>, mutex: usize) -> Option<Detached> {
-        if !self.has_notified(locked, mutex) {
-            return None;
+    /// Takes the first in the list out, if it is notified and waits with this mutex; those before it that move themselves are to be woken. At most `left` waiters in all.
+    fn take_notified(
+        &self,
+        locked: &mut LockedQueue<'_>,
+        mutex: usize,
+        left: &mut usize,
+        batch: &mut WakeBatch,
+    ) -> Option<Detached> {
+        loop {
+            *left = left.checked_sub(1)?;
+            if !self.has_notified(locked, mutex) {
+                return None;
+            }
+            let mark = locked.front()?.mark();
+            if mark & MOVES_ITSELF == 0 {
+                return locked.detach_front(mark | MOVED);
+            }
+            batch.push(self.wake_mover(locked));
         }
-        let mark = locked.front()?.mark();
-        locked.detach_front(mark | MOVED)
     }
 
     /// Is there a waiter to move to this mutex?

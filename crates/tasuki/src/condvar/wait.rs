@@ -3,7 +3,7 @@
 //! The states of a waiter, its marks and the transitions are in the table of [`condvar`](super). A wait locks the condvar's queue first, then the mutex's, and is polled by one of them at a
 //! time: its mark says by which.
 
-use super::{BY_ONE, Condvar, MOVED, MOVER};
+use super::{BY_ONE, Condvar, MOVED, MOVER, MOVES_ITSELF};
 use crate::guard::{Guard, Holder};
 use crate::mutex::Relock;
 use crate::probe::{Site, waits_have_moved};
@@ -39,14 +39,12 @@ impl<H: Relock> Granter for Moves<'_, H> {
     fn grant_some(&mut self, batch: &mut WakeBatch) -> bool {
         let (condvar, mutex, is_first) = (self.condvar, self.holder.address(), self.me.is_some());
         let (locked, me) = (&mut self.locked, &mut self.me);
+        // No more than the batch has room for.
         let mut left = STEP;
         let mut next = || match me.take() {
             // SAFETY: it is the mover, so it is `Notified`.
             Some((waiter, waker, mark)) => Some(unsafe { locked.revive(waiter, waker, mark) }),
-            None => {
-                left = left.checked_sub(1)?;
-                condvar.take_notified(locked, mutex)
-            }
+            None => condvar.take_notified(locked, mutex, &mut left, batch),
         };
         let owner = self.holder.adopt(&mut next);
         if is_first {
@@ -139,6 +137,8 @@ impl<'a, H: Relock> CondvarOp<'a, H> {
             if H::IS_REVOCABLE {
                 // SAFETY: the queue is locked, and the waiter is in its list.
                 unsafe { task.note_in(waiter.get()) };
+                let moves_itself = if self.holder().has_unclaimed_grant() { MOVES_ITSELF } else { 0 };
+                waiter.get().set_mark(waiter.get().mark() & !MOVES_ITSELF | moves_itself);
             }
             // SAFETY: neither the mover nor moved, so it is in this list.
             let old = unsafe { locked.rearm(waiter, waker) };

@@ -227,6 +227,31 @@ fn a_moved_wait_is_of_its_task() {
     drop(ready(&mut wait));
 }
 
+/// A task waits for a condvar and keeps a lock future, which is granted meanwhile. Another waiter that is notified with it does not move it behind that grant without a word: its task is woken, and takes the lock over.
+#[test]
+fn a_wait_that_is_notified_behind_a_grant_of_its_task() {
+    let _dog = watchdog(10);
+    let (mutex, condvar, [first_spy, spy]) = (Revoking::with_policy(0), Condvar::new(), Spy::many());
+    let mut first = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+    pending(&mut first, &first_spy);
+    let mut wait = Box::pin(condvar.wait(mutex.try_lock().unwrap()));
+    pending(&mut wait, &spy);
+    let held = mutex.try_lock().unwrap();
+    let mut kept = lock(&mutex);
+    pending(&mut kept, &spy);
+    drop(held);
+    assert_eq!(spy.wakes(), 1, "the lock is granted to what is kept");
+    pending(&mut wait, &spy);
+    condvar.notify_all();
+    pending(&mut first, &first_spy);
+    for wakes in [2, 3, 4] {
+        assert_eq!(spy.wakes(), wakes, "it is to be polled again");
+        assert_eq!(poll(&mut wait, &spy).is_ready(), wakes == 4);
+    }
+    drop(ready(&mut first));
+    drop(ready(&mut kept));
+}
+
 /// A revoked wait of a condvar that is dropped passes its notification on.
 #[test]
 fn a_revoked_wait_of_a_condvar_is_dropped() {

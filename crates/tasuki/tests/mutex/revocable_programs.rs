@@ -11,28 +11,78 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tasuki::policy::Revocable;
 use tasuki::runtime::poll_ended;
-use tasuki::{Condvar, Mutex, OwnedMutexGuard, task};
+use tasuki::{Condvar, Mutex, MutexGuard, OwnedMutexGuard, task};
 
 type Shared = Arc<Mutex<(), Revocable>>;
-type Held = OwnedMutexGuard<(), Revocable>;
-type Waiting<'c> = Pin<Box<dyn Future<Output = Held> + 'c>>;
+type Waiting<'c, G> = Pin<Box<dyn Future<Output = G> + 'c>>;
+
+/// A guard that borrows the mutex, or keeps a handle of it.
+trait Held<'c>: Sized + 'c {
+    /// Does the end of a poll revoke a grant that was left unclaimed?
+    const IS_REVOKED_BY_POLLS: bool;
+
+    fn lock(mutex: &'c Shared) -> Waiting<'c, Self>;
+    fn try_lock(mutex: &'c Shared) -> Option<Self>;
+    fn wait(self, condvar: &'c Condvar) -> Waiting<'c, Self>;
+}
+
+impl<'c> Held<'c> for OwnedMutexGuard<(), Revocable> {
+    const IS_REVOKED_BY_POLLS: bool = true;
+
+    fn lock(mutex: &'c Shared) -> Waiting<'c, Self> {
+        Box::pin(mutex.clone().lock_owned())
+    }
+
+    fn try_lock(mutex: &'c Shared) -> Option<Self> {
+        mutex.clone().try_lock_owned()
+    }
+
+    fn wait(self, condvar: &'c Condvar) -> Waiting<'c, Self> {
+        Box::pin(condvar.wait(self))
+    }
+}
+
+impl<'c> Held<'c> for MutexGuard<'c, (), Revocable> {
+    const IS_REVOKED_BY_POLLS: bool = false;
+
+    fn lock(mutex: &'c Shared) -> Waiting<'c, Self> {
+        Box::pin(mutex.lock())
+    }
+
+    fn try_lock(mutex: &'c Shared) -> Option<Self> {
+        mutex.try_lock()
+    }
+
+    fn wait(self, condvar: &'c Condvar) -> Waiting<'c, Self> {
+        Box::pin(condvar.wait(self))
+    }
+}
 
 /// What a task has.
-#[derive(Default)]
-struct Belongings<'c> {
+struct Belongings<'c, G> {
     /// Polled once or more, and perhaps never again.
-    kept: Vec<Waiting<'c>>,
+    kept: Vec<Waiting<'c, G>>,
     /// Polled each time.
-    awaited: Option<Waiting<'c>>,
-    guard: Option<Held>,
+    awaited: Option<Waiting<'c, G>>,
+    guard: Option<G>,
     /// It does nothing but await.
     is_honest: bool,
 }
 
-impl<'c> Belongings<'c> {
-    fn poll(&mut self, mutex: &Shared, condvar: &'c Condvar, rng: &mut Rng, cx: &mut Context<'_>) {
+impl<G> Default for Belongings<'_, G> {
+    fn default() -> Self {
+        Self { kept: Vec::new(), awaited: None, guard: None, is_honest: false }
+    }
+}
+
+impl<'c, G: Held<'c>> Belongings<'c, G> {
+    fn poll(&mut self, mutex: &'c Shared, condvar: &'c Condvar, rng: &mut Rng, cx: &mut Context<'_>) {
         if let Some(Poll::Ready(guard)) = self.awaited.as_mut().map(|awaited| awaited.as_mut().poll(cx)) {
             self.awaited = None;
+            if self.is_honest && !G::IS_REVOKED_BY_POLLS {
+                // It does not ask again, so it lets go of what it keeps.
+                self.kept.clear();
+            }
             self.guard = Some(guard).filter(|_| !self.is_honest && rng.below(2) == 0);
         }
         for _ in 0..if self.is_honest { 0 } else { rng.below(3) } {
@@ -40,18 +90,18 @@ impl<'c> Belongings<'c> {
         }
     }
 
-    fn act(&mut self, mutex: &Shared, condvar: &'c Condvar, rng: &mut Rng, cx: &mut Context<'_>) {
+    fn act(&mut self, mutex: &'c Shared, condvar: &'c Condvar, rng: &mut Rng, cx: &mut Context<'_>) {
         match rng.below(10) {
-            0 | 1 => self.keep(Box::pin(mutex.clone().lock_owned()), cx),
+            0 | 1 => self.keep(G::lock(mutex), cx),
             2 => {
                 if let Some(guard) = self.guard.take() {
-                    self.keep(Box::pin(condvar.wait(guard)), cx);
+                    self.keep(guard.wait(condvar), cx);
                 }
             }
             3 => condvar.notify_one(),
             4 => condvar.notify_all(),
             5 => self.guard = None,
-            6 if self.guard.is_none() => self.guard = mutex.clone().try_lock_owned(),
+            6 if self.guard.is_none() => self.guard = G::try_lock(mutex),
             7 => drop(self.any(rng)),
             8 if self.awaited.is_none() => self.awaited = self.any(rng),
             _ => {
@@ -62,11 +112,11 @@ impl<'c> Belongings<'c> {
         }
     }
 
-    fn any(&mut self, rng: &mut Rng) -> Option<Waiting<'c>> {
+    fn any(&mut self, rng: &mut Rng) -> Option<Waiting<'c, G>> {
         (!self.kept.is_empty()).then(|| self.kept.swap_remove(rng.below(self.kept.len())))
     }
 
-    fn keep(&mut self, mut future: Waiting<'c>, cx: &mut Context<'_>) {
+    fn keep(&mut self, mut future: Waiting<'c, G>, cx: &mut Context<'_>) {
         match future.as_mut().poll(cx) {
             Poll::Ready(guard) => self.guard = Some(guard),
             Poll::Pending => self.kept.push(future),
@@ -75,13 +125,12 @@ impl<'c> Belongings<'c> {
 }
 
 /// One program; false if a task waits for ever.
-fn ends(rng: Rng) -> bool {
-    let (mutex, condvar, rng): (Shared, _, _) =
-        (Arc::new(Mutex::with_policy(())), Condvar::new(), RefCell::new(rng));
+fn ends<'c, G: Held<'c>>(mutex: &'c Shared, condvar: &'c Condvar, rng: Rng) -> bool {
+    let rng = RefCell::new(rng);
     let count = 2 + rng.borrow_mut().below(4);
-    let tasks: Vec<RefCell<Belongings<'_>>> = (0..count).map(|_| RefCell::default()).collect();
+    let tasks: Vec<RefCell<Belongings<'c, G>>> = (0..count).map(|_| RefCell::default()).collect();
     let spies: Vec<Spy> = (0..count).map(|_| Spy::new()).collect();
-    let (all, mutex, condvar, rng) = (&tasks, &mutex, &condvar, &rng);
+    let (all, rng) = (&tasks, &rng);
     let spawn = |at: usize| {
         let step = move |cx: &mut Context<'_>| {
             all[at].borrow_mut().poll(mutex, condvar, &mut rng.borrow_mut(), cx);
@@ -105,7 +154,7 @@ fn ends(rng: Rng) -> bool {
         let mut belongings = belongings.borrow_mut();
         belongings.is_honest = true;
         belongings.guard = None;
-        belongings.awaited.get_or_insert_with(|| Box::pin(mutex.clone().lock_owned()));
+        belongings.awaited.get_or_insert_with(|| G::lock(mutex));
     }
     // Each is polled when it was woken. One that awaits the condvar goes on by a notification.
     let mut seen = vec![usize::MAX; count];
@@ -132,7 +181,16 @@ fn every_task_that_asks_gets_the_lock() {
     let mut rng = seed.rng();
     for program in 0..if cfg!(miri) { 20 } else { 4000 } {
         let inner = Rng::new(rng.next());
-        assert!(ends(inner.clone()), "program {program}, {inner:?}: a task waits for ever");
+        let (mutex, condvar) = (Shared::new(Mutex::with_policy(())), Condvar::new());
+        assert!(
+            ends::<OwnedMutexGuard<(), Revocable>>(&mutex, &condvar, inner.clone()),
+            "program {program}, {inner:?}: a task waits for ever"
+        );
+        let (mutex, condvar) = (Shared::new(Mutex::with_policy(())), Condvar::new());
+        assert!(
+            ends::<MutexGuard<'_, (), Revocable>>(&mutex, &condvar, inner.clone()),
+            "program {program}, {inner:?}: a task waits for ever, without handles of the mutex"
+        );
     }
 }
 

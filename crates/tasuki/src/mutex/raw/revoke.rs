@@ -44,7 +44,7 @@
 //!     task has not polled the granted waiter between the first and the third. A task that polls all of its branches each time it is polled has done so, in whatever order: in the poll of the second look. Two looks
 //!     are not enough where the order changes from poll to poll (`tokio::join!`).
 //! R4. No wake is lost. A revoked waiter was woken by its grant and has not been polled since, so its task owes it a poll; that poll claims, takes a free lock, or enqueues it with a waker. A sibling
-//!     that notes a grant wakes its own task, so it is polled again.
+//!     that notes a grant wakes its own task, so it is polled again. One that still waits for a condvar, and is polled by the wake of that grant, is not moved behind it by another waiter, but woken to move itself (`condvar`).
 //! R5. Which futures are of one task is a guess in both directions (a waker may be shared, a number reused): no transition is wrong if it is wrong. A false yes costs one place in the order, a false
 //!     no costs the cure.
 //!
@@ -63,21 +63,21 @@ use crate::shim::Ordering;
 use core::ptr::without_provenance_mut;
 use core::task::{Context, Poll, Waker};
 
-/// The mark of a waiter. The three lowest bits are those of a condvar, whose waiters come into this queue with them.
+/// The mark of a waiter. The four lowest bits are those of a condvar, whose waiters come into this queue with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark(u32);
 
 impl Mark {
     /// The waiter carries the number of its task.
-    const HAS_TASK: u32 = 1 << 3;
+    const HAS_TASK: u32 = 1 << 4;
     /// Its grant was revoked once.
-    const WAS_REVOKED: u32 = 1 << 4;
+    const WAS_REVOKED: u32 = 1 << 5;
     /// It has found the grant that it has noted at a second poll.
-    const SEEN_AGAIN: u32 = 1 << 5;
+    const SEEN_AGAIN: u32 = 1 << 6;
     /// A runtime says when a poll of its task has ended, and its future keeps an `Arc` of the mutex (`overdue.rs`).
-    const IS_WATCHED: u32 = 1 << 6;
+    const IS_WATCHED: u32 = 1 << 7;
     /// The lowest bit of the number of the grant that it has noted.
-    const GRANT: u32 = 1 << 7;
+    const GRANT: u32 = 1 << 8;
 
     fn of(waiter: &Waiter) -> Self {
         Self(waiter.mark())
