@@ -1,4 +1,4 @@
-//! The test programs: every file below `tests/` of a library is a module of one of them. A file that no root names would not be run,
+//! The test programs: every file below `tests/` of a library or of the lab is a module of one of them. A file that no root names would not be run,
 //! and nothing else would say so. And programs that must not compile have a twin that does: they are refused for their reason, not for a slip.
 
 use super::{Breach, Page, text};
@@ -8,13 +8,15 @@ pub(crate) fn every_file_is_run(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for page in pages {
         let Some((tests, file)) = page.path.split_once("/tests/") else { continue };
-        let is_root = file == "main.rs" || (file.ends_with("/main.rs") && file.matches('/').count() == 1);
-        if !tests.starts_with("crates/") || tests.matches('/').count() > 1 {
+        let is_package = tests == "lab" || (tests.starts_with("crates/") && tests.matches('/').count() == 1);
+        if !is_package {
             continue;
         }
-        if is_root {
-            let program = format!("path = \"tests/{file}\"");
-            if !text(pages, &format!("{tests}/Cargo.toml")).contains(&program) {
+        let is_named =
+            text(pages, &format!("{tests}/Cargo.toml")).contains(&format!("path = \"tests/{file}\""));
+        let is_root = file == "main.rs" || (file.ends_with("/main.rs") && file.matches('/').count() == 1);
+        if is_root || is_named {
+            if !is_named {
                 breaches.push(Breach::whole(&page.path, "is no test program: Cargo.toml does not name it"));
             }
             continue;

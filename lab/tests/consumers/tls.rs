@@ -1,8 +1,6 @@
 //! hyper and rustls over the sockets of `tasuki-rt`, unchanged: a client and a server of HTTP, with TLS and without. The certificates are made by the test.
 
-#[path = "../../crates/tasuki/tests/kit/watchdog.rs"]
-mod watchdog_of_tasuki;
-
+use crate::kit::watchdog::watchdog;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
@@ -21,7 +19,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use watchdog_of_tasuki::watchdog;
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 const NAME: &str = "localhost";

@@ -1,15 +1,11 @@
 //! The primitives under executors that know nothing of them.
 
-#[path = "../../crates/tasuki-rt/tests/kit/program.rs"]
-mod program;
-#[path = "../../crates/tasuki/tests/kit/watchdog.rs"]
-mod watchdog_of_tasuki;
-
+use crate::kit::program;
+use crate::kit::watchdog::watchdog;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tasuki::{Barrier, Condvar, Mutex, RwLock, Semaphore, WaitGroup};
-use watchdog_of_tasuki::watchdog;
 
 const SAID: [&str; 4] = ["2000 sales", "given up: true true true", "a thread counts 2000", "locked 2 deep"];
 

@@ -1,9 +1,7 @@
 //! Futurelock: the programs in which others have found it, with tokio's mutex, with ours, and with ours whose grants can be revoked. A program hangs if it has not ended when no task
 //! is woken any more: that is looked at by polling, not by a clock.
 
-#[path = "../../crates/tasuki/tests/kit/watchdog.rs"]
-mod watchdog_of_tasuki;
-
+use crate::kit::watchdog::watchdog;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -13,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use tasuki::policy::{Fifo, Policy, Revocable};
 use tasuki::{Event, Mutex, MutexGuard, task};
-use watchdog_of_tasuki::watchdog;
 
 /// A mutex of some library.
 trait Lock: Default + 'static {

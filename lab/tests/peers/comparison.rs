@@ -217,7 +217,8 @@ fn platform() -> String {
     text.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc knows its host").to_owned()
 }
 
-/// Where the sources of a dependency are. Asked for this platform alone: on a new machine cargo has fetched the packages of no other.
+/// Where the sources of a dependency are. Asked for this platform alone; of the other packages of the workspace cargo may fetch what
+/// a run of these tests alone did not need.
 fn package_folder(package: &str) -> PathBuf {
     let platform = platform();
     let words = [
@@ -226,7 +227,6 @@ fn package_folder(package: &str) -> PathBuf {
         &platform,
         "--format-version",
         "1",
-        "--offline",
         "--locked",
         "--manifest-path",
         concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),

@@ -1,13 +1,9 @@
 //! A consumer of the primitives: a pool of connections as applications have it (managed: it makes connections, checks them when they come back, limits how many there are and how long one waits), under tokio and
 //! under `tasuki-rt`, with the sockets of each. Why this one, and not bb8 or deadpool: decision 26.
 
-#[path = "pool/managed.rs"]
-mod managed;
-#[path = "../../crates/tasuki/tests/kit/watchdog.rs"]
-mod watchdog_of_tasuki;
-
+use super::managed::{GetError, Manager, Pool};
+use crate::kit::watchdog::watchdog;
 use futures_lite::future::yield_now;
-use managed::{GetError, Manager, Pool};
 use std::fmt::Debug;
 use std::future::Future;
 use std::io::{self, BufRead, BufReader, Write};
@@ -15,7 +11,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use watchdog_of_tasuki::watchdog;
 
 const SIZE: usize = 3;
 const TASKS: usize = 24;

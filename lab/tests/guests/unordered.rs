@@ -1,8 +1,6 @@
 //! Many waits in one task, each with a waker of its own: `FuturesUnordered` over ours.
 
-#[path = "../../crates/tasuki/tests/kit/watchdog.rs"]
-mod watchdog_of_tasuki;
-
+use crate::kit::watchdog::watchdog;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -11,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tasuki::{Barrier, Event, Mutex, RwLock, Semaphore};
-use watchdog_of_tasuki::watchdog;
 
 type Wait = Pin<Box<dyn Future<Output = usize> + Send>>;
 
