@@ -53,7 +53,7 @@ pub(crate) fn figures(pages: &[Page]) -> Vec<Breach> {
 }
 
 /// The value of a key in a line of JSON, without its quotes.
-fn value<'t>(line: &'t str, key: &str) -> Option<&'t str> {
+pub(super) fn value<'t>(line: &'t str, key: &str) -> Option<&'t str> {
     let rest = line.split_once(&format!("\"{key}\": "))?.1;
     match rest.strip_prefix('"') {
         Some(rest) => rest.split('"').next(),

@@ -78,7 +78,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 57] = [
+const RULES: [(&str, Rule); 58] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
@@ -134,6 +134,7 @@ const RULES: [(&str, Rule); 57] = [
     ("no public name hides one of the prelude", snippets::prelude_is_not_hidden),
     ("what is measured is described", benchmarks::workloads),
     ("the summary of the benchmarks has the ranges of the results", benchmarks::ranges),
+    ("the summary of the benchmarks tells what is slower", benchmarks::slower),
     ("no hidden lines on pages", documents::hidden_lines),
     ("the changelog has an Unreleased section", documents::changelog),
 ];
