@@ -34,14 +34,14 @@ pub(crate) fn drops_are_told(pages: &[Page]) -> Vec<Breach> {
     let told: HashSet<&str> = words(text(pages, CHAPTER)).map(|(_, word)| word).collect();
     let futures = futures(pages);
     let mut breaches = Vec::new();
-    for (page, source) in library(pages).filter(|(page, _)| page.path.starts_with("crates/tasuki/src/")) {
+    for (page, source) in library(pages) {
         let tests = source.test_lines();
         for (at, _) in words(&source.bare).filter(|(_, word)| *word == "pub") {
             let line = source.line_of(at);
             let Some(name) = awaitable(item(&source.bare[at..]), &futures).filter(|_| !tests[line]) else {
                 continue;
             };
-            let forms = ["_owned", "_many", "_mut", "_for", "_until"];
+            let forms = ["_owned", "_many", "_mut", "_for", "_until", "_from", "_with_id"];
             let plain = forms.iter().fold(name, |name, form| name.strip_suffix(form).unwrap_or(name));
             let for_runtimes = page.path.ends_with("/keyed.rs");
             let hidden = documentation(&source.text, line).contains("doc(hidden)");
