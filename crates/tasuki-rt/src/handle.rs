@@ -350,7 +350,7 @@ impl fmt::Debug for Handle {
 ///
 /// # Panic
 ///
-/// Drop the guards of one thread in the reverse order of their making. The drop of one that is not the last panics, and its runtime is then that of the thread when the later guards are gone.
+/// Drop the guards of one thread in the reverse order of their making. The drop of one while a later one exists panics, and leaves its runtime entered: when the later guards are gone, it is the runtime of the thread.
 ///
 /// The drop of one that was made inside of `block_on` panics after that `block_on` has ended. (Not that of a [`LocalRuntime`](crate::LocalRuntime) in its own `block_on`.)
 #[must_use = "the runtime is entered for as long as the guard exists"]

@@ -44,7 +44,7 @@
 //!
 //! A task that never waits keeps its worker from running other tasks. Therefore operations that are ready at once (locks that are free, signals that are set, the
 //! functions of this crate) are counted. After 128 of them in one poll, or fewer once they have taken half a millisecond, the next operation yields
-//! once, before it does anything: it does not hold its lock during the yield. A loop that awaits no such operation should await a [`checkpoint`] now and then.
+//! once, before it does anything: it does not hold its lock during the yield. (The half millisecond begins after the 16th operation: [`Runtime`](Runtime#order).) A loop that awaits no such operation should await a [`checkpoint`] now and then.
 //!
 //! # Features
 //!

@@ -55,8 +55,8 @@ use tasuki::task::TaskId;
 /// A worker runs the tasks of each of its queues first come, first served. A task that was given a lock or a message goes first (see
 /// [`Resume`](crate::Resume)), at most 32 times or for 200 µs in a row. Nothing is promised between workers.
 ///
-/// A task that finds everything ready, free locks included, yields after 128 operations or half a millisecond, without losing its place in any queue. The clock is first read after the 16th operation of a poll; for 50 ms
-/// after a poll that took too long, at the first one.
+/// A task that finds everything ready, free locks included, yields after 128 operations or half a millisecond, without losing its place in any queue. The clock is first read after the 16th operation of a poll, and the half
+/// millisecond begins there: a task that works for 1 ms between two operations yields after 17 of them. For 50 ms after such a poll the time of every poll on that worker begins with the poll, so it yields after two from then on.
 ///
 /// # Cancel
 ///

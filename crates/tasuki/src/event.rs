@@ -112,7 +112,7 @@ pub enum Reset {
 ///
 /// # Panic
 ///
-/// Never. A waker that panics does so in `set`, after all other waiters have been woken ([Wakers](crate#wakers)).
+/// Never by itself. A waker that panics does so in `set`, after all other waiters have been woken ([Wakers](crate#wakers)).
 ///
 /// # Memory ordering
 ///

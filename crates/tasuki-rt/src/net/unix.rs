@@ -156,7 +156,7 @@ impl UnixStream {
     ///
     /// # A listener that is full
     ///
-    /// As many connections as it allows wait to be accepted. The system does not report when there are fewer, so it is tried again, after the pauses of
+    /// A listener has room for a number of connections that it has not accepted yet. The system does not report when there is room again, so a connect that finds none is tried again, after the pauses of
     /// [`UnixDatagram::send_to`]. To wait only so long, use a [`timeout`](crate::timeout()).
     ///
     /// # Cancel safety

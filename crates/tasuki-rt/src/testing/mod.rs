@@ -38,7 +38,7 @@
 //! operation has done nothing yet, and the others run first. What is between two such awaits is one step, and runs as a whole. So a race inside a step, between
 //! atomics or `std` mutexes on two threads, is not found here; that is what `loom` is for.
 //!
-//! So the first poll of a wait may return `Pending` without a place in the queue; its task is woken, and the next poll takes the place. An await makes that poll. A test that polls a future by hand, once, and relies on its
+//! So the first poll of a wait may return `Pending` without a place in the queue; its task is woken, and the next poll takes the place. An `.await` polls until it is ready, so it does not notice. A test that polls a future by hand, once, and relies on its
 //! place must poll it with another waker than that of its task, such as `Waker::noop()`: a wait that is polled with another waker is enqueued at its first poll. So are the waits in a set of futures, which have wakers of their own. An
 //! operation that is ready may be switched away whatever its waker: `now_or_never` of a free lock may be `None`.
 //!

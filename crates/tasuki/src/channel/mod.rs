@@ -34,7 +34,8 @@
 //!
 //! # Cancel
 //!
-//! Every wait may be dropped at any time. No message that was sent is lost by that, and no room.
+//! Every wait may be dropped at any time. No message that was sent is lost by that, and no room, unless the future owns the last receiver ([`recv_owned`](Receiver::recv_owned), `recv` of a oneshot): that is dropped
+//! with its messages.
 //!
 //! * A receive that is dropped before it is granted a message loses its place. One that was granted a message and not polled since passes it on to the next
 //!   receiver, or it is the next message again: it precedes every message that has not been granted. A message counts against the capacity until it is claimed by
