@@ -221,9 +221,13 @@ mod readme {}
 // What the pages promise, where nothing is added for debugging.
 #[cfg(not(any(debug_assertions, feature = "inspect")))]
 const _: () = {
+    // What a revocable lock keeps of its grant, for runtimes.
+    const RECORD: usize = if cfg!(feature = "std") { 6 * size_of::<usize>() } else { 0 };
     assert!(size_of::<Mutex<()>>() <= 16);
     assert!(size_of::<future::Lock<'_, ()>>() <= 64);
     assert!(size_of::<MutexGuard<'_, ()>>() == size_of::<usize>());
+    assert!(size_of::<Mutex<(), policy::Revocable>>() == size_of::<Mutex<()>>() + RECORD);
+    assert!(size_of::<Condvar>() == 3 * size_of::<usize>());
     assert!(size_of::<Semaphore>() <= 16);
     assert!(size_of::<Event>() <= 16);
     assert!(size_of::<WaitGroup>() <= 24);
