@@ -85,7 +85,7 @@ impl<T> Receiver<T> {
     ///
     /// # Cancel safety
     ///
-    /// As [`recv`](Self::recv): a receive that is dropped loses its place in the queue, never a message. The receiver is dropped with it: the last one closes the channel.
+    /// As [`recv`](Self::recv): a receive that is dropped loses its place in the queue, never a message. The receiver is dropped with it: the last one closes the channel and drops its messages.
     ///
     /// # Examples
     ///

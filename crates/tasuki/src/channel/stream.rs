@@ -20,8 +20,8 @@ use futures_core::stream::{FusedStream, Stream};
 ///
 /// # Cancel safety
 ///
-/// Dropping the stream loses no message: one that it was granted goes to the next receiver, or is the next message again. Dropping a `next()` loses nothing either, not even the place in the queue: from a poll that was
-/// `Pending` on, the stream stays queued until it has a message, also while it is not polled. So a stream that is neither polled nor dropped keeps the message that it was granted.
+/// Dropping the stream drops its receiver: the last one closes the channel and drops its messages. Otherwise none is lost: one that the stream was granted goes to the next receiver, or is the next message again.
+/// Dropping a `next()` loses nothing, not even the place in the queue: from a poll that was `Pending` on, the stream stays queued until it has a message, also while it is not polled. So a stream that is neither polled nor dropped keeps the message that it was granted.
 pub struct MessageStream<T> {
     wait: RecvOwned<T>,
     /// Of a poll after the end, which is no wait.
