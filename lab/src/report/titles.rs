@@ -184,22 +184,26 @@ fn net(what: &str, n: u64) -> String {
         "accept" => "a connection that is made, used once and closed",
         _ => "a request to a store",
     };
+    let connections = count(n, "connection");
     match what.split_once('-') {
         None => match what {
-            "echo" => format!("{n} connections, each with a request under way that is sent back"),
-            "kv" => format!("{n} connections, each with a request to a store under way"),
-            "hyper" => format!("{n} connections, each with an HTTP request under way"),
+            "echo" => format!("A request that is sent back, {connections}"),
+            "kv" => format!("A request to a store, {connections}"),
+            "hyper" => format!("An HTTP request, {connections}"),
             "accept" => format!("A connection is made, used once and closed, {n} at a time"),
-            "memory" => format!("Memory of an idle connection, task and socket, of {n}"),
-            _ => format!("Processor time of a server with {n} idle connections, while the client sleeps"),
+            "memory" => format!("Memory of an idle connection, task and socket, of {}", grouped(n)),
+            _ => format!(
+                "Processor time of a server with {}, while the client sleeps",
+                count(n, "idle connection")
+            ),
         },
         Some((work, "server-time")) => {
-            format!("Processor time of the server for {}, {n} connections", of(work))
+            format!("Processor time of the server for {}, {connections}", of(work))
         }
-        Some((work, "calls")) => format!("System calls of the server for {}, {n} connections", of(work)),
-        Some((work, "p50")) => format!("One answer in two to {} is later, {n} connections", of(work)),
-        Some((work, "p99")) => format!("One answer in a hundred to {} is later, {n} connections", of(work)),
-        Some((work, _)) => format!("One answer in a thousand to {} is later, {n} connections", of(work)),
+        Some((work, "calls")) => format!("System calls of the server for {}, {connections}", of(work)),
+        Some((work, "p50")) => format!("One answer in two to {} is later, {connections}", of(work)),
+        Some((work, "p99")) => format!("One answer in a hundred to {} is later, {connections}", of(work)),
+        Some((work, _)) => format!("One answer in a thousand to {} is later, {connections}", of(work)),
     }
 }
 
@@ -231,5 +235,6 @@ mod tests {
             of("mutex/cancel/lifo", 1_000_000, "none"),
             "1,000,000 waiters give up, newest first, each"
         );
+        assert_eq!(of("net/kv", 1, "own"), "A request to a store, 1 connection");
     }
 }
