@@ -226,8 +226,8 @@ const _: () = {
     assert!(size_of::<Mutex<()>>() <= 16);
     assert!(size_of::<future::Lock<'_, ()>>() <= 64);
     assert!(size_of::<MutexGuard<'_, ()>>() == size_of::<usize>());
-    assert!(size_of::<Mutex<(), policy::Revocable>>() == size_of::<Mutex<()>>() + RECORD);
-    assert!(size_of::<Condvar>() == 3 * size_of::<usize>());
+    assert!(size_of::<Mutex<(), policy::Revocable>>() <= size_of::<Mutex<()>>() + RECORD);
+    assert!(size_of::<Condvar>() <= 3 * size_of::<usize>());
     assert!(size_of::<Semaphore>() <= 16);
     assert!(size_of::<Event>() <= 16);
     assert!(size_of::<WaitGroup>() <= 24);
