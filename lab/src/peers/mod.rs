@@ -1,4 +1,4 @@
-//! The measured subjects: one file for each crate, one each for the channels (`channels`), the servers (`net`) and the bare operations that are the floor (`floors`); and the lists that name everything measured (`list`).
+//! The measured subjects: one file or folder for each crate, one file each for the channels (`channels`), the servers (`net`) and the bare operations that are the floor (`floors`); and the lists that name everything measured (`list`).
 
 mod async_executor;
 mod async_io;

@@ -94,14 +94,14 @@ impl<T: Linked> SharedQueue<T> {
         })
     }
 
-    /// May be old news.
+    /// May be outdated.
     #[inline]
     pub(crate) fn looks_empty(&self) -> bool {
         // Relaxed: a hint.
         self.len.load(Ordering::Relaxed) == 0
     }
 
-    /// May be old news.
+    /// May be outdated.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         // Relaxed: a hint.

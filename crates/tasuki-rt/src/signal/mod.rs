@@ -13,7 +13,7 @@
 //!
 //! The first use of a signal replaces what it does by default, for the rest of the process: a program that has awaited `ctrl_c` once is not ended by Ctrl-C any more.
 //!
-//! On Unix the handler counts the signal and writes one byte to a pipe; one thread of the process reads the pipe and wakes the tasks. The thread starts with the first use, and no runtime is needed. A process that forks
+//! On Unix the handler counts the signal and writes one byte to a pair of sockets; one thread of the process reads it and wakes the tasks. The thread starts with the first use, and no runtime is needed. A process that forks
 //! after the first use must not await signals in the child: the thread is not there.
 
 #[cfg(unix)]
@@ -35,7 +35,7 @@ use std::io;
 ///
 /// # Errors
 ///
-/// If the system refuses the handler; on Unix also the pipe or the thread behind it.
+/// If the system refuses the handler; on Unix also the sockets or the thread behind it.
 ///
 /// # Examples
 ///

@@ -75,7 +75,7 @@ impl SignalKind {
 ///
 /// # Errors
 ///
-/// If the signal cannot be caught, or the pipe or the thread behind it cannot be had.
+/// If the signal cannot be caught, or the sockets or the thread behind it cannot be had.
 ///
 /// # Examples
 ///

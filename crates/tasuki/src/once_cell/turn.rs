@@ -47,7 +47,7 @@ impl<'a, T> Turn<'a, T> {
 }
 
 impl<T> Drop for Turn<'_, T> {
-    /// `RUNNING =>` the turn of the first waiter that wants it, or `0`.
+    /// The turn goes to the first waiter that wants it; without one, `RUNNING` is cleared.
     fn drop(&mut self) {
         let cell = self.cell;
         loop {

@@ -8,11 +8,11 @@
 //!
 //! | where                                   | `ACTIVE` | what                                        |
 //! |-----------------------------------------|----------|---------------------------------------------|
-//! | above [`NESTING`] bytes                 | any      | woken at once                               |
-//! | shallower than ever on this thread      | any      | this is the new measure; woken at once      |
-//! | below                                   | null     | root: woken at once, then all that are kept |
-//! | below                                   | a root's | kept                                        |
-//! | below, in an interrupt handler (feature `critical-section`) that interrupts a change of the list | a root's | woken at once |
+//! | at most [`NESTING`] bytes below the shallowest wake | any | woken at once                        |
+//! | shallower than every wake of this thread before | any | this is the shallowest now; woken at once |
+//! | deeper                                  | null     | root: woken at once, then all that are kept |
+//! | deeper                                  | a root's | kept                                        |
+//! | deeper, in an interrupt handler (feature `critical-section`) that interrupts a change of the list | a root's | woken at once |
 //!
 //! The depth is measured by the address of a local variable, which costs a load and a comparison. A counter would need two stores around
 //! every wake, and the next locked operation would wait for them (decision 6). A thread that has once woken from a shallow place, and since then only from deeper ones, is a root each time, which is slower by some

@@ -13,8 +13,8 @@
 //!
 //! `Notified` comes with a verdict: granted, or refused. Refused means that the primitive was closed; in a `Revocable` mutex, that the grant was revoked.
 //!
-//! `Finished`, `Claimed` (finished, and the slot has a ticket) and `Cancelled`, the ends of a wait, are states of the future ([`Phase`]), which keeps them in the memory of its waiter from the beginning: the
-//! waiter is then out of the list, its slot has no waker, and no pointer to it is left.
+//! `Finished`, `Claimed` (finished, and there is a waiter: in its slot a receive keeps the ticket of its message) and `Cancelled`, the ends of a wait, are states of the future ([`Phase`]), which keeps them in the memory of
+//! its waiter from the beginning: the waiter is then out of the list, its slot has no waker, and no pointer to it is left.
 //!
 //! | from       | event                          | to         | function          |
 //! |------------|--------------------------------|------------|-------------------|
