@@ -188,7 +188,7 @@ impl<'l> Admission<'l> {
 
     /// Is it only the number of readers that keeps a newcomer out?
     pub(super) fn is_over_limit(&self, kind: Kind) -> bool {
-        is_full(self.readers as usize) && self.is_next(kind) && self.has_room(kind)
+        is_full(self.readers as usize) && self.is_next(kind) && self.holders_admit(kind)
     }
 
     /// A newcomer may not pass the queue, but for a reader while neither a writer nor an upgrade is queued. An upgrade goes before all others.
@@ -203,14 +203,14 @@ impl<'l> Admission<'l> {
     /// The table of the module.
     fn is_open_to(&self, kind: Kind) -> bool {
         match kind {
-            Kind::Read | Kind::Upgradable => self.has_room(kind) && !is_full(self.readers as usize),
+            Kind::Read | Kind::Upgradable => self.holders_admit(kind) && !is_full(self.readers as usize),
             Kind::Write => !self.has(WRITER | UPGRADABLE) && self.readers == 0,
             Kind::Upgrade => self.readers == 0,
         }
     }
 
-    /// Is there no holder that excludes this kind of reading?
-    fn has_room(&self, kind: Kind) -> bool {
+    /// Is there no holder that excludes this way of reading, the number of readers aside? False for what is no reading.
+    fn holders_admit(&self, kind: Kind) -> bool {
         match kind {
             Kind::Read => !self.has(WRITER),
             Kind::Upgradable => !self.has(WRITER | UPGRADABLE),

@@ -34,9 +34,9 @@
 //! | free             | read, write, upgradable | counted or flagged       | [`RawRwLock::try_enter_fast`] |
 //! | no waiters, open to it | read, upgradable  | counted or flagged        | [`RawRwLock::try_enter_beside`] |
 //! | any other        | the same             | waiter enqueued             | [`RawRwLock::enqueue_or_enter`] |
-//! | alone, no waiters | leave               | free                        | [`RawRwLock::release_as`] |
-//! | no waiters       | leave                | uncounted or unflagged      | [`RawRwLock::release_beside`] |
-//! | waiters          | leave                | the same, then grants       | [`RawRwLock::release_slow`] |
+//! | alone, no waiters | release             | free                        | [`RawRwLock::release_as`] |
+//! | no waiters       | release              | uncounted or unflagged      | [`RawRwLock::release_beside`] |
+//! | waiters          | release              | the same, then grants       | [`RawRwLock::release_slow`] |
 //! | a held kind      | downgrade            | the weaker kind, then grants | [`RawRwLock::downgrade`] |
 //! | `UPGRADABLE`     | upgrade              | `WRITER`, or waiter enqueued first | [`RawRwLock::enqueue_or_upgrade`] |
 //! | queued           | drop                 | waiter removed, then grants | [`RawRwLock::cancel`] |
@@ -49,8 +49,8 @@
 //!
 //! # The hint
 //!
-//! A caller that is alone exchanges constants, without a look at the word ([`Hint`]). The hint is set by an enqueue and by an exchange, of a caller that enters or leaves, that fails because others hold
-//! the lock or wait for it, and cleared by a holder that leaves and finds itself alone.
+//! A caller that is alone exchanges constants, without a look at the word ([`Hint`]). The hint is set by an enqueue and by an exchange, of a caller that enters or releases, that fails because others hold
+//! the lock or wait for it, and cleared by a holder that releases and finds itself alone.
 //!
 //! # Orderings
 //! The word: Release in [`RawRwLock::release_as`] and [`RawRwLock::release_beside`] pairs with Acquire in [`RawRwLock::try_enter_fast`] and [`RawRwLock::try_enter_beside`]. The
@@ -286,7 +286,7 @@ impl RawRwLock {
 
     /// The word after a holder of this kind released a lock without waiters; `None` if the queue must be locked for that.
     #[inline(always)]
-    fn left(word: Word, kind: Kind) -> Option<Word> {
+    fn released(word: Word, kind: Kind) -> Option<Word> {
         if word.has(EDIT | WAITERS) {
             return None;
         }
@@ -326,10 +326,10 @@ impl RawRwLock {
         self.release_beside(kind, word)
     }
 
-    /// Leaves a lock that others hold, or wait for; `word` is what it was.
+    /// Releases a lock that others hold, or wait for; `word` is what it was.
     #[inline(never)]
     fn release_beside(&self, kind: Kind, mut word: Word) -> bool {
-        while let Some(to) = Self::left(word, kind) {
+        while let Some(to) = Self::released(word, kind) {
             // Release: as in `release_as`.
             if self.queue.replace(word, to, Ordering::Release).is_ok() {
                 return false;
