@@ -144,26 +144,8 @@ impl<T, S: Store<T>> Core<T, S> {
     /// A queued receive or send is polled: how its wait ended.
     #[inline(always)]
     pub(super) fn poll_wait(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
-        match waiter.get().state() {
-            WaiterState::Notified => Poll::Ready(waiter.get().verdict()),
-            _ if waiter.get().will_wake(cx.waker()) => Poll::Pending,
-            _ => self.rearm(waiter, cx),
-        }
-    }
-
-    #[cold]
-    fn rearm(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
-        let waker = clone_waker(cx.waker());
-        let mut locked = self.lock();
-        if waiter.get().state() == WaiterState::Notified {
-            drop(locked);
-            drop_waker(Some(waker));
-            return Poll::Ready(waiter.get().verdict());
-        }
-        // SAFETY: not `Notified`, so it is in the list of the receivers or in that of the senders (invariant 3 of the queue), which this lock guards too.
-        let old = unsafe { locked.queue.rearm(waiter, waker) };
-        drop_waker(locked.unlock_with(old));
-        Poll::Pending
+        // SAFETY: a receiver is in this queue, a sender in the one that is locked under it.
+        unsafe { self.queue.poll_queued(waiter, cx) }.map(|()| waiter.get().verdict())
     }
 
     /// A queued receive ends: how its wait had ended, if it had; else it has left the queue.

@@ -234,7 +234,7 @@ impl WaitQueue {
     /// A poll of a queued waiter, of a primitive that never wakes a waiter without a grant: `Ready` once it is `Notified`; else the waiter keeps its
     /// position, with this waker.
     ///
-    /// SAFETY: the waiter was enqueued in this queue, and has not been moved to another.
+    /// SAFETY: the waiter was enqueued in this queue, or in one that is locked under it, and is in none that this lock does not guard.
     #[inline]
     pub(crate) unsafe fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<()> {
         if waiter.get().state() == WaiterState::Notified {
@@ -260,7 +260,7 @@ impl WaitQueue {
             drop_waker(Some(waker));
             return Poll::Ready(());
         }
-        // SAFETY: not `Notified`, so it is where it was enqueued, or in a snapshot (invariant 3).
+        // SAFETY: not `Notified`, so it is in a list that this lock guards, or in a snapshot (invariant 3).
         let old = unsafe { locked.rearm(waiter, waker) };
         drop_waker(locked.unlock_with(old));
         Poll::Pending

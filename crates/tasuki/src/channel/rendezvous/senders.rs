@@ -4,7 +4,7 @@ use super::super::error::TrySendError;
 use super::super::parcel::Content;
 use super::boxed_message::BoxedMessage;
 use super::core::{RendezvousCore, WAITS};
-use crate::queue::waiter::{Payload, Verdict, WaiterState, clone_waker, drop_waker, wake_owner};
+use crate::queue::waiter::{Payload, Verdict, WaiterState, drop_waker, wake_owner};
 use crate::queue::word::WAITERS;
 use crate::queue::{Deferred, Pinned, QueueGuard as _, QueueWaker};
 use crate::wait::WaiterSlot;
@@ -36,22 +36,8 @@ impl<T> RendezvousCore<T> {
 
     /// A queued sender is polled.
     pub(super) fn poll_sender(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
-        if waiter.get().state() != WaiterState::Notified {
-            if waiter.get().will_wake(cx.waker()) {
-                return Poll::Pending;
-            }
-            let waker = clone_waker(cx.waker());
-            let locked = self.lock();
-            if waiter.get().state() != WaiterState::Notified {
-                // SAFETY: not `Notified`, so it is in the list of senders.
-                let old = unsafe { locked.senders().rearm(waiter, waker) };
-                drop_waker(locked.unlock_with(old));
-                return Poll::Pending;
-            }
-            drop(locked);
-            drop_waker(Some(waker));
-        }
-        Poll::Ready(waiter.get().verdict())
+        // SAFETY: a sender is in a queue that is locked under this one (invariant 2).
+        unsafe { self.queue.poll_queued(waiter, cx) }.map(|()| waiter.get().verdict())
     }
 
     /// A queued sender ends: how its wait had ended, if it had; else it has left, with its message.
