@@ -73,8 +73,8 @@ impl<'a, F> UntilCancelled<'a, F> {
         Some((on_cancel, future))
     }
 
-    /// Leaves the queue of the token, and drops the waker, whatever that does.
-    fn leave_token(self: Pin<&mut Self>) {
+    /// Cancels the wait for the token, and drops the waker, whatever that does.
+    fn cancel_wait(self: Pin<&mut Self>) {
         let Some((on_cancel, _)) = self.parts() else { return };
         let cancel = || {
             let _ = on_cancel.cancel(Cancel(()));
@@ -109,7 +109,7 @@ impl<F: Future> Future for UntilCancelled<'_, F> {
             if let Poll::Ready(output) = future.poll(cx) {
                 // Dropped if the drop of the future panics: that is the future's own panic.
                 let mut output = UnwindDrop::new(Some(output));
-                self.as_mut().leave_token();
+                self.as_mut().cancel_wait();
                 self.finish();
                 return Poll::Ready(output.take());
             }

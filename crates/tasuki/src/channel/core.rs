@@ -39,7 +39,7 @@
 //! | a step: drained and a receiver  | –                      | receiver refused        | wake it        | `Locked::step` |
 //! | a permit sends                  | reserved => pending or granted | as send         | as send        | [`Core::send_reserved`] |
 //! | a permit is dropped             | reserved => free       | –                       | a step         | [`Core::unreserve`] |
-//! | drop of a queued wait           | –                      | removed                 | a step (senders) | `cancel` |
+//! | cancel of a queued wait         | –                      | removed                 | a step (senders) | [`Core::cancel_receive`], `Core::cancel_send` |
 //! | a poll panics after it took a message | a new slot, pending in front or granted again | – | a step    | `receive.rs`: `Undo` |
 //! | a cancel panics after it took a message | a new slot, pending in front | –                  | a step         | `receive.rs`: `Undo` |
 //! | close                           | –                      | –                       | steps          | [`Core::close`] |

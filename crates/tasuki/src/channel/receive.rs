@@ -148,9 +148,9 @@ impl<T, S: Store<T>> Core<T, S> {
         unsafe { self.queue.poll_queued(waiter, cx) }.map(|()| waiter.get().verdict())
     }
 
-    /// A queued receive ends: how its wait had ended, if it had; else it has left the queue.
+    /// Cancels a queued receive: how its wait had ended, if it had; else it is out of the queue.
     #[inline(always)]
-    pub(super) fn leave(&self, waiter: Pinned<'_>) -> Option<Verdict> {
+    pub(super) fn cancel_receive(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         if waiter.get().state() != WaiterState::Notified {
             let mut locked = self.lock();
             if waiter.get().state() != WaiterState::Notified {
@@ -166,7 +166,7 @@ impl<T, S: Store<T>> Core<T, S> {
     /// A queued receive is dropped.
     #[inline(always)]
     pub(super) fn cancel_dropped(&self, waiter: Pinned<'_>) {
-        if self.leave(waiter) == Some(Verdict::Granted) {
+        if self.cancel_receive(waiter) == Some(Verdict::Granted) {
             self.put_back(waiter);
         }
     }
@@ -337,7 +337,7 @@ impl<H: ChannelSide> Op for RecvOp<H> {
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
         let core = self.side.core();
-        core.leave(waiter).map(|verdict| match verdict {
+        core.cancel_receive(waiter).map(|verdict| match verdict {
             Verdict::Granted => Ok(core.claim(waiter, AfterPanic::IsOver).expect("a grant is claimed once")),
             Verdict::Refused => Err(Closed),
         })

@@ -125,7 +125,7 @@ impl<H: ChannelSide> Op for RecvManyOp<'_, H> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        let verdict = self.side.core().leave(waiter);
+        let verdict = self.side.core().cancel_receive(waiter);
         verdict.map(|verdict| match verdict {
             Verdict::Granted => Ok(self.claim(waiter, AfterPanic::IsOver)),
             Verdict::Refused => Err(Closed),

@@ -184,9 +184,9 @@ impl<T, S: Store<T>> Core<T, S> {
         }
     }
 
-    /// A queued sender ends: how its wait had ended, if it had; else it has left the queue.
+    /// Cancels a queued send or reservation: how its wait had ended, if it had; else it is out of the queue.
     #[inline(always)]
-    fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
+    fn cancel_send(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         if waiter.get().state() != WaiterState::Notified {
             let mut locked = self.lock();
             if waiter.get().state() != WaiterState::Notified {
@@ -314,12 +314,12 @@ impl<H: ChannelSide> Op for SendOp<H> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.core().leave_senders(waiter).map(|verdict| self.ended(verdict))
+        self.core().cancel_send(waiter).map(|verdict| self.ended(verdict))
     }
 
     #[inline(always)]
     fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
-        if let Some(Verdict::Granted) = self.core().leave_senders(waiter) {
+        if let Some(Verdict::Granted) = self.core().cancel_send(waiter) {
             self.parcel.is_gone();
         }
     }
@@ -450,7 +450,7 @@ impl<R: Reserve> Op for ReserveOp<R> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        let verdict = self.reserve.side().core().leave_senders(waiter);
+        let verdict = self.reserve.side().core().cancel_send(waiter);
         verdict.map(|verdict| self.ended(verdict))
     }
 

@@ -204,7 +204,7 @@ impl WaitNote {
     pub(crate) fn limited_by(self, _limit: Self) {}
 
     #[inline(always)]
-    pub(crate) fn leave(self) {}
+    pub(crate) fn end(self) {}
 }
 
 #[cfg(feature = "std")]

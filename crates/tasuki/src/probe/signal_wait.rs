@@ -35,7 +35,7 @@ impl SignalWait {
     /// It is over.
     #[inline]
     pub fn ends(&mut self) {
-        core::mem::replace(&mut self.0, WaitNote::NONE).leave();
+        core::mem::replace(&mut self.0, WaitNote::NONE).end();
     }
 }
 

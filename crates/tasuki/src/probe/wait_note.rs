@@ -68,9 +68,9 @@ impl WaitNote {
     }
 
     /// The wait is over. Called once, by its own future.
-    pub(crate) fn leave(self) {
+    pub(crate) fn end(self) {
         if self.0 != 0 {
-            waits::leave(self.0);
+            waits::end(self.0);
         }
     }
 }

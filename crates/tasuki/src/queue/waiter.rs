@@ -212,7 +212,7 @@ impl Waiter {
     #[cold]
     pub(crate) fn ends_without_output(&self) {
         self.phase.set(Phase::Finished);
-        self.note.leave();
+        self.note.end();
     }
 
     /// Keeps the ticket of the message that the wait has claimed, should it have to come back. In the slot of the waker, which is empty: a waiter has no other room for 64 bits.

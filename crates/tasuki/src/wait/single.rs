@@ -208,12 +208,12 @@ impl Drop for IdleOnPanic<'_> {
 }
 
 /// A cancelled wait is over when its waiter is in no queue: until then a releaser may grant it, and look at its note. Also if foreign code panics.
-struct LeaveOnDrop(WaitNote);
+struct EndNoteOnDrop(WaitNote);
 
-impl Drop for LeaveOnDrop {
+impl Drop for EndNoteOnDrop {
     #[inline(always)]
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.end();
     }
 }
 
@@ -384,7 +384,7 @@ impl<O: Op> Single<O> {
             // In here: around this the subscriber of the spans runs, which must find the wait over when its output exists.
             if poll.is_ready() {
                 self.memory.set_phase(Phase::Claimed);
-                waiter.get().note().leave();
+                waiter.get().note().end();
             } else {
                 waiter.get().note().polled();
             }
@@ -403,7 +403,7 @@ impl<O: Op> Single<O> {
         self.memory.set_phase(Phase::Cancelled);
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
-        let _leave = LeaveOnDrop(waiter.get().note());
+        let _end = EndNoteOnDrop(waiter.get().note());
         let output = self.op.cancel(waiter);
         if output.is_some() {
             self.memory.set_phase(Phase::Claimed);
@@ -418,7 +418,7 @@ impl<O: Op> Single<O> {
         // A drop happens once, whatever panics, so the phase may stay: one store less before the queue is locked.
         // SAFETY: it was queued, so the waiter is initialised; the future is pinned until `Drop` has run.
         let waiter = unsafe { Pinned::new(self.memory.as_ptr()) };
-        let _leave = LeaveOnDrop(waiter.get().note());
+        let _end = EndNoteOnDrop(waiter.get().note());
         self.op.cancel_dropped(waiter);
     }
 }

@@ -24,8 +24,8 @@
 //! | `head`           | drop of a receive         | `0`                   | none: the message is not moved before it is claimed | `cancel` |
 //! | `head`, of a receive that was forgotten | recv, close | `0`            | none: its waker is forgotten with it | `Core::remove_forgotten` |
 //! | `0`              | close, drop of the receiver | `count` 1           | tell the sender               | [`Core::close`] |
-//! | `count` 1        | drop of the receiver, after its close | `count` 1 and `RECEIVER_GONE` | none      | [`Core::leave`] |
-//! | with `SENDER_GONE` | drop of the receiver    | –                     | free                          | [`Core::has_finished`], [`Core::leave`] |
+//! | `count` 1        | drop of the receiver, after its close | `count` 1 and `RECEIVER_GONE` | none      | [`Core::finish_receiver`] |
+//! | with `SENDER_GONE` | drop of the receiver    | –                     | free                          | [`Core::has_finished`], [`Core::finish_receiver`] |
 //!
 //! # Invariants
 //! 1. One side sets its flag, the other finds it and frees: never both, never neither. The exchange that sets it is the last touch of its side.
@@ -154,7 +154,7 @@ impl<T> Core<T> {
                 backoff.wait();
                 word = queue.load();
             } else if word.has(RECEIVER_GONE) {
-                // Acquire: pairs with Release in `leave`; the receiver has made its last touch.
+                // Acquire: pairs with Release in `finish_receiver`; the receiver has made its last touch.
                 let _ = queue.load_with(Ordering::Acquire);
                 return Finished::Alone;
             } else if word.has(WAITERS) {
@@ -181,7 +181,7 @@ impl<T> Core<T> {
             Ok(()) => false,
             Err(now) => {
                 debug_assert!(now.has(RECEIVER_GONE), "{now:?} after a close");
-                // Acquire: pairs with Release in `leave`.
+                // Acquire: pairs with Release in `finish_receiver`.
                 let _ = queue.load_with(Ordering::Acquire);
                 true
             }
@@ -196,7 +196,7 @@ impl<T> Core<T> {
 
     /// The receiver ends, after it has closed; true if it owns the memory. Takes the queue alone (invariant 4).
     #[inline(never)]
-    pub(super) fn leave(queue: &WaitQueue) -> bool {
+    pub(super) fn finish_receiver(queue: &WaitQueue) -> bool {
         loop {
             let word = queue.load_settled();
             if word.has(SENDER_GONE) {

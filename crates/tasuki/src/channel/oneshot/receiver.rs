@@ -144,25 +144,25 @@ impl<P: Storage> Drop for Receiver<P> {
             // SAFETY: the sender has gone, and the receiver is.
             unsafe { self.place.free() };
         } else {
-            leave_first(&self.place);
+            end_first(&self.place);
         }
     }
 }
 
 /// The receiver is dropped before the sender, which is notified.
 #[inline(never)]
-fn leave_first<P: Storage>(place: &P) {
+fn end_first<P: Storage>(place: &P) {
     /// The exchange that is the last touch comes after the close, also if a waker panics.
-    struct Leave<'p, P: Storage>(&'p P);
-    impl<P: Storage> Drop for Leave<'_, P> {
+    struct Finish<'p, P: Storage>(&'p P);
+    impl<P: Storage> Drop for Finish<'_, P> {
         fn drop(&mut self) {
-            if Core::<P::Message>::leave(&self.0.core().queue) {
+            if Core::<P::Message>::finish_receiver(&self.0.core().queue) {
                 // SAFETY: the sender has gone meanwhile, and the receiver is.
                 unsafe { self.0.free() };
             }
         }
     }
-    let _leave = Leave(place);
+    let _finish = Finish(place);
     place.core().close();
 }
 
@@ -239,7 +239,7 @@ impl<E: End> Op for OneshotRecvOp<E> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.leave(waiter).then(|| self.end.core().take().ok_or(Closed))
+        self.cancel_wait(waiter).then(|| self.end.core().take().ok_or(Closed))
     }
 
     fn unfinished<L>(&mut self, limit: L) -> L {
@@ -254,13 +254,13 @@ impl<E: End> Op for OneshotRecvOp<E> {
 
     fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
         // What was granted has not moved.
-        self.leave(waiter);
+        self.cancel_wait(waiter);
     }
 }
 
 impl<E: End> OneshotRecvOp<E> {
-    /// Leaves the queue; true if the sender had ended.
-    fn leave(&self, waiter: Pinned<'_>) -> bool {
+    /// Takes the waiter out of the queue; true if the sender had ended.
+    fn cancel_wait(&self, waiter: Pinned<'_>) -> bool {
         if waiter.get().state() == WaiterState::Notified {
             return true;
         }

@@ -36,9 +36,9 @@
 //! | poll of a receiver in `reserved` | as recv                                                        | steps             | [`RendezvousCore::claim`] |
 //! | poll of a receiver in `queue`   | rearmed, in its place                                           | `Pending`         | [`RendezvousCore::poll_listed`] |
 //! | poll of a granted receiver      | takes its box                                                   | steps, if closed  | [`RendezvousCore::claim_handed`] |
-//! | drop of a granted receiver      | its box => `put_back`                                           | steps             | [`RendezvousCore::leave`] |
-//! | drop of a receiver in `reserved` | removed                                                        | a step            | [`RendezvousCore::leave`] |
-//! | drop or refusal of a queued sender | removed, with its message; the last of `reserved` => front of `queue`, if it has more than there are senders | steps | [`RendezvousCore::leave_senders`], `LockedRendezvous::sender_gone` |
+//! | drop of a granted receiver      | its box => `put_back`                                           | steps             | [`RendezvousCore::cancel_dropped`] |
+//! | drop of a receiver in `reserved` | removed                                                        | a step            | [`RendezvousCore::cancel_dropped`] |
+//! | drop or refusal of a queued sender | removed, with its message; the last of `reserved` => front of `queue`, if it has more than there are senders | steps | [`RendezvousCore::cancel_send`], `LockedRendezvous::sender_gone` |
 //! | a poll panics after it took a message | in a box: granted to that receive, or put back in its place | steps             | [`UndoRendezvous`] |
 //! | close                           | –                                                               | steps             | [`RendezvousCore::close`] |
 //! | a step: closed                  | a sender is refused; without boxes also a receiver              | wake it           | `LockedRendezvous::step` |
@@ -476,12 +476,12 @@ impl<T> RendezvousCore<T> {
         if let Some(message) = self.claim(waiter, AfterPanic::IsOver) {
             return Some(Ok(message));
         }
-        self.leave_queue(waiter).then(|| self.claim_handed(waiter, AfterPanic::IsOver))
+        self.take_out(waiter).then(|| self.claim_handed(waiter, AfterPanic::IsOver))
     }
 
     /// A queued receiver is dropped: what it was granted, or what was reserved for it, goes to the next.
-    pub(super) fn leave(&self, waiter: Pinned<'_>) {
-        if self.leave_queue(waiter) {
+    pub(super) fn cancel_dropped(&self, waiter: Pinned<'_>) {
+        if self.take_out(waiter) {
             if let Some(handed) = self.take_box(waiter) {
                 let mut locked = self.lock();
                 locked.counts().put_back.insert(handed);
@@ -490,8 +490,8 @@ impl<T> RendezvousCore<T> {
         }
     }
 
-    /// A queued receiver leaves its list; true if it was granted or refused before.
-    fn leave_queue(&self, waiter: Pinned<'_>) -> bool {
+    /// Takes a queued receiver out of its list; true if it was granted or refused before, and is in none.
+    fn take_out(&self, waiter: Pinned<'_>) -> bool {
         let mut locked = self.lock();
         if waiter.get().state() == WaiterState::Notified {
             return true;

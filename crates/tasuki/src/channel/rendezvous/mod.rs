@@ -434,12 +434,12 @@ impl<T> Op for HandOverOp<'_, T> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.core().leave_senders(waiter).map(|verdict| self.ended(verdict))
+        self.core().cancel_send(waiter).map(|verdict| self.ended(verdict))
     }
 
     fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
         // What was not taken stays in its parcel, whose drop contains a second panic.
-        if let Some(Verdict::Granted) = self.core().leave_senders(waiter) {
+        if let Some(Verdict::Granted) = self.core().cancel_send(waiter) {
             self.parcel.is_gone();
         }
     }
@@ -530,7 +530,7 @@ impl<T> Op for TakeOverOp<'_, T> {
     }
 
     fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
-        self.core.leave(waiter);
+        self.core.cancel_dropped(waiter);
     }
 }
 

@@ -40,8 +40,8 @@ impl<T> RendezvousCore<T> {
         unsafe { self.queue.poll_queued(waiter, cx) }.map(|()| waiter.get().verdict())
     }
 
-    /// A queued sender ends: how its wait had ended, if it had; else it has left, with its message.
-    pub(super) fn leave_senders(&self, waiter: Pinned<'_>) -> Option<Verdict> {
+    /// Cancels a queued send: how its wait had ended, if it had; else it is out of the queue, with its message.
+    pub(super) fn cancel_send(&self, waiter: Pinned<'_>) -> Option<Verdict> {
         let mut locked = self.lock();
         if waiter.get().state() == WaiterState::Notified {
             return Some(waiter.get().verdict());

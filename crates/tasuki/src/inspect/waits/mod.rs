@@ -12,7 +12,7 @@
 //! | its future is polled again | [`polled`] |
 //! | its waiter is granted, moved to another queue, revoked | [`granted`], [`set_held`], [`moved`], [`revoked`], with the queue locked |
 //! | its end has come, or that of its limit | `unpolled.rs` |
-//! | the wait is over | [`leave`] |
+//! | the wait is over | [`end`] |
 //!
 //! # Invariants
 //! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`). Later change, each by itself: `lock`, the `want` of `request`, `held`, `order` and, when a waiter is moved, what says of which lock it is and since
@@ -322,7 +322,7 @@ pub(crate) fn publish(number: u32) -> bool {
 
 /// The wait is over: granted and claimed, or cancelled.
 #[inline]
-pub(crate) fn leave(number: u32) {
+pub(crate) fn end(number: u32) {
     let record = get(number);
     let request = record.request();
     if let Some(lock) = record.counted() {
@@ -334,14 +334,14 @@ pub(crate) fn leave(number: u32) {
             .left(request.is_exclusive() && lock.holders.is_first(record.task.load(Ordering::Relaxed)));
     }
     if request.is_listed() || record.is_linked.load(Ordering::Relaxed) || is_of_pool(number) {
-        leave_lists(number, record, request);
+        end_slow(number, record, request);
     } else {
         record.stamp.free();
     }
 }
 
 #[cold]
-fn leave_lists(number: u32, record: &WaitRecord, request: Request) {
+fn end_slow(number: u32, record: &WaitRecord, request: Request) {
     if request.is_listed() {
         unlist(number, record);
     }
