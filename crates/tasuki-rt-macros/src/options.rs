@@ -25,7 +25,7 @@ pub(crate) struct Options {
 }
 
 /// One option: its name, its place, and what follows the `=`.
-struct Entry {
+struct Setting {
     name: String,
     at: Span,
     value: Vec<TokenTree>,
@@ -44,7 +44,7 @@ impl Options {
     }
 
     fn parse(tokens: TokenStream, names: &[&str], message: &'static str) -> Result<Self, Wrong> {
-        let entries = entries(tokens, message)?;
+        let entries = settings(tokens, message)?;
         for (at, entry) in entries.iter().enumerate() {
             if !names.contains(&entry.name.as_str()) {
                 return Err(Wrong::new(message, entry.at));
@@ -54,14 +54,14 @@ impl Options {
             }
         }
         let find = |name: &str| entries.iter().find(|entry| entry.name == name);
-        let workers = find("workers").map(Entry::number).transpose()?;
-        let seeds = find("seeds").map(Entry::number).transpose()?;
-        let flag = |name: &str| find(name).map(Entry::flag).transpose();
+        let workers = find("workers").map(Setting::number).transpose()?;
+        let seeds = find("seeds").map(Setting::number).transpose()?;
+        let flag = |name: &str| find(name).map(Setting::flag).transpose();
         let (simulate, exhaustive) = (flag("simulate")?, flag("exhaustive")?);
         if let (Some(at), Some(_)) = (exhaustive, &seeds) {
             return Err(Wrong::new("all schedules are explored: `exhaustive` has no `seeds`", at));
         }
-        let most = find("schedules").map(Entry::number).transpose()?;
+        let most = find("schedules").map(Setting::number).transpose()?;
         if let (None, Some((_, literal))) = (exhaustive, &most) {
             return Err(Wrong::new("`schedules` is the limit of `exhaustive`", literal.span()));
         }
@@ -90,7 +90,7 @@ impl Options {
     }
 }
 
-impl Entry {
+impl Setting {
     fn flag(&self) -> Result<Span, Wrong> {
         if self.value.is_empty() { Ok(self.at) } else { Err(Wrong::new("this option has no value", self.at)) }
     }
@@ -106,7 +106,7 @@ impl Entry {
 }
 
 /// The options, between commas.
-fn entries(tokens: TokenStream, message: &'static str) -> Result<Vec<Entry>, Wrong> {
+fn settings(tokens: TokenStream, message: &'static str) -> Result<Vec<Setting>, Wrong> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let comma = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
     let mut parts: Vec<&[TokenTree]> = tokens.split(comma).collect();
@@ -114,10 +114,10 @@ fn entries(tokens: TokenStream, message: &'static str) -> Result<Vec<Entry>, Wro
     if parts.last().is_some_and(|part| part.is_empty()) {
         parts.pop();
     }
-    parts.into_iter().map(|part| entry(part, message)).collect()
+    parts.into_iter().map(|part| setting(part, message)).collect()
 }
 
-fn entry(part: &[TokenTree], message: &'static str) -> Result<Entry, Wrong> {
+fn setting(part: &[TokenTree], message: &'static str) -> Result<Setting, Wrong> {
     let at = part.first().map_or_else(Span::call_site, TokenTree::span);
     let wrong = || Wrong::new(message, at);
     let name = part.first().and_then(word).ok_or_else(wrong)?.to_string();
@@ -128,5 +128,5 @@ fn entry(part: &[TokenTree], message: &'static str) -> Result<Entry, Wrong> {
         }
         _ => return Err(wrong()),
     };
-    Ok(Entry { name, at, value })
+    Ok(Setting { name, at, value })
 }

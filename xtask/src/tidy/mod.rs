@@ -8,6 +8,7 @@ mod forbidden;
 mod hazards;
 mod headers;
 mod language;
+mod names;
 pub(crate) mod orderings;
 mod programs;
 mod public_docs;
@@ -78,7 +79,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 58] = [
+const RULES: [(&str, Rule); 59] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
@@ -121,6 +122,7 @@ const RULES: [(&str, Rule); 58] = [
     ("actors have names", language::actors),
     ("the words are those of the field", language::private_words),
     ("keys of requirements stay in tests", language::keys),
+    ("one name is one type", names::one_name_one_type),
     ("the code map names every file, and no other", documents::code_map),
     ("every file of tests is run", programs::every_file_is_run),
     ("what must not compile has a twin that does", programs::refusals_have_twins),

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The messages of such panics, in their order. Shared, because any thread may take the output of a task.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnobservedPanics(Arc<Mutex<Messages>>);
+pub(super) struct UnobservedPanics(Arc<Mutex<PanicMessages>>);
 
 #[derive(Debug, Default)]
-struct Messages {
+struct PanicMessages {
     next: u64,
     unobserved: BTreeMap<u64, String>,
 }
@@ -32,7 +32,7 @@ impl UnobservedPanics {
         self.messages().unobserved.values().next().cloned()
     }
 
-    fn messages(&self) -> MutexGuard<'_, Messages> {
+    fn messages(&self) -> MutexGuard<'_, PanicMessages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -30,23 +30,23 @@
 //! | send, no room or senders wait   | –                      | sender enqueued         | `Pending`      | [`Locked::push_sender`] |
 //! | recv, a message is pending      | pending => free        | –                       | a step         | [`Locked::pop_available`], [`Locked::finish_freeing`] |
 //! | recv, none is pending           | –                      | receiver enqueued       | `Pending`      | `receive.rs` |
-//! | poll of a granted receive       | granted => free        | –                       | a step         | [`Core::claim`] |
+//! | poll of a granted receive       | granted => free        | –                       | a step         | [`ChannelCore::claim`] |
 //! | drop of a granted receive       | granted => pending, in front (`ticket_heap.rs`) | – | a step         | [`Locked::put_back`] |
 //! | a step: message and receiver    | pending => granted     | receiver => `Notified`  | wake it        | `Locked::step` |
 //! | a step: room and a sender       | free => pending, the slot that was just freed before others | sender => `Notified` | wake it | `Locked::step` |
 //! | a step: room and a reservation  | free => reserved       | sender => `Notified`    | wake it        | `Locked::step` |
 //! | a step: closed and a sender     | –                      | sender refused          | wake it        | `Locked::step` |
 //! | a step: drained and a receiver  | –                      | receiver refused        | wake it        | `Locked::step` |
-//! | a permit sends                  | reserved => pending or granted | as send         | as send        | [`Core::send_reserved`] |
-//! | a permit is dropped             | reserved => free       | –                       | a step         | [`Core::unreserve`] |
-//! | cancel of a queued wait         | –                      | removed                 | a step (senders) | [`Core::cancel_receive`], `Core::cancel_send` |
+//! | a permit sends                  | reserved => pending or granted | as send         | as send        | [`ChannelCore::send_reserved`] |
+//! | a permit is dropped             | reserved => free       | –                       | a step         | [`ChannelCore::unreserve`] |
+//! | cancel of a queued wait         | –                      | removed                 | a step (senders) | [`ChannelCore::cancel_receive`], `ChannelCore::cancel_send` |
 //! | a poll panics after it took a message | a new slot, pending in front or granted again | – | a step    | `receive.rs`: `Undo` |
 //! | a cancel panics after it took a message | a new slot, pending in front | –                  | a step         | `receive.rs`: `Undo` |
-//! | close                           | –                      | –                       | steps          | [`Core::close`] |
-//! | the last receiver goes          | pending => in no list, not used again; the messages are dropped without the lock | – | steps; the memory of most slots is freed | [`Core::close_without_receivers`] |
+//! | close                           | –                      | –                       | steps          | [`ChannelCore::close`] |
+//! | the last receiver goes          | pending => in no list, not used again; the messages are dropped without the lock | – | steps; the memory of most slots is freed | [`ChannelCore::close_without_receivers`] |
 //!
 //! Steps are made until there is none left, 32 wakers in one hold of the lock (`queue/grant_loop.rs`), so a close of a million waiters lets others in between. Where there is room
-//! and no slot, in an unbounded channel, the store grows between two holds, and the steps go on ([`Core::lock_with_slots`]).
+//! and no slot, in an unbounded channel, the store grows between two holds, and the steps go on ([`ChannelCore::lock_with_slots`]).
 //!
 //! A message gets a ticket when it is granted for the first time, under the lock, so tickets have the order of the messages; it keeps it when it is put back. Pending messages that have none are newer
 //! than all that have one.
@@ -84,7 +84,7 @@ pub(super) const SENDERS: usize = FLAG_B;
 // In this order: what every operation writes has 64 bytes, which is one cache line where handles share a channel (`handle.rs`), and what is only read is behind that. A thread that gets
 // the lock from another processor waits for one line with the word, not for three.
 #[repr(C)]
-pub struct Core<T, S: Store<T>> {
+pub struct ChannelCore<T, S: Store<T>> {
     /// The receivers; its lock protects everything.
     pub(super) queue: WaitQueue,
     pub(super) senders: WaitQueue,
@@ -103,14 +103,14 @@ pub struct Core<T, S: Store<T>> {
 }
 
 // SAFETY: messages are moved from thread to thread, never shared; the state is touched under the queue lock only.
-unsafe impl<T: Send, S: Store<T>> Send for Core<T, S> {}
+unsafe impl<T: Send, S: Store<T>> Send for ChannelCore<T, S> {}
 // SAFETY: as above.
-unsafe impl<T: Send, S: Store<T>> Sync for Core<T, S> {}
+unsafe impl<T: Send, S: Store<T>> Sync for ChannelCore<T, S> {}
 // A panic leaves nothing half done: the state is complete before any foreign call.
-impl<T, S: Store<T>> UnwindSafe for Core<T, S> {}
-impl<T, S: Store<T>> RefUnwindSafe for Core<T, S> {}
+impl<T, S: Store<T>> UnwindSafe for ChannelCore<T, S> {}
+impl<T, S: Store<T>> RefUnwindSafe for ChannelCore<T, S> {}
 
-impl<T, S: Store<T>> Core<T, S> {
+impl<T, S: Store<T>> ChannelCore<T, S> {
     const_fn! {
         /// With memory for `allocated` messages and room for `capacity`, both at most [`MAX_SLOTS`]; memory for `keep` is kept when there is no message.
         pub(super) const fn new(store: S, allocated: u32, capacity: u32, keep: u32) -> Self {
@@ -237,7 +237,7 @@ impl<T, S: Store<T>> Core<T, S> {
 }
 
 /// Wakes the waiters for the close; a waker that panics does not keep the others from being woken.
-struct SetClosed<'c, T, S: Store<T>>(&'c Core<T, S>);
+struct SetClosed<'c, T, S: Store<T>>(&'c ChannelCore<T, S>);
 
 impl<T, S: Store<T>> Drop for SetClosed<'_, T, S> {
     fn drop(&mut self) {
@@ -247,7 +247,7 @@ impl<T, S: Store<T>> Drop for SetClosed<'_, T, S> {
 
 /// Messages that were detached, to be dropped without the lock, one by one, whatever panics.
 struct DropMessages<'c, T, S: Store<T>> {
-    core: &'c Core<T, S>,
+    core: &'c ChannelCore<T, S>,
     rest: DetachedMessages,
 }
 
@@ -267,7 +267,7 @@ impl<T, S: Store<T>> Drop for DropMessages<'_, T, S> {
     }
 }
 
-impl<T, S: Store<T>> Drop for Core<T, S> {
+impl<T, S: Store<T>> Drop for ChannelCore<T, S> {
     /// What was sent and not received is dropped. What was granted to a receive that was forgotten is leaked.
     fn drop(&mut self) {
         let mut locked = self.lock();
@@ -277,7 +277,7 @@ impl<T, S: Store<T>> Drop for Core<T, S> {
     }
 }
 
-impl<T, S: Store<T>> fmt::Debug for Core<T, S> {
+impl<T, S: Store<T>> fmt::Debug for ChannelCore<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (len, capacity) = (self.len(), self.capacity());
         f.debug_struct("Channel")

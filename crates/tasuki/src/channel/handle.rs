@@ -24,8 +24,8 @@
 //! Release of [`HandleCount::remove`] pairs with its Acquire by the thread that reaches zero: what other handles did happens before the close, and before the
 //! memory is freed. Additions are Relaxed: the caller has a handle.
 
-use super::core::Core;
-use super::store::{GROWING_FIRST, Heap, MAX_SLOTS, Slot};
+use super::core::ChannelCore;
+use super::store::{GROWING_FIRST, Heap, MAX_SLOTS, MessageSlot};
 use super::{Receiver, Sender};
 use crate::shim::{AtomicUsize, Ordering, Tracked};
 use alloc::alloc::{alloc, dealloc, handle_alloc_error};
@@ -34,7 +34,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr::NonNull;
 
 /// The channel of a handle.
-pub(super) type HeapCore<T> = Core<T, Heap<T>>;
+pub(super) type HeapCore<T> = ChannelCore<T, Heap<T>>;
 
 /// So many slots stay when an unbounded channel is empty; the end of a segment.
 const UNBOUNDED_KEEP: u32 = 1024;
@@ -124,16 +124,16 @@ impl<T> ChannelHandle<T> {
     /// A channel with one sender and one receiver.
     #[track_caller]
     fn new(first: u32, capacity: u32, keep: u32) -> Self {
-        let slots = Layout::array::<Slot<T>>(first as usize).expect(TOO_BIG);
+        let slots = Layout::array::<MessageSlot<T>>(first as usize).expect(TOO_BIG);
         let (layout, offset) = Layout::new::<SharedChannel<T>>().extend(slots).expect(TOO_BIG);
         // SAFETY: the layout is not of size zero.
         let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         // SAFETY: within the allocation.
-        let base = unsafe { memory.as_ptr().add(offset) }.cast::<Slot<T>>();
+        let base = unsafe { memory.as_ptr().add(offset) }.cast::<MessageSlot<T>>();
         let shared = memory.cast::<SharedChannel<T>>();
         let count = |n| HandleCount(AtomicUsize::new(n));
         let value = SharedChannel {
-            core: Core::new(Heap::new(base, first), first, capacity, keep),
+            core: ChannelCore::new(Heap::new(base, first), first, capacity, keep),
             senders: count(1),
             receivers: count(1),
             handles: count(2),

@@ -1,6 +1,6 @@
 //! [`Channel`]: a channel without an allocation.
 
-use super::core::Core;
+use super::core::ChannelCore;
 use super::error::{TryRecvError, TrySendError};
 use super::receive::RecvOp;
 use super::send::SendOp;
@@ -11,9 +11,9 @@ use crate::wait::{Single, Wait};
 use core::fmt;
 
 /// The future of [`Channel::send`].
-pub type InlineSend<'a, T, const N: usize> = Wait<Single<SendOp<&'a Core<T, Inline<T, N>>>>>;
+pub type InlineSend<'a, T, const N: usize> = Wait<Single<SendOp<&'a ChannelCore<T, Inline<T, N>>>>>;
 /// The future of [`Channel::recv`].
-pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a Core<T, Inline<T, N>>>>>;
+pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a ChannelCore<T, Inline<T, N>>>>>;
 
 /// A channel with room for `N` messages inside itself: no allocation, no handles, `const`. For a `static`, for bare metal.
 ///
@@ -44,7 +44,7 @@ pub type InlineRecv<'a, T, const N: usize> = Wait<Single<RecvOp<&'a Core<T, Inli
 /// An interrupt handler may call [`try_send`](Self::try_send) and [`try_recv`](Self::try_recv), but only with the feature `critical-section`: without it the
 /// handler may find the queue locked by the code that it interrupted, and wait for ever.
 pub struct Channel<T, const N: usize> {
-    core: Core<T, Inline<T, N>>,
+    core: ChannelCore<T, Inline<T, N>>,
 }
 
 impl<T, const N: usize> Channel<T, N> {
@@ -65,7 +65,7 @@ impl<T, const N: usize> Channel<T, N> {
             const { assert!(N > 0 && (N as u64) < MAX_SLOTS as u64, "a channel has room for 1 to 2^32 - 3 messages") };
             let slots = N as u32;
             // With the spare one.
-            Self { core: Core::new(Inline::new(), slots + 1, slots, slots + 1) }
+            Self { core: ChannelCore::new(Inline::new(), slots + 1, slots, slots + 1) }
         }
     }
 

@@ -3,9 +3,9 @@
 //! Every change of a channel goes through a [`Locked`], which the holder of the queue lock has; `senders.rs` and `fast_path.rs` have further functions of it. Nothing foreign runs: messages are moved, never dropped, and wakers come out
 //! as [`Deferred`]. States, transitions and invariants: `core.rs`.
 
-use super::core::{CLOSED, Core, SENDERS};
+use super::core::{CLOSED, ChannelCore, SENDERS};
 use super::parcel::Content;
-use super::store::{NONE, Numbered, Slot, Store, pack};
+use super::store::{MessageSlot, NONE, Numbered, Store, pack};
 use super::ticket_heap::{Messages, TicketHeap};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
@@ -53,7 +53,7 @@ impl ChannelState {
 
 /// A channel whose queue is locked.
 pub(super) struct Locked<'c, T, S: Store<T>> {
-    pub(super) core: &'c Core<T, S>,
+    pub(super) core: &'c ChannelCore<T, S>,
     state: *mut ChannelState,
     pub(super) queue: LockedQueue<'c>,
 }
@@ -76,7 +76,7 @@ pub(super) struct Popped<'c, T> {
 
 impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[inline(always)]
-    pub(super) fn new(core: &'c Core<T, S>, state: *mut ChannelState, queue: LockedQueue<'c>) -> Self {
+    pub(super) fn new(core: &'c ChannelCore<T, S>, state: *mut ChannelState, queue: LockedQueue<'c>) -> Self {
         Self { core, state, queue }
     }
 
@@ -94,7 +94,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     /// A slot that has been used before.
     #[inline(always)]
-    fn slot(&self, number: u32) -> &'c Slot<T> {
+    fn slot(&self, number: u32) -> &'c MessageSlot<T> {
         debug_assert!(number < self.state().fresh, "slot {number} was never used");
         // SAFETY: made when it was first used; slots live as long as the channel, or until no slot is used.
         unsafe { &*self.core.store.slot(number) }
@@ -153,7 +153,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
             return None;
         }
         // SAFETY: memory of the store, not used before.
-        unsafe { self.core.store.slot(fresh).write(Slot::new()) };
+        unsafe { self.core.store.slot(fresh).write(MessageSlot::new()) };
         self.state_mut().fresh = fresh + 1;
         Some(self.numbered(fresh))
     }
@@ -301,7 +301,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Detaches all pending messages, in constant time. Their slots are not used again: there is no receiver.
     pub(super) fn detach(&mut self) -> DetachedMessages {
         let pending = self.core.pending.get();
-        let returned = self.state_mut().returned.take::<Core<T, S>>();
+        let returned = self.state_mut().returned.take::<ChannelCore<T, S>>();
         self.core.pending.set(0);
         DetachedMessages { first: self.state().first, len: pending - returned.len(), returned }
     }
@@ -488,7 +488,7 @@ impl DetachedMessages {
     /// The next of them.
     ///
     /// SAFETY: they were detached from this channel, and are the caller's alone.
-    pub(super) unsafe fn next<T, S: Store<T>>(&mut self, core: &Core<T, S>) -> Option<T> {
+    pub(super) unsafe fn next<T, S: Store<T>>(&mut self, core: &ChannelCore<T, S>) -> Option<T> {
         let at = match self.returned.pop(core) {
             Some(number) => used_slot(core, number),
             None => {
@@ -506,18 +506,18 @@ impl DetachedMessages {
 /// The oldest of the messages that were put back, of which there is one. Takes and returns what fits into registers: a locked channel that is passed by reference has to be stored.
 #[cold]
 #[inline(never)]
-fn pop_returned<T, S: Store<T>>(core: &Core<T, S>, state: &mut ChannelState) -> u32 {
+fn pop_returned<T, S: Store<T>>(core: &ChannelCore<T, S>, state: &mut ChannelState) -> u32 {
     state.returned.pop(core).expect("a message was put back")
 }
 
 /// A slot of a channel that has been used.
-fn used_slot<T, S: Store<T>>(core: &Core<T, S>, number: u32) -> &Slot<T> {
+fn used_slot<T, S: Store<T>>(core: &ChannelCore<T, S>, number: u32) -> &MessageSlot<T> {
     // SAFETY: made when it was first used; slots live as long as the channel, or until no slot is used.
     unsafe { &*core.store.slot(number) }
 }
 
 /// The messages that were put back are linked through their slots, which are in no other list then.
-impl<T, S: Store<T>> Messages for Core<T, S> {
+impl<T, S: Store<T>> Messages for ChannelCore<T, S> {
     type Link = u32;
     const NONE: u32 = NONE;
 

@@ -3,7 +3,7 @@
 //! A granted message stays in its slot, so a receive that is dropped has nothing to move: the slot is put back ([`Locked::put_back`]), or granted to the next.
 //! A message needs a slot again only if it was taken and a waker then panics: that of a waiting sender, that of the receive itself, or that of the limit around it ([`Undo`]).
 
-use super::core::Core;
+use super::core::ChannelCore;
 use super::error::TryRecvError;
 use super::locked::{Locked, Popped};
 use super::store::{NONE, Store, pack, unpack};
@@ -17,7 +17,7 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 use core::task::{Context, Poll};
 
-impl<T, S: Store<T>> Core<T, S> {
+impl<T, S: Store<T>> ChannelCore<T, S> {
     /// Takes the oldest pending message.
     #[inline(always)]
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
@@ -203,7 +203,7 @@ enum Enqueued<'c, T, S: Store<T>> {
 /// A message on its way out. If it does not get there, because foreign code panics, it gets a slot again: granted to the waiter that it was granted to, or
 /// pending in front. A channel without an allocation has one spare slot; without one the message is lost with the panic, and the wait is over.
 struct Undo<'a, T, S: Store<T>> {
-    core: &'a Core<T, S>,
+    core: &'a ChannelCore<T, S>,
     message: ManuallyDrop<T>,
     ticket: i64,
     waiter: Option<Pinned<'a>>,
@@ -256,15 +256,15 @@ pub trait ChannelSide {
     type Store: Store<Self::Message>;
 
     #[doc(hidden)]
-    fn core(&self) -> &Core<Self::Message, Self::Store>;
+    fn core(&self) -> &ChannelCore<Self::Message, Self::Store>;
 }
 
-impl<T, S: Store<T>> ChannelSide for &Core<T, S> {
+impl<T, S: Store<T>> ChannelSide for &ChannelCore<T, S> {
     type Message = T;
     type Store = S;
 
     #[inline(always)]
-    fn core(&self) -> &Core<T, S> {
+    fn core(&self) -> &ChannelCore<T, S> {
         self
     }
 }
@@ -357,7 +357,7 @@ impl<H: ChannelSide> Op for RecvOp<H> {
 
     fn discard_claimed(&mut self, output: Self::Output, waiter: Pinned<'_>) {
         if let Ok(message) = output {
-            // SAFETY: its own future, which has claimed a message: `Core::claim` or `Core::enqueue` has kept the ticket.
+            // SAFETY: its own future, which has claimed a message: `ChannelCore::claim` or `ChannelCore::enqueue` has kept the ticket.
             let ticket = unsafe { waiter.get().ticket() };
             self.side.core().return_message(message, ticket);
         }

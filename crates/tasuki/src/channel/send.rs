@@ -3,7 +3,7 @@
 //! So a granted send has sent, whether it is polled again or dropped, and one that is cancelled before still has its message.
 //! A reservation waits in the same queue; it is granted room, and its message comes later.
 
-use super::core::Core;
+use super::core::ChannelCore;
 use super::error::{SendError, TryReserveError, TrySendError};
 use super::locked::Locked;
 use super::parcel::{Content, Parcel};
@@ -28,7 +28,7 @@ pub(super) enum Sent {
     Closed,
 }
 
-impl<T, S: Store<T>> Core<T, S> {
+impl<T, S: Store<T>> ChannelCore<T, S> {
     /// Sends a message to a channel that is open, in which none waits, and that has room: the fast path. False: nothing has changed.
     ///
     /// SAFETY: the message is there, and its future asks, which is not queued. If it is sent it has been taken.
@@ -248,7 +248,7 @@ impl<H: ChannelSide> SendOp<H> {
 
     /// The channel of a send that waits.
     #[inline(always)]
-    fn core(&self) -> &Core<H::Message, H::Store> {
+    fn core(&self) -> &ChannelCore<H::Message, H::Store> {
         self.parcel.open().expect("a send that waits has its message").0.core()
     }
 }
@@ -292,7 +292,7 @@ impl<H: ChannelSide> Op for SendOp<H> {
             }
             let allocated = locked.state().allocated;
             // SAFETY: the message is there; not queued.
-            if let Some(sent) = unsafe { Core::send_locked(locked, content) } {
+            if let Some(sent) = unsafe { ChannelCore::send_locked(locked, content) } {
                 break sent;
             }
             core.grow_for_room(allocated);

@@ -75,11 +75,11 @@ impl<T> Sender<T> {
 }
 
 /// The parts of a pinned sink; the wait stays pinned.
-type Parts<'s, T> =
+type SinkParts<'s, T> =
     (Pin<&'s mut Option<ReservationOwned<T>>>, &'s mut Option<OwnedPermit<T>>, &'s mut Charge);
 
 impl<T> MessageSink<T> {
-    fn project(self: Pin<&mut Self>) -> Parts<'_, T> {
+    fn project(self: Pin<&mut Self>) -> SinkParts<'_, T> {
         // SAFETY: the wait is not moved while it is pinned; the others are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: as above.

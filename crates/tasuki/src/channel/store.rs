@@ -3,7 +3,7 @@
 //! A slot is free, reserved, pending (it has a message that no receive has been granted) or granted. Numbers, and not pointers, link the slots,
 //! so that a channel without an allocation can be moved while no wait borrows it.
 //!
-//! Memory of a slot is made a [`Slot`] when its number is used for the first time (`ChannelState::fresh` in `locked.rs`), so a channel of a million slots
+//! Memory of a slot is made a [`MessageSlot`] when its number is used for the first time (`ChannelState::fresh` in `locked.rs`), so a channel of a million slots
 //! costs nothing to make.
 
 use super::parcel::Content;
@@ -22,7 +22,7 @@ pub(super) const MAX_SLOTS: u32 = u32::MAX - 1;
 
 /// Room for one message.
 #[derive(Debug)]
-pub struct Slot<T> {
+pub struct MessageSlot<T> {
     /// The next slot in the list of pending or of free slots; in the last pending one it is anything. Under the queue lock only.
     pub(super) next: Cell<u32>,
     /// With `next`, the trees below a message that was put back (`ticket_heap.rs`). Under the queue lock only.
@@ -33,7 +33,7 @@ pub struct Slot<T> {
     pub(super) value: UnsafeCell<MaybeUninit<T>>,
 }
 
-impl<T> Slot<T> {
+impl<T> MessageSlot<T> {
     pub(super) fn new() -> Self {
         Self {
             next: Cell::new(NONE),
@@ -67,7 +67,7 @@ impl<T> Slot<T> {
 /// A slot and its number: where it is, is computed once.
 pub(super) struct Numbered<'c, T> {
     pub(super) number: u32,
-    pub(super) slot: &'c Slot<T>,
+    pub(super) slot: &'c MessageSlot<T>,
 }
 
 impl<T> Clone for Numbered<'_, T> {
@@ -103,11 +103,11 @@ pub trait Store<T> {
 
     /// The memory of a slot that there is.
     #[doc(hidden)]
-    fn slot(&self, number: u32) -> *mut Slot<T>;
+    fn slot(&self, number: u32) -> *mut MessageSlot<T>;
 
     /// The same, if it is found without a call and the number is that of a slot at all ([`NONE`] is not).
     #[doc(hidden)]
-    fn direct_slot(&self, number: u32) -> Option<*mut Slot<T>>;
+    fn direct_slot(&self, number: u32) -> Option<*mut MessageSlot<T>>;
 
     /// More slots, behind the first `allocated` ones; `None` if there can be no more. Not under the queue lock.
     #[doc(hidden)]
@@ -133,8 +133,8 @@ pub struct Inline<T, const N: usize> {
 #[derive(Debug)]
 #[repr(C)]
 struct WithSpare<T, const N: usize> {
-    slots: [MaybeUninit<Slot<T>>; N],
-    spare: [MaybeUninit<Slot<T>>; 1],
+    slots: [MaybeUninit<MessageSlot<T>>; N],
+    spare: [MaybeUninit<MessageSlot<T>>; 1],
 }
 
 impl<T, const N: usize> Inline<T, N> {
@@ -150,14 +150,14 @@ impl<T, const N: usize> Store<T> for Inline<T, N> {
     type Released = ();
 
     #[inline(always)]
-    fn slot(&self, number: u32) -> *mut Slot<T> {
+    fn slot(&self, number: u32) -> *mut MessageSlot<T> {
         debug_assert!((number as usize) <= N, "there is no slot {number}");
         // SAFETY: the number of a slot is at most `N`, and the spare one is behind the others, without a gap: they have the same type.
-        unsafe { self.slots.get().cast::<Slot<T>>().add(number as usize) }
+        unsafe { self.slots.get().cast::<MessageSlot<T>>().add(number as usize) }
     }
 
     #[inline(always)]
-    fn direct_slot(&self, number: u32) -> Option<*mut Slot<T>> {
+    fn direct_slot(&self, number: u32) -> Option<*mut MessageSlot<T>> {
         (number as usize <= N).then(|| self.slot(number))
     }
 
@@ -174,7 +174,7 @@ impl<T, const N: usize> Store<T> for Inline<T, N> {
 
 #[cfg(feature = "alloc")]
 mod heap {
-    use super::{MAX_SLOTS, Slot, Store};
+    use super::{MAX_SLOTS, MessageSlot, Store};
     use crate::shim::{AtomicPtr, Ordering};
     use alloc::boxed::Box;
     use alloc::vec::Vec;
@@ -187,7 +187,7 @@ mod heap {
     /// The first slots of a channel that grows with its messages. A power of two, and a constant: a division takes longer than all the rest of finding a slot.
     pub(in super::super) const GROWING_FIRST: u32 = 32;
 
-    type Table<T> = [AtomicPtr<Slot<T>>; SEGMENTS];
+    type Table<T> = [AtomicPtr<MessageSlot<T>>; SEGMENTS];
 
     /// Slots behind the header of a channel, and further segments of doubling size.
     ///
@@ -196,7 +196,7 @@ mod heap {
     /// through the queue lock or through a grant.
     #[derive(Debug)]
     pub struct Heap<T> {
-        base: *mut Slot<T>,
+        base: *mut MessageSlot<T>,
         first: u32,
         table: AtomicPtr<Table<T>>,
     }
@@ -204,19 +204,19 @@ mod heap {
     /// More slots, and the table if there was none.
     #[derive(Debug)]
     pub struct Segment<T> {
-        slots: Box<[MaybeUninit<Slot<T>>]>,
+        slots: Box<[MaybeUninit<MessageSlot<T>>]>,
         table: Option<Box<Table<T>>>,
         number: usize,
     }
 
     impl<T> Heap<T> {
         /// The first slots are at `base`.
-        pub(in super::super) fn new(base: *mut Slot<T>, first: u32) -> Self {
+        pub(in super::super) fn new(base: *mut MessageSlot<T>, first: u32) -> Self {
             Self { base, first, table: AtomicPtr::new(ptr::null_mut()) }
         }
 
         #[inline(never)]
-        fn far(&self, number: u32) -> *mut Slot<T> {
+        fn far(&self, number: u32) -> *mut MessageSlot<T> {
             let segment = match self.first {
                 GROWING_FIRST => number / GROWING_FIRST,
                 // A bounded channel has a message beyond its capacity: a waker panicked.
@@ -237,13 +237,13 @@ mod heap {
 
     /// Segments on their way to be freed, without the lock.
     #[derive(Debug)]
-    pub struct Segments<T>([*mut Slot<T>; SEGMENTS], u32);
+    pub struct Segments<T>([*mut MessageSlot<T>; SEGMENTS], u32);
 
     impl<T> Drop for Segments<T> {
         fn drop(&mut self) {
             for (number, slots) in self.0.into_iter().enumerate().filter(|(_, slots)| !slots.is_null()) {
                 let len = (self.1 as usize) << number;
-                let slots = ptr::slice_from_raw_parts_mut(slots.cast::<MaybeUninit<Slot<T>>>(), len);
+                let slots = ptr::slice_from_raw_parts_mut(slots.cast::<MaybeUninit<MessageSlot<T>>>(), len);
                 // SAFETY: made by `Box::into_raw` in `install`, of this length, and taken out of the table.
                 drop(unsafe { Box::from_raw(slots) });
             }
@@ -255,7 +255,7 @@ mod heap {
         type Released = Segments<T>;
 
         #[inline(always)]
-        fn slot(&self, number: u32) -> *mut Slot<T> {
+        fn slot(&self, number: u32) -> *mut MessageSlot<T> {
             match self.direct_slot(number) {
                 Some(slot) => slot,
                 None => self.far(number),
@@ -263,7 +263,7 @@ mod heap {
         }
 
         #[inline(always)]
-        fn direct_slot(&self, number: u32) -> Option<*mut Slot<T>> {
+        fn direct_slot(&self, number: u32) -> Option<*mut MessageSlot<T>> {
             // SAFETY: so many slots begin at the base.
             (number < self.first).then(|| unsafe { self.base.add(number as usize) })
         }

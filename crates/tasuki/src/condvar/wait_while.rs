@@ -42,7 +42,7 @@ pub struct Conditional<'a, H: Relock, F> {
 }
 
 /// A [`Conditional`], taken apart.
-struct Parts<'p, 'a, H: Relock, F> {
+struct ConditionalParts<'p, 'a, H: Relock, F> {
     condvar: &'a Condvar,
     condition: &'p mut F,
     guard: &'p mut Option<Guard<H>>,
@@ -71,13 +71,13 @@ impl<'a, H: Relock, F> Conditional<'a, H, F> {
     }
 
     /// The wait, pinned, and the rest. The only projection.
-    fn project(self: Pin<&mut Self>) -> Parts<'_, 'a, H, F> {
+    fn project(self: Pin<&mut Self>) -> ConditionalParts<'_, 'a, H, F> {
         // SAFETY: nothing is moved out; the wait is only ever reached pinned.
         let Self { condvar, condition, guard, wait, by_one, is_over, charge, site } =
             unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of the pinned whole.
         let wait = unsafe { Pin::new_unchecked(wait) };
-        Parts { condvar, condition, guard, wait, by_one, is_over, charge, site: *site }
+        ConditionalParts { condvar, condition, guard, wait, by_one, is_over, charge, site: *site }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The futures that make the value of a cell: a wait for the turn, then the initialiser.
 
 use super::OnceCell;
-use super::turn::{Outcome, Turn, TurnOp};
+use super::turn::{Turn, TurnOp, TurnOutcome};
 use crate::queue::batch::UnwindDrop;
 use crate::wait::{Awaitable, Cancel, Single, Wait};
 use core::convert::Infallible;
@@ -48,8 +48,8 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Future for Init<'a, T, F, Fut, E
                 // SAFETY: a field of the pinned whole.
                 let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
                 let turn = match core::task::ready!(wait.poll(cx)) {
-                    Outcome::Value(value) => return Poll::Ready(Ok(value)),
-                    Outcome::Turn(turn) => turn,
+                    TurnOutcome::Value(value) => return Poll::Ready(Ok(value)),
+                    TurnOutcome::Turn(turn) => turn,
                 };
                 let init = this.init.take().expect("the initialiser runs once");
                 running.set(Some(init()));
@@ -84,9 +84,9 @@ impl<'a, T, F: FnOnce() -> Fut, Fut: Future, E> Awaitable for Init<'a, T, F, Fut
         // SAFETY: a field of the pinned whole.
         let wait = unsafe { Pin::new_unchecked(&mut this.wait) };
         match wait.cancel(right)? {
-            Outcome::Value(value) => Some(Ok(value)),
+            TurnOutcome::Value(value) => Some(Ok(value)),
             // Granted at the last moment, and no time left to make the value: the next one has the turn.
-            Outcome::Turn(turn) => {
+            TurnOutcome::Turn(turn) => {
                 drop(turn);
                 None
             }

@@ -72,7 +72,7 @@ impl<T> Drop for Turn<'_, T> {
 }
 
 /// What a wait for a turn ends with.
-pub(super) enum Outcome<'a, T> {
+pub(super) enum TurnOutcome<'a, T> {
     /// The value is there.
     Value(&'a T),
     /// It is the waiter's turn.
@@ -91,21 +91,21 @@ impl<'a, T> TurnOp<'a, T> {
         Self { cell, wants: WANTS_TURN }
     }
 
-    fn try_now(&self) -> Option<Outcome<'a, T>> {
+    fn try_now(&self) -> Option<TurnOutcome<'a, T>> {
         if let Some(value) = self.cell.get() {
-            return Some(Outcome::Value(value));
+            return Some(TurnOutcome::Value(value));
         }
-        if self.wants == WANTS_TURN { self.cell.try_turn().map(Outcome::Turn) } else { None }
+        if self.wants == WANTS_TURN { self.cell.try_turn().map(TurnOutcome::Turn) } else { None }
     }
 
-    fn enqueue(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
+    fn enqueue(&self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<TurnOutcome<'a, T>> {
         let waker = clone_waker(cx.waker());
         let mut locked = self.cell.waiters.queue.lock();
         if locked.word().has(DONE) {
             drop(locked);
             drop_waker(Some(waker));
             // SAFETY: `DONE`, seen under `EDIT`: the value is there.
-            return Poll::Ready(Outcome::Value(unsafe { self.cell.value() }));
+            return Poll::Ready(TurnOutcome::Value(unsafe { self.cell.value() }));
         }
         if self.wants == WANTS_TURN && !locked.word().has(RUNNING) {
             locked.set(RUNNING);
@@ -113,7 +113,7 @@ impl<'a, T> TurnOp<'a, T> {
             // Before the foreign code: if that panics, the turn passes on.
             let turn = Turn { cell: self.cell };
             drop_waker(Some(waker));
-            return Poll::Ready(Outcome::Turn(turn));
+            return Poll::Ready(TurnOutcome::Turn(turn));
         }
         let payload = self.cell.waiters.payload(&locked).wishing(self.wants);
         if self.wants != WANTS_TURN {
@@ -137,21 +137,21 @@ impl<'a, T> TurnOp<'a, T> {
 
     /// The wait has ended: with the value, or else by a grant of the turn. The round tells which: a waiter can know of its end
     /// before the word says `DONE`, and only the owner of a turn ends a round.
-    fn outcome(&self, waiter: Pinned<'_>) -> Outcome<'a, T> {
+    fn outcome(&self, waiter: Pinned<'_>) -> TurnOutcome<'a, T> {
         if self.cell.waiters.is_released(waiter.get()) {
             // SAFETY: the round ended after the value was written; the poll or cancel that found the wait ended has seen
             // `Notified` with Acquire, or has locked the queue after the section that ended the round.
-            Outcome::Value(unsafe { self.cell.value() })
+            TurnOutcome::Value(unsafe { self.cell.value() })
         } else {
-            Outcome::Turn(Turn { cell: self.cell })
+            TurnOutcome::Turn(Turn { cell: self.cell })
         }
     }
 
-    fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
+    fn poll_queued(&self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<TurnOutcome<'a, T>> {
         self.cell.waiters.poll_queued(waiter, cx).map(|()| self.outcome(waiter))
     }
 
-    fn cancel(&self, waiter: Pinned<'_>) -> Option<Outcome<'a, T>> {
+    fn cancel(&self, waiter: Pinned<'_>) -> Option<TurnOutcome<'a, T>> {
         let uncount = |locked: &mut LockedQueue<'_>| {
             if self.wants == WANTS_TURN {
                 self.cell.count_turn(locked, |wanted| wanted - 1);
@@ -178,10 +178,10 @@ impl<'a, T> ValueOp<'a, T> {
         Wait::new(Self { op: TurnOp { cell, wants: WANTS_VALUE } })
     }
 
-    fn value(outcome: Outcome<'a, T>) -> &'a T {
+    fn value(outcome: TurnOutcome<'a, T>) -> &'a T {
         match outcome {
-            Outcome::Value(value) => value,
-            Outcome::Turn(_) => unreachable!("a turn is granted to a waiter that wants it"),
+            TurnOutcome::Value(value) => value,
+            TurnOutcome::Turn(_) => unreachable!("a turn is granted to a waiter that wants it"),
         }
     }
 }
@@ -223,11 +223,11 @@ impl<'a, T> Op for ValueOp<'a, T> {
 }
 
 impl<'a, T> Op for TurnOp<'a, T> {
-    type Output = Outcome<'a, T>;
+    type Output = TurnOutcome<'a, T>;
     type Unfinished<E> = E;
     const NAME: &'static str = "tasuki::future::GetOrInit";
 
-    fn try_now(&mut self) -> Option<Outcome<'a, T>> {
+    fn try_now(&mut self) -> Option<TurnOutcome<'a, T>> {
         TurnOp::try_now(self)
     }
 
@@ -236,15 +236,15 @@ impl<'a, T> Op for TurnOp<'a, T> {
         !self.cell.waiters.queue.load_settled().has(RUNNING)
     }
 
-    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
+    fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<TurnOutcome<'a, T>> {
         TurnOp::enqueue(self, slot, cx)
     }
 
-    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Outcome<'a, T>> {
+    fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<TurnOutcome<'a, T>> {
         TurnOp::poll_queued(self, waiter, cx)
     }
 
-    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Outcome<'a, T>> {
+    fn cancel(&mut self, waiter: Pinned<'_>) -> Option<TurnOutcome<'a, T>> {
         TurnOp::cancel(self, waiter)
     }
 

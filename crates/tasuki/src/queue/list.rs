@@ -15,11 +15,11 @@ use core::ptr;
 /// A node's two neighbours; read and written only under `EDIT`.
 #[derive(Debug)]
 pub(crate) struct Links {
-    next: Link,
-    prev: Link,
+    next: LinkCell,
+    prev: LinkCell,
 }
 
-type Link = UnsafeCell<MaybeUninit<*mut Waiter>>;
+type LinkCell = UnsafeCell<MaybeUninit<*mut Waiter>>;
 
 impl Links {
     /// Of a node in no list: what is read later is written when it is put into one.
