@@ -14,7 +14,7 @@ const SHOWN: usize = 40;
 
 /// How a poll ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PollEnd {
     /// It waits, until something else happens.
     Waits,
     /// It switched before an operation.
@@ -31,7 +31,7 @@ pub(super) enum Fate {
 struct TaskStep {
     task: usize,
     worker: usize,
-    fate: Fate,
+    end: PollEnd,
 }
 
 /// A task of the simulation.
@@ -94,14 +94,14 @@ impl Tasks {
         if self.steps.len() == SHOWN {
             self.steps.pop_front();
         }
-        self.steps.push_back(TaskStep { task, worker, fate: Fate::Waits });
+        self.steps.push_back(TaskStep { task, worker, end: PollEnd::Waits });
         self.list[task].joins.clear();
     }
 
     /// Notes how the poll that is running will end.
-    pub(super) fn has_fared(&mut self, fate: Fate) {
+    pub(super) fn poll_ends_as(&mut self, end: PollEnd) {
         if let Some(step) = self.steps.back_mut() {
-            step.fate = fate;
+            step.end = end;
         }
     }
 
@@ -132,7 +132,7 @@ impl Tasks {
         let Some(number) = self.numbers.remove(&id) else { return };
         self.list[number].ended = true;
         if let Some(step) = self.steps.back_mut().filter(|step| step.task == number) {
-            step.fate = Fate::Ended;
+            step.end = PollEnd::Ended;
         }
     }
 
@@ -207,15 +207,15 @@ impl Tasks {
 impl fmt::Display for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.steps {
-            let fate = match step.fate {
+            let end = match step.end {
                 _ if step.task < self.workers => "runs",
-                Fate::Waits => "waits",
-                Fate::Switched => "switches before an operation",
-                Fate::Yielded => "yields",
-                Fate::WokeItself => "wakes itself",
-                Fate::Ended => "ends",
+                PollEnd::Waits => "waits",
+                PollEnd::Switched => "switches before an operation",
+                PollEnd::Yielded => "yields",
+                PollEnd::WokeItself => "wakes itself",
+                PollEnd::Ended => "ends",
             };
-            writeln!(f, "  worker {}: {} {fate}", step.worker, self.subject(step.task))?;
+            writeln!(f, "  worker {}: {} {end}", step.worker, self.subject(step.task))?;
         }
         Ok(())
     }

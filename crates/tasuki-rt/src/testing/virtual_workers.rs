@@ -11,7 +11,7 @@
 
 use super::Failure;
 use super::choices::{Candidate, Chooser, DecisionRecord, Strategy};
-use super::report::{Fate, SetAddress, Tasks};
+use super::report::{PollEnd, SetAddress, Tasks};
 use super::spin_clock::SpinClock;
 use super::unobserved_panics::{UnobservedPanic, UnobservedPanics};
 use crate::context::{Context, SpawnSite};
@@ -52,7 +52,7 @@ struct Ready {
     /// Number of the task. A posted closure has that of its worker; those of tasks begin after them.
     task: usize,
     /// How its last poll ended, if it was woken during that.
-    fate: Option<Fate>,
+    end: Option<PollEnd>,
     /// The others go first.
     yielded: bool,
     item: Item,
@@ -65,7 +65,7 @@ impl Ready {
 
     /// Its last poll gave way to others, and may have done nothing else.
     fn spins(&self) -> bool {
-        matches!(self.fate, Some(Fate::Yielded | Fate::Switched | Fate::WokeItself))
+        matches!(self.end, Some(PollEnd::Yielded | PollEnd::Switched | PollEnd::WokeItself))
     }
 }
 
@@ -87,11 +87,11 @@ struct CurrentPoll {
 
 impl CurrentPoll {
     /// How the poll of a task ended that was woken during it.
-    fn fate(&self) -> Fate {
+    fn end(&self) -> PollEnd {
         match (self.switched.get(), self.yielded.get()) {
-            (true, _) => Fate::Switched,
-            (false, true) => Fate::Yielded,
-            (false, false) => Fate::WokeItself,
+            (true, _) => PollEnd::Switched,
+            (false, true) => PollEnd::Yielded,
+            (false, false) => PollEnd::WokeItself,
         }
     }
 }
@@ -168,13 +168,13 @@ impl Sim {
             Item::Job(_) => home.expect("closures are posted to a worker"),
         };
         let own = self.polling.task.get() == Some(task) && matches!(item, Item::Task(_));
-        let fate = own.then(|| self.polling.fate());
-        if let Some(fate) = fate {
-            self.tasks.borrow_mut().has_fared(fate);
+        let end = own.then(|| self.polling.end());
+        if let Some(end) = end {
+            self.tasks.borrow_mut().poll_ends_as(end);
         }
-        let yielded = match fate {
-            Some(Fate::Yielded) => true,
-            Some(Fate::Switched) => false,
+        let yielded = match end {
+            Some(PollEnd::Yielded) => true,
+            Some(PollEnd::Switched) => false,
             Some(_) => {
                 self.spin_clock.self_woken();
                 self.woke_itself_too_often(task)
@@ -187,7 +187,7 @@ impl Sim {
         if yielded {
             self.chooser.borrow_mut().has_yielded(task);
         }
-        self.ready.borrow_mut().push(Ready { home, task, fate, yielded, item });
+        self.ready.borrow_mut().push(Ready { home, task, end, yielded, item });
     }
 
     /// The running task was woken during its poll. Was it so often, with no other task between, that others would starve?
@@ -400,8 +400,8 @@ impl Sim {
         if ready.is_empty() || !ready.iter().all(Ready::spins) {
             return;
         }
-        let any = |fate| ready.iter().any(|entry| entry.fate == Some(fate));
-        let (switched, woke_itself) = (any(Fate::Switched), any(Fate::WokeItself));
+        let any = |end| ready.iter().any(|entry| entry.end == Some(end));
+        let (switched, woke_itself) = (any(PollEnd::Switched), any(PollEnd::WokeItself));
         drop(ready);
         let used = self.spin_clock.count(switched, woke_itself);
         if used.is_zero() {
