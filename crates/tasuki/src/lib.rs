@@ -65,7 +65,7 @@
 //! # The budget
 //!
 //! A task that never waits would keep its thread from other tasks. So now and then an operation that need not wait yields: it does nothing, wakes its task and returns `Pending` once. On `tasuki-rt` it does so after 128
-//! operations in one poll, or half a millisecond after the 16th; elsewhere after at least 256 operations and 100 µs on a thread, and with the feature `tokio` also when tokio's budget is used up; without `std` and on wasm32 never.
+//! operations in one poll, or half a millisecond after the 16th; elsewhere after at least 256 operations and 100 µs on a thread, and with the feature `tokio` also when tokio's budget is used up; without `std` and on wasm32-unknown-unknown never.
 //! The functions `try_*` and `.block()` never yield. A poll by a waker without data (`Waker::noop()`) yields on `tasuki-rt` only.
 //!
 //! # Wakers
