@@ -12,7 +12,7 @@
 //! |----------------------|----------------------------------------------|------------------------------|----------|
 //! | clone                | + 1                                          | –                            | [`HandleCount::add`] |
 //! | drop                 | - 1                                          | at zero: close, then release | [`HandleCount::remove`] |
-//! | downgrade, clone of a weak handle | `handles` + 1                   | –                            | [`HandleCount::add`] |
+//! | downgrade, clone of a weak handle | `handles` + 1                   | –                            | [`WeakHandle::new`] |
 //! | upgrade              | + 1 unless zero                              | –                            | [`HandleCount::add_unless_zero`] |
 //! | drop of a weak handle| `handles` - 1                                | at zero: free                | `release` |
 //!
@@ -172,6 +172,36 @@ impl<T> ChannelHandle<T> {
         let _free = Free(self.0.cast(), self.shared().layout);
         // SAFETY: no handle is left.
         unsafe { self.0.drop_in_place() };
+    }
+}
+
+/// What a weak handle has: one of `handles`, which keeps the allocation and not the channel open.
+pub(super) struct WeakHandle<T>(ChannelHandle<T>);
+
+impl<T> WeakHandle<T> {
+    /// A further one, of a channel that the caller has a handle to.
+    #[track_caller]
+    pub(super) fn new(handle: &ChannelHandle<T>) -> Self {
+        handle.shared().handles.add();
+        Self(handle.copy())
+    }
+
+    /// The pointer, to count a sender or a receiver, and for its handle.
+    pub(super) fn get(&self) -> &ChannelHandle<T> {
+        &self.0
+    }
+}
+
+impl<T> Clone for WeakHandle<T> {
+    #[track_caller]
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl<T> Drop for WeakHandle<T> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Receiver`]: the side of a channel that receives.
 
 use super::error::TryRecvError;
-use super::handle::{ChannelHandle, HeapCore, ReleaseOnDrop};
+use super::handle::{ChannelHandle, HeapCore, ReleaseOnDrop, WeakHandle};
 use super::receive::{ChannelSide, RecvOp};
 use super::receive_many::RecvManyOp;
 use super::store::Heap;
@@ -164,8 +164,7 @@ impl<T> Receiver<T> {
     /// ```
     #[track_caller]
     pub fn downgrade(&self) -> WeakReceiver<T> {
-        self.handle.shared().handles.add();
-        WeakReceiver { handle: self.handle.copy() }
+        WeakReceiver { handle: WeakHandle::new(&self.handle) }
     }
 
     /// Closes the channel: sends end with an error, those that wait too; what was sent can still be received. False if it was closed.
@@ -284,7 +283,7 @@ impl<T> fmt::Debug for Receiver<T> {
 /// # drop((sender, receiver));
 /// ```
 pub struct WeakReceiver<T> {
-    handle: ChannelHandle<T>,
+    handle: WeakHandle<T>,
 }
 
 impl<T> WeakReceiver<T> {
@@ -300,22 +299,15 @@ impl<T> WeakReceiver<T> {
     /// ```
     #[track_caller]
     pub fn upgrade(&self) -> Option<Receiver<T>> {
-        let upgraded = self.handle.shared().receivers.add_unless_zero();
-        upgraded.then(|| Receiver { handle: self.handle.copy() })
+        let handle = self.handle.get();
+        handle.shared().receivers.add_unless_zero().then(|| Receiver { handle: handle.copy() })
     }
 }
 
 impl<T> Clone for WeakReceiver<T> {
     #[track_caller]
     fn clone(&self) -> Self {
-        self.handle.shared().handles.add();
-        Self { handle: self.handle.copy() }
-    }
-}
-
-impl<T> Drop for WeakReceiver<T> {
-    fn drop(&mut self) {
-        self.handle.release();
+        Self { handle: self.handle.clone() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Sender`]: the side of a channel that sends.
 
 use super::error::{TryReserveError, TrySendError};
-use super::handle::{ChannelHandle, HeapCore, ReleaseOnDrop};
+use super::handle::{ChannelHandle, HeapCore, ReleaseOnDrop, WeakHandle};
 use super::permit::{OwnedPermit, Permit, Permits, ReserveMany, ReserveOne, ReserveOwned};
 use super::receive::ChannelSide;
 use super::send::{Reserve as _, ReserveOp, SendOp};
@@ -293,8 +293,7 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn downgrade(&self) -> WeakSender<T> {
-        self.handle.shared().handles.add();
-        WeakSender { handle: self.handle.copy() }
+        WeakSender { handle: WeakHandle::new(&self.handle) }
     }
 
     /// Closes the channel: sends end with an error, those that wait too; what was sent can still be received. False if it was closed.
@@ -413,7 +412,7 @@ impl<T> fmt::Debug for Sender<T> {
 /// # drop((sender, receiver));
 /// ```
 pub struct WeakSender<T> {
-    handle: ChannelHandle<T>,
+    handle: WeakHandle<T>,
 }
 
 impl<T> WeakSender<T> {
@@ -429,22 +428,15 @@ impl<T> WeakSender<T> {
     /// ```
     #[track_caller]
     pub fn upgrade(&self) -> Option<Sender<T>> {
-        let upgraded = self.handle.shared().senders.add_unless_zero();
-        upgraded.then(|| Sender { handle: self.handle.copy() })
+        let handle = self.handle.get();
+        handle.shared().senders.add_unless_zero().then(|| Sender { handle: handle.copy() })
     }
 }
 
 impl<T> Clone for WeakSender<T> {
     #[track_caller]
     fn clone(&self) -> Self {
-        self.handle.shared().handles.add();
-        Self { handle: self.handle.copy() }
-    }
-}
-
-impl<T> Drop for WeakSender<T> {
-    fn drop(&mut self) {
-        self.handle.release();
+        Self { handle: self.handle.clone() }
     }
 }
 
