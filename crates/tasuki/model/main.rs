@@ -1,5 +1,5 @@
-//! The loom models: every interleaving, and every value that a weak memory lets a thread read, of small
-//! scenarios with real threads. Empty unless built with `--cfg tasuki_loom`; `cargo xtask model` runs them.
+//! The loom models: every interleaving with so many preemptions at most, and every value that a weak memory lets a thread read, of small
+//! scenarios. Empty unless built with `--cfg tasuki_loom`; `cargo xtask model` runs them, with two preemptions if it is told no other number.
 //!
 //! A model waits only by being woken, so a lost wake-up is a deadlock, which loom reports (or, for a thread that
 //! sleeps on a `Parker`, a path with too many branches).
