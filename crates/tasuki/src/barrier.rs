@@ -372,7 +372,7 @@ impl Op for ArriveOp<'_> {
         limit
     }
 
-    fn has_left(&self) -> bool {
+    fn ended_by_panic(&self) -> bool {
         self.barrier.is_none()
     }
 }

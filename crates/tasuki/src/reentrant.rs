@@ -660,7 +660,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
         limit
     }
 
-    fn has_left(&self) -> bool {
+    fn ended_by_panic(&self) -> bool {
         self.left
     }
 }

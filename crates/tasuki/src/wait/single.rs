@@ -119,7 +119,7 @@ pub trait Op {
 
     /// Has a poll that panicked ended the wait, so that the next one panics? Asked of a wait that is not over, as far as its future knows.
     #[doc(hidden)]
-    fn has_left(&self) -> bool {
+    fn ended_by_panic(&self) -> bool {
         false
     }
 
@@ -484,7 +484,7 @@ impl<O: Op> Awaitable for Single<O> {
 
     fn has_ended(&self) -> bool {
         match self.memory.phase() {
-            Phase::Idle | Phase::Yielded | Phase::Queued => self.op.has_left(),
+            Phase::Idle | Phase::Yielded | Phase::Queued => self.op.ended_by_panic(),
             Phase::Finished | Phase::Claimed | Phase::Cancelled => true,
         }
     }
