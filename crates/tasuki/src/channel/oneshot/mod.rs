@@ -19,7 +19,7 @@ mod sender;
 #[cfg(feature = "alloc")]
 pub use self::core::Boxed;
 pub use self::core::{Core, Storage};
-pub use receiver::{End, OneshotRecv, OneshotRecvOp, Receiver};
+pub use receiver::{OneshotRecv, OneshotRecvOp, Receiver, ReceiverRef};
 pub use sender::Sender;
 
 use crate::shim::const_fn;

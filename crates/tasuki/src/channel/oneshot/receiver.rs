@@ -26,7 +26,7 @@ pub struct Receiver<P: Storage> {
 }
 
 /// The future of [`Receiver::recv`], [`Receiver::recv_mut`] and `receiver.await`.
-pub type OneshotRecv<E> = Wait<Single<OneshotRecvOp<E>>>;
+pub type OneshotRecv<R> = Wait<Single<OneshotRecvOp<R>>>;
 
 impl<P: Storage> Receiver<P> {
     pub(super) fn new(place: P) -> Self {
@@ -56,7 +56,7 @@ impl<P: Storage> Receiver<P> {
     #[inline]
     #[track_caller]
     pub fn recv(self) -> OneshotRecv<Self> {
-        Wait::new(OneshotRecvOp { end: self })
+        Wait::new(OneshotRecvOp { receiver: self })
     }
 
     /// Waits for the message.
@@ -85,7 +85,7 @@ impl<P: Storage> Receiver<P> {
     #[inline]
     #[track_caller]
     pub fn recv_mut(&mut self) -> OneshotRecv<&mut Self> {
-        Wait::new(OneshotRecvOp { end: self })
+        Wait::new(OneshotRecvOp { receiver: self })
     }
 
     /// Returns the message, if it is there, without waiting.
@@ -173,7 +173,7 @@ impl<P: Storage> fmt::Debug for Receiver<P> {
 }
 
 /// A receiver, owned or borrowed. Only the crate implements it.
-pub trait End: Sealed {
+pub trait ReceiverRef: Sealed {
     /// What is received.
     type Message;
 
@@ -184,7 +184,7 @@ pub trait End: Sealed {
 impl<P: Storage> Sealed for Receiver<P> {}
 impl<P: Storage> Sealed for &mut Receiver<P> {}
 
-impl<P: Storage> End for Receiver<P> {
+impl<P: Storage> ReceiverRef for Receiver<P> {
     type Message = P::Message;
 
     #[inline(always)]
@@ -193,7 +193,7 @@ impl<P: Storage> End for Receiver<P> {
     }
 }
 
-impl<P: Storage> End for &mut Receiver<P> {
+impl<P: Storage> ReceiverRef for &mut Receiver<P> {
     type Message = P::Message;
 
     #[inline(always)]
@@ -203,18 +203,18 @@ impl<P: Storage> End for &mut Receiver<P> {
 }
 
 /// What [`OneshotRecv`] waits for.
-pub struct OneshotRecvOp<E> {
-    end: E,
+pub struct OneshotRecvOp<R> {
+    receiver: R,
 }
 
-impl<E: End> Op for OneshotRecvOp<E> {
-    type Output = Result<E::Message, Closed>;
+impl<R: ReceiverRef> Op for OneshotRecvOp<R> {
+    type Output = Result<R::Message, Closed>;
     type Unfinished<L> = L;
     const NAME: &'static str = "tasuki::channel::oneshot::OneshotRecv";
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Self::Output> {
-        match self.end.core().try_recv() {
+        match self.receiver.core().try_recv() {
             Ok(message) => Some(Ok(message)),
             Err(TryRecvError::Closed) => Some(Err(Closed)),
             Err(TryRecvError::Empty) => None,
@@ -222,24 +222,24 @@ impl<E: End> Op for OneshotRecvOp<E> {
     }
 
     fn is_ready(&self) -> bool {
-        let word = self.end.core().queue.load_settled();
+        let word = self.receiver.core().queue.load_settled();
         word.has(SENDER_GONE) || word == CLOSED
     }
 
     #[inline]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.end.core().enqueue(slot, cx)
+        self.receiver.core().enqueue(slot, cx)
     }
 
     #[inline]
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let core = self.end.core();
+        let core = self.receiver.core();
         // SAFETY: enqueued in this queue, the only one it can be in.
         unsafe { core.queue.poll_queued(waiter, cx) }.map(|()| core.take().ok_or(Closed))
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        self.cancel_wait(waiter).then(|| self.end.core().take().ok_or(Closed))
+        self.cancel_wait(waiter).then(|| self.receiver.core().take().ok_or(Closed))
     }
 
     fn unfinished<L>(&mut self, limit: L) -> L {
@@ -248,7 +248,7 @@ impl<E: End> Op for OneshotRecvOp<E> {
 
     fn discard(&mut self, output: Self::Output) {
         if let Ok(message) = output {
-            self.end.core().put(message);
+            self.receiver.core().put(message);
         }
     }
 
@@ -258,13 +258,13 @@ impl<E: End> Op for OneshotRecvOp<E> {
     }
 }
 
-impl<E: End> OneshotRecvOp<E> {
+impl<R: ReceiverRef> OneshotRecvOp<R> {
     /// Takes the waiter out of the queue; true if the sender had ended.
     fn cancel_wait(&self, waiter: Pinned<'_>) -> bool {
         if waiter.get().state() == WaiterState::Notified {
             return true;
         }
-        let mut locked = self.end.core().queue.lock();
+        let mut locked = self.receiver.core().queue.lock();
         // SAFETY: enqueued in this queue, the only one it can be in.
         let Removed::Waker(waker) = (unsafe { locked.remove(waiter) }) else { return true };
         drop_waker(locked.unlock_with(waker));
@@ -272,7 +272,7 @@ impl<E: End> OneshotRecvOp<E> {
     }
 }
 
-impl<E> fmt::Debug for OneshotRecvOp<E> {
+impl<R> fmt::Debug for OneshotRecvOp<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OneshotRecv").finish_non_exhaustive()
     }
