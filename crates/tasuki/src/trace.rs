@@ -151,7 +151,10 @@ mod with {
             let span = resource(&format!("{:?}{name}", label.kind), "Sync", made_at);
             // Not in the `OnceLock`: the subscriber may wait for this lock, or for a thread that does. Of two that are made at the same time one is closed again.
             let _ = self.0.set(span);
-            self.0.get().map_or(ContainedSpan(None), Clone::clone)
+            match self.0.get() {
+                Some(span) => span.clone(),
+                None => ContainedSpan(None),
+            }
         }
     }
 

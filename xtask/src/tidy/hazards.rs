@@ -1,4 +1,5 @@
-//! Rules on code that compiles and passes its tests, and can fail on another system or in another build: variables of a thread, exchanged pointers, unwinding.
+//! Rules on code that compiles and passes its tests, and can fail on another system, in another build or in a case that is seldom: variables of a thread, exchanged pointers, unwinding, values that are made
+//! and dropped unseen.
 
 use super::{Breach, Page, library_without_shims as library};
 use crate::source::{Source, balanced, words};
@@ -94,6 +95,34 @@ pub(crate) fn own_payloads(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// A value whose drop does something is made where it is needed only. An argument is made in any case: where a try fails, `then_some(Handle { .. })` drops a handle that was never counted.
+pub(crate) fn eager_drops(pages: &[Page]) -> Vec<Breach> {
+    let with_drop: Vec<&str> = library(pages).flat_map(|(_, source)| drops_of(source)).collect();
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        let eager = ["then_some", "ok_or", "unwrap_or", "map_or", "and", "or"];
+        for (at, word) in words(&source.bare).filter(|(_, word)| eager.contains(word)) {
+            let Some(argument) = source.bare[at + word.len()..].strip_prefix('(') else { continue };
+            let made = words(argument).next().filter(|(at, _)| *at == 0).map(|(_, name)| name);
+            if made.is_some_and(|name| with_drop.contains(&name)) {
+                let what = format!("{word} makes a value with a drop in any case: make it in a closure");
+                breaches.push(Breach::at(&page.path, source.line_of(at), what));
+            }
+        }
+    }
+    breaches
+}
+
+/// The types of a file that have a drop of their own.
+fn drops_of(source: &Source) -> impl Iterator<Item = &str> {
+    let mut before = ["", ""];
+    words(&source.bare).filter_map(move |(_, word)| {
+        let is_name = before == ["Drop", "for"];
+        before = [before[1], word];
+        is_name.then_some(word)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +146,14 @@ fn a() {\n    A.with(f);\n    B\n        .set(1);\n    let _ = A.try_with(f);\n 
         let text = "use std::panic::resume_unwind;\nfn a() {\n    resume_unwind(payload);\n    resume_unwind(Box::new(Mine));\n    panic_any(Mine);\n}
 #[cfg(test)]\nmod tests {\n    fn b() { resume_unwind(Box::new(1)) }\n}\n";
         assert_eq!(lines(own_payloads, "crates/tasuki/src/a.rs", text), [4, 5]);
+    }
+
+    #[test]
+    fn values_with_a_drop_are_not_made_in_vain() {
+        let text = "impl<T> Drop for Handle<T> {}\nfn a() {\n    b.then_some(Handle { c });\n    b.then(|| Handle { c });\n    b.then_some(Plain { c });
+    b.ok_or(Handle(c));\n    b.then_some(handle);\n}\n";
+        assert_eq!(lines(eager_drops, "crates/tasuki/src/a.rs", text), [3, 6]);
+        assert!(lines(eager_drops, "lab/src/a.rs", text).is_empty());
     }
 
     #[test]

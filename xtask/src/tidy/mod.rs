@@ -79,7 +79,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 59] = [
+const RULES: [(&str, Rule); 60] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
@@ -91,6 +91,7 @@ const RULES: [(&str, Rule); 59] = [
     ("variables of a thread may be gone", hazards::thread_locals),
     ("a panic carries no value of ours", hazards::own_payloads),
     ("exchanged pointers are looked at", hazards::pointer_exchanges),
+    ("no value with a drop is made in vain", hazards::eager_drops),
     ("nothing unfinished", rust::unfinished),
     ("unsafe cites an invariant", rust::unsafe_cites),
     ("every file begins with a sentence", headers::first_lines),

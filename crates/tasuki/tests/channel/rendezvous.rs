@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Waker};
 use std::time::Duration;
-use tasuki::channel::{SendError, TryRecvError, TrySendError, rendezvous};
+use tasuki::channel::{SendError, TryRecvError, TrySendError, bounded, rendezvous, unbounded};
 use tasuki::{CancellationSource, Closed, Elapsed, GivenBack};
 
 #[test]
@@ -160,6 +160,26 @@ fn a_close_ends_both_sides() {
     let weak = sender.downgrade();
     drop((sender.clone(), sender));
     assert!(receiver.is_closed() && weak.upgrade().is_none());
+}
+
+/// A weak handle says again and again that its side has gone, as often as it is asked: an upgrade that fails gives no count back.
+#[test]
+fn an_upgrade_that_fails_changes_nothing() {
+    macro_rules! fails {
+        ($pair:expr) => {{
+            let (sender, receiver) = $pair;
+            let weak = sender.downgrade();
+            drop(sender);
+            assert!((0..3).all(|_| weak.upgrade().is_none()) && receiver.is_closed());
+            let (sender, receiver) = $pair;
+            let weak = receiver.downgrade();
+            drop(receiver);
+            assert!((0..3).all(|_| weak.upgrade().is_none()) && sender.is_closed());
+        }};
+    }
+    fails!(rendezvous::<u8>());
+    fails!(bounded::<u8>(1));
+    fails!(unbounded::<u8>());
 }
 
 /// The waker of a receiver panics in the send that wakes it: the send is queued, and goes on.

@@ -328,7 +328,8 @@ impl<T> WeakSender<T> {
     #[track_caller]
     pub fn upgrade(&self) -> Option<Sender<T>> {
         let shared = self.shared.upgrade()?;
-        shared.senders.add_unless_zero().then_some(Sender { shared })
+        // Made only if it is counted: its drop gives a count back.
+        if shared.senders.add_unless_zero() { Some(Sender { shared }) } else { None }
     }
 }
 
@@ -337,7 +338,8 @@ impl<T> WeakReceiver<T> {
     #[track_caller]
     pub fn upgrade(&self) -> Option<Receiver<T>> {
         let shared = self.shared.upgrade()?;
-        shared.receivers.add_unless_zero().then_some(Receiver { shared })
+        // Made only if it is counted: its drop gives a count back.
+        if shared.receivers.add_unless_zero() { Some(Receiver { shared }) } else { None }
     }
 }
 
