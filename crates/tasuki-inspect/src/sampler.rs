@@ -43,8 +43,6 @@ struct State {
     number: u64,
     text: Arc<str>,
     watchers: usize,
-    /// A client came: look at once.
-    is_asked: bool,
     has_ended: bool,
 }
 
@@ -62,7 +60,7 @@ impl Samples {
     pub(crate) fn new(sources: Sources) -> (Arc<Self>, Sampler) {
         let mut sampler = Sampler::new();
         let text = sampler.look(&sources);
-        let state = State { number: 1, text, watchers: 0, is_asked: false, has_ended: false };
+        let state = State { number: 1, text, watchers: 0, has_ended: false };
         let (state, changed, dumps) = (Mutex::new(state), Condvar::new(), Dumps::default());
         (Arc::new(Self { state, changed, sources, dumps }), sampler)
     }
@@ -86,10 +84,8 @@ impl Samples {
 
     /// From now on there are more samples.
     pub(crate) fn watch(&self) -> WatchingClient<'_> {
-        let mut state = self.state();
-        state.watchers += 1;
-        state.is_asked = true;
-        drop(state);
+        self.state().watchers += 1;
+        // The next look may be due earlier now.
         self.changed.notify_all();
         WatchingClient(self)
     }
@@ -137,10 +133,8 @@ impl Samples {
         let mut state = self.state();
         loop {
             let period = if state.watchers > 0 { WATCHED } else { UNWATCHED };
-            let period = if state.is_asked { Duration::ZERO } else { period };
             let left = period.max(rest(took)).saturating_sub(start.elapsed());
             if state.has_ended || left.is_zero() {
-                state.is_asked = false;
                 return state.has_ended;
             }
             let waited = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
@@ -205,5 +199,28 @@ impl Sampler {
     #[cfg(not(feature = "rt"))]
     fn write_runtimes(&self, json: &mut Json, _: &Sample, _: Instant) {
         json.key("runtimes").array([0_u8; 0], |json, item| json.number(item));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that opened the stream of events and went away, in a loop, made a look each time.
+    #[test]
+    fn clients_that_come_and_go_make_no_looks() {
+        let (samples, sampler) = Samples::new(Sources::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| samples.run(sampler));
+            let (start, before) = (Instant::now(), samples.latest().0);
+            for _ in 0..50 {
+                drop(samples.watch());
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let looks = samples.latest().0 - before;
+            samples.end();
+            let most = start.elapsed().as_millis() / WATCHED.as_millis() + 1;
+            assert!(u128::from(looks) <= most, "{looks} looks");
+        });
     }
 }
