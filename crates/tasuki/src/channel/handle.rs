@@ -48,9 +48,10 @@ impl<T> HeapCore<T> {
     }
 }
 
-/// So many handles a side can have. There is room for as many threads above it, each of which adds one before it finds that there are too many. Both sides of a rendezvous are in one `Arc`, which ends the process beyond
-/// `isize::MAX` references.
+/// So many handles a side can have. There is room for as many threads above it, each of which adds one before it finds that there are too many. Both sides of a rendezvous and its weak handles are in one `Arc`, which ends
+/// the process beyond `isize::MAX` references.
 const MAX_HANDLES: usize = usize::MAX / 8;
+// The last quarter is for the additions of threads that are about to panic.
 const _: () = assert!(4 * MAX_HANDLES <= isize::MAX as usize);
 
 #[cold]
@@ -66,6 +67,10 @@ pub(super) struct HandleCount(AtomicUsize);
 impl HandleCount {
     pub(super) fn one() -> Self {
         Self(AtomicUsize::new(1))
+    }
+
+    pub(super) fn none() -> Self {
+        Self(AtomicUsize::new(0))
     }
 
     #[track_caller]

@@ -90,10 +90,11 @@ const NOTE_THE_CALLER: [&str; 50] = [
 const FOREIGN: [&str; 2] = ["cancellation/source::cancel_with", "cancellation/source::request_cancel"];
 
 /// Takes billions of guards or handles: a unit test of the module looks at the place of the panic.
-const IN_A_UNIT_TEST: [&str; 12] = [
+const IN_A_UNIT_TEST: [&str; 13] = [
     "cancellation/source::token",
     "channel/receiver::downgrade",
     "channel/receiver::upgrade",
+    "channel/rendezvous::downgrade",
     "channel/rendezvous::upgrade",
     "channel/sender::downgrade",
     "channel/sender::upgrade",

@@ -43,7 +43,7 @@ use crate::wait::{Cancel, Op, Single, Wait, WaiterSlot};
 use ::core::fmt;
 use ::core::pin::Pin;
 use ::core::task::{Context, Poll};
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 
 /// What the handles share.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ struct SharedRendezvous<T> {
     core: RendezvousCore<T>,
     senders: HandleCount,
     receivers: HandleCount,
+    /// Of both sides. They keep the allocation, as those of other channels do, and are counted as those are: too many of them panic, where an `Arc` would end the process.
+    weak: HandleCount,
 }
 
 /// Creates a channel without room: each send waits until a receive has taken its message.
@@ -71,6 +73,7 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
         core: RendezvousCore::new(),
         senders: HandleCount::one(),
         receivers: HandleCount::one(),
+        weak: HandleCount::none(),
     });
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
@@ -200,8 +203,10 @@ impl<T> Sender<T> {
     }
 
     /// Returns a handle that does not keep the rendezvous open.
+    #[track_caller]
     pub fn downgrade(&self) -> WeakSender<T> {
-        WeakSender { shared: Arc::downgrade(&self.shared) }
+        self.shared.weak.add();
+        WeakSender { shared: self.shared.clone() }
     }
 }
 
@@ -256,8 +261,10 @@ impl<T> Receiver<T> {
     }
 
     /// Returns a handle that does not keep the rendezvous open.
+    #[track_caller]
     pub fn downgrade(&self) -> WeakReceiver<T> {
-        WeakReceiver { shared: Arc::downgrade(&self.shared) }
+        self.shared.weak.add();
+        WeakReceiver { shared: self.shared.clone() }
     }
 }
 
@@ -305,7 +312,7 @@ impl<T> Drop for Receiver<T> {
 /// assert!(weak.upgrade().is_none() && receiver.is_closed());
 /// ```
 pub struct WeakSender<T> {
-    shared: Weak<SharedRendezvous<T>>,
+    shared: Arc<SharedRendezvous<T>>,
 }
 
 /// A handle to a rendezvous that does not keep it open: made by [`Receiver::downgrade`].
@@ -320,16 +327,19 @@ pub struct WeakSender<T> {
 /// assert!(weak.upgrade().is_none() && sender.is_closed());
 /// ```
 pub struct WeakReceiver<T> {
-    shared: Weak<SharedRendezvous<T>>,
+    shared: Arc<SharedRendezvous<T>>,
 }
 
 impl<T> WeakSender<T> {
     /// Returns a sender, which keeps the rendezvous open; `None` if all senders were dropped.
     #[track_caller]
     pub fn upgrade(&self) -> Option<Sender<T>> {
-        let shared = self.shared.upgrade()?;
         // Made only if it is counted: its drop gives a count back.
-        if shared.senders.add_unless_zero() { Some(Sender { shared }) } else { None }
+        if self.shared.senders.add_unless_zero() {
+            Some(Sender { shared: self.shared.clone() })
+        } else {
+            None
+        }
     }
 }
 
@@ -337,21 +347,40 @@ impl<T> WeakReceiver<T> {
     /// Returns a receiver, which keeps the rendezvous open; `None` if all receivers were dropped.
     #[track_caller]
     pub fn upgrade(&self) -> Option<Receiver<T>> {
-        let shared = self.shared.upgrade()?;
         // Made only if it is counted: its drop gives a count back.
-        if shared.receivers.add_unless_zero() { Some(Receiver { shared }) } else { None }
+        if self.shared.receivers.add_unless_zero() {
+            Some(Receiver { shared: self.shared.clone() })
+        } else {
+            None
+        }
     }
 }
 
 impl<T> Clone for WeakSender<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
+        self.shared.weak.add();
         Self { shared: self.shared.clone() }
     }
 }
 
+impl<T> Drop for WeakSender<T> {
+    fn drop(&mut self) {
+        self.shared.weak.remove();
+    }
+}
+
 impl<T> Clone for WeakReceiver<T> {
+    #[track_caller]
     fn clone(&self) -> Self {
+        self.shared.weak.add();
         Self { shared: self.shared.clone() }
+    }
+}
+
+impl<T> Drop for WeakReceiver<T> {
+    fn drop(&mut self) {
+        self.shared.weak.remove();
     }
 }
 
@@ -623,11 +652,15 @@ mod tests {
     fn one_handle_too_many_names_its_caller() {
         let (sender, receiver) = rendezvous::<u8>();
         let (weak_sender, weak_receiver) = (sender.downgrade(), receiver.downgrade());
-        let SharedRendezvous { senders, receivers, .. } = &*sender.shared;
+        let SharedRendezvous { senders, receivers, weak, .. } = &*sender.shared;
         let first = line!() + 2;
         let lines = [
             senders.line_of_one_too_many(|| drop(sender.clone())),
             receivers.line_of_one_too_many(|| drop(receiver.clone())),
+            weak.line_of_one_too_many(|| drop(sender.downgrade())),
+            weak.line_of_one_too_many(|| drop(receiver.downgrade())),
+            weak.line_of_one_too_many(|| drop(weak_sender.clone())),
+            weak.line_of_one_too_many(|| drop(weak_receiver.clone())),
             senders.line_of_one_too_many(|| drop(weak_sender.upgrade())),
             receivers.line_of_one_too_many(|| drop(weak_receiver.upgrade())),
         ];
