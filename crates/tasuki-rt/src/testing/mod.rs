@@ -358,7 +358,7 @@ where
         settings.grace = Duration::ZERO;
     }
     let mut fails = |schedule| {
-        let run = attempt(&settings, Strategy::Script(schedule), test());
+        let run = attempt(&settings, Strategy::Script(schedule), made_again(test)?);
         let Err(failure) = run.result else { return None };
         let same = failure.kind() == kind;
         // Foreign code, as what a task panicked with: a panic of it is no part of the failure that is reported.
@@ -380,7 +380,8 @@ where
         );
         found.failure.raise();
     };
-    let Run { result, history } = attempt(&settings, Strategy::Script(smaller), test());
+    let Some(again) = made_again(test) else { found.failure.raise() };
+    let Run { result, history } = attempt(&settings, Strategy::Script(smaller), again);
     if let Err(failure) = result {
         task::contain_panic(|| drop(found.failure));
         let found = Found { failure, history, origin: Origin::Schedule };
@@ -388,6 +389,13 @@ where
         found.failure.raise();
     }
     found.failure.raise()
+}
+
+/// The test, for one more run. `None` if the closure that makes it panics, as it may where an earlier run has left something behind: that is another failure than the one that is reported.
+fn made_again<F>(test: &mut impl FnMut() -> F) -> Option<F> {
+    let mut made = None;
+    task::contain_panic(|| made = Some(test()));
+    made
 }
 
 impl Found {

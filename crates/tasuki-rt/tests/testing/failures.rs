@@ -3,12 +3,12 @@
 use crate::kit::{MS, watchdog};
 use std::cell::Cell;
 use std::future::pending;
-use std::panic::{UnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tasuki::{Mutex, channel};
-use tasuki_rt::testing::{Simulation, check, foreign_wakes};
+use tasuki_rt::testing::{Exhaustive, Simulation, check, foreign_wakes};
 use tasuki_rt::{Handle, JoinHandle, JoinSet, sleep, spawn, yield_now};
 
 struct Asserts;
@@ -127,6 +127,32 @@ fn a_test_that_panics_with_what_panics_fails() {
     let payload = failed.expect_err("it panics");
     assert!(payload.is::<Asserts>());
     std::mem::forget(payload);
+}
+
+/// The closure that makes a test may panic when it is called again, beside what the first run has left: the test fails with what it failed with.
+#[test]
+fn a_test_that_cannot_be_made_again_fails_as_it_did() {
+    let _dog = watchdog(60);
+    for made in 1..4 {
+        let mut left = made;
+        let failed = failure(AssertUnwindSafe(|| {
+            check(1, || {
+                assert!(left > 0, "it cannot be made again");
+                left -= 1;
+                async { panic!("in the test") }
+            });
+        }));
+        assert_eq!(failed.as_deref(), Some("in the test"), "made {made} times");
+        let mut left = made;
+        let failed = failure(AssertUnwindSafe(|| {
+            let _ = Exhaustive::new().check(|| {
+                assert!(left > 0, "it cannot be made again");
+                left -= 1;
+                async { panic!("in the test") }
+            });
+        }));
+        assert_eq!(failed.as_deref(), Some("in the test"), "made {made} times, in a search");
+    }
 }
 
 /// A set in which a task has panicked: spawned there, or inserted after it had ended.
