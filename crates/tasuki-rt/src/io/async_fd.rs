@@ -236,7 +236,7 @@ impl<T: AsFd> Async<T> {
         for<'a> &'a T: Read,
     {
         if into.is_empty() {
-            return self.registered.poll_read_nothing(cx);
+            return self.registered.poll_move_nothing(cx, Direction::Read);
         }
         self.registered.poll_io(cx, Direction::Read, |io| (&io.0).read(into))
     }

@@ -19,7 +19,7 @@
 //!
 //! # Without waiting
 //!
-//! The functions `try_*` ask the system each time, whatever was reported before: they find what is there, and `WouldBlock` is the system's answer. (A read into an empty buffer is 0 without asking.) They are not charged to the budget.
+//! The functions `try_*` ask the system each time, whatever was reported before: they find what is there, and `WouldBlock` is the system's answer. (A read into an empty buffer, and a write of one to a stream, is 0 without asking.) They are not charged to the budget.
 //!
 //! # The budget
 //!

@@ -87,8 +87,8 @@ impl<S: mio::event::Source> Registered<S> {
         self.source.poll_charge(cx, direction)
     }
 
-    /// A read without room: 0 bytes. The system is not asked: while there is nothing to read it would refuse.
-    pub(crate) fn read_nothing(&self) -> io::Result<usize> {
+    /// A read without room, or a write of nothing to a stream: 0 bytes. The system is not asked: while there is nothing to read it would refuse, and some systems do while there is no room.
+    pub(crate) fn move_nothing(&self) -> io::Result<usize> {
         self.check_open().map(|()| 0)
     }
 
@@ -97,11 +97,15 @@ impl<S: mio::event::Source> Registered<S> {
         self.source.observe().map(drop)
     }
 
-    /// The same, charged to the task that reads.
+    /// The same, charged to the task that reads or writes.
     #[cold]
-    pub(crate) fn poll_read_nothing(&self, cx: &Context<'_>) -> Poll<io::Result<usize>> {
-        ready!(self.poll_charge(cx, Direction::Read));
-        Poll::Ready(self.read_nothing())
+    pub(crate) fn poll_move_nothing(
+        &self,
+        cx: &Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_charge(cx, direction));
+        Poll::Ready(self.move_nothing())
     }
 
     /// One operation now. The system is asked in any case: what is known of readiness may be older than what is there.

@@ -178,7 +178,7 @@ impl<S: Stream> WriteHalf<'_, S> {
         self.0
     }
 
-    /// Writes some bytes, and says how many.
+    /// Writes some bytes, and says how many; 0 at once if there are none to write.
     ///
     /// # Cancel safety
     ///
@@ -231,7 +231,7 @@ impl<S: Stream> OwnedWriteHalf<S> {
         &self.stream
     }
 
-    /// Writes some bytes, and says how many.
+    /// Writes some bytes, and says how many; 0 at once if there are none to write.
     ///
     /// # Cancel safety
     ///

@@ -17,6 +17,7 @@ pub trait PollStream: Sized {
     /// Reads into the room, of which the first so many bytes are then initialised. Without room it is ready at once, with 0.
     fn poll_read_into(&self, cx: &Context<'_>, room: &mut [MaybeUninit<u8>]) -> Poll<io::Result<usize>>;
 
+    /// A write of nothing is ready at once, with 0; one of slices, too.
     fn poll_write_from(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
     fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
@@ -142,7 +143,7 @@ macro_rules! poll_stream {
                 room: &mut [MaybeUninit<u8>],
             ) -> Poll<io::Result<usize>> {
                 if room.is_empty() {
-                    return self.io.poll_read_nothing(cx);
+                    return self.io.poll_move_nothing(cx, Direction::Read);
                 }
                 let length = if $short_read_drains { room.len() } else { 0 };
                 self.io
@@ -151,10 +152,16 @@ macro_rules! poll_stream {
 
             #[inline]
             fn poll_write_from(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+                if bytes.is_empty() {
+                    return self.io.poll_move_nothing(cx, Direction::Write);
+                }
                 self.io.poll_bytes(cx, Direction::Write, bytes.len(), |mut io| io.write(bytes))
             }
 
             fn poll_write_slices(&self, cx: &Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+                if slices.iter().all(|slice| slice.is_empty()) {
+                    return self.io.poll_move_nothing(cx, Direction::Write);
+                }
                 // A short count is inconclusive: the system takes only so many slices at a time.
                 self.io.poll_io(cx, Direction::Write, |mut io| io.write_vectored(slices))
             }

@@ -158,7 +158,7 @@ impl TcpStream {
         read_exact(self, into).await
     }
 
-    /// Writes some bytes, and says how many.
+    /// Writes some bytes, and says how many; 0 at once if there are none to write.
     ///
     /// # Cancel safety
     ///
@@ -191,17 +191,20 @@ impl TcpStream {
     /// `WouldBlock` if there are none; otherwise those of [`read`](Self::read).
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
-            return self.io.read_nothing();
+            return self.io.move_nothing();
         }
         self.io.try_io(Direction::Read, |mut io| io.read(into))
     }
 
-    /// Writes some bytes without waiting.
+    /// Writes some bytes without waiting; 0 if there are none to write.
     ///
     /// # Errors
     ///
     /// `WouldBlock` if there is no room; otherwise those of [`write`](Self::write).
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return self.io.move_nothing();
+        }
         self.io.try_io(Direction::Write, |mut io| io.write(bytes))
     }
 
@@ -262,7 +265,7 @@ impl TcpStream {
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
             charge().await;
-            return self.io.read_nothing();
+            return self.io.move_nothing();
         }
         self.io.async_io(Direction::Read, |io| io.peek(into)).await
     }

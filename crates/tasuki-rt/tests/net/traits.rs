@@ -1,7 +1,7 @@
 //! The stream traits of others, over the streams and their halves.
 
 use super::tcp::pair;
-use crate::kit::{runtime, watchdog};
+use crate::kit::{MS, runtime, watchdog};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
@@ -137,6 +137,77 @@ fn traits_of_std() {
             std::fs::remove_file(&path).unwrap();
         }
     });
+}
+
+/// Writes of nothing, to a stream that takes nothing more: each is ready at its first poll, with 0.
+#[test]
+fn writes_of_nothing_are_ready() {
+    /// By the traits of futures-io, tokio and hyper, in one piece and in slices.
+    fn by_traits<W: futures_io::AsyncWrite + tokio::io::AsyncWrite + hyper::rt::Write + Unpin>(mut write: W) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let none = [IoSlice::new(&[]), IoSlice::new(&[])];
+        for slices in [&none[..], &[]] {
+            let futures = futures_io::AsyncWrite::poll_write_vectored(Pin::new(&mut write), &mut cx, slices);
+            assert!(matches!(futures, Poll::Ready(Ok(0))), "futures-io: {futures:?}");
+            let tokio = tokio::io::AsyncWrite::poll_write_vectored(Pin::new(&mut write), &mut cx, slices);
+            assert!(matches!(tokio, Poll::Ready(Ok(0))), "tokio: {tokio:?}");
+            let hyper = hyper::rt::Write::poll_write_vectored(Pin::new(&mut write), &mut cx, slices);
+            assert!(matches!(hyper, Poll::Ready(Ok(0))), "hyper: {hyper:?}");
+        }
+        let futures = futures_io::AsyncWrite::poll_write(Pin::new(&mut write), &mut cx, &[]);
+        assert!(matches!(futures, Poll::Ready(Ok(0))), "futures-io: {futures:?}");
+        let tokio = tokio::io::AsyncWrite::poll_write(Pin::new(&mut write), &mut cx, &[]);
+        assert!(matches!(tokio, Poll::Ready(Ok(0))), "tokio: {tokio:?}");
+        let hyper = hyper::rt::Write::poll_write(Pin::new(&mut write), &mut cx, &[]);
+        assert!(matches!(hyper, Poll::Ready(Ok(0))), "hyper: {hyper:?}");
+    }
+
+    fn at_once<T: std::fmt::Debug>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    /// Of a stream that is full, and of its halves.
+    macro_rules! check {
+        ($stream:ident) => {{
+            loop {
+                while $stream.try_write(&[0; 65536]).is_ok() {}
+                let full = tasuki_rt::timeout(20 * MS, $stream.writable()).await;
+                if full.is_err() {
+                    break;
+                }
+            }
+            assert_eq!(at_once($stream.write(&[])).unwrap(), 0);
+            at_once($stream.write_all(&[])).unwrap();
+            assert_eq!($stream.try_write(&[]).unwrap(), 0);
+            by_traits(&mut $stream);
+            let (_read, mut write) = $stream.split();
+            assert_eq!(at_once(write.write(&[])).unwrap(), 0);
+            by_traits(write);
+            assert_eq!($stream.try_write(&[0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+            let (read, mut write) = $stream.into_split();
+            assert_eq!(at_once(write.write(&[])).unwrap(), 0);
+            by_traits(&mut write);
+            read.reunite(write).unwrap()
+        }};
+    }
+
+    let _dog = watchdog(60);
+    let (mut stream, _peer) = runtime(1).block_on(async {
+        let (mut stream, peer) = pair().await.unwrap();
+        #[cfg(unix)]
+        {
+            let (mut stream, _peer) = tasuki_rt::net::UnixStream::pair().unwrap();
+            drop(check!(stream));
+        }
+        (check!(stream), peer)
+    });
+    // As every other operation, once the runtime has shut down.
+    assert!(at_once(stream.write(&[])).is_err());
+    assert!(at_once(stream.write_all(&[])).is_err());
+    assert!(stream.try_write(&[]).is_err());
 }
 
 /// Reads without room, of a stream that has nothing to read: each is ready at its first poll, with 0, and takes nothing.
