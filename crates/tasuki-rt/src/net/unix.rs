@@ -15,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -387,6 +388,8 @@ impl UnixStream {
 /// ```
 pub struct UnixDatagram {
     io: Registered<mio::net::UnixDatagram>,
+    /// [`shutdown`](Self::shutdown) has ended what is received.
+    read_ended: AtomicBool,
 }
 
 descriptor!(UnixDatagram, net::UnixDatagram);
@@ -398,7 +401,7 @@ impl UnixDatagram {
     ///
     /// Those of the system; those of [`from_std`](Self::from_std).
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
-        Ok(Self { io: Registered::new(mio::net::UnixDatagram::bind(path)?)? })
+        Self::of(mio::net::UnixDatagram::bind(path)?)
     }
 
     /// Creates a socket without a name.
@@ -407,7 +410,7 @@ impl UnixDatagram {
     ///
     /// Those of the system; those of [`from_std`](Self::from_std).
     pub fn unbound() -> io::Result<Self> {
-        Ok(Self { io: Registered::new(mio::net::UnixDatagram::unbound()?)? })
+        Self::of(mio::net::UnixDatagram::unbound()?)
     }
 
     /// Creates two sockets that are connected to each other.
@@ -417,7 +420,7 @@ impl UnixDatagram {
     /// Those of the system; those of [`from_std`](Self::from_std).
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = mio::net::UnixDatagram::pair()?;
-        Ok((Self { io: Registered::new(one)? }, Self { io: Registered::new(other)? }))
+        Ok((Self::of(one)?, Self::of(other)?))
     }
 
     /// Takes a socket of the standard library, and makes it non-blocking.
@@ -427,7 +430,11 @@ impl UnixDatagram {
     /// Without a runtime on this thread, in a simulation, after the runtime has shut down, or if its poller does not start.
     pub fn from_std(socket: net::UnixDatagram) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { io: Registered::new(mio::net::UnixDatagram::from_std(socket))? })
+        Self::of(mio::net::UnixDatagram::from_std(socket))
+    }
+
+    fn of(socket: mio::net::UnixDatagram) -> io::Result<Self> {
+        Ok(Self { io: Registered::new(socket)?, read_ended: AtomicBool::new(false) })
     }
 
     /// Gives the socket back, which is still non-blocking.
@@ -467,7 +474,7 @@ impl UnixDatagram {
     ///
     /// Those of the system; after its runtime has shut down.
     pub async fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.io.async_io(Direction::Read, |io| io.recv(into)).await
+        self.io.async_io(Direction::Read, |io| self.received(io.recv(into), || Ok(0))).await
     }
 
     /// Sends a datagram to the socket of this name.
@@ -507,7 +514,11 @@ impl UnixDatagram {
     ///
     /// Those of the system; after its runtime has shut down.
     pub async fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io.async_io(Direction::Read, |io| io.recv_from(into)).await
+        self.io
+            .async_io(Direction::Read, |io| {
+                self.received(io.recv_from(into), || SocketAddr::from_pathname("").map(|from| (0, from)))
+            })
+            .await
     }
 
     /// Sends a datagram to the chosen peer without waiting.
@@ -525,7 +536,7 @@ impl UnixDatagram {
     ///
     /// `WouldBlock` if there is none; otherwise those of [`recv`](Self::recv).
     pub fn try_recv(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.io.try_io(Direction::Read, |io| io.recv(into))
+        self.io.try_io(Direction::Read, |io| self.received(io.recv(into), || Ok(0)))
     }
 
     /// Sends a datagram to the socket of this name without waiting.
@@ -543,7 +554,9 @@ impl UnixDatagram {
     ///
     /// `WouldBlock` if there is none; otherwise those of [`recv_from`](Self::recv_from).
     pub fn try_recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.io.try_io(Direction::Read, |io| io.recv_from(into))
+        self.io.try_io(Direction::Read, |io| {
+            self.received(io.recv_from(into), || SocketAddr::from_pathname("").map(|from| (0, from)))
+        })
     }
 
     /// Waits until a receive may succeed.
@@ -573,13 +586,27 @@ impl UnixDatagram {
         self.io.ready(Direction::Write).await
     }
 
-    /// Ends one direction of the socket, or both.
+    /// Ends one direction of the socket, or both. Where what is received ends, a task that waits for it has 0 bytes; so has each later receive that finds no datagram.
     ///
     /// # Errors
     ///
     /// Those of the system.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.io.io().shutdown(how)
+        let ends_reads = how != Shutdown::Write;
+        // SeqCst: pairs with SeqCst in `received`. Before the call: the report of the end wakes the tasks, which look.
+        let before = ends_reads && self.read_ended.swap(true, Ordering::SeqCst);
+        let result = self.io.io().shutdown(how);
+        if ends_reads && result.is_err() {
+            // SeqCst: as above.
+            self.read_ended.store(before, Ordering::SeqCst);
+        }
+        result
+    }
+
+    /// What was received; `nothing` behind the end. There a receive of a socket that blocks returns, and one of ours is told for ever that it would block.
+    fn received<R>(&self, result: io::Result<R>, nothing: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        // SeqCst: pairs with SeqCst in `shutdown`, by way of the system, which was told of the end before it reported it.
+        if would_block(&result) && self.read_ended.load(Ordering::SeqCst) { nothing() } else { result }
     }
 
     /// Returns the name of this socket.

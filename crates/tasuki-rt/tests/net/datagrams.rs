@@ -1,7 +1,7 @@
 //! UDP, Unix sockets, and descriptors of other kinds.
 
 use super::tcp::LOOPBACK;
-use crate::kit::{runtime, watchdog};
+use crate::kit::{MS, runtime, watchdog};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use tasuki_rt::net::{UdpSocket, lookup_host};
@@ -94,9 +94,11 @@ mod unix {
     use futures_io::{AsyncRead, AsyncWrite};
     use std::future::poll_fn;
     use std::io::{Read, Write};
+    use std::net::Shutdown;
     use std::pin::Pin;
     use tasuki_rt::io::Async;
     use tasuki_rt::net::{UnixDatagram, UnixListener, UnixStream};
+    use tasuki_rt::sleep;
 
     fn path(name: &str) -> std::path::PathBuf {
         let path = std::env::temp_dir().join(format!("tasuki-rt-{name}-{}", std::process::id()));
@@ -249,6 +251,45 @@ mod unix {
             sender.await.unwrap();
         });
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// A task that waits for a datagram when that direction is ended has none, as with a socket that blocks. What had come before is received.
+    #[test]
+    fn an_end_of_what_is_received_ends_the_waits() {
+        let _dog = watchdog(60);
+        for how in [Shutdown::Read, Shutdown::Both] {
+            runtime(2).block_on(async {
+                let (here, there) = UnixDatagram::pair().unwrap();
+                let here = Arc::new(here);
+                let mut waits = JoinSet::new();
+                for n in 0..4 {
+                    let here = here.clone();
+                    waits.spawn(async move {
+                        let mut bytes = [0; 8];
+                        if n % 2 == 0 {
+                            return here.recv(&mut bytes).await.unwrap();
+                        }
+                        let (count, from) = here.recv_from(&mut bytes).await.unwrap();
+                        assert!(count > 0 || from.is_unnamed());
+                        count
+                    });
+                }
+                sleep(10 * MS).await;
+                here.shutdown(how).unwrap();
+                assert_eq!(waits.join_all().await, [0; 4], "{how:?}");
+                assert_eq!(here.recv(&mut [0; 8]).await.unwrap(), 0);
+                assert_eq!(here.try_recv(&mut [0; 8]).unwrap(), 0);
+                assert_eq!(here.try_recv_from(&mut [0; 8]).unwrap().0, 0);
+                assert!(there.send(b"late").await.is_err(), "it is not received");
+                there.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(there.try_recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+                let (here, there) = UnixDatagram::pair().unwrap();
+                there.send(b"before").await.unwrap();
+                here.shutdown(how).unwrap();
+                assert_eq!(here.recv(&mut [0; 8]).await.unwrap(), 6);
+                assert_eq!(here.recv(&mut [0; 8]).await.unwrap(), 0);
+            });
+        }
     }
 
     /// A sender without a peer cannot wait for room in the queue of a receiver: the system says that it is writable, and each attempt in vain says so anew. It tries
