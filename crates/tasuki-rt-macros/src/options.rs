@@ -58,6 +58,9 @@ impl Options {
         let seeds = find("seeds").map(Setting::number).transpose()?;
         let flag = |name: &str| find(name).map(Setting::flag).transpose();
         let (simulate, exhaustive) = (flag("simulate")?, flag("exhaustive")?);
+        if let (Some(at), Some(_)) = (exhaustive, simulate) {
+            return Err(Wrong::new("all schedules, or random ones: `exhaustive` or `simulate`", at));
+        }
         if let (Some(at), Some(_)) = (exhaustive, &seeds) {
             return Err(Wrong::new("all schedules are explored: `exhaustive` has no `seeds`", at));
         }
@@ -83,6 +86,9 @@ impl Options {
         let krate = match find("crate") {
             None => default_crate(),
             Some(entry) if entry.value.is_empty() => return Err(Wrong::new(message, entry.at)),
+            Some(Entry { value, .. }) if matches!(bare(value[0].clone()), TokenTree::Literal(_)) => {
+                return Err(Wrong::new("expected a path without quotes: `crate = path`", value[0].span()));
+            }
             Some(entry) => entry.value.iter().cloned().collect(),
         };
         let workers = workers.map(|(_, literal)| literal.into());
