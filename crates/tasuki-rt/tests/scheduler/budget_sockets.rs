@@ -86,6 +86,14 @@ pub(super) fn rows() -> Vec<Row> {
             stream.peek(&mut []).await.unwrap()
         ),
         row!(
+            "write of nothing",
+            [],
+            {
+                let (mut stream, _peer) = stream().await;
+            },
+            stream.write(&[]).await.unwrap()
+        ),
+        row!(
             "write_all of nothing",
             [],
             {
