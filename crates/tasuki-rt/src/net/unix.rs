@@ -593,20 +593,20 @@ impl UnixDatagram {
     /// Those of the system.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         let ends_reads = how != Shutdown::Write;
-        // SeqCst: pairs with SeqCst in `received`. Before the call: the report of the end wakes the tasks, which look.
-        let before = ends_reads && self.read_ended.swap(true, Ordering::SeqCst);
+        // Release: pairs with Acquire in `received`, by way of the system. Before the call: the report of the end wakes the tasks, which look.
+        let before = ends_reads && self.read_ended.swap(true, Ordering::Release);
         let result = self.io.io().shutdown(how);
         if ends_reads && result.is_err() {
-            // SeqCst: as above.
-            self.read_ended.store(before, Ordering::SeqCst);
+            // Release: as above.
+            self.read_ended.store(before, Ordering::Release);
         }
         result
     }
 
     /// What was received; `nothing` behind the end. There a receive of a socket that blocks returns, and one of ours is told for ever that it would block.
     fn received<R>(&self, result: io::Result<R>, nothing: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
-        // SeqCst: pairs with SeqCst in `shutdown`, by way of the system, which was told of the end before it reported it.
-        if would_block(&result) && self.read_ended.load(Ordering::SeqCst) { nothing() } else { result }
+        // Acquire: pairs with Release in `shutdown`, by way of the system, which reports the end after it was told of it.
+        if would_block(&result) && self.read_ended.load(Ordering::Acquire) { nothing() } else { result }
     }
 
     /// Returns the name of this socket.
