@@ -4,7 +4,7 @@
 //! owns it from that moment on. Called by `Mutex`, `ReentrantMutex` and, through `Relock`, by `Condvar`. It must never run foreign code with the queue locked.
 //!
 //! This file has the word and what takes a free lock; `raw/enqueue.rs` waits, `raw/watch.rs` spins, `raw/unlock.rs` releases, `raw/cancel.rs` ends a wait, and
-//! `raw/revoke.rs` has what is different with `Revocable`: its transitions are in a table there; `raw/overdue.rs` revokes what a task does not claim.
+//! `raw/revoke.rs` has what is different with `Revocable`: its transitions are in a table there; `raw/overdue.rs` revokes what a task does not claim, which it finds by `raw/grant_tree.rs`.
 //!
 //! ```text
 //!   lock    0 ------------> LOCKED          unlock   LOCKED -----------------> 0
@@ -60,6 +60,8 @@
 
 mod cancel;
 mod enqueue;
+#[cfg(feature = "std")]
+mod grant_tree;
 #[cfg(feature = "std")]
 pub(crate) mod overdue;
 mod revoke;

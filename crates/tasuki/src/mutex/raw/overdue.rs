@@ -8,7 +8,7 @@
 //! ```text
 //!   UNCLAIMED                      Arc<Mutex>                         Arc<Mutex>
 //!  +---------------------+        +-----------------------------+    +-----------------------------+
-//!  | task % 256 | chain -+------->| record: task, looks, links -+--->| record: task, looks, links  |      each locks its own queue,
+//!  | task % 256 | tree --+------->| record: task, looks, links -+--->| record: task, looks, links  |      each locks its own queue,
 //!  +---------------------+        | queue: a·LOCKED·WOKEN       |    | queue: c·LOCKED·WOKEN       |      and holds an unclaimed grant
 //!  | ...                 |        +-----------------------------+    +-----------------------------+
 //! ```
@@ -19,7 +19,7 @@
 //!
 //! # States of a record
 //!
-//! | `task` | in the chain of the task's bucket | the lock |
+//! | `task` | in the tree of the task's bucket (`grant_tree.rs`) | the lock |
 //! |---|---|---|
 //! | 0 | no | not granted, or claimed, or granted to a future that is not watched |
 //! | number | yes, with [`Looks`] | granted to a watched future of this task, and not claimed |
@@ -37,8 +37,8 @@
 //!
 //! # Invariants
 //! O1. A linked record is in a mutex in an `Arc`, which the granted future keeps: a record is linked only for a waiter whose mark says so, and unlinked before that waiter can leave (both under `EDIT` of the mutex).
-//! O2. `task` and the pointers to the mutex are written under `EDIT` of the mutex, and only while the record is in no chain or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
-//!     the holder of the bucket's lock; while the record is in no chain, the looks to the holder of `EDIT`.
+//! O2. `task` and `spins` are written under `EDIT` of the mutex, and only while the record is in no bucket or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
+//!     the holder of the bucket's lock; while the record is in no bucket, the looks to the holder of `EDIT`.
 //! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_one`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again; the end of a task, which has no next poll, lets go of the bucket and tries until the record is gone. With both it unlinks the record and lets go of the
 //!     bucket; the mutex stays until `EDIT` is cleared, because the future that was granted needs `EDIT` to leave. After that store nothing of it is touched.
 //! O4. Wakers are called with neither.
@@ -47,8 +47,9 @@
 //! None of its own: both locks are queue locks. The look of [`poll_ended`] at the bucket is Relaxed: a poll that a grant's wake has caused comes after the grant, whose record was linked before; an
 //! earlier one may miss it, because that wake is still to come. The look of [`task_ended`] may miss a grant that another thread makes at the same moment, as one that it makes later: see *What is not revoked* there.
 
+use super::grant_tree::{GrantTree, Looks};
 use super::{LOCKED, RawMutex};
-use crate::policy::Policy;
+use crate::policy::{Policy, Revocable};
 use crate::probe::foreign_code;
 use crate::queue::batch::Panics;
 use crate::queue::queue_lock::{QueueLock, QueueLockGuard};
@@ -57,119 +58,26 @@ use crate::queue::word::FLAG_A as HAS_GRANTS;
 use crate::queue::{Deferred, LockedQueue, QueueGuard as _, QueueWaker};
 use crate::shim::{MODEL, Section, static_array, yield_thread};
 use crate::task::TaskId;
-use core::cell::Cell;
-use core::fmt;
-use core::ptr::{self, NonNull};
+use core::mem::offset_of;
+use core::ptr::NonNull;
 use core::task::Waker;
 
+pub(crate) use super::grant_tree::UnclaimedGrant;
+
 /// A power of two: few enough to be small, and more than there usually are grants on their way.
-const BUCKETS: usize = if MODEL { 1 } else { 256 };
+pub(super) const BUCKETS: usize = if MODEL { 1 } else { 256 };
 
 static_array! {
     /// The unclaimed grants of watched futures, by the number of their task.
-    static UNCLAIMED: [QueueLock<GrantChain>; BUCKETS] = QueueLock::new(GrantChain(None));
+    static UNCLAIMED: [QueueLock<GrantTree>; BUCKETS] = QueueLock::new(GrantTree::EMPTY);
 }
 
-fn bucket(task: usize) -> &'static QueueLock<GrantChain> {
+fn bucket(task: usize) -> &'static QueueLock<GrantTree> {
     &UNCLAIMED[task & (BUCKETS - 1)]
 }
 
-/// At the ends of how many polls of its task the grant was unclaimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looks {
-    None,
-    Once,
-    /// It is to be revoked.
-    Due,
-}
-
-/// What a lock keeps of its grant, for the end of a poll. See the tables of the module.
-pub struct UnclaimedGrant {
-    task: Cell<usize>,
-    looks: Cell<Looks>,
-    previous: Cell<Option<NonNull<UnclaimedGrant>>>,
-    next: Cell<Option<NonNull<UnclaimedGrant>>>,
-    lock: Cell<*const ()>,
-    revoke: Cell<Option<Revoke>>,
-}
-
-/// Revokes the grant of a lock.
-///
-/// SAFETY: the lock is one of the type that the function was made for, and its record is linked in the locked chain. The section was entered before the chain was locked.
-type Revoke =
-    unsafe fn(*const (), Section, QueueLockGuard<'static, GrantChain>) -> Result<Option<QueueWaker>, Busy>;
-
 /// The queue of the lock was locked by another thread.
 struct Busy;
-
-// SAFETY: nothing of it belongs to a thread: what it points to is shared by the rules of O2.
-unsafe impl Send for UnclaimedGrant {}
-// SAFETY: O2: each field is touched by the holder of one lock.
-unsafe impl Sync for UnclaimedGrant {}
-
-impl UnclaimedGrant {
-    /// Of a new lock.
-    #[expect(clippy::declare_interior_mutable_const, reason = "each lock has its own")]
-    pub(crate) const NEW: Self = Self {
-        task: Cell::new(0),
-        looks: Cell::new(Looks::None),
-        previous: Cell::new(None),
-        next: Cell::new(None),
-        lock: Cell::new(ptr::null()),
-        revoke: Cell::new(None),
-    };
-}
-
-impl fmt::Debug for UnclaimedGrant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UnclaimedGrant")
-    }
-}
-
-/// The first record of a bucket.
-struct GrantChain(Option<NonNull<UnclaimedGrant>>);
-
-// SAFETY: records are shared by the rules of O2.
-unsafe impl Send for GrantChain {}
-
-impl GrantChain {
-    /// SAFETY: the record is in no chain, and does not go before it is unlinked from this one.
-    unsafe fn link(&mut self, grant: &UnclaimedGrant) {
-        grant.previous.set(None);
-        grant.next.set(self.0);
-        if let Some(next) = self.0 {
-            // SAFETY: linked records are there (O1), and the chain is locked.
-            unsafe { next.as_ref() }.previous.set(Some(grant.into()));
-        }
-        self.0 = Some(grant.into());
-    }
-
-    /// SAFETY: the record is in this chain.
-    unsafe fn unlink(&mut self, grant: &UnclaimedGrant) {
-        let (previous, next) = (grant.previous.get(), grant.next.get());
-        match previous {
-            // SAFETY: as in `link`.
-            Some(previous) => unsafe { previous.as_ref() }.next.set(next),
-            None => self.0 = next,
-        }
-        if let Some(next) = next {
-            // SAFETY: as in `link`.
-            unsafe { next.as_ref() }.previous.set(previous);
-        }
-    }
-
-    /// The records of this task.
-    fn of_task(&self, task: usize) -> impl Iterator<Item = &UnclaimedGrant> {
-        let mut next = self.0;
-        core::iter::from_fn(move || {
-            // SAFETY: as in `link`; the borrow of the chain keeps it locked.
-            let grant = unsafe { next?.as_ref() };
-            next = grant.next.get();
-            Some(grant)
-        })
-        .filter(move |grant| grant.task.get() == task)
-    }
-}
 
 /// Says that a poll of this task has ended, without having ended the task. Grants that the task has left unclaimed over a whole poll are revoked; for one that it has left unclaimed for the
 /// first time it is woken by `waker`.
@@ -244,9 +152,13 @@ fn look_at_grants(task: usize, waker: &Waker) {
 fn change_looks(task: usize, from: Looks, to: Looks) -> bool {
     let mut locked = bucket(task).lock();
     let mut is_changed = false;
-    for grant in locked.value().of_task(task).filter(|grant| grant.looks.get() == from) {
-        grant.looks.set(to);
-        is_changed = true;
+    for grant in locked.value().of_task(task) {
+        // SAFETY: linked in the tree, which is locked.
+        let looks = unsafe { &grant.as_ref().looks };
+        if looks.get() == from {
+            looks.set(to);
+            is_changed = true;
+        }
     }
     is_changed
 }
@@ -258,45 +170,56 @@ fn revoke_due(task: usize) -> Option<Result<Option<QueueWaker>, Busy>> {
 
 /// Revokes one grant of the task of those that have been looked at so often; `None` if there is none.
 fn revoke_one(task: usize, is_due: impl Fn(Looks) -> bool) -> Option<Result<Option<QueueWaker>, Busy>> {
-    // Around the chain, which is unlocked before the mutex: sections nest.
+    // Around the bucket, which is unlocked before the mutex: sections nest.
     let section = Section::enter();
     let mut locked = bucket(task).lock();
-    let due = locked.value().of_task(task).find(|grant| is_due(grant.looks.get()))?;
+    // SAFETY: linked in the tree, which is locked.
+    let looks_of = |grant: NonNull<UnclaimedGrant>| unsafe { &(*grant.as_ptr()).looks };
+    let due = locked.value().of_task(task).find(|grant| is_due(looks_of(*grant).get()))?;
     // If it stays, because its queue is locked, it is due again at the end of the next poll.
-    due.looks.set(Looks::Once);
-    let (lock, revoke) = (due.lock.get(), due.revoke.get()?);
-    // SAFETY: it is linked, and the function was stored with it.
-    Some(unsafe { revoke(lock, section, locked) })
+    looks_of(due).set(Looks::Once);
+    // SAFETY: as above.
+    let spins = unsafe { due.as_ref() }.spins.get();
+    // SAFETY: it is linked in the locked bucket, and `watch_grant` noted which of the two types of locks it is in.
+    Some(unsafe {
+        if spins {
+            revoke_overdue::<Revocable<true>>(due, section, locked)
+        } else {
+            revoke_overdue::<Revocable<false>>(due, section, locked)
+        }
+    })
 }
 
-/// See [`Revoke`].
+/// Revokes the grant of a lock, and grants it to the next waiter. The section was entered before the bucket was locked.
 ///
-/// SAFETY: as [`Revoke`], for a `RawMutex<P>`.
+/// SAFETY: the record is linked in the locked bucket, and in a `RawMutex<P>`.
 unsafe fn revoke_overdue<P: Policy>(
-    lock: *const (),
+    grant: NonNull<UnclaimedGrant>,
     section: Section,
-    mut chain: QueueLockGuard<'static, GrantChain>,
+    mut bucket: QueueLockGuard<'static, GrantTree>,
 ) -> Result<Option<QueueWaker>, Busy> {
+    // SAFETY: the pointer is that of `watch_grant`: valid for the whole mutex, in which the record is a field.
+    let lock = unsafe { grant.as_ptr().byte_sub(offset_of!(RawMutex<P>, record)) }.cast::<RawMutex<P>>();
     // Not an argument of this function, nor of one that unlocks the queue: with the last store it may be gone.
     // SAFETY: O1: the record is linked, so the mutex is there.
-    let mutex = unsafe { &*lock.cast::<RawMutex<P>>() };
+    let mutex = unsafe { &*lock };
     let mut locked = mutex.queue.try_lock(mutex.queue.load()).ok_or(Busy)?;
     locked.extend_section(section);
-    mutex.unlink_grant(&mut chain);
-    drop(chain);
+    mutex.unlink_grant(&mut bucket);
+    drop(bucket);
     mutex.revoke(&mut locked);
     let next = mutex.pass_on(&mut locked);
     Ok(locked.unlock_with(next))
 }
 
-/// Changes a chain; the word of its lock then says whether there is a record.
-fn edit_chain(locked: &mut QueueLockGuard<'static, GrantChain>, edit: impl FnOnce(&mut GrantChain)) {
-    let (word, chain) = locked.parts();
-    edit(chain);
-    if chain.0.is_some() {
-        word.set(HAS_GRANTS);
-    } else {
+/// Changes a bucket; the word of its lock then says whether there is a record.
+fn edit_bucket(locked: &mut QueueLockGuard<'static, GrantTree>, edit: impl FnOnce(&mut GrantTree)) {
+    let (word, tree) = locked.parts();
+    edit(tree);
+    if tree.is_empty() {
         word.clear(HAS_GRANTS);
+    } else {
+        word.set(HAS_GRANTS);
     }
 }
 
@@ -308,10 +231,16 @@ impl<P: Policy> RawMutex<P> {
         debug_assert_eq!(grant.task.get(), 0, "one grant at a time");
         grant.task.set(task);
         grant.looks.set(Looks::None);
-        grant.lock.set(ptr::from_ref(self).cast());
-        grant.revoke.set(Some(revoke_overdue::<P>));
-        // SAFETY: its task was 0, so it was in no chain; O1.
-        edit_chain(&mut bucket(task).lock(), |chain| unsafe { chain.link(grant) });
+        grant.spins.set(P::SPIN);
+        let grant = self.grant_pointer();
+        // SAFETY: its task was 0, so it was in no bucket; O1.
+        edit_bucket(&mut bucket(task).lock(), |tree| unsafe { tree.link(grant) });
+    }
+
+    /// The record, by a pointer that is valid for the whole mutex.
+    fn grant_pointer(&self) -> NonNull<UnclaimedGrant> {
+        // SAFETY: a field of the mutex.
+        unsafe { NonNull::from(self).byte_add(offset_of!(Self, record)) }.cast()
     }
 
     /// The grant is claimed, or revoked. Called under `EDIT`.
@@ -330,11 +259,11 @@ impl<P: Policy> RawMutex<P> {
         }
     }
 
-    /// Out of the chain, which is that of the record's task. Called under `EDIT`.
-    fn unlink_grant(&self, locked: &mut QueueLockGuard<'static, GrantChain>) {
+    /// Out of the bucket, which is that of the record's task. Called under `EDIT`.
+    fn unlink_grant(&self, locked: &mut QueueLockGuard<'static, GrantTree>) {
         let Some(grant) = P::grant_record(&self.record) else { return };
-        // SAFETY: its task is not 0, so it is in this chain.
-        edit_chain(locked, |chain| unsafe { chain.unlink(grant) });
+        // SAFETY: its task is not 0, so it is in this bucket.
+        edit_bucket(locked, |tree| unsafe { tree.unlink(self.grant_pointer()) });
         grant.task.set(0);
     }
 
