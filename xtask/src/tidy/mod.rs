@@ -79,7 +79,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 60] = [
+const RULES: [(&str, Rule); 61] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
@@ -130,6 +130,7 @@ const RULES: [(&str, Rule); 60] = [
     ("every promise of the seeds names what shows it", seeds::rows),
     ("what is awaited says what a drop loses", public_docs::cancel_safety),
     ("the guide says what every drop does", public_docs::drops_are_told),
+    ("a guard that may be returned is to be used", public_docs::optional_guards),
     ("pages of types begin with their example", public_docs::examples_first),
     ("examples await", public_docs::examples_await),
     ("programs to copy are whole", snippets::whole_programs),

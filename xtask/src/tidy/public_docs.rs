@@ -1,5 +1,6 @@
-//! The pages that users read. What can be awaited says what a drop of it loses: every public function that is a future, or returns one of ours, has a section
+//! What users read and call. What can be awaited says what a drop of it loses: every public function that is a future, or returns one of ours, has a section
 //! `# Cancel safety`. The page of a type shows how it is used before it says what it promises.
+//! A guard that may be returned is to be used.
 
 use super::{Breach, Page, library_without_shims as library, text};
 use crate::source::words;
@@ -146,8 +147,33 @@ fn item(bare: &str) -> &str {
     &bare[..bare.find(['{', ';']).unwrap_or(bare.len())]
 }
 
-/// The name of a public function that can be awaited.
-fn awaitable<'s>(item: &'s str, futures: &HashSet<&str>) -> Option<&'s str> {
+/// A guard that a function may return is one that the caller has to keep: the compiler says so of a guard, but not of an `Option` of one.
+pub(crate) fn optional_guards(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        for (at, _) in words(&source.bare).filter(|(_, word)| *word == "pub") {
+            let line = source.line_of(at);
+            let Some(Signature { name, output, .. }) = signature(item(&source.bare[at..])) else { continue };
+            let gives_guard =
+                output.starts_with("Option<") && words(output).any(|(_, word)| word.ends_with("Guard"));
+            if gives_guard && !documentation(&source.text, line).contains("#[must_use") {
+                let what = format!("{name} may return a guard: `#[must_use]`");
+                breaches.push(Breach::at(&page.path, line, what));
+            }
+        }
+    }
+    breaches
+}
+
+/// A public function.
+struct Signature<'s> {
+    name: &'s str,
+    output: &'s str,
+    is_async: bool,
+}
+
+/// Of an item that is a public function.
+fn signature(item: &str) -> Option<Signature<'_>> {
     let before: Vec<&str> = words(item).map(|(_, word)| word).take_while(|word| *word != "fn").collect();
     let modifiers = ["pub", "const", "unsafe", "async"];
     if item.starts_with("pub(") || !before.iter().all(|word| modifiers.contains(word)) {
@@ -156,8 +182,14 @@ fn awaitable<'s>(item: &'s str, futures: &HashSet<&str>) -> Option<&'s str> {
     let name = words(item).nth(before.len() + 1)?.1;
     let bounds = words(item).find(|(_, word)| *word == "where").map_or(item.len(), |(at, _)| at);
     let output = item[..bounds].rsplit_once(") -> ").map_or("", |(_, output)| output);
+    Some(Signature { name, output, is_async: before.contains(&"async") })
+}
+
+/// The name of a public function that can be awaited.
+fn awaitable<'s>(item: &'s str, futures: &HashSet<&str>) -> Option<&'s str> {
+    let Signature { name, output, is_async } = signature(item)?;
     let opaque = output.starts_with("impl ") && words(output).any(|(_, word)| word == "Future");
-    (before.contains(&"async") || futures.contains(returned(output)) || opaque).then_some(name)
+    (is_async || futures.contains(returned(output)) || opaque).then_some(name)
 }
 
 /// The comments and attributes above a line.
@@ -170,6 +202,17 @@ fn documentation(text: &str, line: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_optional_guard_is_to_be_used() {
+        let text = "pub fn try_a(&self) -> Option<MutexGuard<'_, T>> {}\n#[must_use = \"b\"]\n#[inline]\npub fn try_b(&self) -> Option<MutexGuard<'_, T>> {}\n\
+                    pub fn guard(&self) -> MutexGuard<'_, T> {}\npub fn get(&self) -> Option<&T> {}\n";
+        let breaches = optional_guards(&[Page::new("crates/tasuki/src/lock.rs", text)]);
+        assert_eq!(
+            breaches,
+            [Breach::at("crates/tasuki/src/lock.rs", 0, "try_a may return a guard: `#[must_use]`")]
+        );
+    }
 
     #[test]
     fn a_drop_that_is_not_told_is_seen() {

@@ -267,6 +267,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// ```
     #[inline]
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, P>> {
         lock::try_lock(self)
     }

@@ -58,6 +58,7 @@ impl<T: ?Sized, P: Policy> Mutex<T, P> {
     /// ```
     #[doc(alias = "try_lock_arc")]
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_lock_owned(self: Arc<Self>) -> Option<OwnedMutexGuard<T, P>> {
         lock::try_lock(self)
     }

@@ -271,6 +271,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         AccessOp::<_, ReadAccess>::try_enter(self)
     }
@@ -286,6 +287,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         AccessOp::<_, WriteAccess>::try_enter(self)
     }
@@ -306,6 +308,7 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     #[inline]
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_upgradable_read(&self) -> Option<RwLockUpgradableReadGuard<'_, T>> {
         AccessOp::<_, UpgradableAccess>::try_enter(self)
     }

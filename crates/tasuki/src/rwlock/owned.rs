@@ -102,6 +102,7 @@ impl<T: ?Sized> RwLock<T> {
     /// assert!(lock.try_read_owned().is_some());
     /// ```
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_read_owned(self: Arc<Self>) -> Option<OwnedRwLockReadGuard<T>> {
         AccessOp::<_, ReadAccess>::try_enter(self)
     }
@@ -115,6 +116,7 @@ impl<T: ?Sized> RwLock<T> {
     /// assert!(lock.try_write_owned().is_some());
     /// ```
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_write_owned(self: Arc<Self>) -> Option<OwnedRwLockWriteGuard<T>> {
         AccessOp::<_, WriteAccess>::try_enter(self)
     }
@@ -132,6 +134,7 @@ impl<T: ?Sized> RwLock<T> {
     /// assert!(lock.try_upgradable_read_owned().is_some());
     /// ```
     #[track_caller]
+    #[must_use = "the lock is given back at once if the guard is not kept"]
     pub fn try_upgradable_read_owned(self: Arc<Self>) -> Option<OwnedRwLockUpgradableReadGuard<T>> {
         AccessOp::<_, UpgradableAccess>::try_enter(self)
     }
