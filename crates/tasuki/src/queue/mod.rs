@@ -214,6 +214,15 @@ impl WaitQueue {
         LockedQueue::new(self, self.load(), section)
     }
 
+    /// Unlocked, without waiters and flags, whatever it was.
+    ///
+    /// SAFETY: no other thread uses the queue meanwhile, and no waiter in its list is still to be granted.
+    #[cfg(feature = "std")]
+    pub(crate) unsafe fn reset(&self) {
+        // Relaxed: the caller publishes it.
+        self.word.store(Word::flags(0).raw(), Ordering::Relaxed);
+    }
+
     /// Another thread holds the queue lock, or was faster.
     #[cold]
     #[inline(never)]

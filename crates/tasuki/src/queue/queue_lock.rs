@@ -54,6 +54,17 @@ impl<T> QueueLock<T> {
         QueueLockGuard { locked: self.queue.lock(), value: &self.value }
     }
 
+    /// Another value, which is not guarded by any thread. The one before is not dropped.
+    ///
+    /// SAFETY: no other thread uses the lock meanwhile. In the child of a fork: a thread that is not there may have locked it.
+    #[cfg(feature = "std")]
+    pub(crate) unsafe fn reset(&self, value: T) {
+        // SAFETY: the caller's contract.
+        self.value.with_mut(|place| unsafe { place.write(value) });
+        // SAFETY: the caller's contract; the list of this queue is always empty.
+        unsafe { self.queue.reset() };
+    }
+
     /// As [`WaitQueue::poll_queued`].
     ///
     /// SAFETY: the waiter was put into a list that this lock guards, and has not been moved to one that it does not.

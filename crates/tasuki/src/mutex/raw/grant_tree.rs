@@ -41,6 +41,8 @@ pub struct UnclaimedGrant {
     pub(super) looks: Cell<Looks>,
     /// Which of the two types of locks it is in: those of `Revocable<true>` or `Revocable<false>`.
     pub(super) spins: Cell<bool>,
+    /// The process in whose table it is linked.
+    pub(super) process: Cell<u32>,
     previous: Link,
     next: Link,
     children: [Link; 2],
@@ -58,6 +60,7 @@ impl UnclaimedGrant {
         task: Cell::new(0),
         looks: Cell::new(Looks::None),
         spins: Cell::new(false),
+        process: Cell::new(0),
         previous: Cell::new(None),
         next: Cell::new(None),
         children: [const { Cell::new(None) }; 2],

@@ -13,6 +13,10 @@
 //!  | ...                 |        +-----------------------------+    +-----------------------------+
 //! ```
 //!
+//! # After a fork
+//! The child has the table of its parent, in which a thread that is not there may have locked a bucket. It clears the table before it first locks one ([`lock_bucket`]). A grant that was made before the fork is not in it: it is claimed or cancelled
+//! as ever, and not revoked by the end of a poll.
+//!
 //! # Why only locks in an `Arc`
 //! A future that borrows its mutex may be forgotten (`mem::forget`). That ends the borrow without running any code of ours: the mutex may be moved or dropped while the granted waiter is still in its list. So no table may keep a pointer to a
 //! borrowed mutex. A forgotten future of `lock_owned` has forgotten an `Arc` as well, so its mutex stays where it is.
@@ -37,20 +41,21 @@
 //!
 //! # Invariants
 //! O1. A linked record is in a mutex in an `Arc`, which the granted future keeps: a record is linked only for a waiter whose mark says so, and unlinked before that waiter can leave (both under `EDIT` of the mutex).
-//! O2. `task` and `spins` are written under `EDIT` of the mutex, and only while the record is in no bucket or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
+//! O2. `task`, `process` and `spins` are written under `EDIT` of the mutex, and only while the record is in no bucket or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
 //!     the holder of the bucket's lock; while the record is in no bucket, the looks to the holder of `EDIT`.
 //! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_one`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again; the end of a task, which has no next poll, lets go of the bucket and tries until the record is gone. With both it unlinks the record and lets go of the
 //!     bucket; the mutex stays until `EDIT` is cleared, because the future that was granted needs `EDIT` to leave. After that store nothing of it is touched.
 //! O4. Wakers are called with neither.
 //!
 //! # Orderings
-//! None of its own: both locks are queue locks. The look of [`poll_ended`] at the bucket is Relaxed: a poll that a grant's wake has caused comes after the grant, whose record was linked before; an
+//! Both locks are queue locks. Release in [`clear_table`] pairs with Acquire in [`lock_bucket`]: the table that was cleared. The look of [`poll_ended`] at the bucket is Relaxed: a poll that a grant's wake has caused comes after the grant, whose record was linked before; an
 //! earlier one may miss it, because that wake is still to come. The look of [`task_ended`] may miss a grant that another thread makes at the same moment, as one that it makes later: see *What is not revoked* there.
 
 use super::grant_tree::{GrantTree, Looks};
 use super::{LOCKED, RawMutex};
 use crate::policy::{Policy, Revocable};
 use crate::probe::foreign_code;
+use crate::process_id;
 use crate::queue::batch::Panics;
 use crate::queue::queue_lock::{QueueLock, QueueLockGuard};
 use crate::queue::waiter::wake_owner;
@@ -60,6 +65,7 @@ use crate::shim::{MODEL, Section, static_array, yield_thread};
 use crate::task::TaskId;
 use core::mem::offset_of;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::Waker;
 
 pub(crate) use super::grant_tree::UnclaimedGrant;
@@ -74,6 +80,46 @@ static_array! {
 
 fn bucket(task: usize) -> &'static QueueLock<GrantTree> {
     &UNCLAIMED[task & (BUCKETS - 1)]
+}
+
+/// The process whose grants the table has; 0 before the first. This and the next are not those of the model checker, which does not fork.
+static TABLE_OF: AtomicU32 = AtomicU32::new(0);
+/// The process that has cleared the table, or is about to.
+static CLEARED_BY: AtomicU32 = AtomicU32::new(0);
+
+fn this_process() -> u32 {
+    if MODEL { 0 } else { process_id::id() }
+}
+
+/// Locks the bucket of a task. The child of a fork clears the table first: a thread of its parent, which is not here, may have locked the bucket, and what is linked in it is the parent's.
+fn lock_bucket(task: usize) -> QueueLockGuard<'static, GrantTree> {
+    let process = this_process();
+    // Acquire: pairs with Release in `clear_table`. mutant: survives: no model forks.
+    if TABLE_OF.load(Ordering::Acquire) != process {
+        clear_table(process);
+    }
+    bucket(task).lock()
+}
+
+/// The first thread of a process clears the table; others wait until it has.
+#[cold]
+fn clear_table(process: u32) {
+    // Around all of it: an interrupt handler would wait for the code that it has interrupted.
+    let _section = Section::enter();
+    // Relaxed: which thread is the first; the table is published by `TABLE_OF`.
+    if CLEARED_BY.swap(process, Ordering::Relaxed) == process {
+        // Acquire: as in `lock_bucket`. mutant: survives: no model forks.
+        while TABLE_OF.load(Ordering::Acquire) != process {
+            yield_thread();
+        }
+        return;
+    }
+    for bucket in UNCLAIMED.iter() {
+        // SAFETY: the other threads of this process wait, here or in `lock_bucket`, until it is done; those of its parent are not here.
+        unsafe { bucket.reset(GrantTree::EMPTY) };
+    }
+    // Release: pairs with Acquire in `lock_bucket`. mutant: survives: no model forks.
+    TABLE_OF.store(process, Ordering::Release);
 }
 
 /// The queue of the lock was locked by another thread.
@@ -150,7 +196,7 @@ fn look_at_grants(task: usize, waker: &Waker) {
 
 /// Changes the looks of all grants of the task that have been looked at so often; was there one?
 fn change_looks(task: usize, from: Looks, to: Looks) -> bool {
-    let mut locked = bucket(task).lock();
+    let mut locked = lock_bucket(task);
     let mut is_changed = false;
     for grant in locked.value().of_task(task) {
         // SAFETY: linked in the tree, which is locked.
@@ -172,7 +218,7 @@ fn revoke_due(task: usize) -> Option<Result<Option<QueueWaker>, Busy>> {
 fn revoke_one(task: usize, is_due: impl Fn(Looks) -> bool) -> Option<Result<Option<QueueWaker>, Busy>> {
     // Around the bucket, which is unlocked before the mutex: sections nest.
     let section = Section::enter();
-    let mut locked = bucket(task).lock();
+    let mut locked = lock_bucket(task);
     // SAFETY: linked in the tree, which is locked.
     let looks_of = |grant: NonNull<UnclaimedGrant>| unsafe { &(*grant.as_ptr()).looks };
     let due = locked.value().of_task(task).find(|grant| is_due(looks_of(*grant).get()))?;
@@ -232,9 +278,10 @@ impl<P: Policy> RawMutex<P> {
         grant.task.set(task);
         grant.looks.set(Looks::None);
         grant.spins.set(P::SPIN);
+        grant.process.set(this_process());
         let grant = self.grant_pointer();
         // SAFETY: its task was 0, so it was in no bucket; O1.
-        edit_bucket(&mut bucket(task).lock(), |tree| unsafe { tree.link(grant) });
+        edit_bucket(&mut lock_bucket(task), |tree| unsafe { tree.link(grant) });
     }
 
     /// The record, by a pointer that is valid for the whole mutex.
@@ -254,8 +301,12 @@ impl<P: Policy> RawMutex<P> {
     #[cold]
     #[inline(never)]
     fn unlink_watched(&self) {
-        if let Some(grant) = P::grant_record(&self.record) {
-            self.unlink_grant(&mut bucket(grant.task.get()).lock());
+        let Some(grant) = P::grant_record(&self.record) else { return };
+        if grant.process.get() == this_process() {
+            self.unlink_grant(&mut lock_bucket(grant.task.get()));
+        } else {
+            // In the child of a fork: it was linked in the parent's table.
+            grant.task.set(0);
         }
     }
 
@@ -276,5 +327,75 @@ impl<P: Policy> RawMutex<P> {
         self.probe.grant(locked.front_note());
         // SAFETY: there is a waiter, asked above.
         unsafe { self.grant_revocably(locked) }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::{bucket, lock_bucket};
+    use crate::Mutex;
+    use crate::policy::Revocable;
+    use crate::task;
+    use alloc::sync::Arc;
+    use core::future::{Future as _, poll_fn};
+    use core::pin::pin;
+    use core::task::{Context, Poll, Waker};
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// A fork while another thread holds the lock of a bucket: the child grants and claims locks of its own, and one that was granted before, without that lock.
+    #[test]
+    fn a_child_does_not_wait_for_a_bucket_of_its_parent() {
+        let (inherited, own) = [(), ()].map(|()| Arc::new(Mutex::<u32, Revocable>::with_policy(0))).into();
+        let mut cx = Context::from_waker(Waker::noop());
+        let kept = inherited.try_lock();
+        let mut granted = pin!(inherited.clone().lock_owned());
+        let mut task = pin!(task::identify(poll_fn(|cx| {
+            assert!(granted.as_mut().poll(cx).is_pending());
+            Poll::<()>::Pending
+        })));
+        let number = task.id().get() as usize;
+        assert!(task.as_mut().poll(&mut cx).is_pending());
+        drop(kept);
+        let (is_locked, until_locked) = mpsc::channel();
+        let (forked, until_forked) = mpsc::channel();
+        let holder = thread::spawn(move || {
+            let locked = lock_bucket(number);
+            is_locked.send(()).unwrap();
+            until_forked.recv().unwrap();
+            drop(locked);
+        });
+        until_locked.recv().unwrap();
+        // SAFETY: the child calls nothing but functions that are safe after a fork, and ends.
+        let id = unsafe { libc::fork() };
+        if id == 0 {
+            // SAFETY: ends the child if it hangs.
+            unsafe { libc::alarm(10) };
+            let has_inherited = granted.as_mut().poll(&mut cx).is_ready();
+            // SAFETY: ends the child without running anything else.
+            unsafe { libc::_exit(i32::from(!(has_inherited && hands_over(&own, number)))) };
+        }
+        forked.send(()).unwrap();
+        holder.join().unwrap();
+        let mut status = 0;
+        // SAFETY: a child of this process, and a place for its status.
+        assert!(id > 0 && unsafe { libc::waitpid(id, &raw mut status, 0) } == id);
+        assert_eq!(status, 0, "the child hung, or did not get its lock");
+        assert!(granted.as_mut().poll(&mut cx).is_ready(), "the parent has its own");
+    }
+
+    /// A task whose grants are in the same bucket waits for a lock and claims it.
+    fn hands_over(mutex: &Arc<Mutex<u32, Revocable>>, number: usize) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let is_same = |id: task::TaskId| core::ptr::eq(bucket(id.get() as usize), bucket(number));
+        let Some(kept) = mutex.try_lock() else { return false };
+        loop {
+            let mut task = pin!(task::identify(mutex.clone().lock_owned()));
+            if is_same(task.id()) {
+                let waits = task.as_mut().poll(&mut cx).is_pending();
+                drop(kept);
+                return waits && task.as_mut().poll(&mut cx).is_ready();
+            }
+        }
     }
 }
