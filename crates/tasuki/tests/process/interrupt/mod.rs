@@ -344,7 +344,7 @@ fn check_at_rest() {
 #[test]
 fn handlers_never_meet_a_locked_queue() {
     alone(|| {
-        let _dog = watchdog(60);
+        let _dog = watchdog(600);
         Round::begin();
         // SAFETY: the handler calls what this test is about, and atomics.
         unsafe { signal(SIGUSR1, handler) };
@@ -427,7 +427,7 @@ mod steps {
     #[test]
     fn a_handler_after_each_instruction() {
         alone(|| {
-            let _dog = watchdog(60);
+            let _dog = watchdog(600);
             // What is made at its first use is made before.
             Round::begin();
             waits();
