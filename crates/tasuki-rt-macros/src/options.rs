@@ -86,7 +86,7 @@ impl Options {
         let krate = match find("crate") {
             None => default_crate(),
             Some(entry) if entry.value.is_empty() => return Err(Wrong::new(message, entry.at)),
-            Some(Entry { value, .. }) if matches!(bare(value[0].clone()), TokenTree::Literal(_)) => {
+            Some(Setting { value, .. }) if matches!(bare(value[0].clone()), TokenTree::Literal(_)) => {
                 return Err(Wrong::new("expected a path without quotes: `crate = path`", value[0].span()));
             }
             Some(entry) => entry.value.iter().cloned().collect(),

@@ -33,7 +33,7 @@ pub(super) enum Looks {
 }
 
 /// Where there may be a record.
-type Link = Cell<Option<NonNull<UnclaimedGrant>>>;
+type GrantLink = Cell<Option<NonNull<UnclaimedGrant>>>;
 
 /// What a lock keeps of its grant, for the end of a poll. See the tables of `overdue.rs`.
 pub struct UnclaimedGrant {
@@ -43,9 +43,9 @@ pub struct UnclaimedGrant {
     pub(super) spins: Cell<bool>,
     /// The process in whose table it is linked.
     pub(super) process: Cell<u32>,
-    previous: Link,
-    next: Link,
-    children: [Link; 2],
+    previous: GrantLink,
+    next: GrantLink,
+    children: [GrantLink; 2],
 }
 
 // SAFETY: nothing of it belongs to a thread: what it points to is shared by the rules of O2.
@@ -67,7 +67,7 @@ impl UnclaimedGrant {
     };
 
     /// A child, if there is one.
-    fn child(&self) -> Option<&Link> {
+    fn child(&self) -> Option<&GrantLink> {
         self.children.iter().find(|child| child.get().is_some())
     }
 
@@ -97,7 +97,7 @@ unsafe fn linked<'t>(grant: NonNull<UnclaimedGrant>) -> &'t UnclaimedGrant {
 
 /// The records of a bucket.
 pub(super) struct GrantTree {
-    root: Link,
+    root: GrantLink,
 }
 
 // SAFETY: records are shared by the rules of O2.
@@ -112,7 +112,7 @@ impl GrantTree {
     }
 
     /// Where the oldest grant of this task is, or would be.
-    fn place_of(&self, task: usize) -> &Link {
+    fn place_of(&self, task: usize) -> &GrantLink {
         let (mut place, mut path) = (&self.root, task / BUCKETS);
         while let Some(grant) = place.get() {
             // SAFETY: in this tree, which the caller has locked.
@@ -180,7 +180,7 @@ impl GrantTree {
 }
 
 /// The only grant of its task leaves the tree: a leaf below it takes its place (G1).
-fn replace_by_leaf(place: &Link, grant: &UnclaimedGrant) {
+fn replace_by_leaf(place: &GrantLink, grant: &UnclaimedGrant) {
     let Some(mut leaf) = grant.child() else { return place.set(None) };
     // SAFETY: in the tree, which the caller has locked.
     while let Some(deeper) = leaf.get().and_then(|below| unsafe { linked(below) }.child()) {
