@@ -34,6 +34,9 @@ pub(super) const LOOKS: u32 = 4;
 const PAUSE_SPINS: u32 = 32;
 /// How many tasks are taken from the global queue at once.
 const GLOBAL_BATCH: usize = 128;
+/// A worker that has tasks takes one from the global queue for this many picks. If it took one for each, a crowd from outside would fill its local queue, and what its own tasks spawn and wake would overflow, to the end of the
+/// global queue, behind all of the crowd.
+const PICKS_PER_TAKEN: u32 = 2;
 /// How long a watcher sleeps.
 const WATCH: Duration = Duration::from_millis(1);
 
@@ -53,6 +56,8 @@ pub(crate) struct Local {
     pub(super) tick: Cell<u32>,
     /// The pick at which it looks outside next.
     outside_at: Cell<u32>,
+    /// The last pick at which it took tasks from the global queue.
+    took_global: Cell<u32>,
     /// The last pick that came from outside before what is its own.
     picked_outside: Cell<u32>,
     pub(super) turn: Cell<QueueTurn>,
@@ -104,6 +109,7 @@ impl Local {
             parker,
             tick: Cell::new(0),
             outside_at: Cell::new(GLOBAL_EVERY),
+            took_global: Cell::new(0),
             picked_outside: Cell::new(u32::MAX),
             turn: Cell::default(),
             streak: Cell::new(0),
@@ -297,7 +303,10 @@ impl Local {
     /// One task from the global queue, and our share of the rest into the local one.
     #[cold]
     fn pick_global(&self, shared: &Shared) -> Option<Item> {
-        let most = GLOBAL_BATCH.min(self.queue.spare_capacity());
+        let picks = self.tick.get().wrapping_sub(self.took_global.replace(self.tick.get()));
+        let share = if self.queue.is_empty() { GLOBAL_BATCH } else { (picks / PICKS_PER_TAKEN) as usize };
+        // One more is taken than is kept.
+        let most = GLOBAL_BATCH.min(share.saturating_sub(1)).min(self.queue.spare_capacity());
         let mut more = false;
         let first = shared.global.take(shared.workers(), most, |tasks| {
             self.queue.extend(tasks);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use tasuki::{Mutex, MutexGuard, Semaphore};
+use tasuki::{Event, Mutex, MutexGuard, Semaphore};
 use tasuki_rt::{JoinSet, Resume, Runtime, WorkerId, sleep, spawn, yield_now};
 
 const EACH: [Resume; 3] = [Resume::Next, Resume::Local, Resume::Global];
@@ -183,5 +183,87 @@ fn no_wake_up_is_lost_between_sleep_and_push() {
             }
         });
         outside.join().unwrap();
+    }
+}
+
+/// Many tasks come from outside at once, and wait in the global queue: what a task spawns or wakes meanwhile is among the next of the local queue, and not behind all of them.
+#[test]
+fn what_a_task_wakes_does_not_go_behind_a_crowd() {
+    /// How many run before what has been spawned or woken is ready: as many as a local queue holds.
+    const AHEAD: usize = 1_024;
+    const CROWD: usize = scaled(50_000, 2_000);
+    const CHILDREN: usize = 3;
+
+    /// Waits for its children until the crowd has run. How many of the crowd ran at most meanwhile.
+    async fn parent(run: Arc<AtomicUsize>, wakes: bool) -> usize {
+        let mut most = 0;
+        while run.load(Ordering::Relaxed) < CROWD {
+            let gate = Arc::new(Event::manual());
+            let child = || {
+                spawn({
+                    let gate = gate.clone();
+                    async move {
+                        if wakes {
+                            gate.wait().await
+                        }
+                    }
+                })
+            };
+            let mut before = run.load(Ordering::Relaxed);
+            let children: Vec<_> = (0..CHILDREN).map(|_| child()).collect();
+            if wakes {
+                yield_now().await;
+                before = run.load(Ordering::Relaxed);
+                gate.set();
+            }
+            for child in children {
+                child.await.unwrap();
+            }
+            most = most.max(run.load(Ordering::Relaxed) - before);
+        }
+        most
+    }
+
+    let _dog = watchdog(60);
+    for wakes in [false, true] {
+        let (runtime, run) = (runtime(1), Arc::new(AtomicUsize::new(0)));
+        let parent = runtime.spawn(parent(run.clone(), wakes));
+        for _ in 0..CROWD {
+            let run = run.clone();
+            drop(runtime.spawn(async move { _ = run.fetch_add(1, Ordering::Relaxed) }));
+        }
+        let most = runtime.block_on(parent).unwrap();
+        assert!(most <= AHEAD, "{most} of {CROWD} ran first: wakes {wakes}");
+    }
+}
+
+/// More tasks are ready than a local queue holds: those that wait in the global queue have their turns, too.
+#[test]
+#[cfg_attr(miri, ignore = "thousands of polls, or the ring is not full")]
+fn more_tasks_than_a_local_queue_holds_have_their_turns() {
+    const TURNS: usize = 60;
+    let _dog = watchdog(200);
+    for tasks in [1_100, 2_000] {
+        let (runtime, total) = (runtime(1), Arc::new(AtomicUsize::new(0)));
+        let turns = move || {
+            let total = total.clone();
+            async move {
+                let mut turns = 0;
+                while total.fetch_add(1, Ordering::Relaxed) < tasks * TURNS {
+                    turns += 1;
+                    yield_now().await;
+                }
+                turns
+            }
+        };
+        let spawned = runtime.spawn(async move { (0..tasks).map(|_| spawn(turns())).collect::<Vec<_>>() });
+        let least = runtime.block_on(async {
+            let mut least = usize::MAX;
+            for task in spawned.await.unwrap() {
+                least = least.min(task.await.unwrap());
+            }
+            least
+        });
+        assert!(least >= TURNS / 6, "{least} turns of {TURNS}, of {tasks} tasks");
     }
 }
