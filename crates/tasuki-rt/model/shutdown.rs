@@ -73,6 +73,7 @@ impl House {
         if taken {
             self.push(cell.clone())
         } else {
+            cell.entry.leave_uncounted();
             cell.drop_future(Row::Outside)
         }
         taken
@@ -208,9 +209,12 @@ impl Cell {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
         // SAFETY: as above.
         self.future.with_mut(|future| unsafe { (*future).1 += 1 });
+        let is_counted = !self.entry.look().is_uncounted();
         self.house.registry.remove(&self.entry);
         self.entry.end();
-        self.house.task_counts.end(row);
+        if is_counted {
+            self.house.task_counts.end(row);
+        }
     }
 
     fn drops(&self) -> usize {

@@ -203,7 +203,7 @@ pub(crate) fn drop_refused<T>(shared: &Shared, task: T) {
     run_refused(shared, || drop(task));
 }
 
-/// The same for what a poll drops. The task is counted until it is gone: its destructor cannot wait for the end of the runtime.
+/// The same for what a poll drops: of blocking work that is counted until it is gone, so that its destructor cannot wait for the end of the runtime.
 pub(crate) fn run_refused(shared: &Shared, drops: impl FnOnce()) {
     struct RestoreDrops(*const RefusedDrop);
     impl Drop for RestoreDrops {

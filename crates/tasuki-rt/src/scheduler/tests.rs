@@ -137,8 +137,7 @@ fn draining_counts_take_what_comes_from_inside_and_closes_when_empty() {
     assert!(task_counts.begin(Row::Outside, false));
     task_counts.begin_drain();
     assert!(!task_counts.begin(Row::Outside, false) && !task_counts.begin(Row::Pinned(1), false));
-    task_counts.end(Row::Outside);
-    task_counts.end(Row::Pinned(1));
+    assert_eq!(task_counts.len(), 1, "the refused are not counted");
     assert!(task_counts.begin(Row::Pinned(1), true) && task_counts.begin(Row::Worker(1), true));
     task_counts.end(Row::Worker(0));
     assert!(!task_counts.drain(Some(Instant::now())));
@@ -152,6 +151,7 @@ fn draining_counts_take_what_comes_from_inside_and_closes_when_empty() {
     assert!(!task_counts.begin(Row::Worker(1), true));
     task_counts.begin_drain();
     assert!(!task_counts.begin(Row::Worker(1), true), "closed for good");
+    assert_eq!(task_counts.len(), 0);
 }
 
 /// A number that can be queued.

@@ -130,11 +130,15 @@ impl Meta {
 
     /// The future is gone: forgets the task.
     fn forget(&self) {
-        // SAFETY: the task counts have the future until the last line, so the workers hold the runtime; after that line nothing of it is touched.
+        // SAFETY: the task counts have the future until the last line, so the workers hold the runtime; after that line nothing of it is touched. One that is not counted is dropped by a thread that holds the runtime.
         let shared = unsafe { self.shared() };
+        let is_counted = !self.entry.look().is_uncounted();
         shared.registry.remove(&self.entry);
         shared.noted.remove(&self.notes);
         self.entry.end();
+        if !is_counted {
+            return;
+        }
         let here = context::with_own(shared, |context| {
             let context = context?;
             if let ThreadRole::Sim(sim) = &context.role {
@@ -272,6 +276,7 @@ where
     if context::with_own(shared, |context| count_new_task(context, shared, Row::Blocking)) {
         shared.blocking.push(shared, runnable);
     } else {
+        runnable.metadata().entry.leave_uncounted();
         context::drop_refused(shared, runnable);
     }
     handle
@@ -329,6 +334,7 @@ fn start(
 ) -> Option<(Runnable, Arc<Shared>)> {
     context::with_own(shared, |context| {
         if !count_new_task(context, shared, row(home, context.and_then(Context::worker))) {
+            runnable.metadata().entry.leave_uncounted();
             return Some((runnable, shared.clone()));
         }
         match context.map(|context| &context.role) {

@@ -16,6 +16,7 @@
 //! | new | the first poll leaves the task waiting | registered, in a list | none | [`Registry::insert`] |
 //! | aborted | the same | aborted, registered, in a list | wake the task | [`Registry::insert`] |
 //! | new | the system gives no thread for blocking work | refused | poll the task, which ends it | [`Entry::refuse`] |
+//! | new | the runtime drains or has shut down | uncounted | drop the task | [`Entry::leave_uncounted`] |
 //! | registered | abort | aborted, registered | wake the task | [`abort`] |
 //! | in a list | the future is dropped | in no list | none: drops the list's reference to the cell | [`Registry::remove`] |
 //! | in a list | shutdown | in no list | none: wakes the task by the list's reference | [`Registry::wake_pinned`], [`Registry::wake_others`] |
@@ -48,8 +49,10 @@ const ABORTED: u32 = 1 << 31;
 const REGISTERED: u32 = 1 << 30;
 /// The future is gone.
 const ENDED: u32 = 1 << 29;
-/// There is no thread for the task, which is blocking work. The rest of the word is the number of the shard.
+/// There is no thread for the task, which is blocking work.
 const REFUSED: u32 = 1 << 28;
+/// The task was refused by the runtime, and is not counted. The rest of the word is the number of the shard.
+const UNCOUNTED: u32 = 1 << 27;
 
 /// A task's part of the registry; lives in its cell.
 pub(crate) struct Entry {
@@ -116,6 +119,12 @@ impl EntryWord {
     pub(crate) fn is_ended(self) -> bool {
         self.0 & ENDED != 0
     }
+
+    /// Is there no task to be counted as ended?
+    #[inline]
+    pub(crate) fn is_uncounted(self) -> bool {
+        self.0 & UNCOUNTED != 0
+    }
 }
 
 // SAFETY: the word is atomic; the links have a lock.
@@ -150,6 +159,13 @@ impl Entry {
     pub(crate) fn refuse(&self) {
         // Relaxed: read by the same thread.
         self.word.fetch_or(REFUSED, Ordering::Relaxed);
+    }
+
+    /// new => uncounted. By the thread that drops the task next.
+    #[cold]
+    pub(crate) fn leave_uncounted(&self) {
+        // Relaxed: read by the same thread.
+        self.word.fetch_or(UNCOUNTED, Ordering::Relaxed);
     }
 
     /// any => ended. After the task has been removed from its list.
@@ -287,7 +303,7 @@ impl List {
 
 impl<C: RegisteredCell> Registry<C> {
     pub(crate) fn new(workers: usize) -> Self {
-        assert!(2 * workers < REFUSED as usize, "fewer than 2^27 workers");
+        assert!(2 * workers < UNCOUNTED as usize, "fewer than 2^26 workers");
         let shards = (0..2 * workers).map(|_| Shard::default()).collect();
         Self { shards, homes: workers, _cells: PhantomData }
     }

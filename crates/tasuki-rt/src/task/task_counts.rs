@@ -14,8 +14,8 @@
 //! | any | shutdown | closed | nothing | [`TaskCounts::close`] |
 //!
 //! # Invariants
-//! 1. A task is counted as begun before it is pushed anywhere, and as ended after its future was dropped; the refused are
-//!    counted, too, and end at once.
+//! 1. A task is counted as begun before it is pushed anywhere, and as ended after its future was dropped. The refused are not counted: a thread that goes on spawning, or is in the destructor
+//!    of a refused future, would else keep a drain or a shutdown waiting. (The step that learns of the refusal counts, and takes that back at once.)
 //! 2. In any order of all steps, ended ≤ begun. So if the sum of *ended*, read first, equals the sum of *begun*, read
 //!    afterwards, then between the two readings there was no task.
 //!
@@ -81,14 +81,23 @@ impl TaskCounts {
         }]
     }
 
-    /// A task begins; false if it is refused, and must end at once. `inside` tells whether a thread of the runtime spawns it.
+    /// A task begins; false if it is refused, and not counted. `inside` tells whether a thread of the runtime spawns it.
     #[inline]
     #[must_use]
     pub(crate) fn begin(&self, row: Row, inside: bool) -> bool {
+        let refuses = |begun: u64| begun & CLOSED != 0 || (begun & DRAINING != 0 && !inside);
+        let begun = &self.row(row).begun;
+        // Relaxed: a hint, which spares many threads that go on spawning from being counted for a moment each: the sums might never be equal.
+        if !inside && refuses(begun.load(Ordering::Relaxed)) {
+            return false;
+        }
         // Relaxed: what is done later in the life of the task, or of its spawner, is released by an end; and the thread that
         // refuses spawns has changed this very counter, before or after.
-        let refused = self.row(row).begun.fetch_add(1, Ordering::Relaxed) & !COUNT;
-        refused == 0 || (refused == DRAINING && inside)
+        let refused = refuses(begun.fetch_add(1, Ordering::Relaxed));
+        if refused {
+            self.end(row);
+        }
+        !refused
     }
 
     /// A task has ended: its future is gone.

@@ -2,14 +2,14 @@
 
 use crate::kit::{Drops, MS, runtime, scaled, until, watchdog};
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::{Barrier, CancellationSource, Condvar, Event, Latch, Mutex, RwLock, Semaphore, WaitGroup};
 use tasuki_rt::{
-    EventLoop, Runtime, ShutdownError, WorkerId, sleep, spawn, spawn_blocking, spawn_local, spawn_on,
-    yield_now,
+    EventLoop, Handle, LocalRuntime, Runtime, ShutdownError, WorkerId, sleep, spawn, spawn_blocking,
+    spawn_local, spawn_on, yield_now,
 };
 
 type Count = Arc<AtomicUsize>;
@@ -21,6 +21,71 @@ fn add(count: &Count) {
 /// Is a spawn from outside refused?
 fn is_refused(runtime: &Runtime) -> bool {
     runtime.block_on(runtime.spawn(async {})).is_err_and(|error| error.is_shut_down())
+}
+
+/// A future that takes long to be dropped: until the gate opens.
+struct BlocksInDrop(mpsc::Sender<()>, Arc<Event>);
+
+impl Drop for BlocksInDrop {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap();
+        self.1.wait().block();
+    }
+}
+
+/// Spawns in each way, on threads of their own, what is refused. Returns when all of that is being dropped.
+fn refuse_in_each_way(handle: &Handle, gate: &Arc<Event>) -> [thread::JoinHandle<()>; 3] {
+    type Spawn = fn(&Handle, BlocksInDrop);
+    let spawns: [Spawn; 3] = [
+        |handle, held| drop(handle.spawn(async move { drop(held) })),
+        |handle, held| drop(handle.spawn_on(WorkerId::new(0), || async move { drop(held) })),
+        |handle, held| drop(handle.spawn_blocking(|| drop(held))),
+    ];
+    let (drops, dropping) = mpsc::channel();
+    let threads = spawns.map(|spawn| {
+        let (handle, held) = (handle.clone(), BlocksInDrop(drops.clone(), gate.clone()));
+        thread::spawn(move || spawn(&handle, held))
+    });
+    assert_eq!(dropping.iter().take(spawns.len()).count(), spawns.len());
+    threads
+}
+
+/// Other threads go on spawning while the runtime drains and shuts down, and what is refused takes long to be dropped: no end of the runtime waits for that.
+#[test]
+fn what_is_refused_keeps_no_end_waiting() {
+    let _dog = watchdog(60);
+    for drains in [true, false] {
+        let (runtime, gate) = (runtime(2), Arc::new(Event::manual()));
+        let task = runtime.spawn(pending::<()>());
+        assert_eq!(runtime.drain(MS), Err(ShutdownError::TasksLeft));
+        let threads = refuse_in_each_way(&runtime.handle(), &gate);
+        assert_eq!(runtime.tasks(), 1);
+        task.abort();
+        let ended = if drains { runtime.drain(30_000 * MS) } else { runtime.shutdown_timeout(30_000 * MS) };
+        assert_eq!((ended, runtime.tasks()), (Ok(()), 0));
+        gate.set();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(runtime.tasks(), 0);
+    }
+}
+
+/// The same of the drop of a `LocalRuntime`, while that waits for blocking work.
+#[test]
+fn what_is_refused_keeps_no_local_runtime_waiting() {
+    let _dog = watchdog(60);
+    let (local, gate, work) =
+        (LocalRuntime::new().unwrap(), Arc::new(Event::manual()), Arc::new(Event::auto()));
+    let (handle, goes_on, opens) = (local.handle(), work.clone(), gate.clone());
+    drop(local.spawn_blocking(move || goes_on.wait().block()));
+    let refused = thread::spawn(move || {
+        until(|| handle.is_shut_down());
+        let threads = refuse_in_each_way(&handle, &opens);
+        work.set();
+        threads
+    });
+    drop(local);
+    gate.set();
+    refused.join().unwrap().into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 /// What a future owns shuts the runtime down, while that drains and refuses the future: an error there, and not a wait for its own end.
