@@ -76,7 +76,7 @@ fn some(triple: &str, runner: Option<&str>, what: &str) -> Result<(), String> {
     // An emulated processor is slow: shorter strings of operations, more patient watchdogs.
     command.env("TASUKI_SPEC_DEPTH", "5").env("TASUKI_PATIENCE", "10");
     if let Some(runner) = runner {
-        command.env(setting("RUNNER"), runner);
+        command.env(setting("RUNNER"), runner).env("TASUKI_RUNNER", runner);
     }
     tests(&mut command).and_then(|tests| tests.verdict())
 }

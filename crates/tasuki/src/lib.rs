@@ -128,6 +128,8 @@ mod condvar;
 mod countdown;
 mod error;
 mod event;
+#[cfg(all(test, feature = "std", target_os = "linux", not(miri)))]
+mod fork_child;
 #[cfg(feature = "futures-core")]
 mod fused;
 pub mod future;

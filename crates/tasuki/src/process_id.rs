@@ -142,22 +142,13 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn a_child_has_its_own() {
-        /// Runs `child` in a forked process; true if it said so.
-        fn forked(child: impl FnOnce() -> bool) -> bool {
-            // SAFETY: the child calls nothing but functions that are safe after a fork, and ends.
-            let id = unsafe { libc::fork() };
-            if id == 0 {
-                // SAFETY: ends the child without running anything else.
-                unsafe { libc::_exit(i32::from(!child())) };
-            }
-            let mut status = 0;
-            // SAFETY: a child of this process, and a place for its status.
-            id > 0 && unsafe { libc::waitpid(id, &raw mut status, 0) } == id && status == 0
-        }
-        let parent = super::id();
-        let differs = || super::id() != parent && super::id() == super::id();
-        assert!(forked(|| differs() && forked(differs) && differs()));
-        assert!(forked(|| forked(differs) && differs()));
-        assert_eq!(super::id(), parent);
+        use crate::fork_child::{alone, in_child};
+        alone(|| {
+            let parent = super::id();
+            let differs = || super::id() != parent && super::id() == super::id();
+            assert!(in_child(|| differs() && in_child(differs) && differs()));
+            assert!(in_child(|| in_child(differs) && differs()));
+            assert_eq!(super::id(), parent);
+        });
     }
 }

@@ -135,6 +135,26 @@ pub(crate) fn no_process_ids(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// The child of a fork finds every lock as the other threads of its parent left it: those of other tests, too. So a test that forks is alone in its process.
+pub(crate) fn forks_alone(pages: &[Page]) -> Vec<Breach> {
+    const ALLOWED: [&str; 4] = [
+        "crates/tasuki/src/fork_child.rs",
+        "crates/tasuki/tests/process/",
+        "crates/tasuki-rt/tests/process/",
+        // What its child does takes no lock: the test is of that.
+        "crates/tasuki-inspect/tests/fork.rs",
+    ];
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| !ALLOWED.iter().any(|allowed| page.path.starts_with(allowed))) {
+        let Some(source) = &page.rust else { continue };
+        for (at, _) in source.bare.match_indices("libc::fork(") {
+            let what = "a test that forks runs in a process of its own: `fork_child`, or in tests/process/";
+            breaches.push(Breach::at(&page.path, source.line_of(at), what));
+        }
+    }
+    breaches
+}
+
 /// Other ways to wait are methods of the future.
 pub(crate) fn no_twins(pages: &[Page]) -> Vec<Breach> {
     let twin = |name: &str| {
@@ -200,6 +220,14 @@ mod tests {
         let page = |path: &str| Page::new(path, "fn f() -> u32 { std::process::id() }\n");
         assert_eq!(no_process_ids(&[page("crates/tasuki/src/process_id.rs")]), []);
         assert_eq!(no_process_ids(&[page("crates/tasuki-rt/src/threads.rs")]).len(), 1);
+    }
+
+    #[test]
+    fn forks_are_seen() {
+        let page = |path: &str| Page::new(path, "fn f() { unsafe { libc::fork() }; }\n");
+        assert_eq!(forks_alone(&[page("crates/tasuki/src/fork_child.rs")]), []);
+        assert_eq!(forks_alone(&[page("crates/tasuki/tests/process/system.rs")]), []);
+        assert_eq!(forks_alone(&[page("crates/tasuki/src/timer/shared.rs")]).len(), 1);
     }
 
     #[test]

@@ -79,10 +79,11 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 61] = [
+const RULES: [(&str, Rule); 62] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
+    ("a test that forks is alone in its process", forbidden::forks_alone),
     ("other ways to wait are methods of the future", forbidden::no_twins),
     ("no macro makes public items", forbidden::no_public_macros),
     ("no licence banners", forbidden::no_banners),

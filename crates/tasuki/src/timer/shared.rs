@@ -138,6 +138,7 @@ fn turn(timers: &Timers, parker: &Parker) {
 mod tests {
     use super::super::sleep;
     use super::timers;
+    use crate::fork_child::{alone, in_child};
     use core::future::Future as _;
     use core::task::{Context, Waker};
     use core::time::Duration;
@@ -148,35 +149,31 @@ mod tests {
     /// A fork while another thread holds the lock of the wheel: the child polls and drops a sleep that began before, without that lock.
     #[test]
     fn a_child_does_not_wait_for_the_lock_of_its_parent() {
-        let (mut polled, mut dropped) =
-            (Box::pin(sleep(Duration::from_secs(3600))), Box::pin(sleep(Duration::from_secs(3600))));
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(polled.as_mut().poll(&mut cx).is_pending() && dropped.as_mut().poll(&mut cx).is_pending());
-        let other = Waker::from(crate::Parker::new().unparker());
-        let (is_locked, until_locked) = mpsc::channel();
-        let (forked, until_forked) = mpsc::channel();
-        let holder = thread::spawn(move || {
-            let locked = timers().wheel.lock();
-            is_locked.send(()).unwrap();
-            until_forked.recv().unwrap();
-            drop(locked);
+        alone(|| {
+            let [mut polled, mut dropped] = [(), ()].map(|()| Box::pin(sleep(Duration::from_secs(3600))));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(
+                polled.as_mut().poll(&mut cx).is_pending() && dropped.as_mut().poll(&mut cx).is_pending()
+            );
+            let mut dropped = Some(dropped);
+            let other = Waker::from(crate::Parker::new().unparker());
+            let (is_locked, until_locked) = mpsc::channel();
+            let (forked, until_forked) = mpsc::channel();
+            let holder = thread::spawn(move || {
+                let locked = timers().wheel.lock();
+                is_locked.send(()).unwrap();
+                until_forked.recv().unwrap();
+                drop(locked);
+            });
+            until_locked.recv().unwrap();
+            let is_right = in_child(|| {
+                let is_pending = polled.as_mut().poll(&mut Context::from_waker(&other)).is_pending();
+                drop(dropped.take());
+                is_pending
+            });
+            forked.send(()).unwrap();
+            holder.join().unwrap();
+            assert!(is_right, "the child hung, or its sleep has ended");
         });
-        until_locked.recv().unwrap();
-        // SAFETY: the child calls nothing but functions that are safe after a fork, and ends.
-        let id = unsafe { libc::fork() };
-        if id == 0 {
-            // SAFETY: ends the child if it hangs.
-            unsafe { libc::alarm(10) };
-            let is_pending = polled.as_mut().poll(&mut Context::from_waker(&other)).is_pending();
-            drop(dropped);
-            // SAFETY: ends the child without running anything else.
-            unsafe { libc::_exit(i32::from(!is_pending)) };
-        }
-        forked.send(()).unwrap();
-        holder.join().unwrap();
-        let mut status = 0;
-        // SAFETY: a child of this process, and a place for its status.
-        assert!(id > 0 && unsafe { libc::waitpid(id, &raw mut status, 0) } == id);
-        assert_eq!(status, 0, "the child hung, or its sleep has ended");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) -> Opt
     }
     let path = std::any::type_name::<F>().strip_suffix("::{{closure}}").expect("a closure, not a function");
     let name = path.split_once("::").map_or(path, |(_, name)| name);
-    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
+    let mut command = this_program();
     command
         .args(["--exact", name, "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(ALONE, "1")
@@ -32,6 +32,15 @@ pub(crate) fn alone_with<F: FnOnce()>(settings: &[(&str, &str)], test: F) -> Opt
     assert!(said.contains("1 passed"), "no test has the name {name}: {said}");
     print!("{said}");
     Some(complained.into_owned())
+}
+
+/// This program, to be started again: by `TASUKI_RUNNER` if the system does not run it itself.
+fn this_program() -> Command {
+    let program = std::env::current_exe().expect("a test has a path");
+    let Some(runner) = std::env::var_os("TASUKI_RUNNER") else { return Command::new(program) };
+    let mut command = Command::new(runner);
+    command.arg(program);
+    command
 }
 
 /// Is this the process that [`alone`] started?

@@ -15,7 +15,7 @@
 //!
 //! # After a fork
 //! The child has the table of its parent, in which a thread that is not there may have locked a bucket. It clears the table before it first locks one ([`lock_bucket`]). A grant that was made before the fork is not in it: it is claimed or cancelled
-//! as ever, and not revoked by the end of a poll.
+//! as ever, and not revoked by the end of a poll. (With the feature `critical-section` a child must not be forked while another thread is in a section: which of them the child can enter is the platform's matter.)
 //!
 //! # Why only locks in an `Arc`
 //! A future that borrows its mutex may be forgotten (`mem::forget`). That ends the borrow without running any code of ours: the mutex may be moved or dropped while the granted waiter is still in its list. So no table may keep a pointer to a
@@ -330,10 +330,12 @@ impl<P: Policy> RawMutex<P> {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(miri)))]
+// With the feature `critical-section` the other thread is in a section of the platform, which the child could not enter.
+#[cfg(all(test, target_os = "linux", not(any(miri, feature = "critical-section"))))]
 mod tests {
     use super::{bucket, lock_bucket};
     use crate::Mutex;
+    use crate::fork_child::{alone, in_child};
     use crate::policy::Revocable;
     use crate::task;
     use alloc::sync::Arc;
@@ -346,42 +348,34 @@ mod tests {
     /// A fork while another thread holds the lock of a bucket: the child grants and claims locks of its own, and one that was granted before, without that lock.
     #[test]
     fn a_child_does_not_wait_for_a_bucket_of_its_parent() {
-        let (inherited, own) = [(), ()].map(|()| Arc::new(Mutex::<u32, Revocable>::with_policy(0))).into();
-        let mut cx = Context::from_waker(Waker::noop());
-        let kept = inherited.try_lock();
-        let mut granted = pin!(inherited.clone().lock_owned());
-        let mut task = pin!(task::identify(poll_fn(|cx| {
-            assert!(granted.as_mut().poll(cx).is_pending());
-            Poll::<()>::Pending
-        })));
-        let number = task.id().get() as usize;
-        assert!(task.as_mut().poll(&mut cx).is_pending());
-        drop(kept);
-        let (is_locked, until_locked) = mpsc::channel();
-        let (forked, until_forked) = mpsc::channel();
-        let holder = thread::spawn(move || {
-            let locked = lock_bucket(number);
-            is_locked.send(()).unwrap();
-            until_forked.recv().unwrap();
-            drop(locked);
+        alone(|| {
+            let (inherited, own) =
+                [(), ()].map(|()| Arc::new(Mutex::<u32, Revocable>::with_policy(0))).into();
+            let mut cx = Context::from_waker(Waker::noop());
+            let kept = inherited.try_lock();
+            let mut granted = pin!(inherited.clone().lock_owned());
+            let mut task = pin!(task::identify(poll_fn(|cx| {
+                assert!(granted.as_mut().poll(cx).is_pending());
+                Poll::<()>::Pending
+            })));
+            let number = task.id().get() as usize;
+            assert!(task.as_mut().poll(&mut cx).is_pending());
+            drop(kept);
+            let (is_locked, until_locked) = mpsc::channel();
+            let (forked, until_forked) = mpsc::channel();
+            let holder = thread::spawn(move || {
+                let locked = lock_bucket(number);
+                is_locked.send(()).unwrap();
+                until_forked.recv().unwrap();
+                drop(locked);
+            });
+            until_locked.recv().unwrap();
+            let is_right = in_child(|| granted.as_mut().poll(&mut cx).is_ready() && hands_over(&own, number));
+            forked.send(()).unwrap();
+            holder.join().unwrap();
+            assert!(is_right, "the child hung, or did not get its lock");
+            assert!(granted.as_mut().poll(&mut cx).is_ready(), "the parent has its own");
         });
-        until_locked.recv().unwrap();
-        // SAFETY: the child calls nothing but functions that are safe after a fork, and ends.
-        let id = unsafe { libc::fork() };
-        if id == 0 {
-            // SAFETY: ends the child if it hangs.
-            unsafe { libc::alarm(10) };
-            let has_inherited = granted.as_mut().poll(&mut cx).is_ready();
-            // SAFETY: ends the child without running anything else.
-            unsafe { libc::_exit(i32::from(!(has_inherited && hands_over(&own, number)))) };
-        }
-        forked.send(()).unwrap();
-        holder.join().unwrap();
-        let mut status = 0;
-        // SAFETY: a child of this process, and a place for its status.
-        assert!(id > 0 && unsafe { libc::waitpid(id, &raw mut status, 0) } == id);
-        assert_eq!(status, 0, "the child hung, or did not get its lock");
-        assert!(granted.as_mut().poll(&mut cx).is_ready(), "the parent has its own");
     }
 
     /// A task whose grants are in the same bucket waits for a lock and claims it.
