@@ -1,4 +1,4 @@
-//! Grants that their task does not claim: the second half of the policy [`Revocable`](crate::policy::Revocable).
+//! Grants that their task does not claim: the second half of the policy [`Revocable`].
 //!
 //! `revoke.rs` lets another future of the same task take over an unclaimed grant. If the task never asks for the lock again, the grant would stay unclaimed for ever, and all *other* tasks would wait for it. So a runtime that knows its
 //! tasks says when a poll has ended ([`poll_ended`]). A grant that is unclaimed at the end of a poll is noted, and the task is woken once. If it is still unclaimed at the end of the next poll, which
