@@ -2,6 +2,7 @@
 //!
 //! Subjects differ in how many threads they have; all are in one table, because a user may choose.
 
+mod late;
 mod lock;
 mod memory;
 mod ping_pong;
@@ -26,6 +27,7 @@ pub(crate) fn run(bench: &mut Bench) {
     group::<switch::SelfWake>(bench);
     group::<ping_pong::PingPong>(bench);
     group::<timers::InsertCancel>(bench);
+    late::run(bench);
     lock::run(bench);
 }
 
@@ -44,6 +46,9 @@ trait Work: 'static {
 fn group<W: Work>(bench: &mut Bench) {
     let mut build = Build::<W>(Vec::new(), std::marker::PhantomData);
     each_runtime(&mut build);
+    if W::NAME == switch::Yield::NAME {
+        build.0.push(switch::clock_reading());
+    }
     bench.group(Group {
         probe_ops: W::LEAST,
         least_ops: W::LEAST,

@@ -2,11 +2,13 @@
 
 use super::Work;
 use crate::exec;
-use crate::measure::Sample;
-use crate::peer::TaskRuntime;
+use crate::measure::{Contender, Meter, Sample};
+use crate::peer::{Kind, TaskRuntime};
 use crate::workload::start_gate::StartGate;
 use std::future::Future;
+use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Tasks that take turns.
 const TASKS: u64 = 1_000;
@@ -22,6 +24,16 @@ impl Work for Yield {
     fn sample<R: TaskRuntime>(ops: u64) -> Sample {
         R::block_on(take_turns::<R, _>(ops, R::yield_now))
     }
+}
+
+/// What a worker of ours does at most once between two polls.
+pub(super) fn clock_reading() -> Contender {
+    let read = |ops| {
+        let meter = Meter::start();
+        (0..ops).for_each(|_| _ = black_box(Instant::now()));
+        Sample::alone(ops, meter.read())
+    };
+    Contender { subject: "clock-reading", kind: Kind::Floor, run: Box::new(read) }
 }
 
 /// A future that wakes itself and returns.
