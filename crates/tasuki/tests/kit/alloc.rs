@@ -2,11 +2,13 @@
 //! cancellation trees: blocks of a node's size, which [`measure`] finds. A program that uses it says
 //! `#[global_allocator] static ALLOCATOR: Counting = Counting;`.
 
+use super::poll::pending;
+use super::waker::Spy;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, Once, OnceLock};
 use tasuki::CancellationSource;
 
 /// The size of a node's block; found by [`measure`].
@@ -72,8 +74,22 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// A wait for a lock, queued for as long as the program runs. Where `inspect` is active, the first wait starts its thread, and one that comes when that thread has ended starts another: with a wait that stays there is
+/// a thread, and it does not end. So what is counted does not depend on the tests that ran before.
+fn keep_watched() {
+    static QUEUED: Once = Once::new();
+    QUEUED.call_once(|| {
+        let mutex = leak(tasuki::Mutex::new(()));
+        std::mem::forget(mutex.try_lock());
+        let mut wait = Box::pin(mutex.lock());
+        pending(&mut wait, leak(Spy::new()));
+        forget(wait);
+    });
+}
+
 /// How many allocations this thread makes in the call.
 pub(crate) fn allocations<R>(call: impl FnOnce() -> R) -> (usize, R) {
+    keep_watched();
     let before = HERE.with(|here| here.allocations.get());
     let output = call();
     (HERE.with(|here| here.allocations.get()) - before, output)
