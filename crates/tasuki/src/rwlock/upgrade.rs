@@ -21,7 +21,7 @@ use core::fmt;
 use core::task::{Context, Poll};
 
 impl<L: RwLockRef> Guard<Writing<L>> {
-    /// Turns the write access into a read access. No other writer gets the lock in between, and waiting readers are let in.
+    /// Turns the write access into a read access. No other writer gets the lock in between. The waiting readers that have no queued writer before them are let in.
     ///
     /// # Examples
     ///

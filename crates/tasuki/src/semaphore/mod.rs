@@ -338,7 +338,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// Removes up to `permits` free permits for good, and returns how many it removed.
     ///
-    /// Only what [`available_permits`](Self::available_permits) counts is free: none while there are waiters.
+    /// Only what [`available_permits`](Self::available_permits) counts is removed: none while there are waiters.
     /// A closed semaphore stays closed.
     ///
     /// # Examples
@@ -352,8 +352,8 @@ impl<P: SemaphorePolicy> Semaphore<P> {
         self.raw.forget(permits)
     }
 
-    /// Returns how many permits are free; 0 while there are waiters, because what is then free is kept for them.
-    /// The answer may be outdated when it is returned.
+    /// Returns how many permits are free; 0 while there are waiters, because what is then free is kept for them. (With [`Bypass`] a newcomer may take some of it
+    /// ahead of the queue: [`try_acquire`](Self::try_acquire) may succeed where this is 0.) The answer may be outdated when it is returned.
     ///
     /// # Examples
     ///

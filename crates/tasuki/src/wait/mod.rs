@@ -136,6 +136,8 @@ impl<A: Awaitable> Wait<A> {
     ///
     /// Do not call it from a task: the thread that it blocks may be the one that the holder needs. A limit ([`timeout`](Self::timeout) and the others) ends it, by the clock of the system.
     ///
+    /// The first call on a thread allocates what the thread sleeps on, also if there is nothing to wait for; so does a call inside of another, as in an initialiser that blocks.
+    ///
     /// # Panics
     ///
     /// On a thread that runs tasks of `tasuki-rt` (a worker, `LocalRuntime::block_on`, a simulation) or of another runtime that forbids it, also when there would be nothing to wait for. And in a waker that the thread of the

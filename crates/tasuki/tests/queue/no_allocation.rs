@@ -8,7 +8,7 @@ use crate::kit::watchdog::watchdog;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use tasuki::{Event, Guard, Mutex, MutexGuard, OwnedMutexGuard, Parker, Reset};
+use tasuki::{Event, Guard, Mutex, MutexGuard, OnceCell, OwnedMutexGuard, Parker, Reset};
 
 #[track_caller]
 fn none<R>(call: impl FnOnce() -> R) -> R {
@@ -58,10 +58,15 @@ fn queue_grant_and_cancel<P: Known>() {
     assert!(!mutex.is_locked());
 }
 
-/// The first `.block()` of a thread makes its parker; no later one allocates, asleep or not.
+/// The first `.block()` of a thread makes its parker; no later one allocates, asleep or not. One inside of another makes a parker of its own.
 fn block<P: Known>() {
     let mutex = Mutex::<u32, P>::with_policy(0);
     *mutex.lock().block() += 1;
+    let made = || std::thread::scope(|scope| scope.spawn(|| allocations(|| *mutex.lock().block()).0).join());
+    assert_eq!(made().unwrap(), 1, "the first of a thread");
+    let cell = OnceCell::new();
+    let inside = cell.get_or_init(async || *mutex.lock().block());
+    assert_eq!(allocations(|| *inside.block()).0, 1, "the inner one");
     let guard = mutex.try_lock().unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {

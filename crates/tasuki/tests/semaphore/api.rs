@@ -232,6 +232,20 @@ fn close_happens_at_one_moment() {
     assert!(waiters.iter_mut().all(|future| ready(future).is_err()));
 }
 
+/// With `Bypass` what is free beside a queue is neither counted nor forgotten, and a newcomer may take it.
+#[test]
+fn what_a_newcomer_may_take_ahead_of_a_queue_is_not_counted() {
+    let semaphore = Semaphore::<Bypass<1>>::with_policy(1);
+    let held = semaphore.try_acquire().unwrap();
+    let waiters = queue(&semaphore, &[1]);
+    drop(held);
+    assert_eq!((semaphore.available_permits(), semaphore.forget_permits(1)), (0, 0));
+    drop(semaphore.try_acquire().unwrap());
+    assert!(semaphore.try_acquire().is_err(), "the first waiter was overtaken once");
+    drop(waiters);
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
 #[test]
 fn forget_removes_what_is_free_and_says_how_many() {
     let semaphore = Semaphore::new(3);
