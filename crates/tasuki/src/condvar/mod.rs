@@ -225,7 +225,7 @@ impl Condvar {
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait), and if the condition panics: that releases the mutex.
+    /// As [`wait`](Self::wait), at the first poll or at a later one: whenever it begins to wait. And if the condition panics: that releases the mutex.
     ///
     /// # Examples
     ///

@@ -192,6 +192,25 @@ fn two_mutexes_panic() {
     assert_eq!(*ready(&mut wrong), 1);
 }
 
+/// A `wait_while` that waits again panics in that poll, if a waiter with another mutex has come meanwhile; the drop of its future releases the lock.
+#[test]
+fn a_wait_that_begins_again_finds_another_mutex() {
+    let _dog = watchdog(30);
+    let (condvar, first, other, spies) = (Condvar::new(), Mutex::new(0), Mutex::new(0), Spy::many::<2>());
+    let mut wait = Box::pin(condvar.wait_while(first.try_lock().unwrap(), |n| *n == 0));
+    pending(&mut wait, &spies[0]);
+    condvar.notify_one();
+    let mut with_other = Box::pin(condvar.wait(other.try_lock().unwrap()));
+    pending(&mut with_other, &spies[1]);
+    let message = panic_of(|| poll(&mut wait, &spies[0]).is_ready());
+    assert!(message.contains("one mutex at a time"), "{message}");
+    assert!(first.is_locked(), "the guard is in the future");
+    drop(wait);
+    assert!(!first.is_locked());
+    condvar.notify_one();
+    drop(ready(&mut with_other));
+}
+
 /// Called with one mutex, while others wait with another: each goes to its own.
 #[test]
 fn a_call_is_for_one_mutex() {
