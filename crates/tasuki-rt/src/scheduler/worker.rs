@@ -9,7 +9,7 @@ use super::queue_turns::QueueTurn;
 use super::shutdown::{self, abandoned_wheel::AbandonedWheel};
 use super::sockets::{AskedForSockets, Delivery};
 use super::steal::Observation;
-use super::{Item, Job, Shared, UnstartedWorker};
+use super::{Item, Job, LOCAL_CAPACITY, Shared, UnstartedWorker};
 use crate::builder::Resume;
 use crate::context::{Context, ThreadRole};
 use crate::task::{Runnable, contain_panic};
@@ -34,8 +34,8 @@ pub(super) const LOOKS: u32 = 4;
 const PAUSE_SPINS: u32 = 32;
 /// How many tasks are taken from the global queue at once.
 const GLOBAL_BATCH: usize = 128;
-/// A worker that has tasks takes one from the global queue for this many picks. If it took one for each, a crowd from outside would fill its local queue, and what its own tasks spawn and wake would overflow, to the end of the
-/// global queue, behind all of the crowd.
+/// A worker that has few tasks takes one from the global queue for this many picks; one whose local queue is half full, one for twice as many. If it took one for each, a crowd from outside would fill its local queue, and
+/// what its own tasks spawn and wake would overflow, to the end of the global queue, behind all of the crowd. So it would if it took as many whatever it has: those of the crowd that run several times stay.
 const PICKS_PER_TAKEN: u32 = 2;
 /// How long a watcher sleeps.
 const WATCH: Duration = Duration::from_millis(1);
@@ -304,9 +304,14 @@ impl Local {
     #[cold]
     fn pick_global(&self, shared: &Shared) -> Option<Item> {
         let picks = self.tick.get().wrapping_sub(self.took_global.replace(self.tick.get()));
-        let share = if self.queue.is_empty() { GLOBAL_BATCH } else { (picks / PICKS_PER_TAKEN) as usize };
+        let room = self.queue.spare_capacity();
+        let share = if self.queue.is_empty() {
+            GLOBAL_BATCH
+        } else {
+            (picks / PICKS_PER_TAKEN) as usize * room / LOCAL_CAPACITY
+        };
         // One more is taken than is kept.
-        let most = GLOBAL_BATCH.min(share.saturating_sub(1)).min(self.queue.spare_capacity());
+        let most = GLOBAL_BATCH.min(share.saturating_sub(1)).min(room);
         let mut more = false;
         let first = shared.global.take(shared.workers(), most, |tasks| {
             self.queue.extend(tasks);

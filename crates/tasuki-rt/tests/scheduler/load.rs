@@ -189,15 +189,15 @@ fn no_wake_up_is_lost_between_sleep_and_push() {
 /// Many tasks come from outside at once, and wait in the global queue: what a task spawns or wakes meanwhile is among the next of the local queue, and not behind all of them.
 #[test]
 fn what_a_task_wakes_does_not_go_behind_a_crowd() {
-    /// How many run before what has been spawned or woken is ready: as many as a local queue holds.
-    const AHEAD: usize = 1_024;
-    const CROWD: usize = scaled(50_000, 2_000);
+    /// How many polls come before what has been spawned or woken is ready, and its parent again: as many as a local queue holds, each time.
+    const AHEAD: usize = 2 * 1_024;
+    const CROWD: usize = scaled(50_000, 4_000);
     const CHILDREN: usize = 3;
 
-    /// Waits for its children until the crowd has run. How many of the crowd ran at most meanwhile.
-    async fn parent(run: Arc<AtomicUsize>, wakes: bool) -> usize {
+    /// Waits for its children until the crowd has had so many polls. How many of these came at most meanwhile.
+    async fn parent(run: Arc<AtomicUsize>, polls: usize, wakes: bool) -> usize {
         let mut most = 0;
-        while run.load(Ordering::Relaxed) < CROWD {
+        while run.load(Ordering::Relaxed) < polls {
             let gate = Arc::new(Event::manual());
             let child = || {
                 spawn({
@@ -224,16 +224,40 @@ fn what_a_task_wakes_does_not_go_behind_a_crowd() {
         most
     }
 
-    let _dog = watchdog(60);
-    for wakes in [false, true] {
-        let (runtime, run) = (runtime(1), Arc::new(AtomicUsize::new(0)));
-        let parent = runtime.spawn(parent(run.clone(), wakes));
-        for _ in 0..CROWD {
-            let run = run.clone();
-            drop(runtime.spawn(async move { _ = run.fetch_add(1, Ordering::Relaxed) }));
+    /// One of the crowd, which another one wakes before each of its polls but the first, if they are woken at all; else it yields.
+    async fn one_of_the_crowd(run: Arc<AtomicUsize>, polls: usize, pair: Option<[Arc<Event>; 2]>) {
+        run.fetch_add(1, Ordering::Relaxed);
+        for _ in 1..polls {
+            match &pair {
+                Some([own, other]) => {
+                    other.set();
+                    own.wait().await;
+                }
+                None => yield_now().await,
+            }
+            run.fetch_add(1, Ordering::Relaxed);
         }
-        let most = runtime.block_on(parent).unwrap();
-        assert!(most <= AHEAD, "{most} of {CROWD} ran first: wakes {wakes}");
+        if let Some([_, other]) = pair {
+            other.set();
+        }
+    }
+
+    let _dog = watchdog(60);
+    // Of the crowd: a task that is polled once, and those that stay where they were taken to.
+    for (polls, pairs) in [(1, false), (3, false), (6, false), (6, true)] {
+        for wakes in [false, true] {
+            let (runtime, run) = (runtime(1), Arc::new(AtomicUsize::new(0)));
+            let parent = runtime.spawn(parent(run.clone(), CROWD * polls, wakes));
+            for _ in 0..CROWD / 2 {
+                let [a, b] = [(); 2].map(|()| Arc::new(Event::auto()));
+                for pair in [[a.clone(), b.clone()], [b, a]] {
+                    let pair = if pairs { Some(pair) } else { None };
+                    drop(runtime.spawn(one_of_the_crowd(run.clone(), polls, pair)));
+                }
+            }
+            let most = runtime.block_on(parent).unwrap();
+            assert!(most <= AHEAD, "{most} of {} came first: pairs {pairs}, wakes {wakes}", CROWD * polls);
+        }
     }
 }
 
