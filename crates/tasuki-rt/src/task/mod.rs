@@ -273,10 +273,9 @@ where
     // SAFETY: the future and its output are `Send`.
     let (runnable, handle) =
         unsafe { make(shared, Entry::of_blocking_work(), Work(Some(work)), "blocking", site) };
-    if context::with_own(shared, |context| count_new_task(context, shared, Row::Blocking)) {
+    if context::with_own(shared, |context| count_new_task(context, shared, Row::Blocking, &runnable)) {
         shared.blocking.push(shared, runnable);
     } else {
-        runnable.metadata().entry.leave_uncounted();
         context::drop_refused(shared, runnable);
     }
     handle
@@ -321,7 +320,6 @@ where
     let cell = runnable.into_raw();
     // SAFETY: just given away.
     let runnable = unsafe { Runnable::from_raw(cell) };
-    shared.noted.insert(&runnable);
     (runnable, JoinHandle::new(task, cell))
 }
 
@@ -333,8 +331,7 @@ fn start(
     site: SpawnSite<'_>,
 ) -> Option<(Runnable, Arc<Shared>)> {
     context::with_own(shared, |context| {
-        if !count_new_task(context, shared, row(home, context.and_then(Context::worker))) {
-            runnable.metadata().entry.leave_uncounted();
+        if !count_new_task(context, shared, row(home, context.and_then(Context::worker)), &runnable) {
             return Some((runnable, shared.clone()));
         }
         match context.map(|context| &context.role) {
@@ -345,13 +342,19 @@ fn start(
     })
 }
 
-/// Counts a task; false if it is refused. `context` is that of the thread, if it belongs to this runtime.
+/// Counts a task, and lists it for dumps; false if it is refused, and neither. `context` is that of the thread, if it belongs to this runtime.
 #[inline]
-fn count_new_task(context: Option<&Context>, shared: &Shared, row: Row) -> bool {
+fn count_new_task(context: Option<&Context>, shared: &Shared, row: Row, task: &Runnable) -> bool {
     // Blocking work is a task, too.
     let inside =
         context.is_some_and(|context| context.event_loop().is_some()) || context::is_thread_of(shared);
-    shared.task_counts.begin(row, inside)
+    let is_counted = shared.task_counts.begin(row, inside);
+    if is_counted {
+        shared.noted.insert(task);
+    } else {
+        task.metadata().entry.leave_uncounted();
+    }
+    is_counted
 }
 
 /// A poll of the task has ended, and the task has not: what it was granted and does not claim is revoked, which wakes other tasks.

@@ -4,7 +4,7 @@
 //! Not in every build, though a place is one pointer: a small task fills 120 bytes, and with 8 more it would not fit any more into what common allocators serve from their fastest
 //! lists (`a_small_task_is_small`). So release builds pay nothing, and a dump there says how many tasks there are.
 //!
-//! A task is in the list of noted tasks from its spawn until its future is dropped: also before its first poll, and while a thread for blocking work runs it. That list is a second
+//! A task is in the list of noted tasks from its spawn, if that is not refused, until its future is dropped: also before its first poll, and while a thread for blocking work runs it. That list is a second
 //! [`Registry`](super::registry::Registry), for the first one has only tasks that wait. A look at it locks one shard at a time, and asks no worker.
 //!
 //! # States of a task

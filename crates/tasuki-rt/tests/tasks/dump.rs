@@ -4,7 +4,7 @@ use crate::kit::{runtime, scaled, until, watchdog};
 use std::future::pending;
 use std::sync::{Arc, mpsc};
 use tasuki::{Event, Mutex};
-use tasuki_rt::{Dump, Runtime, TaskBuilder, TaskDump, TaskState, WorkerId, spawn, yield_now};
+use tasuki_rt::{Dump, Handle, Runtime, TaskBuilder, TaskDump, TaskState, WorkerId, spawn, yield_now};
 
 fn named<'a>(dump: &'a Dump, name: &str) -> &'a TaskDump {
     dump.tasks.iter().find(|task| task.name.as_deref() == Some(name)).expect(name)
@@ -145,6 +145,27 @@ fn what_has_ended_is_not_listed() {
     let refused = handle.spawn(async move { drop(four) });
     assert!(refused.is_finished() && handle.dump().tasks.is_empty() && handle.dump().total == 0);
     assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+/// What a runtime refuses is no task: it is not listed either, while its destructor runs.
+#[test]
+fn what_is_refused_is_not_listed() {
+    struct Looks(Handle, mpsc::Sender<(usize, usize, usize)>);
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let dump = self.0.dump();
+            self.1.send((dump.tasks.len(), dump.total, self.0.tasks())).unwrap();
+        }
+    }
+    let _dog = watchdog(60);
+    let handle = runtime(1).handle();
+    let (seen, all) = mpsc::channel();
+    let [spawned, pinned, blocking] = [(); 3].map(|()| Looks(handle.clone(), seen.clone()));
+    drop(seen);
+    drop(handle.spawn(async move { drop(spawned) }));
+    drop(handle.spawn_on(WorkerId::new(0), || async move { drop(pinned) }));
+    drop(handle.spawn_blocking(move || drop(blocking)));
+    assert_eq!(all.iter().collect::<Vec<_>>(), [(0, 0, 0); 3]);
 }
 
 /// The tasks that are asked for and few others; the totals are of all.
