@@ -13,7 +13,7 @@
 //! | queued | the system refuses the only thread | refused: its handle says so | [`BlockingPool::push`] |
 //! | new | spawned in the child of a fork, after threads were started in the parent | refused: its handle says so | [`BlockingPool::push`] |
 //! | queued | shutdown | dropped | [`BlockingPool::close`] |
-//! | new | spawned after the pool has closed | dropped | [`BlockingPool::push`] |
+//! | new | counted before the runtime closed, and here after the pool has | dropped, no task any more | [`BlockingPool::push`] |
 //! | running | it returns or panics | ended | `run` |
 //!
 //! A closure that is running is not interrupted: abort has no effect on it, and shutdown waits for it.
@@ -28,7 +28,7 @@
 use crate::context::{self, Context, ThreadRole};
 use crate::metrics::BlockingMetrics;
 use crate::scheduler::Shared;
-use crate::task::Runnable;
+use crate::task::{self, Runnable};
 use crate::threads::elsewhere;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -124,7 +124,7 @@ impl BlockingPool {
         let mut state = self.state();
         if state.closed {
             drop(state);
-            return context::drop_refused(shared, work);
+            return task::drop_late(shared, work);
         }
         state.queue.push_back(work);
         // Each idle thread takes one.
@@ -329,11 +329,31 @@ fn run(context: &Context, work: Runnable) {
 #[cfg(test)]
 mod tests {
     use crate::builder::Builder;
+    use crate::handle::Handle;
     use crate::runtime::Runtime;
     use std::sync::mpsc;
 
     fn refuse(runtime: &Runtime, refuses: bool) {
         runtime.shared.blocking.state().refuses = refuses;
+    }
+
+    /// Work that was counted before a shutdown began, and that comes when the pool has closed: nothing waits for its destructor, as for that of other work that is refused.
+    #[test]
+    fn work_that_comes_late_is_no_task() {
+        struct Counts(Handle, mpsc::Sender<(usize, usize)>);
+        impl Drop for Counts {
+            fn drop(&mut self) {
+                self.1.send((self.0.tasks(), self.0.dump().total)).unwrap();
+            }
+        }
+        let runtime = Builder::new().workers(1).build().unwrap();
+        assert!(runtime.shared.blocking.close().is_empty());
+        let (seen, counts) = mpsc::channel();
+        let late = Counts(runtime.handle(), seen);
+        let handle = runtime.spawn_blocking(move || drop(late));
+        assert_eq!(counts.recv().unwrap(), (0, 0));
+        assert!(handle.is_finished() && runtime.block_on(handle).unwrap_err().is_shut_down());
+        assert_eq!(runtime.tasks(), 0);
     }
 
     /// The system refuses threads: the work waits for a thread that there is; if there is none, its handle says so.

@@ -281,6 +281,16 @@ where
     handle
 }
 
+/// Drops blocking work that was counted before the runtime closed, and finds its threads closed: it is no task any more, and no end of the runtime waits for its destructor.
+#[cold]
+pub(crate) fn drop_late(shared: &Shared, work: Runnable) {
+    let meta = work.metadata();
+    meta.entry.leave_uncounted();
+    shared.noted.remove(&meta.notes);
+    shared.task_counts.end(Row::Blocking);
+    context::drop_refused(shared, work);
+}
+
 /// A new task, and its handle.
 ///
 /// # Safety

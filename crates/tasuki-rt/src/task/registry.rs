@@ -16,7 +16,7 @@
 //! | new | the first poll leaves the task waiting | registered, in a list | none | [`Registry::insert`] |
 //! | aborted | the same | aborted, registered, in a list | wake the task | [`Registry::insert`] |
 //! | new | the system gives no thread for blocking work | refused | poll the task, which ends it | [`Entry::refuse`] |
-//! | new | the runtime drains or has shut down | uncounted | drop the task | [`Entry::leave_uncounted`] |
+//! | new | the runtime drains or has shut down, or its threads for blocking work have | uncounted | drop the task | [`Entry::leave_uncounted`] |
 //! | registered | abort | aborted, registered | wake the task | [`abort`] |
 //! | in a list | the future is dropped | in no list | none: drops the list's reference to the cell | [`Registry::remove`] |
 //! | in a list | shutdown | in no list | none: wakes the task by the list's reference | [`Registry::wake_pinned`], [`Registry::wake_others`] |
