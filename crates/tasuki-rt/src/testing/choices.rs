@@ -43,7 +43,7 @@ pub(super) enum Strategy {
     /// Those of a schedule; the defaults elsewhere.
     Script(Schedule),
     /// A step of a search: this prefix, and the defaults after it, with at most so many deviations that cost.
-    Search { prefix: Vec<u32>, left: u32 },
+    Search { prefix: Vec<Choice>, left: u32 },
 }
 
 impl Strategy {
@@ -139,6 +139,13 @@ pub(super) struct Candidate {
 pub(super) struct Choice {
     pub(super) taken: u32,
     pub(super) of: u32,
+    /// Which tasks it was about ([`hash_of`]): a search expects the same ones after the same decisions.
+    pub(super) tasks: u32,
+}
+
+/// A number for tasks in their order: FNV-1a.
+fn hash_of(tasks: impl Iterator<Item = usize>) -> u32 {
+    tasks.fold(0x811C_9DC5, |hash, task| (hash ^ task as u32).wrapping_mul(0x0100_0193))
 }
 
 /// Decides, and keeps a record.
@@ -147,7 +154,7 @@ pub(super) struct Chooser {
     strategy: Strategy,
     record: Vec<Choice>,
     made: usize,
-    /// A search asked for an option that there is not.
+    /// A search met another decision than the one that it has seen there.
     differs: bool,
 }
 
@@ -169,7 +176,7 @@ impl Chooser {
         };
         // To run a task that has yielded before the others have run costs one; so does another order of those that have. Otherwise a task that
         // yields until something happens would make the search endless.
-        self.decide(taken, options.len(), awake.max(1))
+        self.decide(taken, options.len(), awake.max(1), hash_of(options.iter().map(|option| option.task)))
     }
 
     /// Does the running task switch before an operation?
@@ -179,7 +186,7 @@ impl Chooser {
             Strategy::Priorities(priorities) => Some(usize::from(priorities.switches(running, others))),
             Strategy::Script(_) | Strategy::Search { .. } => None,
         };
-        self.decide(taken, 2, 1) == 1
+        self.decide(taken, 2, 1, hash_of([running].into_iter())) == 1
     }
 
     /// On which worker a task runs that is not pinned.
@@ -195,8 +202,8 @@ impl Chooser {
             Strategy::Search { .. } => Some(0),
         };
         let turn = match taken {
-            Some(0) if matches!(self.strategy, Strategy::Search { .. }) => self.forced(),
-            taken => self.decide(taken, workers, workers),
+            Some(0) if matches!(self.strategy, Strategy::Search { .. }) => self.forced(task),
+            taken => self.decide(taken, workers, workers, hash_of([task].into_iter())),
         };
         (task + turn) % workers
     }
@@ -208,34 +215,35 @@ impl Chooser {
         }
     }
 
-    /// Takes an option, of which the first `free` cost nothing: what the strategy says, or what is written.
-    fn decide(&mut self, taken: Option<usize>, options: usize, free: usize) -> usize {
+    /// Takes an option, of which the first `free` cost nothing: what the strategy says, or what is written. `tasks` says which tasks it is about ([`hash_of`]).
+    fn decide(&mut self, taken: Option<usize>, options: usize, free: usize, tasks: u32) -> usize {
         let at = self.made;
         let (taken, of) = match (&mut self.strategy, taken) {
             (Strategy::Search { prefix, left }, _) => {
-                let wanted = prefix.get(at).map_or(0, |taken| *taken as usize);
+                let expected = prefix.get(at);
                 let of = if *left > 0 { options } else { free };
-                let taken = wanted.min(of - 1);
-                self.differs |= taken != wanted;
+                let taken = expected.map_or(0, |choice| choice.taken as usize).min(of - 1);
+                self.differs |=
+                    expected.is_some_and(|choice| (choice.of, choice.tasks) != (of as u32, tasks));
                 *left -= u32::from(taken >= free);
                 (taken, of)
             }
             (Strategy::Script(schedule), _) => (schedule.at(at).min(options - 1), options),
             (_, taken) => (taken.unwrap_or(0), options),
         };
-        self.note(taken, of);
+        self.note(Choice { taken: taken as u32, of: of as u32, tasks });
         taken
     }
 
     /// The default, without another option.
-    fn forced(&mut self) -> usize {
-        self.decide(Some(0), 1, 1)
+    fn forced(&mut self, task: usize) -> usize {
+        self.decide(Some(0), 1, 1, hash_of([task].into_iter()))
     }
 
-    fn note(&mut self, taken: usize, of: usize) {
+    fn note(&mut self, choice: Choice) {
         self.made += 1;
         if self.record.len() < RECORDED {
-            self.record.push(Choice { taken: taken as u32, of: of as u32 });
+            self.record.push(choice);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Every schedule of a small program, up to a number of deviations: a depth-first search over the decisions of its runs.
 
-use super::choices::{DecisionRecord, Strategy};
+use super::choices::{Choice, DecisionRecord, Strategy};
 use super::virtual_workers::Settings;
 use super::{Found, Origin, attempt, from_environment, give_up};
 use std::future::Future;
@@ -181,7 +181,7 @@ impl Exhaustive {
     ///
     /// # Panics
     ///
-    /// As [`check`](super::check()). Also if the test does something else under the same decisions than it did before, as one that looks at the real clock may: then a search means nothing.
+    /// As [`check`](super::check()). Also if other tasks can run, or there is something else to decide, after the same decisions than there was before, as in a test that looks at the real clock: then a search means nothing. What a test does between two decisions is not compared.
     ///
     /// # Examples
     ///
@@ -234,9 +234,9 @@ impl Default for Exhaustive {
 }
 
 /// The next one in the order of the search: the last decision that has another option takes it.
-fn next_prefix(record: &DecisionRecord) -> Option<Vec<u32>> {
+fn next_prefix(record: &DecisionRecord) -> Option<Vec<Choice>> {
     let last = record.choices.iter().rposition(|choice| choice.taken + 1 < choice.of)?;
-    let mut prefix: Vec<u32> = record.choices[..=last].iter().map(|choice| choice.taken).collect();
-    prefix[last] += 1;
+    let mut prefix = record.choices[..=last].to_vec();
+    prefix[last].taken += 1;
     Some(prefix)
 }

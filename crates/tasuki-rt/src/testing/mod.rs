@@ -55,7 +55,7 @@
 //! however long the rest of the program is.
 //!
 //! The same seed gives the same run, as long as nothing else in the test is random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread. The
-//! `select!` of `futures` and that of tokio begin with a random branch: [`Exhaustive`] refuses a test in which that decides something, and a seed does not repeat it. Write `select_biased!`, or the biased form of tokio's.
+//! `select!` of `futures` and that of tokio begin with a random branch: [`Exhaustive`] refuses a test in which that changes what there is to decide, but does not see it where the decisions stay the same, and so may miss what the other branch does; and a seed does not repeat it. Write `select_biased!`, or the biased form of tokio's.
 //!
 //! A schedule that fails is made smaller before it is reported: decisions are left out as long as the test still fails in the same way. (A run that does not end is reported as it is, by [`check()`] with its seed only: `TASUKI_SEED` repeats it.) What is printed is enough to
 //! repeat it, by `TASUKI_SCHEDULE` with [`check()`], [`Exhaustive`] and the attributes, or by [`Simulation::replay`]: `4@2:1,5:1` deviates from the simplest order in the decisions 2 and 5, on four workers. (A run

@@ -13,32 +13,64 @@ use tasuki::{CancellationSource, Event, Mutex, ReentrantMutex, RwLock, Semaphore
 use tasuki_rt::testing::Exhaustive;
 use tasuki_rt::{JoinSet, sleep, spawn, spawn_local, yield_now};
 
-/// A search whose test is another one each time says so, whatever the test does: fewer decisions than before, other ones, or an earlier end.
+/// What a search says of a test that changes.
+fn says_that_it_changes(searched: impl FnOnce()) -> bool {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(searched)) else { return false };
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap();
+    text.contains("something else under the same schedule") || panic!("{text}")
+}
+
+/// A search whose test is another one each time says so, whatever the test does: fewer decisions than before, other ones, more, or an earlier end. So does one whose test is another one from the second run on.
 #[test]
 fn a_search_of_a_test_that_changes_says_so() {
     let _dog = watchdog(60);
     for (first, then) in [(3, 1), (1, 3), (3, 0), (2, 3), (4, 2)] {
-        let mut runs = 0;
-        let searched = catch_unwind(AssertUnwindSafe(|| {
-            Exhaustive::new().workers(2).check(|| {
-                runs += 1;
-                let tasks = if runs % 2 == 1 { first } else { then };
-                async move {
-                    let mutex = Arc::new(Mutex::new(0));
-                    let mut set = JoinSet::new();
-                    for _ in 0..tasks {
-                        let mutex = mutex.clone();
-                        set.spawn(async move { *mutex.lock().await += 1 });
+        for (alternates, workers) in [(true, 2), (false, 2), (false, 1)] {
+            let mut runs = 0;
+            let says_so = says_that_it_changes(|| {
+                let _ = Exhaustive::new().workers(workers).check(|| {
+                    runs += 1;
+                    let is_first = if alternates { runs % 2 == 1 } else { runs == 1 };
+                    let tasks = if is_first { first } else { then };
+                    async move {
+                        let mutex = Arc::new(Mutex::new(0));
+                        let mut set = JoinSet::new();
+                        for _ in 0..tasks {
+                            let mutex = mutex.clone();
+                            set.spawn(async move { *mutex.lock().await += 1 });
+                        }
+                        while set.join_next().await.is_some() {}
                     }
-                    while set.join_next().await.is_some() {}
-                }
-            })
-        }));
-        let payload = searched.unwrap_err();
-        let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap();
-        assert!(text.contains("something else under the same schedule"), "{first} {then}: {text}");
+                });
+            });
+            assert!(says_so, "{first} {then}, alternates: {alternates}, workers: {workers}");
+        }
     }
+}
+
+/// Also if as many tasks can run as before, but other ones.
+#[test]
+fn a_search_tells_the_tasks_that_can_run() {
+    let _dog = watchdog(60);
+    let mut runs = 0;
+    let says_so = says_that_it_changes(|| {
+        let _ = Exhaustive::new().switches(0).check(|| {
+            runs += 1;
+            let kept = usize::from(runs > 1);
+            async move {
+                let gates = [Event::manual(), Event::manual()].map(Arc::new);
+                for gate in gates.clone() {
+                    drop(spawn(async move { gate.wait().await }));
+                }
+                sleep(MS).await;
+                let other = spawn(async {});
+                gates[kept].set();
+                other.await.unwrap();
+            }
+        });
+    });
+    assert!(says_so);
 }
 
 /// A task that never waits yields in a search as well, where no switch is left for it.
@@ -272,27 +304,27 @@ fn branches_of_a_task_are_switched_one_by_one() {
     assert_eq!(first_branches(3, token_first), [1].into());
 }
 
-/// The `select!` of `futures` begins with a random branch, also under the same schedule.
+/// The `select!` of `futures` begins with a random branch, also under the same schedule. A search refuses it where that changes what there is to decide, and nowhere else.
 #[test]
 fn a_search_refuses_a_random_select() {
     let _dog = watchdog(60);
-    let searched = catch_unwind(AssertUnwindSafe(|| {
-        Exhaustive::new().check(|| async {
-            let event = Event::manual();
-            event.set();
-            for _ in 0..8 {
-                select! {
-                    () = event.wait().fuse() => yield_now().await,
-                    () = event.wait().fuse() => drop(Mutex::new(0).lock().await),
-                }
+    async fn rounds(differ: bool) {
+        let event = Event::manual();
+        event.set();
+        for _ in 0..8 {
+            let second = select! {
+                () = event.wait().fuse() => false,
+                () = event.wait().fuse() => true,
+            };
+            if second && differ {
+                drop(Mutex::new(0).lock().await);
+            } else if differ {
+                yield_now().await;
             }
-        })
+        }
+    }
+    assert!(says_that_it_changes(|| {
+        let _ = Exhaustive::new().check(|| rounds(true));
     }));
-    assert!(
-        searched
-            .unwrap_err()
-            .downcast_ref::<&str>()
-            .unwrap()
-            .contains("something else under the same schedule")
-    );
+    assert!(Exhaustive::new().check(|| rounds(false)).is_complete());
 }
