@@ -377,7 +377,12 @@ where
     });
     let Some(smaller) = smaller else {
         eprintln!(
-            "its schedule alone does not make it fail again: something outside of the simulation decides"
+            "{}",
+            if record.complete {
+                "its schedule alone does not make it fail again: something outside of the simulation decides"
+            } else {
+                "it has too many decisions to be made smaller"
+            }
         );
         found.failure.raise();
     };

@@ -4,6 +4,7 @@ use super::planted::{CORPUS, Planted};
 use crate::kit::watchdog;
 use std::process::Command;
 use std::time::Duration;
+use tasuki::Mutex;
 use tasuki_rt::testing::{Exhaustive, Simulation, check};
 
 /// The schedule that a failed search prints, made smaller, fails in the same way in another process: in the search, and on its own in `check` and in `Simulation::replay`, which
@@ -58,4 +59,36 @@ fn what_is_printed_repeats_every_planted_bug() {
             assert!(again.contains(&format!("TASUKI_SCHEDULE={schedule} ")), "{}: {again}", planted.name);
         }
     }
+}
+
+/// A run with more decisions than are kept is not made smaller, and the report says so: nothing outside of the simulation decides there.
+#[test]
+#[cfg_attr(miri, ignore = "starts programs")]
+fn a_long_run_is_repeated_by_its_seed() {
+    const PLAYED: &str = "TASUKI_TESTING_LONG_RUN";
+    let _dog = watchdog(300);
+    if std::env::var_os(PLAYED).is_some() {
+        check(1, || async {
+            let mutex = Mutex::new(0);
+            for _ in 0..(2 << 20) {
+                *mutex.lock().await += 1;
+            }
+            panic!("at the end");
+        });
+        return;
+    }
+    let run = |seed: Option<&str>| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "testing::replays::a_long_run_is_repeated_by_its_seed", "--nocapture"]);
+        command.env_remove("TASUKI_SEED").env_remove("TASUKI_SCHEDULE").env("RUST_BACKTRACE", "0");
+        command.env(PLAYED, "1").envs(seed.map(|seed| ("TASUKI_SEED", seed)));
+        let output = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && printed.contains("at the end"), "{seed:?}: {printed}");
+        printed
+    };
+    let first = run(None);
+    assert!(first.contains("too many decisions") && !first.contains("outside of the simulation"), "{first}");
+    let seed = first.split("failed with TASUKI_SEED=").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert!(run(Some(seed)).contains(&format!("failed with TASUKI_SEED={seed}")));
 }
