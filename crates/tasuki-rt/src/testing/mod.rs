@@ -94,7 +94,7 @@
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits, where it was
 //!   spawned, and the tasks for whose end it waits; in debug builds and with the feature `inspect` also what else it waits for, and of a lock where it asked for it and which task has taken it, and where.
 //! * It does not end within ten million polls ([`Simulation::polls`] sets another limit), or within 100,000 in a run of [`Exhaustive`].
-//! * The destructor of a task, of an output that is not taken, or of a posted closure panics.
+//! * The destructor of a task, of an output that is not taken, or of a posted closure panics. (That of an aborted task whose handle gives the panic out is no failure, as any other panic of a task that its handle gives out.)
 //!
 //! Tasks that still wait when the test has ended are dropped, as at the end of a runtime. If a run fails twice, the first failure is the one that is reported: a destructor that panics when the tasks of a deadlock are dropped
 //! does not hide the deadlock.

@@ -304,6 +304,13 @@ fn a_destructor_that_panics_fails_the_test() {
     assert!(ended(|| drop(spawn(holds(Asserts)))), "it waits");
     assert!(ended(|| drop(spawn(async { Asserts }))), "an output");
     assert!(!ended(|| drop(spawn(async {}))));
+    // The handle of an aborted task gives the panic out.
+    Simulation::new(1).run(async {
+        let task = spawn(holds(Asserts));
+        sleep(MS).await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_panic());
+    });
 }
 
 /// A foreign thread is waited for: a second without a word, as long as it takes with one.
