@@ -237,7 +237,7 @@ fn name_after<'t>(text: &'t str, before: &str) -> Option<&'t str> {
     (end > 0).then(|| &rest[..end])
 }
 
-/// The public awaitables of a source file; those that are functions of a type have its name before theirs.
+/// The public awaitables of a source file; those that are functions of a type or of a trait have its name before theirs.
 fn awaitables(source: &str, names: &mut BTreeMap<String, bool>) {
     let (mut of_type, mut item) = (None, String::new());
     for line in source.lines() {
@@ -250,6 +250,9 @@ fn awaitables(source: &str, names: &mut BTreeMap<String, bool>) {
                 None => rest,
             };
             of_type = name_after(rest.trim_start(), "").map(str::to_owned);
+        } else if line.starts_with("pub trait ") {
+            awaitables_in(&std::mem::take(&mut item), None, names);
+            of_type = name_after(line, "pub trait ").map(str::to_owned);
         }
         item.push_str(line);
         item.push('\n');
@@ -260,7 +263,7 @@ fn awaitables(source: &str, names: &mut BTreeMap<String, bool>) {
     awaitables_in(&item, None, names);
 }
 
-/// The names of the public awaitables of an item, by statement: aliases of our futures, futures, functions that are futures.
+/// The names of the public awaitables of an item, by statement: aliases of our futures, futures, functions that are futures or return one.
 fn awaitables_in(source: &str, of_type: Option<&str>, names: &mut BTreeMap<String, bool>) {
     let of = |name: &str| of_type.map_or(name.to_owned(), |of| format!("{of}::{name}"));
     let code: String = source
@@ -268,6 +271,11 @@ fn awaitables_in(source: &str, of_type: Option<&str>, names: &mut BTreeMap<Strin
         .filter(|line| !line.trim_start().starts_with("//"))
         .flat_map(|line| [line, " "])
         .collect();
+    // However it is named.
+    let code = ["core::future::", "std::future::", "crate::future::", "crate::wait::"]
+        .iter()
+        .fold(code, |code, path| code.replace(path, ""));
+    let in_trait = code.trim_start().starts_with("pub trait ");
     for statement in code.split(['{', '}', ';']) {
         let mut found = |name: Option<String>, is_public| {
             if let Some(name) = name {
@@ -277,18 +285,54 @@ fn awaitables_in(source: &str, of_type: Option<&str>, names: &mut BTreeMap<Strin
         if statement.contains("pub type ") && statement.contains("= Wait<") {
             found(name_after(statement, "pub type ").map(str::to_owned), true);
         }
-        if statement.contains("pub async fn ") {
-            found(name_after(statement, "pub async fn ").map(of), true);
-        }
-        if statement.contains("pub fn ")
-            && (statement.contains("-> impl Future") || statement.contains("-> Pin<Box<dyn"))
-        {
-            found(name_after(statement, "pub fn ").map(of), true);
+        if in_trait || statement.contains("pub ") {
+            let signature = statement.split(" where ").next().unwrap_or_default();
+            let returned = signature.rsplit_once("-> ").map_or("", |(_, returned)| returned);
+            let is_future = ["impl ", "Pin<Box<dyn "].iter().any(|kind| returned.starts_with(kind))
+                && returned.contains("Future");
+            if signature.contains("async fn ") || signature.contains("fn ") && is_future {
+                found(name_after(signature, "fn ").map(of), true);
+            }
         }
         if statement.contains("impl") && statement.contains(" Future for ") {
             found(name_after(statement, " Future for ").map(str::to_owned), false);
         }
     }
+}
+
+/// A new awaitable is found in whatever form it is written.
+#[test]
+fn awaitables_are_found_in_every_form() {
+    let found = |source: &str| {
+        let mut names = BTreeMap::new();
+        awaitables(source, &mut names);
+        names.into_keys().collect::<Vec<_>>()
+    };
+    for source in [
+        "pub async fn wait() {}",
+        "pub fn wait() -> impl Future<Output = ()> {}",
+        "pub const fn wait() -> impl Future<Output = ()> {}",
+        "pub fn wait() -> impl core::future::Future<Output = ()> {}",
+        "pub fn wait<F>(f: F) -> impl Send + Future<Output = ()>\nwhere\n    F: Fn(),\n{}",
+        "pub fn wait() -> impl IntoFuture<Output = ()> {}",
+        "pub fn wait() -> Pin<Box<dyn Future<Output = ()>>> {}",
+        "impl Future for wait {\n}",
+        "impl<F: Fn()> std::future::Future for wait<F> {\n}",
+        "pub type wait<T> = Wait<Single<T>>;",
+        "pub type wait<T> = crate::wait::Wait<Single<T>>;",
+    ] {
+        assert_eq!(found(source), ["wait"], "{source}");
+    }
+    for source in [
+        "impl Type {\n    pub async fn wait(&self) {}\n}",
+        "pub trait Type {\n    fn wait(&self) -> impl Future<Output = ()> + Send;\n}",
+        "pub trait Type {\n    async fn wait(&self);\n}",
+    ] {
+        assert_eq!(found(source), ["Type::wait"], "{source}");
+    }
+    let none =
+        "pub fn spawn<F>(future: F) -> JoinHandle<F::Output>\nwhere\n    F: Future,\n{}\nasync fn own() {}";
+    assert_eq!(found(none), [""; 0]);
 }
 
 /// The streams and sinks of a source file: the futures that poll them are those of other crates.

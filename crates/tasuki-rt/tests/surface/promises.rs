@@ -42,9 +42,12 @@ fn what_documents_a_panic_tracks_its_caller() {
                 tracked |= line == "#[track_caller]";
             } else {
                 // The callers of an asynchronous function are the polls of its future.
-                if panics && line.starts_with("pub fn") {
+                let declared = ["pub fn ", "pub const fn ", "pub unsafe fn ", "fn "]
+                    .iter()
+                    .find_map(|start| line.strip_prefix(start));
+                if let Some(declared) = declared.filter(|_| panics) {
                     functions += 1;
-                    let name = line["pub fn ".len()..].split(['<', '(']).next().unwrap();
+                    let name = declared.split(['<', '(']).next().unwrap();
                     if !tracked || !has_row(name) {
                         missing.push(format!("{}: {line}", file.display()));
                     }

@@ -102,6 +102,10 @@ pub(crate) fn public_awaitables() -> BTreeSet<String> {
     for source in &sources {
         for statement in source.code.split(['{', '}', ';']) {
             let statement = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+            // However it is named.
+            let statement = ["core::future::", "std::future::", "crate::wait::"]
+                .iter()
+                .fold(statement, |statement, path| statement.replace(path, ""));
             if statement.contains("= Wait<") {
                 found.extend(names_after(&statement, "pub type ").into_iter().map(str::to_owned));
             }
