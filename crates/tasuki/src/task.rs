@@ -64,6 +64,7 @@ impl TaskId {
     ///
     /// assert_ne!(TaskId::fresh(), TaskId::fresh());
     /// ```
+    #[allow(clippy::missing_panics_doc, reason = "2^64 tasks are not reached")]
     pub fn fresh() -> Self {
         let number = LEFT.try_with(|left| {
             let (next, end) = left.get();

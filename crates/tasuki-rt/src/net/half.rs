@@ -45,6 +45,7 @@ impl<S: Stream> OwnedReadHalf<S> {
     /// # Errors
     ///
     /// If the halves are not of the same stream.
+    #[allow(clippy::missing_panics_doc, reason = "both halves are here, and there are no more")]
     pub fn reunite(self, write: OwnedWriteHalf<S>) -> Result<S, ReuniteError<S>> {
         if !Arc::ptr_eq(&self.0, &write.stream) {
             return Err(ReuniteError(self, write));

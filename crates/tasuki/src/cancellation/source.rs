@@ -257,6 +257,7 @@ impl DropGuard {
     /// let source = guard.disarm();
     /// assert!(!source.token().stop_requested());
     /// ```
+    #[allow(clippy::missing_panics_doc, reason = "the source is there until the guard is gone")]
     pub fn disarm(mut self) -> CancellationSource {
         self.source.take().expect("only `disarm` takes it, and consumes the guard")
     }

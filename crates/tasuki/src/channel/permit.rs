@@ -135,6 +135,7 @@ impl<T> OwnedPermit<T> {
     /// # Errors
     ///
     /// [`SendError`] with the message, if every receiver was dropped.
+    #[allow(clippy::missing_panics_doc, reason = "the sender is there until the permit is used")]
     pub fn send(mut self, message: T) -> Result<Sender<T>, SendError<T>> {
         let sender = self.sender.take().expect("a permit has its sender until it is used");
         sender.core().send_reserved(message)?;
@@ -154,6 +155,7 @@ impl<T> OwnedPermit<T> {
     /// # drop(receiver);
     /// # }
     /// ```
+    #[allow(clippy::missing_panics_doc, reason = "the sender is there until the permit is used")]
     pub fn release(mut self) -> Sender<T> {
         let sender = self.sender.take().expect("a permit has its sender until it is used");
         sender.core().unreserve(1);
