@@ -73,7 +73,7 @@ impl House {
         if taken {
             self.push(cell.clone())
         } else {
-            cell.entry.leave_uncounted();
+            cell.entry.mark_uncounted();
             cell.drop_future(Row::Outside)
         }
         taken

@@ -203,7 +203,7 @@ pub(crate) fn drop_refused<T>(shared: &Shared, task: T) {
     run_refused(shared, || drop(task));
 }
 
-/// The same for what a poll drops: of blocking work that is counted until it is gone, so that its destructor cannot wait for the end of the runtime.
+/// The same, where the drop is done by a poll: a closure for which there is no thread. It is counted until it is gone, so its destructor must not wait for the end of the runtime.
 pub(crate) fn run_refused(shared: &Shared, drops: impl FnOnce()) {
     struct RestoreDrops(*const RefusedDrop);
     impl Drop for RestoreDrops {
@@ -361,7 +361,7 @@ impl Driver for Context {
 
     fn timers(&self) -> Option<Arc<Timers>> {
         match &self.role {
-            // While the runtime shuts down no worker minds the wheels: a destructor that waits by another executor would wait for ever.
+            // A destructor that a shutdown runs, and that waits by another executor, blocks its worker, and there may be no other worker to advance the wheel: it would wait for ever.
             ThreadRole::Worker(local) => (!self.shared.is_closing()).then(|| local.timers.clone()),
             // The wheel of a thread that leaves would stop: the shared one does not.
             ThreadRole::Outside => None,

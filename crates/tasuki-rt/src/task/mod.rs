@@ -2,7 +2,7 @@
 //!
 //! The cell is `async-task`'s; what it holds is a [`Body`], which keeps the promises that a cell alone does not: a
 //! panic in the future, in its destructor or in the destructor of its output stays in the task; an abort is
-//! seen by the next poll; the task is counted exactly as long as its future exists.
+//! seen by the next poll; the task is counted exactly as long as its future exists. (A future that the runtime refuses is no task: it is not counted, and is dropped at once by the thread that spawned it.)
 
 pub(crate) mod abort;
 pub(crate) mod builder;
@@ -51,7 +51,7 @@ pub(crate) struct Meta {
     /// For the queue that the task is in.
     pub(crate) link: Link,
     pub(crate) id: TaskId,
-    /// The runtime. It outlives the future, not the cell: the workers hold it until all futures are dropped.
+    /// The runtime. It outlives the future, not the cell: the workers hold it until no task is counted, and the thread that drops a refused future holds it meanwhile.
     shared: NonNull<Shared>,
     entry: Entry,
     pub(crate) notes: TaskNotes,
@@ -130,7 +130,7 @@ impl Meta {
 
     /// The future is gone: forgets the task.
     fn forget(&self) {
-        // SAFETY: the task counts have the future until the last line, so the workers hold the runtime; after that line nothing of it is touched. One that is not counted is dropped by a thread that holds the runtime.
+        // SAFETY: the task counts have the task until the last line, so the workers hold the runtime; after that line nothing of it is touched. A future that was refused, and is not counted, is dropped by a thread that holds the runtime.
         let shared = unsafe { self.shared() };
         let is_counted = !self.entry.look().is_uncounted();
         shared.registry.remove(&self.entry);
@@ -285,7 +285,7 @@ where
 #[cold]
 pub(crate) fn drop_late(shared: &Shared, work: Runnable) {
     let meta = work.metadata();
-    meta.entry.leave_uncounted();
+    meta.entry.mark_uncounted();
     shared.noted.remove(&meta.notes);
     shared.task_counts.end(Row::Blocking);
     context::drop_refused(shared, work);
@@ -362,7 +362,7 @@ fn count_new_task(context: Option<&Context>, shared: &Shared, row: Row, task: &R
     if is_counted {
         shared.noted.insert(task);
     } else {
-        task.metadata().entry.leave_uncounted();
+        task.metadata().entry.mark_uncounted();
     }
     is_counted
 }

@@ -16,7 +16,7 @@
 //! | new | the first poll leaves the task waiting | registered, in a list | none | [`Registry::insert`] |
 //! | aborted | the same | aborted, registered, in a list | wake the task | [`Registry::insert`] |
 //! | new | the system gives no thread for blocking work | refused | poll the task, which ends it | [`Entry::refuse`] |
-//! | new | the runtime drains or has shut down, or its threads for blocking work have | uncounted | drop the task | [`Entry::leave_uncounted`] |
+//! | new | the spawn is refused: the runtime drains or has shut down, or its threads for blocking work have | uncounted | drop the future | [`Entry::mark_uncounted`] |
 //! | registered | abort | aborted, registered | wake the task | [`abort`] |
 //! | in a list | the future is dropped | in no list | none: drops the list's reference to the cell | [`Registry::remove`] |
 //! | in a list | shutdown | in no list | none: wakes the task by the list's reference | [`Registry::wake_pinned`], [`Registry::wake_others`] |
@@ -51,8 +51,9 @@ const REGISTERED: u32 = 1 << 30;
 const ENDED: u32 = 1 << 29;
 /// There is no thread for the task, which is blocking work.
 const REFUSED: u32 = 1 << 28;
-/// The task was refused by the runtime, and is not counted. The rest of the word is the number of the shard.
+/// The spawn was refused: there is no task to be counted.
 const UNCOUNTED: u32 = 1 << 27;
+// The rest of the word is the number of the shard.
 
 /// A task's part of the registry; lives in its cell.
 pub(crate) struct Entry {
@@ -163,7 +164,7 @@ impl Entry {
 
     /// new => uncounted. By the thread that drops the task next.
     #[cold]
-    pub(crate) fn leave_uncounted(&self) {
+    pub(crate) fn mark_uncounted(&self) {
         // Relaxed: read by the same thread.
         self.word.fetch_or(UNCOUNTED, Ordering::Relaxed);
     }
