@@ -546,15 +546,15 @@ unsafe impl<T: ?Sized> Holder for Arc<ReentrantMutex<T>> {
 /// The operation of [`ReentrantMutex::lock`] and [`ReentrantMutex::lock_owned`]: `R` is the reference to the mutex.
 pub struct LockReentrantOp<R> {
     mutex: RefSlot<R>,
-    /// The waiter has left the queue, and the lock is not its own, or no longer.
-    left: bool,
+    /// The wait is over: its waiter is in no queue, and the lock is not its own, or no longer.
+    is_over: bool,
     site: Site,
 }
 
 impl<R: Holder + LockRef<Raw = RawReentrantMutex>> LockReentrantOp<R> {
     #[track_caller]
     fn wait(mutex: R) -> Wait<Single<Self>> {
-        Wait::new(Self { mutex: RefSlot::new(mutex), left: false, site: Site::here() })
+        Wait::new(Self { mutex: RefSlot::new(mutex), is_over: false, site: Site::here() })
     }
 
     fn raw(&self) -> &RawReentrantMutex {
@@ -568,7 +568,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> LockReentrantOp<R> {
     /// As [`granted`](Self::granted), of a wait that was queued.
     fn granted_queued(&mut self, me: Option<TaskId>) -> Result<Guard<R>, NoTaskIdentity> {
         // First: if the waker of the next owner panics, the drop of the future must not unlock again.
-        self.left = me.is_none();
+        self.is_over = me.is_none();
         self.granted(me)
     }
 
@@ -626,7 +626,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
     }
 
     fn poll_queued(&mut self, waiter: Pinned<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        assert!(!self.left, "`{}` polled after it was finished", Self::NAME);
+        assert!(!self.is_over, "`{}` polled after it was finished", Self::NAME);
         let me = task::current();
         // Another branch of the same task may have got the lock meanwhile: then this one need not wait for it.
         let shares =
@@ -634,7 +634,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
         if shares {
             let guard = self.guard();
             // First: if the waker panics when it is dropped, the drop of the future has nothing left to do.
-            self.left = true;
+            self.is_over = true;
             let granted = guard.holder().raw().lock.cancel(waiter);
             debug_assert!(!granted, "no other wait can be granted a lock that this task holds");
             return Poll::Ready(Ok(guard));
@@ -649,7 +649,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
     }
 
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output> {
-        if self.left || !self.raw().lock.cancel(waiter) {
+        if self.is_over || !self.raw().lock.cancel(waiter) {
             return None;
         }
         // Dropped where no task has an identity, or none can be told: `granted` has passed the lock on.
@@ -661,7 +661,7 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Op for LockReentrantOp<R> {
     }
 
     fn ended_by_panic(&self) -> bool {
-        self.left
+        self.is_over
     }
 }
 
