@@ -6,7 +6,7 @@
 use super::core::{CLOSED, ChannelCore, SENDERS};
 use super::parcel::Content;
 use super::store::{MessageSlot, NONE, Numbered, Store, pack};
-use super::ticket_heap::{Messages, TicketHeap};
+use super::ticket_heap::{Messages, RECEIVED, TicketHeap};
 use crate::queue::batch::WakeBatch;
 use crate::queue::grant_loop::{Granter, grant_loop_after};
 use crate::queue::waiter::{wake, wake_owner};
@@ -57,9 +57,6 @@ pub(super) struct Locked<'c, T, S: Store<T>> {
     state: *mut ChannelState,
     pub(super) queue: LockedQueue<'c>,
 }
-
-/// Before all tickets that were issued, for a message that was received and comes back.
-const RECEIVED: i64 = 1 << 60;
 
 /// A waiter that a step has served, on its way to be woken.
 enum Step {
@@ -358,7 +355,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         Deferred::new(self.core.store.release(keep))
     }
 
-    /// A ticket for a message that was received in the first poll, so that it was not kept, and comes back: before those of all messages that are in the channel, and behind that of the last that came back so.
+    /// A ticket for a message that was received in the first poll, so that its own was not kept, and that comes back: before those of all messages in the channel, and behind that of the last that came back so.
     pub(super) fn ticket_of_a_received_message(&mut self) -> i64 {
         let ticket = self.state().ticket;
         self.state_mut().ticket = ticket + 1;

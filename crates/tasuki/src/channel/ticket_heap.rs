@@ -25,6 +25,9 @@
 
 use core::cell::Cell;
 
+/// What a new ticket is less for a message that was received and comes back: it is before all that were granted, and behind those that came back so earlier. No ticket that is issued is as great (invariant 2).
+pub(super) const RECEIVED: i64 = 1 << 60;
+
 /// Where the messages of a heap are: how a link leads to one.
 pub(super) trait Messages {
     /// Leads to a message, or to none.

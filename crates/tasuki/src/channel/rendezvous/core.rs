@@ -58,6 +58,7 @@
 use super::super::error::TryRecvError;
 use super::super::parcel::Content;
 use super::super::receive::AfterPanic;
+use super::super::ticket_heap::RECEIVED;
 use super::boxed_message::{BoxedMessage, Message, PutBack};
 use crate::error::Closed;
 use crate::event::{Event, Reset};
@@ -102,9 +103,6 @@ impl<T> Counts<T> {
         self.ticket
     }
 }
-
-/// Before all tickets that were issued, for a message that was received and comes back.
-const RECEIVED: i64 = 1 << 60;
 
 /// A rendezvous, without handles.
 pub(super) struct RendezvousCore<T> {
@@ -507,7 +505,7 @@ impl<T> RendezvousCore<T> {
         false
     }
 
-    /// A ticket for a message that was received in the first poll, so that it was not kept, and comes back: before all others.
+    /// As [`Locked::ticket_of_a_received_message`](super::super::locked::Locked::ticket_of_a_received_message).
     pub(super) fn ticket_of_a_received_message(&self) -> i64 {
         self.lock().counts().issue_ticket() - RECEIVED
     }
