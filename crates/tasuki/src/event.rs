@@ -1,6 +1,6 @@
 //! The event: a flag to wait for, consumed by one waiter or seen by all.
 //!
-//! It tells tasks that something has happened, without a value and without a lock. Users call it, and with the feature `critical-section` interrupt handlers, so `set` never waits.
+//! It tells tasks that something has happened, without a value and without a lock. Users call it, and with the feature `critical-section` interrupt handlers, so `set` waits for nothing but the queue lock.
 //!
 //! ```text
 //!   auto:    set --> [a] [b] [c]     a is granted, b and c wait; without waiters the flag is kept for the next wait

@@ -188,7 +188,7 @@ mod tests {
         burned
     }
 
-    /// A lock that is held shortly a thousand times and then over an await burns a long spin for few of the latter.
+    /// A lock that is held a thousand times for a short time, and then over an await, burns a long spin for few of the latter.
     #[test]
     #[cfg_attr(miri, ignore = "millions of steps of one thread, and nothing unsafe in them")]
     fn a_mixed_lock_burns_little() {

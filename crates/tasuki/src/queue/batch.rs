@@ -18,7 +18,7 @@ use crate::catch_panic::{PanicPayload, catch, caught, discard};
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::{Deref, DerefMut};
 
-/// How many wakers one hold of `EDIT` may collect. The lock is held shortly, so that the next
+/// How many wakers one hold of `EDIT` may collect. The lock is held for a short time, so that the next
 /// thread gets it soon, and the batch stays on the stack. The model needs only to see the border crossed.
 const CAPACITY: usize = if crate::shim::MODEL { 2 } else { 32 };
 

@@ -67,7 +67,7 @@ pub(crate) enum Phase {
     Yielded,
     /// The waiter has been published; only `poll_queued` and `cancel` end that.
     Queued,
-    /// The output has been given. There may have been no waiter.
+    /// The output has been given, or dropped by a panic. What is in the place of the waiter means nothing.
     Finished,
     /// The output has been given, and there is a waiter, in no queue.
     Claimed,

@@ -372,7 +372,7 @@ impl<O: Op> Single<O> {
         }
     }
 
-    /// `Queued => Queued | Claimed`, or `Yielded`, or the panic of a finished future.
+    /// A poll of a future that is not `Idle`. `Queued => Queued | Claimed`; if it is not queued it has yielded, or is finished and panics ([`poll_yielded`](Self::poll_yielded)).
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<O::Output> {
         if self.memory.phase() != Phase::Queued {
             return self.poll_yielded(cx);
