@@ -301,12 +301,25 @@ async fn yields(polls: Arc<AtomicUsize>, stop: Arc<AtomicBool>) {
     }
 }
 
-/// What another thread wakes at home does not wait behind two tasks that yield for ever: each of those is polled at most once, and a
-/// little, for each of it.
+/// Tasks that are woken at home together.
+const WOKEN: usize = scaled(200, 10);
+
+/// What another thread wakes at home does not wait behind two tasks that yield for ever. A turn at home is as many polls as there are tasks, so two of the others come for a turn and not for a poll. A turn
+/// also ends by time: where the worker is slow there are several, each of which has a poll at least.
 #[test]
 fn what_is_woken_at_home_has_its_turn() {
-    const WOKEN: usize = scaled(200, 10);
     let _dog = watchdog(60);
+    let mut least = usize::MAX;
+    for _ in 0..scaled(10, 1) {
+        let between = polls_of_others_while_home_is_woken();
+        assert!(between <= 3 * WOKEN, "{between} polls of others for {WOKEN} tasks at home");
+        least = least.min(between);
+    }
+    assert!(cfg!(miri) || least <= WOKEN / 4, "at least {least} polls of others for {WOKEN} tasks at home");
+}
+
+/// How often two tasks that yield are polled from a wake of the tasks at home until all of these have been polled.
+fn polls_of_others_while_home_is_woken() -> usize {
     let runtime = runtime(1);
     let here = runtime.block_on(runtime.spawn(async { EventLoop::current().unwrap() })).unwrap();
     let (polls, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -341,9 +354,9 @@ fn what_is_woken_at_home_has_its_turn() {
     go.store(true, Ordering::SeqCst);
     tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
     let between = after.load(Ordering::SeqCst) - before.load(Ordering::SeqCst);
-    assert!(between <= 3 * WOKEN, "{between} polls of others for {WOKEN} tasks at home");
     stop.store(true, Ordering::SeqCst);
     hogs.into_iter().for_each(|hog| runtime.block_on(hog).unwrap());
+    between
 }
 
 /// More tasks at home than a turn has, which yield for ever, do not hold up one that any worker may run.

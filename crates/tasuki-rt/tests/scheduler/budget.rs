@@ -5,7 +5,10 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::{Mutex, Semaphore};
 use tasuki_rt::{EventLoop, JoinSet, LoopMutex, WorkerId, checkpoint, spawn, yield_now};
@@ -53,6 +56,38 @@ fn a_posted_closure_has_no_budget_to_use_up() {
     });
     runtime.block_on(task).unwrap();
     assert_eq!(ready.recv(), Ok(true));
+}
+
+fn use_up_budget() {
+    let cx = &mut Context::from_waker(Waker::noop());
+    while pin!(checkpoint()).poll(cx).is_ready() {}
+}
+
+/// A poll that has used up its budget counts as nine picks, so what comes from outside waits for seven of them and not for 63. (If they are slow the clock lets it in sooner.)
+#[test]
+fn polls_that_use_up_their_budget_let_in_what_is_outside() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let outside = runtime.handle();
+    let task = runtime.spawn(async move {
+        let mut most = 0;
+        for _ in 0..scaled(50, 2) {
+            let (has_run, handle) = (Arc::new(AtomicBool::new(false)), outside.clone());
+            let runs = has_run.clone();
+            let spawn = move || drop(handle.spawn(async move { runs.store(true, Ordering::SeqCst) }));
+            thread::spawn(spawn).join().unwrap();
+            let mut polls = 0;
+            while !has_run.load(Ordering::SeqCst) {
+                polls += 1;
+                use_up_budget();
+                yield_now().await;
+            }
+            most = most.max(polls);
+        }
+        most
+    });
+    let most = runtime.block_on(task).unwrap();
+    assert!(most <= 8, "it waited for {most} polls");
 }
 
 /// B123: A has used up its budget, however much that was, and B comes later, while the lock is held: A is served first.
