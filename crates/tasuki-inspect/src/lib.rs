@@ -214,8 +214,7 @@ impl fmt::Debug for Inspector {
 /// # Examples
 ///
 /// ```
-/// # let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-/// let page = tasuki_inspect::Inspector::new().address(any).start()?;
+/// let page = tasuki_inspect::Inspector::new().address(([127, 0, 0, 1], 0).into()).start()?;
 /// assert!(page.url().starts_with("http://127.0.0.1:"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -235,8 +234,7 @@ impl Inspection {
     /// # Examples
     ///
     /// ```
-    /// # let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    /// let page = tasuki_inspect::Inspector::new().address(any).start()?;
+    /// let page = tasuki_inspect::Inspector::new().address(([127, 0, 0, 1], 0).into()).start()?;
     /// assert_ne!(page.address().port(), 0);
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -249,8 +247,7 @@ impl Inspection {
     /// # Examples
     ///
     /// ```
-    /// # let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    /// let page = tasuki_inspect::Inspector::new().address(any).token("correct-horse-battery").start()?;
+    /// let page = tasuki_inspect::Inspector::new().address(([127, 0, 0, 1], 0).into()).token("correct-horse-battery").start()?;
     /// assert!(page.url().ends_with("/?token=correct-horse-battery"));
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -293,8 +293,8 @@ impl Error for NotInScope {}
 /// # Examples
 ///
 /// ```
-/// # use std::time::Duration;
-/// # use tasuki_rt::{EventLoop, Runtime};
+/// use std::time::Duration;
+/// use tasuki_rt::{EventLoop, Runtime};
 /// let runtime = Runtime::new().unwrap();
 /// let here = runtime.block_on(runtime.spawn(async { EventLoop::current().unwrap() })).unwrap();
 /// runtime.shutdown_timeout(Duration::MAX).unwrap();

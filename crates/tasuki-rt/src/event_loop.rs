@@ -167,8 +167,8 @@ impl EventLoop {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::{EventLoop, Runtime, WorkerId};
-    /// # let runtime = Runtime::builder().workers(2).build().unwrap();
+    /// use tasuki_rt::{EventLoop, Runtime, WorkerId};
+    /// let runtime = Runtime::builder().workers(2).build().unwrap();
     /// let task = runtime.spawn_on(WorkerId::new(1), || async { EventLoop::current().unwrap().id() });
     /// assert_eq!(runtime.block_on(task).unwrap(), WorkerId::new(1));
     /// ```
@@ -181,7 +181,7 @@ impl EventLoop {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::EventLoop;
+    /// use tasuki_rt::EventLoop;
     /// tasuki_rt::run(async {
     ///     tasuki_rt::spawn(async { assert!(EventLoop::current().unwrap().is_current()) }).await.unwrap();
     /// });
@@ -199,7 +199,7 @@ impl EventLoop {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::EventLoop;
+    /// use tasuki_rt::EventLoop;
     /// tasuki_rt::run(async {
     ///     let task = tasuki_rt::spawn(async {
     ///         EventLoop::current().unwrap().post(|| println!("later")).unwrap();

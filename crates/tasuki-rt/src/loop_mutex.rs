@@ -302,7 +302,7 @@ impl<T: ?Sized> LoopMutex<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::{LoopMutex, LoopMutexGuard, WorkerId};
+    /// use tasuki_rt::{LoopMutex, LoopMutexGuard, WorkerId};
     /// tasuki_rt::run(async {
     ///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async {
     ///         let mutex = LoopMutex::new(1);
@@ -327,8 +327,8 @@ impl<T: ?Sized> LoopMutex<T> {
     /// # Examples
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use tasuki_rt::{LoopMutex, NotOnEventLoop};
+    /// use std::sync::Arc;
+    /// use tasuki_rt::{LoopMutex, NotOnEventLoop};
     /// let mutex = Arc::new(LoopMutex::new(1));
     /// assert_eq!(mutex.try_lock_owned().err(), Some(NotOnEventLoop));
     /// ```

@@ -165,7 +165,7 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().workers()[0].polls(), 0);
     /// ```
     pub fn polls(&self) -> u64 {
@@ -177,7 +177,7 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().workers()[0].steals(), 0);
     /// ```
     pub fn steals(&self) -> u64 {
@@ -189,7 +189,7 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().workers()[0].parks(), 0);
     /// ```
     pub fn parks(&self) -> u64 {
@@ -201,7 +201,7 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().workers()[0].socket_polls(), 0);
     /// ```
     pub fn socket_polls(&self) -> u64 {
@@ -214,7 +214,7 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().workers()[0].queued(), 0);
     /// ```
     pub fn queued(&self) -> usize {
@@ -226,8 +226,8 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::WorkerId;
-    /// # let runtime = tasuki_rt::Runtime::builder().workers(1).build().unwrap();
+    /// use tasuki_rt::WorkerId;
+    /// let runtime = tasuki_rt::Runtime::builder().workers(1).build().unwrap();
     /// drop(runtime.spawn_on(WorkerId::new(0), || async {}));
     /// assert_eq!(runtime.metrics().workers()[0].inbox(), 1);
     /// ```
@@ -240,7 +240,7 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().workers()[0].timers(), 0);
     /// ```
     pub fn timers(&self) -> usize {
@@ -252,7 +252,7 @@ impl WorkerMetrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert!(runtime.metrics().workers()[0].poll_times().is_none());
     /// ```
     pub fn poll_times(&self) -> Option<&PollTimes> {
@@ -297,7 +297,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().tasks(), 0);
     /// ```
     pub fn tasks(&self) -> usize {
@@ -309,7 +309,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// // Not started: it waits.
     /// drop(runtime.spawn(async {}));
     /// assert_eq!(runtime.metrics().queued(), 1);
@@ -323,7 +323,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::builder().workers(3).build().unwrap();
+    /// let runtime = tasuki_rt::Runtime::builder().workers(3).build().unwrap();
     /// assert_eq!(runtime.metrics().workers().len(), 3);
     /// ```
     pub fn workers(&self) -> &[WorkerMetrics] {
@@ -335,7 +335,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().polls(), 0);
     /// ```
     pub fn polls(&self) -> u64 {
@@ -347,7 +347,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().steals(), 0);
     /// ```
     pub fn steals(&self) -> u64 {
@@ -359,7 +359,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().parks(), 0);
     /// ```
     pub fn parks(&self) -> u64 {
@@ -371,7 +371,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().socket_polls(), 0);
     /// ```
     pub fn socket_polls(&self) -> u64 {
@@ -383,7 +383,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().timers(), 0);
     /// ```
     pub fn timers(&self) -> usize {
@@ -395,7 +395,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert!(runtime.metrics().poll_times().is_none());
     /// ```
     pub fn poll_times(&self) -> Option<PollTimes> {
@@ -411,7 +411,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().num_blocking_threads(), 0);
     /// ```
     pub fn num_blocking_threads(&self) -> usize {
@@ -423,7 +423,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().num_idle_blocking_threads(), 0);
     /// ```
     pub fn num_idle_blocking_threads(&self) -> usize {
@@ -435,7 +435,7 @@ impl Metrics {
     /// # Examples
     ///
     /// ```
-    /// # let runtime = tasuki_rt::Runtime::new().unwrap();
+    /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().queued_blocking_work(), 0);
     /// ```
     pub fn queued_blocking_work(&self) -> usize {

@@ -242,7 +242,7 @@ impl Interval {
     /// # Examples
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
     /// tasuki_rt::run(async {
     ///     tasuki_rt::interval(Duration::from_secs(3600)).tick().await;
     /// });
@@ -262,7 +262,7 @@ impl Interval {
     /// # Examples
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
     /// let hour = Duration::from_secs(3600);
     /// assert_eq!(tasuki_rt::interval(hour).period(), hour);
     /// ```
@@ -275,7 +275,7 @@ impl Interval {
     /// # Examples
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
     /// tasuki_rt::run(async {
     ///     let mut ticks = tasuki_rt::interval(Duration::from_millis(2));
     ///     let before = tasuki_rt::now();
@@ -292,7 +292,7 @@ impl Interval {
     /// # Examples
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
     /// tasuki_rt::run(async {
     ///     let mut ticks = tasuki_rt::interval(Duration::from_secs(3600));
     ///     ticks.tick().await;
@@ -311,8 +311,8 @@ impl Interval {
     /// # Examples
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use tasuki_rt::MissedTickBehavior;
+    /// use std::time::Duration;
+    /// use tasuki_rt::MissedTickBehavior;
     /// assert_eq!(tasuki_rt::interval(Duration::from_secs(1)).missed_tick_behavior(), MissedTickBehavior::Skip);
     /// ```
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
@@ -324,8 +324,8 @@ impl Interval {
     /// # Examples
     ///
     /// ```
-    /// # use std::time::Duration;
-    /// # use tasuki_rt::MissedTickBehavior;
+    /// use std::time::Duration;
+    /// use tasuki_rt::MissedTickBehavior;
     /// let mut ticks = tasuki_rt::interval(Duration::from_secs(1));
     /// ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     /// ```

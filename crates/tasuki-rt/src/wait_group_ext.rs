@@ -40,9 +40,9 @@ pub trait WaitGroupExt: sealed::Sealed {
     /// # Examples
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use tasuki::WaitGroup;
-    /// # use tasuki_rt::WaitGroupExt;
+    /// use std::sync::Arc;
+    /// use tasuki::WaitGroup;
+    /// use tasuki_rt::WaitGroupExt;
     /// tasuki_rt::run(async {
     ///     let group = Arc::new(WaitGroup::new());
     ///     let task = group.spawn(async { 1 });
@@ -64,9 +64,9 @@ pub trait WaitGroupExt: sealed::Sealed {
     /// # Examples
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use tasuki::WaitGroup;
-    /// # use tasuki_rt::{WaitGroupExt, WorkerId};
+    /// use std::sync::Arc;
+    /// use tasuki::WaitGroup;
+    /// use tasuki_rt::{WaitGroupExt, WorkerId};
     /// tasuki_rt::run(async {
     ///     let group = Arc::new(WaitGroup::new());
     ///     group.spawn_on(WorkerId::new(0), || async {});
@@ -88,9 +88,9 @@ pub trait WaitGroupExt: sealed::Sealed {
     /// # Examples
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use tasuki::WaitGroup;
-    /// # use tasuki_rt::{WaitGroupExt, WorkerId};
+    /// use std::sync::Arc;
+    /// use tasuki::WaitGroup;
+    /// use tasuki_rt::{WaitGroupExt, WorkerId};
     /// tasuki_rt::run(async {
     ///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async {
     ///         let group = Arc::new(WaitGroup::new());
@@ -114,9 +114,9 @@ pub trait WaitGroupExt: sealed::Sealed {
     /// # Examples
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use tasuki::WaitGroup;
-    /// # use tasuki_rt::WaitGroupExt;
+    /// use std::sync::Arc;
+    /// use tasuki::WaitGroup;
+    /// use tasuki_rt::WaitGroupExt;
     /// tasuki_rt::run(async {
     ///     let group = Arc::new(WaitGroup::new());
     ///     group.spawn_blocking(|| ());

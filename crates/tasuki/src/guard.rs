@@ -141,7 +141,7 @@ impl<H: Exclusive> Guard<H> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki::{Mutex, MutexGuard};
+    /// use tasuki::{Mutex, MutexGuard};
     /// # let rt = async {
     /// let mutex = Mutex::new(1);
     /// let guard = mutex.lock().await;
@@ -169,7 +169,7 @@ impl<H: Narrow> Guard<H> {
     /// let mutex = Mutex::new((1, "one"));
     /// let mut number = MutexGuard::map(mutex.try_lock().unwrap(), |pair| &mut pair.0);
     /// *number = 2;
-    /// # drop(number);
+    /// drop(number);
     /// assert_eq!(mutex.into_inner().0, 2);
     /// ```
     pub fn map<U: ?Sized>(

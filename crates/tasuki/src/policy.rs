@@ -173,8 +173,8 @@ pub struct Bypass<const N: u32 = 64>;
 /// #     }
 /// # }
 /// # let waker = std::sync::Arc::new(Thread(std::thread::current())).into();
-/// # let mut task = pin!(select_and_lock_again());
-/// # while task.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() {
+/// # let mut job = pin!(select_and_lock_again());
+/// # while job.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() {
 /// #     std::thread::park();
 /// # }
 /// # assert_eq!(*TOTAL.try_lock().unwrap(), 2);

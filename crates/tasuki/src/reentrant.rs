@@ -68,15 +68,18 @@ const NO_TASK: u64 = 0;
 /// ```
 /// use tasuki::{ReentrantMutex, ReentrantMutexGuard, task};
 ///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let mutex = ReentrantMutex::new(5);
-/// let mut job = std::pin::pin!(task::identify(async {
+/// // `tasuki-rt` gives its tasks an identity, and so does tokio with the feature `tokio`: there `identify` is not needed.
+/// let sum = task::identify(async {
 ///     let outer = mutex.lock().await.unwrap();
 ///     let inner = mutex.lock().await.unwrap();
 ///     assert_eq!(ReentrantMutexGuard::depth(&inner), 2);
 ///     *outer + *inner
-/// }));
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// # assert_eq!(std::future::Future::poll(job.as_mut(), &mut cx), std::task::Poll::Ready(10));
+/// });
+/// assert_eq!(sum.await, 10);
+/// # }
 /// ```
 ///
 /// # Order
@@ -462,13 +465,15 @@ impl<R: Holder + LockRef<Raw = RawReentrantMutex>> Guard<R> {
     /// ```
     /// use tasuki::{ReentrantMutex, ReentrantMutexGuard, task};
     ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let mutex = ReentrantMutex::new(());
-    /// let mut job = std::pin::pin!(task::identify(async {
+    /// let depth = task::identify(async {
     ///     let guard = mutex.lock().await.unwrap();
     ///     ReentrantMutexGuard::depth(&guard)
-    /// }));
-    /// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # assert_eq!(std::future::Future::poll(job.as_mut(), &mut cx), std::task::Poll::Ready(1));
+    /// });
+    /// assert_eq!(depth.await, 1);
+    /// # }
     /// ```
     pub fn depth(guard: &Self) -> u32 {
         // Relaxed: a number to look at.

@@ -46,10 +46,11 @@ use std::thread_local;
 /// ```
 /// use tasuki::task;
 ///
-/// let ids = async { (task::current(), task::current()) };
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// let std::task::Poll::Ready((here, there)) = std::future::Future::poll(std::pin::pin!(task::identify(ids)), &mut cx) else { panic!() };
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (here, there) = task::identify(async { (task::current(), task::current()) }).await;
 /// assert!(here.is_some() && here == there);
+/// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(NonZeroU64);
@@ -289,10 +290,11 @@ pub(crate) fn asked() -> Option<TaskId> {
 /// ```
 /// use tasuki::task;
 ///
-/// let mut task = std::pin::pin!(task::identify(async { task::current() }));
-/// # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-/// let std::task::Poll::Ready(id) = std::future::Future::poll(task.as_mut(), &mut cx) else { panic!() };
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let id = task::identify(async { task::current() }).await;
 /// assert!(id.is_some());
+/// # }
 /// ```
 pub fn identify<F: Future>(future: F) -> Identified<F> {
     Identified { charge: Charge::default(), future, end: TaskEnd(TaskId::fresh()) }

@@ -136,6 +136,7 @@ const RULES: [(&str, Rule); 62] = [
     ("examples await", public_docs::examples_await),
     ("programs to copy are whole", snippets::whole_programs),
     ("examples import what they use", snippets::imports_are_used),
+    ("examples show what they use", snippets::examples_show_what_they_use),
     ("no public name hides one of the prelude", snippets::prelude_is_not_hidden),
     ("what is measured is described", benchmarks::workloads),
     ("the summary of the benchmarks has the ranges of the results", benchmarks::ranges),

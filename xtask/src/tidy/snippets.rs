@@ -61,10 +61,11 @@ const PRELUDE: [&str; 33] = [
     "Vec",
 ];
 
-/// A fenced program: its line, and its text.
+/// A fenced program: its line, its text, and the lines of the text that the page does not show.
 struct Snippet {
     line: usize,
     text: String,
+    hidden: Vec<String>,
 }
 
 /// The Rust programs of a text; `comment` is what each line begins with, if it is the documentation of code.
@@ -92,12 +93,16 @@ fn snippets(text: &str, comments: &[&str]) -> Vec<Snippet> {
                         "rust" | "no_run" | "should_panic" => true,
                         other => other.is_empty() && !comments.is_empty(),
                     };
-                    Some(is_rust.then(|| Snippet { line, text: String::new() }))
+                    Some(is_rust.then(|| Snippet { line, text: String::new(), hidden: Vec::new() }))
                 }
             };
         } else if let Some(Some(snippet)) = &mut open {
             // A hidden line of an example counts.
+            let shown = content;
             let content = if comments.is_empty() { content } else { content.trim_start_matches("# ") };
+            if content.len() < shown.len() {
+                snippet.hidden.push(content.to_owned());
+            }
             snippet.text.push_str(content);
             snippet.text.push('\n');
         }
@@ -114,7 +119,7 @@ pub(crate) fn whole_programs(pages: &[Page]) -> Vec<Breach> {
         |page: &&Page| page.path == "README.md" || page.path.starts_with("docs/guide/") || is_package(page);
     for page in pages.iter().filter(shows).filter(|page| page.path.ends_with(".md")) {
         let added = if page.path == "README.md" { "" } else { guide };
-        for Snippet { line, text } in snippets(&page.text, &[]) {
+        for Snippet { line, text, .. } in snippets(&page.text, &[]) {
             let is_whole = is_package(page) || WHOLE.contains(&page.path.as_str());
             if is_whole && !text.contains("fn main()") {
                 breaches.push(Breach::at(&page.path, line, "a program to copy needs its `fn main`"));
@@ -141,7 +146,7 @@ pub(crate) fn imports_are_used(pages: &[Page]) -> Vec<Breach> {
             (false, true) => &["///", "//!"],
             (false, false) => continue,
         };
-        for Snippet { line, text } in snippets(&page.text, comments) {
+        for Snippet { line, text, .. } in snippets(&page.text, comments) {
             for name in imported(&text) {
                 let is_used = words(&text).filter(|(_, word)| *word == name).count() > 1;
                 if !is_used && !TRAITS.contains(&name) {
@@ -150,6 +155,38 @@ pub(crate) fn imports_are_used(pages: &[Page]) -> Vec<Breach> {
                         line,
                         format!("imports {name} and does not use it"),
                     ));
+                }
+            }
+        }
+    }
+    breaches
+}
+
+/// An example that is copied from a page compiles: the page shows the imports and the variables of what it shows.
+pub(crate) fn examples_show_what_they_use(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for page in pages.iter().filter(|page| page.in_library()) {
+        for Snippet { line, text, hidden } in snippets(&page.text, &["///", "//!"]) {
+            let is_shown = |line: &&str| !hidden.iter().any(|hidden| hidden == line);
+            let code = text.lines().filter(is_shown).filter_map(|line| line.split("// ").next());
+            let shown = code.collect::<Vec<_>>().join("\n");
+            let defines = |name: &str| {
+                ["let ", "let mut ", "fn ", "static "]
+                    .iter()
+                    .any(|kind| shown.contains(&format!("{kind}{name}")))
+            };
+            for hidden in &hidden {
+                let variable = hidden
+                    .trim_start()
+                    .strip_prefix("let ")
+                    .map(|rest| rest.strip_prefix("mut ").unwrap_or(rest));
+                let variable =
+                    variable.and_then(|rest| rest.split([':', ' ']).next()).filter(|name| *name != "_");
+                for name in imported(hidden).into_iter().chain(variable) {
+                    if words(&shown).any(|(_, word)| word == name) && !defines(name) {
+                        let what = format!("the example shows {name} and hides where it comes from");
+                        breaches.push(Breach::at(&page.path, line, what));
+                    }
                 }
             }
         }
@@ -224,6 +261,20 @@ mod tests {
         let page = |text: &str| Page::new("crates/tasuki/src/a.rs", text);
         assert_eq!(imports_are_used(&[page("/// ```\n/// use a::B;\n/// # B;\n/// ```\nfn f() {}\n")]), []);
         assert_eq!(imports_are_used(&[page("/// ```\n/// use a::B;\n/// ```\nfn f() {}\n")]).len(), 1);
+    }
+
+    #[test]
+    fn names_that_an_example_hides_are_seen() {
+        let page = |text: &str| Page::new("crates/tasuki/src/a.rs", text);
+        let count = |text: &str| examples_show_what_they_use(&[page(text)]).len();
+        assert_eq!(count("/// ```\n/// # use a::B;\n/// B;\n/// ```\nfn f() {}\n"), 1);
+        assert_eq!(count("/// ```\n/// # let mut b = 1;\n/// b += 1;\n/// ```\nfn f() {}\n"), 1);
+        // What only hidden lines use may be hidden, and so may a second variable of one name.
+        assert_eq!(
+            count("/// ```\n/// use a::B;\n/// # use a::C;\n/// B;\n/// # C;\n/// ```\nfn f() {}\n"),
+            0
+        );
+        assert_eq!(count("/// ```\n/// fn b() {}\n/// # let b = b();\n/// ```\nfn f() {}\n"), 0);
     }
 
     #[test]

@@ -106,10 +106,7 @@ impl<T: AsFd> Async<T> {
     /// # Examples
     ///
     /// ```
-    /// let file = std::fs::File::open("/proc/self/stat");
-    /// # if let Ok(file) = file {
-    /// assert!(tasuki_rt::io::Async::new(file).is_err(), "there is no runtime on this thread");
-    /// # }
+    /// assert!(tasuki_rt::io::Async::new(std::io::stdin()).is_err(), "there is no runtime on this thread");
     /// ```
     pub fn new(io: T) -> io::Result<Self> {
         Ok(Self { registered: Registered::new(Descriptor(io))? })

@@ -122,7 +122,7 @@ impl TaskBuilder {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::{TaskBuilder, WorkerId};
+    /// use tasuki_rt::{TaskBuilder, WorkerId};
     /// tasuki_rt::run(async {
     ///     let task = TaskBuilder::new().name("there").spawn_on(WorkerId::new(0), || async { 3 });
     ///     assert_eq!(task.await.unwrap(), 3);
@@ -152,7 +152,7 @@ impl TaskBuilder {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::{LocalRuntime, TaskBuilder};
+    /// use tasuki_rt::{LocalRuntime, TaskBuilder};
     /// LocalRuntime::new().unwrap().block_on(async {
     ///     let task = TaskBuilder::new().name("here").spawn_local(async { std::rc::Rc::new(3) });
     ///     assert_eq!(*task.await.unwrap(), 3);

@@ -146,7 +146,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn(async {});
@@ -177,7 +177,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// let runtime = tasuki_rt::Runtime::new().unwrap();
     /// let mut tasks = JoinSet::new();
     /// tasks.insert(runtime.spawn(async { 1 }));
@@ -222,7 +222,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn(async { 3 });
@@ -247,7 +247,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::{JoinSet, WorkerId};
+    /// use tasuki_rt::{JoinSet, WorkerId};
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn_on(WorkerId::new(0), || async { 3 });
@@ -273,8 +273,8 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use std::rc::Rc;
-    /// # use tasuki_rt::{JoinSet, WorkerId};
+    /// use std::rc::Rc;
+    /// use tasuki_rt::{JoinSet, WorkerId};
     /// tasuki_rt::run(async {
     ///     let task = tasuki_rt::spawn_on(WorkerId::new(0), || async {
     ///         let mut tasks = JoinSet::new();
@@ -302,7 +302,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn_blocking(|| 3);
@@ -326,7 +326,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn(async { panic!("in the task") });
@@ -348,7 +348,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     let id = tasks.spawn(async { 4 }).id();
@@ -365,7 +365,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     let handle = tasks.spawn(async { 4 });
@@ -408,7 +408,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let tasks: JoinSet<i32> = (1..=3).map(|n| async move { n * n }).collect();
     ///     let squares = tasks.join_all().await;
@@ -444,7 +444,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn(std::future::pending::<()>());
@@ -524,7 +524,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn(std::future::pending::<()>());
@@ -545,7 +545,7 @@ impl<T> JoinSet<T> {
     /// # Examples
     ///
     /// ```
-    /// # use tasuki_rt::JoinSet;
+    /// use tasuki_rt::JoinSet;
     /// tasuki_rt::run(async {
     ///     let mut tasks = JoinSet::new();
     ///     tasks.spawn(async {});

@@ -69,7 +69,7 @@ impl Explored {
     /// # Examples
     ///
     /// ```
-    /// # let explored = tasuki_rt::testing::Exhaustive::new().check(|| async {});
+    /// let explored = tasuki_rt::testing::Exhaustive::new().check(|| async {});
     /// assert_eq!(explored.schedules(), 1);
     /// ```
     pub fn schedules(self) -> u64 {
@@ -81,7 +81,7 @@ impl Explored {
     /// # Examples
     ///
     /// ```
-    /// # let explored = tasuki_rt::testing::Exhaustive::new().check(|| async {});
+    /// let explored = tasuki_rt::testing::Exhaustive::new().check(|| async {});
     /// assert!(explored.is_complete());
     /// ```
     pub fn is_complete(self) -> bool {

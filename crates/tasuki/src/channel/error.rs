@@ -141,13 +141,12 @@ impl From<Closed> for TryRecvError {
 /// ```
 /// use tasuki::channel::{TryReserveError, bounded};
 ///
-/// let (sender, receiver) = bounded(1);
+/// let (sender, receiver) = bounded::<u8>(1);
 /// let permit = sender.try_reserve().unwrap();
 /// assert_eq!(sender.try_reserve().unwrap_err(), TryReserveError::Full);
 /// drop(permit);
 /// receiver.close();
 /// assert_eq!(sender.try_reserve().unwrap_err(), TryReserveError::Closed);
-/// # let _: Result<_, tasuki::channel::TrySendError<u8>> = sender.try_send(1);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TryReserveError {
