@@ -146,7 +146,7 @@ impl Charge {
         charged
     }
 
-    /// The operation has to wait, so nothing is charged.
+    /// Charges nothing: the operation has to wait.
     pub fn waive(&mut self) {
         self.state = ChargeState::Taken;
     }
@@ -196,7 +196,7 @@ mod count {
     /// gone within a minute, on a runtime that gives no budget and so never sets it again.
     const UNLIMITED: u64 = u64::MAX;
 
-    /// A poll begins: so many operations may be ready at once before one of them yields.
+    /// Begins a poll: so many operations may be ready at once before one of them yields.
     #[inline]
     pub fn set_budget(operations: u32) {
         let _ = BUDGET.try_with(|budget| budget.set(u64::from(operations)));

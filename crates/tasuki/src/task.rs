@@ -436,7 +436,7 @@ impl SelfDeadlock {
         self.wanted_at
     }
 
-    /// Does the wait have a limit ([`timeout`](crate::future::Wait::timeout) and the others)? Then it is no deadlock: it ends by its limit.
+    /// Returns true if the wait has a limit ([`timeout`](crate::future::Wait::timeout) and the others). Then it is no deadlock: it ends by its limit.
     ///
     /// # Examples
     ///

@@ -79,7 +79,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 62] = [
+const RULES: [(&str, Rule); 63] = [
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
@@ -134,6 +134,7 @@ const RULES: [(&str, Rule); 62] = [
     ("a guard that may be returned is to be used", public_docs::optional_guards),
     ("pages of types begin with their example", public_docs::examples_first),
     ("examples await", public_docs::examples_await),
+    ("functions say what they do", public_docs::functions_say_what_they_do),
     ("programs to copy are whole", snippets::whole_programs),
     ("examples import what they use", snippets::imports_are_used),
     ("examples show what they use", snippets::examples_show_what_they_use),

@@ -76,6 +76,36 @@ pub(crate) fn examples_first(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// The first sentence of a public function begins with what it does: returns, creates, locks; or with the function that it is like.
+pub(crate) fn functions_say_what_they_do(pages: &[Page]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for (page, source) in library(pages) {
+        let tests = source.test_lines();
+        for (at, _) in words(&source.bare).filter(|(_, word)| *word == "pub") {
+            let line = source.line_of(at);
+            let Some(Signature { name, .. }) = signature(item(&source.bare[at..])).filter(|_| !tests[line])
+            else {
+                continue;
+            };
+            let documentation = documentation(&source.text, line);
+            // It is read upwards: the first line is the last one.
+            let first = documentation.lines().rev().find_map(|line| line.strip_prefix("/// "));
+            let says = |first: &str| {
+                let word = words(first).next().map_or("", |(_, word)| word);
+                ["As", "See"].contains(&word)
+                    || word.ends_with('s') && !["Is", "Its", "This", "Has", "Was"].contains(&word)
+            };
+            if first.is_some_and(|first| !says(first)) {
+                let what = format!(
+                    "the first sentence of {name} begins with what it does (a verb: returns, sets), or with `As`"
+                );
+                breaches.push(Breach::at(&page.path, line, what));
+            }
+        }
+    }
+    breaches
+}
+
 /// Where the examples are of threads that wait.
 const OF_THREADS: [&str; 2] = ["src/wait/mod.rs", "src/channel/iter.rs"];
 
@@ -211,6 +241,18 @@ mod tests {
         assert_eq!(
             breaches,
             [Breach::at("crates/tasuki/src/lock.rs", 0, "try_a may return a guard: `#[must_use]`")]
+        );
+    }
+
+    #[test]
+    fn a_function_that_does_not_say_what_it_does_is_seen() {
+        let found = |first: &str| {
+            let text = format!("/// {first}\n///\n/// More.\n#[inline]\npub const fn a() {{}}\n");
+            functions_say_what_they_do(&[Page::new("crates/tasuki/src/a.rs", &text)]).len()
+        };
+        assert_eq!(
+            (found("Yields: b."), found("As `b`, and more."), found("Is it held?"), found("A free lock.")),
+            (0, 0, 1, 1)
         );
     }
 

@@ -7,12 +7,12 @@ use std::pin::pin;
 use std::task::Poll;
 use tasuki::runtime::Charge;
 
-/// Which signal.
+/// A kind of signal, by which [`signal`] knows what to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SignalKind(i32);
 
 impl SignalKind {
-    /// Any signal, by its number.
+    /// Returns the kind with this number, of any signal.
     ///
     /// # Examples
     ///
@@ -25,47 +25,47 @@ impl SignalKind {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn as_raw(self) -> i32 {
         self.0
     }
 
-    /// `SIGINT`: Ctrl-C.
+    /// Returns `SIGINT`: Ctrl-C.
     pub const fn interrupt() -> Self {
         Self(libc::SIGINT)
     }
 
-    /// `SIGTERM`: please end.
+    /// Returns `SIGTERM`: please end.
     pub const fn terminate() -> Self {
         Self(libc::SIGTERM)
     }
 
-    /// `SIGHUP`: the terminal is gone; by custom, read the configuration again.
+    /// Returns `SIGHUP`: the terminal is gone; by custom, read the configuration again.
     pub const fn hangup() -> Self {
         Self(libc::SIGHUP)
     }
 
-    /// `SIGQUIT`.
+    /// Returns `SIGQUIT`.
     pub const fn quit() -> Self {
         Self(libc::SIGQUIT)
     }
 
-    /// `SIGUSR1`.
+    /// Returns `SIGUSR1`.
     pub const fn user_defined1() -> Self {
         Self(libc::SIGUSR1)
     }
 
-    /// `SIGUSR2`.
+    /// Returns `SIGUSR2`.
     pub const fn user_defined2() -> Self {
         Self(libc::SIGUSR2)
     }
 
-    /// `SIGCHLD`: a child has ended.
+    /// Returns `SIGCHLD`: a child has ended.
     pub const fn child() -> Self {
         Self(libc::SIGCHLD)
     }
 
-    /// `SIGWINCH`: the terminal has another size.
+    /// Returns `SIGWINCH`: the terminal has another size.
     pub const fn window_change() -> Self {
         Self(libc::SIGWINCH)
     }

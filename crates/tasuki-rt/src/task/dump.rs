@@ -116,7 +116,7 @@ pub struct Dump {
     pub places: Vec<SpawnPlace>,
     /// How many tasks there are, listed or not.
     pub total: usize,
-    /// Are tasks noted in this build?
+    /// Whether tasks are noted in this build.
     pub is_noted: bool,
 }
 

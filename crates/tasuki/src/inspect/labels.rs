@@ -127,8 +127,8 @@ pub(super) static LABELS: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 /// Which of these tasks it knows. They are sorted.
 pub type LabelTasks = fn(&[TaskId]) -> Vec<TaskLabel>;
 
-/// For runtimes: `labels` gives the names of tasks in reports and snapshots. It is asked by the thread that makes them, also while the program is stuck, and may be asked for tasks that it does not
-/// know. One for the process: the last one counts.
+/// Sets the function that gives the names of tasks in reports and snapshots: for runtimes. The thread that makes a report calls it, also while the program is stuck, and perhaps with tasks that it does not
+/// know. There is one for the process: the last one counts.
 ///
 /// # Examples
 ///

@@ -122,7 +122,7 @@ impl fmt::Debug for KeyedRawMutex {
 
 impl KeyedRawMutex {
     const_fn! {
-        /// A free lock.
+        /// Creates a free lock.
         #[track_caller]
         pub const fn new() -> Self {
             Self { queue: WaitQueue::new(FREE), owner: AtomicUsize::new(0), probe: LockProbe::loop_mutex() }
@@ -136,13 +136,13 @@ impl KeyedRawMutex {
         }
     }
 
-    /// Is it held, or granted?
+    /// Returns true if it is held, or granted to a waiter.
     pub fn is_locked(&self) -> bool {
         // Acquire: pairs with Release at the unlock of the queue, for `owner`.
         self.queue.load_with(Ordering::Acquire).has(LOCKED)
     }
 
-    /// The key of the task that holds it, or has been granted it. May have changed when it is looked at.
+    /// Returns the key of the task that holds it, or has been granted it. The answer may be outdated when it is returned.
     pub fn owner(&self) -> Option<Key> {
         // Relaxed: for information; see the module.
         NonZeroUsize::new(self.owner.load(Ordering::Relaxed)).map(Key)

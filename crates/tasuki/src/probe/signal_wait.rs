@@ -17,12 +17,12 @@ impl Default for SignalWait {
 }
 
 impl SignalWait {
-    /// It has not begun.
+    /// Creates a wait that has not begun.
     pub const fn new() -> Self {
         Self(WaitNote::NONE)
     }
 
-    /// The future of this name has been polled by the running task, and waits.
+    /// Notes that the future of this name was polled by the running task, and waits.
     #[inline]
     pub fn waits(&mut self, name: &'static &'static str) {
         if self.0.is_none() {
@@ -32,7 +32,7 @@ impl SignalWait {
         }
     }
 
-    /// It is over.
+    /// Notes that the wait has ended.
     #[inline]
     pub fn ends(&mut self) {
         core::mem::replace(&mut self.0, WaitNote::NONE).end();
@@ -66,18 +66,18 @@ impl Default for SignalSlot {
 }
 
 impl SignalSlot {
-    /// None yet.
+    /// Creates an empty slot.
     pub const fn new() -> Self {
         Self(WaitSlot::new())
     }
 
-    /// This wait has begun. Called by its own future.
+    /// Notes the wait that has begun. Called by its own future.
     #[inline]
     pub fn set(&self, wait: &SignalWait) {
         self.0.set(wait.0);
     }
 
-    /// What it is for has come, and its task is about to be woken: from now on the wait keeps its task out of no cycle, whether its future is polled or not. Nothing if the wait is over.
+    /// Notes that the signal has come, before its task is woken: from now on the wait keeps its task out of no cycle, whether its future is polled or not. Does nothing if the wait has ended.
     #[inline]
     pub fn came(&self) {
         self.0.came();

@@ -77,7 +77,7 @@ impl Timers {
         Self::starting_at(Instant::now(), alarm)
     }
 
-    /// The same, for a clock whose first moment is `start`: the ticks of the wheel are whole milliseconds after it.
+    /// As [`new`](Self::new), for a clock whose first moment is `start`: the ticks of the wheel are whole milliseconds after it.
     pub fn starting_at(start: Instant, alarm: Waker) -> Self {
         Self {
             wheel: QueueLock::new(Wheel::new()),
@@ -89,7 +89,7 @@ impl Timers {
         }
     }
 
-    /// The same wheel, for a clock that ends so long after its start: a sleep until then or longer is never due, and no call of [`advance`](Self::advance) tells to come back for it.
+    /// Sets the end of the clock, so long after its start: a sleep until then or longer is never due, and [`advance`](Self::advance) never returns its time.
     #[must_use]
     pub fn ending_after(self, time: Duration) -> Self {
         Self { end: ticks(time), ..self }
@@ -134,7 +134,7 @@ impl Timers {
         }
     }
 
-    /// When to advance: what the last call of `advance` said, or an earlier deadline that was armed since. Without the lock, for runtimes
+    /// Returns when to advance: what the last call of `advance` returned, or an earlier deadline that was armed since. Takes no lock, for runtimes
     /// whose threads look after each other's wheels.
     pub fn due(&self) -> Option<Instant> {
         // Relaxed: written under the lock; a thread that relies on seeing an arm orders the two itself, by a fence or the alarm.
@@ -142,13 +142,13 @@ impl Timers {
         if tick >= NEVER { None } else { self.time_of(tick) }
     }
 
-    /// How many sleeps are on the wheel that will be due; those for ever are not counted.
+    /// Returns how many sleeps are on the wheel; those that are never due are not counted.
     #[expect(clippy::len_without_is_empty, reason = "for metrics")]
     pub fn len(&self) -> usize {
         self.wheel.lock().parts().1.len()
     }
 
-    /// From now on the alarm is also rung when the last sleep is cancelled: for a thread that turns the wheel until it is empty. Call it
+    /// Asks for the alarm to be woken also when the last sleep is cancelled: for a thread that advances the wheel until it is empty. Call it
     /// before the first `advance` of that thread.
     pub fn ring_when_empty(&self) {
         // Relaxed: the lock orders it, which the caller's `advance` takes next.

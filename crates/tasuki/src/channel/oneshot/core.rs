@@ -61,7 +61,7 @@ const BOTH: Word = Word::flags(0);
 const FINISHED: Word = Word::flags(SENDER_GONE);
 pub(super) const CLOSED: Word = Word::counted(1);
 
-/// Room for the message, and the waiter for it.
+/// What a [`Slot`](super::Slot) lends to the two sides of its oneshot: room for the message, and the waiter for it.
 // In this order: what is zero at first is initialised by fewer stores, which the sender's exchange has to wait for.
 #[repr(C)]
 pub struct Core<T> {
@@ -332,7 +332,7 @@ mod boxed {
     use alloc::boxed::Box;
     use core::ptr::NonNull;
 
-    /// On the heap.
+    /// The storage of a oneshot on the heap: of [`oneshot`](super::super::oneshot).
     #[derive(Debug)]
     pub struct Boxed<T>(NonNull<Core<T>>);
 
