@@ -136,7 +136,7 @@ impl Handle {
         self.shared.dump()
     }
 
-    /// Lists the given tasks, and at most `limit` others, those that run first; without what they wait for: for tools that look at many tasks often, and have a
+    /// Lists the given tasks and at most `limit` others: running tasks before those that wait for a poll, and these before the rest. It leaves out what the tasks wait for, and is for tools that look at many tasks often and have a
     /// [snapshot](tasuki::inspect::snapshot_limited) beside it. The totals are of all tasks.
     ///
     /// # Examples

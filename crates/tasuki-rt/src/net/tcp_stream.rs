@@ -240,7 +240,7 @@ impl TcpStream {
     /// use tasuki_rt::net::TcpStream;
     ///
     /// async fn relay(from: TcpStream, to: TcpStream) -> std::io::Result<()> {
-    ///     let (mut from, _) = from.into_split();
+    ///     let (mut from, _back) = from.into_split(); // `_` would drop this half: the peer would read the end
     ///     let (_, mut to) = to.into_split();
     ///     let mut bytes = [0; 1024];
     ///     while let count @ 1.. = from.read(&mut bytes).await? {

@@ -53,7 +53,7 @@ const KEPT_SLOTS: usize = 1024;
 ///
 /// # Panic
 ///
-/// A task that panics gives an error, and the others go on. What a task panicked with that is not joined, because the set is dropped, [shut down](Self::shutdown) or [detached](Self::detach_all), is dropped; in a
+/// A task that panics gives an error, and the others go on. The panic of a task that is not joined, because the set was dropped, [shut down](Self::shutdown) or [detached](Self::detach_all), is reported by the panic hook only; in a
 /// [simulation](crate::testing) it fails the test.
 #[doc(alias = "FuturesUnordered")]
 #[doc(alias = "TaskGroup")]

@@ -16,7 +16,7 @@ use futures_core::stream::{FusedStream, Stream};
 
 /// The messages of a channel as a `Stream`: made by [`Receiver::into_stream`].
 ///
-/// It ends when the channel is closed and every message has been received. It is a [`FusedStream`]: a later poll gives `None` again.
+/// It ends when the channel is closed and every message has been received. It is a `FusedStream`: a later poll gives `None` again.
 ///
 /// # Cancel safety
 ///

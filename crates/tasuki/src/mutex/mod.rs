@@ -316,7 +316,7 @@ impl<T> From<T> for Mutex<T> {
 }
 
 impl<T: ?Sized + fmt::Debug, P: Policy> fmt::Debug for Mutex<T, P> {
-    /// Shows the value, or that the mutex is locked; where [`inspect`](crate::inspect) is active also by which task, where it was taken, and how many wait.
+    /// Shows the value, or that the mutex is locked; where [`inspect`](crate::inspect) is active also by which task, where it was taken, how many wait, and how long the longest of these waits has lasted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
             Some(value) => f.debug_struct("Mutex").field("value", &&*value).finish(),
