@@ -43,10 +43,41 @@ fn files(package: &str) -> Result<(), String> {
             || wanted.contains(*file)
             || made.contains(*file)
     };
-    match files.iter().find(|file| !known(file)) {
-        Some(stranger) => Err(format!("{stranger} does not belong into the package")),
-        None => Ok(()),
+    if let Some(stranger) = files.iter().find(|file| !known(file)) {
+        return Err(format!("{stranger} does not belong into the package"));
     }
+    for file in files.iter().filter(|file| file.ends_with(".rs")) {
+        let path = root().join("crates").join(package).join(file);
+        let text = fs::read_to_string(&path).map_err(|why| format!("{file}: {why}"))?;
+        for test in modules_of_tests(file, &text) {
+            if files.contains(&test.as_str()) {
+                return Err(format!("{test} is of tests only, and does not belong into the package"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The files that a module may have which this file declares for tests only.
+fn modules_of_tests(file: &str, text: &str) -> Vec<String> {
+    let folder = match file.rsplit_once('/') {
+        Some((folder, "lib.rs" | "mod.rs")) => folder,
+        _ => file.trim_end_matches(".rs"),
+    };
+    let mut found = Vec::new();
+    let mut is_of_tests = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[") {
+            is_of_tests |= line.starts_with("#[cfg(test)") || line.starts_with("#[cfg(all(test,");
+            continue;
+        }
+        let name = line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';'));
+        if let Some(name) = name.filter(|_| is_of_tests) {
+            found.extend([format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")]);
+        }
+        is_of_tests = false;
+    }
+    found
 }
 
 /// The texts in the package are those at the root.
@@ -99,5 +130,20 @@ fn firmware() -> Result<(), String> {
         0 => Err("the lock file names no package".to_owned()),
         count if count > FIRMWARE => Err(format!("{count} packages, at most {FIRMWARE} are promised")),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_of_tests_are_seen() {
+        let text = "mod a;\n#[cfg(test)]\nmod b;\n#[cfg(all(test, feature = \"c\"))]\n#[path = \"d\"]\nmod e;\n#[cfg(test)]\nmod f {\n}\nmod g;\n";
+        assert_eq!(
+            modules_of_tests("src/x/mod.rs", text),
+            ["src/x/b.rs", "src/x/b/mod.rs", "src/x/e.rs", "src/x/e/mod.rs"]
+        );
+        assert_eq!(modules_of_tests("src/x.rs", "#[cfg(test)]\nmod b;\n"), ["src/x/b.rs", "src/x/b/mod.rs"]);
     }
 }
