@@ -1,7 +1,7 @@
 //! `lookup_host` and `ToSocketAddrs`: host names are resolved by the system's resolver, which blocks, on a thread for blocking work.
 
 use crate::context::charge;
-use crate::functions::spawn_blocking;
+use crate::handle::Handle;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs as _};
 
@@ -111,7 +111,13 @@ pub async fn lookup_host(host: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>
         Addresses::One(address) => Ok(vec![address]),
         Addresses::Many(addresses) => Ok(addresses),
         Addresses::Name(name) => {
-            let resolved = spawn_blocking(move || Ok(name.to_socket_addrs()?.collect()));
+            // No handle is kept across the await.
+            let resolved = match Handle::try_current() {
+                Ok(runtime) => runtime.spawn_blocking(move || Ok(name.to_socket_addrs()?.collect())),
+                Err(_) => panic!(
+                    "no runtime on this thread to look up `{name}`: do it inside a task or `block_on`, or give the address in numbers"
+                ),
+            };
             resolved.await.map_err(io::Error::other)?
         }
     }

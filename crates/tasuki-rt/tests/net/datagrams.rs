@@ -2,6 +2,7 @@
 
 use super::tcp::LOOPBACK;
 use crate::kit::{MS, runtime, watchdog};
+use std::future::Future as _;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use tasuki_rt::net::{UdpSocket, lookup_host};
@@ -390,4 +391,15 @@ mod unix {
             assert!(Async::new(file).is_err());
         });
     }
+}
+
+/// The panic is of the lookup, and says what it was asked for.
+#[test]
+fn a_name_is_not_looked_up_outside_of_a_runtime() {
+    let looked_up = std::panic::catch_unwind(|| {
+        let mut connect = Box::pin(tasuki_rt::net::TcpStream::connect("localhost:1"));
+        drop(connect.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())));
+    });
+    let message = looked_up.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("look up `localhost:1`") && !message.contains("spawn_blocking"), "{message}");
 }
