@@ -79,7 +79,7 @@ fn library_without_shims(pages: &[Page]) -> impl Iterator<Item = (&Page, &Source
 /// A rule looks at all pages, so that it may also compare them.
 type Rule = fn(&[Page]) -> Vec<Breach>;
 
-const RULES: [(&str, Rule); 63] = [
+const RULES: &[(&str, Rule)] = &[
     ("the model's cfg only in shim.rs", rust::model_cfg),
     ("what belongs in one place is there only", forbidden::only_where_it_belongs),
     ("processes are told apart by their numbers", forbidden::no_process_ids),
