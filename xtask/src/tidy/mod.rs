@@ -112,6 +112,8 @@ const RULES: &[(&str, Rule)] = &[
     ("what others' names become exists", truth::migrating),
     ("places in documents are calls in the code", truth::places),
     ("numbers in documents are those of the code", truth::numbers),
+    ("numbers of pages for users are those of the code", truth::said_numbers),
+    ("decisions have the status of their pages", truth::statuses),
     ("every feature is told", truth::features),
     ("checks and their options are told", agreement::commands),
     ("what CI runs is told", agreement::steps_of_ci),

@@ -48,10 +48,10 @@ pub(crate) fn told(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
-/// The orderings that a line tells of, each with the name of its function: `Acquire in [`Entry::look`]`, `fence A in `cover``.
+/// The orderings that a line tells of, each with the name of its function: `Acquire in [`Entry::look`]`, `fence A in `cover``, `Release of [`Event::set`]`.
 fn claims(text: &str) -> Vec<(&str, &str)> {
     let mut claims = Vec::new();
-    for (at, _) in text.match_indices(" in ") {
+    for (at, _) in text.match_indices(" in ").chain(text.match_indices(" of [")) {
         let before = text[..at].trim_end();
         let mut words = before.rsplit(' ').map(|word| word.trim_start_matches(['(', '`', '|']));
         let last = words.next().unwrap_or_default();
@@ -172,6 +172,7 @@ mod tests {
         assert_eq!(told(&[Page::new("crates/tasuki/src/a.rs", &weak)]).len(), 2);
         let page = |text: &str| [Page::new("crates/tasuki/src/a.rs", code), Page::new("docs/a.md", text)];
         assert_eq!(told(&page("| Release in `Slot::put` | Acquire in its `Slot::take` |\n")), []);
+        assert_eq!(told(&page("Release of [`Slot::put`] pairs with Acquire of [`Slot::put`](x)\n")).len(), 1);
         assert_eq!(told(&page("| Release in `Slot::take_all` | Acquire in `Slot::put` |\n")).len(), 2);
     }
 }

@@ -274,6 +274,51 @@ pub(crate) fn numbers(pages: &[Page]) -> Vec<Breach> {
     breaches
 }
 
+/// Pages for users that name a number without its constant: the sentence, and where the number comes from.
+const SAID: [(&str, &str, &str); 6] = [
+    ("README.md", "more than {} KiB of stack", "NESTING"),
+    ("ARCHITECTURE.md", "more than {} KiB of stack", "NESTING"),
+    ("crates/tasuki/src/lib.rs", "more than {} KiB of stack", "NESTING"),
+    ("crates/tasuki/src/lib.rs", "at least {} operations", "GUEST_OPERATIONS"),
+    ("docs/guide/fairness.md", "{} operations", "BUDGET"),
+    ("docs/decisions/0009-threads-for-blocking-work.md", "at most {} of them", "DEFAULT_LIMIT"),
+];
+
+/// The numbers of [`SAID`] are those of the code.
+pub(crate) fn said_numbers(pages: &[Page]) -> Vec<Breach> {
+    let told = |(path, sentence, name): &(&str, &str, &str)| {
+        let page = pages.iter().find(|page| page.path == *path)?;
+        let values = pages.iter().filter_map(|page| value(page, name));
+        let mut sentences = values.map(|value| sentence.replace("{}", &value.to_string()));
+        let is_told = sentences.any(|sentence| page.text.contains(&sentence));
+        (!is_told).then(|| Breach::whole(path, format!("does not say {sentence:?} with the value of {name}")))
+    };
+    SAID.iter().filter_map(told).collect()
+}
+
+/// The status of a decision in the list is that of its page.
+pub(crate) fn statuses(pages: &[Page]) -> Vec<Breach> {
+    const LIST: &str = "docs/decisions/README.md";
+    let Some(list) = pages.iter().find(|page| page.path == LIST) else { return Vec::new() };
+    let rows = list.text.lines().enumerate().filter(|(_, row)| row.contains("](0"));
+    let differs = |(line, row): (usize, &str)| {
+        let file = row.split_once("](")?.1.split(')').next()?;
+        let page = pages.iter().find(|page| page.path.ends_with(&format!("decisions/{file}")))?;
+        let status = page.text.lines().find_map(|line| line.strip_prefix("*Status:* "))?;
+        let cell = row.trim_end_matches([' ', '|']).rsplit('|').next()?;
+        let words = cell.split([';', ':']).next()?.trim();
+        let mut numbers = cell.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+        let names_newer = numbers.clone().next().is_some();
+        let is_whole = !["but for", "in part"].iter().any(|limit| status.contains(limit));
+        let is_same = status.contains(words)
+            && numbers.all(|number| status.contains(&format!("{number}]")))
+            && names_newer != is_whole;
+        let what = format!("{file} has another status: {status}");
+        (!is_same).then(|| Breach::at(LIST, line, what))
+    };
+    rows.filter_map(differs).collect()
+}
+
 /// The value of a constant that a library defines with a plain number.
 fn value(page: &Page, name: &str) -> Option<u64> {
     let source = page.rust.as_ref().filter(|_| page.in_library())?;
@@ -382,6 +427,29 @@ mod tests {
     fn numbers_agree_with_their_constants() {
         assert_eq!(checked(numbers, "at most 32 (`STEP`), and 1,048,576 (`WIDE`), 64 (`MANY`)\n"), 0);
         assert_eq!(checked(numbers, "at most 64 (`STEP`), and 32 (`GONE`)\n"), 2);
+    }
+
+    #[test]
+    fn numbers_of_pages_for_users_agree() {
+        let constants = SAID.map(|(_, _, name)| format!("const {name}: usize = 32;\n")).concat();
+        let code = || Page::new("crates/tasuki/src/all.rs", &constants);
+        let page = |(path, sentence, _): (&str, &str, &str)| Page::new(path, &sentence.replace("{}", "32"));
+        assert_eq!(said_numbers(&[code(), page(SAID[0])]), []);
+        assert_eq!(said_numbers(&[code(), Page::new("README.md", "more than 16 KiB of stack")]).len(), 1);
+    }
+
+    #[test]
+    fn another_status_is_seen() {
+        let of = |status: &str, cell: &str| {
+            let decision = Page::new("docs/decisions/0007-a.md", &format!("*Status:* {status}\n"));
+            let list = format!("| 7 | [A](0007-a.md) | mutex | {cell} |\n");
+            statuses(&[decision, Page::new("docs/decisions/README.md", &list)]).len()
+        };
+        assert_eq!(of("in force. Measured.", "in force"), 0);
+        assert_eq!(of("in force, but for [decision 9](b).", "in force; the rest: see 9"), 0);
+        assert_eq!(of("in force, but for [decision 9](b).", "in force"), 1);
+        assert_eq!(of("superseded in part by [decision 9](b).", "in force; see 9"), 1);
+        assert_eq!(of("in force. Measured.", "in part: see 8"), 1);
     }
 
     #[test]

@@ -56,7 +56,7 @@
 //! 6. No waiter is enqueued at a cancelled node, so step 3 finds every waiter that was not cancelled.
 //!
 //! # Orderings
-//! The lock: Acquire of [`WaitQueue::lock`](crate::queue::WaitQueue::lock) pairs with Release of the drop of [`LockedQueue`](crate::queue::LockedQueue); all
+//! The lock: Acquire of [`WaitQueue::try_lock`](crate::queue::WaitQueue::try_lock) pairs with Release in the drop of [`LockedQueue`](crate::queue::LockedQueue); all
 //! links travel with it. The pairs of the flag and of the handles are in `node.rs`.
 
 use super::after_unlock::{NodesToFree, NodesToWake};

@@ -58,7 +58,7 @@
 //! 5. A check that fails has changed nothing.
 //!
 //! # Orderings
-//! The word: Release of [`RawSemaphore::release`] pairs with Acquire of [`RawSemaphore::try_take`]; the exchanges in
+//! The word: Release of [`RawSemaphore::release`] pairs with Acquire of [`RawSemaphore::take_at`]; the exchanges in
 //! between, whatever their ordering, continue the release sequence. The lock of the queue takes over what came before it with Acquire
 //! and passes it on with Release, a grant publishes through the waiter's state. `CLOSED` is read with Acquire.
 
