@@ -111,6 +111,19 @@ impl CancellationSource {
     /// let source = tasuki::CancellationSource::new();
     /// assert!(!source.token().stop_requested());
     /// ```
+    ///
+    /// It allocates, so it is not `const`. A source of the whole program is made when it is first used:
+    ///
+    /// ```
+    /// use std::sync::LazyLock;
+    /// use tasuki::CancellationSource;
+    ///
+    /// static STOP: LazyLock<CancellationSource> = LazyLock::new(CancellationSource::new);
+    ///
+    /// let token = STOP.token();
+    /// STOP.request_cancel();
+    /// assert!(token.stop_requested());
+    /// ```
     pub fn new() -> Self {
         Self { node: tree::new_root() }
     }
