@@ -111,6 +111,7 @@ impl End {
     fn title(&self, name: &str) -> String {
         match executions(&self.log) {
             Some(count) => format!("{name}: {count} executions, complete"),
+            None if self.how == Capped::Failed => format!("{name}: panics"),
             None if panicked(&self.log) => format!("{name}: panics as it should"),
             None => format!("{name}: not complete"),
         }
