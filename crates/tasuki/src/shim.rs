@@ -254,23 +254,27 @@ mod model {
 /// Hints with answers that the model chooses.
 #[cfg(tasuki_loom)]
 pub mod hints {
-    use std::sync::Mutex;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     /// The answers to come, the next in the lowest bit, and how many.
     static ANSWERS: Mutex<Option<(u32, u32)>> = Mutex::new(None);
 
+    fn lock_answers() -> MutexGuard<'static, Option<(u32, u32)>> {
+        ANSWERS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The next hints of this execution answer by the bits of `answers`, over and over; `of` is how many there are. Called at its beginning.
     pub fn shuffle(answers: u32, of: u32) {
-        *ANSWERS.lock().expect("nothing panics here") = Some((answers, of));
+        *lock_answers() = Some((answers, of));
     }
 
     /// From now on hints answer as they were stored.
     pub fn restore() {
-        *ANSWERS.lock().expect("nothing panics here") = None;
+        *lock_answers() = None;
     }
 
     pub(super) fn answer() -> Option<bool> {
-        let mut answers = ANSWERS.lock().expect("nothing panics here");
+        let mut answers = lock_answers();
         let (bits, of) = answers.as_mut()?;
         let answer = *bits & 1;
         *bits = *bits >> 1 | answer << (*of - 1);
