@@ -26,6 +26,8 @@ mod sockets;
 mod steal;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_picks;
 #[cfg(all(test, feature = "net"))]
 mod tests_of_sleep;
 pub(crate) mod worker;

@@ -51,6 +51,8 @@ pub(crate) struct Local {
     pub(super) home: RefCell<Chain<Item>>,
     /// A pinned task that was given a baton.
     home_next: Cell<Option<Runnable>>,
+    /// Of the two *next* slots the pinned one goes first.
+    home_goes_first: Cell<bool>,
     pub(super) parker: Parker,
     /// Counts its picks.
     pub(super) tick: Cell<u32>,
@@ -106,6 +108,7 @@ impl Local {
             queue,
             home: RefCell::default(),
             home_next: Cell::new(None),
+            home_goes_first: Cell::new(false),
             parker,
             tick: Cell::new(0),
             outside_at: Cell::new(GLOBAL_EVERY),
@@ -221,7 +224,7 @@ impl Local {
 
     /// What to do next, by the order of docs/scheduler.md.
     #[inline]
-    fn pick(&self, shared: &Shared) -> Option<Item> {
+    pub(super) fn pick(&self, shared: &Shared) -> Option<Item> {
         let late = self.check_clock(shared);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
@@ -271,10 +274,14 @@ impl Local {
     }
 
     fn pick_next(&self, shared: &Shared) -> Option<Item> {
-        let home = || self.home_next.take().map(Item::Task);
-        let slot = || shared.remotes[self.index].next.take().map(from_slot);
-        // By turns: two pinned tasks that hand a lock to and fro fill theirs with every poll.
-        if self.tick.get() % 2 == 0 { home().or_else(slot) } else { slot().or_else(home) }
+        let home = || self.home_next.take().map(|task| (Item::Task(task), false));
+        let slot = || shared.remotes[self.index].next.take().map(|raw| (from_slot(raw), true));
+        // By turns: two pinned tasks that hand a lock to and fro fill theirs with every poll. Not by the number of the pick: these places may be asked at every other pick only.
+        let picked = if self.home_goes_first.get() { home().or_else(slot) } else { slot().or_else(home) };
+        picked.map(|(item, home_goes_first)| {
+            self.home_goes_first.set(home_goes_first);
+            item
+        })
     }
 
     /// Before its own tasks: a share of what another worker has, what sockets have woken, and the global queue.
