@@ -4,6 +4,8 @@
 //! equally many tasks one may be faster, or the system may take the processor away from the other. So now and then a worker compares itself with another one: how many turns has each of its own tasks had, and each of the other's? (A
 //! turn of all tasks is as many polls as there are tasks.) If its own tasks are ahead by a turn, it takes so many tasks of the other that both would be equally far from now on.
 //!
+//! A task that was given a baton is in no local queue but in a *next* slot. If the other worker has been in a long poll since an earlier look, that task is taken first (`steal_next`).
+//!
 //! | from | event | to | takes |
 //! |---|---|---|---|
 //! | not known | a look | counting | half of what the other has more, if that is as much as ours |
@@ -62,14 +64,20 @@ impl Comparison {
 }
 
 impl Local {
-    /// Compares itself with another worker, and takes tasks of it if its own have had more turns: one to be run at once, the others into its queue.
+    /// Compares itself with another worker, and takes tasks of it if its own have had more turns: one to be run at once, the others into its queue. Or the task in its *next* slot, if it is in a long poll.
     pub(super) fn balance(&self, shared: &Shared) -> Option<Runnable> {
         let (own, others) = (LOCAL_CAPACITY - self.queue.spare_capacity(), shared.workers() - 1);
-        if own >= FEW || others == 0 {
+        if others == 0 {
             return None;
         }
         let victim = (self.index + 1 + self.next_random() as usize % others) % shared.workers();
         let remote = &shared.remotes[victim];
+        if let Some(runnable) = self.steal_next(shared, victim) {
+            return Some(runnable);
+        }
+        if own >= FEW {
+            return None;
+        }
         let before = self.observations.borrow()[victim].comparison;
         let (polls, tasks) =
             (shared.remotes[self.index].counters.polls.get(), own + self.home.borrow().len());

@@ -86,6 +86,25 @@ impl Local {
         None
     }
 
+    /// For a worker that has something to do: the task in the *next* slot of another one, if it has been in a long poll since an earlier look. No worker may be idle, and watch it.
+    pub(super) fn steal_next(&self, shared: &Shared, victim: usize) -> Option<Runnable> {
+        let remote = &shared.remotes[victim];
+        if remote.next.is_empty() {
+            return None;
+        }
+        let (observation, polls) = (&mut self.observations.borrow_mut()[victim], remote.counters.polls.get());
+        if !observation.shows_long_polls(polls) {
+            observation.remember(polls);
+            return None;
+        }
+        // SAFETY: the slot holds raw runnables only.
+        let stolen = remote.next.take().map(|raw| unsafe { Runnable::from_raw(raw) });
+        if stolen.is_some() {
+            shared.remotes[self.index].counters.steals.count();
+        }
+        stolen
+    }
+
     /// A search begins: what was seen at the looks of an earlier one says nothing, nor what was polled before.
     pub(super) fn look_anew(&self) {
         for observation in self.observations.borrow_mut().iter_mut() {

@@ -102,6 +102,50 @@ fn a_lonely_task_is_stolen_from_a_long_poll() {
     });
 }
 
+/// Both, while the other worker is never idle, so that none watches: a poll that ends only when the task has run, which is a new one, or one that was given a message.
+#[test]
+fn a_worker_that_is_never_idle_takes_what_waits_for_a_long_poll() {
+    let _dog = watchdog(60);
+    let runtime = runtime(2);
+    let stop = flag();
+    let stopped = stop.clone();
+    let busy = runtime.spawn_on(WorkerId::new(1), move || async move {
+        while !stopped.load(Ordering::SeqCst) {
+            yield_now().await;
+        }
+    });
+    runtime.block_on(async {
+        for is_message in [false, true] {
+            let (ran, waits) = (flag(), flag());
+            let (told, tell) = (waits.clone(), ran.clone());
+            let (sender, receiver) = tasuki::channel::bounded(1);
+            let task = async move {
+                told.store(true, Ordering::SeqCst);
+                receiver.recv().await.unwrap();
+                tell.store(true, Ordering::SeqCst);
+            };
+            let long = tasuki_rt::spawn_on(WorkerId::new(0), move || async move {
+                if is_message {
+                    drop(spawn(task));
+                    // It is in the queue of the channel when its poll has ended: that of this worker, or of the other one some time after it said so.
+                    while !waits.load(Ordering::SeqCst) {
+                        yield_now().await;
+                    }
+                    sleep(5 * MS).await;
+                    sender.try_send(()).unwrap();
+                } else {
+                    sender.try_send(()).unwrap();
+                    drop(spawn(task));
+                }
+                until(|| ran.load(Ordering::SeqCst));
+            });
+            long.await.unwrap();
+        }
+        stop.store(true, Ordering::SeqCst);
+        busy.await.unwrap();
+    });
+}
+
 /// Two tasks whose polls are neither short nor very long do not share one worker while the other sleeps.
 #[test]
 fn middling_polls_use_both_workers() {
