@@ -2,16 +2,18 @@
 //! statics, the slots of threads and the lists are in it.
 
 use super::holder_slot::{HolderSlot, Look, NewHold};
-use super::locks::NEW_SLOT;
+use super::locks::{Held, NEW_SLOT};
 use super::stamp::Stamp;
+use super::waits::{self, NewWait, Want};
+use crate::task::TaskId;
 use crate::{Mutex, RwLock, Semaphore, task};
 use alloc::sync::Arc;
 use core::future::Future;
 use core::panic::Location;
 use core::pin::pin;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Waker};
-use std::{thread, vec::Vec};
+use std::{sync::Barrier, thread, vec::Vec};
 
 const ROUNDS: u64 = if cfg!(miri) { 10 } else { 10_000 };
 
@@ -92,6 +94,48 @@ fn a_stamp() {
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(STAMP.look(|_| ()), None);
+}
+
+/// A waiter is moved or revoked, which changes what it wants, while its future is polled inside of a limit on another thread: the limit is noted.
+#[test]
+fn a_limit_beside_a_move() {
+    let task = TaskId::fresh();
+    let wait = NewWait {
+        task,
+        lock: None,
+        want: Want::Signal,
+        own: Held::NONE,
+        permits: 0,
+        is_limited: false,
+        at: None,
+        name: &"a wait",
+        has_readers: false,
+    };
+    let number = waits::prepare(&wait);
+    assert_ne!(number, 0, "there are records");
+    waits::publish(number);
+    let is_limited = || {
+        let mut found = None;
+        waits::each_of(task.get(), |view| found = Some(view.is_limited));
+        found.expect("it goes on")
+    };
+    let (has_begun, is_over) = (Barrier::new(2), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            has_begun.wait();
+            while !is_over.load(Ordering::Relaxed) {
+                waits::revoked(number);
+            }
+        });
+        has_begun.wait();
+        let lost = (0..10 * ROUNDS).flat_map(|_| [true, false]).find(|limited| {
+            waits::polled(number, task.get(), *limited);
+            is_limited() != *limited
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(lost, None, "a change of what is wanted has undone that of the limit");
+    });
+    waits::end(number);
 }
 
 /// Tasks on three threads take and release locks of every kind, begin waits and cancel them, and send guards to other threads, while a fourth thread takes snapshots and looks for cycles.

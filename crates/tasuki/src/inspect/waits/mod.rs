@@ -15,8 +15,8 @@
 //! | the wait is over | [`end`] |
 //!
 //! # Invariants
-//! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`). Later change, each by itself: `lock`, the `want` of `request`, `held`, `order` and, when a waiter is moved, what says of which lock it is and since
-//!    when, by the holder of the queue lock; `task`, by the future itself when another task polls it, while the record is in no bucket; `is_linked` and the links, under the lock of their list; `is_old`, by the watcher; `over`, by the holder of the queue lock, and `limit`, by the future itself (`unpolled.rs`).
+//! 1. The fields of a record are written before it is published, by the thread that waits (`stamp.rs`). Later change, each by itself: `lock`, the `want` of `request`, `held`, `order` and, when a waiter is moved, what says of which lock it is, since
+//!    when, and whether that is long ago, by the holder of the queue lock; `task`, by the future itself when another task polls it, while the record is in no bucket; whether `request` has a limit, by the future itself, and at the same time as its `want`; `is_linked` and the links, under the lock of their list; `is_old`, by the watcher; `over`, by the holder of the queue lock or by what gives a runtime's signal, and `limit`, by the future itself (`unpolled.rs`).
 //! 2. A record is published exactly while the wait goes on, and no two waits have had the same id.
 //! 3. The lists are changed and read under the locks of their bucket, that of a lock's writers under the lock of its record. A thread that holds the second
 //!    never takes the first.
@@ -379,11 +379,13 @@ impl WaitRecord {
         Request(self.request.load(Ordering::Relaxed))
     }
 
+    /// By one operation, as in [`set_limited`](Self::set_limited).
     fn set_want(&self, want: Want) {
-        self.request.store(self.request().with_want(want).0, Ordering::Relaxed);
+        let change = |request| Some(Request(request).with_want(want).0);
+        let _ = self.request.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
 
-    /// Its future is polled inside of a limit from now on, or no longer; true if it then waits for a lock without one. By one operation each: what is wanted may be changed at the same time, by a condvar's mover.
+    /// Its future is polled inside of a limit from now on, or no longer; true if it then waits for a lock without one. By one operation each: what is wanted may be changed at the same time, by a condvar's mover, and neither change may undo the other.
     #[cold]
     fn set_limited(&self, is_limited: bool) -> bool {
         if is_limited {
