@@ -213,7 +213,7 @@ pub struct Bypass<const N: u32 = 64>;
 /// # Price
 ///
 /// A claim is one locked operation, where [`Fifo`] needs none; for [`lock_owned`](crate::Mutex::lock_owned) under `tasuki-rt` and inside of [`task::identify`](crate::task::identify) two more. To enqueue takes some
-/// thirty instructions more. A free lock costs the same. With `std` the mutex is six words bigger (48 bytes with 64 bits). `SPIN` is as for [`Fifo`].
+/// thirty instructions more. A free lock costs the same. With `std` the mutex is 48 bytes bigger (28 with 32 bits). `SPIN` is as for [`Fifo`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Revocable<const SPIN: bool = true>;
 
