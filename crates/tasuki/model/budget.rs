@@ -71,7 +71,7 @@ fn two_find_it_free() {
     });
 }
 
-/// One that is in the queue before the unlock is served before one that comes with a budget after it.
+/// One that is in the queue before the unlock is granted the lock before one that comes with a budget after it.
 #[test]
 fn a_place_in_the_queue_is_kept() {
     race(log_mutex::<Fifo>, |mutex, versus| {

@@ -29,9 +29,9 @@ fn two_lockers_twice_with_two_overtakes() {
     });
 }
 
-/// The head, called, finds the lock free and takes it: no other thread may ever come to unlock it.
+/// The head, woken, finds the lock free and takes it: no other thread may ever come to unlock it.
 #[test]
-fn the_called_head_takes_a_free_lock() {
+fn the_woken_head_takes_a_free_lock() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let head = Task::waiting(mutex.lock());
@@ -42,25 +42,25 @@ fn the_called_head_takes_a_free_lock() {
     });
 }
 
-/// The head and a barger compete for a free lock; the loser gets it next.
+/// The head and a newcomer compete for a free lock; the loser gets it next.
 #[test]
-fn a_barger_races_the_called_head() {
+fn a_newcomer_races_the_woken_head() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let head = Task::waiting(mutex.lock());
         sign_and_unlock(held, 'm');
         assert_eq!(head.rings(), 1);
-        let barger = spawn(move || try_and_sign(mutex, 't'));
+        let newcomer = spawn(move || try_and_sign(mutex, 't'));
         head.run().sign('a');
-        let barged = join([barger])[0];
+        let overtaken = join([newcomer])[0];
         let log = at_rest(mutex);
-        assert!(if barged { log == "mta" || log == "mat" } else { log == "ma" }, "{log}");
+        assert!(if overtaken { log == "mta" || log == "mat" } else { log == "ma" }, "{log}");
     });
 }
 
 /// A woken head is cancelled while the lock is free: the next must be woken in its place.
 #[test]
-fn a_called_head_is_cancelled_while_the_lock_is_free() {
+fn a_woken_head_is_cancelled_while_the_lock_is_free() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
@@ -74,7 +74,7 @@ fn a_called_head_is_cancelled_while_the_lock_is_free() {
 }
 
 #[test]
-fn a_cancel_of_the_head_races_the_opening() {
+fn a_cancel_of_the_head_races_the_release() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
@@ -87,7 +87,7 @@ fn a_cancel_of_the_head_races_the_opening() {
 }
 
 #[test]
-fn a_cancel_of_the_second_races_the_opening() {
+fn a_cancel_of_the_second_races_the_release() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b, c] = [(); 3].map(|()| Task::waiting(mutex.lock()));
@@ -99,15 +99,15 @@ fn a_cancel_of_the_second_races_the_opening() {
     });
 }
 
-/// A woken head is cancelled while a barger unlocks: the next in line is not forgotten between the two.
+/// A woken head is cancelled while a newcomer unlocks: the next in line is not forgotten between the two.
 #[test]
-fn a_cancel_of_the_called_head_races_the_unlock_of_a_barger() {
+fn a_cancel_of_the_woken_head_races_the_unlock_of_a_newcomer() {
     model(log_mutex::<Bypass<2>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
         drop(held);
-        let barger = mutex.try_lock().expect("open");
-        let unlocker = spawn(move || sign_and_unlock(barger, 't'));
+        let newcomer = mutex.try_lock().expect("free");
+        let unlocker = spawn(move || sign_and_unlock(newcomer, 't'));
         drop(a);
         b.run().sign('b');
         join([unlocker]);
@@ -115,15 +115,15 @@ fn a_cancel_of_the_called_head_races_the_unlock_of_a_barger() {
     });
 }
 
-/// The bound is used up while the head is called and has not looked: it is given the baton as it is.
+/// The bound is used up while the head is woken and has not been polled: it is granted the lock all the same.
 #[test]
-fn the_baton_goes_to_a_called_head() {
+fn the_baton_goes_to_a_woken_head() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
         drop(held);
-        let barger = mutex.try_lock().expect("open");
-        let unlocker = spawn(move || sign_and_unlock(barger, 't'));
+        let newcomer = mutex.try_lock().expect("free");
+        let unlocker = spawn(move || sign_and_unlock(newcomer, 't'));
         a.run().sign('a');
         b.run().sign('b');
         join([unlocker]);
@@ -131,41 +131,41 @@ fn the_baton_goes_to_a_called_head() {
     });
 }
 
-/// A called head that finds the lock taken goes back to sleep while the barger unlocks: the barger either
-/// leaves it called or calls it again.
+/// A woken head that finds the lock taken waits on while the newcomer unlocks: the newcomer either
+/// leaves it woken or wakes it again.
 #[test]
-fn going_back_to_sleep_races_the_unlock_of_a_barger() {
+fn waiting_on_races_the_unlock_of_a_newcomer() {
     model(log_mutex::<Bypass<2>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let head = Task::waiting(mutex.lock());
         drop(held);
-        let barger = mutex.try_lock().expect("open");
-        let unlocker = spawn(move || sign_and_unlock(barger, 't'));
+        let newcomer = mutex.try_lock().expect("free");
+        let unlocker = spawn(move || sign_and_unlock(newcomer, 't'));
         head.run().sign('a');
         join([unlocker]);
         assert_eq!(at_rest(mutex), "ta");
     });
 }
 
-/// What a barger did is seen by the next barger, when its unlock left the called head as it was.
+/// What a newcomer did is seen by the next newcomer, when its unlock left the woken head as it was.
 #[test]
-fn a_barger_publishes_to_the_next_barger() {
+fn a_newcomer_publishes_to_the_next_newcomer() {
     model(log_mutex::<Bypass<2>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let head = Task::waiting(mutex.lock());
         drop(held);
         let threads = ['t', 'u'].map(|name| spawn(move || try_and_sign(mutex, name)));
-        let barged = join(threads).into_iter().filter(|got| *got).count();
-        assert!(barged >= 1, "the head has not run yet, so the lock was free for one of them");
+        let overtaken = join(threads).into_iter().filter(|got| *got).count();
+        assert!(overtaken >= 1, "the head has not run yet, so the lock was free for one of them");
         head.run().sign('a');
         let log = at_rest(mutex);
-        assert!(log.len() == barged + 1 && log.ends_with('a'), "{log}");
+        assert!(log.len() == overtaken + 1 && log.ends_with('a'), "{log}");
     });
 }
 
 /// Another waker of a waiter that is not the head changes nothing else, whatever the head does.
 #[test]
-fn another_waker_of_the_second_races_the_opening() {
+fn another_waker_of_the_second_races_the_release() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, mut b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
@@ -177,8 +177,8 @@ fn another_waker_of_the_second_races_the_opening() {
     });
 }
 
-/// The lock has just been opened to a new head: the overtakes of its predecessor do not count against it.
-fn assert_open_once_more(mutex: &'static LogMutex<Bypass<1>>) {
+/// The lock was just freed, and a new head woken: the overtakes of its predecessor do not count against it.
+fn assert_free_for_one_more(mutex: &'static LogMutex<Bypass<1>>) {
     assert!(try_and_sign(mutex, 'u'), "the new head has not been overtaken yet");
     assert!(mutex.try_lock().is_none(), "and now it has");
 }
@@ -189,11 +189,11 @@ fn a_new_head_counts_from_zero_after_the_baton() {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
         drop(held);
-        let barger = mutex.try_lock().expect("open");
-        let unlocker = spawn(move || drop(barger));
+        let newcomer = mutex.try_lock().expect("free");
+        let unlocker = spawn(move || drop(newcomer));
         a.run().sign('a');
         join([unlocker]);
-        assert_open_once_more(mutex);
+        assert_free_for_one_more(mutex);
         b.run().sign('b');
         assert_eq!(at_rest(mutex), "aub");
     });
@@ -207,18 +207,18 @@ fn a_new_head_counts_from_zero_after_a_free_lock() {
         let unlocker = spawn(move || drop(held));
         a.run().sign('a');
         join([unlocker]);
-        assert_open_once_more(mutex);
+        assert_free_for_one_more(mutex);
         b.run().sign('b');
         assert_eq!(at_rest(mutex), "aub");
     });
 }
 
-/// Two bargers try for a lock that was opened to its head; returns how many got it before the head.
+/// Two newcomers try for a lock that is free, with its head woken; returns how many got it before the head.
 fn overtakes<const N: u32>(mutex: &'static LogMutex<Bypass<N>>) -> usize {
     let held = mutex.try_lock().unwrap();
     let head = Task::waiting(mutex.lock());
     drop(held);
-    let bargers = ['t', 'u'].map(|name| {
+    let newcomers = ['t', 'u'].map(|name| {
         spawn(move || {
             for _ in 0..2 {
                 try_and_sign(mutex, name);
@@ -226,8 +226,8 @@ fn overtakes<const N: u32>(mutex: &'static LogMutex<Bypass<N>>) -> usize {
         })
     });
     head.run().sign('a');
-    join(bargers);
-    at_rest(mutex).find('a').expect("the head was served")
+    join(newcomers);
+    at_rest(mutex).find('a').expect("the head had the lock")
 }
 
 /// The bound is kept in every execution, and reached in some.
@@ -253,16 +253,16 @@ fn the_bound_of_two() {
     assert_eq!(WORST.load(Ordering::Relaxed), 2);
 }
 
-/// A lock that is left open to the next head by a cancel was opened as much as by an unlock.
+/// A cancel that wakes the next head of a free lock counts as an unlock does.
 #[test]
-fn a_new_head_counts_its_own_opening_after_a_cancel() {
+fn a_new_head_counts_its_own_wake_after_a_cancel() {
     model(log_mutex::<Bypass<1>>, |mutex| {
         let held = mutex.try_lock().unwrap();
         let [a, b] = [(); 2].map(|()| Task::waiting(mutex.lock()));
         let unlocker = spawn(move || drop(held));
         drop(a);
         join([unlocker]);
-        assert_open_once_more(mutex);
+        assert_free_for_one_more(mutex);
         b.run().sign('b');
         assert_eq!(at_rest(mutex), "ub");
     });

@@ -66,7 +66,7 @@ fn a_notification_after_the_wait_is_not_missed() {
     });
 }
 
-/// The same with the notification under the lock: the waiter is called, and finds the mutex taken.
+/// The same with the notification under the lock: the waiter is woken, and finds the mutex taken.
 #[test]
 fn a_notification_under_the_lock() {
     race(site::<Fifo>, |site, versus| {
@@ -76,7 +76,7 @@ fn a_notification_under_the_lock() {
     });
 }
 
-/// With `Bypass` the waiter is called by the mutex too, and competes.
+/// With `Bypass` the waiter is woken by the mutex too, and competes.
 #[test]
 fn a_notification_with_bypass() {
     race(site::<Bypass<1>>, |site, versus| {
@@ -109,7 +109,7 @@ fn the_second_of_two_runs_first() {
     });
 }
 
-/// Two waiters, two notifications at once: each has one; a waiter that is called brings the other.
+/// Two waiters, two notifications at once: each has one; a waiter that is woken moves the other.
 #[test]
 fn two_notifications_for_two() {
     race(site::<Fifo>, |site, versus| {
@@ -136,7 +136,7 @@ fn a_cancel_passes_on<P: Policy, const HELD: bool>(site: &'static Site<P>, versu
         drop(held);
     };
     let giving_up = move || {
-        // A poll without a wake takes it to the mutex, if it is called by then.
+        // A poll without a wake takes it to the mutex, if it is woken by then.
         if let Poll::Ready(guard) = a.poll() {
             guard.sign('a');
             drop(guard);
@@ -201,9 +201,9 @@ fn the_mover_moves_the_others() {
     });
 }
 
-/// A called waiter is cancelled while another is polled and a third is notified: both are woken, and enqueue as they run.
+/// A woken waiter is cancelled while another is polled and a third is notified: both are woken, and enqueue as they run.
 #[test]
-fn the_call_is_passed_on() {
+fn the_wake_is_passed_on() {
     race(site::<Fifo>, |site, versus| {
         let [a, b, c] = [(); 3].map(|()| site.waiting());
         site.condvar.notify_one();
@@ -282,9 +282,9 @@ fn a_limit_after_the_notification() {
     race(site, a_limit_races::<false>);
 }
 
-/// A poll with another waker, while the waiter is called and moved.
+/// A poll with another waker, while the waiter is woken and moved.
 #[test]
-fn another_waker_races_the_call() {
+fn another_waker_races_the_wake() {
     race(site::<Fifo>, |site, versus| {
         let (a, mut b) = (site.waiting(), site.waiting());
         let notifying = || {
@@ -302,7 +302,7 @@ fn another_waker_races_the_call() {
 
 /// The woken waiter is polled with another waker at this moment.
 #[test]
-fn the_called_changes_its_waker() {
+fn the_woken_changes_its_waker() {
     race(site::<Fifo>, |site, versus| {
         let (mut a, b) = (site.waiting(), site.waiting());
         let polling = move || {
@@ -315,13 +315,13 @@ fn the_called_changes_its_waker() {
     });
 }
 
-/// Two mutexes, one after the other: the waiter that is called brings no other to a mutex that is not theirs.
+/// Two mutexes, one after the other: the waiter that is woken moves no other to a mutex that is not theirs.
 #[test]
-fn a_call_is_for_one_mutex() {
+fn a_wake_is_for_one_mutex() {
     race(site::<Fifo>, |site, versus| {
         let a = site.waiting();
         site.condvar.notify_one();
-        // No waiter is in the list any more, so another mutex may be used; `a` has been called and not come yet.
+        // No waiter is in the list any more, so another mutex may be used; `a` has been woken and not polled yet.
         let other: &'static Mutex<Log> = Box::leak(Box::new(Mutex::new(Log::new())));
         let b = Task::waiting(site.condvar.wait(other.try_lock().expect("no task holds it")));
         let notifying = || {

@@ -29,7 +29,7 @@ fn the_newest_is_served_first() {
     });
 }
 
-/// A newcomer before the unlock is served before an older waiter, one after it is not.
+/// A newcomer before the unlock is granted the lock before an older waiter, one after it is not.
 #[test]
 fn a_newcomer_races_unlock() {
     model(log_mutex::<Lifo>, |mutex| {

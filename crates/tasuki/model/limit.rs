@@ -151,7 +151,7 @@ fn a_token_races_the_unlock() {
     );
 }
 
-/// A big request runs out of time while permits come: it has them all, or the small one behind it is served.
+/// A big request runs out of time while permits come: it has them all, or the small one behind it is granted.
 #[test]
 fn a_deadline_races_permits() {
     race(

@@ -34,7 +34,7 @@ fn two_lockers_twice_with_the_spin() {
 }
 
 /// The lock is held, `waiters` wait in this order, and the one at `cancelled` is cancelled while the lock is passed
-/// down the queue. All others are served, in order.
+/// down the queue. All others are granted it, in order.
 fn cancel_races_unlock(mutex: &'static LogMutex<Plain>, waiters: &str, cancelled: usize) {
     let held = mutex.try_lock().unwrap();
     let mut tasks: Vec<_> = waiters.chars().map(|name| (name, Task::waiting(mutex.lock()))).collect();
@@ -293,7 +293,7 @@ fn two_threads_block() {
     });
 }
 
-/// Two newcomers enter the queue while the lock is passed on; no waiter is lost and none is served twice.
+/// Two newcomers enter the queue while the lock is passed on; no waiter is lost and none is granted it twice.
 #[test]
 fn newcomers_race_the_pass() {
     model(log_mutex::<Plain>, |mutex| {

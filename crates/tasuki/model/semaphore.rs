@@ -132,7 +132,7 @@ fn releases_in_a_row_publish_all() {
     });
 }
 
-/// One release serves a queue longer than a batch of wakers (which is two in the model).
+/// One release grants a queue longer than a batch of wakers (which is two in the model).
 #[test]
 fn a_batch_grants_every_waiter() {
     model(supply::<Fifo, 0>, |supply| {
@@ -363,7 +363,7 @@ fn the_last_owner_frees_the_semaphore() {
     );
 }
 
-/// A granted future moves to another thread and is dropped there: the next waiter is served.
+/// A granted future moves to another thread and is dropped there: the next waiter is granted.
 #[test]
 fn a_granted_future_dies_elsewhere() {
     model(supply::<Fifo, 0>, |supply| {

@@ -34,13 +34,13 @@ fn cancel_races_release() {
     });
 }
 
-/// A barger that gives back and takes again, and a waiter that looks in between: the waiter is served.
+/// A newcomer that releases and acquires again, and a waiter that is polled in between: the waiter acquires.
 #[test]
-fn the_waiter_is_served() {
+fn the_waiter_acquires() {
     model(supply::<Bypass<1>, 1>, |supply| {
         let held = supply.semaphore.try_acquire().unwrap();
         let waiter = Task::waiting(supply.semaphore.acquire());
-        let barger = spawn(move || {
+        let newcomer = spawn(move || {
             drop(held);
             (0..2).for_each(|_| {
                 if let Ok(permit) = supply.semaphore.try_acquire() {
@@ -52,36 +52,36 @@ fn the_waiter_is_served() {
         let permit = waiter.run().unwrap();
         supply.data.add(1);
         drop(permit);
-        join([barger]);
+        join([newcomer]);
         assert!((1..=3).contains(&supply.data.get()));
         supply.at_rest(1);
     });
 }
 
-/// A waiter that is woken and does not look until the bargers are done: only one of them passes it.
+/// A waiter that is woken and not polled until the newcomers are done: only one of them passes it.
 #[test]
-fn bargers_stop_at_the_bound() {
+fn newcomers_stop_at_the_bound() {
     model(supply::<Bypass<1>, 1>, |supply| {
         let held = supply.semaphore.try_acquire().unwrap();
         let waiter = Task::waiting(supply.semaphore.acquire());
         drop(held);
-        let barge = || supply.semaphore.try_acquire().map(drop).is_ok();
-        let bargers = [spawn(barge), spawn(barge)];
-        let overtakes = join(bargers).into_iter().filter(|ok| *ok).count();
+        let overtake = || supply.semaphore.try_acquire().map(drop).is_ok();
+        let newcomers = [spawn(overtake), spawn(overtake)];
+        let overtakes = join(newcomers).into_iter().filter(|ok| *ok).count();
         assert_eq!(overtakes, 1);
         drop(waiter.run().unwrap());
         supply.at_rest(1);
     });
 }
 
-/// A called head polls while a newcomer takes what it was called for, and the permit comes back.
+/// A woken head is polled while a newcomer takes what it was woken for, and the permit comes back.
 #[test]
-fn a_called_head_races_a_barger() {
+fn a_woken_head_races_a_newcomer() {
     model(supply::<Bypass<2>, 1>, |supply| {
         let held = supply.semaphore.try_acquire().unwrap();
         let waiter = Task::waiting(supply.semaphore.acquire());
         drop(held);
-        let barger = spawn(|| {
+        let newcomer = spawn(|| {
             let permit = Task::new(supply.semaphore.acquire()).run().unwrap();
             supply.data.add(1);
             drop(permit);
@@ -89,7 +89,7 @@ fn a_called_head_races_a_barger() {
         let permit = waiter.run().unwrap();
         supply.data.add(1);
         drop(permit);
-        join([barger]);
+        join([newcomer]);
         assert_eq!(supply.data.get(), 2);
         supply.at_rest(1);
     });
