@@ -40,7 +40,7 @@
 //!
 //! # Orderings
 //! Each arrival locks the queue: Acquire of `WaitQueue::try_lock` and Release in the drop of `LockedQueue` hand what the earlier
-//! ones did on to the later ones, and the last passes all of it to the waiters through the round and their states.
+//! ones did on to the later ones, and the last passes all of it to the waiters through their states; one that no batch has reached finds its round over and locks the queue.
 //! `arrived` itself is guarded, so Relaxed.
 
 use crate::queue::broadcast::{Broadcast, CancelOutcome};
@@ -107,7 +107,7 @@ use core::task::{Context, Poll};
 ///
 /// # Limits
 ///
-/// `usize::MAX` parties, any number of phases. More tasks than parties may use one barrier: they are then served in
+/// `usize::MAX` parties, any number of phases. More tasks than parties may use one barrier: they are then released in
 /// groups, in the order in which they arrive.
 ///
 /// # Futurelock

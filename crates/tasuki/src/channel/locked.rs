@@ -58,7 +58,7 @@ pub(super) struct Locked<'c, T, S: Store<T>> {
     pub(super) queue: LockedQueue<'c>,
 }
 
-/// A waiter that a step has served, on its way to be woken.
+/// The waker of a waiter whose wait a step has ended, on its way to be woken.
 enum Step {
     Receiver(Deferred<Option<QueueWaker>>),
     Sender(Deferred<Option<QueueWaker>>),
@@ -362,7 +362,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         ticket - RECEIVED
     }
 
-    /// One step towards a state in which no waiter can be served; `None` if it is that. A slot that the caller has emptied becomes free, or has the message of the first sender then.
+    /// One step towards a state in which no wait can be ended; `None` if it is that. A slot that the caller has emptied becomes free, or has the message of the first sender then.
     #[inline(always)]
     fn step(&mut self, emptied: Option<Numbered<'c, T>>) -> Option<Step> {
         if self.queue.has_waiters() && self.core.pending.get() > 0 {
@@ -375,7 +375,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
             }
             return None;
         }
-        if let Some(waker) = self.serve_sender(emptied) {
+        if let Some(waker) = self.end_first_send(emptied) {
             return Some(Step::Sender(waker));
         }
         if self.queue.has_waiters() && self.is_drained() {
@@ -422,7 +422,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         self.finish();
     }
 
-    /// The last message has been taken, and waiters may be served: before that, the memory of most slots is given back, as by [`unlock_idle`](Self::unlock_idle). A sender that waits gets a slot of those that are left.
+    /// The last message has been taken, and there may be steps to make: before that, the memory of most slots is given back, as by [`unlock_idle`](Self::unlock_idle). A sender that waits gets a slot of those that are left.
     #[cold]
     #[inline(never)]
     fn finish_shrinking(mut self) {

@@ -151,7 +151,7 @@ impl<T, S: Store<T>> ChannelCore<T, S> {
         Ok(())
     }
 
-    /// A permit is not used: its room serves the next.
+    /// A permit is not used: its room is for the next.
     pub(super) fn unreserve(&self, slots: u32) {
         let mut locked = self.lock();
         locked.unreserve(slots);

@@ -42,7 +42,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// Ends the wait of the first sender if that can be done: refuses it if the channel is closed, makes its message pending, or reserves for it. Its message goes into the slot that the
     /// caller has emptied, if there is one; else that slot becomes free.
     #[inline(always)]
-    pub(super) fn serve_sender(
+    pub(super) fn end_first_send(
         &mut self,
         emptied: Option<Numbered<'c, T>>,
     ) -> Option<Deferred<Option<QueueWaker>>> {

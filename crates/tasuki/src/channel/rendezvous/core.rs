@@ -208,7 +208,7 @@ impl<'c, T> LockedRendezvous<'c, T> {
         }
     }
 
-    /// One step towards a state in which no waiter can be served.
+    /// One step towards a state in which no wait can be ended.
     fn step(&mut self) -> Option<RendezvousStep> {
         if self.queue.has_waiters() {
             if let Some(handed) = self.counts().put_back.pop() {
