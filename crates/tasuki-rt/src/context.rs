@@ -1,6 +1,6 @@
 //! The thread-local context: which runtime a thread belongs to, in which role, and which task it polls.
 //!
-//! A worker, the thread in `block_on` and a thread for blocking work enter a [`Context`]; `spawn` and the like find it by [`with`]. It is also the driver through
+//! A worker, the thread in `block_on`, a thread for blocking work and a simulation enter a [`Context`]; `spawn` and the like find it by [`with`]. It is also the driver through
 //! which the primitives of `tasuki` ask for the task, the clock, the timers and the budget.
 //!
 //! A guard ([`Entered`]) says to which runtime a spawn goes that names none ([`shared`]), and nothing else: the thread polls what it polled before, in the same role

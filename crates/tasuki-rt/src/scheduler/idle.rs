@@ -10,7 +10,7 @@
 //! | awake | nothing to do, room for a searcher | searching | look everywhere | [`Idle::try_search`] |
 //! | searching | found work | awake | the last one notifies, unless all others sleep, there is nothing more, and no sockets are used | [`Idle::found`] |
 //! | awake, searching | found nothing | asleep | if told so, look once more; park | [`Idle::sleep`] |
-//! | asleep | a push notifies, or the first socket is registered | searching | the notifier unparks it | [`Idle::notify`], [`Idle::open_poll_slot`] |
+//! | asleep | a push notifies, the first socket is registered, or a worker leaves the poll slot | searching | the notifier unparks it | [`Idle::notify`], [`Idle::open_poll_slot`], [`Idle::end_poll`] |
 //! | asleep | anything else | awake | none | [`Idle::rise`] |
 //!
 //! [`Idle::sleep_until_woken`] is the whole way from awake through sleep to awake, for a worker that found nothing.
@@ -277,7 +277,7 @@ impl Idle {
     /// global queue can have been pushed to by relying on this search; `sees_more` looks there, under the lock, and into the worker's own places; where sockets are used it is always true, so that another worker is awake to take the poll slot.
     #[must_use]
     pub(crate) fn found(&self, sees_more: impl FnOnce() -> bool) -> bool {
-        // Relaxed: a push that relied on this search is served by the one that follows, or seen by the look, which is ordered by the lock of the global queue.
+        // Relaxed: a push that relied on this search is found by the one that follows, or seen by the look, which is ordered by the lock of the global queue.
         let before = WorkerCounts(self.word.fetch_sub(SEARCHING, Ordering::Relaxed));
         debug_assert!(before.searching() > 0, "only a searcher finds");
         before.searching() == 1 && (before.awake() > 1 || sees_more())

@@ -8,7 +8,7 @@
 //!         +---- taken in batches by ---->  worker.rs: pick, run, sleep
 //! ```
 //!
-//! [`schedule`] is called inside every wake, by any thread; it must not allocate, nor call foreign code before the task is in its place. (After that a thread of another runtime may have the last reference to this one, and drops it.) It is also the one place where what is
+//! [`schedule`] is called inside every wake that makes a task runnable, by any thread; it must not allocate, nor call foreign code before the task is in its place. (After that a thread of another runtime may have the last reference to this one, and drops it.) It is also the one place where what is
 //! known of a primitive crosses a `Waker`: [`wake_kind`] says, while a primitive of `tasuki` calls a waker, whether the task was granted a lock or a message by it, or is next to take a free lock (a
 //! *baton*). Nothing else of the scheduler knows of primitives. The design and its proofs are in docs/scheduler.md.
 

@@ -1,4 +1,4 @@
-//! Divides the polls of a worker between its local queue, whose tasks any worker may run, and its home queue, which it alone serves.
+//! Divides the polls of a worker between its local queue, whose tasks any worker may run, and its home queue, from which it alone takes.
 //!
 //! If both have tasks, they have turns. A turn is as many polls as the queue had tasks when the turn began, so each task is polled once before any is polled twice, in whichever queue they are: two tasks that
 //! yield for ever do not hold up two hundred that were woken at home. A turn has at most [`MOST`] polls and lasts about [`LONGEST`], so that a very long queue does not hold up the other one.

@@ -133,7 +133,7 @@ impl Local {
         })
     }
 
-    /// SplitMix64: which worker to look at first.
+    /// Which worker to look at first: SplitMix64 without its second multiplication.
     pub(super) fn next_random(&self) -> u64 {
         let state = self.rng.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.rng.set(state);

@@ -9,7 +9,7 @@
 //! `count`: SeqCst on both sides. The write and the read of the socket are between the handler and the thread: a count that the thread does not see has a byte that is still to be read.
 //!
 //! A task enqueues its wait before it looks at the count, and the thread looks at the count, as the handler left it, before it releases the waiters: either the thread finds the wait, or the task finds the new count.
-//! Both also lock the queue of the event in between. (No model includes this file: the two sides meet at a system call.)
+//! Both also exchange the word of the event in between. (No model includes this file: the two sides meet at a system call.)
 
 use crate::io::source::release_waiters;
 use std::io::{self, Read};
