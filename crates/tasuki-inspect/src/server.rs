@@ -1,7 +1,7 @@
 //! The server: one thread accepts, one thread for each connection answers, as many as [`Limits`] allow. No executor takes part, so it answers while the program is stuck.
 //!
 //! Everything that a client can do is bounded: the bytes and the time of its request, the time of its answer, the number of connections, and of those the number of streams of events. A
-//! connection ends with its answer. What is sent is the text of the last sample, shared by all: a client costs no look at the program. (`/dump.txt` does, a bounded one, which is shared too: `dumps.rs`.)
+//! connection ends with its answer. What is sent is the text of the last sample, shared by all: a client costs no look of its own at the program. (One that reads the events makes the samples more frequent, however many there are: `sampler.rs`. `/dump.txt` costs a look, a bounded one, which is shared too: `dumps.rs`.)
 
 use crate::request::{self, HttpRequest, Refusal};
 use crate::sampler::Samples;

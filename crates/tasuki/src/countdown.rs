@@ -35,7 +35,7 @@
 //! | any             | drop of a wait| waiter removed  | none             | [`Countdown::cancel`] |
 //!
 //! # Invariants
-//! 1. While the list is not empty, the count is `AWAITED` or `CLOSING`. (The last waiter that is dropped leaves
+//! 1. With the queue unlocked: while the list is not empty, the count is `AWAITED` or `CLOSING`. (The last waiter that is dropped leaves
 //!    `AWAITED` behind: the next zero then takes the long way, finds no waiter and clears it.)
 //! 2. `AWAITED` is cleared only in a locked section that finds zero, and a waiter is enqueued only in one that has
 //!    seen `n·AWAITED` or set it. The `done` that makes `0·AWAITED` goes on to such a section. So either the waiter is in the

@@ -40,8 +40,8 @@
 //!
 //! # Orderings
 //! The word: Release of [`Event::set`] pairs with Acquire of [`Event::try_consume`]. A set of an event that is set already is a
-//! read-modify-write all the same, so that a later wait sees what was done before both sets. Grants publish through the waiter's
-//! state, releases through the round.
+//! read-modify-write all the same, so that a later wait sees what was done before both sets. Grants and releases publish through the waiter's
+//! state; a waiter that no batch has reached finds its round over and locks the queue (`queue/broadcast.rs`).
 
 use crate::queue::broadcast::{Broadcast, CancelOutcome};
 use crate::queue::hint::Hint;

@@ -14,7 +14,7 @@
 //! | which task runs? | its id, also in `.block()` | none |
 //!
 //! The rest of the file is the same under every executor: [`clock`] and [`nanoseconds`] read the clock of the system ([`HAS_CLOCK`] says whether there is one), and [`fence_all_threads`] makes every running thread of the process pass a fence.
-//! `budget.rs` asks for the first, `inspect/` for the other two.
+//! `budget.rs` asks for the first, `inspect/` for all three.
 
 use std::time::Instant;
 

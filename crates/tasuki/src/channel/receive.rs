@@ -1,7 +1,7 @@
 //! Receiving: a message that is pending is taken at once; a receive that waits is granted one, and claims it when it is polled.
 //!
 //! A granted message stays in its slot, so a receive that is dropped has nothing to move: the slot is put back ([`Locked::put_back`]), or granted to the next.
-//! A message needs a slot again only if it was taken and a waker then panics: that of a waiting sender, that of the receive itself, or that of the limit around it ([`Undo`]).
+//! A message needs a slot again only if it was taken and a waker then panics: that of a waiter whose wait this ends (a sender that gets the room, a receiver that is refused), that of the receive itself, or that of the limit around it ([`Undo`]).
 
 use super::core::ChannelCore;
 use super::error::TryRecvError;

@@ -8,14 +8,14 @@
 //!            3            Every message has a smaller ticket than the two below it. An insertion goes down by one random path, to where
 //!          /   \          the tickets are greater; a pop merges the two trees below the first message along one random path.
 //!         5     4
-//!        / \     \        A random path in a tree of n messages has log2(n + 1) steps on average, whatever the shape of the tree: every subtree
-//!       9   6     8       is entered with half the probability of the one above it.
+//!        / \     \        A random path in a tree of n messages has at most log2(n + 1) steps on average, whatever the shape of the tree: every
+//!       9   6     8       subtree is entered with half the probability of the one above it.
 //! ```
 //!
-//! | function               | steps, on average | allocates | foreign code |
-//! |------------------------|-------------------|-----------|--------------|
-//! | [`TicketHeap::insert`] | log2(n)           | no        | none         |
-//! | [`TicketHeap::pop`]    | 2 log2(n)         | no        | none         |
+//! | function               | steps, on average, at most | allocates | foreign code |
+//! |------------------------|----------------------------|-----------|--------------|
+//! | [`TicketHeap::insert`] | log2(n + 1)                | no        | none         |
+//! | [`TicketHeap::pop`]    | 2 log2(n + 1)              | no        | none         |
 //!
 //! # Invariants
 //! 1. A message in the heap is in it once, and in no other list. Its two links are the trees below it, whose tickets are greater.

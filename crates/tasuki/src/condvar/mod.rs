@@ -41,8 +41,8 @@
 //! | drop, or a limit       | leaves its place | `CondvarOp::cancel`, `CondvarOp::discard` |
 //!
 //! # Invariants
-//! 1. While a waiter in the list is notified, there is a mover that has neither been polled nor cancelled since: its poll moves
-//!    all notified waiters, or makes movers of them, its cancel makes another of them the mover.
+//! 1. While a waiter in the list is notified, there is a mover that has neither been polled nor cancelled since, or a poll of one is on its way between two steps: a poll moves
+//!    all notified waiters, or makes movers of them, a cancel makes another of them the mover.
 //! 2. `notified_until` and `mutex` are touched only by the holder of the queue lock. The first is the place of a waiter in the list, or the end.
 //! 3. All in the list wait with the same mutex. Its address is in `mutex` while the list is not empty, to be compared and nothing else.
 //!

@@ -1,7 +1,7 @@
 //! Memory for records that is never given back: a record is taken, used and put back, and then used again.
 //!
 //! What a look at the graph reads is of other tasks, which run on. A record that is never freed can be read at any time: it is the
-//! right one, or one that has been used again, which its generation tells. So nothing here is unsafe, and nothing is allocated until more
+//! right one, or one that has been used again, which its stamp or its generation tells. So nothing here is unsafe, and nothing is allocated until more
 //! than `N` records are in use at a time.
 //!
 //! Records that are free are in lists, one for every few threads, each under a lock of its own; the lists are linked through the records. A thread

@@ -12,7 +12,7 @@
 //! | prepared, published | the wait is over | free | [`Stamp::free`] |
 //!
 //! # Invariants
-//! 1. What is written while the record is published is one field, which says something by itself (`waits/mod.rs` names them); all others are written by the one that took the record, while it is prepared.
+//! 1. A field that is written while the record is published says something by itself (`waits/mod.rs` names these fields); all others are written by the thread that took the record, while it is prepared.
 //! 2. No two uses have the same stamp.
 //!
 //! # Orderings

@@ -27,7 +27,7 @@
 //! | any           | poll where the key is another, or there is none | as cancel | return the error | [`KeyedLockOp`] |
 //!
 //! # Invariants
-//! 1. `LOCKED` is set exactly while a task owns the lock or has been granted it, and exactly then `owner` is not 0.
+//! 1. With the queue unlocked: `LOCKED` is set exactly while a task owns the lock or has been granted it, and exactly then `owner` is not 0.
 //! 2. `owner` is written under `EDIT` only.
 //!
 //! # Orderings

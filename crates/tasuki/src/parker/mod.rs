@@ -1,7 +1,7 @@
 //! The parker: a thread's own sleep, with a token that cannot be lost.
 //!
 //! `.block()`, the workers of a runtime and the thread of the timers sleep here. A thread that is about to sleep may be told not to at any moment; an `unpark` that comes
-//! before the `park` leaves a token, and the `park` returns at once. It must never miss one: a sleeper that nothing else wakes would sleep for ever.
+//! before the `park` leaves a token, and the `park` returns at once. It must never miss an `unpark`: a sleeper that nothing else wakes would sleep for ever.
 //!
 //! # States
 //!

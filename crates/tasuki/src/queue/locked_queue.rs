@@ -230,7 +230,7 @@ impl<'q> LockedQueue<'q> {
     #[inline(always)]
     pub(crate) fn push_front<'f>(&mut self, waiter: NewWaiter<'f>) -> Pinned<'f> {
         let waiter = waiter.into_pinned();
-        // SAFETY: as in `push_back`.
+        // SAFETY: we hold `EDIT`; the head, if there is one, is in the list, the waiter in none.
         let head = unsafe { list::push_front(self.word.head(), waiter.as_ptr()) };
         self.word = self.word.with_head(head);
         waiter
@@ -468,7 +468,7 @@ impl<'q> LockedQueue<'q> {
 
     /// Enqueues a detached waiter before all others.
     pub(crate) fn push_front_detached(&mut self, waiter: Detached) {
-        // SAFETY: as in `push_back_detached`.
+        // SAFETY: we hold `EDIT`; the head, if there is one, is in the list; a detached waiter is in none.
         let head = unsafe { list::push_front(self.word.head(), waiter.0) };
         self.word = self.word.with_head(head);
     }
@@ -490,12 +490,12 @@ impl<'q> LockedQueue<'q> {
 
     /// Grants a detached waiter, without its having been in this queue.
     pub(crate) fn grant(&mut self, waiter: Detached) -> Deferred<Option<QueueWaker>> {
-        // SAFETY: the caller has locked this queue, and the one that the waiter comes from; the waiter is in no list.
+        // SAFETY: the caller has locked this queue, and the one that the waiter comes from, unless its own future is the caller; the waiter is in no list.
         Deferred::new(unsafe { waiter::notify(waiter.0, Verdict::Granted) })
     }
 }
 
-/// A waiter that is in no list, on its way into a queue. It comes from another queue, and both are locked while this exists, the one it comes from first; or its grant was revoked, and its own future puts it back.
+/// A waiter that is in no list, on its way into a queue. It comes from another queue, and both are locked while this exists (or one is, under which the other is changed); or its grant was revoked, and its own future puts it back.
 #[derive(Debug)]
 #[must_use = "a waiter must be put somewhere, or granted"]
 pub(crate) struct Detached(*mut Waiter);

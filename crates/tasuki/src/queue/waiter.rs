@@ -355,7 +355,7 @@ impl Waiter {
     ///
     /// A granter may move the waker out at the same moment. It moves by copying and nothing but the
     /// future writes the slot, so the bits stay readable; comparing them calls no foreign code. The
-    /// answer is then about a wake-up that is already under way, which serves as well.
+    /// answer is then about a wake-up that is already under way, which is as good.
     #[inline]
     pub(crate) fn will_wake(&self, waker: &Waker) -> bool {
         // SAFETY: invariant 4: the slot has been written, and is written only by this future.

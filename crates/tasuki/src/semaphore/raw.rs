@@ -1,7 +1,7 @@
 //! The semaphore without permits as values: its word, its two policies, its transitions.
 //!
 //! Without waiters the word is the number of free permits, and to acquire or release is one compare-exchange. With waiters the word leads to the first of them, the
-//! number moves beside it, and every operation locks the queue (`supply.rs`). Called by `Semaphore` and its futures. It must never run foreign code with the queue locked.
+//! number moves beside it, and whatever changes it locks the queue (`supply.rs`). Called by `Semaphore` and its futures. It must never run foreign code with the queue locked.
 //!
 //! ```text
 //!   word:    5                  five free, no waiter
@@ -45,7 +45,7 @@
 //!
 //! # Bypass
 //!
-//! With waiters every operation locks the queue, so the bound is a plain number in the front waiter: a newcomer may take free permits while the front has been overtaken fewer
+//! With waiters an acquisition locks the queue, so the bound is a plain number in the front waiter: a newcomer may take free permits while the front has been overtaken fewer
 //! than `N` times, and counts itself. For there to be something to take, the *last* waiter that a release could grant is only woken: it stays the front, its permits
 //! stay free, and it takes them when it is polled, unless a newcomer was faster. A front that has been overtaken `N` times is granted as with `Fifo`.
 //!
@@ -60,7 +60,8 @@
 //! # Orderings
 //! The word: Release of [`RawSemaphore::release`] pairs with Acquire of [`RawSemaphore::take_at`]; the exchanges in
 //! between, whatever their ordering, continue the release sequence. The lock of the queue takes over what came before it with Acquire
-//! and passes it on with Release, a grant publishes through the waiter's state. `CLOSED` is read with Acquire.
+//! and passes it on with Release, a grant publishes through the waiter's state. `CLOSED` is read with Acquire where it ends an acquisition or is the answer; the looks that
+//! decide whether to lock the queue are Relaxed.
 
 use super::SemaphorePolicy;
 use super::supply::{Supply, Surplus};

@@ -1,7 +1,7 @@
 //! The timer wheel: waiters sorted by their deadline, coarsely while it is far away and by single ticks when it is near.
 //!
 //! A hierarchy of ten levels of 64 slots. A slot of level 0 is one tick, a slot of level `n` is 64 slots of level
-//! `n - 1`. A waiter is put into the lowest level at which its time and the present differ; when the present
+//! `n - 1`. A waiter is put into the highest level at which its time and the present differ; when the present
 //! reaches a slot of a higher level, its waiters move down. Insert and cancel are O(1); each waiter moves
 //! at most once per level. It knows ticks, not clocks, and nothing runs in it: what is due comes out in
 //! batches.
@@ -33,7 +33,7 @@ const STEP: usize = if shim::MODEL { 2 } else { 32 };
 /// Waiters by due tick. Every method takes the evidence that the lock of the wheel is held.
 #[derive(Debug)]
 pub(super) struct Wheel {
-    /// The present: everything due at or before it has been released, or is in its slot of level 0.
+    /// The present: everything due before it has been released; what is due at it is in slots that begin at it.
     now: u64,
     /// `LEVELS × SLOTS`, and the one of the waiters that are never due. A ring must not move, and sentinels keep pointers to
     /// themselves. In an `Arc`, though it is not shared: a `Box` that is moved would be the only valid way to its content, and

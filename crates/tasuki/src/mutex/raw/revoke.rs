@@ -2,8 +2,8 @@
 //!
 //! A task that keeps a lock future without polling it, and locks again by another future, waits for itself if a grant is final (*futurelock*). Here a granted waiter
 //! stays at the head of the list, and its claim locks the queue. As long as the grant is unclaimed, another future of the same task (a *sibling*) can take the lock over. The revoked waiter is then in no
-//! list: only its own future knows it, and enqueues it again at its next poll. Called by `enqueue.rs`, `unlock.rs`, `cancel.rs` and `overdue.rs`, only where `P::REVOCABLE`: the other
-//! policies are not affected.
+//! list: only its own future knows it, and enqueues it again at its next poll. Called by the other files of `raw/`, and by the waits that these belong to (`mutex/lock.rs`; `mutex/guards.rs` for a condvar). It does
+//! something only where `P::REVOCABLE`: the other policies are not affected.
 //!
 //! ```text
 //!   unlock          a·LOCKED ------> a·LOCKED·WOKEN        a is woken, and is the owner if it is polled
@@ -29,11 +29,12 @@
 //! | from | event | to | duty | fn |
 //! |---|---|---|---|---|
 //! | `head·LOCKED` | unlock | `head·LOCKED·WOKEN` | wake the head | [`RawMutex::grant_revocably`] |
-//! | `head·LOCKED·WOKEN` | poll, or cancel, of the head | head out, `LOCKED` | own the lock | [`RawMutex::claim_grant`] |
+//! | `head·LOCKED·WOKEN` | poll, or cancel, of the head | head out, `LOCKED` | own the lock | [`RawMutex::claim_locked`] |
 //! | `head·LOCKED·WOKEN` | enqueue of a sibling, or its first or second poll that finds this grant | the grant noted in the sibling, and how often | wake the own task | [`RawMutex::payload_of`], [`RawMutex::ask`] |
 //! | `head·LOCKED·WOKEN` | the third poll in a row of the sibling that finds this grant | head revoked, sibling out, `LOCKED` | own the lock | [`RawMutex::ask`] |
 //! | `0` | poll of a revoked waiter | `LOCKED` | own the lock | [`RawMutex::ask_revoked`] |
 //! | any other | poll of a revoked waiter | enqueued at the front, behind a granted head; the second time at the end | a sibling's grant: wake the own task | [`RawMutex::ask_revoked`] |
+//! | `head·LOCKED·WOKEN` | its task has left it unclaimed for too long, or has ended | head revoked, the next granted, or `0` | wake the next | `overdue.rs` |
 //! | any | cancel of a revoked waiter | – | none | [`RawMutex::cancel_revocable`] |
 //! | `0` | waiters come from a condvar | the first enqueued and granted | wake it | [`RawMutex::grant_moved`] |
 //!
