@@ -2,7 +2,9 @@
 //!
 //! The end of a poll or of a task looks for the grants of that task, with the bucket locked, and many tasks may have some at the same time: a release of a hundred thousand locks grants as many. So a search must not
 //! look at the grants of other tasks. The records, which lie in the locks, are the nodes of a binary tree: a step down goes by the next bit of the number of the task, from the lowest on, so no path is longer than such a number has bits. Numbers are given
-//! one after the other, so mostly a path is as long as that of a balanced tree. The grants of one task are a ring, of which the oldest is in the tree.
+//! one after the other, so mostly a path is as long as that of a balanced tree. The grants of one task are a ring, of which the first, mostly the oldest, is in the tree.
+//!
+//! One task may have as many grants, too. So the end of a poll changes a number of the ring, and looks at its first grant and its last: each grant has kept what that number was when it was linked, and they are in the order of these numbers.
 //!
 //! ```text
 //!   root --> [task 0x300] ring of two grants              bits above those of the bucket: 0b11
@@ -12,7 +14,9 @@
 //!
 //! # Invariants
 //! G1. A record in the tree is where a search for its task passes: below each of its ancestors on the side of the bit that the search takes there. So any leaf below a record may take its place.
-//! G2. A linked record is in the ring of its task, and stays where it is until it is unlinked (O1 of `overdue.rs`). The oldest of a ring is in the tree; the children of the others mean nothing.
+//! G2. A linked record is in the ring of its task, and stays where it is until it is unlinked (O1 of `overdue.rs`). The first of a ring is in the tree; the children and the `ends` of the others mean nothing.
+//! G3. A record of which `since` is another number than `ends` of its ring was there at the last end of a poll: it is *left over*. These are the first of the ring: from the first to the last, `since` only goes up, and the last is `ends`
+//!     or less.
 //!
 //! # Orderings
 //! None: all of it is touched by the holder of the bucket's lock only.
@@ -20,17 +24,7 @@
 use super::overdue::BUCKETS;
 use core::cell::Cell;
 use core::fmt;
-use core::iter;
 use core::ptr::NonNull;
-
-/// At the ends of how many polls of its task the grant was unclaimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looks {
-    None,
-    Once,
-    /// It is to be revoked.
-    Due,
-}
 
 /// Where there may be a record.
 type GrantLink = Cell<Option<NonNull<UnclaimedGrant>>>;
@@ -38,7 +32,10 @@ type GrantLink = Cell<Option<NonNull<UnclaimedGrant>>>;
 /// What a lock keeps of its grant, for the end of a poll. See the tables of `overdue.rs`.
 pub struct UnclaimedGrant {
     pub(super) task: Cell<usize>,
-    pub(super) looks: Cell<Looks>,
+    /// Of the first of a ring: how many polls of its task have ended since the ring began. Wraps: it is compared for equality.
+    ends: Cell<u8>,
+    /// What `ends` was when the record was linked, or spared.
+    since: Cell<u8>,
     /// Which of the two types of locks it is in: those of `Revocable<true>` or `Revocable<false>`.
     pub(super) spins: Cell<bool>,
     /// The process in whose table it is linked.
@@ -58,7 +55,8 @@ impl UnclaimedGrant {
     #[expect(clippy::declare_interior_mutable_const, reason = "each lock has its own")]
     pub(crate) const NEW: Self = Self {
         task: Cell::new(0),
-        looks: Cell::new(Looks::None),
+        ends: Cell::new(0),
+        since: Cell::new(0),
         spins: Cell::new(false),
         process: Cell::new(0),
         previous: Cell::new(None),
@@ -66,9 +64,20 @@ impl UnclaimedGrant {
         children: [const { Cell::new(None) }; 2],
     };
 
+    /// Of the first of a ring: see G3.
+    fn is_left_over(&self) -> bool {
+        self.since.get() != self.ends.get()
+    }
+
     /// A child, if there is one.
     fn child(&self) -> Option<&GrantLink> {
         self.children.iter().find(|child| child.get().is_some())
+    }
+
+    /// Is the first of the ring instead of another.
+    fn replace_first(&self, other: &Self) {
+        self.ends.set(other.ends.get());
+        self.adopt_children(other);
     }
 
     /// Takes over the children of another.
@@ -111,7 +120,7 @@ impl GrantTree {
         self.root.get().is_none()
     }
 
-    /// Where the oldest grant of this task is, or would be.
+    /// Where the first grant of this task is, or would be.
     fn place_of(&self, task: usize) -> &GrantLink {
         let (mut place, mut path) = (&self.root, task / BUCKETS);
         while let Some(grant) = place.get() {
@@ -134,11 +143,14 @@ impl GrantTree {
         let Some(first) = place.get() else {
             grant.previous.set(Some(pointer));
             grant.next.set(Some(pointer));
+            grant.ends.set(0);
+            grant.since.set(0);
             grant.children.iter().for_each(|child| child.set(None));
             return place.set(Some(pointer));
         };
         // SAFETY: G2: the ring of the task.
         let first_grant = unsafe { linked(first) };
+        grant.since.set(first_grant.ends.get());
         let last = first_grant.previous.replace(Some(pointer));
         if let Some(last) = last {
             // SAFETY: as above.
@@ -163,15 +175,51 @@ impl GrantTree {
         let next_grant = unsafe { linked(next) };
         next_grant.previous.set(Some(previous));
         if place.get() == Some(pointer) {
-            next_grant.adopt_children(grant);
+            next_grant.replace_first(grant);
             place.set(Some(next));
         }
     }
 
-    /// The grants of this task, the oldest first. Nothing is linked or unlinked meanwhile: the tree is borrowed.
-    pub(super) fn of_task(&self, task: usize) -> impl Iterator<Item = NonNull<UnclaimedGrant>> + '_ {
-        let first = self.place_of(task).get();
-        iter::successors(first, move |grant| {
+    /// The first grant of this task.
+    pub(super) fn first(&self, task: usize) -> Option<NonNull<UnclaimedGrant>> {
+        self.place_of(task).get()
+    }
+
+    /// The first grant of this task that is left over (G3).
+    pub(super) fn left_over(&self, task: usize) -> Option<NonNull<UnclaimedGrant>> {
+        // SAFETY: in this tree, which the caller has locked.
+        self.first(task).filter(|first| unsafe { linked(*first) }.is_left_over())
+    }
+
+    /// The first grant of this task becomes the last, and is not left over before another poll has ended.
+    pub(super) fn spare_first(&mut self, task: usize) {
+        let place = self.place_of(task);
+        let Some(first) = place.get() else { return };
+        // SAFETY: in this tree, which the caller has locked.
+        let first_grant = unsafe { linked(first) };
+        first_grant.since.set(first_grant.ends.get());
+        let Some(next) = first_grant.next.get().filter(|next| *next != first) else { return };
+        // SAFETY: G2: the ring of the task.
+        unsafe { linked(next) }.replace_first(first_grant);
+        place.set(Some(next));
+    }
+
+    /// A poll of this task has ended, and none of its grants is left over: all of them are from now on. True if one of them was not there at the end before, or was spared.
+    pub(super) fn end_poll(&mut self, task: usize) -> bool {
+        let Some(first) = self.first(task) else { return false };
+        // SAFETY: in this tree, which the caller has locked.
+        let first = unsafe { linked(first) };
+        let ends = first.ends.get();
+        first.ends.set(ends.wrapping_add(1));
+        // SAFETY: G2: the ring of the task.
+        first.previous.get().is_some_and(|last| unsafe { linked(last) }.since.get() == ends)
+    }
+
+    /// The grants of this task, from the first on.
+    #[cfg(test)]
+    fn of_task(&self, task: usize) -> impl Iterator<Item = NonNull<UnclaimedGrant>> + '_ {
+        let first = self.first(task);
+        core::iter::successors(first, move |grant| {
             // SAFETY: G2: the ring of the task, in this tree, which the caller has locked.
             let next = unsafe { linked(*grant) }.next.get();
             next.filter(|_| next != first)
@@ -255,6 +303,46 @@ mod tests {
             assert!(found.into_iter().eq(expected));
             assert_eq!(tree.is_empty(), model.values().all(Vec::is_empty));
         }
+    }
+
+    /// However many grants a task has, the end of a poll looks at few; and they are left over from the next end on, but for those that were spared.
+    #[test]
+    fn the_end_of_a_poll_looks_at_few() {
+        const TASK: usize = 7 * BUCKETS;
+        let many = if cfg!(miri) { 64 } else { 1 << 14 };
+        let grants: Vec<UnclaimedGrant> = (0..many).map(|_| grant_of(TASK)).collect();
+        let (old, new) = grants.split_at(many / 2);
+        let mut tree = GrantTree::EMPTY;
+        // SAFETY: not linked, and their memory stays.
+        let link = |tree: &mut GrantTree, grant: &UnclaimedGrant| unsafe { tree.link(grant.into()) };
+        let few = |looked: usize, what: &str| assert!(looked <= 8, "{looked} looks {what}");
+        old.iter().for_each(|grant| link(&mut tree, grant));
+        let (looked, left) = looks(|| tree.left_over(TASK));
+        few(looked, "for what is left over");
+        assert_eq!(left, None, "no poll has ended");
+        let (looked, is_new) = looks(|| tree.end_poll(TASK));
+        few(looked, "at the end of a poll");
+        assert!(is_new);
+        new.iter().for_each(|grant| link(&mut tree, grant));
+        for (at, grant) in old.iter().enumerate() {
+            let (looked, left) = looks(|| tree.left_over(TASK));
+            few(looked, "for what is left over");
+            assert_eq!(left, Some(NonNull::from(grant)));
+            let (looked, ()) = looks(|| tree.spare_first(TASK));
+            few(looked, "to spare one");
+            if at % 2 == 0 {
+                // SAFETY: it is linked.
+                unsafe { tree.unlink(grant.into()) };
+            }
+        }
+        assert!(tree.left_over(TASK).is_none() && tree.end_poll(TASK));
+        let spared = old.iter().skip(1).step_by(2);
+        for grant in new.iter().chain(spared) {
+            assert_eq!(tree.left_over(TASK), Some(NonNull::from(grant)), "in their order");
+            // SAFETY: it is linked.
+            unsafe { tree.unlink(grant.into()) };
+        }
+        assert!(tree.is_empty() && !tree.end_poll(TASK));
     }
 
     /// However many tasks have grants, what is done for one of them looks at few.

@@ -8,7 +8,7 @@
 //! ```text
 //!   UNCLAIMED                      Arc<Mutex>                         Arc<Mutex>
 //!  +---------------------+        +-----------------------------+    +-----------------------------+
-//!  | task % 256 | tree --+------->| record: task, looks, links -+--->| record: task, looks, links  |      each locks its own queue,
+//!  | task % 256 | tree --+------->| record: task, links --------+--->| record: task, links         |      each locks its own queue,
 //!  +---------------------+        | queue: a·LOCKED·WOKEN       |    | queue: c·LOCKED·WOKEN       |      and holds an unclaimed grant
 //!  | ...                 |        +-----------------------------+    +-----------------------------+
 //! ```
@@ -26,23 +26,22 @@
 //! | `task` | in the tree of the task's bucket (`grant_tree.rs`) | the lock |
 //! |---|---|---|
 //! | 0 | no | not granted, or claimed, or granted to a future that is not watched |
-//! | number | yes, with [`Looks`] | granted to a watched future of this task, and not claimed |
+//! | number | yes: new, or left over | granted to a watched future of this task, and not claimed |
 //!
 //! | from | event | to | fn |
 //! |---|---|---|---|
-//! | not linked | grant to a watched waiter | linked, `None` | [`RawMutex::watch_grant`] |
-//! | `None` | end of a poll of the task | `Once`; the task is woken | [`change_looks`] |
-//! | `Once` | end of the next poll | `Due` | [`change_looks`] |
-//! | linked | claim, cancel, revocation by a sibling | not linked | [`RawMutex::unwatch_grant`] |
-//! | `Due` | the same end of a poll | not linked; revoked, the next waiter is granted or the lock is free | [`revoke_due`] |
-//! | `Due` | the same end of a poll, and another thread has locked the queue | `Once`; the task is woken | [`revoke_due`] |
-//! | linked | end of the task | not linked; revoked, the next waiter is granted or the lock is free | [`task_ended`] |
-//! | linked | end of the task, and another thread has locked the queue | the same; tried again | [`task_ended`] |
+//! | not linked | grant to a watched waiter | new | [`RawMutex::watch_grant`] |
+//! | new | end of a poll of the task | left over; the task is woken | [`GrantTree::end_poll`] |
+//! | new, left over | claim, cancel, revocation by a sibling | not linked | [`RawMutex::unwatch_grant`] |
+//! | left over | end of the next poll | not linked; revoked, the next waiter is granted or the lock is free | [`revoke_one`] |
+//! | left over | the same, and another thread has locked the queue | left over; the task is woken | [`GrantTree::spare_first`] |
+//! | new, left over | end of the task | not linked; revoked, the next waiter is granted or the lock is free | [`task_ended`] |
+//! | new, left over | end of the task, and another thread has locked the queue | the same; tried again | [`task_ended`] |
 //!
 //! # Invariants
 //! O1. A linked record is in a mutex in an `Arc`, which the granted future keeps: a record is linked only for a waiter whose mark says so, and unlinked before that waiter can leave (both under `EDIT` of the mutex).
-//! O2. `task`, `process` and `spins` are written under `EDIT` of the mutex, and only while the record is in no bucket or its bucket is locked, too; so the holder of either lock may read them. Links and looks belong to
-//!     the holder of the bucket's lock; while the record is in no bucket, the looks to the holder of `EDIT`.
+//! O2. `task`, `process` and `spins` are written under `EDIT` of the mutex, and only while the record is in no bucket or its bucket is locked, too; so the holder of either lock may read them. All else in it belongs to
+//!     the holder of the bucket's lock.
 //! O3. The order of locks is `EDIT` of a mutex, then a bucket. [`revoke_one`] has the bucket first; it only tries `EDIT`, once: if that fails another thread claims, cancels or enqueues, and the end of the next poll tries again; the end of a task, which has no next poll, lets go of the bucket and tries until the record is gone. With both it unlinks the record and lets go of the
 //!     bucket; the mutex stays until `EDIT` is cleared, because the future that was granted needs `EDIT` to leave. After that store nothing of it is touched.
 //! O4. Wakers are called with neither.
@@ -51,7 +50,7 @@
 //! Both locks are queue locks. Release in [`clear_table`] pairs with Acquire in [`lock_bucket`]: the table that was cleared. The look of [`poll_ended`] at the bucket is Relaxed: a poll that a grant's wake has caused comes after the grant, whose record was linked before; an
 //! earlier one may miss it, because that wake is still to come. The look of [`task_ended`] may miss a grant that another thread makes at the same moment, as one that it makes later: see *What is not revoked* there.
 
-use super::grant_tree::{GrantTree, Looks};
+use super::grant_tree::GrantTree;
 use super::{LOCKED, RawMutex};
 use crate::policy::{Policy, Revocable};
 use crate::probe::foreign_code;
@@ -161,7 +160,7 @@ const MAX_TRIES: usize = if MODEL { 2 } else { usize::MAX };
 #[inline(never)]
 fn revoke_all(task: usize) {
     let (mut tries, mut panics) = (0, Panics::default());
-    while let Some(revoked) = revoke_one(task, |_| true) {
+    while let Some(revoked) = revoke_one(task, GrantTree::first) {
         match revoked {
             Ok(owner) => panics.catch(|| wake_owner(owner)),
             Err(Busy) if tries < MAX_TRIES => {
@@ -179,59 +178,40 @@ fn revoke_all(task: usize) {
 #[inline(never)]
 fn look_at_grants(task: usize, waker: &Waker) {
     let (mut is_left, mut panics) = (false, Panics::default());
-    change_looks(task, Looks::Once, Looks::Due);
-    while let Some(revoked) = revoke_due(task) {
+    while let Some(revoked) = revoke_one(task, GrantTree::left_over) {
         match revoked {
             Ok(owner) => panics.catch(|| wake_owner(owner)),
             Err(Busy) => is_left = true,
         }
     }
     // Afterwards: the next waiter may be of the same task, in a set of futures that is not polled and therefore wakes it only once.
-    if change_looks(task, Looks::None, Looks::Once) || is_left {
+    let has_new = lock_bucket(task).value().end_poll(task);
+    if has_new || is_left {
         foreign_code();
         panics.catch(|| waker.wake_by_ref());
     }
     panics.resume();
 }
 
-/// Changes the looks of all grants of the task that have been looked at so often; was there one?
-fn change_looks(task: usize, from: Looks, to: Looks) -> bool {
-    let mut locked = lock_bucket(task);
-    let mut is_changed = false;
-    for grant in locked.value().of_task(task) {
-        // SAFETY: linked in the tree, which is locked.
-        let looks = unsafe { &grant.as_ref().looks };
-        if looks.get() == from {
-            looks.set(to);
-            is_changed = true;
-        }
-    }
-    is_changed
-}
-
-/// Revokes one grant of the task that is due; `None` if there is none.
-fn revoke_due(task: usize) -> Option<Result<Option<QueueWaker>, Busy>> {
-    revoke_one(task, |looks| looks == Looks::Due)
-}
-
-/// Revokes one grant of the task of those that have been looked at so often; `None` if there is none.
-fn revoke_one(task: usize, is_due: impl Fn(Looks) -> bool) -> Option<Result<Option<QueueWaker>, Busy>> {
+/// Revokes the first grant of the task, if `find` gives it; `None` if it gives none.
+fn revoke_one(
+    task: usize,
+    find: impl Fn(&GrantTree, usize) -> Option<NonNull<UnclaimedGrant>>,
+) -> Option<Result<Option<QueueWaker>, Busy>> {
     // Around the bucket, which is unlocked before the mutex: sections nest.
     let section = Section::enter();
     let mut locked = lock_bucket(task);
+    let grant = find(locked.value(), task)?;
+    // If it stays, because its queue is locked, it is left over again at the end of the next poll.
+    locked.value().spare_first(task);
     // SAFETY: linked in the tree, which is locked.
-    let looks_of = |grant: NonNull<UnclaimedGrant>| unsafe { &(*grant.as_ptr()).looks };
-    let due = locked.value().of_task(task).find(|grant| is_due(looks_of(*grant).get()))?;
-    // If it stays, because its queue is locked, it is due again at the end of the next poll.
-    looks_of(due).set(Looks::Once);
-    // SAFETY: as above.
-    let spins = unsafe { due.as_ref() }.spins.get();
+    let spins = unsafe { grant.as_ref() }.spins.get();
     // SAFETY: it is linked in the locked bucket, and `watch_grant` noted which of the two types of locks it is in.
     Some(unsafe {
         if spins {
-            revoke_overdue::<Revocable<true>>(due, section, locked)
+            revoke_overdue::<Revocable<true>>(grant, section, locked)
         } else {
-            revoke_overdue::<Revocable<false>>(due, section, locked)
+            revoke_overdue::<Revocable<false>>(grant, section, locked)
         }
     })
 }
@@ -276,7 +256,6 @@ impl<P: Policy> RawMutex<P> {
         let Some(grant) = P::grant_record(&self.record) else { return };
         debug_assert_eq!(grant.task.get(), 0, "one grant at a time");
         grant.task.set(task);
-        grant.looks.set(Looks::None);
         grant.spins.set(P::SPIN);
         grant.process.set(this_process());
         let grant = self.grant_pointer();
