@@ -359,7 +359,7 @@ impl LockRecord {
         // Relaxed: written before the record was published.
         if holders.is_shared.load(Ordering::Relaxed) {
             thread_slots::each(self.id(), &mut slot);
-            holders.extra.each(|extra| slot(extra, extra.look()));
+            holders.extra.each(self.id().number(), &mut slot);
         }
         unknown
     }
