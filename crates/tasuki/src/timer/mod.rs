@@ -237,7 +237,7 @@ pub type Sleep = Wait<Single<SleepOp>>;
 
 /// What a sleep can do besides what every wait can: say when it ends, and be set to another time.
 impl Wait<Single<SleepOp>> {
-    /// Returns when the sleep ends. `None` before the first poll of a sleep that was given a duration, for its time begins then; and always if no clock can reach that time.
+    /// Returns when the sleep ends. `None` of a sleep that was given a duration and has not begun to wait, for its time begins with the poll that does; a sleep of no time never waits. And always if no clock can reach that time.
     ///
     /// (Not to be confused with [`deadline`](Wait::deadline), which gives a wait a limit.)
     ///
