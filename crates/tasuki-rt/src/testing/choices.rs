@@ -73,11 +73,16 @@ pub(super) struct Priorities {
     /// Steps at which the running task falls, descending.
     changes: Vec<usize>,
     step: usize,
+    /// How often one of several was picked.
+    picks: usize,
     /// By the number of the task; 0 for one that is not known yet.
     of: Vec<u64>,
     /// What the next task that falls gets: lower each time, and lower than every first priority.
     floor: u64,
 }
+
+/// The task that is picked so many times one of several has been falls as well: tasks that wake each other for ever would starve all below them.
+const FAIR: usize = 1 << 14;
 
 /// More changes than these have no effect: they come within the first 512 steps.
 const MOST_CHANGES: usize = 4_096;
@@ -88,7 +93,7 @@ impl Priorities {
         let length = 4 << dice.roll(8);
         let mut changes: Vec<usize> = (0..depth.min(MOST_CHANGES)).map(|_| 1 + dice.roll(length)).collect();
         changes.sort_unstable_by(|a, b| b.cmp(a));
-        Self { dice, changes, step: 0, of: Vec::new(), floor: u64::from(u32::MAX) }
+        Self { dice, changes, step: 0, picks: 0, of: Vec::new(), floor: u64::from(u32::MAX) }
     }
 
     fn priority(&mut self, task: usize) -> u64 {
@@ -105,6 +110,16 @@ impl Priorities {
         self.priority(task);
         self.of[task] = self.floor;
         self.floor -= 1;
+    }
+
+    /// The option to be picked.
+    fn pick(&mut self, options: &[Candidate]) -> usize {
+        self.picks += 1;
+        if self.picks % FAIR == 0 {
+            let highest = self.highest(options);
+            self.fall(options[highest].task);
+        }
+        self.highest(options)
     }
 
     fn highest(&mut self, options: &[Candidate]) -> usize {
@@ -171,7 +186,7 @@ impl Chooser {
         let awake = options.iter().filter(|option| !option.yielded).count();
         let taken = match &mut self.strategy {
             Strategy::Random { dice, .. } => Some(dice.roll(options.len())),
-            Strategy::Priorities(priorities) => Some(priorities.highest(options)),
+            Strategy::Priorities(priorities) => Some(priorities.pick(options)),
             Strategy::Script(_) | Strategy::Search { .. } => None,
         };
         // To run a task that has yielded before the others have run costs one; so does another order of those that have. Otherwise a task that

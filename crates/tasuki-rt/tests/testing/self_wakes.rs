@@ -257,6 +257,40 @@ fn a_task_that_wakes_itself_for_ever_starves_no_other() {
     assert!(cfg!(miri) || explored.is_complete(), "{explored:?}");
 }
 
+/// Tasks that grant to each other until another task has run, two pairs of them: when one of a pair fell below the others, the other pair starved that task with one seed in ten.
+#[test]
+#[cfg_attr(miri, ignore = "a hundred thousand polls for a seed")]
+fn tasks_that_wake_each_other_for_ever_starve_no_other() {
+    let _dog = watchdog(120);
+    async fn until_another_has_run() {
+        let done = Rc::new(Cell::new(false));
+        let mut tasks = Vec::new();
+        for _ in 0..2 {
+            let (ping, pong) = (Rc::new(Event::auto()), Rc::new(Event::auto()));
+            let pair = [(ping.clone(), pong.clone()), (pong, ping.clone())];
+            ping.set();
+            tasks.extend(pair.map(|(from, to)| {
+                let done = done.clone();
+                spawn_local(async move {
+                    while !done.get() {
+                        from.wait().await;
+                        to.set();
+                    }
+                    to.set();
+                })
+            }));
+        }
+        tasks.push(spawn_local(async move { done.set(true) }));
+        for task in tasks {
+            task.await.unwrap();
+        }
+    }
+    for seed in 0..100 {
+        Simulation::new(seed).polls(100_000).run(until_another_has_run());
+        Simulation::new(seed).depth(1).polls(100_000).run(until_another_has_run());
+    }
+}
+
 /// A future that wakes its task itself and returns `Pending`, as `yield_now` of every crate does.
 async fn foreign_yield() {
     let mut yielded = false;
