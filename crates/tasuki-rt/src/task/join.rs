@@ -178,6 +178,7 @@ impl<T> JoinHandle<T> {
 
     /// A poll by a waker that is known not to panic: the cell would end the process.
     pub(crate) fn poll_trusted(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        let waited = self.waits;
         let poll = self.register(cx);
         if poll.is_pending() {
             context::simulation(|sim| sim.joins(self.id()));
@@ -187,6 +188,9 @@ impl<T> JoinHandle<T> {
                 unsafe { TaskCell::look(*cell, |task| task.metadata().notes.joined_by(&self.wait)) };
             }
         } else {
+            if waited {
+                context::simulation(|sim| sim.joins_no_more(self.id()));
+            }
             self.wait.ends();
         }
         poll

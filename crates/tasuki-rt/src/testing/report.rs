@@ -40,16 +40,6 @@ struct Task {
     spawned_at: Option<&'static Location<'static>>,
     name: Option<Arc<str>>,
     ended: bool,
-    /// The tasks for whose end it waits: those that its last poll asked for, and has not let go of.
-    joins: Vec<JoinedTask>,
-}
-
-/// A task for whose end another one waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct JoinedTask {
-    id: TaskId,
-    /// The `JoinSet` that it is a member of, if that is waited for.
-    set: Option<SetAddress>,
 }
 
 /// Tells a `JoinSet` from the others that exist.
@@ -61,13 +51,18 @@ pub(super) struct Tasks {
     workers: usize,
     numbers: BTreeMap<TaskId, usize>,
     list: Vec<Task>,
+    /// Which task waits for the end of this one: the last that has polled its handle, however long ago. A set of futures polls a handle again only when that is woken.
+    joined: BTreeMap<TaskId, usize>,
+    /// Which task waits for this `JoinSet`, and the members of that.
+    joined_sets: BTreeMap<SetAddress, (usize, Vec<TaskId>)>,
     steps: VecDeque<TaskStep>,
 }
 
 impl Tasks {
     pub(super) fn new(workers: usize) -> Self {
         let list = (0..workers).map(|_| Task::default()).collect();
-        Self { workers, numbers: BTreeMap::new(), list, steps: VecDeque::new() }
+        let (joined, joined_sets) = (BTreeMap::new(), BTreeMap::new());
+        Self { workers, numbers: BTreeMap::new(), list, joined, joined_sets, steps: VecDeque::new() }
     }
 
     /// The number of a task, new if it has none; then its site is asked for. Identities are given to the whole process, so they differ from run to run; numbers do not.
@@ -95,7 +90,6 @@ impl Tasks {
             self.steps.pop_front();
         }
         self.steps.push_back(TaskStep { task, worker, end: PollEnd::Waits });
-        self.list[task].joins.clear();
     }
 
     /// Notes how the poll that is running will end.
@@ -105,30 +99,28 @@ impl Tasks {
         }
     }
 
+    /// The task waits for this one to end.
     pub(super) fn joins(&mut self, task: usize, id: TaskId) {
-        let (joins, joined) = (&mut self.list[task].joins, JoinedTask { id, set: None });
-        if !joins.contains(&joined) {
-            joins.push(joined);
-        }
+        self.joined.insert(id, task);
     }
 
-    /// The handle of that task is dropped.
-    pub(super) fn joins_no_more(&mut self, task: usize, id: TaskId) {
-        self.list[task].joins.retain(|joined| *joined != JoinedTask { id, set: None });
+    /// The handle of this task has given its result, or is dropped.
+    pub(super) fn joins_no_more(&mut self, id: TaskId) {
+        self.joined.remove(&id);
     }
 
     /// The task waits for the first of these, the members of a set, to end.
     pub(super) fn joins_set(&mut self, task: usize, set: SetAddress, members: impl Iterator<Item = TaskId>) {
-        self.leaves_set(task, set);
-        self.list[task].joins.extend(members.map(|id| JoinedTask { id, set: Some(set) }));
+        self.joined_sets.insert(set, (task, members.collect()));
     }
 
-    /// The task waits for the set no more.
-    pub(super) fn leaves_set(&mut self, task: usize, set: SetAddress) {
-        self.list[task].joins.retain(|joined| joined.set != Some(set));
+    /// The set is waited for no more.
+    pub(super) fn leaves_set(&mut self, set: SetAddress) {
+        self.joined_sets.remove(&set);
     }
 
     pub(super) fn ended(&mut self, id: TaskId) {
+        self.joined.remove(&id);
         let Some(number) = self.numbers.remove(&id) else { return };
         self.list[number].ended = true;
         if let Some(step) = self.steps.back_mut().filter(|step| step.task == number) {
@@ -154,8 +146,8 @@ impl Tasks {
             own.sort_unstable();
             let mut lines: Vec<String> = own.into_iter().map(|(_, line)| line).collect();
             let subject = self.subject(number);
-            let joins = self.list[number].joins.iter();
-            lines.extend(joins.map(|joined| format!("{subject} waits for {} to end", self.short(joined.id))));
+            let joins = self.joined_by(number).into_iter();
+            lines.extend(joins.map(|joined| format!("{subject} waits for {} to end", self.short(joined))));
             if lines.is_empty() {
                 lines.push(format!("{subject} waits for something unknown"));
             }
@@ -168,6 +160,16 @@ impl Tasks {
             let _ = write!(text, "\n{}", deadlock.describe(name));
         }
         text
+    }
+
+    /// For whose end a task waits, in the order of their numbers: identities differ from run to run.
+    fn joined_by(&self, task: usize) -> Vec<TaskId> {
+        let handles = self.joined.iter().filter(|(_, by)| **by == task).map(|(id, _)| *id);
+        let sets = self.joined_sets.values().filter(|(by, _)| *by == task);
+        let mut joined: Vec<_> =
+            handles.chain(sets.flat_map(|(_, members)| members.iter().copied())).collect();
+        joined.sort_by_key(|id| self.numbers.get(id).copied().unwrap_or(usize::MAX));
+        joined
     }
 
     /// A task, by its number and the place where it was spawned.

@@ -226,11 +226,9 @@ impl Sim {
         }
     }
 
-    /// The running task has dropped the handle of this one.
+    /// The handle of this task has given its result, or is dropped.
     pub(crate) fn joins_no_more(&self, id: TaskId) {
-        if let Some(task) = self.polling.task.get() {
-            self.tasks.borrow_mut().joins_no_more(task, id);
-        }
+        self.tasks.borrow_mut().joins_no_more(id);
     }
 
     /// The running task waits for the end of one of these, the members of a set.
@@ -240,11 +238,9 @@ impl Sim {
         }
     }
 
-    /// The running task waits for this set no more.
+    /// This set is waited for no more.
     pub(crate) fn leaves_set(&self, set: SetAddress) {
-        if let Some(task) = self.polling.task.get() {
-            self.tasks.borrow_mut().leaves_set(task, set);
-        }
+        self.tasks.borrow_mut().leaves_set(set);
     }
 
     /// A task has panicked, and its handle was not awaited.

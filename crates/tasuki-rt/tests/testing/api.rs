@@ -2,6 +2,8 @@
 //! finds in `planted.rs`, how that is repeated in `replays.rs`, what counts as a failure in `failures.rs`.
 
 use crate::kit::{MS, runtime, scaled, watchdog};
+use futures_util::poll;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::cell::RefCell;
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -136,6 +138,36 @@ fn a_deadlock_names_no_task_that_was_joined_before() {
     for message in [handle, set] {
         assert!(message.contains("2 tasks wait") && !message.contains(" to end"), "{message}");
     }
+}
+
+/// Handles that a set of futures has polled before its last poll: the report said that their task waits for something unknown.
+#[test]
+fn a_deadlock_names_the_tasks_that_a_set_of_futures_joins() {
+    let _dog = watchdog(60);
+    let message = deadlock(async {
+        let tasks = [spawn(pending::<()>()), spawn(yield_now()), spawn(pending())];
+        let mut tasks: FuturesUnordered<_> = tasks.into_iter().collect();
+        while tasks.next().await.is_some() {}
+    });
+    let lines: Vec<_> = message.lines().filter(|line| line.contains("task 0 (the test)")).collect();
+    let waits = [1, 3].map(|task| format!("  task 0 (the test) waits for task {task} to end"));
+    assert_eq!(lines, waits, "{message}");
+}
+
+/// The last task that has polled a handle waits for its task, and no other one.
+#[test]
+fn a_deadlock_names_the_task_that_has_the_handle_now() {
+    let _dog = watchdog(60);
+    let message = deadlock(async {
+        let mut handle = spawn(pending::<()>());
+        assert!(poll!(&mut handle).is_pending());
+        spawn(async { handle.await.unwrap() }).await.unwrap();
+    });
+    assert!(!message.contains("task 0 (the test) waits for task 1 to end"), "{message}");
+    assert!(
+        message.lines().any(|line| line.contains("task 2 ") && line.contains("for task 1 to end")),
+        "{message}"
+    );
 }
 
 /// Where a task was spawned, also by a foreign thread; and of one that is not of the simulation, that it is none.
