@@ -121,7 +121,7 @@ impl Tasks {
 
     pub(super) fn ended(&mut self, id: TaskId) {
         self.joined.remove(&id);
-        let Some(number) = self.numbers.remove(&id) else { return };
+        let Some(&number) = self.numbers.get(&id) else { return };
         self.list[number].ended = true;
         if let Some(step) = self.steps.back_mut().filter(|step| step.task == number) {
             step.end = PollEnd::Ended;
@@ -172,9 +172,13 @@ impl Tasks {
         joined
     }
 
-    /// A task, by its number and the place where it was spawned.
+    /// A task, by its number and the place where it was spawned; also one that has ended, as it may have left a guard behind.
     fn name(&self, id: TaskId) -> String {
-        self.numbers.get(&id).map_or_else(|| self.short(id), |number| self.subject(*number))
+        match self.numbers.get(&id) {
+            Some(&number) if self.list[number].ended => format!("{}, now ended,", self.subject(number)),
+            Some(&number) => self.subject(number),
+            None => self.short(id),
+        }
     }
 
     fn short(&self, id: TaskId) -> String {

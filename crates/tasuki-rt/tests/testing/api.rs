@@ -170,6 +170,23 @@ fn a_deadlock_names_the_task_that_has_the_handle_now() {
     );
 }
 
+/// The task that took a lock, though it has ended and left its guard to another one.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "told with debug assertions only")]
+fn a_deadlock_names_a_holder_that_has_ended() {
+    let _dog = watchdog(60);
+    let message = deadlock(async {
+        let lock = Arc::new(Mutex::new(()));
+        let _guard = spawn(lock.clone().lock_owned()).await.unwrap();
+        drop(lock.lock().await);
+    });
+    let line = message.lines().find(|line| line.contains("task 0 (the test) waits at ")).unwrap();
+    assert!(
+        line.contains(", which task 1 (spawned at ") && line.contains("), now ended, took at "),
+        "{message}"
+    );
+}
+
 /// Where a task was spawned, also by a foreign thread; and of one that is not of the simulation, that it is none.
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "told with debug assertions only")]
