@@ -161,8 +161,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval { next: Some(Next::At(start)), ..interval(period) }
 }
 
-/// What an [`Interval`] does with missed ticks: [`tick`](Interval::tick) returned a period or more after the tick was due, because it was called late or its task was polled late. (After a tick that is less late the next one simply comes when it is due.) The
-/// default is [`Skip`](Self::Skip); tokio's is `Burst`.
+/// What an [`Interval`] does with missed ticks. Ticks are missed if [`tick`](Interval::tick) returns a period or more after its tick was due, because it was called late or its task was polled late. (After a tick that is less late the next one simply comes when
+/// it is due.) The default is [`Skip`](Self::Skip); tokio's is `Burst`, and a tick of tokio's is missed if it is more than 5 ms late.
 ///
 /// # Examples
 ///
