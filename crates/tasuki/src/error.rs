@@ -85,7 +85,8 @@ impl From<Closed> for TryAcquireError {
 ///
 /// * On `tasuki-rt` the workers keep the deadlines of their tasks, and a `LocalRuntime` those of its `block_on` as well.
 /// * On tokio, with the feature `tokio`, tokio does, by its own clock. Its builder must have been told `enable_time`, otherwise the wait panics. Such a deadline comes only while that runtime runs.
-/// * Elsewhere (in the future of `tasuki_rt::Runtime::block_on`, too, which no worker polls), and always in [`block`](crate::future::Wait::block), one thread of the process does. The first wait that needs it starts it. If the system refuses the thread, that wait panics, nothing is lost,
+/// * On the threads of a runtime with a [`Driver`](crate::runtime::Driver) of its own, that driver says where, also in [`block`](crate::future::Wait::block).
+/// * Elsewhere (in the future of `tasuki_rt::Runtime::block_on`, too, which no worker polls), and in `block`, also under tokio, one thread of the process does. The first wait that needs it starts it. If the system refuses the thread, that wait panics, nothing is lost,
 ///   and the next wait tries again.
 ///
 /// The child of a fork starts a thread of its own. Deadlines of waits that began before the fork come in the parent only.
