@@ -181,7 +181,7 @@ impl Exhaustive {
     ///
     /// # Panics
     ///
-    /// As [`check`](super::check()). Also if other tasks can run, or there is something else to decide, after the same decisions than there was before, as in a test that looks at the real clock: then a search means nothing. What a test does between two decisions is not compared.
+    /// As [`check`](super::check()). Also if a run differs from an earlier one after the same decisions (other tasks can run, or there is something else to decide), as in a test that looks at the real clock: then a search means nothing. What a test does between two decisions is not compared.
     ///
     /// # Examples
     ///

@@ -108,8 +108,8 @@ const MOVES_ITSELF: u32 = 8;
 /// # Order
 ///
 /// First come, first served: the waiter that was enqueued first is notified first. Each notification wakes one task only. That task moves itself, and all waiters that are notified and not woken, to the queue of the
-/// mutex, in their order; so a `notify_all` wakes no crowd that competes for the mutex. Tasks that were woken by several notifications enqueue there in the order in which they run. (So do, with
-/// [`Revocable`](crate::policy::Revocable), those that polled their wait while the mutex was granted and not claimed: they are woken, for that grant may be to a future of theirs.)
+/// mutex, in their order; so a `notify_all` wakes no crowd that competes for the mutex. Tasks that were woken by several notifications enqueue there in the order in which they run. (With
+/// [`Revocable`](crate::policy::Revocable) a task that polled its wait while the mutex was granted and not claimed is woken as well, and enqueues when it runs: that grant may be to another of its futures.)
 ///
 /// # Cancel
 ///
