@@ -34,7 +34,7 @@
 //!
 //! **The program** is only read. While the tasks of a runtime are counted, a spawn or the end of a task may wait for that: some milliseconds for 100,000 tasks.
 //!
-//! **Access.** It listens on the loopback address; any other address needs a [token](Inspector::token). Without a token it answers only requests whose host is a name of this machine, so that no web site can read it. Also with a
+//! **Access.** It listens on the loopback address; any other address needs a [token](Inspector::token). Without a token it answers only requests whose host is `localhost` or a loopback address, so that no web site can read it. Also with a
 //! token, what a browser asks for in the name of another site is refused, except the empty page itself. There is no TLS: use a tunnel. Nothing can be changed through it.
 //!
 //! | what a client may take | limit |

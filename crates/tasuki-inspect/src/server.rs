@@ -188,7 +188,7 @@ impl Server {
     }
 }
 
-/// Is it the address or the name of this machine, with or without a port?
+/// Is it `localhost` or a loopback address, with or without a port? The host name of the machine is not.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((inside, after)) if after.is_empty() || after.starts_with(':') => inside,
