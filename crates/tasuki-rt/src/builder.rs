@@ -208,7 +208,7 @@ impl Builder {
         self
     }
 
-    /// Sets a function that a worker calls on its thread after each sleep: as often as the one of [`on_thread_park`](Self::on_thread_park).
+    /// Sets a function that a worker calls on its thread after each sleep: as often as the one of [`on_thread_park`](Self::on_thread_park). The function must not wait: the task that the worker was woken for waits for it.
     ///
     /// # Examples
     ///
