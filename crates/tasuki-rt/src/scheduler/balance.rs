@@ -4,7 +4,8 @@
 //! equally many tasks one may be faster, or the system may take the processor away from the other. So now and then a worker compares itself with another one: how many turns has each of its own tasks had, and each of the other's? (A
 //! turn of all tasks is as many polls as there are tasks.) If its own tasks are ahead by a turn, it takes so many tasks of the other that both would be equally far from now on.
 //!
-//! A task that was given a baton is in no local queue but in a *next* slot. If the other worker has been in a long poll since an earlier look, that task is taken first (`steal_next`).
+//! A task that was given a baton is in no local queue but in a *next* slot. If the other worker has been in a long poll since an earlier look, that task is taken first (`steal_next`). A worker that has too
+//! many tasks to compare takes half of the queue of one that is stuck in a poll (`steal_from_stuck`).
 //!
 //! | from | event | to | takes |
 //! |---|---|---|---|
@@ -19,7 +20,7 @@ use super::worker::Local;
 use super::{LOCAL_CAPACITY, Shared};
 use crate::task::Runnable;
 
-/// A worker with this many tasks or more does not compare.
+/// A worker with this many tasks or more does not compare. It takes only what another one cannot run.
 const FEW: usize = 256;
 /// After this many turns the counts from before are halved.
 const MEMORY: f32 = 32.0;
@@ -76,7 +77,7 @@ impl Local {
             return Some(runnable);
         }
         if own >= FEW {
-            return None;
+            return self.steal_from_stuck(shared, victim);
         }
         let before = self.observations.borrow()[victim].comparison;
         let (polls, tasks) =

@@ -16,6 +16,9 @@ const APART: Duration = Duration::from_micros(100);
 /// Polls that take longer than this on average are long: taking a task over is cheaper than waiting.
 const LONG_POLL: Duration = Duration::from_micros(20);
 
+/// A worker that begins no poll for so long is stuck in one.
+const STUCK: Duration = Duration::from_millis(1);
+
 /// What a look at a busy worker showed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Observation {
@@ -33,6 +36,11 @@ impl Observation {
         let elapsed = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         let begun = polls.wrapping_sub(self.polls).saturating_add(1);
         elapsed >= APART && elapsed / u32::try_from(begun).unwrap_or(u32::MAX) >= LONG_POLL
+    }
+
+    /// Is the worker in the same poll as at an earlier look?
+    fn shows_stuck_poll(&self, polls: u64) -> bool {
+        polls == self.polls && self.since.is_some_and(|since| since.elapsed() >= STUCK)
     }
 
     /// Remembers this look, unless there is one to judge by soon.
@@ -103,6 +111,26 @@ impl Local {
             shared.remotes[self.index].counters.steals.count();
         }
         stolen
+    }
+
+    /// For a worker with many tasks of its own, which does not compare: half of the queue of another one, if that has been in one poll since an earlier look: one task, and the others into its queue.
+    pub(super) fn steal_from_stuck(&self, shared: &Shared, victim: usize) -> Option<Runnable> {
+        let (remote, observation) = (&shared.remotes[victim], &mut self.observations.borrow_mut()[victim]);
+        let polls = remote.counters.polls.get();
+        let is_stuck = observation.shows_stuck_poll(polls);
+        let share = |len: usize| if is_stuck { len - len / 2 } else { 0 };
+        let Ok((first, more)) = remote.stealer.steal_and_pop(&self.queue, share) else {
+            // Not before it is judged by: a poll that goes on is the same.
+            if polls != observation.polls {
+                observation.remember(polls);
+            }
+            return None;
+        };
+        shared.remotes[self.index].counters.steals.count();
+        if more > 0 {
+            shared.notify();
+        }
+        Some(first)
     }
 
     /// A search begins: what was seen at the looks of an earlier one says nothing, nor what was polled before.

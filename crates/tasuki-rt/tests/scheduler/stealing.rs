@@ -102,16 +102,33 @@ fn a_lonely_task_is_stolen_from_a_long_poll() {
     });
 }
 
-/// Both, while the other worker is never idle, so that none watches: a poll that ends only when the task has run, which is a new one, or one that was given a message.
+/// Both, while the other worker is never idle, so that none watches: a poll that ends only when the task has run, which is a new one, or one that was given a message. Also if the other has so many tasks that it does not
+/// compare itself.
 #[test]
 fn a_worker_that_is_never_idle_takes_what_waits_for_a_long_poll() {
     let _dog = watchdog(60);
+    for many in [0, scaled(400, 300)] {
+        beside_a_long_poll(many);
+    }
+}
+
+fn beside_a_long_poll(many: usize) {
     let runtime = runtime(2);
     let stop = flag();
     let stopped = stop.clone();
     let busy = runtime.spawn_on(WorkerId::new(1), move || async move {
-        while !stopped.load(Ordering::SeqCst) {
-            yield_now().await;
+        let yields = || {
+            let stopped = stopped.clone();
+            async move {
+                while !stopped.load(Ordering::SeqCst) {
+                    yield_now().await;
+                }
+            }
+        };
+        let all: Vec<_> = (0..many).map(|_| spawn(yields())).collect();
+        yields().await;
+        for task in all {
+            task.await.unwrap();
         }
     });
     runtime.block_on(async {
