@@ -232,12 +232,19 @@ fn send(out: &mut Timed, request: &HttpRequest, kind: &str, body: &str) -> io::R
     let head =
         format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{HEADERS}\r\n");
     out.write_all(head.as_bytes())?;
-    if request.is_head { Ok(()) } else { out.write_all(body.as_bytes()) }
+    if !request.is_head {
+        out.write_all(body.as_bytes())?;
+    }
+    close(out)
 }
 
 fn refuse(out: &mut Timed, refusal: Refusal) -> io::Result<()> {
     out.write_all(refusal_text(refusal).as_bytes())?;
-    // What the client still sends is taken for a moment: a close with unread bytes would take the answer from it.
+    close(out)
+}
+
+/// What the client still sends, as its next request, is taken for a moment: a close with unread bytes would take the answer from it.
+fn close(out: &mut Timed) -> io::Result<()> {
     out.stream.shutdown(std::net::Shutdown::Write)?;
     out.stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     let mut rest = [0; 4096];
@@ -332,6 +339,17 @@ mod tests {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8(answer).unwrap()
+    }
+
+    /// A client that sends its next requests before the answer has the whole answer to the first, and then the end: it was a reset.
+    #[test]
+    fn an_answer_is_not_cut_by_what_is_sent_behind_its_request() {
+        let page = page(Limits::DEFAULT);
+        let mut client = TcpStream::connect(page.address()).unwrap();
+        client.write_all(&REQUEST.repeat(100)).unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(b"}"));
     }
 
     const REQUEST: &[u8] = b"GET /snapshot.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
