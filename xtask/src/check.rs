@@ -70,7 +70,8 @@ fn compile(report: &mut Report) {
     for features in &FEATURES[..2] {
         report.step(&format!("bare metal {features}"), || {
             or_skip(toolchain::target(BARE_METAL), || {
-                shell::run(&mut cargo(&format!("build -p tasuki --target {BARE_METAL} {features}"))).into()
+                let build = format!("build --release -p tasuki --target {BARE_METAL} {features}");
+                shell::run(&mut cargo(&build)).into()
             })
         });
     }

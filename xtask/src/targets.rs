@@ -34,12 +34,16 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     args.end()?;
     let mut report = Report::new("targets");
     for (triple, packages) in CHECKED {
-        report.step(&format!("check {triple} {packages}"), || {
-            or_skip(toolchain::target(triple), || {
-                let mut command = cargo(&format!("check --target {triple} {packages}"));
-                shell::run(command.env("CARGO_TARGET_DIR", target().join("targets"))).into()
-            })
-        });
+        // A release build checks the sizes that the pages promise.
+        for profile in ["dev", "release"] {
+            report.step(&format!("check {triple} {packages} ({profile})"), || {
+                or_skip(toolchain::target(triple), || {
+                    let mut command =
+                        cargo(&format!("check --profile {profile} --target {triple} {packages}"));
+                    shell::run(command.env("CARGO_TARGET_DIR", target().join("targets"))).into()
+                })
+            });
+        }
     }
     let tools = toolchain::target(WASM).and_then(|()| output(&mut program("node", "--version")).map(drop));
     report.step("run wasm32 under node", || or_skip(tools, || under_node().into()));
