@@ -22,8 +22,8 @@
 //! 1. `idle ≤ threads ≤ limit`, `threads ≤ unended`; `threads` counts those that are being started, and `unended` also those whose hook of the stop has not returned.
 //! 2. While closures are queued there is a thread, which looks into the queue before it waits or ends.
 //! 3. No closure is run or dropped under the lock.
-//! 4. The destructors of thread-local variables of every thread are waited for by the thread that joins the handles: the handle of a thread is in `handles` until the thread ends, by itself, before the pool closes; then
-//!    it is `last_ended`, and the thread joins the one that was there.
+//! 4. Every thread is joined, which waits for the destructors of its thread-local variables. One that ends before the pool closes moves its handle from `handles` to `last_ended`, and joins the thread whose
+//!    handle was there; the others are joined by [`BlockingPool::join`].
 
 use crate::context::{self, Context, ThreadRole};
 use crate::metrics::BlockingMetrics;

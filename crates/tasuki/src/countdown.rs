@@ -128,7 +128,7 @@ pub(crate) struct Countdown {
 }
 
 impl Countdown {
-    /// The largest count: two bits below the sign are left for additions that are being taken back.
+    /// The largest count: a bit below the sign is left for additions that are being taken back.
     pub(crate) const MAX: usize = usize::MAX >> (SHIFT + 2);
 
     const_fn! {

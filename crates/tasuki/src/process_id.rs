@@ -1,7 +1,7 @@
 //! A number of the process that none of its ancestors has; on Linux cached, so that it costs no system call, and taken anew in the child of a fork.
 //!
-//! The timer of the process and the watcher of `inspect/` must notice a fork, because their threads are not in the child (`timer/shared.rs`); and so must the table of unclaimed grants, of which a thread that is not in the child may
-//! have locked a bucket (`mutex/raw/overdue.rs`). The process id of the system does not tell: a child in a PID namespace of its own has the id 1, as its parent may have (the
+//! What has threads, or locks that one thread alone releases, must notice a fork, for the child has one thread: the timer of the process (`timer/shared.rs`), the watcher and the records of `inspect/`, the table of unclaimed
+//! grants (`mutex/raw/overdue.rs`), and runtimes (`runtime::process_number`). The process id of the system does not tell: a child in a PID namespace of its own has the id 1, as its parent may have (the
 //! first process of a container), and an id is used again when its process has ended. And a system call for it costs more than the rest of arming a deadline. So on Linux the processes of one line of forks are counted, and the number is kept in a page that the
 //! kernel fills with zeros in the child of a fork, however the fork was made. Where the kernel or an emulator does not have such pages, and on other Unix systems, the number is the process id, and every call asks the system. Elsewhere no process forks, and the number is a constant.
 //!

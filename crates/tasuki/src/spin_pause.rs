@@ -1,7 +1,7 @@
 //! Measures how long the spin hint of the processor takes, so that the length of a spin can be given in nanoseconds.
 //!
 //! A thread that expects what it waits for soon does not sleep: it looks at a word again and again, with pauses between the looks. The spin of a mutex (`mutex/raw/watch.rs`) and the wait for a locked queue (`queue/mod.rs`) ask
-//! here how many pauses make 250 ns, or 3.2 µs: that differs between processors.
+//! here how many pauses make a number of nanoseconds.
 //!
 //! The spin hint of a processor lasts 5 ns on one and 45 on another. With `std` it is measured once, by the first caller that spins: some
 //! microseconds, for the process. Without a clock it is taken to be long, so that spins are short.

@@ -5,7 +5,7 @@
 //! sleep the timekeeper (`idle.rs`) wakes for it.
 //!
 //! Between two polls no clock is read while all of this holds: no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has neither a streak nor a turn to end. Otherwise the clock is read once a
-//! poll, or not for seven polls after eight that took less than 50 µs together, if none of the 16 (`WARY_POLLS`) before them took as long: a deadline may be seen seven long polls late. (A worker that has found nothing to do reads it before it sleeps, and the budget of a long poll reads it as well: `budget.rs`.)
+//! poll, or not for the next seven if less than 50 µs have passed since it was read last, and none of the 16 (`WARY_POLLS`) readings before that came later: a deadline may be seen seven long polls late. (A worker that has found nothing to do reads it before it sleeps, and the budget of a long poll reads it as well: `budget.rs`.)
 //!
 //! # Orderings
 //! Fence A in `cover`, between the arm and `armed`, pairs with fence A in `disarm`, between the reset of `armed` and the second look at the

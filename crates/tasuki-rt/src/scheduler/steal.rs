@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 const APART: Duration = Duration::from_micros(100);
 /// Polls that take longer than this on average are long: taking a task over is cheaper than waiting.
 const LONG_POLL: Duration = Duration::from_micros(20);
-
 /// A worker that begins no poll for so long is stuck in one.
 const STUCK: Duration = Duration::from_millis(1);
 
@@ -120,7 +119,7 @@ impl Local {
         let is_stuck = observation.shows_stuck_poll(polls);
         let share = |len: usize| if is_stuck { len - len / 2 } else { 0 };
         let Ok((first, more)) = remote.stealer.steal_and_pop(&self.queue, share) else {
-            // Not before it is judged by: a poll that goes on is the same.
+            // A poll that goes on is measured from the first look at it.
             if polls != observation.polls {
                 observation.remember(polls);
             }

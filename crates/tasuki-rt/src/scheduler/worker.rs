@@ -35,7 +35,7 @@ const PAUSE_SPINS: u32 = 32;
 /// How many tasks are taken from the global queue at once.
 const GLOBAL_BATCH: usize = 128;
 /// A worker that has few tasks takes one from the global queue for this many picks; one whose local queue is half full, one for twice as many. If it took one for each, a crowd from outside would fill its local queue, and
-/// what its own tasks spawn and wake would overflow, to the end of the global queue, behind all of the crowd. So it would if it took as many whatever it has: those of the crowd that run several times stay.
+/// what its own tasks spawn and wake would overflow, to the end of the global queue, behind all of the crowd. A share that did not fall as the queue fills would fill it too, more slowly: tasks of the crowd that run several times stay in it.
 const PICKS_PER_TAKEN: u32 = 2;
 /// How long a watcher sleeps.
 const WATCH: Duration = Duration::from_millis(1);
@@ -58,7 +58,7 @@ pub(crate) struct Local {
     pub(super) tick: Cell<u32>,
     /// The pick at which it looks outside next.
     outside_at: Cell<u32>,
-    /// The last pick at which it took tasks from the global queue.
+    /// The last pick at which it looked into the global queue.
     took_global: Cell<u32>,
     /// The last pick that came from outside before what is its own.
     picked_outside: Cell<u32>,

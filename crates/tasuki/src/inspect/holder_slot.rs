@@ -62,7 +62,7 @@ pub(super) struct HolderSlot {
     pub(super) task: AtomicU64,
     pub(super) at: AtomicPtr<Location<'static>>,
     pub(super) wait: AtomicU64,
-    /// The lock, of a slot in the block of a thread.
+    /// The lock, of a slot that is not in its record.
     pub(super) lock: AtomicU64,
     /// When a timed hold began, in nanoseconds and never 0; 0 if this one is not timed. Only the holder looks at it.
     pub(super) since: AtomicU64,

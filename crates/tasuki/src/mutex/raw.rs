@@ -50,8 +50,8 @@
 //!
 //! # The hint
 //!
-//! The uncontended pair is two compare-exchanges of constants, without a look at the word ([`Hint`]). The hint is set when the queue forms, or by a
-//! try that fails because others wait, and cleared by an unlock that finds the queue empty.
+//! The uncontended pair is two compare-exchanges of constants, without a look at the word ([`Hint`]). The hint is set when the queue forms, or by an
+//! exchange, of a caller that locks or unlocks, that fails because others wait, and cleared by an unlock that finds the queue empty.
 //!
 //! # Orderings
 //! The word: Acquire of [`RawMutex::try_lock`] pairs with Release of [`RawMutex::unlock`]

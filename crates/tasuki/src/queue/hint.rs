@@ -9,7 +9,7 @@
 //!
 //! | hint  | event                                  | becomes | fn |
 //! |-------|----------------------------------------|---------|----|
-//! | any   | the queue forms, or a try fails because others wait | set | [`Hint::look_first`] |
+//! | any   | the queue forms, or an exchange fails because others wait | set | [`Hint::look_first`] |
 //! | set   | a look finds the word as it is when nothing is contended | clear | [`Hint::try_first`] |
 //!
 //! The hint is not changed together with the word. So it may be wrong in both directions, and for any time; a wrong hint costs a load, or an exchange that fails. Nothing
