@@ -86,20 +86,20 @@ impl Pair {
 
     /// The thief's life, until the pair closes or it has stolen enough.
     fn thief(&self, enough: usize) {
-        let (mut searching, mut rested) = (false, false);
+        let (mut searching, mut has_watched) = (false, false);
         while self.stolen.load(Ordering::Relaxed) < enough && !self.closing.load(Ordering::Acquire) {
             searching = searching || self.idle.try_search();
             if let Some(task) = self.steal() {
                 run(task);
                 self.stolen.fetch_add(1, Ordering::Relaxed);
-                rested = false;
+                has_watched = false;
                 if std::mem::take(&mut searching) {
                     // There is no other worker to search.
                     let _ = self.idle.found(|| true);
                 }
                 continue;
             }
-            let watch = !std::mem::replace(&mut rested, true);
+            let watch = !std::mem::replace(&mut has_watched, true);
             let request = SleepRequest { worker: 1, searching: std::mem::take(&mut searching), watch };
             searching = self.idle.sleep_until_woken(request, self).chosen;
         }

@@ -25,7 +25,7 @@ mod real {
     #[cfg(all(target_has_atomic = "ptr", not(tasuki_counts)))]
     pub(crate) use core::sync::atomic::{AtomicBool, AtomicI8, AtomicPtr, AtomicU16, AtomicU32, AtomicUsize};
 
-    /// Held for as long as a queue is locked, a countdown goes down, the table of unclaimed grants is used or cleared (`mutex/raw/overdue.rs`), or `inspect/` takes a record of its thread. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
+    /// Held for as long as a queue is locked, a countdown goes down, the table of unclaimed grants is used or cleared (`mutex/raw/overdue.rs`), or `inspect/` has one of its locks or takes a record of its thread. With the feature `critical-section` no interrupt handler of this core runs meanwhile, so
     /// that none can meet what only the code it interrupted can end. Without it, nothing.
     #[cfg(feature = "critical-section")]
     #[derive(Debug)]

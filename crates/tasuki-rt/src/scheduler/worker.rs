@@ -72,7 +72,7 @@ pub(crate) struct Local {
     /// The last search saw tasks that their workers will run soon, or should.
     pub(super) saw_held: Cell<bool>,
     /// Has watched since it last had something to do.
-    pub(super) rested: Cell<bool>,
+    pub(super) has_watched: Cell<bool>,
     pub(super) rng: Cell<u64>,
     /// What the clock said last.
     pub(super) now: Cell<Instant>,
@@ -120,7 +120,7 @@ impl Local {
             searching: Cell::new(false),
             observations: RefCell::new(vec![Observation::default(); shared.workers()].into()),
             saw_held: Cell::new(false),
-            rested: Cell::new(false),
+            has_watched: Cell::new(false),
             rng: Cell::new(index as u64 + 1),
             now: Cell::new(shared.epoch),
             skip: Cell::new(0),
@@ -214,7 +214,7 @@ impl Local {
     }
 
     fn run(&self, context: &Context, item: Item) {
-        self.rested.set(false);
+        self.has_watched.set(false);
         context.shared.remotes[self.index].counters.polls.count();
         match item {
             Item::Task(runnable) => run_task(context, runnable),
@@ -385,8 +385,8 @@ impl Local {
     /// awake | searching => asleep => awake | searching.
     fn sleep(&self, shared: &Shared) {
         // Once also when nothing was held: a push that counted on our search may have come after our last look.
-        let watch = self.saw_held.get() || !self.rested.get();
-        self.rested.set(!self.saw_held.get());
+        let watch = self.saw_held.get() || !self.has_watched.get();
+        self.has_watched.set(!self.saw_held.get());
         let request = SleepRequest { worker: self.index, searching: self.searching.take(), watch };
         self.falls_asleep(shared);
         let risen = shared.idle.sleep_until_woken(request, &FallingAsleep { local: self, shared });
@@ -396,7 +396,7 @@ impl Local {
         if risen.chosen {
             self.searching.set(true);
             // From now on pushes rely on this search.
-            self.rested.set(false);
+            self.has_watched.set(false);
         }
     }
 

@@ -426,7 +426,7 @@ where
     F: Future<Output: 'static> + 'static,
 {
     assert!(!context::is_worker(), "a simulation inside a task would stop its worker");
-    let (shared, _stations) = Shared::new(&Builder::with_workers(settings.workers));
+    let (shared, _unstarted) = Shared::new(&Builder::with_workers(settings.workers));
     let sim = Box::new(Sim::new(settings.clone(), strategy));
     let context = Context::new(shared, ThreadRole::Sim(sim));
     let ThreadRole::Sim(sim) = &context.role else { unreachable!("made above") };

@@ -4,7 +4,7 @@
 //!
 //! # Who writes
 //! `enqueued` and `longest_queue` are written under the lock of the queue, by [`Figures::enqueued`]; so they need no read-modify-write, and the number that a wait gets is its order in the queue.
-//! `left` is written by the task that has the lock for itself alone, `left_apart` by all others. All of them are Relaxed: numbers to look at.
+//! `ended_alone` is written by the task that has the lock for itself alone, `ended_apart` by all others. All of them are Relaxed: numbers to look at.
 
 use crate::inspect::durations::{CLASSES, Durations};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,8 +42,8 @@ fn class(nanoseconds: u64) -> usize {
 pub(crate) struct Figures {
     /// How many waits have begun and ended, and the most that there were at a time.
     enqueued: AtomicU32,
-    left: AtomicU32,
-    left_apart: AtomicU32,
+    ended_alone: AtomicU32,
+    ended_apart: AtomicU32,
     longest_queue: AtomicU32,
     /// How many of the timed waits took how long.
     waited: Histogram,
@@ -58,8 +58,8 @@ impl Figures {
     #[expect(clippy::declare_interior_mutable_const, reason = "each use is another one")]
     pub(super) const NEW: Self = Self {
         enqueued: AtomicU32::new(0),
-        left: AtomicU32::new(0),
-        left_apart: AtomicU32::new(0),
+        ended_alone: AtomicU32::new(0),
+        ended_apart: AtomicU32::new(0),
         longest_queue: AtomicU32::new(0),
         waited: Histogram::NEW,
         held: Histogram::NEW,
@@ -67,7 +67,7 @@ impl Figures {
 
     /// The record is another lock's from now on.
     pub(super) fn reset(&self) {
-        let counts = [&self.enqueued, &self.left, &self.left_apart, &self.longest_queue];
+        let counts = [&self.enqueued, &self.ended_alone, &self.ended_apart, &self.longest_queue];
         counts.into_iter().for_each(|count| count.store(0, Ordering::Relaxed));
         self.waited.reset();
         self.held.reset();
@@ -92,11 +92,12 @@ impl Figures {
 
     /// A wait ends. `is_alone`: its task has the lock for itself alone now.
     #[inline]
-    pub(in crate::inspect) fn left(&self, is_alone: bool) {
+    pub(in crate::inspect) fn ended(&self, is_alone: bool) {
         if is_alone {
-            self.left.store(self.left.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            self.ended_alone
+                .store(self.ended_alone.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         } else {
-            self.left_apart.fetch_add(1, Ordering::Relaxed);
+            self.ended_apart.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -117,7 +118,7 @@ impl Figures {
 
     /// How many waits have ended.
     pub(in crate::inspect) fn contentions(&self) -> u32 {
-        self.left.load(Ordering::Relaxed).wrapping_add(self.left_apart.load(Ordering::Relaxed))
+        self.ended_alone.load(Ordering::Relaxed).wrapping_add(self.ended_apart.load(Ordering::Relaxed))
     }
 
     pub(in crate::inspect) fn longest_queue(&self) -> usize {

@@ -331,7 +331,7 @@ pub(crate) fn end(number: u32) {
             record.count_time(lock, since);
         }
         lock.figures
-            .left(request.is_exclusive() && lock.holders.is_first(record.task.load(Ordering::Relaxed)));
+            .ended(request.is_exclusive() && lock.holders.is_first(record.task.load(Ordering::Relaxed)));
     }
     if request.is_listed() || record.is_linked.load(Ordering::Relaxed) || is_of_pool(number) {
         end_slow(number, record, request);
