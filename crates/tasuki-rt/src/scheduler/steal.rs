@@ -1,8 +1,8 @@
 //! Work stealing: what a worker takes from the queues of others, and which tasks it leaves to their own worker.
 //!
-//! A thief takes half of a queue at once. A single task in a queue, and the task in the *next* slot, are left to their own worker, which is about to run
+//! A thief, a worker with nothing to do, takes half of a queue at once. A single task in a queue, and the task in the *next* slot, are left to their own worker, which is about to run
 //! them. There are two exceptions. If the polls of that worker are long (it is still in the same poll as at an earlier look, or has made few since), both may be taken. If its queue has
-//! had a task at each look of a search, the worker has more to do than it can, and a single task in the queue is taken as well.
+//! had a task at each look of a search, the worker has more to do than it can, and a single task in the queue is taken as well. What workers with tasks take of each other is decided in `balance.rs`.
 
 use super::balance::Comparison;
 use super::worker::{LOOKS, Local};
