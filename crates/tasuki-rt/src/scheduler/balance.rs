@@ -5,7 +5,7 @@
 //! turn of all tasks is as many polls as there are tasks.) If its own tasks are ahead by a turn, it takes so many tasks of the other that both would be equally far from now on.
 //!
 //! A task that was given a baton is in no local queue but in a *next* slot. If the other worker has been in a long poll since an earlier look, that task is taken first (`steal_next`). A worker that has too
-//! many tasks to compare takes half of the queue of one that is stuck in a poll (`steal_from_stuck`).
+//! many tasks to compare, or whose tasks have not all had a turn since the last comparison, takes half of the queue of one that is stuck in a poll (`steal_from_stuck`).
 //!
 //! | from | event | to | takes |
 //! |---|---|---|---|
@@ -76,14 +76,11 @@ impl Local {
         if let Some(runnable) = self.steal_next(shared, victim) {
             return Some(runnable);
         }
-        if own >= FEW {
-            return self.steal_from_stuck(shared, victim);
-        }
         let before = self.observations.borrow()[victim].comparison;
         let (polls, tasks) =
             (shared.remotes[self.index].counters.polls.get(), own + self.home.borrow().len());
-        if !before.is_over(polls, tasks) {
-            return None;
+        if own >= FEW || !before.is_over(polls, tasks) {
+            return self.steal_from_stuck(shared, victim);
         }
         let mut after = before;
         let share = |waiting: usize| {

@@ -4,7 +4,7 @@
 //! a long poll cannot do so. Then another worker advances the wheel when it is overdue: workers that are awake look at all wheels once a millisecond, and of the workers that
 //! sleep the timekeeper (`idle.rs`) wakes for it.
 //!
-//! Between two polls no clock is read while all of this holds: no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has neither a streak nor a turn to end. Otherwise the clock is read once a
+//! Between two polls no clock is read while all of this holds: no worker that is awake has a deadline (`armed` is false), the global queue is empty, there are no sockets, and this worker has neither a streak nor a turn to end; but for one reading at a look outside (`picks_before_look`). Otherwise the clock is read once a
 //! poll, or not for the next seven if less than 50 µs have passed since it was read last, and none of the 16 (`WARY_POLLS`) readings before that came later: a deadline may be seen seven long polls late. (A worker that has found nothing to do reads it before it sleeps, and the budget of a long poll reads it as well: `budget.rs`.)
 //!
 //! # Orderings
@@ -12,7 +12,7 @@
 //! wheels: a deadline that is armed while `armed` is reset is seen by one of the two threads. Release of `rung` in `Alarm::ring` pairs with Acquire in `cover`.
 
 use super::idle::NEVER;
-use super::worker::Local;
+use super::worker::{GLOBAL_EVERY, Local};
 use super::{Remote, Shared};
 use crate::context;
 use crate::task::contain_panic;
@@ -142,6 +142,17 @@ impl Local {
             self.looked_outside.set(now);
         }
         late
+    }
+
+    /// It looks outside. How many picks come before the next look, unless it is late before: if there are other workers, one of which may be stuck in a poll, as many as take [`OUTSIDE_EVERY`] at the pace of those since the last look.
+    pub(super) fn picks_before_look(&self, shared: &Shared) -> u32 {
+        if shared.workers() == 1 {
+            return GLOBAL_EVERY;
+        }
+        let (tick, now) = (self.tick.get(), Instant::now());
+        let (then, since) = self.last_look.replace((tick, now));
+        let one = now.saturating_duration_since(since) / tick.wrapping_sub(then).max(1);
+        (OUTSIDE_EVERY.as_nanos() / one.as_nanos().max(1)).clamp(1, GLOBAL_EVERY.into()) as u32
     }
 
     /// The time, at most once a poll. `None` if the polls have been so short that the last reading will do.
@@ -284,6 +295,7 @@ impl Local {
         self.pause.set(0);
         self.skip.set(0);
         self.has_slept.set(true);
+        self.last_look.set((self.tick.get(), Instant::now()));
         self.look_at.set(shared.epoch);
         shared.threads.settings.on_unpark.call();
     }

@@ -112,7 +112,7 @@ impl Local {
         stolen
     }
 
-    /// For a worker with many tasks of its own, which does not compare: half of the queue of another one, if that has been in one poll since an earlier look: one task, and the others into its queue.
+    /// For a worker that does not compare now: half of the queue of another one, if that has been in one poll since an earlier look: one task, and the others into its queue.
     pub(super) fn steal_from_stuck(&self, shared: &Shared, victim: usize) -> Option<Runnable> {
         let (remote, observation) = (&shared.remotes[victim], &mut self.observations.borrow_mut()[victim]);
         let polls = remote.counters.polls.get();

@@ -58,6 +58,8 @@ pub(crate) struct Local {
     pub(super) tick: Cell<u32>,
     /// The pick at which it looks outside next.
     outside_at: Cell<u32>,
+    /// The pick and the time of the last look outside, or of the end of a sleep after it.
+    pub(super) last_look: Cell<(u32, Instant)>,
     /// The last pick at which it looked into the global queue.
     took_global: Cell<u32>,
     /// The last pick that came from outside before what is its own.
@@ -112,6 +114,7 @@ impl Local {
             parker,
             tick: Cell::new(0),
             outside_at: Cell::new(GLOBAL_EVERY),
+            last_look: Cell::new((0, shared.epoch)),
             took_global: Cell::new(0),
             picked_outside: Cell::new(u32::MAX),
             turn: Cell::default(),
@@ -231,7 +234,7 @@ impl Local {
         // All wrap. Not twice in a row: after a long poll it would be time again, each time.
         let is_time = tick.wrapping_sub(self.outside_at.get()) < u32::MAX / 2 || late;
         if is_time && tick.wrapping_sub(self.picked_outside.get()) != 1 {
-            self.outside_at.set(tick.wrapping_add(GLOBAL_EVERY));
+            self.outside_at.set(tick.wrapping_add(self.picks_before_look(shared)));
             if let Some(item) = self.pick_first_from_outside(shared) {
                 self.picked_outside.set(tick);
                 return Some(item);

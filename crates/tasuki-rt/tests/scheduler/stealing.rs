@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tasuki::{Event, Mutex};
-use tasuki_rt::{EventLoop, Resume, Runtime, WorkerId, sleep, spawn, yield_now};
+use tasuki_rt::{EventLoop, Resume, Runtime, WorkerId, sleep, spawn, spawn_local, yield_now};
 
 fn flag() -> Arc<AtomicBool> {
     Arc::new(AtomicBool::new(false))
@@ -161,6 +161,56 @@ fn beside_a_long_poll(many: usize) {
         stop.store(true, Ordering::SeqCst);
         busy.await.unwrap();
     });
+}
+
+/// What waits for a worker that is stuck in a poll waits for few polls of one that is never idle, however long these are, and not for those of all the tasks that this one has.
+#[test]
+fn what_waits_for_a_stuck_worker_waits_for_few_polls_of_another() {
+    let _dog = watchdog(120);
+    for (pinned, length, most) in [(1, 2 * MS, 16), (100, 2 * MS, 16), (scaled(2_000, 20), MS / 50, 1_000)] {
+        let polls = polls_beside_a_stuck_worker(pinned, length);
+        assert!(polls <= scaled(most, usize::MAX), "{polls} polls of {length:?} of {pinned} tasks");
+    }
+}
+
+fn polls_beside_a_stuck_worker(pinned: usize, length: Duration) -> usize {
+    let (runtime, stop, polls) = (runtime(2), flag(), Arc::new(AtomicUsize::new(0)));
+    let (stopped, counted) = (stop.clone(), polls.clone());
+    let busy = runtime.spawn_on(WorkerId::new(1), move || async move {
+        for _ in 0..pinned {
+            let (stopped, counted) = (stopped.clone(), counted.clone());
+            drop(spawn_local(async move {
+                while !stopped.load(Ordering::SeqCst) {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    let start = Instant::now();
+                    while start.elapsed() < length {}
+                    // At real-time priority it would keep its processor.
+                    thread::yield_now();
+                    yield_now().await;
+                }
+            }));
+        }
+    });
+    let rounds = (0..scaled(3, 1)).map(|_| {
+        let polls = polls.clone();
+        let stuck = runtime.spawn_on(WorkerId::new(0), move || async move {
+            let count = || polls.load(Ordering::SeqCst);
+            // By then the other worker knows how long they are.
+            while count() < scaled(100, 5) {
+                sleep(MS).await;
+            }
+            let (ran_at, start) = (Arc::new(AtomicUsize::new(0)), count());
+            let (tells, counts) = (ran_at.clone(), polls.clone());
+            drop(spawn(async move { tells.store(counts.load(Ordering::SeqCst), Ordering::SeqCst) }));
+            until(|| ran_at.load(Ordering::SeqCst) > 0);
+            ran_at.load(Ordering::SeqCst) - start
+        });
+        runtime.block_on(stuck).unwrap()
+    });
+    let most = rounds.max().expect("at least one round");
+    stop.store(true, Ordering::SeqCst);
+    runtime.block_on(busy).unwrap();
+    most
 }
 
 /// Two tasks whose polls are neither short nor very long do not share one worker while the other sleeps.
