@@ -132,7 +132,7 @@ impl<H: Exclusive> Guard<H> {
     ///
     /// Use it instead of a plain drop where a task locks again and again and others should have their turn soon.
     ///
-    /// A task that wants the lock may not have been polled yet, and so not be queued. Therefore on `tasuki-rt` a hand-off also yields, waiter or not, after eight turns of nothing but lock and hand-off.
+    /// A task that wants the lock may not have been polled yet, and so not be queued. Therefore on `tasuki-rt` a hand-off also yields, waiter or not, after at most eight turns of nothing but lock and hand-off.
     ///
     /// # Cancel safety
     ///

@@ -439,7 +439,7 @@ impl<T> JoinSet<T> {
     ///
     /// # Cancel safety
     ///
-    /// A dropped wait has asked all tasks to end; those that have not are still in the set.
+    /// The first poll asks all tasks to end. Of a wait that is dropped, those that have not ended are still in the set.
     ///
     /// # Examples
     ///
