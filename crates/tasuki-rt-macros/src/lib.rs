@@ -1,7 +1,7 @@
 //! The attributes `main` and `test` of `tasuki-rt`, which documents them: use them from there.
 //!
-//! An attribute rewrites `async fn name() -> T { body }` to a plain function that runs the body on a runtime. No parser of Rust is needed for that: the
-//! `async` goes, the last group is the body, and whatever is in between stays as it was written, with its place in the source.
+//! An attribute puts `async fn name() -> T { body }` into a plain function of that name, which runs it on a runtime. No parser of Rust is needed for that: the
+//! last group is the body, and whatever is between it and `fn` stays as it was written, with its place in the source.
 
 mod options;
 
@@ -101,6 +101,18 @@ impl Function {
         Ok(Self { before: tokens.into_iter().collect(), signature: signature.into_iter().collect(), body })
     }
 
+    /// The `async fn`, to be an item of the plain function: not an `async` block, in which what is returned would not be coerced to the type that the function returns.
+    fn as_written(&self) -> TokenStream {
+        let body = TokenTree::Group(self.body.clone()).into();
+        [rust("async"), self.signature.clone(), body].into_iter().collect()
+    }
+
+    /// A call of it.
+    fn call(&self) -> TokenStream {
+        let name = self.signature.clone().into_iter().nth(1).expect("it was looked at");
+        [name.into(), rust("()")].into_iter().collect()
+    }
+
     /// `fn name()` is left: a failure is a panic.
     fn return_nothing(&mut self) {
         self.signature = std::mem::take(&mut self.signature).into_iter().take(3).collect();
@@ -162,13 +174,12 @@ fn run(options: &Options, function: &Function) -> TokenStream {
         .workers
         .as_ref()
         .map(|workers| [rust(".workers"), group(Delimiter::Parenthesis, [workers.clone().into()])]);
-    let body = TokenTree::Group(function.body.clone()).into();
     let build = if options.local { "build_local" } else { "build" };
-    [options.krate.clone(), rust("::Runtime::builder()")]
+    [function.as_written(), options.krate.clone(), rust("::Runtime::builder()")]
         .into_iter()
         .chain(workers.into_iter().flatten())
         .chain([rust(&format!(".{build}().expect(\"the runtime can be made\").block_on"))])
-        .chain([group(Delimiter::Parenthesis, [rust("async"), body])])
+        .chain([group(Delimiter::Parenthesis, [function.call()])])
         .collect()
 }
 
@@ -203,11 +214,9 @@ const JUDGE: &str = r#"
     __ended
 "#;
 
-/// Explores schedules of the body, which is an `async fn` inside, called once for each.
+/// Explores schedules of the body, which is called once for each.
 fn explore(options: &Options, schedules: Schedules, function: &Function) -> TokenStream {
-    let inner = [rust("async"), function.signature.clone(), TokenTree::Group(function.body.clone()).into()];
-    let name = function.signature.clone().into_iter().nth(1).expect("it was looked at");
-    let future = group(Delimiter::Parenthesis, [name.into(), rust("()")]);
+    let future = group(Delimiter::Parenthesis, [function.call()]);
     // A type that no test may return is an error at that type.
     let at = function.signature.clone().into_iter().nth(5).map_or_else(Span::call_site, |of| of.span());
     let judge = rust(".await.__judge();").into_iter();
@@ -225,8 +234,8 @@ fn explore(options: &Options, schedules: Schedules, function: &Function) -> Toke
             vec![check, group(Delimiter::Parenthesis, test), rust(".expect_complete();")]
         }
     };
-    let explore = [rust("let _ ="), options.krate.clone()].into_iter().chain(explore);
-    inner.into_iter().chain(explore).collect()
+    let before = [function.as_written(), rust("let _ ="), options.krate.clone()];
+    before.into_iter().chain(explore).collect()
 }
 
 /// The path of the runtime's crate, unless it is told.

@@ -29,6 +29,27 @@ async fn a_test_may_return_a_result() -> Result<(), Box<dyn std::error::Error>> 
     Ok(())
 }
 
+/// What the body returns is coerced to the type that it says, as in every function.
+#[tasuki_rt::main(local)]
+async fn fails() -> Result<(), Box<dyn std::error::Error>> {
+    let result: Result<(), std::fmt::Error> = Err(std::fmt::Error);
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) => Err(Box::new(error)),
+    }
+}
+
+#[tasuki_rt::main(local)]
+async fn panics() -> ! {
+    panic!("as it should")
+}
+
+#[test]
+fn what_a_body_returns_is_coerced() {
+    assert!(fails().unwrap_err().is::<std::fmt::Error>());
+    assert!(std::panic::catch_unwind(|| panics()).is_err());
+}
+
 #[tasuki_rt::test(local)]
 async fn a_test_on_one_thread() {
     assert_eq!(*tasuki_rt::spawn_local(async { std::rc::Rc::new(9) }).await.unwrap(), 9);
