@@ -119,3 +119,30 @@ fn long_polls_pass_over_no_place() {
 fn short_polls_pass_over_no_place() {
     check(Duration::ZERO, if cfg!(miri) { 200 } else { 1_000 }, 160);
 }
+
+/// A worker is stuck after one look that showed its poll and another one a millisecond later, however many come between; it is not if it has begun a poll since.
+#[test]
+fn looks_do_not_postpone_each_other() {
+    let (shared, mut unstarted) = Shared::new(&Builder::with_workers(2));
+    let victim = Local::new(&shared, unstarted.remove(1));
+    let context =
+        Context::new(shared.clone(), ThreadRole::Worker(Box::new(Local::new(&shared, unstarted.remove(0)))));
+    context.enter(|| {
+        let ThreadRole::Worker(local) = &context.role else { unreachable!("made above") };
+        let task = Place::Local.task(&shared, local);
+        victim.queue.push(task).expect("the queue is empty");
+        let begins_poll = || shared.remotes[1].counters.polls.count();
+        let looks = |pause| {
+            std::thread::sleep(pause);
+            local.steal_from_stuck(&shared, 1)
+        };
+        for _ in 0..5 {
+            begins_poll();
+            assert!(looks(Duration::from_millis(2)).is_none());
+        }
+        let found = (1..100).find_map(|look| looks(Duration::from_micros(300)).map(|task| (look, task)));
+        let (look, task) = found.expect("it is stuck");
+        drop(task);
+        assert!(look <= 6, "at look {look}");
+    });
+}
