@@ -1,13 +1,14 @@
 //! `cargo xtask package`: what would be published. Each library is packaged; the package has its page and both licences, no tests and
-//! no models; and the lock file of a firmware that uses the primitives names at most three packages.
+//! no models; the lock file of a firmware that uses the primitives names at most three packages; and the libraries compile with the oldest
+//! dependencies that their manifests allow, which a lock file may keep.
 //!
 //! Packages are not built here: `tasuki-rt` depends on `tasuki`, which the registry would have to have in this version.
 
 use crate::args::Args;
 use crate::report::Report;
-use crate::shell::{cargo, output, root, target};
+use crate::shell::{self, cargo, output, root, target};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The libraries, and how many kilobytes their packages may have, compressed: about a tenth more than they have.
 const PACKAGES: [(&str, u64); 4] =
@@ -15,6 +16,9 @@ const PACKAGES: [(&str, u64); 4] =
 
 /// The packages in the lock file of a firmware: itself, `tasuki`, the interface to critical sections.
 const FIRMWARE: usize = 3;
+
+/// What is compiled beside the oldest dependencies, and which of these is left out: tokio asks for a newer libc than `tasuki` does.
+const OLDEST: [(&str, &str); 3] = [("tasuki", "tokio"), ("tasuki", "libc"), ("tasuki-rt", "")];
 
 pub(crate) fn run(args: Args) -> Result<Report, String> {
     args.end()?;
@@ -25,6 +29,11 @@ pub(crate) fn run(args: Args) -> Result<Report, String> {
         report.step(&format!("package {package}"), || packaged(package, kilobytes).into());
     }
     report.step("lock file of a firmware", || firmware().into());
+    for (package, except) in OLDEST {
+        let without = if except.is_empty() { String::new() } else { format!(", without {except}") };
+        let step = format!("oldest dependencies of {package}{without}");
+        report.step(&step, || oldest(package, except).into());
+    }
     Ok(report)
 }
 
@@ -109,21 +118,75 @@ fn packaged(package: &str, kilobytes: u64) -> Result<(), String> {
     if size > kilobytes * 1000 { Err(format!("{size} bytes, more than {kilobytes} KB")) } else { Ok(()) }
 }
 
-/// A program that uses the primitives without the standard library, and its lock file.
-fn firmware() -> Result<(), String> {
-    let folder = target().join("firmware");
-    let library = root().join("crates").join("tasuki");
+/// Writes a package that depends on this library, and on what else is said; its manifest.
+fn user(name: &str, library: &str, settings: &str, others: &str) -> Result<PathBuf, String> {
+    let folder = target().join(name);
+    let library_folder = root().join("crates").join(library);
     let manifest = format!(
-        "[package]\nname = \"firmware\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-         tasuki = {{ path = {:?}, default-features = false, features = [\"critical-section\"] }}\n",
-        library.display().to_string()
+        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         {library} = {{ path = {:?}, {settings} }}\n{others}",
+        library_folder.display().to_string()
     );
     let write = |file: &Path, text: &str| fs::write(file, text).map_err(|why| why.to_string());
     fs::create_dir_all(folder.join("src")).map_err(|why| why.to_string())?;
     write(&folder.join("Cargo.toml"), &manifest)?;
     write(&folder.join("src").join("lib.rs"), "#![no_std]\n")?;
-    output(cargo("generate-lockfile").arg("--manifest-path").arg(folder.join("Cargo.toml")))?;
-    let lock = fs::read_to_string(folder.join("Cargo.lock")).map_err(|why| why.to_string())?;
+    Ok(folder.join("Cargo.toml"))
+}
+
+/// A library with all features, beside the oldest versions that its manifest allows, without the dependency of this name.
+fn oldest(package: &str, except: &str) -> Result<(), String> {
+    let manifest = root().join("crates").join(package).join("Cargo.toml");
+    let text = fs::read_to_string(manifest).map_err(|why| why.to_string())?;
+    let (features, versions) = features_and_versions(&text);
+    let (features, versions) =
+        (features.filter(|name| *name != except), versions.filter(|(name, _)| *name != except));
+    let settings =
+        format!("features = [{}]", features.map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "));
+    let pins: String = versions
+        .map(|(name, version)| format!("{name} = {{ version = \"={version}\", default-features = false }}\n"))
+        .collect();
+    print!("{pins}");
+    let user = user(&format!("oldest-beside-{package}"), package, &settings, &pins)?;
+    let lock = user.with_file_name("Cargo.lock");
+    if lock.exists() {
+        fs::remove_file(lock).map_err(|why| why.to_string())?;
+    }
+    let folder = target().join("oldest-dependencies");
+    shell::run(cargo("check --quiet --manifest-path").arg(user).env("CARGO_TARGET_DIR", folder))
+}
+
+/// The features that a manifest declares, and the dependencies from the registry that users have, with their least versions.
+fn features_and_versions(
+    manifest: &str,
+) -> (impl Iterator<Item = &str>, impl Iterator<Item = (&str, String)>) {
+    let mut section = "";
+    let mut entries = Vec::new();
+    for line in manifest.lines() {
+        match line.split_once(" = ") {
+            _ if line.starts_with('[') => section = line,
+            Some((name, value)) if !line.starts_with('#') => entries.push((section, name, value)),
+            _ => {}
+        }
+    }
+    let is_dependency =
+        |section: &str| section.ends_with("dependencies]") && !section.ends_with("dev-dependencies]");
+    let features =
+        entries.clone().into_iter().filter(|(section, ..)| *section == "[features]").map(|(_, name, _)| name);
+    let versions = entries.into_iter().filter_map(move |(section, name, value)| {
+        let is_wanted = is_dependency(section) && !value.contains("path = ");
+        let version = value.trim_start_matches("{ version = ").split('"').nth(1).filter(|_| is_wanted)?;
+        Some((name, if version.split('.').count() < 3 { format!("{version}.0") } else { version.to_owned() }))
+    });
+    (features, versions)
+}
+
+/// A program that uses the primitives without the standard library, and its lock file.
+fn firmware() -> Result<(), String> {
+    let settings = "default-features = false, features = [\"critical-section\"]";
+    let manifest = user("firmware", "tasuki", settings, "")?;
+    output(cargo("generate-lockfile").arg("--manifest-path").arg(&manifest))?;
+    let lock = fs::read_to_string(manifest.with_file_name("Cargo.lock")).map_err(|why| why.to_string())?;
     let names: Vec<&str> = lock.lines().filter_map(|line| line.strip_prefix("name = ")).collect();
     println!("lock file of a firmware: {}", names.join(", "));
     match names.len() {
@@ -145,5 +208,15 @@ mod tests {
             ["src/x/b.rs", "src/x/b/mod.rs", "src/x/e.rs", "src/x/e/mod.rs"]
         );
         assert_eq!(modules_of_tests("src/x.rs", "#[cfg(test)]\nmod b;\n"), ["src/x/b.rs", "src/x/b/mod.rs"]);
+    }
+
+    #[test]
+    fn least_versions_of_what_users_have() {
+        let manifest = "[features]\n## A feature.\na = [\"b\"]\n[dependencies]\nb = { version = \"1.2\", optional = true }\nc = \"0.1.3\"\nd = { path = \"../d\", version = \"1\" }\n\
+                        [target.'cfg(unix)'.dependencies]\ne = \"2.0\"\n[dev-dependencies]\nf = \"1.0\"\n[target.'cfg(unix)'.dev-dependencies]\ng = \"1.0\"\n";
+        let (features, versions) = features_and_versions(manifest);
+        assert_eq!(features.collect::<Vec<_>>(), ["a"]);
+        let wanted = [("b", "1.2.0"), ("c", "0.1.3"), ("e", "2.0.0")];
+        assert_eq!(versions.collect::<Vec<_>>(), wanted.map(|(name, version)| (name, version.to_owned())));
     }
 }
