@@ -236,7 +236,7 @@ impl<H: Relock> Op for CondvarOp<'_, H> {
     }
 
     /// The mover has been notified, and has still to lock the mutex.
-    fn shown_notified(mark: u32) -> &'static str {
+    fn shown_notified(&self, mark: u32) -> &'static str {
         if mark & MOVED == 0 { "Notified" } else { "Granted" }
     }
 

@@ -125,7 +125,7 @@ pub trait Op {
 
     /// How `Debug` calls a waiter with this mark that has been notified.
     #[doc(hidden)]
-    fn shown_notified(_mark: u32) -> &'static str {
+    fn shown_notified(&self, _mark: u32) -> &'static str {
         "Granted"
     }
 
@@ -295,7 +295,7 @@ impl<O: Op> Single<O> {
             WaiterState::Notified => Some(match waiter.verdict() {
                 Verdict::Refused if O::IS_REVOCABLE => "Revoked",
                 Verdict::Refused => "Refused",
-                Verdict::Granted => O::shown_notified(waiter.mark()),
+                Verdict::Granted => self.op.shown_notified(waiter.mark()),
             }),
         }
     }

@@ -98,6 +98,11 @@ impl<T> Core<T> {
         self.full.set(true);
     }
 
+    /// Is the message there? Asked by the receiver, after the sender has finished.
+    pub(super) fn has_message(&self) -> bool {
+        self.full.get()
+    }
+
     /// The message, if there is one. Called by its owner (invariant 2).
     #[inline(always)]
     pub(super) fn take(&self) -> Option<T> {

@@ -226,6 +226,11 @@ impl<R: ReceiverRef> Op for OneshotRecvOp<R> {
         word.has(SENDER_GONE) || word == CLOSED
     }
 
+    /// A sender that is dropped ends the wait as one that sends does.
+    fn shown_notified(&self, _mark: u32) -> &'static str {
+        if self.receiver.core().has_message() { "Granted" } else { "Refused" }
+    }
+
     #[inline]
     fn enqueue(&mut self, slot: WaiterSlot<'_>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.receiver.core().enqueue(slot, cx)
