@@ -317,6 +317,10 @@ impl<H: ChannelSide> Op for SendOp<H> {
         self.core().cancel_send(waiter).map(|verdict| self.ended(verdict))
     }
 
+    fn cancel_idle(&mut self) -> Option<Self::Output> {
+        self.parcel.open().is_none().then_some(Ok(()))
+    }
+
     #[inline(always)]
     fn cancel_dropped(&mut self, waiter: Pinned<'_>) {
         if let Some(Verdict::Granted) = self.core().cancel_send(waiter) {

@@ -14,7 +14,7 @@
 //! | `Queued`   | poll                   | `poll_queued`| `Queued`, or `Claimed` |
 //! | `Queued`   | poll, a panic drops the message that was granted | – | `Finished` |
 //! | `Queued`   | drop                   | `cancel_dropped`: `cancel`, `discard` | |
-//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, then `unfinished` | `Cancelled`, or `Claimed` with an output |
+//! | `Idle`, `Yielded`, `Queued` | a limit is reached | `cancel` if queued, else `cancel_idle`; `unfinished` without an output | `Cancelled`, or `Claimed` with an output of `cancel` |
 //! | `Finished`, `Claimed`, `Cancelled` | poll | panics      |            |
 //! | `Finished`, `Claimed` | the limit that is cancelled then panics | `discard`, or `discard_claimed` | the same |
 //! | `Finished`, `Claimed` | a stream or a sink goes on | – | `Idle`  |
@@ -111,6 +111,13 @@ pub trait Op {
     /// Ends the wait, whatever the state of the waiter: the output, if it had been granted already.
     #[doc(hidden)]
     fn cancel(&mut self, waiter: Pinned<'_>) -> Option<Self::Output>;
+
+    /// Ends a wait that is in no queue: the output, if a poll has come to it and then panicked.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn cancel_idle(&mut self) -> Option<Self::Output> {
+        None
+    }
 
     /// A limit has ended the wait, which has no output: lets go of what the operation was given, or gives it back, at once and
     /// not when the future is dropped.
@@ -460,7 +467,7 @@ impl<O: Op> Awaitable for Single<O> {
             Phase::Queued => this.cancel_queued(),
             Phase::Idle | Phase::Yielded => {
                 this.memory.set_phase(Phase::Cancelled);
-                None
+                this.op.cancel_idle()
             }
             Phase::Finished | Phase::Claimed | Phase::Cancelled => None,
         }

@@ -1,16 +1,18 @@
 //! Receives that are forgotten, receives that a limit ends while foreign code panics, wakers that panic, and wakers that use the channel: the channel goes on.
 
 use crate::kit::alloc::{forget, leak};
+use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{catch, panic_of, panics, pending, poll, ready};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 use tasuki::channel::oneshot::Slot;
 use tasuki::channel::{Channel, Receiver, TryRecvError, TrySendError, bounded, oneshot};
-use tasuki::{CancellationSource, Closed};
+use tasuki::{CancellationSource, Closed, runtime};
 
 /// A receive of a oneshot is in its queue for ever. The next one takes its place.
 #[test]
@@ -118,6 +120,30 @@ fn a_cancelled_receive_whose_claim_panics_gives_its_message_back() {
         let token: &'static _ = leak(source.token());
         channel.recv().or_cancelled(token)
     });
+}
+
+/// A poll sends the message and then panics; in the next one the send yields, and the limit is reached: it has sent.
+#[test]
+fn a_limit_does_not_end_a_send_that_has_sent() {
+    let (sender, receiver) = bounded(1);
+    let source = CancellationSource::new();
+    let token = source.token();
+    sender.try_send(1).unwrap();
+    let (spy, other) = (Spy::hostile(Call::Drop, || panic!("a waker")), receiver.clone());
+    spy.on(Call::Clone, move || assert_eq!(other.try_recv(), Ok(1), "makes room"));
+    let mut send = Box::pin(sender.send(2).or_cancelled(&token));
+    spy.arm(2);
+    assert_eq!(panic_of(|| poll(&mut send, &spy)), "a waker");
+    source.request_cancel();
+    // The send yields, and the limit need not.
+    let yields = Spy::hostile(Call::WakeByRef, || runtime::set_budget(1));
+    yields.arm(1);
+    let sent = runtime::enter(&FakeDriver::new(), || {
+        runtime::set_budget(0);
+        poll(&mut send, &yields)
+    });
+    assert!(yields.fired() && matches!(sent, Poll::Ready(Ok(Ok(())))), "{sent:?}");
+    assert_eq!(receiver.try_recv(), Ok(2));
 }
 
 /// The same for a receiver of many, whose buffer has nothing then.
