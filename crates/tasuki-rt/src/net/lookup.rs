@@ -76,6 +76,13 @@ impl ToSocketAddrs for (&str, u16) {
     }
 }
 
+impl sealed::Sealed for (String, u16) {}
+impl ToSocketAddrs for (String, u16) {
+    fn addresses(&self) -> Addresses {
+        (self.0.as_str(), self.1).addresses()
+    }
+}
+
 impl<T: sealed::Sealed + ?Sized> sealed::Sealed for &T {}
 impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {
     fn addresses(&self) -> Addresses {

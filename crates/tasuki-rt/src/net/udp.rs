@@ -320,6 +320,24 @@ impl UdpSocket {
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.io().join_multicast_v6(group, interface)
     }
+
+    /// Receives no more what is sent to a group, on one interface.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, also if it had not joined.
+    pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        self.io.io().leave_multicast_v4(group, interface)
+    }
+
+    /// Receives no more what is sent to a group, on one interface.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, also if it had not joined.
+    pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        self.io.io().leave_multicast_v6(group, interface)
+    }
 }
 
 impl fmt::Debug for UdpSocket {

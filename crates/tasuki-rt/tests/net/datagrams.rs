@@ -71,6 +71,20 @@ fn tasks_share_a_socket() {
     });
 }
 
+/// What was joined can be left, once.
+#[test]
+fn a_group_is_joined_and_left() {
+    let _dog = watchdog(60);
+    runtime(1).block_on(async {
+        let socket = UdpSocket::bind("0.0.0.0:0").await.unwrap();
+        let (group, interface) = ([224, 0, 0, 200].into(), [127, 0, 0, 1].into());
+        assert!(socket.leave_multicast_v4(&group, &interface).is_err());
+        socket.join_multicast_v4(&group, &interface).unwrap();
+        socket.leave_multicast_v4(&group, &interface).unwrap();
+        assert!(socket.leave_multicast_v4(&group, &interface).is_err());
+    });
+}
+
 #[test]
 fn names_are_looked_up_on_a_thread_for_it() {
     let _dog = watchdog(60);
@@ -78,6 +92,7 @@ fn names_are_looked_up_on_a_thread_for_it() {
         let address = "127.0.0.1:80".parse().unwrap();
         assert_eq!(lookup_host("127.0.0.1:80").await.unwrap(), [address]);
         assert_eq!(lookup_host(("127.0.0.1", 80)).await.unwrap(), [address]);
+        assert_eq!(lookup_host(("127.0.0.1".to_owned(), 80)).await.unwrap(), [address]);
         assert_eq!(lookup_host(([127, 0, 0, 1], 80)).await.unwrap(), [address]);
         assert_eq!(lookup_host(&[address, address][..]).await.unwrap(), [address, address]);
         assert!(lookup_host(("localhost", 80)).await.unwrap().iter().all(|found| found.ip().is_loopback()));
